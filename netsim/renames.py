@@ -64,6 +64,10 @@ RENAMED: dict[str, dict[str, str]] = {
     "prices": {
         "fibre": "fiber",
     },
+    "netsim.conformance": {
+        "Lab": "Testbed",
+        "QueueLab": "QueueTestbed",
+    },
 }
 """Kind -> old name -> new name.
 

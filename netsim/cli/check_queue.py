@@ -27,10 +27,10 @@ def command(
 
     A row is printed as soon as its case is done. Ctrl-C stops at once.
     """
-    from netsim.conformance import QueueLab, each
+    from netsim.conformance import QueueTestbed, each
     from netsim.experiment.document import Tree, apply_overrides
 
     given: Tree = {}
     apply_overrides(given, overrides)
-    lab = QueueLab.with_queue(queue, keys=given, seed=seed, long=long)
-    print_findings(queue, partial(each, lab, cases or None))
+    testbed = QueueTestbed.with_queue(queue, keys=given, seed=seed, long=long)
+    print_findings(queue, partial(each, testbed, cases or None))

@@ -28,10 +28,10 @@ def command(
 
     A row is printed as soon as its case is done. Ctrl-C stops at once.
     """
-    from netsim.conformance import Lab, each
+    from netsim.conformance import Testbed, each
     from netsim.experiment.document import Tree, apply_overrides
 
     given: Tree = {}
     apply_overrides(given, overrides)
-    lab = Lab.of(transport, params=given, seed=seed, long=long)
-    print_findings(transport, partial(each, lab, cases or None))
+    testbed = Testbed.of(transport, params=given, seed=seed, long=long)
+    print_findings(transport, partial(each, testbed, cases or None))

@@ -18,18 +18,21 @@ that never arrived. The others need the compiled engine.
 from netsim.conformance.cases import CASES, QUEUE_CASES, Case
 from netsim.conformance.check import check, check_queue, each, failures
 from netsim.conformance.finding import Finding
-from netsim.conformance.lab import Lab
-from netsim.conformance.queue_lab import QueueLab
+from netsim.conformance.queue_testbed import QueueTestbed
+from netsim.conformance.testbed import Testbed
+from netsim.renames import former
 
 __all__ = [
     "CASES",
     "QUEUE_CASES",
     "Case",
     "Finding",
-    "Lab",
-    "QueueLab",
+    "QueueTestbed",
+    "Testbed",
     "check",
     "check_queue",
     "each",
     "failures",
 ]
+
+__getattr__ = former(__name__)

@@ -1,12 +1,12 @@
-"""What a case of the suite is, and all of them in the order in which they are run."""
+"""All cases, in the order in which they run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from netsim.conformance import delivery, figures, links, queue_cases, repeat, topologies, trouble
-from netsim.conformance.lab import Lab
+from netsim.conformance import delivery, determinism, impairments, metrics, queue_cases, topologies
+from netsim.conformance.testbed import Testbed
 from netsim.model.lanes import ENTROPY, FREE, HASH, PERMUTATION, ROUND_ROBIN
 
 RELIABLE, COMPILED = "reliable", "compiled"
@@ -16,14 +16,14 @@ RELIABLE, COMPILED = "reliable", "compiled"
 class Case:
     """One thing that a transport, or a queue discipline, is asked to do.
 
-    `run` returns a line about what happened, or figures by name; it raises `ConformanceError` or
+    `run` returns a line about what happened, or metrics by name; it raises `ConformanceError` or
     `NotApplicableError`. `needs` is what the case cannot do without: RELIABLE, a transport that
     makes up for losses, and COMPILED, an engine that is compiled, which takes several seconds.
     """
 
     name: str
     about: str
-    run: Callable[[Lab], str | dict[str, float]]
+    run: Callable[[Testbed], str | dict[str, float]]
     needs: tuple[str, ...] = ()
 
 
@@ -35,14 +35,16 @@ CASES = (
     Case("many flows", "thirty flows of one host", delivery.many_flows_of_a_host),
     Case("dependencies", "flows that wait for others", delivery.dependencies),
     Case("beside another", "a second transport", delivery.beside_another),
-    Case("full queues", "switches drop", trouble.full_queues, (RELIABLE,)),
-    Case("random loss", "links lose packets", links.random_loss, (RELIABLE,)),
-    Case("bit errors", "links corrupt packets", links.bit_errors, (RELIABLE,)),
-    Case("link down", "links fail and come back", links.link_down, (RELIABLE,)),
-    Case("changing routes", "a spine fails, routes follow", links.changing_routes, (RELIABLE,)),
-    Case("reordering", "packets overtake", trouble.reordering),
-    Case("trimming", "payloads are cut off", trouble.trimming, (RELIABLE,)),
-    Case("full header queues", "headers are lost", trouble.full_header_queues, (RELIABLE,)),
+    Case("full queues", "switches drop", impairments.full_queues, (RELIABLE,)),
+    Case("random loss", "links lose packets", impairments.random_loss, (RELIABLE,)),
+    Case("bit errors", "links corrupt packets", impairments.bit_errors, (RELIABLE,)),
+    Case("link down", "links fail and come back", impairments.link_down, (RELIABLE,)),
+    Case(
+        "changing routes", "a spine fails, routes follow", impairments.changing_routes, (RELIABLE,)
+    ),
+    Case("reordering", "packets overtake", impairments.reordering),
+    Case("trimming", "payloads are cut off", impairments.trimming, (RELIABLE,)),
+    Case("full header queues", "headers are lost", impairments.full_header_queues, (RELIABLE,)),
     Case("three tiers", "two pods under cores", topologies.three_tiers),
     Case("planes", "each flow has one of two planes", topologies.planes(HASH)),
     Case("planes in turn", "packets take two planes in turn", topologies.planes(ROUND_ROBIN)),
@@ -51,12 +53,12 @@ CASES = (
     Case("chosen planes", "as the transport chooses", topologies.planes(ENTROPY)),
     Case("uneven planes", "one plane is slower", topologies.uneven_planes),
     Case("plane down", "a plane fails and comes back", topologies.plane_down, (RELIABLE,)),
-    Case("windows", "same result for any window length", repeat.windows),
-    Case("compiled", "same result compiled and plain", repeat.compiled_as_plain, (COMPILED,)),
-    Case("threads", "same result for 1, 2, 4 threads", repeat.threads, (COMPILED,)),
-    Case("alone", "slowdown of a lone flow", figures.alone),
-    Case("shared link", "four flows, one link", figures.shared_link, (COMPILED,)),
-    Case("shared host", "four flows, one host", figures.shared_receiver, (COMPILED,)),
+    Case("windows", "same result for any window length", determinism.windows),
+    Case("compiled", "same result compiled and plain", determinism.compiled_as_plain, (COMPILED,)),
+    Case("threads", "same result for 1, 2, 4 threads", determinism.threads, (COMPILED,)),
+    Case("alone", "slowdown of a lone flow", metrics.alone),
+    Case("shared link", "four flows, one link", metrics.shared_link, (COMPILED,)),
+    Case("shared host", "four flows, one host", metrics.shared_receiver, (COMPILED,)),
 )
 
 QUEUE_CASES = (

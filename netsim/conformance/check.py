@@ -10,15 +10,15 @@ from typing import Any
 from netsim.conformance.cases import CASES, COMPILED, QUEUE_CASES, RELIABLE, Case
 from netsim.conformance.finding import (
     FAIL,
-    FIGURE,
+    METRIC,
     PASS,
     SKIP,
     Finding,
     NotApplicableError,
 )
-from netsim.conformance.lab import Lab
-from netsim.conformance.queue_lab import QueueLab
-from netsim.conformance.watch import EndlessError, explain
+from netsim.conformance.handler_monitor import EndlessError, explain
+from netsim.conformance.queue_testbed import QueueTestbed
+from netsim.conformance.testbed import Testbed
 from netsim.engine.compiling.specialize import jit_enabled
 from netsim.errors import InputError, RunError, did_you_mean
 
@@ -43,7 +43,7 @@ def check(
 
     Raises InputError if there is no such transport, parameter or case.
     """
-    return list(each(Lab.of(transport, params=params, seed=seed, long=long), cases))
+    return list(each(Testbed.of(transport, params=params, seed=seed, long=long), cases))
 
 
 def check_queue(
@@ -62,26 +62,26 @@ def check_queue(
     keys : of [fabric], as an experiment writes them, such as {"queue_bytes": "20pkt"}.
     seed, long, cases : as for `check`; the cases are `QUEUE_CASES`.
     """
-    return list(each(QueueLab.with_queue(queue, keys=keys, seed=seed, long=long), cases))
+    return list(each(QueueTestbed.with_queue(queue, keys=keys, seed=seed, long=long), cases))
 
 
 def each(
-    lab: Lab,
+    testbed: Testbed,
     cases: Sequence[str] | None = None,
     *,
     starting: Callable[[Case], None] = lambda _: None,
     on_hang: Callable[[Finding], None] | None = None,
 ) -> Iterator[Finding]:
-    """The findings on what a lab is for, each as soon as it is there.
+    """Yield the finding of each case.
 
-    `starting` is told of every case. `on_hang` is given, in another thread, the finding of a case
-    whose compiled code does not come back: only the end of the process ends that.
+    `starting` is called with every case, `on_hang`, in another thread, with the finding of a case
+    whose compiled code does not return: only the end of the process ends that.
     Raises InputError if there is no such case.
     """
     seen: dict[str, str] = {}
-    for case in _chosen(QUEUE_CASES if isinstance(lab, QueueLab) else CASES, cases):
+    for case in _chosen(QUEUE_CASES if isinstance(testbed, QueueTestbed) else CASES, cases):
         starting(case)
-        finding = _run(case, _telling(on_hang, case, lab))
+        finding = _run(case, _reporting(on_hang, case, testbed))
         if finding.failed:
             first = seen.setdefault(finding.detail, case.name)
             if first != case.name:
@@ -102,30 +102,30 @@ def _chosen(cases: Sequence[Case], names: Sequence[str] | None) -> list[Case]:
     return [case for case in cases if names is None or case.name in names]
 
 
-def _telling(on_hang: Callable[[Finding], None] | None, case: Case, lab: Lab) -> Lab:
-    """The lab, which tells `on_hang` of code in this case that does not come back."""
+def _reporting(on_hang: Callable[[Finding], None] | None, case: Case, testbed: Testbed) -> Testbed:
+    """Return the testbed with `on_hang` called for code of this case that does not return."""
     if on_hang is None:
-        return lab
-    tell = on_hang
-    return replace(lab, on_hang=lambda message: tell(Finding(case.name, FAIL, message)))
+        return testbed
+    report = on_hang
+    return replace(testbed, on_hang=lambda message: report(Finding(case.name, FAIL, message)))
 
 
-def _run(case: Case, lab: Lab) -> Finding:
+def _run(case: Case, testbed: Testbed) -> Finding:
     try:
-        if getattr(lab.plugin.module, "CLOSED_FORM", False):
+        if getattr(testbed.plugin.module, "CLOSED_FORM", False):
             raise NotApplicableError("closed form: no packets are sent")
         if COMPILED in case.needs and not jit_enabled():
             raise NotApplicableError("NUMBA_DISABLE_JIT is set")
-        if RELIABLE in case.needs and not lab.reliable:
+        if RELIABLE in case.needs and not testbed.reliable:
             raise NotApplicableError("the transport says that it is not reliable")
-        found = case.run(lab)
+        found = case.run(testbed)
         if isinstance(found, str):
             return Finding(case.name, PASS, found)
         text = "; ".join(f"{name}: {value:.4g}" for name, value in found.items())
-        return Finding(case.name, FIGURE, text, found)
+        return Finding(case.name, METRIC, text, found)
     except NotApplicableError as reason:
         return Finding(case.name, SKIP, str(reason))
     except (InputError, RunError) as reason:
         return Finding(case.name, FAIL, str(reason))
     except (Exception, SystemExit, EndlessError) as error:
-        return Finding(case.name, FAIL, explain(error, lab.subject))
+        return Finding(case.name, FAIL, explain(error, testbed.subject))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.conformance.finding import ConformanceError
-from netsim.conformance.lab import Lab
+from netsim.conformance.testbed import Testbed
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.plugins.registry import PluginSpec
@@ -16,9 +16,9 @@ OTHER = "roce"
 SPREAD_PS = 700_000
 
 
-def packets_of(lab: Lab, few: int) -> int:
+def packets_of(testbed: Testbed, few: int) -> int:
     """Packets of a flow: a few, or many in a full check."""
-    return 20 * few if lab.long else few
+    return 20 * few if testbed.long else few
 
 
 def permutation_of(n_bytes: int, start_ps: int = 0) -> FlowTable:
@@ -32,49 +32,49 @@ def incast_of(n_bytes: int) -> FlowTable:
     return FlowTable(np.arange(1, HOSTS), 0, n_bytes)
 
 
-def sizes(lab: Lab) -> str:
+def sizes(testbed: Testbed) -> str:
     """One byte, one packet, a byte more or less, and no round number of packets."""
-    n = packets_of(lab, 17)
+    n = packets_of(testbed, 17)
     given = [1, 64, PACKET - 1, PACKET, PACKET + 1, 2 * PACKET, n * PACKET + 1, n * PACKET - 77]
     src = np.arange(len(given)) % HOSTS
-    run = lab.run(FlowTable(src, (src + 3) % HOSTS, given))
+    run = testbed.run(FlowTable(src, (src + 3) % HOSTS, given))
     return run.line()
 
 
-def permutation(lab: Lab) -> str:
+def permutation(testbed: Testbed) -> str:
     """Every host sends to one on another leaf."""
-    return lab.run(permutation_of(packets_of(lab, 20) * PACKET)).line()
+    return testbed.run(permutation_of(packets_of(testbed, 20) * PACKET)).line()
 
 
-def incast(lab: Lab) -> str:
+def incast(testbed: Testbed) -> str:
     """Seven hosts send to one at once."""
-    return lab.run(incast_of(packets_of(lab, 20) * PACKET)).line()
+    return testbed.run(incast_of(packets_of(testbed, 20) * PACKET)).line()
 
 
-def all_to_all(lab: Lab) -> str:
+def all_to_all(testbed: Testbed) -> str:
     """Everybody sends to everybody at once."""
     src, dst = np.divmod(np.arange(HOSTS * HOSTS), HOSTS)
     other = src != dst
-    size = packets_of(lab, 3) * PACKET
-    return lab.run(FlowTable(src[other], dst[other], size)).line()
+    size = packets_of(testbed, 3) * PACKET
+    return testbed.run(FlowTable(src[other], dst[other], size)).line()
 
 
-def many_flows_of_a_host(lab: Lab) -> str:
+def many_flows_of_a_host(testbed: Testbed) -> str:
     """Thirty flows of one host, ten of them to the same other one, that start one by one."""
-    n = 10 * packets_of(lab, 3)
+    n = 10 * packets_of(testbed, 3)
     dst = np.where(np.arange(n) % 3 == 0, 5, 1 + np.arange(n) % (HOSTS - 1))
     start = np.arange(n) // 2 * SPREAD_PS
     size = 1 + np.arange(n) * 1000 % (6 * PACKET)
-    return lab.run(FlowTable(np.zeros(n, np.int64), dst, size, start)).line()
+    return testbed.run(FlowTable(np.zeros(n, np.int64), dst, size, start)).line()
 
 
-def dependencies(lab: Lab) -> str:
+def dependencies(testbed: Testbed) -> str:
     """Flows that start when others are complete, and not before."""
-    size = packets_of(lab, 5) * PACKET
+    size = packets_of(testbed, 5) * PACKET
     flows = FlowTable([0, 3, 6, 1, 1, 2], [3, 6, 1, 0, 2, 7], size, [0, 0, SPREAD_PS, 0, 0, 0])
     after = [[], [0], [1], [2], [2], [3, 4]]
     flows.set_dependencies(after)
-    run = lab.run(flows)
+    run = testbed.run(flows)
     states = run.engine.flow_states()
     for flow, others in enumerate(after):
         for other in others:
@@ -83,13 +83,13 @@ def dependencies(lab: Lab) -> str:
     return run.line()
 
 
-def beside_another(lab: Lab) -> str:
+def beside_another(testbed: Testbed) -> str:
     """Half of the flows are another transport's, through the same hosts, links and queues."""
-    size = packets_of(lab, 10) * PACKET
+    size = packets_of(testbed, 10) * PACKET
     flows = FlowTable.join([permutation_of(size), permutation_of(size)])
-    other = Lab.of(OTHER, params={"rto": "200us"})
-    return lab.run(
+    other = Testbed.of(OTHER, params={"rto": "200us"})
+    return testbed.run(
         flows,
         beside=[PluginSpec(other.plugin, other.params)],
-        transport_of_flow=np.repeat([0, 1], HOSTS),
+        transport_of_flow=np.determinism([0, 1], HOSTS),
     ).line()

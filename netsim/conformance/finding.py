@@ -1,4 +1,4 @@
-"""What came of a case of the suite."""
+"""Results of the cases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from netsim.errors import RunError
 
-STATUSES = PASS, FAIL, SKIP, FIGURE = "pass", "FAIL", "not applicable", "figure"
+STATUSES = PASS, FAIL, SKIP, METRIC = "pass", "FAIL", "not applicable", "metric"
 
 
 class ConformanceError(RunError):
@@ -20,12 +20,12 @@ class NotApplicableError(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of a case. `status` is PASS, FAIL, SKIP or FIGURE, which has `figures`."""
+    """The result of a case. `status` is PASS, FAIL, SKIP or METRIC, which has `metrics`."""
 
     case: str
     status: str
     detail: str
-    figures: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:

@@ -6,10 +6,10 @@ import numpy as np
 
 from netsim.conformance import networks
 from netsim.conformance.delivery import HOSTS, PACKET, packets_of
+from netsim.conformance.determinism import same
 from netsim.conformance.finding import ConformanceError, NotApplicableError
-from netsim.conformance.lab import Lab
-from netsim.conformance.queue_lab import QueueLab
-from netsim.conformance.repeat import same
+from netsim.conformance.queue_testbed import QueueTestbed
+from netsim.conformance.testbed import Testbed
 from netsim.engine.sizes import Sizes
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
@@ -19,65 +19,67 @@ FULL_BYTES = PacketFormat().data_bytes
 PACKET_PS = FULL_BYTES * 8 * 10**12 // networks.RATE_BPS
 
 
-def incast_of(lab: Lab, n_packets: int) -> FlowTable:
+def incast_of(testbed: Testbed, n_packets: int) -> FlowTable:
     """Seven hosts send to one at once, two flows each, in every class."""
-    src = np.repeat(np.arange(1, HOSTS), 2)
+    src = np.determinism(np.arange(1, HOSTS), 2)
     n = np.arange(src.size)
     size = n_packets * PACKET - 1000 * (n % 3)
-    return FlowTable(src, 0, size, cls=n % _queue(lab).n_classes)
+    return FlowTable(src, 0, size, cls=n % _queue(testbed).n_classes)
 
 
-def everybody(lab: Lab, n_packets: int) -> FlowTable:
+def everybody(testbed: Testbed, n_packets: int) -> FlowTable:
     """Everybody sends to everybody, in every class, at times that are a little apart."""
     src, dst = np.divmod(np.arange(HOSTS * HOSTS), HOSTS)
     src, dst = src[src != dst], dst[src != dst]
     n = np.arange(src.size)
     size = n_packets * PACKET - 777 * (n % 5)
-    return FlowTable(src, dst, size, n % 7 * 100_000, cls=n % _queue(lab).n_classes)
+    return FlowTable(src, dst, size, n % 7 * 100_000, cls=n % _queue(testbed).n_classes)
 
 
-def lone_packets(lab: Lab) -> str:
+def lone_packets(testbed: Testbed) -> str:
     """One packet after the other in an empty network, of every class."""
-    classes = np.arange(_queue(lab).n_classes)
-    run = lab.run(FlowTable(classes % 3, 4 + classes % 3, PACKET, classes * APART_PS, cls=classes))
+    classes = np.arange(_queue(testbed).n_classes)
+    run = testbed.run(
+        FlowTable(classes % 3, 4 + classes % 3, PACKET, classes * APART_PS, cls=classes)
+    )
     if run.total("drops") or run.total("trims"):
         raise ConformanceError("a packet that finds an empty network is dropped or cut")
     return run.line()
 
 
-def incast(lab: Lab) -> str:
+def incast(testbed: Testbed) -> str:
     """Seven hosts send to one at once."""
-    return lab.run(incast_of(lab, packets_of(lab, 40))).line()
+    return testbed.run(incast_of(testbed, packets_of(testbed, 40))).line()
 
 
-def all_to_all(lab: Lab) -> str:
+def all_to_all(testbed: Testbed) -> str:
     """Everybody sends to everybody."""
-    return lab.run(everybody(lab, packets_of(lab, 6))).line()
+    return testbed.run(everybody(testbed, packets_of(testbed, 6))).line()
 
 
-def marking(lab: Lab) -> str:
+def marking(testbed: Testbed) -> str:
     """Switches mark, whatever the discipline does."""
-    flows = incast_of(lab, packets_of(lab, 20))
+    flows = incast_of(testbed, packets_of(testbed, 20))
     for at in ("enqueue", "dequeue"):
-        run = lab.run(
+        run = testbed.run(
             flows, changes={"ecn": {"kmin_bytes": "1pkt", "kmax_bytes": "3pkt", "at": at}}
         )
     return run.line()
 
 
-def busy(lab: Lab) -> str:
+def busy(testbed: Testbed) -> str:
     """The port that all want sends without a gap."""
-    if _queue(lab).features["IS_SHAPED"]:
+    if _queue(testbed).features["IS_SHAPED"]:
         raise NotApplicableError("it shapes: a port may be idle though packets wait")
-    n = packets_of(lab, 30)
+    n = packets_of(testbed, 30)
     network = networks.star(HOSTS)
     src = np.arange(1, HOSTS)
-    flows = FlowTable(src, 0, n * PACKET, cls=src % _queue(lab).n_classes)
+    flows = FlowTable(src, 0, n * PACKET, cls=src % _queue(testbed).n_classes)
     first_ps, last_ps = PACKET_PS + networks.DELAY_PS, n * PACKET_PS
-    run = lab.run(flows, network, until_ps=last_ps)
+    run = testbed.run(flows, network, until_ps=last_ps)
     counters = run.engine.link_counters()
     port = int(network.port_peer[0])
-    classes = _queue(lab).n_classes
+    classes = _queue(testbed).n_classes
     sent = int(counters.sent_bytes[port * classes : (port + 1) * classes].sum())
     busy_ps = sent * 8 * 10**12 // networks.RATE_BPS
     wanted_ps = last_ps - first_ps
@@ -89,61 +91,66 @@ def busy(lab: Lab) -> str:
     return run.line()
 
 
-def order(lab: Lab) -> str:
+def order(testbed: Testbed) -> str:
     """Packets of a flow stay in order."""
-    features = _queue(lab).features
+    features = _queue(testbed).features
     if features["HAS_CHOOSE_PACKET"] or features["MOVES_PACKETS"]:
         raise NotApplicableError("it takes packets from elsewhere than the head")
     try:
-        return lab.run(everybody(lab, packets_of(lab, 8)), params={"in_order": 1}).line()
+        return testbed.run(
+            everybody(testbed, packets_of(testbed, 8)), params={"in_order": 1}
+        ).line()
     except ConformanceError as error:
         if "AssertionError" not in str(error):
             raise
         raise ConformanceError("a packet overtakes another one of its flow") from None
 
 
-def pauses(lab: Lab) -> str:
+def pauses(testbed: Testbed) -> str:
     """What pauses its neighbors loses nothing."""
-    if not _queue(lab).features["HAS_PFC"]:
+    if not _queue(testbed).features["HAS_PFC"]:
         raise NotApplicableError("it pauses nobody")
-    run = lab.run(incast_of(lab, packets_of(lab, 40)))
+    run = testbed.run(incast_of(testbed, packets_of(testbed, 40)))
     if run.total("drops"):
         raise ConformanceError(f"{run.total('drops')} packets are dropped in spite of pauses")
     return run.line()
 
 
-def windows(lab: Lab) -> str:
+def windows(testbed: Testbed) -> str:
     """Windows of any length."""
     lengths = (1_000_000, 370_000, 41_001)
     ways = {f"windows of {window} ps": {"window_ps": window} for window in lengths}
-    return same(lab, incast_of(lab, 8), networks.tree(), ways)
+    return same(testbed, incast_of(testbed, 8), networks.tree(), ways)
 
 
-def growth(lab: Lab) -> str:
+def growth(testbed: Testbed) -> str:
     """Rings that are large enough, and such that have to grow."""
     small = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4)
     return same(
-        lab, incast_of(lab, 8), networks.tree(), {"large rings": {}, "small ones": {"sizes": small}}
+        testbed,
+        incast_of(testbed, 8),
+        networks.tree(),
+        {"large rings": {}, "small ones": {"sizes": small}},
     )
 
 
-def compiled_as_plain(lab: Lab) -> str:
+def compiled_as_plain(testbed: Testbed) -> str:
     """Compiled and as plain Python."""
     ways = {"compiled code": {"jit": True}, "plain Python": {"jit": False}}
-    return same(lab, incast_of(lab, 8), networks.tree(), ways)
+    return same(testbed, incast_of(testbed, 8), networks.tree(), ways)
 
 
-def threads(lab: Lab) -> str:
+def threads(testbed: Testbed) -> str:
     """One, two and four threads."""
     network = networks.tree(leaves=8, per_leaf=4)
     n = network.n_hosts
-    src = np.repeat(np.arange(n), 2)
+    src = np.determinism(np.arange(n), 2)
     dst = (src + np.tile([5, 16], n)) % n
-    cls = np.arange(src.size) % _queue(lab).n_classes
+    cls = np.arange(src.size) % _queue(testbed).n_classes
     ways = {f"{count} threads": {"jit": True, "threads": count} for count in (1, 2, 4)}
-    return same(lab, FlowTable(src, dst, 60 * PACKET + 9, cls=cls), network, ways)
+    return same(testbed, FlowTable(src, dst, 60 * PACKET + 9, cls=cls), network, ways)
 
 
-def _queue(lab: Lab) -> QueueLab:
-    assert isinstance(lab, QueueLab)
-    return lab
+def _queue(testbed: Testbed) -> QueueTestbed:
+    assert isinstance(testbed, QueueTestbed)
+    return testbed

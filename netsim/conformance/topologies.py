@@ -10,8 +10,8 @@ import numpy as np
 from netsim.conformance import networks
 from netsim.conformance.delivery import HOSTS, PACKET, incast_of, packets_of, permutation_of
 from netsim.conformance.finding import ConformanceError, NotApplicableError
-from netsim.conformance.lab import Lab, Run
-from netsim.conformance.links import DOWN_PS
+from netsim.conformance.impairments import DOWN_PS
+from netsim.conformance.testbed import Run, Testbed
 from netsim.errors import InputError
 from netsim.model.fabric import ECMP_SYMMETRIC
 from netsim.model.faults import LinkFault, combine
@@ -21,63 +21,63 @@ from netsim.model.network import Network
 from netsim.model.symmetry import check_symmetric
 
 
-def three_tiers(lab: Lab) -> str:
+def three_tiers(testbed: Testbed) -> str:
     """Every host sends to the other pod while seven send to one; then a flow has it all alone."""
-    n_bytes = packets_of(lab, 10) * PACKET
+    n_bytes = packets_of(testbed, 10) * PACKET
     src = np.arange(HOSTS)
     across = FlowTable(src, (src + HOSTS // 2) % HOSTS, n_bytes)
     flows = FlowTable.join([across, incast_of(n_bytes), FlowTable([0], [HOSTS - 1], n_bytes)])
     lone = len(flows) - 1
     flows.set_dependencies([*([] for _ in range(lone)), list(range(lone))])
-    run = lab.run(flows, networks.three_tiers())
+    run = testbed.run(flows, networks.three_tiers())
     again = int(run.engine.flow_states().retransmits[lone])
     if again:
         raise ConformanceError(f"flow {lone} is alone, and sent {again} packets again")
     return run.line()
 
 
-def planes(way: str) -> Callable[[Lab], str]:
+def planes(way: str) -> Callable[[Testbed], str]:
     """The case of two planes that packets take in a way of `fabric.planes`."""
 
-    def run(lab: Lab) -> str:
-        return _on_planes(lab, networks.planes(), way).line()
+    def run(testbed: Testbed) -> str:
+        return _on_planes(testbed, networks.planes(), way).line()
 
     return run
 
 
-def uneven_planes(lab: Lab) -> str:
+def uneven_planes(testbed: Testbed) -> str:
     """Packets take two planes in turn, and the second has a quarter of the rate."""
     network = networks.planes(0.25)
-    return _on_planes(lab, network, _in_turn(lab, network)).line()
+    return _on_planes(testbed, network, _in_turn(testbed, network)).line()
 
 
-def plane_down(lab: Lab) -> str:
+def plane_down(testbed: Testbed) -> str:
     """Packets take two planes in turn, and the second fails for some round trips, and returns."""
     network = networks.planes()
     of_switches = network.port_node >= network.n_nodes - network.n_switches // 2
     ports = np.flatnonzero(of_switches | of_switches[network.port_peer])
     fault = LinkFault(ports, outages_ps=(DOWN_PS,))
-    run = _on_planes(lab, network, _in_turn(lab, network), fault)
+    run = _on_planes(testbed, network, _in_turn(testbed, network), fault)
     if run.lost == 0:
         raise NotApplicableError("nothing was lost")
     return run.line()
 
 
-def _in_turn(lab: Lab, network: Network) -> str:
+def _in_turn(testbed: Testbed, network: Network) -> str:
     """Both planes for every flow, or one for each if what answers has to come back by it."""
-    balancing = lab.fabric({}, network).load_balancing
+    balancing = testbed.fabric({}, network).load_balancing
     return HASH if balancing == ECMP_SYMMETRIC else ROUND_ROBIN
 
 
-def _on_planes(lab: Lab, network: Network, way: str, *faults: LinkFault) -> Run:
+def _on_planes(testbed: Testbed, network: Network, way: str, *faults: LinkFault) -> Run:
     """Every host sends to one on another leaf while seven send to one."""
     changes: dict[str, Any] = {"planes": way}
-    if lab.fabric(changes, network).load_balancing == ECMP_SYMMETRIC:
+    if testbed.fabric(changes, network).load_balancing == ECMP_SYMMETRIC:
         try:
             check_symmetric(network, way)
         except InputError as reason:
             raise NotApplicableError(reason.message) from None
-    n_bytes = packets_of(lab, 10) * PACKET
+    n_bytes = packets_of(testbed, 10) * PACKET
     flows = FlowTable.join([permutation_of(n_bytes), incast_of(n_bytes)])
     found = combine(list(faults), network.n_ports) if faults else None
-    return lab.run(flows, network, changes, faults=found)
+    return testbed.run(flows, network, changes, faults=found)

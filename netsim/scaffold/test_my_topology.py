@@ -8,7 +8,7 @@ from pathlib import Path
 import networkx
 import pytest
 
-from netsim.conformance import Lab
+from netsim.conformance import Testbed
 from netsim.errors import InputError
 from netsim.flows import FlowTable
 from netsim.network import Network, build_topology
@@ -45,7 +45,7 @@ def test_a_packet_to_the_other_side() -> None:
     """Two links of hosts at 100 Gbps and two of the ring at 400, of 1 us each."""
     network = build(switches=4, hosts_per_switch=1)
     flows = FlowTable(src=[0], dst=[2], size_bytes=[4096])
-    run = Lab.of("datagram").run(flows, network)
+    run = Testbed.of("datagram").run(flows, network)
     assert run.fct_ps().tolist() == [PACKET * (2 * 80 + 2 * 20) + 4 * 1_000_000]
 
 

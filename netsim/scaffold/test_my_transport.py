@@ -5,7 +5,7 @@ pytest does not come with netsim: pip install pytest.
 
 from pathlib import Path
 
-from netsim.conformance import Lab, check, failures
+from netsim.conformance import Testbed, check, failures
 from netsim.flows import FlowTable
 
 TRANSPORT = Path(__file__).with_name("my_transport.py")
@@ -18,6 +18,6 @@ def test_does_what_every_transport_has_to() -> None:
 def test_a_flow_that_fits_into_the_window() -> None:
     """Ten packets leave one after the other and cross four links of 100 Gbps and 1 us."""
     flow = FlowTable(src=[0], dst=[7], size_bytes=10 * 4096)
-    run = Lab.of(TRANSPORT, params={"initial_window": 10}).run(flow)
+    run = Testbed.of(TRANSPORT, params={"initial_window": 10}).run(flow)
     packet_ps = (4096 + 64) * 80  # 80 ps a byte
     assert run.fct_ps().tolist() == [10 * packet_ps + 3 * packet_ps + 4 * 1_000_000]

@@ -6,7 +6,7 @@ import pytest
 from engine_runs import dumbbell, flow_table
 from experiment_text import load, text
 
-from netsim.conformance import Lab
+from netsim.conformance import Testbed
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.plugins import registry
@@ -17,7 +17,7 @@ FAR = dumbbell(hosts=1, host_rate="100Mbps", bottleneck_rate="100Mbps", bottlene
 
 def sent_again(name: str) -> int:
     """How many packets a flow of three round trips sends more than once."""
-    engine = Lab.of(name).run(flow_table([(0, 1, 100 * 4096, 0)]), FAR).engine
+    engine = Testbed.of(name).run(flow_table([(0, 1, 100 * 4096, 0)]), FAR).engine
     return int(engine.flow_states().sent_packets[0]) - 100
 
 

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from conformance_case import tried, variant
 
 from netsim.cli import app
-from netsim.conformance import CASES, Lab, check, failures
+from netsim.conformance import CASES, Testbed, check, failures
 from netsim.conformance.cases import COMPILED
-from netsim.conformance.figures import jain
-from netsim.conformance.finding import FAIL, FIGURE, PASS, SKIP
+from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP
+from netsim.conformance.metrics import jain
 from netsim.errors import InputError
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
@@ -42,12 +42,12 @@ def test_a_sound_transport_passes_every_case(tmp_path: Path) -> None:
     assert FAIL not in statuses.values(), findings
     assert statuses["compiled"] == statuses["full queues"] == PASS
     assert statuses["trimming"] == SKIP
-    assert findings["shared link"].status == FIGURE
-    assert findings["shared link"].figures["share of the link"] == pytest.approx(1, abs=0.02)
-    assert findings["alone"].figures["slowdown of 1 packet"] == 1
-    assert findings["shared link"].figures["Jain index"] > 0.98
+    assert findings["shared link"].status == METRIC
+    assert findings["shared link"].metrics["share of the link"] == pytest.approx(1, abs=0.02)
+    assert findings["alone"].metrics["slowdown of 1 packet"] == 1
+    assert findings["shared link"].metrics["Jain index"] > 0.98
     (unfair,) = check(path, params={"favor": 5}, cases=["shared link"])
-    assert unfair.figures["Jain index"] < 0.75
+    assert unfair.metrics["Jain index"] < 0.75
 
 
 class TestBroken:
@@ -170,12 +170,12 @@ class TestCommand:
 
 def test_a_lab_for_tests_of_ones_own(tmp_path: Path) -> None:
     """Stop and wait: a round trip over four links for each packet."""
-    lab = Lab.of(variant(tmp_path), params={"window": 1})
-    run = lab.run(FlowTable([0], [7], 5 * 4096))
+    testbed = Testbed.of(variant(tmp_path), params={"window": 1})
+    run = testbed.run(FlowTable([0], [7], 5 * 4096))
     round_trip = 4 * (4160 * 80 + 1_000_000) + 4 * (64 * 80 + 1_000_000)
     assert run.acked_ps().tolist() == [5 * round_trip]
     with pytest.raises(InputError, match="window"):
-        Lab.of(variant(tmp_path), params={"windw": 1})
+        Testbed.of(variant(tmp_path), params={"windw": 1})
 
 
 def test_jain_index() -> None:

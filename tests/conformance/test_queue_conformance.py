@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from netsim.cli import app
-from netsim.conformance import QUEUE_CASES, QueueLab, check_queue, failures
+from netsim.conformance import QUEUE_CASES, QueueTestbed, check_queue, failures
 from netsim.conformance.cases import COMPILED
 from netsim.conformance.networks import star
 from netsim.conformance.queue_cases import incast_of
@@ -62,8 +62,8 @@ def one(tmp_path: Path, source: str, case: str, **keys: object) -> str:
 def test_a_fifo_passes(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(FIFO)
-    lab = QueueLab.with_queue(path, keys={"n_classes": 2})
-    assert lab.run(incast_of(lab, 20)).total("drops") > 0
+    testbed = QueueTestbed.with_queue(path, keys={"n_classes": 2})
+    assert testbed.run(incast_of(testbed, 20)).total("drops") > 0
     assert not failures(check_queue(path, cases=["incast", "busy", "order", "growth"]))
 
 
@@ -135,14 +135,14 @@ def test_a_port_that_idles_is_told(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(source)
     (finding,) = check_queue(tmp_path / "mine.py", cases=["busy"])
     assert finding.status == "not applicable"
-    monkeypatch.setattr(QueueLab, "features", {"IS_SHAPED": False})
+    monkeypatch.setattr(QueueTestbed, "features", {"IS_SHAPED": False})
     assert "a port with packets to send was idle for" in one(tmp_path, source, "busy")
 
 
 def test_a_closed_form_of_the_lab():
     """Two packets of two hosts meet at the third one's port: the second waits for the first."""
     flows = FlowTable([0, 1], 2, 4096)
-    run = QueueLab.with_queue("drop_tail").run(flows, star(3))
+    run = QueueTestbed.with_queue("drop_tail").run(flows, star(3))
     packet_ps = 4160 * 80
     assert sorted(run.fct_ps().tolist()) == [2 * packet_ps + 2_000_000, 3 * packet_ps + 2_000_000]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from engine_runs import PACKET, fat_tree
 
-from netsim.conformance.lab import Lab
+from netsim.conformance.testbed import Testbed
 from netsim.engine.compiling.program import check_setups, program_of
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import DONE, INF, RUNNING
@@ -97,15 +97,15 @@ def load_of(folder: Path, wanted: np.ndarray, listed: np.ndarray) -> Workload:
 
 def done(transport: str | Path, load: Workload, **options: Any) -> Engine:
     """Such a run to its end, in the fabric that the transport asks for."""
-    lab, packets = Lab.of(transport), PacketFormat()
+    testbed, packets = Testbed.of(transport), PacketFormat()
     network = fat_tree(2, 2, "100Gbps")
-    fabric, of_ports = settle_sizes(lab.fabric({}, network), network, packets)
+    fabric, of_ports = settle_sizes(testbed.fabric({}, network), network, packets)
     simulation = Simulation(
         network,
         load.flows,
         fabric,
         packets,
-        (PluginSpec(lab.plugin, lab.params),),
+        (PluginSpec(testbed.plugin, testbed.params),),
         seed=1,
         tasks=load.tasks,
         program=load.program,
@@ -187,9 +187,9 @@ def test_a_setup_that_looks_at_other_things_is_not(tmp_path: Path) -> None:
     assert program is not None
     read = program_of(program.use)
     assert read.resizes
-    check_setups(read, [PluginSpec(Lab.of(file).plugin, {})])
+    check_setups(read, [PluginSpec(Testbed.of(file).plugin, {})])
     # Without a program that sets sizes it may look at whatever it likes.
     (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.n_packets\n")
     server = PluginSpec(registry.find("traffic", "batch_server"), {})
     assert not program_of(server).resizes
-    check_setups(program_of(server), [PluginSpec(Lab.of(file).plugin, {})])
+    check_setups(program_of(server), [PluginSpec(Testbed.of(file).plugin, {})])

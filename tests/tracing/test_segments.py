@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from engine_runs import PACKET, flow_table
 
-from netsim.conformance import Lab, networks
+from netsim.conformance import Testbed, networks
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.model.arithmetic import send_time
@@ -27,13 +27,13 @@ LOSSY = combine([LinkFault(np.arange(TREE.n_ports), loss=0.02)], TREE.n_ports)
 def traced(transport, flow, rows=INCAST, faults=None, changes=None, seed=1):
     """The segments of a flow, and when it started and was done; None if it never was."""
     flows = flow_table(rows)
-    lab = Lab.of(transport, seed=seed)
-    engine = lab.engine(flows, TREE, changes, jit=False, trace=(flow,), faults=faults)
+    testbed = Testbed.of(transport, seed=seed)
+    engine = testbed.engine(flows, TREE, changes, jit=False, trace=(flow,), faults=faults)
     parts, status = [], RUNNING
     while status == RUNNING:
         status = engine.advance(1000, INF)
         parts.append(engine.drain_trace())
-    states, module = engine.flow_states(), lab.plugin.module
+    states, module = engine.flow_states(), testbed.plugin.module
     start_ps, done_ps = int(states.start_ps[flow]), int(states.done_ps[flow])
     found = ordered(TREE, TraceEntries.joined(parts))
     ends, names = rows[flow][:2], (kind_names(module), timer_names(module))

@@ -1,7 +1,7 @@
-"""Watch every call of a transport's handlers while the engine runs as plain Python.
+"""Check every call of a transport's handlers while the engine runs as plain Python.
 
-Each handler is replaced by a function that calls it and looks at what it did, so that a
-mistake is told in the words of the transport's author and not as a traceback of the engine.
+Each handler is wrapped, so that an error names the handler and its line instead of the engine
+code that it breaks later.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from netsim.engine.kernels.handlers import BEFORE, HANDLERS, SWITCH
 from netsim.engine.kernels.packets import DATA
 from netsim.engine.watchdog import watched
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 """Seconds after which a call of a handler counts as an endless loop."""
 
 ARRIVALS = ("on_data", "on_request")
@@ -31,11 +31,11 @@ WHERE = {"tx": "TX_STATE", "rx": "RX_STATE", "host": "HOST_STATE"}
 
 
 class EndlessError(BaseException):
-    """Raised in a handler that does not come back; no handler should catch it."""
+    """Raised in a handler that does not return; no handler should catch it."""
 
 
-class Watch:
-    """What has been seen of one run."""
+class HandlerMonitor:
+    """Calls of handlers in one run, and the packets that have arrived."""
 
     def __init__(self, module: ModuleType) -> None:
         self.calls = 0
@@ -51,7 +51,8 @@ class Watch:
         if row.runs_on not in (BEFORE, SWITCH):
             here = env.host.host
             env = env._replace(
-                tx=_Here(env.tx, here, handler, "tx"), rx=_Here(env.rx, here, handler, "rx")
+                tx=_HostRecords(env.tx, here, handler, "tx"),
+                rx=_HostRecords(env.rx, here, handler, "rx"),
             )
         if handler in ARRIVALS:
             self._arrival(env, *rest[1:])
@@ -79,7 +80,7 @@ class Watch:
         def stop() -> None:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(EndlessError))
 
-        with watched(lambda: self.calls if self.inside else object(), stop, PATIENCE_S):
+        with watched(lambda: self.calls if self.inside else object(), stop, TIMEOUT_S):
             yield
 
     def _arrival(self, env: Any, rx: Any, pkt: Any) -> None:
@@ -103,7 +104,7 @@ class Watch:
             )
 
 
-class _Here:
+class _HostRecords:
     """The records of one side, of which a handler may touch those that live on its host."""
 
     def __init__(self, records: Any, host: int, handler: str, side: str) -> None:
@@ -121,12 +122,12 @@ class _Here:
 
 
 def explain(error: BaseException, path: Path) -> str:
-    """A mistake of a transport, with its place in the transport's file, which is `path`."""
+    """Return an error with its line in the transport's file `path`."""
     message = f"{type(error).__name__}: {error}".removesuffix(": ")
     if isinstance(error, AttributeError):
         message = _unknown_field(error, message)
     if isinstance(error, EndlessError):
-        message = "does not come back: an endless loop?"
+        message = "does not return: an endless loop?"
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename) == path]
     frame = (own or frames)[-1]
@@ -141,8 +142,8 @@ def _unknown_field(error: AttributeError, message: str) -> str:
     return f"the record has no field {found[1]}: is it declared in {', '.join(WHERE.values())}?"
 
 
-def watched_module(module: ModuleType, watch: Watch) -> ModuleType:
-    """A copy of a transport's module whose handlers report to `watch`."""
+def monitored_module(module: ModuleType, monitor: HandlerMonitor) -> ModuleType:
+    """A copy of a transport's module whose handlers report to `monitor`."""
     copy = ModuleType(module.__name__)
     copy.__dict__.update(vars(module))
     for name, handler in HANDLERS.items():
@@ -151,32 +152,34 @@ def watched_module(module: ModuleType, watch: Watch) -> ModuleType:
         if not isinstance(function, FunctionType):
             continue
         if function.__code__.co_argcount == count:  # else the engine says what is wrong
-            setattr(copy, name, _wrapper(name, function, watch, count))
+            setattr(copy, name, _wrapper(name, function, monitor, count))
     return copy
 
 
-def _wrapper(name: str, function: FunctionType, watch: Watch, count: int) -> FunctionType:
+def _wrapper(
+    name: str, function: FunctionType, monitor: HandlerMonitor, count: int
+) -> FunctionType:
     # The engine copies functions by their code and global names, so no closure can be used. It
     # copies the handler, too, as a global name of the wrapper: what that calls may have holes.
     template = {2: _two, 3: _three, 4: _four}[count]
-    names = {"_probe": _Probe(watch, name), "_handler": function, "__name__": __name__}
+    names = {"_probe": _HandlerCall(monitor, name), "_handler": function, "__name__": __name__}
     wrapper = FunctionType(template.__code__, names, name)
     wrapper.__module__ = __name__
     return wrapper
 
 
-class _Probe:
-    """Calls one handler, and looks at what it does."""
+class _HandlerCall:
+    """Calls and checks one handler."""
 
-    def __init__(self, watch: Watch, name: str) -> None:
-        self.watch, self.name = watch, name
+    def __init__(self, monitor: HandlerMonitor, name: str) -> None:
+        self.monitor, self.name = monitor, name
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self.watch.call(self.name, function, arguments)
+        return self.monitor.call(self.name, function, arguments)
 
 
 def _probe(function: Callable[..., Any], *arguments: Any) -> Any:
-    """In each copy of the functions below, the `_Probe` of a handler."""
+    """In each copy of the functions below, the `_HandlerCall` of a handler."""
 
 
 def _handler(*arguments: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from netsim.bounds.ideal import ideal_times
 from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError
-from netsim.conformance.watch import Watch, watched_module
+from netsim.conformance.handler_monitor import HandlerMonitor, monitored_module
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
@@ -100,7 +100,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Lab:
+class Testbed:
     """A transport with its parameters, to be run on small networks; `seed` decides all chance.
 
     `on_hang` is told, in another thread, of compiled code that does not come back.
@@ -121,8 +121,8 @@ class Lab:
         params: Mapping[str, Any] | None = None,
         seed: int = 1,
         long: bool = False,
-    ) -> Lab:
-        """The lab of a transport, given by its name or its file, and its parameters as written.
+    ) -> Testbed:
+        """The testbed of a transport, given by its name or its file, and its parameters as written.
 
         Raises InputError if there is no such transport or parameter, or if it is not sound.
         """
@@ -163,7 +163,7 @@ class Lab:
         changes: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         *,
-        watch: Watch | None = None,
+        monitor: HandlerMonitor | None = None,
         beside: Sequence[PluginSpec] = (),
         transport_of_flow: np.ndarray | None = None,
         faults: LinkFaults | None = None,
@@ -175,8 +175,8 @@ class Lab:
         and more. `faults` are those of the links.
         """
         plugin = self.plugin
-        if watch is not None:
-            plugin = replace(plugin, module=watched_module(plugin.module, watch))
+        if monitor is not None:
+            plugin = replace(plugin, module=monitored_module(plugin.module, monitor))
         flows.validate(network.n_hosts)
         packets = PacketFormat()
         fabric, sizes = settle_sizes(self.fabric(changes or {}, network), network, packets)
@@ -211,9 +211,11 @@ class Lab:
         a declaration is wrong, and RunError for what the engine itself notices.
         """
         network = network or networks.tree()
-        watch = None if jit else Watch(self.plugin.module)
-        with watch.no_endless_loop() if watch else nullcontext():
-            engine = self.engine(flows, network, changes, params, watch=watch, jit=jit, **options)
+        monitor = None if jit else HandlerMonitor(self.plugin.module)
+        with monitor.no_endless_loop() if monitor else nullcontext():
+            engine = self.engine(
+                flows, network, changes, params, monitor=monitor, jit=jit, **options
+            )
             before = engine.fixed_fields()
             if until_ps is None:
                 why = run_to_end(engine, _most_hops(flows, network))

@@ -7,7 +7,7 @@ import numpy as np
 from netsim.conformance import networks
 from netsim.conformance.delivery import PACKET, packets_of
 from netsim.conformance.finding import NotApplicableError
-from netsim.conformance.lab import Lab, run_until
+from netsim.conformance.testbed import Testbed, run_until
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 
@@ -30,29 +30,29 @@ def jain(shares: np.ndarray) -> float:
     return total * total / (shares.size * float((shares * shares).sum())) if total else 0.0
 
 
-def alone(lab: Lab) -> dict[str, float]:
+def alone(testbed: Testbed) -> dict[str, float]:
     """The slowdown of a flow that has the network to itself: 1 is the ideal."""
-    figures = {}
-    for n in (1, packets_of(lab, 10), packets_of(lab, 100)):
-        run = lab.run(FlowTable([0], [7], n * PACKET))
-        figures[f"slowdown of {n} packet" + "s" * (n > 1)] = float(run.slowdown()[0])
-    return figures
+    metrics = {}
+    for n in (1, packets_of(testbed, 10), packets_of(testbed, 100)):
+        run = testbed.run(FlowTable([0], [7], n * PACKET))
+        metrics[f"slowdown of {n} packet" + "s" * (n > 1)] = float(run.slowdown()[0])
+    return metrics
 
 
-def shared_link(lab: Lab) -> dict[str, float]:
+def shared_link(testbed: Testbed) -> dict[str, float]:
     """Four flows over one link between two switches, each to a host of its own."""
     src = np.arange(FLOWS)
-    return _measure(lab, FlowTable(src, src + FLOWS, SIZE_BYTES, src * START_PS))
+    return _measure(testbed, FlowTable(src, src + FLOWS, SIZE_BYTES, src * START_PS))
 
 
-def shared_receiver(lab: Lab) -> dict[str, float]:
+def shared_receiver(testbed: Testbed) -> dict[str, float]:
     """Four flows to one host."""
     src = np.arange(FLOWS)
-    return _measure(lab, FlowTable(src + FLOWS, 0, SIZE_BYTES, src * START_PS))
+    return _measure(testbed, FlowTable(src + FLOWS, 0, SIZE_BYTES, src * START_PS))
 
 
-def _measure(lab: Lab, flows: FlowTable) -> dict[str, float]:
-    engine = lab.engine(flows, networks.dumbbell(FLOWS), jit=True)
+def _measure(testbed: Testbed, flows: FlowTable) -> dict[str, float]:
+    engine = testbed.engine(flows, networks.dumbbell(FLOWS), jit=True)
     run_until(engine, HALF_PS)
     before = np.array(engine.flow_states().got_bytes)
     run_until(engine, 2 * HALF_PS)

@@ -8,44 +8,47 @@ from typing import Any
 from netsim.conformance import networks
 from netsim.conformance.delivery import PACKET, incast_of, packets_of
 from netsim.conformance.finding import ConformanceError
-from netsim.conformance.lab import Lab
+from netsim.conformance.testbed import Testbed
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 
 
-def windows(lab: Lab) -> str:
+def windows(testbed: Testbed) -> str:
     """Windows of any length; also, the same run several times."""
     ways = {
         f"windows of {window} ps": {"window_ps": window} for window in (1_000_000, 370_000, 41_001)
     }
-    return same(lab, incast_of(packets_of(lab, 12) * PACKET), networks.tree(), ways)
+    return same(testbed, incast_of(packets_of(testbed, 12) * PACKET), networks.tree(), ways)
 
 
-def compiled_as_plain(lab: Lab) -> str:
+def compiled_as_plain(testbed: Testbed) -> str:
     """Compiled and as plain Python."""
     ways = {"compiled code": {"jit": True}, "plain Python": {"jit": False}}
-    return same(lab, incast_of(12 * PACKET - 5), networks.tree(), ways)
+    return same(testbed, incast_of(12 * PACKET - 5), networks.tree(), ways)
 
 
-def threads(lab: Lab) -> str:
+def threads(testbed: Testbed) -> str:
     """One, two and four threads."""
     network = networks.tree(leaves=8, per_leaf=4)
     n = network.n_hosts
     src = [host for host in range(n) for _ in range(2)]
     dst = [(host + step) % n for host in range(n) for step in (5, 16)]
     ways = {f"{count} threads": {"jit": True, "threads": count} for count in (1, 2, 4)}
-    return same(lab, FlowTable(src, dst, 100 * PACKET + 9), network, ways)
+    return same(testbed, FlowTable(src, dst, 100 * PACKET + 9), network, ways)
 
 
 def same(
-    lab: Lab, flows: FlowTable, network: Network, ways: Mapping[str, Mapping[str, Any]]
+    testbed: Testbed, flows: FlowTable, network: Network, ways: Mapping[str, Mapping[str, Any]]
 ) -> str:
     """Run flows in several ways, which must leave the same at the time at which the first ends."""
     (first, options), *others = ways.items()
-    run = lab.run(flows, network, **options)
+    run = testbed.run(flows, network, **options)
     digest = run.engine.digest()
     for way, options in others:
-        if lab.run(flows, network, until_ps=run.engine.now_ps, **options).engine.digest() != digest:
+        if (
+            testbed.run(flows, network, until_ps=run.engine.now_ps, **options).engine.digest()
+            != digest
+        ):
             raise ConformanceError(
                 f"{first} and {way} give different results: something else than the declared "
                 "state and the arguments of a handler has a say"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.conformance.finding import ConformanceError
-from netsim.conformance.lab import Lab, Run, run_until
+from netsim.conformance.testbed import Run, Testbed, run_until
 from netsim.engine.compiling.discipline import read_discipline
 from netsim.errors import raise_all
 from netsim.experiment.resolve_fabric import fabric_of, written_by
@@ -26,7 +26,7 @@ QUIET_PS = 10**10
 
 
 @dataclass(frozen=True)
-class QueueLab(Lab):
+class QueueTestbed(Testbed):
     """A queue discipline, with keys of [fabric], to be run on small networks.
 
     What hosts send are datagrams: each goes once, at the line rate.
@@ -43,18 +43,18 @@ class QueueLab(Lab):
         keys: Mapping[str, Any] | None = None,
         seed: int = 1,
         long: bool = False,
-    ) -> QueueLab:
-        """The lab of a discipline, given by its name or file, and keys of [fabric] as written.
+    ) -> QueueTestbed:
+        """The testbed of a discipline, given by its name or file, and keys of [fabric] as written.
 
         Raises InputError if there is no such discipline or key, or if it is not sound.
         """
-        probe = Lab.of(PROBE, seed=seed, long=long)
-        lab = cls(probe.plugin, probe.params, seed, long, queue=str(queue), keys=keys or {})
-        source = written_by({**lab.keys, "model": lab.queue})
+        probe = Testbed.of(PROBE, seed=seed, long=long)
+        testbed = cls(probe.plugin, probe.params, seed, long, queue=str(queue), keys=keys or {})
+        source = written_by({**testbed.keys, "model": testbed.queue})
         raise_all(list(source.foreign.values()))
         use = fabric_of(source, PacketFormat()).queue
         check_queue(use.plugin, use.params)
-        return lab
+        return testbed
 
     @property
     def subject(self) -> Path:
@@ -80,7 +80,7 @@ class QueueLab(Lab):
         table = {"n_classes": self.n_classes, **self.keys, **changes, "model": self.queue}
         return fabric_of(written_by(table), packets).for_network(network, packets)
 
-    def with_keys(self, **keys: Any) -> QueueLab:
+    def with_keys(self, **keys: Any) -> QueueTestbed:
         """The same discipline with other keys of [fabric]."""
         return replace(self, keys={**self.keys, **keys})
 
