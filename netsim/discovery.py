@@ -5,10 +5,12 @@ No other module of the simulator names an application.
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 APPLICATIONS = ("netsim.workloads",)
 
@@ -32,6 +34,19 @@ def modules(folder: str) -> dict[str, str]:
         for place in spec.submodule_search_locations or () if spec else ():
             stems = sorted(file.stem for file in Path(place).glob("*.py"))
             found |= {name: f"{base}.{folder}.{name}" for name in stems if name[0] != "_"}
+    return found
+
+
+def declared(folder: str, name: str) -> dict[str, Any]:
+    """The literal that each file of a folder assigns to `name`, if it does; none is imported."""
+    found = {}
+    for stem, module in modules(folder).items():
+        spec = find_spec(module)
+        text = Path(spec.origin).read_text("utf-8") if spec and spec.origin else ""
+        if f"\n{name}" in text:
+            for node in ast.parse(text).body:
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+                    found[stem] = ast.literal_eval(node.value)
     return found
 
 

@@ -1,11 +1,12 @@
 """Figures: one file each, with `draw(results) -> matplotlib Figure`.
 
 `results` is a list of `netsim.results.Result`. What the figures share is in `style.py`:
-`figure, (axes,) = style.new_figure()` is where one begins. `netsim plot --kind` knows a figure by
-its name in `KINDS`, or `COMPARISONS`, of `netsim/cli/plot.py`.
+`figure, (axes,) = style.new_figure()` is where one begins. A file that assigns `PLOT`, what it
+shows in one line, is a kind of `netsim plot --kind`. Parameters of `draw` beyond the results are
+options of the command: `y`, `trust`, and those in its `OPTIONS`.
 
-`fct_vs_load`, `transports` and `against` compare the points of sweeps: `compare(results)` gives a
-`Comparison`, which holds a table of its figures, and `draw(comparison)` draws it. What these share
+A file with `compare(results)` gives a comparison with a `table`, which the command prints, and
+`draw(comparison)` draws it. What these share
 is in `sweeps.py`; `pool.py` makes one curve, with a name and a look, of the seeds of a point.
 
 The figures of a paper that netsim makes again, `fig1` to `fig6` and `exposed`, have the paper's

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
+PLOT = "share of flows finished by each time, with the ideal"
+
 ALIKE = 0.02
 """Ideal times that differ by no more are one curve: their dashes would make a solid line."""
 

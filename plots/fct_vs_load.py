@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
+PLOT = "sweep over traffic.load: last flow and mean, with max-min fair shares"
+
 LOAD = "traffic.load"
 FAIR = "one path, fair shares"
 STATISTICS = ("max", "mean")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from netsim.errors import InputError
+from netsim.errors import InputError, warn_once
 from netsim.plots import pool, style
 from netsim.results import files
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 
+PLOT = "utilization and largest queue of every link"
+
+
 def draw(results: Sequence[Result]) -> Figure:
     """Utilization (left) and largest queue (right) of every link of each point.
 
@@ -29,6 +32,8 @@ def draw(results: Sequence[Result]) -> Figure:
     out. Raises InputError if nothing is left, or more points than there are lines.
     """
     left_out = without_links(results)
+    if left_out and len(left_out) < len(results):
+        warn_once(f"left out, without links: {', '.join(one.name for one in left_out)}")
     shown = [result for result in results if result not in left_out]
     if not shown:
         raise InputError(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
+PLOT = "completion time over ideal, by flow size or rank"
+
 BINS = 24
 FEW = 5
 """A bin with fewer flows than this says nothing about a percentile and is left out."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from netsim.plots.network_layout import Drawing
     from netsim.results import Result
 
+PLOT = "the network, its links colored by --y, with what failed"
+
 QUANTITIES = {
     "utilization": ("utilization", 1.0),
     "drops": ("packets dropped", 1.0),
@@ -48,7 +50,7 @@ MOST_PANELS, MOST_STAGES, STRIP_POINTS = 3, 8, 300
 HOTTEST = 6
 
 
-def draw(results: Sequence[Result], quantity: str | None = None, *, trust: bool = False) -> Figure:
+def draw(results: Sequence[Result], y: str | None = None, *, trust: bool = False) -> Figure:
     """The networks of results, side by side, by one of QUANTITIES.
 
     With `trust`, plugins that are not part of netsim are run for it. Raises InputError for what has
@@ -57,7 +59,7 @@ def draw(results: Sequence[Result], quantity: str | None = None, *, trust: bool 
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-    quantity = quantity or DEFAULT
+    quantity = y or DEFAULT
     if quantity not in QUANTITIES:
         hint = did_you_mean(quantity, QUANTITIES)
         raise InputError(f'links cannot be colored by "{quantity}"', key="--y", hint=hint)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 
+from click import Context
 from click.testing import CliRunner
 
-from netsim.cli.app import COMMANDS, app
-from netsim.cli.plot import COMPARISONS, KINDS
+from netsim.cli.app import app, commands
+from netsim.cli.plot import KINDS
 from netsim.errors import did_you_mean
 from netsim.experiment import schema
 from netsim.plugins import registry
@@ -26,8 +27,8 @@ SECTIONS = {
     "outputs": schema.OutputsSection,
 }
 NAMES = {
-    "command": COMMANDS,
-    "plot": KINDS | COMPARISONS,
+    "command": commands(),
+    "plot": KINDS,
     "column": set().union(*COLUMNS.values()),
     "file": files.SINGLE - RENAMED["file"].keys(),
 }
@@ -62,8 +63,8 @@ def test_former_names_are_refused() -> None:
 
 
 def test_former_options_are_refused() -> None:
-    commands = {name: import_module(row[0]).command for name, row in COMMANDS.items()}
-    options = {name: [o for p in row.params for o in p.opts] for name, row in commands.items()}
+    found = {name: app.get_command(Context(app), name) for name in commands()}
+    options = {name: [o for p in one.params for o in p.opts] for name, one in found.items() if one}
     for old, new in RENAMED["option"].items():
         having = [name for name, there in options.items() if new in there and old not in there]
         assert having, new

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.discovery import declared
 from netsim.renames import RENAMED
 from netsim.results.columns import describe
 from netsim.writing import is_plain_file, replacing_file, sync, write_text
@@ -40,12 +41,9 @@ CHECKPOINT = "checkpoint.netsim"
 RUN = "run.json"
 """Where a run stands, and how it was started: there as long as it is not done."""
 
-PICTURES = (
-    *("fct_cdf.png", "slowdown.png", "links.png", "timeline.png", "timeseries.png"),
-    *("fct_vs_load.png", "fct_by_transport.png", "serving_latency.png", "serving_goodput.png"),
-    *(f"{kind}.png" for kind in RENAMED["plot"]),
-)
-OTHERS = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
+PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
+"""Pictures beside those of `netsim plot --kind`, which are called KIND.png or KIND_Y.png."""
+
 LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
 """Names of files that a run was about to write when it was killed."""
 
@@ -53,7 +51,7 @@ SINGLE = frozenset(
     (
         *(FLOWS, RELAY_SEGMENTS, LINKS, TASKS, OPERATIONS, FAULTS, CIRCUIT_SLOTS, SERIES, LOG),
         *(REQUESTS, ITERATIONS),
-        *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *PICTURES),
+        *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN),
         *RENAMED["file"],
     )
 )
@@ -64,7 +62,10 @@ def is_ours(name: str) -> bool:
     if left := LEFT_OVER.fullmatch(name):
         name = left[1]
         return name == SWEEP or is_ours(name)
-    return name in SINGLE or OTHERS.fullmatch(name) is not None
+    if name in SINGLE or PICTURE.fullmatch(name):
+        return True
+    plots = declared("plots", "PLOT") if name.endswith(".png") else ()
+    return any(name == f"{kind}.png" or name.startswith(f"{kind}_") for kind in plots)
 
 
 def remove_left_over(directory: Path, name: str) -> None:

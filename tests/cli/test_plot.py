@@ -65,7 +65,7 @@ def test_plot_of_links_leaves_out_what_has_none(netsim):
     assert "left out, without links: transport=ideal" in result.stderr
 
 
-@pytest.mark.parametrize("kind", ["load", "transports"])
+@pytest.mark.parametrize("kind", ["fct_vs_load", "fct_by_transport"])
 def test_plot_of_what_is_no_such_sweep(netsim, kind):
     netsim("run", "sweep.toml")
     assert fails(netsim("plot", "here/small", "--kind", kind), 2, "sweep over")

@@ -6,13 +6,13 @@ from plot_points import curve, make, point, varied
 
 from netsim import InputError
 from netsim.plots import (
+    fct_by_transport,
     fct_cdf,
     fct_vs_load,
     links,
     pool,
     save,
     slowdown,
-    transports,
 )
 from netsim.plots.style import MAX_POINTS, thin
 
@@ -209,8 +209,8 @@ class TestComparisons:
         results = [
             point(name, seed) for name in ("ideal", "ndp:800g", "roce") for seed in (1, 2, 3)
         ]
-        comparison = transports.compare(results)
-        figure = transports.draw(comparison)
+        comparison = fct_by_transport.compare(results)
+        figure = fct_by_transport.draw(comparison)
         names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
         assert names == ["ndp:800g", "roce"]
         expected = np.mean([result.summary["fct_ps"]["max"] for result in results[3:6]])
@@ -229,7 +229,7 @@ class TestComparisons:
             point("smartt", params={"paths": paths}, axes={"transport.paths": paths})
             for paths in ("ecmp", "reps")
         ]
-        assert list(transports.compare(results).ours["max"]) == [
+        assert list(fct_by_transport.compare(results).ours["max"]) == [
             "smartt, paths ecmp",
             "smartt, paths reps",
         ]
@@ -238,32 +238,32 @@ class TestComparisons:
         results = [
             point("smartt", params={"paths": "ecmp", "rto": rto}) for rto in ("4ms", "1ms", "4ms")
         ]
-        comparison = transports.compare(results)
+        comparison = fct_by_transport.compare(results)
         assert list(comparison.ours["max"]) == ["smartt, rto 4ms", "smartt, rto 1ms"]
 
     def test_code_that_has_changed_is_another_transport(self, point):
         results = [point("ndp"), point("ndp")]
         results[1].experiment["plugins"][1]["sha256"] = "0123456789"
-        first, second = transports.compare(results).ours["max"]
+        first, second = fct_by_transport.compare(results).ours["max"]
         assert first.startswith("ndp, code ")
         assert second == "ndp, code 012345"
 
     def test_a_point_that_was_run_twice_counts_once(self, point):
         results = [point(name, seed) for name in ("ndp", "roce", "ndp") for seed in (1, 2)]
-        (row, _) = transports.compare(results).table.rows
+        (row, _) = fct_by_transport.compare(results).table.rows
         assert row[:2] == ("ndp", "2")
 
     def test_one_transport_is_no_comparison(self, point):
         with pytest.raises(InputError, match="there is only ndp"):
-            transports.compare([point("ndp"), point("ideal")])
+            fct_by_transport.compare([point("ndp"), point("ideal")])
 
     def test_transports_are_compared_at_one_load(self, loads):
         with pytest.raises(
             InputError, match=r"one value of traffic\.load only .*--kind fct_vs_load"
         ):
-            transports.compare(loads)
+            fct_by_transport.compare(loads)
 
-    @pytest.mark.parametrize("compare", [transports.compare, fct_vs_load.compare])
+    @pytest.mark.parametrize("compare", [fct_by_transport.compare, fct_vs_load.compare])
     def test_partial_points_are_marked_and_unfinished_ones_left_out(self, point, compare):
         def points(at):
             return [
@@ -277,4 +277,4 @@ class TestComparisons:
             results += points({"load": 0.5})
         assert list(compare(results).ours["max"]) == ["ndp (partial)", "homa"]
         with pytest.raises(InputError, match="no flow of any transport is finished"):
-            compare(results[2::3] * 2 if compare is transports.compare else results[2::3])
+            compare(results[2::3] * 2 if compare is fct_by_transport.compare else results[2::3])

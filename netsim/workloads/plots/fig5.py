@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from netsim.plots import pool, sweeps, transports
-from netsim.plots.transports import STATISTICS
+from netsim.plots import fct_by_transport, pool, sweeps
+from netsim.plots.fct_by_transport import STATISTICS
 from netsim.units import format_bytes, parse_bytes, parse_rate_bps
 from netsim.workloads.plots.reproduced import (
     AT_MOST,
@@ -60,7 +60,7 @@ def make(results: Sequence[Result]) -> Reproduced:
 
     Raises InputError if they differ in anything but transport and seed, or are of one transport.
     """
-    comparison = transports.compare(results)
+    comparison = fct_by_transport.compare(results)
     ideal_ps = comparison.ideal_ps["max"]
     papers = is_papers(results[0])
     optimum = stated(OPTIMUM, "optimum: last flow", ideal_ps / MS)
@@ -71,7 +71,7 @@ def make(results: Sequence[Result]) -> Reproduced:
             value = _value(one, name, comparison.ours["max"][name].mean, ideal_ps, papers)
             values.append(value)
             marks[name] = value.paper * (MS if value.unit else ideal_ps)
-    figure = transports.draw(
+    figure = fct_by_transport.draw(
         comparison, marks, "stated in the paper" if papers else "paper: times its optimum"
     )
     about = scenario(results[0])
@@ -95,13 +95,13 @@ def _value(one: Stated, name: str, last_ps: float, ideal_ps: float, papers: bool
     return Value(what, multiple, last_ps / ideal_ps, "", SECTION, one.bound, standing)
 
 
-def _drawn(comparison: transports.Comparison) -> dict[str, list[object]]:
+def _drawn(comparison: fct_by_transport.Comparison) -> dict[str, list[object]]:
     rows: list[tuple[object, ...]] = [
         (name, result.experiment["seed"], *(result.summary["fct_ps"][key] for key in STATISTICS))
         for name, curve in comparison.curves.items()
         for result in curve.results
     ]
-    lines = {pool.IDEAL: comparison.ideal_ps, transports.FAIR: comparison.fair_ps}
+    lines = {pool.IDEAL: comparison.ideal_ps, fct_by_transport.FAIR: comparison.fair_ps}
     rows += [(name, "", *(line[key] for key in STATISTICS)) for name, line in lines.items() if line]
     columns = zip(*rows, strict=True)
     header = ("transport", "seed", "last_flow_ps", "mean_ps")

@@ -11,10 +11,11 @@ receiver's while a flow is under way.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.plots import pool, style
-from netsim.workloads.plots.timeline_bars import PLACES, Timeline, View, timeline_of
+from netsim.workloads.plots.timeline_bars import PLACES, Timeline, View, timeline_of, view_of
 from netsim.workloads.plots.timeline_path import path_line
 
 if TYPE_CHECKING:
@@ -24,6 +25,19 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
     from netsim.workloads.tracing.critical_path import CriticalPath
+
+PLOT = "one run with tasks: when each host computed, sent and received"
+OPTIONS = {
+    "hosts": (
+        "--hosts",
+        "HOSTS",
+        'Of a timeline: hosts to show, such as "0..3,8", or "critical" for the critical path.',
+    ),
+    "since": ("--from", "TIME", "Start of the timeline, such as 10us."),
+    "until": ("--to", "TIME", "End of the timeline."),
+    "critical_path": ("--critical-path", "", "Of a timeline: mark the critical path."),
+}
+SUFFIXES = (".pftrace",)
 
 MOST_ROWS = 64
 """More cannot be told apart; the first ones are shown."""
@@ -72,11 +86,13 @@ class Look(NamedTuple):
         return 0.3 * red + 0.59 * green + 0.11 * blue < 128
 
 
-def draw(results: Sequence[Result], view: View | None = None) -> Figure:
+def draw(
+    results: Sequence[Result], view: View | None = None, *, trust: bool = False, **asked: Any
+) -> Figure:
     """The timeline of one run. Raises InputError if there are several, or nothing is to be seen."""
     import polars as pl
 
-    view = view or View()
+    view = view or view_of(results, trust=trust, **asked)
     found = timeline_of(results, view, MOST_ROWS).merged(RESOLUTION)
     from_ps, to_ps = found.from_ps, found.to_ps
     unit, scale = style.time_unit([to_ps])
@@ -99,6 +115,13 @@ def draw(results: Sequence[Result], view: View | None = None) -> Figure:
         notes.append("the critical path is in other rows or at other times")
     style.legend(figure, axes, style.OUTSIDE, "; ".join(notes))
     return figure
+
+
+def write(results: Sequence[Result], path: Path, **asked: Any) -> Path:
+    """Write the timeline for ui.perfetto.dev."""
+    from netsim.workloads.plots.perfetto import write_trace
+
+    return write_trace(results, view_of(results, **asked), path)
 
 
 def _notes(result: Result, found: Timeline) -> Iterator[str]:

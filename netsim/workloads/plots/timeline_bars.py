@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from netsim.errors import InputError
+from netsim.errors import InputError, warn_once
+from netsim.units import parse_time_ps, written
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,6 +21,11 @@ WHOLE, UPPER, LOWER = (-0.4, 0.8), (-0.4, 0.4), (0.0, 0.4)
 
 PLACES = (WHOLE, UPPER, LOWER)
 
+CRITICAL, PATH_HOSTS = "critical", 8
+"""In place of hosts: this many hosts of the critical path, those that it visits for longest."""
+
+MAX_HOSTS = 1_000_000
+
 
 @dataclass(frozen=True)
 class View:
@@ -28,6 +35,47 @@ class View:
     from_ps: int = 0
     to_ps: int | None = None
     path: CriticalPath | None = None
+
+
+def view_of(
+    results: Sequence[Result],
+    *,
+    hosts: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    critical_path: bool = False,
+    trust: bool = False,
+) -> View:
+    """Return the view that a user asks for: hosts as in "0..3,8", or CRITICAL, and times."""
+    from_ps, to_ps = (None if text is None else parse_time_ps(text) for text in (since, until))
+    path = None
+    if (critical_path or hosts == CRITICAL) and len(results) == 1:
+        from netsim.workloads.tracing import critical_path as tracing
+
+        path = tracing.critical_path(results[0], trust=trust)
+        for warning in path.warnings:
+            warn_once(warning)
+        if hosts == CRITICAL:
+            return View(path.hosts(PATH_HOSTS, from_ps or 0, to_ps), from_ps or 0, to_ps, path)
+    return View(_hosts(hosts), from_ps or 0, to_ps, path)
+
+
+def _hosts(text: str | None) -> list[int] | None:
+    """The hosts of "0..3,8"."""
+    if text is None:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        first, dots, last = (one.strip() for one in part.partition(".."))
+        ends = (first, last if dots else first)
+        if not all(re.fullmatch("[0-9]{1,9}", end) for end in ends):
+            raise InputError(
+                f"{written(part.strip())} is no host", key="--hosts", hint='such as "0..3,8"'
+            )
+        if int(ends[1]) - int(ends[0]) >= MAX_HOSTS:
+            raise InputError(f"{written(part.strip())} are too many hosts", key="--hosts")
+        found += range(int(ends[0]), int(ends[1]) + 1)
+    return found
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@ def test_the_command(with_operations: Result) -> None:
     trace = with_operations.path.parent / "a.pftrace"
     assert plot(*given, "--out", str(trace)).exit_code == 0
     assert trace.stat().st_size > 200
-    assert "--hosts is of timelines" in plot("--hosts", "4").stderr
+    assert "--kind timeline" in plot("--hosts", "4").stderr
     assert "too many hosts" in plot("--kind", "timeline", "--hosts", "0..1000000").stderr
     assert "is no host" in plot("--kind", "timeline", "--hosts", "4..x").stderr
     assert "nothing was done there" in plot("--kind", "timeline", "--hosts", "1").stderr

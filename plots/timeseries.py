@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
+PLOT = "queues, rates and state over time, of a run with [outputs] sample"
+
 MOST = 6
 """Curves on a panel; more cannot be told apart."""
 

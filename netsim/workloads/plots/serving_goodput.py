@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 
+PLOT = "serving runs side by side: SLO attainment, available GPUs, TTFT"
+
+
 @dataclass(frozen=True)
 class Bar:
     """One point of a sweep, over its seeds: shares, and picoseconds."""

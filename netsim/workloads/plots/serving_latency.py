@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
+PLOT = "times to first token and between tokens; or these and goodput over traffic.rate"
+
 RATE = "traffic.rate"
 FIRST, SECOND, BETWEEN = "time to first token", "first to second token", "time between tokens"
 FIGURES = {FIRST: "ttft_ps", SECOND: "second_token_ps", BETWEEN: "tbt_ps"}

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
+PLOT = "sweep over transport: last flow and mean, with ideal and fair shares"
+
 FAIR = "one path, fair shares"
 STATISTICS = ("max", "mean")
 

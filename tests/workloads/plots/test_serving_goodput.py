@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from netsim.errors import InputError
-from netsim.workloads.plots import goodput
+from netsim.workloads.plots import serving_goodput
 from netsim.workloads.serving.capacity import expected_capacity
 from netsim.workloads.serving.failures import Policy
 
@@ -59,7 +59,7 @@ def made() -> list[Any]:
 
 
 def test_bars_are_means_over_the_seeds() -> None:
-    found = goodput.compare(made())
+    found = serving_goodput.compare(made())
     assert [bar.label for bar in found.bars] == ["stop", "spare", "shrink", "none"]
     stop = found.bars[0]
     assert (stop.met.mean, stop.met.values) == (pytest.approx(0.7), (0.8, 0.6))
@@ -70,7 +70,7 @@ def test_bars_are_means_over_the_seeds() -> None:
 
 
 def test_capacity_by_formula_is_that_of_the_policy() -> None:
-    bars = goodput.compare(made()).bars
+    bars = serving_goodput.compare(made()).bars
     policies = (
         Policy(80 * S, 2 * S, S // 20),
         Policy(80 * S, 2 * S, S // 20, spares=1),
@@ -80,13 +80,13 @@ def test_capacity_by_formula_is_that_of_the_policy() -> None:
     assert [bar.by_formula for bar in bars] == expected
     assert bars[0].by_formula == pytest.approx(10 / (10 + 2.05))
     split = result("split", 1, STOP, met=1.0, capacity=1.0, roles=2)
-    assert goodput.by_formula(split) is None
+    assert serving_goodput.by_formula(split) is None
     listed = NO_FAILURES | {"outages": "mine.csv"}
-    assert goodput.by_formula(result("file", 1, listed, met=1.0, capacity=0.9)) is None
+    assert serving_goodput.by_formula(result("file", 1, listed, met=1.0, capacity=0.9)) is None
 
 
 def test_what_is_drawn() -> None:
-    figure = goodput.draw(goodput.compare(made()))
+    figure = serving_goodput.draw(serving_goodput.compare(made()))
     left, right = figure.axes
     assert [bar.get_width() for bar in left.patches] == pytest.approx([70, 95, 90, 100])
     rings = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "o"]
@@ -98,4 +98,4 @@ def test_what_is_drawn() -> None:
 def test_other_results_are_refused() -> None:
     other = SimpleNamespace(path="r", summary={})
     with pytest.raises(InputError, match="serves no requests"):
-        goodput.compare([other])
+        serving_goodput.compare([other])

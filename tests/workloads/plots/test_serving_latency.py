@@ -14,7 +14,7 @@ from serving_case import log_of, split_run
 from netsim.errors import InputError
 from netsim.plots import against
 from netsim.running.serving import serving_result
-from netsim.workloads.plots import serving
+from netsim.workloads.plots import serving_latency
 from netsim.workloads.plots.timeline_bars import View, timeline_of
 
 FLOWS = {"start_ps": np.array([300, 310, 400, 420])}
@@ -67,7 +67,7 @@ def points(axes: Any, label: str) -> list[tuple[float, float]]:
 
 
 def test_distributions_of_one_load() -> None:
-    figure = serving.draw([result("ndp", ttft_ps=230), result("roce", slower=2)])
+    figure = serving_latency.draw([result("ndp", ttft_ps=230), result("roce", slower=2)])
     first, second, between = figure.axes[:3]
     assert points(first, "ndp") == [(200.0, 0.5), (250.0, 1.0)]
     assert points(first, "roce") == [(500.0, 0.5), (650.0, 1.0)]
@@ -76,8 +76,8 @@ def test_distributions_of_one_load() -> None:
     limits = [one for one in first.get_lines() if one.get_linestyle() == ":"]
     assert [one.get_xdata()[0] for one in limits] == [230]
     assert names(figure) == ["ndp", "roce", "objective"]
-    assert names(serving.draw([result("ndp", tbt_ps=150)])) == ["ndp", "objective"]
-    assert names(serving.draw([result("ndp")])) == ["ndp"]
+    assert names(serving_latency.draw([result("ndp", tbt_ps=150)])) == ["ndp", "objective"]
+    assert names(serving_latency.draw([result("ndp")])) == ["ndp"]
 
 
 def names(figure: Any) -> list[str]:
@@ -86,22 +86,22 @@ def names(figure: Any) -> list[str]:
 
 def test_no_curve_is_hidden_and_a_distant_objective_leaves_the_axes_alone() -> None:
     far, near = 100_000, 230
-    without = serving.draw([result("ndp"), result("roce")]).axes[0]
-    first = serving.draw([result("ndp", ttft_ps=far), result("roce", ttft_ps=far)]).axes[0]
+    without = serving_latency.draw([result("ndp"), result("roce")]).axes[0]
+    first = serving_latency.draw([result("ndp", ttft_ps=far), result("roce", ttft_ps=far)]).axes[0]
     assert first.get_xlim() == without.get_xlim()
     assert len(first.texts) == 1
     solid, broken = first.get_lines()[:2]
     assert solid.get_linestyle() != broken.get_linestyle()
     assert solid.get_zorder() < broken.get_zorder()
-    near_by = serving.draw([result("ndp", ttft_ps=near)]).axes[0]
+    near_by = serving_latency.draw([result("ndp", ttft_ps=near)]).axes[0]
     assert near_by.get_xlim()[1] >= near
     assert not near_by.texts
     rates = [result("ndp", rate, ttft_ps=far) for rate in (1.0, 2.0)]
-    over_rate = serving.draw(rates).axes[0]
+    over_rate = serving_latency.draw(rates).axes[0]
     assert over_rate.get_ylim()[1] < far / 10
     assert len(over_rate.texts) == 1
     # Seeds are pooled.
-    figure = serving.draw([result(seed=1), result(seed=2, slower=2)])
+    figure = serving_latency.draw([result(seed=1), result(seed=2, slower=2)])
     assert points(figure.axes[0], "ndp") == [(200, 0.25), (250, 0.5), (500, 0.75), (650, 1.0)]
 
 
@@ -111,7 +111,7 @@ def test_curves_over_the_rate() -> None:
         for transport in ("ndp", "roce")
         for rate, slower in ((1.0, 1), (2.0, 2))
     ]
-    figure = serving.draw(every)
+    figure = serving_latency.draw(every)
     assert names(figure)[-1] == "of times: the objective; of goodput: all that came"
     first, second, between, goodput, stalled = figure.axes
     assert points(first, "roce") == [(1.0, 250), (2.0, 650)]
@@ -136,11 +136,11 @@ def test_other_results_are_refused() -> None:
     other = result()
     other.summary = {}
     with pytest.raises(InputError, match="serves no requests"):
-        serving.draw([result(), other])
+        serving_latency.draw([result(), other])
     early = result()
     early.requests = early.requests.with_columns(ttft_ps=pl.lit(None, pl.Int64))
     with pytest.raises(InputError, match="here: no request had its first token as the run ended"):
-        serving.draw([early])
+        serving_latency.draw([early])
 
 
 def test_a_timeline_has_the_iterations() -> None:
