@@ -18,8 +18,9 @@ from netsim.engine.kernels.program_services import (
     start,
     task_of,
 )
-from netsim.model.arithmetic import below, mix, rand32, serialisation_ps
+from netsim.model.arithmetic import below, mix, rand32, serialization_ps
 from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND
+from netsim.renames import former
 
 __all__ = [
     "COMPUTE",
@@ -34,7 +35,7 @@ __all__ = [
     "note",
     "peer_of",
     "rand32",
-    "serialisation_ps",
+    "serialization_ps",
     "set_duration",
     "set_size",
     "set_timer",
@@ -42,3 +43,5 @@ __all__ = [
     "start",
     "task_of",
 ]
+
+__getattr__ = former(__name__)

@@ -29,7 +29,8 @@ from netsim.engine.kernels.queue_services import (
     trim,
     wait_until,
 )
-from netsim.model.arithmetic import PURPOSE_TRIM, below, mix, rand32, serialisation_ps
+from netsim.model.arithmetic import PURPOSE_TRIM, below, mix, rand32, serialization_ps
+from netsim.renames import former
 
 __all__ = [
     "ACCEPT",
@@ -63,7 +64,9 @@ __all__ = [
     "rand32",
     "remove",
     "resume",
-    "serialisation_ps",
+    "serialization_ps",
     "trim",
     "wait_until",
 ]
+
+__getattr__ = former(__name__)

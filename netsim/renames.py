@@ -55,6 +55,30 @@ RENAMED: dict[str, dict[str, str]] = {
         "--directory": "--experiment-dir",
         "--full": "--long",
     },
+    "handler": {
+        "choose": "choose_class",
+        "fill": "build_packet",
+        "foresee": "predict_pause",
+        "pick": "choose_packet",
+    },
+    "netsim.queue": {
+        "COUNTS": "NO_EFFECT",
+        "NOTHING": "NO_CLASS",
+        "cut": "trim",
+        "pauses": "is_pausing",
+        "push": "enqueue",
+        "serialisation_ps": "serialization_ps",
+        "take_last": "pop_tail",
+        "waiting": "queue_length",
+    },
+    "netsim.transport": {
+        "full_bytes": "full_packet_bytes",
+        "payload_of": "packet_payload_bytes",
+        "serialisation_ps": "serialization_ps",
+    },
+    "netsim.program": {
+        "serialisation_ps": "serialization_ps",
+    },
     "topology ocs": {
         "fibre_latency": "fiber_latency",
     },
@@ -73,22 +97,24 @@ RENAMED: dict[str, dict[str, str]] = {
 
 A kind is "command", "plot", "option", "column", "file" (of a result), a section of an experiment
 ("fabric.circuits"), a plugin and its keys ("topology ocs"), a key and its values
-("topology ocs.schedule"), or a module ("netsim.queue").
+("topology ocs.schedule"), "handler" (of a plugin), or a module ("netsim.queue").
 """
 
 
 def new_name(old: str, known: Collection[str]) -> str | None:
     """Return the known name that replaced an old one, which may be dotted."""
     above, dot, last = old.rpartition(".")
-    names = (above + dot + table[last] for table in RENAMED.values() if last in table)
-    return next((name for name in names if name in known), None)
+    whole = [table[old] for table in RENAMED.values() if old in table]
+    names = [above + dot + table[last] for table in RENAMED.values() if last in table]
+    return next((name for name in whole + names if name in known), None)
 
 
 def former(module: str) -> Callable[[str], NoReturn]:
     """Return the `__getattr__` of a module with former names."""
 
     def refuse(name: str) -> NoReturn:
-        new = RENAMED[module].get(name)
-        raise AttributeError(f"{module}.{name}" + (f": renamed (write {new})" if new else ""))
+        if new := RENAMED[module].get(name):
+            raise ImportError(f"{module}.{name}: renamed (write {new})")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return refuse

@@ -18,16 +18,17 @@ from netsim.engine.kernels.services import (
     cancel_timer,
     deliver,
     finish,
-    full_bytes,
+    full_packet_bytes,
     host_timer_armed,
     or_default,
-    payload_of,
+    packet_payload_bytes,
     send,
     set_host_timer,
     set_timer,
     wire_bytes,
 )
-from netsim.model.arithmetic import below, mix, rand32, serialisation_ps
+from netsim.model.arithmetic import below, mix, rand32, serialization_ps
+from netsim.renames import former
 
 __all__ = [
     "ACK",
@@ -50,15 +51,17 @@ __all__ = [
     "cancel_timer",
     "deliver",
     "finish",
-    "full_bytes",
+    "full_packet_bytes",
     "host_timer_armed",
     "mix",
     "or_default",
-    "payload_of",
+    "packet_payload_bytes",
     "rand32",
     "send",
-    "serialisation_ps",
+    "serialization_ps",
     "set_host_timer",
     "set_timer",
     "wire_bytes",
 ]
+
+__getattr__ = former(__name__)

@@ -26,7 +26,7 @@ def ready(env, now, tx):
     return now
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = 0
 
 

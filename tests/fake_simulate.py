@@ -115,7 +115,7 @@ class FakeSimulate:
             raise RunError("the ring of link 3 cannot grow")
         if fate == "hung":
             assert on_hang is not None
-            on_hang("fill does not come back")
+            on_hang("build_packet does not come back")
         if fate in ("SIGINT", "SIGTERM"):
             os.kill(os.getpid(), signal.Signals[fate])
             assert should_stop is not None

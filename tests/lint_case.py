@@ -37,10 +37,10 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = tx.next_seq
     tx.next_seq += 1
-    pass  # fill
+    pass  # build_packet
 
 
 def on_data(env, now, rx, pkt):

@@ -13,7 +13,7 @@ from netsim.transport import (
     deliver,
     finish,
     host_timer_armed,
-    payload_of,
+    packet_payload_bytes,
     rand32,
     send,
     set_host_timer,
@@ -77,7 +77,7 @@ def ready(env, now, tx):
     return now
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     chance = draw(env, tx, OF_TX)
     pkt.seq = tx.n_packets - 1 - tx.sent
     if tx.sent >= tx.n_packets:
@@ -145,7 +145,7 @@ def answer(env, now, rx, note, marked):
 
 def on_data(env, now, rx, pkt):
     if bit_set(env, rx, 0, int(pkt.seq)):
-        deliver(env, now, rx, payload_of(env, rx, int(pkt.seq)))
+        deliver(env, now, rx, packet_payload_bytes(env, rx, int(pkt.seq)))
     answer(env, now, rx, int(pkt.note), int(pkt.ecn) & ECN_CE != 0)
 
 

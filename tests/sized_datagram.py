@@ -12,6 +12,6 @@ ready = datagram.ready
 on_data = datagram.on_data
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.remaining = tx.n_packets - tx.next_seq
-    datagram.fill(env, now, tx, pkt)
+    datagram.build_packet(env, now, tx, pkt)

@@ -16,7 +16,7 @@ from netsim.engine.kernels.layout import INF, PACKET
 from netsim.engine.simulation import Options
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
-from netsim.model.arithmetic import byte_quotient, send_time, serialisation_ps
+from netsim.model.arithmetic import byte_quotient, send_time, serialization_ps
 from netsim.running.estimate import estimate
 from netsim.running.point import build_engine, simulate
 from netsim.transports import dctcp
@@ -55,7 +55,7 @@ def test_serialization_is_exact_to_a_picosecond_at_every_rate_that_is_let_in(lar
     quotient = ps_per_byte_q20(rate)
     assert size * quotient < limits.INT64
     took = int(send_time(np.array([size]), np.array([quotient]))[0])
-    assert took == serialisation_ps(size, quotient) == (size * quotient) >> 20
+    assert took == serialization_ps(size, quotient) == (size * quotient) >> 20
     assert abs(took - Fraction(limits.PS_BITS * size, rate)) < Fraction(11, 10)
 
 
@@ -64,15 +64,15 @@ def test_the_slowest_and_the_fastest_rates_are_the_last_ones(n_bytes):
     slowest, fastest = limits.slowest_rate_bps(n_bytes), limits.fastest_rate_bps(n_bytes)
     assert n_bytes * ps_per_byte_q20(slowest) < limits.INT64
     assert n_bytes * ps_per_byte_q20(slowest - 1) >= limits.INT64
-    assert serialisation_ps(n_bytes, ps_per_byte_q20(fastest)) >= 1
-    assert serialisation_ps(n_bytes, ps_per_byte_q20(fastest + fastest // 10)) == 0
+    assert serialization_ps(n_bytes, ps_per_byte_q20(fastest)) >= 1
+    assert serialization_ps(n_bytes, ps_per_byte_q20(fastest + fastest // 10)) == 0
 
 
 @given(st.integers(0, 1 << 43), st.integers(1, 1 << 50))
 def test_a_transport_may_ask_for_the_time_of_many_packets(n_bytes, quotient):
-    """The parts of `serialisation_ps` stay below int64 as long as the time itself does."""
+    """The parts of `serialization_ps` stay below int64 as long as the time itself does."""
     took = (n_bytes * quotient) >> 20
-    assert serialisation_ps(n_bytes, quotient) == took
+    assert serialization_ps(n_bytes, quotient) == took
     if took < limits.INT64:
         parts = n_bytes * (quotient >> 20), n_bytes * (quotient & 0xFFFFF)
         assert max(parts) < 2**63

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 
+import pytest
 from click import Context
 from click.testing import CliRunner
 
 from netsim.cli.app import app, commands
 from netsim.cli.plot import KINDS
+from netsim.engine.kernels.handlers import HANDLERS
+from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.errors import did_you_mean
 from netsim.experiment import schema
 from netsim.plugins import registry
@@ -31,6 +34,7 @@ NAMES = {
     "plot": KINDS,
     "column": set().union(*COLUMNS.values()),
     "file": files.SINGLE - RENAMED["file"].keys(),
+    "handler": [*HANDLERS, *QUEUE_HANDLERS],
 }
 ELSEWHERE = {"option", "site", "prices"}
 
@@ -60,6 +64,9 @@ def test_former_names_are_refused() -> None:
             assert old not in names, (kind, old)
             assert new in names, (kind, new)
             assert f'"{new}"' in did_you_mean(old, names)
+            if kind.startswith("netsim."):
+                with pytest.raises(ImportError, match=new):
+                    getattr(import_module(kind), old)
 
 
 def test_former_options_are_refused() -> None:

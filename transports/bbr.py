@@ -24,7 +24,7 @@ version 2's (drafts -01 and -02). Packets leave one by one: the send quantum (4.
 
 from netsim.blocks import delivery_rate, pacing, tcp
 from netsim.params import Param
-from netsim.transport import BLOCKED, INF, below, full_bytes, rand32
+from netsim.transport import BLOCKED, INF, below, full_packet_bytes, rand32
 
 PARAMS = [
     *tcp.PARAMS,
@@ -85,7 +85,7 @@ def on_start(env, now, tx):
     tx.rtprop_stamp_ps = now
     enter_startup(env, tx)
     # Nothing is measured yet: the initial window in a nominal round trip of 1 ms (4.2.1).
-    tx.pacing_bps = int(tx.pacing_gain * tx.cwnd * full_bytes(env) * 8 * 1000)
+    tx.pacing_bps = int(tx.pacing_gain * tx.cwnd * full_packet_bytes(env) * 8 * 1000)
 
 
 def ready(env, now, tx):
@@ -94,10 +94,10 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     delivery_rate.stamp(tx, now, pkt, tx.n_acked, tcp.in_flight(tx))
     tcp.take(env, now, tx, pkt)
-    pacing.sent(tx, now, full_bytes(env), tx.pacing_bps)
+    pacing.sent(tx, now, full_packet_bytes(env), tx.pacing_bps)
 
 
 def on_data(env, now, rx, pkt):
@@ -132,7 +132,7 @@ def on_timer(env, now, tx, k):
 
 
 def update_btl_bw(env, now, tx, ack):
-    n_bytes = full_bytes(env)
+    n_bytes = full_packet_bytes(env)
     delivery_rate.update(tx, now, ack, n_bytes, tx.n_acked, tx.last_rtt_ps, tx.min_rtt_ps)
     if tx.round_start == 1:
         tx.packet_conservation = 0
@@ -163,7 +163,7 @@ def inflight(env, tx, gain):
     """Packets in flight that are ``gain`` bandwidth-delay products (4.2.3.2)."""
     if tx.rtprop_ps == INF:
         return env.par.initial_window
-    return int(gain * tx.max_bps * tx.rtprop_ps / (8e12 * full_bytes(env))) + QUANTA
+    return int(gain * tx.max_bps * tx.rtprop_ps / (8e12 * full_packet_bytes(env))) + QUANTA
 
 
 # -- 4.2: control --------------------------------------------------------------------------------

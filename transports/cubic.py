@@ -82,7 +82,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     tcp.take(env, now, tx, pkt)
     tx.prr_out += 1
 

@@ -6,7 +6,7 @@ For queueing theory and for background load. A lost packet stays lost.
 from netsim.blocks import traffic_classes
 from netsim.limits import PS_BITS, RATE_SHIFT
 from netsim.params import Param
-from netsim.transport import BLOCKED, deliver, finish, full_bytes, serialisation_ps
+from netsim.transport import BLOCKED, deliver, finish, full_packet_bytes, serialization_ps
 
 PARAMS = [
     Param("rate", "rate", None, "pace of each flow on the wire; none sends at the line rate"),
@@ -26,8 +26,8 @@ TX_STATE = ("next_seq", "gap_ps")
 def setup(env, tx, rx):
     tx.prio = env.par.data_class
     if env.par.rate > 0:
-        tx.gap_ps = serialisation_ps(
-            full_bytes(env), ((PS_BITS << RATE_SHIFT) + env.par.rate // 2) // env.par.rate
+        tx.gap_ps = serialization_ps(
+            full_packet_bytes(env), ((PS_BITS << RATE_SHIFT) + env.par.rate // 2) // env.par.rate
         )
 
 
@@ -37,7 +37,7 @@ def ready(env, now, tx):
     return tx.start_ps + tx.next_seq * tx.gap_ps
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = tx.next_seq
     tx.next_seq += 1
     if tx.next_seq == tx.n_packets:

@@ -39,7 +39,7 @@ from netsim.transport import (
     armed,
     cancel_timer,
     finish,
-    full_bytes,
+    full_packet_bytes,
     or_default,
     send,
     set_timer,
@@ -189,11 +189,11 @@ def window_is_full(env, tx):
     """Are as many bytes under way as ``window`` allows?"""
     if env.par.window == 0.0 or tx.next_seq == tx.una:
         return False
-    under_way = (tx.next_seq - tx.una) * full_bytes(env)
+    under_way = (tx.next_seq - tx.una) * full_packet_bytes(env)
     return under_way >= env.par.window * tx.bdp_bytes * tx.rate_bps / tx.line_bps
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     seq = go_back_n.take(tx)
     pkt.seq = seq
     if not armed(env, tx, RTO):
@@ -301,7 +301,7 @@ def share(tx, given, divisor):
 def set_rate(env, tx, rate_bps):
     new_bps = max(rate_bps, share(tx, env.par.min_rate, 400))
     if new_bps != tx.rate_bps:
-        pacing.change_rate(tx, full_bytes(env), tx.rate_bps, new_bps)
+        pacing.change_rate(tx, full_packet_bytes(env), tx.rate_bps, new_bps)
         tx.rate_bps = new_bps
 
 

@@ -113,7 +113,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = selective.take(env, tx)
     pkt.aux = rtt.timestamp(now)
     if not armed(env, tx, RTO):

@@ -29,11 +29,11 @@ from netsim.transport import (
     cancel_timer,
     deliver,
     finish,
-    full_bytes,
+    full_packet_bytes,
     host_timer_armed,
     rand32,
     send,
-    serialisation_ps,
+    serialization_ps,
     set_host_timer,
     set_timer,
 )
@@ -151,7 +151,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = tx.next_seq
     pkt.aux = tx.stamp
     # Of the credits that came: how many, and the last one. What is between was dropped.
@@ -273,8 +273,8 @@ def control_rate(env, now, rx):
 def room_ps(env, size):
     """The time that credits of ``size`` bytes keep free, each for itself and for its data."""
     average = env.par.credit_bytes
-    alone_ps = serialisation_ps(size, env.host.ps_per_byte_q20)
-    return alone_ps * (average + full_bytes(env)) // average
+    alone_ps = serialization_ps(size, env.host.ps_per_byte_q20)
+    return alone_ps * (average + full_packet_bytes(env)) // average
 
 
 def link_ready_ps(env, now):

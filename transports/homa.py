@@ -203,7 +203,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     if tx.n_rtx > 0:
         seq = bit_first(env, tx, RTX, tx.rtx_from)
         bit_clear(env, tx, RTX, seq)

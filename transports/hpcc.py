@@ -30,10 +30,10 @@ from netsim.transport import (
     armed,
     cancel_timer,
     finish,
-    full_bytes,
+    full_packet_bytes,
     or_default,
     send,
-    serialisation_ps,
+    serialization_ps,
     wire_bytes,
 )
 
@@ -130,8 +130,8 @@ FORGET_PS = 1 << 31
 def note(now, sent_bytes, waiting_bytes, ps_per_byte_q20):
     """What a port writes: its clock, its sending time so far and its queue, as times."""
     busy_ps = (sent_bytes >> 20) * ps_per_byte_q20
-    busy_ps += serialisation_ps(sent_bytes & 0xFFFFF, ps_per_byte_q20)
-    queue_ps = serialisation_ps(waiting_bytes, ps_per_byte_q20)
+    busy_ps += serialization_ps(sent_bytes & 0xFFFFF, ps_per_byte_q20)
+    queue_ps = serialization_ps(waiting_bytes, ps_per_byte_q20)
     return (
         ((now >> TICK_PS_LOG2) & CLOCK_MASK) << TIME_SHIFT
         | ((busy_ps >> TICK_PS_LOG2) & CLOCK_MASK) << BUSY_SHIFT
@@ -168,12 +168,15 @@ def rate_bps(tx):
 
 
 def ready(env, now, tx):
-    if not go_back_n.has_data(tx) or go_back_n.outstanding(tx) * full_bytes(env) >= tx.window:
+    if (
+        not go_back_n.has_data(tx)
+        or go_back_n.outstanding(tx) * full_packet_bytes(env) >= tx.window
+    ):
         return BLOCKED
     return tx.next_send_ps
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     seq = go_back_n.take(tx)
     pkt.seq = seq
     pacing.sent(tx, now, wire_bytes(env, tx, seq), tx.rate_bps)
@@ -203,7 +206,7 @@ def on_control(env, now, tx, pkt):
     old_bps = tx.rate_bps
     react(env.par, now, tx, pkt)
     tx.rate_bps = rate_bps(tx)
-    pacing.change_rate(tx, full_bytes(env), old_bps, tx.rate_bps)
+    pacing.change_rate(tx, full_packet_bytes(env), old_bps, tx.rate_bps)
 
 
 def react(par, now, tx, pkt):

@@ -19,10 +19,10 @@ from netsim.transport import (
     armed,
     cancel_timer,
     finish,
-    full_bytes,
+    full_packet_bytes,
     host_timer_armed,
     send,
-    serialisation_ps,
+    serialization_ps,
     set_host_timer,
     set_timer,
 )
@@ -81,7 +81,7 @@ def setup(env, tx, rx):
 def on_start(env, now, tx):
     window = env.par.initial_window
     if window == 0:
-        full = full_bytes(env)
+        full = full_packet_bytes(env)
         window = (3 * tx.bdp_bytes // 2 + full - 1) // full
     tx.credit = min(window, tx.n_packets)
 
@@ -92,7 +92,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = selective.take(env, tx)
     tx.credit -= 1
     if not armed(env, tx, RTO):
@@ -191,7 +191,7 @@ def on_host_timer(env, now, k):
             send(env, rx, PULL, rx.again_no, rx.pull_no, CONTROL)
             if rx.owed > 0:
                 append_pull(env, rx)
-            host.next_pull = now + serialisation_ps(full_bytes(env), host.ps_per_byte_q20)
+            host.next_pull = now + serialization_ps(full_packet_bytes(env), host.ps_per_byte_q20)
             break
     if host.has_pulls == 1:
         set_host_timer(env, now, PULLS, host.next_pull)

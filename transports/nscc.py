@@ -19,7 +19,7 @@ scaled by the path's bandwidth-delay product. The least delay is known, not meas
 
 from netsim.blocks import bdp_queues, paths, reports, rto, rtt, selective, timeouts
 from netsim.params import Param
-from netsim.transport import BLOCKED, ECN_ECHO, NACK, bit_get, finish, full_bytes, send
+from netsim.transport import BLOCKED, ECN_ECHO, NACK, bit_get, finish, full_packet_bytes, send
 
 RTO_PS, RTO_ROUND_TRIPS = 100 * rto.US, 6
 
@@ -86,7 +86,7 @@ def setup(env, tx, rx):
     tx.prio = DATA_CLASS
     tx.rto_ps = rto.of_path(env.par.rto, RTO_PS, tx, RTO_ROUND_TRIPS)
     tx.target_ps = int(env.par.target_delay * tx.base_rtt_ps)
-    tx.largest_bytes = max(int(env.par.initial_window * tx.bdp_bytes), full_bytes(env))
+    tx.largest_bytes = max(int(env.par.initial_window * tx.bdp_bytes), full_packet_bytes(env))
     tx.cwnd_bytes = tx.largest_bytes
 
 
@@ -101,13 +101,13 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     again = tx.n_rtx > 0
     pkt.seq = selective.take(env, tx)
     pkt.aux = rtt.timestamp(now)
     pkt.entropy = paths.next_entropy(env, tx)
     last = tx.next_seq == tx.n_packets
-    if again or last or (selective.outstanding(tx) + 1) * full_bytes(env) >= tx.cwnd_bytes:
+    if again or last or (selective.outstanding(tx) + 1) * full_packet_bytes(env) >= tx.cwnd_bytes:
         pkt.report = reports.ASK
     timeouts.on_send(env, now, tx)
 
@@ -133,7 +133,7 @@ def on_control(env, now, tx, pkt):
         if selective.lose(env, tx, seq):
             after_trim(env, now, tx)
         return
-    n_bytes = reports.read(env, tx, pkt, tx.oldest) * full_bytes(env)
+    n_bytes = reports.read(env, tx, pkt, tx.oldest) * full_packet_bytes(env)
     timeouts.on_acknowledged(env, now, tx)
     marked = int(pkt.ecn) & ECN_ECHO != 0
     paths.acknowledged(env, now, tx, int(pkt.entropy), marked)
@@ -145,7 +145,7 @@ def on_control(env, now, tx, pkt):
 
 
 def bound(env, tx, cwnd_bytes):
-    return min(max(cwnd_bytes, full_bytes(env)), tx.largest_bytes)
+    return min(max(cwnd_bytes, full_packet_bytes(env)), tx.largest_bytes)
 
 
 def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
@@ -169,7 +169,7 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
         ask(tx, env.par.proportional_increase * scale * missing * n_bytes)
     tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
     due = now - tx.adjusted_ps > tx.base_rtt_ps
-    if due or tx.unadjusted_bytes > ADJUST_PACKETS * full_bytes(env):
+    if due or tx.unadjusted_bytes > ADJUST_PACKETS * full_packet_bytes(env):
         tx.cwnd_bytes += tx.increase // tx.cwnd_bytes
         if now - tx.adjusted_ps >= tx.base_rtt_ps:
             tx.cwnd_bytes += int(env.par.eta * scale)
@@ -207,7 +207,7 @@ def decrease(env, now, tx):
     tx.free_bytes = 0
     if tx.delay_ps > tx.target_ps and now - tx.decreased_ps > tx.base_rtt_ps:
         factor = max(1 - env.par.gamma * (tx.delay_ps - tx.target_ps) / tx.delay_ps, 0.5)
-        tx.cwnd_bytes = max(int(tx.cwnd_bytes * factor), full_bytes(env))
+        tx.cwnd_bytes = max(int(tx.cwnd_bytes * factor), full_packet_bytes(env))
         tx.decreased_ps = now
 
 
@@ -220,8 +220,8 @@ def quick_adapt(env, now, tx, congested, marked):
     elif now > tx.period_end_ps:
         little = tx.period_bytes < env.par.quick_adapt_share * tx.largest_bytes
         if tx.period_end_ps > 0 and (tx.lost == 1 or congested) and little:
-            tx.cwnd_bytes = max(tx.period_bytes, full_bytes(env))
-            tx.to_ignore_bytes = selective.outstanding(tx) * full_bytes(env)
+            tx.cwnd_bytes = max(tx.period_bytes, full_packet_bytes(env))
+            tx.to_ignore_bytes = selective.outstanding(tx) * full_packet_bytes(env)
             tx.heard_bytes = 0
             tx.lost = 0
             acts = True
@@ -235,14 +235,14 @@ def quick_adapt(env, now, tx, congested, marked):
 
 def after_trim(env, now, tx):
     """A packet was trimmed: it waited, as it were, for a full queue of one round trip."""
-    tx.heard_bytes += full_bytes(env)
+    tx.heard_bytes += full_packet_bytes(env)
     average_delay(env, tx, float(tx.base_rtt_ps))
     tx.lost = 1
     if not quick_adapt(env, now, tx, True, True):
-        tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - full_bytes(env))
+        tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - full_packet_bytes(env))
 
 
 def on_timer(env, now, tx, k):
     paths.timed_out(env, now, tx)
     lost = timeouts.on_timer(env, now, tx)
-    tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - lost * full_bytes(env))
+    tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - lost * full_packet_bytes(env))

@@ -13,7 +13,7 @@ Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2
 
 from netsim.blocks import selective
 from netsim.params import Param
-from netsim.transport import ACK, BLOCKED, cancel_timer, finish, full_bytes, send, set_timer
+from netsim.transport import ACK, BLOCKED, cancel_timer, finish, full_packet_bytes, send, set_timer
 
 PARAMS = [
     Param(
@@ -72,7 +72,7 @@ RTO = 0
 
 
 def setup(env, tx, rx):
-    full = full_bytes(env)
+    full = full_packet_bytes(env)
     tx.most = float(env.par.initial_window)
     if env.par.initial_window == 0:
         tx.most = float((tx.bdp_bytes + full - 1) // full)
@@ -96,7 +96,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     if selective.outstanding(tx) == 0:
         await_answer(env, now, tx)
     pkt.seq = selective.take(env, tx)

@@ -43,7 +43,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = go_back_n.take(tx)
     if not armed(env, tx, RTO):
         go_back_n.restart_timer(env, now, tx, RTO)

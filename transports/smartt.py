@@ -28,9 +28,9 @@ from netsim.transport import (
     ECN_ECHO,
     NACK,
     finish,
-    full_bytes,
+    full_packet_bytes,
     send,
-    serialisation_ps,
+    serialization_ps,
 )
 
 GAINS = "x, y, w and z_gain in run scripts of SMaRTT's simulator, 100 Gbps"
@@ -117,7 +117,7 @@ RX_BITMAPS = selective.RX_BITMAPS
 def setup(env, tx, rx):
     tx.prio = DATA_CLASS
     tx.rto_ps = rto.of_path(env.par.rto, RTO_PS, tx, RTO_ROUND_TRIPS)
-    tx.cwnd_bytes = max(env.par.initial_window * tx.bdp_bytes, float(full_bytes(env)))
+    tx.cwnd_bytes = max(env.par.initial_window * tx.bdp_bytes, float(full_packet_bytes(env)))
     tx.window_then = int(tx.cwnd_bytes)
 
 
@@ -127,7 +127,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = selective.take(env, tx)
     pkt.aux = rtt.timestamp(now)
     pkt.entropy = paths.next_entropy(env, tx)
@@ -160,7 +160,7 @@ def on_control(env, now, tx, pkt):
     marked = int(pkt.ecn) & ECN_ECHO != 0
     paths.acknowledged(env, now, tx, int(pkt.entropy), marked)
     if selective.acknowledge(env, tx, seq):
-        tx.acked_bytes += full_bytes(env)
+        tx.acked_bytes += full_packet_bytes(env)
         timeouts.on_acknowledged(env, now, tx)
     if selective.is_done(tx):
         finish(env, now, tx)
@@ -170,17 +170,17 @@ def on_control(env, now, tx, pkt):
 
 def adjust_window(env, now, tx, marked, rtt_ps):
     """The four cases, unless the window grows fast or quick adapt waits for its effect."""
-    packet = float(full_bytes(env))
+    packet = float(full_packet_bytes(env))
     target_ps = env.par.target_rtt * tx.base_rtt_ps
     tx.marked_share += MARKED_GAIN * ((1.0 if marked else 0.0) - tx.marked_share)
-    seen_ps = QUEUE_SEEN * serialisation_ps(full_bytes(env), tx.ps_per_byte_q20)
+    seen_ps = QUEUE_SEEN * serialization_ps(full_packet_bytes(env), tx.ps_per_byte_q20)
     met_queue = rtt_ps > tx.base_rtt_ps + seen_ps
     if marked or met_queue:
         tx.free_bytes = 0
         tx.window_then = int(tx.cwnd_bytes)
         tx.growing = 0
     else:
-        tx.free_bytes += full_bytes(env)
+        tx.free_bytes += full_packet_bytes(env)
     if tx.heard >= tx.ignored:
         quick_adapt(env, now, tx)
     if tx.heard < tx.ignored or (marked and waits(env, tx)):
@@ -207,8 +207,8 @@ def waits(env, tx):
 
 
 def set_window(env, tx, cwnd_bytes):
-    largest = max(env.par.initial_window * tx.bdp_bytes, float(full_bytes(env)))
-    tx.cwnd_bytes = min(max(cwnd_bytes, float(full_bytes(env))), largest)
+    largest = max(env.par.initial_window * tx.bdp_bytes, float(full_packet_bytes(env)))
+    tx.cwnd_bytes = min(max(cwnd_bytes, float(full_packet_bytes(env))), largest)
 
 
 def after_loss(env, now, tx):
@@ -219,7 +219,7 @@ def after_loss(env, now, tx):
         return
     tx.lost = 1
     if not quick_adapt(env, now, tx):
-        set_window(env, tx, tx.cwnd_bytes - full_bytes(env))
+        set_window(env, tx, tx.cwnd_bytes - full_packet_bytes(env))
 
 
 def quick_adapt(env, now, tx):
@@ -247,4 +247,4 @@ def on_timer(env, now, tx, k):
     if lost > 0:
         tx.free_bytes = 0
         tx.growing = 0
-        tx.cwnd_bytes = float(full_bytes(env))
+        tx.cwnd_bytes = float(full_packet_bytes(env))

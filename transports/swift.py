@@ -17,7 +17,7 @@ import math
 
 from netsim.blocks import rto, rtt, selective
 from netsim.params import Param
-from netsim.transport import ACK, BLOCKED, cancel_timer, finish, full_bytes, send, set_timer
+from netsim.transport import ACK, BLOCKED, cancel_timer, finish, full_packet_bytes, send, set_timer
 
 GUESS = "csg-htsim, sim/swift.cpp, which calls it a guess"
 
@@ -140,7 +140,7 @@ def setup(env, tx, rx):
     tx.fs_alpha = par.fs_range / (
         1 / math.sqrt(par.fs_min_window) - 1 / math.sqrt(par.fs_max_window)
     )
-    full = full_bytes(env)
+    full = full_packet_bytes(env)
     tx.window = float(par.initial_window)
     if par.initial_window == 0:
         tx.window = float((tx.bdp_bytes + full - 1) // full)
@@ -163,7 +163,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     if selective.outstanding(tx) == 0:
         set_timer(env, now, tx, RTO, now + rto_ps(env, tx))
     pkt.seq = selective.take(env, tx)

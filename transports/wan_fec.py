@@ -43,9 +43,9 @@ from netsim.transport import (
     cancel_timer,
     deliver,
     finish,
-    full_bytes,
+    full_packet_bytes,
     or_default,
-    payload_of,
+    packet_payload_bytes,
     send,
     set_timer,
 )
@@ -128,8 +128,8 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
-    n_bytes = full_bytes(env)
+def build_packet(env, now, tx, pkt):
+    n_bytes = full_packet_bytes(env)
     if tx.n_repair == 0 and tx.n_asked > 0:
         start_repair(env, tx)
     if tx.n_repair > 0:
@@ -140,7 +140,7 @@ def fill(env, now, tx, pkt):
         pkt.aux = tx.n_repair
     else:
         if tx.next_seq < erasure.end_of(env, tx, tx.group):
-            n_bytes = payload_of(env, tx, tx.next_seq) + env.par.header_bytes
+            n_bytes = packet_payload_bytes(env, tx, tx.next_seq) + env.par.header_bytes
         fill_new(env, tx, pkt)
     pacing.sent(tx, now, n_bytes, tx.rate_bps)
     if tx.n_repair == 0 and tx.n_asked == 0 and tx.group == erasure.n_groups(env, tx):
@@ -226,7 +226,7 @@ def on_request(env, now, rx, pkt):
 
 def take(env, now, rx, seq):
     """A data packet is here, or restored; the sender is told when it was the last."""
-    deliver(env, now, rx, payload_of(env, rx, seq))
+    deliver(env, now, rx, packet_payload_bytes(env, rx, seq))
     if rx.done_ps >= 0:
         send(env, rx, ACK, 0, 0, rx.control_class)
 

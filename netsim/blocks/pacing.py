@@ -10,7 +10,7 @@ flow does not lower the rate, and a pause does not end in a burst.
     def ready(env, now, tx):
         return tx.next_send_ps if ... else BLOCKED
 
-    def fill(env, now, tx, pkt):
+    def build_packet(env, now, tx, pkt):
         ...
         pacing.sent(tx, now, wire_bytes(env, tx, seq), tx.rate_bps)
 """

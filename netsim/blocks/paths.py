@@ -13,7 +13,7 @@ by picking an entropy. Three ways, the parameter ``paths``:
 
     TX_STATE = (*paths.TX_STATE, ...)
 
-    def fill(env, now, tx, pkt):
+    def build_packet(env, now, tx, pkt):
         pkt.entropy = paths.next_entropy(env, tx)
 
 and ``acknowledged`` and ``timed_out`` when that happens; a receiver calls ``answer`` before it

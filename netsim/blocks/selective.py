@@ -4,7 +4,7 @@ What is lost is sent again before anything new, lowest number first. State of a 
 uses it: `TX_STATE` and `TX_BITMAPS` at the sender, `RX_BITMAPS` at the receiver.
 """
 
-from netsim.transport import bit_clear, bit_first, bit_get, bit_set, deliver, full_bytes
+from netsim.transport import bit_clear, bit_first, bit_get, bit_set, deliver, full_packet_bytes
 
 TX_STATE = ("next_seq", "n_acked", "n_rtx", "rtx_from")
 """Next new packet; packets acknowledged; packets to send again, none of them before `rtx_from`."""
@@ -32,7 +32,7 @@ def outstanding(tx):
 
 def fits(env, tx, window_bytes):
     """Is there a packet to send, and room for it in a window of so many bytes on the wire?"""
-    return has_data(tx) and (outstanding(tx) + 1) * full_bytes(env) <= window_bytes
+    return has_data(tx) and (outstanding(tx) + 1) * full_packet_bytes(env) <= window_bytes
 
 
 def take(env, tx):

@@ -9,7 +9,7 @@ busy with higher classes since the message could last have been heard of, the me
 `rx.rtt_ps` is for the transport to set, in `setup`.
 """
 
-from netsim.transport import full_bytes, serialisation_ps
+from netsim.transport import full_packet_bytes, serialization_ps
 
 RX_STATE = ("rtt_ps", "granted_class", "waits_in", "waits_upto", "heard_ps", "served_then")
 """The base round trip; class of the last grant; the lowest class of packets that may be missing,
@@ -29,7 +29,7 @@ def on_data(env, now, pkt):
     control packets between them, a quarter of a full packet.
     """
     host = env.host
-    own_ps = serialisation_ps(int(pkt.size_bytes), host.ps_per_byte_q20)
+    own_ps = serialization_ps(int(pkt.size_bytes), host.ps_per_byte_q20)
     if now - host.last_ps > own_ps + packet_time(env) // 4:
         host.busy_ps = now
     host.last_ps = now
@@ -39,7 +39,7 @@ def on_data(env, now, pkt):
 
 def packet_time(env):
     """Of a full packet at the rate of the host."""
-    return serialisation_ps(full_bytes(env), env.host.ps_per_byte_q20)
+    return serialization_ps(full_packet_bytes(env), env.host.ps_per_byte_q20)
 
 
 def granted_in(rx, of_class, upto):

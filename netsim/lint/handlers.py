@@ -204,7 +204,7 @@ class _Body:
             case ast.Attribute(value=base, attr=name):
                 module = self._static(base)
                 if isinstance(module, ModuleType):
-                    if not hasattr(module, name):
+                    if name not in vars(module):
                         self._tell(node, _lacks(module, name))
                     return NOTHING
                 return self._each(self.value(base), lambda ref: records.get(ref, name), node)
@@ -313,7 +313,7 @@ class _Body:
             case ast.Attribute(value=base, attr=name):
                 module = self._static(base)
                 if isinstance(module, ModuleType):
-                    return getattr(module, name, UNKNOWN)
+                    return vars(module).get(name, UNKNOWN)
         return UNKNOWN
 
     # -- mistakes ----------------------------------------------------------------------------
@@ -337,9 +337,8 @@ class _Body:
     def _undefined(self, name: str) -> InputError:
         known = [*self.variables, *self.function.__globals__, *vars(builtins)]
         hint = did_you_mean(name, known)
-        return InputError(
-            f"{name} is not defined", hint=hint if hint.startswith("did you mean") else None
-        )
+        is_close = hint.startswith(("did you mean", "renamed"))
+        return InputError(f"{name} is not defined", hint=hint if is_close else None)
 
 
 @cache

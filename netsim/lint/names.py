@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
 from netsim.plugins.source import tree_of
+from netsim.renames import new_name
 
 ALIKE = 0.85
 """Names that agree in so much of their letters are taken for each other."""
@@ -41,7 +42,7 @@ def lookalikes(
         if meant is None and not (is_function and name.startswith("on_")):
             continue
         what = "handler" if is_function else "declaration"
-        hint = f'did you mean "{meant}"?' if meant else did_you_mean(name, known)
+        hint = did_you_mean(name, [meant] if meant else known)
         message = f"{name} is not a {what}, and nothing uses it"
         found.append(at_line(Path(path), line, message, hint))
     return found
@@ -62,8 +63,10 @@ def _defined(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
                 yield name, node.lineno, False
 
 
-def _meant(name: str, known: Iterable[str]) -> str | None:
-    """The known name that agrees with this one but for a few letters."""
+def _meant(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that replaced this one or differs in a few letters."""
+    if new := new_name(name, known):
+        return new
     plain = {_plain(other): other for other in known}
     close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=ALIKE)
     return plain[close[0]] if close else None

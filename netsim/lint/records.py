@@ -12,7 +12,7 @@ from netsim.engine.compiling.program import PROGRAM_SETTABLE, Program
 from netsim.engine.compiling.protocol import SETTABLE, Protocol
 from netsim.engine.kernels.env import Env, QueueEnv
 from netsim.engine.kernels.handler_table import Handler
-from netsim.engine.kernels.handlers import ARRIVED, FILLED, FORWARDED, SENT
+from netsim.engine.kernels.handlers import ARRIVED, BUILT, FORWARDED, SENT
 from netsim.engine.kernels.layout import (
     HOST_FIELDS,
     PACKET_FIELDS,
@@ -179,7 +179,7 @@ def transport_records(protocol: Protocol) -> Records:
             "par": _parameters(protocol.pars[0]),
             "port": Kind(PORT, tuple(PORT.names or ()), "", "port"),
             "queue": Kind(QUEUE, tuple(QUEUE.names or ()), "", "queue"),
-            FILLED: packet("in fill"),
+            BUILT: packet("in build_packet"),
             SENT: packet("of what send returns"),
             ARRIVED: packet("of a packet that came"),
             FORWARDED: packet("in on_forward"),

@@ -49,7 +49,7 @@ def send_time(size_bytes: Any, quotient: Any) -> Any:
     return (size_bytes * quotient) >> RATE_SHIFT
 
 
-def serialisation_ps(size_bytes: int, q20: int) -> int:
+def serialization_ps(size_bytes: int, q20: int) -> int:
     """Time on the wire of ``size_bytes`` where a byte takes ``q20`` units of 2**-20 ps.
 
     This is `send_time`, also where its product overflows: of up to 8 TB, in

@@ -10,7 +10,7 @@ Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datace
 """
 
 from netsim.params import Param
-from netsim.queue import DROP, NO_CLASS, class_of, peek, queue_length, serialisation_ps, wait_until
+from netsim.queue import DROP, NO_CLASS, class_of, peek, queue_length, serialization_ps, wait_until
 from netsim.queues import drop_tail
 
 CLASSES = 2
@@ -80,5 +80,5 @@ def depth_of(par, port):
 def room_ps(par, port, size):
     """The time that credits of ``size`` bytes keep free, each for itself and for its data."""
     full = par.payload_bytes + par.header_bytes
-    alone_ps = serialisation_ps(size, port.ps_per_byte_q20)
+    alone_ps = serialization_ps(size, port.ps_per_byte_q20)
     return alone_ps * (par.credit_bytes + full) // par.credit_bytes

@@ -55,7 +55,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     """A data packet is built. Only its number is needed; its size follows from that."""
     pkt.seq = selective.take(env, tx)
     pkt.aux = rtt.timestamp(now)

@@ -77,7 +77,7 @@ class TestBroken:
         for change, message in (
             (('"acked"', '"ackd"'), "tx has no field acked"),
             (("tx.next_seq += 1\n", "tx.last_bytes = 1\n"), "tx.last_bytes belongs to the engine"),
-            (("def fill", "def filled"), "has no function fill"),
+            (("def build_packet", "def filled"), "has no function build_packet"),
         ):
             with pytest.raises(InputError, match=message):
                 tried(tmp_path, ["sizes"], change)

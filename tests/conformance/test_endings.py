@@ -20,7 +20,7 @@ NEXT = "    tx.next_seq += 1\n"
 def test_an_error_is_told_with_its_line(tmp_path: Path, case: str) -> None:
     (finding,) = tried(tmp_path, [case], (NEXT, NEXT + "    tx.next_seq //= tx.acked\n")).values()
     assert finding.failed
-    assert finding.detail.startswith("fill: ZeroDivisionError")
+    assert finding.detail.startswith("build_packet: ZeroDivisionError")
     assert finding.detail.endswith("(variant.py, line 30: tx.next_seq //= tx.acked)")
 
 
@@ -37,7 +37,7 @@ def test_an_exit_is_not_one_of_the_suite(tmp_path: Path) -> None:
         ("from netsim.plugins.params", "import sys\nfrom netsim.plugins.params"),
     )
     found = tried(tmp_path, ["sizes", "windows"], *changes)
-    assert "fill: SystemExit: 0 (variant.py" in found["sizes"].detail
+    assert "build_packet: SystemExit: 0 (variant.py" in found["sizes"].detail
     assert found["windows"].detail == "as in sizes"
 
 
@@ -52,8 +52,8 @@ def test_an_endless_loop_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_telemetry_is_watched(tmp_path: Path) -> None:
-    handler = "def on_forward(now, pkt, port, queue):\n    queue.bytes // 0\n\n\ndef fill("
-    found = tried(tmp_path, ["sizes"], ("def fill(", handler))
+    handler = "def on_forward(now, pkt, port, queue):\n    queue.bytes // 0\n\n\ndef build_packet("
+    found = tried(tmp_path, ["sizes"], ("def build_packet(", handler))
     assert "on_forward: ZeroDivisionError" in found["sizes"].detail
 
 

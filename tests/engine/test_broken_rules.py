@@ -16,17 +16,17 @@ SEND = "send(env, rx, ACK, int(pkt.seq), 0, 0)"
 
 
 BROKEN = [
-    (after(SEQ, "pkt.prio = 1"), "fill used traffic class 1; the fabric has 1, counted"),
-    (in_handler("setup", "tx.prio = 1"), "fill used traffic class 1"),
+    (after(SEQ, "pkt.prio = 1"), "build_packet used traffic class 1; the fabric has 1, counted"),
+    (in_handler("setup", "tx.prio = 1"), "build_packet used traffic class 1"),
     ((SEND, SEND.replace("0, 0)", "0, 3)")), "on_data used traffic class 3"),
     (after(SEND, "ack.prio = 2"), "on_data used traffic class 2"),
     (after(SEND, "ack.size_bytes = 63"), "on_data sent a control packet of 63 bytes"),
     (after(SEND, "ack.size_bytes = 4161"), "on_data sent a control packet of 4161 bytes"),
     ((SEND, SEND.replace("ACK", "15")), "on_data sent a control packet of kind 15"),
     ((SEND, SEND.replace("ACK", "DATA")), "on_data sent a control packet of kind 0"),
-    ((SEQ, f"{SEQ} + 1"), "fill made data packet 10, which the flow does not have"),
-    ((SEQ, "pkt.seq = -1"), "fill made data packet -1"),
-    (after(SEQ, "pkt.kind = ACK"), "fill made a data packet of kind 8"),
+    ((SEQ, f"{SEQ} + 1"), "build_packet made data packet 10, which the flow does not have"),
+    ((SEQ, "pkt.seq = -1"), "build_packet made data packet -1"),
+    (after(SEQ, "pkt.kind = ACK"), "build_packet made a data packet of kind 8"),
     (in_handler(START, "set_timer(env, now, tx, 1, now + 5)"), "on_start used timer 1"),
     (in_handler(START, "set_timer(env, now, tx, -1, now + 5)"), "on_start used timer -1"),
     (in_handler(START, "set_timer(env, now, tx, 10**6, now)"), "on_start used timer 1000000"),

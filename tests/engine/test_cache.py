@@ -56,7 +56,7 @@ def ready(env, now, tx):
     return tx.next_seq * pause_ps(tx.next_seq)
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = tx.next_seq
     tx.next_seq += 1
     if tx.next_seq == tx.n_packets:

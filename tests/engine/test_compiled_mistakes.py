@@ -36,7 +36,7 @@ def ready(env, now, tx):
     return now if tx.next_seq < tx.n_packets else BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = tx.next_seq
     tx.next_seq += 1
 

@@ -161,14 +161,14 @@ def ready(env, now, tx):
     return now if tx.next_seq < tx.most else BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = tx.next_seq
     tx.next_seq += 1
 '''
 
 
 @pytest.mark.parametrize(
-    "value", ["tx.n_packets", "rx.size_bytes", "longest(rx)", "payload_of(env, tx, 0)"]
+    "value", ["tx.n_packets", "rx.size_bytes", "longest(rx)", "packet_payload_bytes(env, tx, 0)"]
 )
 def test_a_transport_whose_setup_looks_at_sizes_is_refused(value: str, tmp_path: Path) -> None:
     (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.n_packets\n")
@@ -182,7 +182,7 @@ def test_a_transport_whose_setup_looks_at_sizes_is_refused(value: str, tmp_path:
 def test_a_setup_that_looks_at_other_things_is_not(tmp_path: Path) -> None:
     (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.bdp_bytes\n")
     file = tmp_path / "early.py"
-    file.write_text(SETUP.format(value="full_bytes(env) + longest(tx)"))
+    file.write_text(SETUP.format(value="full_packet_bytes(env) + longest(tx)"))
     program = load_of(tmp_path, *sizes(np.random.default_rng(5))).program
     assert program is not None
     read = program_of(program.use)

@@ -34,26 +34,26 @@ def test_the_scaffold_is_sound(tmp_path):
 SETS = [
     ("setup", "tx.start_ps = 0", "tx.start_ps belongs to the engine"),
     ("setup", "rx.peer += 1", "rx.peer belongs to the engine"),
-    ("fill", "tx.sent_packets = 0", "tx.sent_packets belongs to the engine"),
-    ("fill", "pkt.size_bytes = 1", "pkt.size_bytes belongs to the engine"),
-    ("fill", "pkt.flow = 3", "pkt.flow belongs to the engine"),
-    ("fill", "env.host.fault = 3", "env.host.fault belongs to the engine"),
-    ("fill", "host = env.host; host.port = 3", "env.host.port belongs to the engine"),
-    ("fill", "other = env.tx[0]; other.finished = 1", "tx.finished belongs to the engine"),
-    ("fill", "env.rx[0].got_bytes = 1", "rx.got_bytes belongs to the engine"),
-    ("fill", "for one in env.tx: one.host = 1", "tx.host belongs to the engine"),
-    ("fill", "flow(env, 3).host = 1", "tx.host belongs to the engine"),
-    ("fill", "(tx if now > 3 else env.tx[1]).host = 1", "tx.host belongs to the engine"),
-    ("fill", "a, b = env.host, tx; b.host = 1", "tx.host belongs to the engine"),
-    ("fill", "(a := tx).host = 1", "tx.host belongs to the engine"),
-    ("fill", "tx['host'] = 1", "tx.host belongs to the engine"),
-    ("fill", "setattr(tx, 'host', 1)", "tx.host belongs to the engine"),
-    ("fill", "env.par.window = 3", "env.par.window does not change in a run"),
-    ("fill", "par = env.par; par.rto += 3", "env.par.rto does not change in a run"),
-    ("fill", "env.bits[3] = 0", "env.bits belongs to the engine"),
-    ("fill", "env.tx[3] = tx", "env.tx belongs to the engine"),
-    ("fill", "bits = env.bits; bits[3] |= 1", "env.bits belongs to the engine"),
-    ("fill", "env.host = tx", "env.host belongs to the engine"),
+    ("build_packet", "tx.sent_packets = 0", "tx.sent_packets belongs to the engine"),
+    ("build_packet", "pkt.size_bytes = 1", "pkt.size_bytes belongs to the engine"),
+    ("build_packet", "pkt.flow = 3", "pkt.flow belongs to the engine"),
+    ("build_packet", "env.host.fault = 3", "env.host.fault belongs to the engine"),
+    ("build_packet", "host = env.host; host.port = 3", "env.host.port belongs to the engine"),
+    ("build_packet", "other = env.tx[0]; other.finished = 1", "tx.finished belongs to the engine"),
+    ("build_packet", "env.rx[0].got_bytes = 1", "rx.got_bytes belongs to the engine"),
+    ("build_packet", "for one in env.tx: one.host = 1", "tx.host belongs to the engine"),
+    ("build_packet", "flow(env, 3).host = 1", "tx.host belongs to the engine"),
+    ("build_packet", "(tx if now > 3 else env.tx[1]).host = 1", "tx.host belongs to the engine"),
+    ("build_packet", "a, b = env.host, tx; b.host = 1", "tx.host belongs to the engine"),
+    ("build_packet", "(a := tx).host = 1", "tx.host belongs to the engine"),
+    ("build_packet", "tx['host'] = 1", "tx.host belongs to the engine"),
+    ("build_packet", "setattr(tx, 'host', 1)", "tx.host belongs to the engine"),
+    ("build_packet", "env.par.window = 3", "env.par.window does not change in a run"),
+    ("build_packet", "par = env.par; par.rto += 3", "env.par.rto does not change in a run"),
+    ("build_packet", "env.bits[3] = 0", "env.bits belongs to the engine"),
+    ("build_packet", "env.tx[3] = tx", "env.tx belongs to the engine"),
+    ("build_packet", "bits = env.bits; bits[3] |= 1", "env.bits belongs to the engine"),
+    ("build_packet", "env.host = tx", "env.host belongs to the engine"),
     ("on_data", "pkt.flow = 3", "pkt.flow belongs to the engine"),
     ("on_data", "pkt.ecn = 0", "pkt.ecn belongs to the engine"),
     ("on_data", "ack.dst = 3", "pkt.dst belongs to the engine"),
@@ -66,22 +66,22 @@ SETS = [
     ("helper", "global STATE; STATE = 3", "STATE cannot be set by a handler"),
 ]
 READS = [
-    ("fill", "tx.windw = 1", "tx has no field windw"),
-    ("fill", "a = tx.next_sq", "tx has no field next_sq"),
-    ("fill", "a = pkt.stmp", "pkt has no field stmp"),
-    ("fill", "a = env.par.windw", "env.par has no field windw"),
-    ("fill", "a = env.hosts", "env has no hosts"),
+    ("build_packet", "tx.windw = 1", "tx has no field windw"),
+    ("build_packet", "a = tx.next_sq", "tx has no field next_sq"),
+    ("build_packet", "a = pkt.stmp", "pkt has no field stmp"),
+    ("build_packet", "a = env.par.windw", "env.par has no field windw"),
+    ("build_packet", "a = env.hosts", "env has no hosts"),
     ("helper", "other.credits = 3", "env.host has no field credits"),
     ("on_forward", "a = queue.size", "queue has no field size"),
-    ("fill", "a = undefined_name", "undefined_name is not defined"),
-    ("fill", "helpr(env, tx, 0)", "helpr is not defined"),
-    ("fill", "selective.tak(env, tx)", "netsim.blocks.selective has no tak"),
-    ("fill", "helper(env, tx)", "helper(): missing a required argument: 'other'"),
-    ("fill", "send(env, tx, ACK)", "send(): missing a required argument: 'seq'"),
-    ("fill", "armed(env, tx, RTO, 3)", "armed(): too many positional arguments"),
-    ("fill", "helper(env, tx, what=3)", "helper(): missing a required argument: 'other'"),
+    ("build_packet", "a = undefined_name", "undefined_name is not defined"),
+    ("build_packet", "helpr(env, tx, 0)", "helpr is not defined"),
+    ("build_packet", "selective.tak(env, tx)", "netsim.blocks.selective has no tak"),
+    ("build_packet", "helper(env, tx)", "helper(): missing a required argument: 'other'"),
+    ("build_packet", "send(env, tx, ACK)", "send(): missing a required argument: 'seq'"),
+    ("build_packet", "armed(env, tx, RTO, 3)", "armed(): too many positional arguments"),
+    ("build_packet", "helper(env, tx, what=3)", "helper(): missing a required argument: 'other'"),
     ("helper", "helper(env, tx, 0)", "helper calls itself"),
-    ("fill", "selective.take(env, tx)", "selective.take: tx has no field n_rtx"),
+    ("build_packet", "selective.take(env, tx)", "selective.take: tx has no field n_rtx"),
 ]
 
 
@@ -96,17 +96,17 @@ def test_a_line_that_breaks_a_rule(tmp_path, where, statement, message):
 
 FINE = [
     ("setup", "tx.prio = 1; rx.prio = 1; tx.entropy = 3; rx.n = 3; env.host.credit = 1"),
-    ("fill", "pkt.aux = 1; pkt.prio = 1; pkt.entropy = 1; pkt.kind = 2; pkt.stamp = now"),
-    ("fill", "pkt.notes[1] = 3; tx.sent[0] = 1; env.host.active[0] = 2; tx.rate = 0.5"),
-    ("fill", "sent = tx.sent; sent[1] = 3"),
-    ("fill", "for i in range(3): env.tx[i].acked = 3"),
-    ("fill", "tx.retransmits += 1"),
-    ("fill", "other = env.rx[0] if now > 3 else env.rx[1]; other.n = 1"),
+    ("build_packet", "pkt.aux = 1; pkt.prio = 1; pkt.entropy = 1; pkt.kind = 2; pkt.stamp = now"),
+    ("build_packet", "pkt.notes[1] = 3; tx.sent[0] = 1; env.host.active[0] = 2; tx.rate = 0.5"),
+    ("build_packet", "sent = tx.sent; sent[1] = 3"),
+    ("build_packet", "for i in range(3): env.tx[i].acked = 3"),
+    ("build_packet", "tx.retransmits += 1"),
+    ("build_packet", "other = env.rx[0] if now > 3 else env.rx[1]; other.n = 1"),
     ("on_data", "ack.ecn = 2; ack.entropy = 3; ack.aux = 3; ack.stamp = 1; ack.notes[0] = 1"),
     ("on_data", "pkt = send(env, rx, ACK, 0, 0, 0); pkt.ecn = 2"),
     ("on_forward", "pkt.stamp = queue.bytes; pkt.notes[int(pkt.hops)] = port.ps_per_byte_q20"),
     ("helper", "other.credit = [1, 2][0]; x = (lambda y: y.what)(3)"),
-    ("fill", "x = 3 if now else 4; x += abs(x); print(x)"),
+    ("build_packet", "x = 3 if now else 4; x += abs(x); print(x)"),
 ]
 
 
@@ -116,7 +116,7 @@ def test_what_a_handler_may_do(tmp_path, where, statement):
 
 
 def test_all_mistakes_are_told_at_once(tmp_path):
-    source = SOUND.replace("pass  # fill", "pkt.flow = 1; tx.host = 2").replace(
+    source = SOUND.replace("pass  # build_packet", "pkt.flow = 1; tx.host = 2").replace(
         "pass  # on_forward", "port.tail = 1"
     )
     assert len(check(tmp_path, source)) == 3
@@ -125,7 +125,7 @@ def test_all_mistakes_are_told_at_once(tmp_path):
 def test_functions_of_other_files(tmp_path):
     """Beside the transport; the mistake is told there."""
     (tmp_path / "beside.py").write_text("def count(host, tx):\n    host.n = 1\n    tx.acked = 1\n")
-    source = SOUND.replace("pass  # fill", "beside.count(env.host, tx)")
+    source = SOUND.replace("pass  # build_packet", "beside.count(env.host, tx)")
     (error,) = check(
         tmp_path, source.replace("from netsim.blocks", "import beside\nfrom netsim.blocks")
     )
@@ -145,7 +145,7 @@ def test_functions_of_other_files(tmp_path):
 )
 def test_ready_returns_a_time(tmp_path, body, line, message):
     before, _, after = SOUND.partition("def ready(env, now, tx):\n")
-    after = after[after.index("def fill") :]
+    after = after[after.index("def build_packet") :]
     source = f"{before}def ready(env, now, tx):\n    {body}\n\n\n{after}"
     (error,) = check(tmp_path, source)
     assert error.message == message
@@ -163,7 +163,7 @@ def test_ready_returns_a_time(tmp_path, body, line, message):
 )
 def test_ready_that_always_returns(tmp_path, body):
     before, _, after = SOUND.partition("def ready(env, now, tx):\n")
-    after = after[after.index("def fill") :]
+    after = after[after.index("def build_packet") :]
     assert check(tmp_path, f"{before}def ready(env, now, tx):\n    {body}\n\n\n{after}") == []
 
 

@@ -166,13 +166,17 @@ def test_faults_of_netsim_show_their_traceback(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("handler", "statement"),
-    [("fill", "sys.exit(0)"), ("fill", "now // (now - now)"), ("setup", "sys.exit(0)")],
+    [
+        ("build_packet", "sys.exit(0)"),
+        ("build_packet", "now // (now - now)"),
+        ("setup", "sys.exit(0)"),
+    ],
 )
 def test_in_a_handler_in_plain_python(tmp_path, handler, statement):
     """An exit that a handler asks for ended the run, with status 0 and without a word."""
     source = TRANSPORT.replace("PARAMS = []", "import sys\n\nPARAMS = []")
     source += "def setup(env, tx, rx):\n    tx.prio = 0\n"
-    last = {"fill": "    pkt.seq = 0\n", "setup": "    tx.prio = 0\n"}[handler]
+    last = {"build_packet": "    pkt.seq = 0\n", "setup": "    tx.prio = 0\n"}[handler]
     source = source.replace(last, f"{last}    {statement}\n")
     (tmp_path / "mine.py").write_text(source)
     (tmp_path / "mine.toml").write_text(text('name = "mine"', top='transport = "./mine.py"'))

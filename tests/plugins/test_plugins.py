@@ -34,7 +34,7 @@ def ready(env, now, tx):
     return BLOCKED
 
 
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     pkt.seq = tx.next_seq
     tx.next_seq += 1
 

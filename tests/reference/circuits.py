@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from .model import CircuitSwitch, below, rand32, serialisation_ps
+from .model import CircuitSwitch, below, rand32, serialization_ps
 
 if TYPE_CHECKING:
     from .port import Port
@@ -115,7 +115,7 @@ class Circuit:
         packets = case.packets
         largest = max(packets["payload_bytes"] + packets["header_bytes"], packets["control_bytes"])
         away = self.switch.fibers[self.near][1]
-        return first - away, last - away - serialisation_ps(largest, port.rate_bps)
+        return first - away, last - away - serialization_ps(largest, port.rate_bps)
 
     def _openings(self, port: Port, now: int) -> list[tuple[int, int]]:
         """The first and the last time at which the port may start, of the days around a time."""

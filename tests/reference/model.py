@@ -236,7 +236,7 @@ class Flow:
         """Number of packets: ceil(size / payload)."""
         return -(-self.size_bytes // self.payload_bytes)
 
-    def payload_of(self, seq: int) -> int:
+    def packet_payload_bytes(self, seq: int) -> int:
         """Payload bytes of packet ``seq``; the last packet carries the rest."""
         if seq < self.n_packets - 1:
             return self.payload_bytes
@@ -355,7 +355,7 @@ def scaled_ps_per_byte(rate_bps: int) -> int:
     return round(8e12 * 2**20 / rate_bps)
 
 
-def serialisation_ps(size: int, rate_bps: int) -> int:
+def serialization_ps(size: int, rate_bps: int) -> int:
     """Time that ``size`` bytes take on a link."""
     return (size * scaled_ps_per_byte(rate_bps)) >> 20
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from .circuits import Circuit
-from .model import PFC, Counters, Departure, Packet, rand32, serialisation_ps
+from .model import PFC, Counters, Departure, Packet, rand32, serialization_ps
 
 if TYPE_CHECKING:
     from .simulator import Simulator
@@ -65,7 +65,7 @@ class Port:
         """
         c = packet.prio if c is None else c
         sim, peer = self.sim, self.peer
-        done_ps = sim.now + serialisation_ps(packet.size, self.rate_now())
+        done_ps = sim.now + serialization_ps(packet.size, self.rate_now())
         arrival_ps = done_ps + self.delay_ps
         self.busy = True
         packet.hops += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .model import ACK, DATA, TRIM_COIN, Packet, rand32, serialisation_ps
+from .model import ACK, DATA, TRIM_COIN, Packet, rand32, serialization_ps
 
 if TYPE_CHECKING:
     from .switch import Switch, SwitchPort
@@ -25,7 +25,7 @@ class Discipline:
         self.switch = switch
         self.fabric: dict[str, Any] = switch.fabric
         packets = switch.sim.case.packets
-        self.full_bytes = packets["payload_bytes"] + packets["header_bytes"]
+        self.full_packet_bytes = packets["payload_bytes"] + packets["header_bytes"]
         self.control_bytes = packets["control_bytes"]
 
     @property
@@ -259,7 +259,7 @@ class CoDel(DropTail):
         head = port.fifos[c][0].packet
         waited_ps = self.now - head.arrived_ps
         behind = port.held[c] - head.size
-        if waited_ps < self.fabric["target_ps"] or behind <= self.full_bytes:
+        if waited_ps < self.fabric["target_ps"] or behind <= self.full_packet_bytes:
             state.first_above_ps = None
             return False
         if state.first_above_ps is None:
@@ -328,8 +328,8 @@ class CreditShaper(Discipline):
     def _time_ps(self, port: SwitchPort, size: int) -> int:
         """The time after which a credit of ``size`` bytes may be followed by the next."""
         credit_bytes: int = self.fabric["credit_bytes"]
-        alone = serialisation_ps(size, port.latest_rate_bps)
-        return alone * (credit_bytes + self.full_bytes) // credit_bytes
+        alone = serialization_ps(size, port.latest_rate_bps)
+        return alone * (credit_bytes + self.full_packet_bytes) // credit_bytes
 
 
 DISCIPLINES: dict[str, type[Discipline]] = {

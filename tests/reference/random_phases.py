@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from .model import Case, serialisation_ps
+from .model import Case, serialization_ps
 from .random_graphs import US
 
 
@@ -55,5 +55,5 @@ def _least_control(case: Case) -> int:
     lookahead_ps = min(min(c.delay_ab_ps, c.delay_ba_ps) for c in case.cables)
     away_ps = max(away for one in case.circuits for _, away in one.fibers)
     guard_ps, error_ps = int(rules["guard_ps"]), int(rules["clock_error_ps"])
-    send_ps = serialisation_ps(largest, min(rates))
+    send_ps = serialization_ps(largest, min(rates))
     return lookahead_ps + away_ps + send_ps + 2 * guard_ps + error_ps

@@ -84,9 +84,9 @@ def _delivered(receiver: Receiver) -> int:
     if isinstance(receiver, DatagramReceiver):
         return flow.size_bytes - receiver.missing_bytes
     if isinstance(receiver, RoceReceiver):
-        return sum(map(flow.payload_of, range(receiver.expected)))
+        return sum(map(flow.packet_payload_bytes, range(receiver.expected)))
     assert isinstance(receiver, NdpReceiver | MixedReceiver)
-    return sum(map(flow.payload_of, receiver.received))
+    return sum(map(flow.packet_payload_bytes, receiver.received))
 
 
 def _state(sender: Sender) -> dict[str, int]:

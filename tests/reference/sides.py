@@ -61,7 +61,7 @@ class Sender:
         """Data packet ``seq``, counted as sent."""
         self.retransmits += seq in self.seqs_sent
         self.seqs_sent.add(seq)
-        return self._packet(DATA, seq, self.flow.payload_of(seq))
+        return self._packet(DATA, seq, self.flow.packet_payload_bytes(seq))
 
     def other_packet(self, kind: int, seq: int) -> Packet:
         """A packet of full size that is no data."""

@@ -19,7 +19,7 @@ from .model import (
     TURNS,
     Packet,
     rand32,
-    serialisation_ps,
+    serialization_ps,
 )
 from .port import COMPLETION, Port
 from .queues import DISCIPLINES
@@ -64,7 +64,7 @@ class SwitchPort(Port):
         """First, how far the port is from the mark, on the circle on which ports take turns."""
         packets = self.sim.case.packets
         full = packets["payload_bytes"] + packets["header_bytes"]
-        s = time_ps // serialisation_ps(full, self.rate_bps)
+        s = time_ps // serialization_ps(full, self.rate_bps)
         u = rand32(self.sim.case.seed, TURNS, self.index, s // 4) // 2**19
         a = 2048 * (s % 4)
         return min((u - a) % 8192, (a - u) % 8192), self.local

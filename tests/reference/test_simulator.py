@@ -13,7 +13,7 @@ import pytest
 from . import Cable, simulate
 from .balancing import permuted
 from .cases import LOAD_BALANCING, random_case
-from .model import DATA, FLAG_CE, TRIMMED, below, rand32, serialisation_ps
+from .model import DATA, FLAG_CE, TRIMMED, below, rand32, serialization_ps
 from .small import FULL, NS, PAYLOAD, G, cable, case, fabric, star, starts
 
 # -- numbers -------------------------------------------------------------------------------------
@@ -24,7 +24,7 @@ from .small import FULL, NS, PAYLOAD, G, cable, case, fabric, star, starts
     [(10, 800), (25, 320), (40, 200), (100, 80), (200, 40), (400, 20), (800, 10)],
 )
 def test_serialization_is_exact(gbps: int, ps_per_byte: int) -> None:
-    assert serialisation_ps(9217, gbps * G) == 9217 * ps_per_byte
+    assert serialization_ps(9217, gbps * G) == 9217 * ps_per_byte
 
 
 def test_below_covers_its_range() -> None:

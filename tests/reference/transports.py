@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .host import HOST_TIMERS, SENDER_TIMERS, Nic
 from .lanes import Spread, lanes_of
 from .mixed_transport import MixedReceiver, MixedSender, Pacer
-from .model import ACK, DATA, NACK, PULL, TRIMMED, Flow, Packet, serialisation_ps
+from .model import ACK, DATA, NACK, PULL, TRIMMED, Flow, Packet, serialization_ps
 from .sides import Receiver, Sender
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class DatagramSender(Sender):
         self.gap_ps = 0
         if params["rate_bps"] is not None:
             full = flow.payload_bytes + self.header_bytes
-            self.gap_ps = serialisation_ps(full, params["rate_bps"])
+            self.gap_ps = serialization_ps(full, params["rate_bps"])
 
     def ready(self) -> int | None:
         """Packet seq goes no earlier than seq gaps after the start."""
@@ -55,7 +55,7 @@ class DatagramReceiver(Receiver):
     def on_packet(self, packet: Packet) -> None:
         """Trimmed packets have lost their bytes."""
         if packet.kind == DATA:
-            self.missing_bytes -= self.flow.payload_of(packet.seq)
+            self.missing_bytes -= self.flow.packet_payload_bytes(packet.seq)
             if self.missing_bytes == 0:
                 self.complete()
 
@@ -265,7 +265,7 @@ class PullPacer:
             receiver.send_control(PULL, receiver.again_no, aux=receiver.pull_no)
             if receiver.owed > 0:
                 self.receivers.append(receiver)
-            gap_ps = serialisation_ps(self.full_packet, self.nic.rate_bps)
+            gap_ps = serialization_ps(self.full_packet, self.nic.rate_bps)
             self.next_pull_ps = self.nic.sim.now + gap_ps
             break
         if self.receivers:

@@ -18,11 +18,11 @@ from engine_runs import (
 )
 
 from netsim.bounds.ideal import ideal_times
-from netsim.model.arithmetic import byte_quotient, serialisation_ps
+from netsim.model.arithmetic import byte_quotient, serialization_ps
 from netsim.model.fabric import PacketFormat
 
 FABRIC = fabric_with("pfabric", load_balancing="spray_rr", queue_bytes=60 * PACKET)
-PACKET_PS = serialisation_ps(PACKET, int(byte_quotient(100 * 10**9)))
+PACKET_PS = serialization_ps(PACKET, int(byte_quotient(100 * 10**9)))
 
 
 def test_short_flows_wait_for_packets_in_transmission_only() -> None:

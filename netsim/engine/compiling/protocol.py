@@ -24,7 +24,7 @@ from netsim.engine.kernels.fields import (
     RxRecord,
     TxRecord,
 )
-from netsim.engine.kernels.handlers import FILLED, HANDLERS, SENT
+from netsim.engine.kernels.handlers import BUILT, HANDLERS, SENT
 from netsim.engine.kernels.layout import (
     HOST_FIELDS,
     MAX_TIMERS,
@@ -38,7 +38,7 @@ from netsim.engine.kernels.layout import (
 SETTABLE = {
     "tx": ("prio", "entropy", "retransmits"),
     "rx": ("prio", "entropy"),
-    FILLED: ("seq", "aux", "prio", "entropy", "kind", "ecn"),
+    BUILT: ("seq", "aux", "prio", "entropy", "kind", "ecn"),
     SENT: ("seq", "aux", "prio", "entropy", "ecn", "size_bytes"),
 }
 """What a transport may set besides the fields that it declares; all else is the engine's."""

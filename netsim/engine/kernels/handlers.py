@@ -23,7 +23,7 @@ from netsim.engine.kernels.handler_table import HandlerTable
     IN_SETUP,
     IN_ON_START,
     IN_READY,
-    IN_FILL,
+    IN_BUILD_PACKET,
     IN_ON_DATA,
     IN_ON_TRIMMED,
     IN_ON_REQUEST,
@@ -40,8 +40,8 @@ BEFORE, SOURCE, DESTINATION = "before the run", "source", "destination"
 ANY_HOST, SWITCH = "any host", "switch"
 """Where handlers run."""
 
-FILLED, SENT, ARRIVED, FORWARDED = "pkt filled", "pkt sent", "pkt arrived", "pkt forwarded"
-"""A packet as `fill` has it, as `send` returns it, as a host gets it and as a switch sends it."""
+BUILT, SENT, ARRIVED, FORWARDED = "pkt built", "pkt sent", "pkt arrived", "pkt forwarded"
+"""A packet in `build_packet`, as `send` returns it, as a host gets it and as a switch sends it."""
 
 HANDLERS = HandlerTable(IN_SETUP)
 """Every handler by its name, in the order of their numbers."""
@@ -70,13 +70,13 @@ def ready(env, now, tx):
 
 
 @HANDLERS.row(
-    IN_FILL,
+    IN_BUILD_PACKET,
     SOURCE,
     "a packet is built: sets `pkt.seq`, and more if it likes",
     required=True,
-    packet=FILLED,
+    packet=BUILT,
 )
-def fill(env, now, tx, pkt):
+def build_packet(env, now, tx, pkt):
     """Every transport says what a flow sends."""
     raise NotImplementedError
 

@@ -16,7 +16,7 @@ from netsim.engine.kernels.fields import (
     PortRecord,
     TxRecord,
 )
-from netsim.engine.kernels.handlers import IN_FILL, IN_RANK, IN_READY
+from netsim.engine.kernels.handlers import IN_BUILD_PACKET, IN_RANK, IN_READY
 from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
 from netsim.engine.kernels.lanes import data_port
 from netsim.engine.kernels.layout import INF, ONE_PORT, LinkState
@@ -40,7 +40,7 @@ from netsim.engine.kernels.specialization_constants import (
     POLICY_ROUTING,
     TASKS,
     TRACE,
-    fill,
+    build_packet,
     rank,
     ready,
 )
@@ -212,7 +212,7 @@ def check_control(env: Env, outlet: OutletRecord, first: int) -> None:
 
 
 def check_data(host: HostRecord, tx: TxRecord, pkt: PacketRecord) -> bool:
-    """Is what ``fill`` made a data packet of this flow? If not, a rule is broken."""
+    """Is what ``build_packet`` made a data packet of this flow? If not, a rule is broken."""
     kind = int(pkt.kind)
     seq = int(pkt.seq)
     if kind >= FIRST_CONTROL or kind == TRIMMED:
@@ -269,8 +269,8 @@ def transmit_data(
         pkt.dst = int(env.hosts.lanes[tx.spread, 1])
     pkt.entropy = tx.entropy
     pkt.prio = tx.prio
-    host.doing = IN_FILL
-    fill(env, now, tx, pkt)
+    host.doing = IN_BUILD_PACKET
+    build_packet(env, now, tx, pkt)
     if not check_data(host, tx, pkt):
         return
     payload = env.par.payload_bytes

@@ -53,7 +53,7 @@ TEXTS = {
     NO_TIMER: "used timer {value}, which is not declared or not of this host",
     NO_BIT: "used bit {value} of a bitmap: there is no such packet, or no such bitmap is declared",
     NOT_CONTROL: "sent a control packet of kind {value}; send() is for kinds 2 to 14",
-    NOT_DATA: "made a data packet of kind {value}; fill may choose DATA and kinds 2 to 7",
+    NOT_DATA: "made a data packet of kind {value}; build_packet may choose DATA and kinds 2 to 7",
     NO_PACKET: "made data packet {value}, which the flow does not have",
     ENDLESS: "was called {value} times at one instant, for timers that are set to now for ever",
     NO_SIZE: "sent a control packet of {value} bytes: smaller than any other packet, or larger",

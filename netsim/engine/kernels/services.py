@@ -85,7 +85,7 @@ def finish(env: Env, now: Ps, tx: TxRecord) -> None:
             flow_finished(env, now, tx)
 
 
-def payload_of(env: Env, side: FlowRecord, seq: int) -> Bytes:
+def packet_payload_bytes(env: Env, side: FlowRecord, seq: int) -> Bytes:
     """Payload bytes of packet ``seq`` of a flow."""
     if seq == side.n_packets - 1:
         return side.last_bytes
@@ -94,10 +94,10 @@ def payload_of(env: Env, side: FlowRecord, seq: int) -> Bytes:
 
 def wire_bytes(env: Env, side: FlowRecord, seq: int) -> Bytes:
     """Bytes on the wire of data packet ``seq`` of a flow."""
-    return payload_of(env, side, seq) + env.par.header_bytes
+    return packet_payload_bytes(env, side, seq) + env.par.header_bytes
 
 
-def full_bytes(env: Env) -> Bytes:
+def full_packet_bytes(env: Env) -> Bytes:
     """Bytes on the wire of a full data packet."""
     return env.par.payload_bytes + env.par.header_bytes
 
