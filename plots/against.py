@@ -225,7 +225,7 @@ def _columns(result: Result) -> dict[str, float | None]:
     found = _numbers(result.summary)
     if "serving" in result.summary:
         found |= serving_figures(result.summary["serving"])
-    for one in result.summary.get("classes", []):
+    for one in result.summary.get("flow_classes", []):
         prefix = f"{one['flow_class']}." if one["flow_class"] else "traffic."
         found |= {prefix + name: number for name, number in _numbers(one).items()}
     return found

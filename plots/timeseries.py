@@ -72,8 +72,8 @@ def _panels(series: pl.DataFrame) -> list[tuple[str, pl.DataFrame, str, str]]:
             ),
         )
         if what == "port":
-            name = pl.format("{} class {}", "curve", "class")
-            several = found["class"].n_unique() > 1
+            name = pl.format("{} class {}", "curve", "traffic_class")
+            several = found["traffic_class"].n_unique() > 1
             found = found.with_columns(name.alias("curve")) if several else found
         return found.with_columns(
             (pl.col("mean_queue_bytes") / 1e3).alias("mean_kb"),

@@ -101,7 +101,7 @@ def fake_result(
         "packets": np.full(n_flows, 3),
         "packets_sent": np.full(n_flows, 4),
         "retransmits": np.full(n_flows, 1),
-        "class": np.zeros(n_flows, np.int16),
+        "traffic_class": np.zeros(n_flows, np.int16),
     }
     links = _links()
     done = fct[fct >= 0]
@@ -154,7 +154,7 @@ def _links() -> dict[str, np.ndarray]:
         "to_node": to_node,
         "from_name": names[from_node],
         "to_name": names[to_node],
-        "class": np.tile([0, 1], 4),
+        "traffic_class": np.tile([0, 1], 4),
         "rate_bps": np.full(rows, 800_000_000_000),
         "bytes": np.full(rows, 50_000),
         "packets": np.full(rows, 20),

@@ -176,7 +176,7 @@ def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool)
             show(table)
     for note in dict.fromkeys(note for one in summaries for note in one.get("traffic", ())):
         click.echo(f"traffic: {note}")
-    classes = [summary.get("classes", []) for summary in summaries]
+    classes = [summary.get("flow_classes", []) for summary in summaries]
     if any(classes):
         show(class_table([outcome.row for outcome in written], classes, axes if sweep else []))
 

@@ -126,7 +126,7 @@ def axis_columns(rows: Sequence[Row], axes: Sequence[str]) -> list[Column]:
 def class_table(
     rows: Sequence[Row], classes: Sequence[Sequence[Mapping[str, Any]]], axes: Sequence[str]
 ) -> Wide:
-    """The figures of each flow class (summary.json, "classes") of each point."""
+    """The figures of each flow class (summary.json, "flow_classes") of each point."""
     points = [row for row, these in zip(rows, classes, strict=True) for _ in these]
     found = [one for these in classes for one in these]
     times = [[one["fct_ps"].get(name) for one in found] for name in STATISTICS]

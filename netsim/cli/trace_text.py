@@ -140,7 +140,7 @@ def summary(trace: FlowTrace) -> list[str]:
         slowdown = trace.fct_ps / trace.ideal_ps
         done = f"done after {format_time(trace.fct_ps, 5)}, {slowdown:.3f} times the ideal"
     size = f"{format_bytes(trace.size_bytes)} in {trace.n_packets:,} packets"
-    by = f" by {trace.way}" if trace.way else ""
+    by = f" by {trace.routing_table}" if trace.routing_table else ""
     text = [
         f"flow {trace.flow} of {trace.point} ({trace.transport}): {trace.src} to {trace.dst}{by}, "
         f"{size}, start {format_time(trace.start_ps, 5)}, {done}"

@@ -39,8 +39,8 @@ FLOWS = (
     Column("retransmits", "packets", "data packets sent again"),
     Column("flow_kind", "", "kind of the flow, such as tp or pp; empty if the traffic names none"),
     Column("flow_class", "", "name of the flow's class, empty for those of none"),
-    Column("class", "index", "traffic class of the flow's data, 0 is the highest"),
-    Column("way", "", "by which of the network's ways its data goes, if there are several"),
+    Column("traffic_class", "index", "traffic class of the flow's data, 0 is the highest"),
+    Column("routing_table", "", "routing table of its data, if the network has several"),
     Column("label", "", "name that the traffic gave the flow"),
 )
 
@@ -172,7 +172,7 @@ LINKS = (
     Column("to_node", "node", "node at which the link ends"),
     Column("from_name", "", 'name of from_node; "h3:1" is port 1 of a host with several'),
     Column("to_name", "", "name of to_node, likewise"),
-    Column("class", "index", "traffic class, 0 is the highest"),
+    Column("traffic_class", "index", "traffic class, 0 is the highest"),
     Column("rate_bps", "bit/s", "line rate"),
     Column("bytes", "B", "bytes sent, headers included"),
     Column("packets", "packets", "packets sent, data and control"),
@@ -253,7 +253,9 @@ SERIES = (
     Column("what", "", "port, host or flow: what the row is of"),
     Column("number", "index", "number of the port (as of its link), of the host, or of the flow"),
     Column("name", "", "name of the port (its node and its place there), of the host, of the flow"),
-    Column("class", "index", "traffic class of the port; null otherwise", null_below_zero=True),
+    Column(
+        "traffic_class", "index", "traffic class of the port; null otherwise", null_below_zero=True
+    ),
     Column("mean_queue_bytes", "B", "of a port: bytes held, weighted with time"),
     Column(
         "max_queue_bytes", "B", "of a port: most bytes held in the interval", null_below_zero=True

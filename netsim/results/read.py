@@ -24,7 +24,13 @@ OPTIONAL = (
     *("flow_kind", "flow_class", "label", "unroutable", "unroutable_bytes"),
     *("mean_queue_bytes", "p99_queue_bytes"),
     *("runs", "busy_ps"),
-    *("circuit_switch", "no_circuit_drops", "no_circuit_bytes", "circuit_duty_cycle", "way"),
+    *(
+        "circuit_switch",
+        "no_circuit_drops",
+        "no_circuit_bytes",
+        "circuit_duty_cycle",
+        "routing_table",
+    ),
 )
 """Columns that a table need not have."""
 

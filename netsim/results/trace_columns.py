@@ -25,7 +25,7 @@ TRACE = (
     Column("seq", "index", "number that the packet carries, of data its place in the flow"),
     Column("aux", "", "another number that the packet carries; the transport gives it a meaning"),
     Column("size_bytes", "B", "size on the wire"),
-    Column("class", "index", "traffic class, 0 is the highest"),
+    Column("traffic_class", "index", "traffic class, 0 is the highest"),
     Column("ecn", "", "bit 0: congestion experienced; bit 1: the echo of it"),
     Column("entropy", "", "what ECMP hashes beside the flow"),
     Column("hops", "links", "links crossed, the one that the packet is sent on included"),

@@ -110,7 +110,7 @@ def engine_result(
 def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
     """The result of a transport whose completion times are the ideal ones."""
     flows = ideal_flows(point, scenario)
-    links = {name: np.zeros(0, np.int64) for name in ("link", "class", *LINK_COUNTERS)}
+    links = {name: np.zeros(0, np.int64) for name in ("link", "traffic_class", *LINK_COUNTERS)}
     summary = {
         "simulated_ps": makespan_ps(flows, None),
         "wall_s": 0.0,
@@ -193,7 +193,7 @@ def link_table(engine: Engine) -> Table:
         "to_node": network.port_node[network.port_peer[port]],
         "from_name": names[port],
         "to_name": names[network.port_peer[port]],
-        "class": np.tile(np.arange(classes), network.n_ports),
+        "traffic_class": np.tile(np.arange(classes), network.n_ports),
         "rate_bps": network.port_rate_bps[port],
     }
     table.update({name: getattr(counters, field) for name, field in LINK_COUNTERS.items()})
@@ -301,4 +301,4 @@ def class_figures(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]
     for name, use in zip(names, point.transport_of_class, strict=True):
         these = {key: column[flows["flow_class"] == name] for key, column in flows.items()}
         found.append({"flow_class": name, "transport": use.name, **flow_figures(these)})
-    return {"classes": found}
+    return {"flow_classes": found}

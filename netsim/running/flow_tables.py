@@ -88,7 +88,7 @@ def _ways(scenario: Scenario, n: int) -> Table:
     if network.ways is None:
         return {}
     number = lanes.data_to[lanes.first[:n]] // network.n_host_ports
-    return {"way": np.array(network.ways.names)[number]}
+    return {"routing_table": np.array(network.ways.names)[number]}
 
 
 def _segments(
@@ -143,7 +143,7 @@ def _table(
         "packets": packets,
         "packets_sent": packets_sent,
         "retransmits": retransmits,
-        "class": cls,
+        "traffic_class": cls,
         **_kinds(flows),
         **_ways(scenario, len(flows)),
         **({"flow_class": names[scenario.class_of_flow[: len(flows)]]} if point.classes else {}),

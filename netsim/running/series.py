@@ -31,7 +31,7 @@ def series_table(engine: Engine) -> Table | None:
             ports,
             [network.port_name(port) for port in ports.tolist()],
             {
-                "class": np.broadcast_to(cls, found.max_bytes.shape),
+                "traffic_class": np.broadcast_to(cls, found.max_bytes.shape),
                 "mean_queue_bytes": found.mean_bytes,
                 "max_queue_bytes": found.max_bytes,
                 "sent_bytes": found.queue_sent_bytes,

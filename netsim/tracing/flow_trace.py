@@ -95,9 +95,9 @@ class FlowTrace:
     ``tx.…`` and ``rx.…`` are the state of the sender and the receiver. `state` are those of them
     that the transport wants to be shown, or that change. `segments` (`COLUMNS["segments"]`) says
     what the completion time consists of: they follow each other from the flow's start to the
-    receipt that completed it, and are none if that is not reached. `way` is that of its data, ""
-    if the network has one only. `fct_ps` and `acked_ps` are None for what
-    the trace does not reach. `stop_reason` is the status of the run.
+    receipt that completed it, and are none if that is not reached. `routing_table` is that of its
+    data, "" if the network has one only. `fct_ps` and `acked_ps` are None for what the trace does
+    not reach. `stop_reason` is the status of the run.
     """
 
     point: str
@@ -111,7 +111,7 @@ class FlowTrace:
     fct_ps: int | None
     acked_ps: int | None
     ideal_ps: int
-    way: str
+    routing_table: str
     events: pl.DataFrame
     segments: pl.DataFrame
     state: tuple[str, ...]
@@ -162,7 +162,7 @@ def flow_trace(
         fct_ps=done_ps - start_ps if done_ps >= 0 else None,
         acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
         ideal_ps=int(ideal.fct_ps[flow]),
-        way=network.way_name(int(lanes.data_to[lanes.first[flow]])),
+        routing_table=network.way_name(int(lanes.data_to[lanes.first[flow]])),
         events=events.filter(pl.col("time_ps") >= start_ps),
         segments=segments,
         state=shown_state(transport.module, changing),
@@ -266,7 +266,7 @@ def event_table(
             "seq": of_packet("seq"),
             "aux": of_packet("aux"),
             "size_bytes": of_packet("size_bytes"),
-            "class": of_packet("prio"),
+            "traffic_class": of_packet("prio"),
             "ecn": of_packet("ecn"),
             "entropy": of_packet("entropy"),
             "hops": of_packet("hops"),

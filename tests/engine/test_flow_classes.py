@@ -137,7 +137,7 @@ class TestExperiment:
         names = result.flows["flow_class"].tolist()
         assert names == [""] * 16 + ["wan"] * 16
         assert set(result.flows["size_bytes"][16:]) == {20_000}
-        own, wan = result.summary["classes"]
+        own, wan = result.summary["flow_classes"]
         assert (own["flow_class"], wan["flow_class"]) == ("", "wan")
         assert (wan["transport"], wan["flows"], wan["flows_finished"]) == ("roce", 16, 16)
         assert wan["fct_ps"]["max"] == result.flows["fct_ps"][16:].max()

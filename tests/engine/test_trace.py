@@ -99,7 +99,7 @@ def test_every_departure_is_recorded(setting):
     sizes = Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16)
     traced = keep_sent(engine(setting, trace=(16,), sizes=sizes))
     rows = table(traced).filter(pl.col("event").is_in(["send", "forward"]))
-    columns = ("time_ps", "seq", "aux", "size_bytes", "class", "ecn", "entropy")
+    columns = ("time_ps", "seq", "aux", "size_bytes", "traffic_class", "ecn", "entropy")
     recorded = sorted(zip(rows["port"], *(rows[name] for name in columns), strict=True))
     sent = []
     for port in range(NETWORK.n_ports):

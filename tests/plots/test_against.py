@@ -124,7 +124,7 @@ class TestAgainst:
     def test_figures_of_a_flow_class(self, incast):
         for result in incast:
             wan = {"flow_class": "wan", "fct_ps": {"p99": 5e9}, "ideal_ps": {"p99": 1e9}}
-            result.summary["classes"] = [{**wan, "flow_class": ""}, wan]
+            result.summary["flow_classes"] = [{**wan, "flow_class": ""}, wan]
         comparison = against.compare(incast, "fan_in", "wan.fct_p99")
         assert comparison.ideal["ndp"] == {4: 1e9, 16: 1e9, 64: 1e9}
         label = against.draw(comparison).axes[0].get_ylabel()

@@ -282,9 +282,9 @@ def test_a_result_says_by_which_way_each_flow_went(tmp_path):
     flows = result.flows
     joined = flows["src"] + flows["dst"] == 3  # by the first round of the tournament
     ways = ["circuits" if one else "packets" for one in joined]
-    assert flows["way"].to_list() == ways
+    assert flows["routing_table"].to_list() == ways
     assert set(ways) == {"circuits", "packets"}
     traced = trace_flow(result, 0)
-    assert traced.way == ways[0]
+    assert traced.routing_table == ways[0]
     assert f"h{flows['src'][0]} to h{flows['dst'][0]} by {ways[0]}, " in summary(traced)[0]
-    assert "way" not in simulate(point_of(tmp_path)).flows
+    assert "routing_table" not in simulate(point_of(tmp_path)).flows

@@ -217,7 +217,7 @@ def test_what_has_no_circuit_goes_by_packets(tmp_path: Path) -> None:
     assert shares(network) == {(0, 1): 1.0, (3, 2): 1.0}
     assert network.switch_names[4:] == ("spine0",)
     flows = simulate(point).flows
-    assert flows["way"].tolist() == ["circuits", "packets", "packets", "circuits"]
+    assert flows["routing_table"].tolist() == ["circuits", "packets", "packets", "circuits"]
     send = FULL * 80
     circuit, small, other, _ = flows["fct_ps"].tolist()
     assert circuit == 12 * send + 800_000

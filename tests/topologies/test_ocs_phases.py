@@ -107,14 +107,16 @@ def test_a_packet_fabric_takes_what_has_no_circuit_in_its_level(tmp_path: Path) 
     (other,) = load(tmp_path, text(top='transport = "datagram"', **sections)).points()
     result = simulate(other)
     assert result.complete
-    assert result.flows["way"].tolist() == ["slot 0", "packets", "slot 1", "slot 0"]
+    assert result.flows["routing_table"].tolist() == ["slot 0", "packets", "slot 1", "slot 0"]
 
 
 def test_the_hash_is_that_of_what_is_written(tmp_path: Path) -> None:
     """Also if the longest name, of a way that no flow takes, is not in the tables."""
     point = point_of(tmp_path, reconfigure="phases", packet_rate="10Gbps")
     result = simulate(point)
-    assert result.flows["way"].dtype.itemsize > max(map(len, result.flows["way"]))
+    assert result.flows["routing_table"].dtype.itemsize > max(
+        map(len, result.flows["routing_table"])
+    )
     assert load_result(write_result(tmp_path / "out", point, result)).hash_fits()
 
 

@@ -97,7 +97,7 @@ class TestCommand:
         outcome = netsim("trace", result, "--flow", "2", "--to", "3us", "--limit", "0")
         times = [line.split()[0] for line in outcome.stdout.splitlines()[1:] if line[:1] == " "]
         assert 2 < float(times[-1]) < 3
-        assert "not done (time)" in outcome.stdout
+        assert "not done (time_limit)" in outcome.stdout
         assert "warning" not in outcome.stderr
 
     def test_files(self, netsim, result):

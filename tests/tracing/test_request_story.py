@@ -44,7 +44,7 @@ def result_of(plan: ServingPlan, rows: list[Row], *, complete: bool = True) -> A
 
     def read(table: dict[str, np.ndarray]) -> pl.DataFrame:
         columns = {
-            name: pl.Series(_array(column, null_below_zero=name.endswith(("_ps", "_machine"))))
+            name: pl.Series(_array(column, null_below_zero=name.endswith(("_ps", "_instance"))))
             for name, column in table.items()
         }
         return pl.DataFrame(columns)
