@@ -15,21 +15,22 @@ from netsim.model.schedules import NONE
 
 
 def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
-    """`circuits`, `days` and `turning` of Wires; where there are no circuits, one of each."""
+    """`circuits`, `days` and `reconfiguring_ports` of Wires; where there are no circuits, one of
+    each."""
     network = simulation.network
     if not simulation.parts.circuits or network.circuits is None:
         one = np.zeros(1, np.int64)
         return {
             "circuits": np.zeros(1, CIRCUIT),
             "days": np.zeros((1, 2), np.int64),
-            "turning": one,
+            "reconfiguring_ports": one,
         }
     circuits = network.circuits
     rules = simulation.fabric.circuits or CircuitRules()
     light = light_times(circuits)
     starts = start_times(network, circuits, rules, simulation.packets, simulation.seed)
     state = np.zeros(network.n_ports, CIRCUIT)
-    state["first_lit"], state["last_lit"] = light.first[:-1], light.first[1:]
+    state["first_up"], state["last_up"] = light.first[:-1], light.first[1:]
     behind = len(light.spans_ps)
     state["first_start"], state["last_start"] = (
         behind + starts.first[:-1],
@@ -39,14 +40,16 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     state["period_ps"][dated] = circuits.period_ps[circuits.calendar[dated]]
     # What holds now is looked for when it is first asked for, of those that are not always there.
     state["lit_ps"], state["opens_ps"] = -INF, -INF
-    state["dark_ps"] = state["shuts_ps"] = np.where(dated, -INF, INF)
+    state["dark_ps"] = state["closes_ps"] = np.where(dated, -INF, INF)
     steered, begun = _begun(circuits)
-    state["last_lit"][steered] = state["first_lit"][steered] + begun
+    state["last_up"][steered] = state["first_up"][steered] + begun
     state["last_start"][steered] = state["first_start"][steered] + begun
     return {
         "circuits": state,
         "days": np.concatenate([light.spans_ps, starts.spans_ps]),
-        "turning": np.concatenate([*(ports for pair in _turning(circuits) for ports in pair), [0]]),
+        "reconfiguring_ports": np.concatenate(
+            [*(ports for pair in _turning(circuits) for ports in pair), [0]]
+        ),
     }
 
 

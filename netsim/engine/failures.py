@@ -59,15 +59,15 @@ class Failures:
         if (clock.status[active] == UNFINISHED).any():
             raise self.raised(None)
         for nodes, whose in ((nics, HOST), (self.state.links.switches, SWITCH)):
-            for node in np.flatnonzero(nodes["fault"])[:1].tolist():
+            for node in np.flatnonzero(nodes["rule_broken"])[:1].tolist():
                 raise self._broken(np.asarray(nodes)[node], _where(nodes, whose, node))
 
     def _broken(self, record: Any, where: str) -> RunError:
         """A handler that ran on a node broke a rule of the engine."""
-        text = TEXTS[int(record["fault"])]
-        value, n_classes = int(record["fault_value"]), self.fabric.n_classes
+        text = TEXTS[int(record["rule_broken"])]
+        value, n_classes = int(record["breaking_value"]), self.fabric.n_classes
         text = text.format(value=value, n_classes=n_classes)
-        number = int(record["fault_in"])
+        number = int(record["breaking_handler"])
         return RunError(f"{self._whose(number)}: {_name(number)} {text} ({where})")
 
     def raised(self, error: BaseException | None, present: Present = as_it_is) -> RunError:
@@ -113,8 +113,8 @@ class Failures:
         """The plugin and its handler that is being called, and where, if there is one."""
         nodes = ((self.state.hosts.nics, HOST), (self.state.links.switches, SWITCH))
         for records, whose in nodes:
-            for node in np.flatnonzero(records["doing"]).tolist():
-                number = int(records["doing"][node])
+            for node in np.flatnonzero(records["handler"]).tolist():
+                number = int(records["handler"][node])
                 where = _where(records, whose, node)
                 return f"{self._whose(number)}: {_name(number)} on {where}"
         return f"transport {self.transport}: {otherwise}" if otherwise else ""

@@ -28,7 +28,7 @@ from netsim.engine.records import aligned_zeros
 from netsim.engine.series import build_series
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings, is_sparse
-from netsim.engine.two_hops import fibers_of, with_turns
+from netsim.engine.two_hops import fibers_of, with_days
 from netsim.model.arithmetic import (
     PURPOSE_PERMUTATION,
     PURPOSE_SPRAY,
@@ -77,10 +77,10 @@ def build_links(
     switches = aligned_zeros(network.n_switches, discipline.switch)
     switches["first_port"] = network.node_first_port[network.n_hosts : -1]
     switches["first_word"] = first_words(network)[network.n_hosts : -1]
-    circuits = with_turns(simulation, build_circuits(simulation))
+    circuits = with_days(simulation, build_circuits(simulation))
     switches["first_fiber"], switches["last_fiber"] = fibers_of(network, circuits)
     switches["next_wakeup_ps"] = INF
-    switches["gave_last"] = switches["took_last"] = NO_PORT
+    switches["indirect_from"] = switches["indirect_by"] = NO_PORT
     words = int(first_words(network)[-1])
     entity = np.arange(n, dtype=np.int64)
     balance = np.zeros(n, BALANCE)
@@ -112,8 +112,8 @@ def build_links(
         busy=np.zeros(words, np.int64),
         touched=np.zeros(words, np.int64),
         waiting_ports=np.zeros(words, np.int64),
-        giving=np.zeros(words, np.int64),
-        asking=np.zeros(words, np.int64),
+        indirect_ready=np.zeros(words, np.int64),
+        pausing_ports=np.zeros(words, np.int64),
         pool_used=np.array([rings.used]),
         moved_links=np.zeros(1, np.int64),
         fabric=np.concatenate([_fabric_record(one, seed) for one in kinds]),

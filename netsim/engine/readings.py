@@ -245,7 +245,7 @@ def slot_states(state: State) -> SlotStates:
 
 def offloaded_packets(state: State) -> int:
     """How many packets ports of switches have sent for other ports, by way of a third switch."""
-    return int(state.links.switches["n_taken"].sum())
+    return int(state.links.switches["n_indirect"].sum())
 
 
 def _view(records: Any, field: str) -> Ints:

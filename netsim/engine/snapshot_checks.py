@@ -46,7 +46,13 @@ SAME: Mapping[str, tuple[str, ...]] = {
 
 SAME_ARRAYS = (
     *("links.discipline", "links.size_kind", "links.fabric", "links.phases", "links.loss_table"),
-    *("links.outages", "links.turning", "links.turns", "links.first_watched", "links.watched"),
+    *(
+        "links.outages",
+        "links.reconfiguring_ports",
+        "links.day_ports",
+        "links.first_watched",
+        "links.watched",
+    ),
     *("links.watched_words", "links.level_of", "hosts.first_nic", "hosts.next_flow"),
     *(
         "hosts.next_flows",
@@ -59,7 +65,7 @@ SAME_ARRAYS = (
 )
 """Arrays likewise."""
 
-PORT_SETS = ("unread", "busy", "touched", "waiting_ports", "giving", "asking")
+PORT_SETS = ("unread", "busy", "touched", "waiting_ports", "indirect_ready", "pausing_ports")
 GROWING = ("links.pool", "links.ingress")
 """Arrays whose length may differ from that of an engine that has not begun."""
 

@@ -206,9 +206,9 @@ def build_net(simulation: Simulation) -> Net:
         row_from=none if routes is None else routes.row_from_ps,
         row_first=none if routes is None else routes.row_first,
         # No time is before the first slot: it begins up to a period before 0.
-        turns_from=0 if turns is None else turns.offset_ps % ends_ps[-1] - ends_ps[-1],
-        turn_ends=ends_ps,
-        turn_first=none[None] if turns is None else turns.row_first,
+        slots_from=0 if turns is None else turns.offset_ps % ends_ps[-1] - ends_ps[-1],
+        slot_ends=ends_ps,
+        slot_row_first=none[None] if turns is None else turns.row_first,
         route=(turns or routes or network).route,
         route_ports=(turns or routes or network).route_ports,
         node_salt=node_salt,

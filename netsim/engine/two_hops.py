@@ -100,21 +100,21 @@ def _lists(network: Network, circuits: Circuits, reach: Reach) -> dict[str, np.n
     }
 
 
-def with_turns(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`circuits` and `days` of Wires, with `turns` and `fibers` beside them."""
     network = simulation.network
     circuits, state, days = network.circuits, links["circuits"], links["days"]
     state["fiber"] = NONE
     how, none = indirect(simulation.fabric, simulation.parts), np.zeros(1, np.int64)
     if how == DIRECT or circuits is None:
-        return {**links, "turns": none, "fibers": np.zeros(1, FIBER)}
+        return {**links, "day_ports": none, "fibers": np.zeros(1, FIBER)}
     ends = np.flatnonzero(circuits.of_port != NONE)
     # A switch's fibers stand side by side.
     key = network.port_node[ends].astype(np.int64) * (circuits.fiber.max() + 1)
     keys, number = np.unique(key + circuits.fiber[ends], return_inverse=True)
     state["fiber"][ends] = number.reshape(-1)
     if how != OFFLOAD:
-        return {**links, "turns": none, "fibers": np.zeros(keys.size, FIBER)}
+        return {**links, "day_ports": none, "fibers": np.zeros(keys.size, FIBER)}
     count = state["last_start"] - state["first_start"]
     port = np.repeat(np.arange(network.n_ports), count)
     behind = np.cumsum(count)
@@ -123,24 +123,24 @@ def with_turns(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str
     order = np.lexsort((spans[:, 0], fiber))
     fibers = np.zeros(keys.size, FIBER)
     end = len(days) + np.cumsum(np.bincount(fiber, minlength=keys.size))
-    fibers["first_turn"][1:], fibers["last_turn"] = end[:-1], end
-    fibers["first_turn"][0] = len(days)
+    fibers["first_day"][1:], fibers["last_day"] = end[:-1], end
+    fibers["first_day"][0] = len(days)
     fibers["period_ps"][fiber] = state["period_ps"][port]
     _begin(fibers, state, ends, local_ports(network))
-    turns = np.concatenate([np.zeros(len(days), np.int64), local_ports(network)[port[order]]])
+    day_ports = np.concatenate([np.zeros(len(days), np.int64), local_ports(network)[port[order]]])
     return {
         **links,
         "days": np.concatenate([days, spans[order]]),
-        "turns": turns,
+        "day_ports": day_ports,
         "fibers": fibers,
     }
 
 
 def _begin(fibers: Any, state: Any, ends: Ints, local: Ints) -> None:
     """Before the first turn. A fiber whose circuit is always there has none, nor one of no use."""
-    fibers["opens_ps"] = fibers["shuts_ps"] = INF
-    fibers["shuts_ps"][fibers["first_turn"] < fibers["last_turn"]] = -INF
-    always = ends[state["shuts_ps"][ends] == INF]
+    fibers["opens_ps"] = fibers["closes_ps"] = INF
+    fibers["closes_ps"][fibers["first_day"] < fibers["last_day"]] = -INF
+    always = ends[state["closes_ps"][ends] == INF]
     fibers["port"][state["fiber"][always]] = local[always]
     fibers["opens_ps"][state["fiber"][always]] = -INF
 

@@ -20,12 +20,12 @@ from netsim.engine.kernels.trace import (
     CREATED,
     DROPPED,
     FORWARDED,
-    GIVEN,
     LOST,
     MARKED,
     RECEIVED,
     RX,
     SENT,
+    SENT_INDIRECT,
     TRIMMED,
     TX,
     UNROUTABLE,
@@ -121,7 +121,7 @@ def follow(
             if packet is not None:
                 packet.since = now
                 tracker.queued[here].append(packet)
-        elif what == GIVEN:
+        elif what == SENT_INDIRECT:
             packet = _take(tracker.queued, here)
             if packet is not None:
                 tracker.given[node[i], *name].append(packet)

@@ -9,10 +9,10 @@ import numpy as np
 
 from netsim.engine.kernels.trace import (
     FORWARDED,
-    GIVEN,
     LOST,
     PORT,
     RX,
+    SENT_INDIRECT,
     TX,
     WHAT,
     TraceEntries,
@@ -77,7 +77,7 @@ def ordered(network: Network, recorded: TraceEntries) -> Ordered:
 def _places(entries: np.ndarray) -> np.ndarray:
     """The port of each entry; of a packet that a port sends for another one, that other one."""
     ports, what = entries[:, PORT].copy(), entries[:, WHAT]
-    for given in np.flatnonzero(what == GIVEN).tolist():
+    for given in np.flatnonzero(what == SENT_INDIRECT).tolist():
         behind = given + 1
         while what[behind] != FORWARDED:  # it may be marked before
             ports[behind] = ports[given]

@@ -48,4 +48,4 @@ def test_the_engine_calls_every_handler_and_says_so(name):
     assert calling
     row = {**HANDLERS, **QUEUE_HANDLERS}[name]
     node = "switch" if row.runs_on == SWITCH else "host"
-    assert any(f"{node}.doing = IN_{name.upper()}\n" in text for text in calling)
+    assert any(f"{node}.handler = IN_{name.upper()}\n" in text for text in calling)

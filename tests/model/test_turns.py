@@ -135,10 +135,10 @@ def test_large_flows_wait_for_their_circuit_and_small_ones_do_not(network: Netwo
 class Few:
     """What an engine has of routes that take turns: slots of 3, 1 and 7 ps."""
 
-    turn_ends = np.array([3, 4, 11])
+    slot_ends = np.array([3, 4, 11])
 
     def __init__(self, offset_ps: int) -> None:
-        self.turns_from = offset_ps % 11 - 11
+        self.slots_from = offset_ps % 11 - 11
 
 
 @given(st.integers(0, 10**9), st.integers(0, 200))

@@ -57,13 +57,13 @@ def least_loaded(
 
 def slot_of_routes(net: Net, now: Ps) -> int:
     """The slot of the routes that hold at a time."""
-    last = net.turn_ends.size - 1
-    past = (now - net.turns_from) % net.turn_ends[last]
+    last = net.slot_ends.size - 1
+    past = (now - net.slots_from) % net.slot_ends[last]
     lo = 0
     hi = last
     while lo < hi:
         middle = (lo + hi) >> 1
-        if net.turn_ends[middle] > past:
+        if net.slot_ends[middle] > past:
             hi = middle
         else:
             lo = middle + 1
@@ -73,7 +73,7 @@ def slot_of_routes(net: Net, now: Ps) -> int:
 def row_of(net: Net, node: NodeId, now: Ps) -> int:
     """Where the row of the routing table begins that switch ``node`` has at a time."""
     if TURNS:
-        return net.turn_first[slot_of_routes(net, now), node - net.n_hosts]
+        return net.slot_row_first[slot_of_routes(net, now), node - net.n_hosts]
     if not FAULTS:
         return net.route_first[node]
     switch = node - net.n_hosts
@@ -102,7 +102,7 @@ def has_route(net: Net, node: NodeId, pkt: PacketRecord) -> bool:
     return int(pkt.hops) < MOST_HOPS and route_of(net, node, pkt) != NO_ROUTE
 
 
-def lose_way(links: LinkState, p_in: GlobalPort, slot: Slot) -> None:
+def count_unroutable(links: LinkState, p_in: GlobalPort, slot: Slot) -> None:
     """Count the packet in pool slot ``slot``, which came in by ``p_in`` and has no route."""
     pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)

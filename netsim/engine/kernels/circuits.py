@@ -44,8 +44,8 @@ def first_ending(links: LinkState, first: int, last: int, period: Ps, now: Ps) -
 def may_start(links: LinkState, port: PortRecord, now: Ps) -> bool:
     """May a port start to send, as far as its circuit goes? If not, ``opens_ps`` is when it may."""
     circuit = links.circuits[port.number]
-    if now >= circuit.shuts_ps:
-        circuit.opens_ps, circuit.shuts_ps = next_day(
+    if now >= circuit.closes_ps:
+        circuit.opens_ps, circuit.closes_ps = next_day(
             links, circuit.first_start, circuit.last_start, circuit.period_ps, now
         )
     return now >= circuit.opens_ps
@@ -66,12 +66,14 @@ def waits_for_circuit(links: LinkState, port: PortRecord, now: Ps) -> bool:
     return True
 
 
-def goes_dark(links: LinkState, p: GlobalPort, cls: int, size: Bytes, begin: Ps, end: Ps) -> bool:
+def misses_circuit(
+    links: LinkState, p: GlobalPort, cls: int, size: Bytes, begin: Ps, end: Ps
+) -> bool:
     """Does light that port ``p`` sends from ``begin`` to ``end`` meet no circuit? Counts it."""
     circuit = links.circuits[p]
     if begin >= circuit.dark_ps:
         circuit.lit_ps, circuit.dark_ps = next_day(
-            links, circuit.first_lit, circuit.last_lit, circuit.period_ps, begin
+            links, circuit.first_up, circuit.last_up, circuit.period_ps, begin
         )
     if circuit.lit_ps <= begin and end <= circuit.dark_ps:
         return False

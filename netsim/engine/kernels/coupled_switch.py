@@ -8,7 +8,7 @@ stop before an event that needs a larger ring and be called again.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.balance import has_route, lose_way, output_port, undo_choice
+from netsim.engine.kernels.balance import count_unroutable, has_route, output_port, undo_choice
 from netsim.engine.kernels.calendar import (
     WORD,
     Step,
@@ -44,12 +44,12 @@ from netsim.engine.kernels.places import (
 )
 from netsim.engine.kernels.port_sets import exclude, include, next_port
 from netsim.engine.kernels.ports import (
+    admit_arrival,
     check_prio,
+    finish_transmission,
     has_event,
-    retire,
     set_paused,
     start_next,
-    take_in,
 )
 from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import DROP
@@ -138,7 +138,7 @@ def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
         return
     cls = port.tx_class
     size = port.tx_bytes
-    retire(env, port)
+    finish_transmission(env, port)
     if HAS_ON_DEPARTURE and size > 0:
         owed = port.tx_ingress
         ingress = env.links.ports[step.first + owed]
@@ -156,16 +156,16 @@ def notify_departure(env: QueueEnv, ingress: PortRecord, cls: int, size: Bytes, 
     """Tell the discipline that a packet that came in by ``ingress`` has been sent."""
     if PER_PORT_SIZES:
         env = queue_env_at(env, ingress)
-    env.switch.doing = IN_ON_DEPARTURE
+    env.switch.handler = IN_ON_DEPARTURE
     on_departure(env, now, ingress, cls, size)
 
 
-def let_in(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
+def admit_at_ingress(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
     """Does the discipline let in what comes by ``port``? If not, it is dropped there."""
     pkt = env.links.pool[slot]
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
-    env.switch.doing = IN_ON_ARRIVAL
+    env.switch.handler = IN_ON_ARRIVAL
     verdict = on_arrival(env, now, port, pkt)
     check_prio(env, pkt)
     if verdict == DROP:
@@ -202,24 +202,24 @@ def receive(
         return OK
     if MAY_BE_UNROUTABLE:
         if not has_route(net, step.node, links.pool[slot]):
-            lose_way(links, p_in, slot)
+            count_unroutable(links, p_in, slot)
             return OK
     if HAS_ON_ARRIVAL:
         # Not again, if there was no room for it before.
-        if env.switch.let_in == 0 and not let_in(env, came_by, slot, now):
+        if env.switch.admitted_at_ingress == 0 and not admit_at_ingress(env, came_by, slot, now):
             if HAS_PFC:
                 start_pending_pfc(env, step, ingress, now)
             return OK
-        env.switch.let_in = 0
+        env.switch.admitted_at_ingress = 0
     out = output_port(net, links, step.node, p_in, slot)
     room = room_at(links, step.first + out)
     if INDIRECT == OFFLOAD:
         room = room and others_have_room(env, step, out, now)
     if not room:
         undo_choice(net, links, step.node, p_in, slot)
-        env.switch.let_in = 1
+        env.switch.admitted_at_ingress = 1
         return GROW_POOL
-    if take_in(env, links.ports[step.first + out], slot, ingress, now):
+    if admit_arrival(env, links.ports[step.first + out], slot, ingress, now):
         note_event(links, step, out)
     else:
         include(links.busy, step.first_word, out)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from netsim.engine.kernels.balance import output_port
 from netsim.engine.kernels.coupled_switch import (
+    admit_at_ingress,
     in_order,
-    let_in,
     notify_departure,
     send_pfc,
     wind_up,
@@ -58,7 +58,7 @@ from netsim.engine.kernels.port_plan import (
     tally,
 )
 from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
-from netsim.engine.kernels.ports import retire, set_paused, start_next, take_in
+from netsim.engine.kernels.ports import admit_arrival, finish_transmission, set_paused, start_next
 from netsim.engine.kernels.queue_services import MAY_DROP, NO_EFFECT
 from netsim.engine.kernels.rules import NOT_PREDICTED, broken
 from netsim.engine.kernels.specialization_constants import N_CLASSES
@@ -107,13 +107,13 @@ def predict_switch(net: Net, env: QueueEnv, scratch: Scratch, worker: int, node:
     while port >= 0:
         worst = max(worst, predict_ingress(env, scratch, worker, first, port, True))
         port = next_port(net, links.unread, node, port)
-    port = next_port(net, links.asking, node, NO_PORT)
+    port = next_port(net, links.pausing_ports, node, NO_PORT)
     while port >= 0:
         if links.ports[first + port].pause_requested & (PFC_FRAME_PENDING - 1) == 0:
-            exclude(links.asking, net.first_word[node], port)
+            exclude(links.pausing_ports, net.first_word[node], port)
         elif not includes(links.unread, net.first_word[node], port):
             worst = max(worst, predict_ingress(env, scratch, worker, first, port, False))
-        port = next_port(net, links.asking, node, port)
+        port = next_port(net, links.pausing_ports, node, port)
     return worst
 
 
@@ -218,7 +218,7 @@ def advance_port(
         if cls == PFC_FRAME:
             port.tx_bytes = Bytes(0)
         else:
-            retire(env, port)
+            finish_transmission(env, port)
             if includes(scratch.candidate_ingresses[worker], 0, ingress):
                 check_plan(env, scratch, worker, w0, out, port)
             else:
@@ -253,8 +253,8 @@ def arrive_decoupled(
         return
     ingress = LocalPort(scratch.ins[worker][k])
     if is_admitted_here(scratch, worker, ingress, pkt):
-        let_in(env, links.ports[first + ingress], slot, now)
-    if not take_in(env, port, slot, ingress, now):
+        admit_at_ingress(env, links.ports[first + ingress], slot, now)
+    if not admit_arrival(env, port, slot, ingress, now):
         start_decoupled(env, port, now)
 
 

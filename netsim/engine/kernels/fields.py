@@ -64,9 +64,7 @@ class PortRecord(Declared):
     tx_ingress: LocalPort  # by which its packet came in, where a discipline asks
     backlog: int  # bit c: a packet of class c waits
     paused: int  # bit c: the neighbor paused class c
-    pause_requested: (
-        int  # of the neighbor. Bit c: to pause class c; bit PFC_FRAME_PENDING: it is to be told
-    )
+    pause_requested: int  # bit c: of class c; bit PFC_FRAME_PENDING: the frame is still to be sent
     ecn_draws: int
     # Of all classes, as `on_forward` of a transport finds them; set for it alone.
     held_bytes: Bytes
@@ -131,33 +129,33 @@ class FaultRecord(Declared):
 
 
 class CircuitRecord(Declared):
-    """When a port that feeds a circuit may send: rows of `days`, by the port's own time, of one
-    period; and of these what holds now, or is next. Of other ports: always."""
+    """When a port may send into its circuit: rows of `days` of one period, in the port's own time,
+    and the current or next of them. Ports that feed no circuit: always."""
 
-    first_lit: int  # when what the port sends passes the circuit switch ...
-    last_lit: int
-    first_start: int  # ... and when it may start to send
+    first_up: int  # days at the circuit switch ...
+    last_up: int
+    first_start: int  # ... and when the port may start to send
     last_start: int
     period_ps: Ps
     lit_ps: Ps
     dark_ps: Ps
     opens_ps: Ps
-    shuts_ps: Ps
+    closes_ps: Ps
     fiber: int  # where INDIRECT: the port's fiber, of all; or -1
 
 
 class FiberRecord(Declared):
-    """A switch's fiber to a circuit switch. Its ports take turns: one at a time may start to send,
-    as long as `days` says in its rows from ``first_turn`` on. Kept is what holds, or is next."""
+    """A switch's fiber to a circuit switch. One of its ports at a time may start to send, for the
+    day in `days`, from row ``first_day`` on; ``day`` is the current or next one."""
 
-    first_turn: int
-    last_turn: int
+    first_day: int
+    last_day: int
     period_ps: Ps
-    turn: int
-    past_ps: Ps  # from its row's times to those that they stand for now
+    day: int
+    period_offset_ps: Ps  # added to the times of its row
     port: LocalPort
     opens_ps: Ps
-    shuts_ps: Ps
+    closes_ps: Ps
 
 
 class PhaseRecord(Declared):
@@ -182,23 +180,23 @@ class LossRecord(Declared):
 class SwitchRecord(Declared):
     """A switch, as the handlers of its queue discipline find it."""
 
-    doing: int  # the handler that runs, or ran last in this step: one of queue_handlers.py
-    let_in: int  # 1: the packet that arrives has been, and there was no room for it yet
-    in_hand: int  # 1: `admit` took a waiting packet out, and has not yet pushed or dropped it
-    in_hand_from: LocalPort  # by which that one came in
-    pushed: int  # bit c: `admit` put such a packet into class c
+    handler: int  # current or last handler of this step (queue_handlers.py)
+    admitted_at_ingress: int  # 1: `on_arrival` accepted the arriving packet; it waits for room
+    holds_packet: int  # 1: `admit` removed a waiting packet and has not enqueued or dropped it
+    held_packet_ingress: LocalPort  # the port that packet came in by
+    enqueued_classes: int  # bit c: `admit` enqueued one to class c
     first_port: GlobalPort
     first_word: int  # of its sets of ports
     mode: int  # how its ports are being simulated: one of places.py
     first_fiber: int  # where INDIRECT: its fibers ...
     last_fiber: int
-    gave_last: LocalPort  # ... the port whose packet another one sent last ...
-    took_last: LocalPort  # ... that one ...
-    n_taken: int  # ... and how many packets it were
-    next_wakeup_ps: Ps  # when the first of the ports that sleep is looked at (wakeups.py)
-    fault: int  # the rule that was broken (rules.py) ...
-    fault_in: int  # ... by which handler ...
-    fault_value: int  # ... with what
+    indirect_from: LocalPort  # the last port whose packet another port sent ...
+    indirect_by: LocalPort  # ... the port that sent it ...
+    n_indirect: int  # ... and how many were sent so
+    next_wakeup_ps: Ps  # of the ports that wait (wakeups.py)
+    rule_broken: int  # number of the rule (rules.py), or 0
+    breaking_handler: int
+    breaking_value: int
 
 
 class LevelRecord(Declared):
@@ -266,10 +264,10 @@ class HostRecord(Declared):
     counted_bytes: Bytes  # ... of which the clock has counted so many
     n_timers: int
     now_ps: Ps  # of what is being done, where hosts notice loss of carrier
-    doing: int  # the handler that runs, or ran last in this step: one of DOING
-    fault: int  # the rule that was broken (rules.py) ...
-    fault_in: int  # ... by which handler ...
-    fault_value: int  # ... with what
+    handler: int  # current or last handler of this step (handlers.py)
+    rule_broken: int  # number of the rule (rules.py), or 0
+    breaking_handler: int
+    breaking_value: int
 
 
 class OutletRecord(Declared):

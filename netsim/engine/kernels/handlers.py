@@ -5,7 +5,7 @@ a transport does not have it. `HANDLERS` is the table of all. To add a handler:
 
 1. write it here, with a number of its own;
 2. declare it in `specialization_constants.py`;
-3. call that in the engine's kernel, after ``host.doing = IN_...`` if it runs on a host: so what
+3. call that in the engine's kernel, after ``host.handler = IN_...`` if it runs on a host: so what
    goes wrong in it is told by its name;
 4. describe it on the pages that `tests/engine/test_handlers.py` compares with the table.
 
@@ -34,7 +34,7 @@ from netsim.engine.kernels.handler_table import HandlerTable
     IN_RANK,
     IN_ON_FORWARD,
 ) = range(14)
-"""What a host is doing (``host.doing``): the handler that runs, or ran last in this step."""
+"""What a host is doing (``host.handler``): the handler that runs, or ran last in this step."""
 
 BEFORE, SOURCE, DESTINATION = "before the run", "source", "destination"
 ANY_HOST, SWITCH = "any host", "switch"

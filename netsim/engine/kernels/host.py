@@ -107,20 +107,20 @@ def receive(env: Env, links: LinkState, p: GlobalPort, slot: Slot, now: Ps) -> N
             if rx.got_bytes == 0:
                 learn_size(env, rx)
         if kind == DATA:
-            host.doing = IN_ON_DATA
+            host.handler = IN_ON_DATA
             on_data(env, now, rx, pkt)
         elif kind == TRIMMED:
-            host.doing = IN_ON_TRIMMED
+            host.handler = IN_ON_TRIMMED
             on_trimmed(env, now, rx, pkt)
         else:
-            host.doing = IN_ON_REQUEST
+            host.handler = IN_ON_REQUEST
             on_request(env, now, rx, pkt)
         if TRACE:
             trace_rx(links, env, flow, p, now, HANDLER)
     else:
         tx = env.tx[flow]
         if tx.finished == 0:
-            host.doing = IN_ON_CONTROL
+            host.handler = IN_ON_CONTROL
             on_control(env, now, tx, pkt)
             wake(env, tx)
         if TRACE:
@@ -162,21 +162,21 @@ def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
             task_timer(env, now, TaskId(timer.owner))
             return 0
     if code >= TIMER_RX:
-        host.doing = IN_ON_RX_TIMER
+        host.handler = IN_ON_RX_TIMER
         on_rx_timer(env, now, env.rx[FlowId(timer.owner)], code - TIMER_RX)
         return 1
     if code < TIMER_TX:
-        host.doing = IN_ON_HOST_TIMER
+        host.handler = IN_ON_HOST_TIMER
         on_host_timer(env, now, code)
         return 1
     tx = env.tx[FlowId(timer.owner)]
     if tx.finished == 1:
         return 1
     if code != TIMER_START:
-        host.doing = IN_ON_TIMER
+        host.handler = IN_ON_TIMER
         on_timer(env, now, tx, code - TIMER_TX)
     elif tx.start_ps == now:
-        host.doing = IN_ON_START
+        host.handler = IN_ON_START
         on_start(env, now, tx)
     wake(env, tx)
     return 1
@@ -210,7 +210,7 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
         if control or (outlet.ready_head >= 0 and not stuck):
             t_send = max(port.free_at, now)
         t_next = min(t_arrival, t_timer, t_send)
-        if t_next >= w1 or host.fault != 0:
+        if t_next >= w1 or host.rule_broken != 0:
             break
         if t_next > now:
             firings = 0
@@ -263,7 +263,7 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
             slot = ring_slot(port.ring_off, port.ring_mask, tail_before)
             links.first_new[p] = links.pool[slot].time
         links.new_tail[p] = port.tail
-    if host.fault != 0:
+    if host.rule_broken != 0:
         return BROKEN
-    host.doing = NOTHING
+    host.handler = NOTHING
     return status

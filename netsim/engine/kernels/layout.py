@@ -207,9 +207,11 @@ class Net(NamedTuple):
     row_ptr: Numbers[int, int]  # int64[n_switches + 1]: each switch's rows, if links have faults
     row_from: Numbers[int, Ps]  # int64[...]: from when on a row holds, likewise
     row_first: Numbers[int, int]  # int64[...]: where it begins in route, likewise
-    turns_from: Ps  # when the first slot begins of routes that take turns
-    turn_ends: Numbers[int, Ps]  # int64[slots]: and when each ends, from then on
-    turn_first: Numbers[tuple[int, int], int]  # int64[slots, n_switches]: where rows begin in route
+    slots_from: Ps  # when the first slot begins of routes that take turns
+    slot_ends: Numbers[int, Ps]  # int64[slots]: and when each ends, from then on
+    slot_row_first: Numbers[
+        tuple[int, int], int
+    ]  # int64[slots, n_switches]: where rows begin in route
     route: Numbers[int, int]  # int64[...]: by group, offset << 16 | count, or NO_ROUTE
     route_ports: Numbers[int, LocalPort]  # int32[...]
     node_salt: Numbers[NodeId, int]  # int64[n_nodes], start of the ECMP hash
@@ -241,8 +243,8 @@ class LinkState(NamedTuple):
     busy: Numbers[int, int]  # ... ports at work when the last window ended ...
     touched: Numbers[int, int]  # ... ports that read or sent in this window ...
     waiting_ports: Numbers[int, int]  # ... ports that are looked at in a later one ...
-    giving: Numbers[int, int]  # ... ports that may have packets for others to send ...
-    asking: Numbers[int, int]  # ... and ports whose neighbors are asked to hold classes back
+    indirect_ready: Numbers[int, int]  # ... ports that may have packets for others to send ...
+    pausing_ports: Numbers[int, int]  # ... and ports whose neighbors are asked to hold classes back
     pool_used: Numbers[int, int]  # int64[1]: slots of the pool that belong to rings, or did
     moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
     fabric: Records[int, FabricRecord]  # FABRIC[kinds of ports]; 0 has what all have in common
@@ -251,8 +253,10 @@ class LinkState(NamedTuple):
     losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_classes], likewise, or circuits
     circuits: Records[GlobalPort, CircuitRecord]  # CIRCUIT[n_ports], if there are circuits
     days: Numbers[tuple[int, int], Ps]  # int64[..., 2], likewise: from ... until ...
-    turning: Numbers[int, GlobalPort]  # int64[...]: whose circuits end or begin with each slot
-    turns: Numbers[int, LocalPort]  # int64[...]: of a row of days, where it is a turn: the port
+    reconfiguring_ports: Numbers[
+        int, GlobalPort
+    ]  # int64[...]: whose circuits end or begin with each slot
+    day_ports: Numbers[int, LocalPort]  # int64[...]: of a row of days, where it is a turn: the port
     fibers: Records[int, FiberRecord]  # FIBER[...], if packets go by way of third switches
     trace: Any  # trace.Trace; without tracing an array that is not used
     # Series, of some queues, hosts and flows (series.py). Samples and copies have a row for each of

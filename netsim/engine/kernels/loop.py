@@ -322,7 +322,7 @@ def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
     tx = hosts.tx[flow]
     host = hosts.nics[nic_of(hosts, tx)]
     env = env_of(host, hosts.pars[0].transport0, hosts, links)
-    host.doing = IN_SETUP
+    host.handler = IN_SETUP
     setup(env, tx, hosts.rx[flow])
     if PLANES == ONE_PORT:
         check_set_up(env, host.port)
@@ -330,9 +330,9 @@ def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
         spread = hosts.spreads[tx.spread]
         for lane in range(spread.first_lane, spread.first_lane + spread.n_lanes):
             check_set_up(env, GlobalPort(hosts.lanes[lane, 0]))
-    if host.fault != 0:
+    if host.rule_broken != 0:
         return False
-    host.doing = NOTHING
+    host.handler = NOTHING
     return True
 
 

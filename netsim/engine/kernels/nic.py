@@ -71,10 +71,10 @@ def wake(env: Env, tx: TxRecord) -> None:
     if outlet.ready_head >= 0:
         before = outlet.ready_tail
     if HAS_RANK:
-        doing = host.doing
-        host.doing = IN_RANK
+        handler = host.handler
+        host.handler = IN_RANK
         tx.rank = rank(env, tx)
-        host.doing = doing
+        host.handler = handler
         if before >= 0 and env.tx[before].rank > tx.rank:
             before = NO_FLOW
             following = outlet.ready_head
@@ -121,7 +121,7 @@ def pick(env: Env, outlet: OutletRecord, port: PortRecord, now: Ps) -> FlowId:
             before = flow
         else:
             unlist(env, outlet, before, tx)
-            host.doing = IN_READY
+            host.handler = IN_READY
             at = ready(env, now, tx)
             if at <= now:
                 return flow
@@ -221,7 +221,7 @@ def check_data(host: HostRecord, tx: TxRecord, pkt: PacketRecord) -> bool:
         broken(host, UNKNOWN_CLASS, int(pkt.prio))
     if kind == DATA and (seq < 0 or seq >= tx.n_packets):
         broken(host, NO_PACKET, seq)
-    return host.fault == 0
+    return host.rule_broken == 0
 
 
 def count_sent(env: Env, tx: TxRecord, seq: int) -> None:
@@ -269,7 +269,7 @@ def transmit_data(
         pkt.dst = int(env.hosts.lanes[tx.spread, 1])
     pkt.entropy = tx.entropy
     pkt.prio = tx.prio
-    host.doing = IN_BUILD_PACKET
+    host.handler = IN_BUILD_PACKET
     build_packet(env, now, tx, pkt)
     if not check_data(host, tx, pkt):
         return

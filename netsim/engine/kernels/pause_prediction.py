@@ -17,7 +17,7 @@ The result is each port's pending PFC frames; every port can then be served by i
 
 from __future__ import annotations
 
-from netsim.engine.kernels.coupled_switch import let_in, notify_departure
+from netsim.engine.kernels.coupled_switch import admit_at_ingress, notify_departure
 from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, LocalPort, NodeId, Slot
@@ -62,7 +62,7 @@ def predicted_effect(
         return NO_EFFECT
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
-    env.switch.doing = IN_PREDICT_PAUSE
+    env.switch.handler = IN_PREDICT_PAUSE
     effect: int = predict_pause(env, port, cls, arrived_bytes, change)
     return effect
 
@@ -229,7 +229,7 @@ def replay(
             departure += 1
         else:
             if int(links.pool[slot].kind) != PFC:
-                let_in(env, port, slot, w0 + arrives)
+                admit_at_ingress(env, port, slot, w0 + arrives)
             place = place_at(links.inbox[first + ingress], w0 + arrives)
             key = arrives << KEY_BITS | place << INDEX_BITS | arrival
             arrival += 1
@@ -354,7 +354,9 @@ def settle_others(
                     int(pkt.kind) != PFC
                     and (scratch.pause_requested[worker][ingress] >> int(pkt.prio)) & 1
                 ):
-                    let_in(env, links.ports[first + ingress], scratch.slots[worker][k], pkt.time)
+                    admit_at_ingress(
+                        env, links.ports[first + ingress], scratch.slots[worker][k], pkt.time
+                    )
     for out in local_ports_of(net, node):
         for at in range(scratch.log_first[worker][out], scratch.log_end[worker][out]):
             what = scratch.log_what[worker][at]

@@ -9,7 +9,7 @@ link's ring receives it when transmission starts.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.circuits import goes_dark, may_start, waits_for_circuit
+from netsim.engine.kernels.circuits import may_start, misses_circuit, waits_for_circuit
 from netsim.engine.kernels.class_queues import (
     close_gap,
     count_drop,
@@ -119,7 +119,7 @@ def discipline_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
         port.tx_class = 0
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
-    env.switch.doing = IN_CHOOSE_CLASS
+    env.switch.handler = IN_CHOOSE_CLASS
     cls: int = choose_class(env, now, port)
     open_classes = port.backlog & ~port.paused
     if cls == NO_CLASS:
@@ -149,7 +149,7 @@ def add_classes(links: LinkState, port: PortRecord) -> None:
         port.sent_bytes += queue.sent_bytes
 
 
-def launch(
+def start_transmission(
     env: QueueEnv, port: PortRecord, cls: int, waiting: PacketRecord, ingress: LocalPort, now: Ps
 ) -> None:
     """Start transmitting the packet ``waiting``: copy it into the link's ring.
@@ -173,20 +173,20 @@ def launch(
     if HAS_ON_SEND:
         if PER_PORT_SIZES:
             env = queue_env_at(env, port)
-        env.switch.doing = IN_ON_SEND
+        env.switch.handler = IN_ON_SEND
         on_send(env, now, port, queue, pkt)
         check_prio(env, pkt)
     pkt.time = end + port.delay_ps
     if TELEMETRY:
         if int(pkt.kind) == DATA:
-            env.switch.doing = IN_ON_FORWARD
+            env.switch.handler = IN_ON_FORWARD
             add_classes(links, port)
             on_forward(now, pkt, port, queue)
     if TRACE:
         trace_packet(links, FORWARDED, port.number, slot, now, queue.bytes)
     arrives = True
     if CIRCUITS:
-        arrives = not goes_dark(links, port.number, cls, size, now, end)
+        arrives = not misses_circuit(links, port.number, cls, size, now, end)
     if FAULTS:
         if arrives:
             arrives = not lost_on_wire(links, port.number, cls, size, now, pkt.time)
@@ -210,7 +210,7 @@ def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:
     queue = env.links.queues[queue_of(port.number, cls)]
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
-    env.switch.doing = IN_CHOOSE_PACKET
+    env.switch.handler = IN_CHOOSE_PACKET
     place: int = choose_packet(env, now, port, queue)
     if place < 0 or place >= queue.tail - queue.head:
         broken(env.switch, NO_PLACE, place)
@@ -236,7 +236,7 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
         if queue.head == queue.tail:
             port.backlog &= ~(1 << cls)
         prefetch(links.pool, ring_slot(queue.off, queue.mask, queue.head + 1))
-    launch(env, port, cls, links.pool[waiting], ingress, now)
+    start_transmission(env, port, cls, links.pool[waiting], ingress, now)
     if HAS_CHOOSE_PACKET:
         close_gap(links, queue, place)
         if queue.head == queue.tail:
@@ -263,7 +263,7 @@ def has_event(port: PortRecord) -> bool:
     return port.tx_bytes > 0
 
 
-def retire(env: QueueEnv, port: PortRecord) -> None:
+def finish_transmission(env: QueueEnv, port: PortRecord) -> None:
     """The current transmission has ended, or the wait: its bytes leave the port."""
     if PORT_WAKEUPS and port.tx_bytes == 0:
         port.tx_class = 0
@@ -278,7 +278,7 @@ def retire(env: QueueEnv, port: PortRecord) -> None:
 def advance(env: QueueEnv, port: PortRecord, until: Ps) -> None:
     """Complete and start transmissions up to and including time ``until``."""
     while has_event(port) and port.free_at <= until:
-        retire(env, port)
+        finish_transmission(env, port)
         start_next(env, port, port.free_at)
 
 
@@ -287,24 +287,24 @@ def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int
     switch = env.switch
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
-    switch.doing = IN_ADMIT
+    switch.handler = IN_ADMIT
     cls: int = admit(env, now, port, pkt)
     check_prio(env, pkt)
     if MOVES_PACKETS:
-        if switch.in_hand == 1:
+        if switch.holds_packet == 1:
             broken(switch, IN_HAND, 0)
-        if cls >= 0 and (switch.pushed >> cls) & 1 == 1:
+        if cls >= 0 and (switch.enqueued_classes >> cls) & 1 == 1:
             broken(switch, ENQUEUED_TWICE, cls)
             cls = DROP
-        switch.pushed = 0
-        switch.in_hand = 0
+        switch.enqueued_classes = 0
+        switch.holds_packet = 0
     if cls < DROP or cls >= N_CLASSES:
         broken(switch, UNKNOWN_CLASS, cls)
         cls = DROP
     return cls
 
 
-def goes_straight(links: LinkState, port: PortRecord, cls: int, now: Ps) -> bool:
+def bypasses_queue(links: LinkState, port: PortRecord, cls: int, now: Ps) -> bool:
     """May a packet of class ``cls`` be sent the moment that it arrives, with nothing asked?"""
     if HAS_CHOOSE_PACKET or IS_SHAPED:
         return False
@@ -317,7 +317,9 @@ def goes_straight(links: LinkState, port: PortRecord, cls: int, now: Ps) -> bool
     return port.tx_bytes == 0 and port.backlog == 0
 
 
-def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, now: Ps) -> bool:
+def admit_arrival(
+    env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, now: Ps
+) -> bool:
     """Admit the packet in pool slot ``arrived``, which came in by local port ``ingress``.
 
     Returns whether its transmission has started already: it goes straight from the incoming ring
@@ -338,10 +340,10 @@ def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, 
         queue = links.queues[queue_of(port.number, int(pkt.prio))]
         count_drop(links, port, queue, pkt, now)
         return False
-    if goes_straight(links, port, cls, now):
+    if bypasses_queue(links, port, cls, now):
         # With nothing held there is nothing to mark at enqueue either.
         hold(links, port, cls, Bytes(pkt.size_bytes), now)
-        launch(env, port, cls, pkt, ingress, now)
+        start_transmission(env, port, cls, pkt, ingress, now)
         return True
     enqueue_packet(links, port, cls, pkt, ingress, now)
     return False
@@ -349,5 +351,5 @@ def take_in(env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, 
 
 def arrive(env: QueueEnv, port: PortRecord, arrived: Slot, now: Ps) -> None:
     """Admit the packet in pool slot ``arrived``, and start the port if it is idle."""
-    if not take_in(env, port, arrived, LocalPort(0), now) and port.tx_bytes == 0:
+    if not admit_arrival(env, port, arrived, LocalPort(0), now) and port.tx_bytes == 0:
         start_next(env, port, now)

@@ -3,8 +3,8 @@
 `PROGRAM_HANDLERS` is the table of all, as `HANDLERS` of handlers.py is of a transport's. Exactly
 when each is called is the contract of `MODEL.md` ("Programs"). To add a handler: write it here,
 with a number of its own, declare it in `specialization_constants.py` and its name to
-`netsim/model/programs.py`; call it in `programs.py`, after ``env.engine.host.doing = IN_...``, and
-describe it in `netsim/traffic/README.md`.
+`netsim/model/programs.py`; call it in `programs.py`, after ``env.engine.host.handler = IN_...``,
+and describe it in `netsim/traffic/README.md`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FIRST = 64
 """Numbers below are those of transports' and of queue disciplines' handlers."""
 
 IN_ON_BEGIN, IN_ON_TASK, IN_ON_TIMER = range(FIRST, FIRST + 3)
-"""What a host is doing (``host.doing``): the handler that runs, or ran last in this step."""
+"""What a host is doing (``host.handler``): the handler that runs, or ran last in this step."""
 
 PROGRAM_HANDLERS = HandlerTable(FIRST)
 """Every handler by its name, in the order of their numbers."""

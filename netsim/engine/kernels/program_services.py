@@ -143,7 +143,7 @@ def set_timer(env: ProgramEnv, now: Ps, k: int, deadline: Ps) -> None:
         broken(env.engine.host, NO_ALARM, k)
         return
     slot = _timer(env, k)
-    if env.engine.host.fault == 0:
+    if env.engine.host.rule_broken == 0:
         if env.engine.hosts.timers[slot].deadline == INF:
             env.host.under_way += 1
         arm(
@@ -158,7 +158,7 @@ def set_timer(env: ProgramEnv, now: Ps, k: int, deadline: Ps) -> None:
 def cancel_timer(env: ProgramEnv, k: int) -> None:
     """Timer ``k`` of the program on this host will not fire."""
     slot = _timer(env, k)
-    if env.engine.host.fault == 0 and env.engine.hosts.timers[slot].deadline < INF:
+    if env.engine.host.rule_broken == 0 and env.engine.hosts.timers[slot].deadline < INF:
         env.host.under_way -= 1
         env.engine.hosts.timers[slot].deadline = INF
 

@@ -35,11 +35,11 @@ def program_timer(env: Env, now: Ps, timer: TimerRecord) -> bool:
     own = program_env_of(env)
     count_call(env, own.host, now)
     if code == TIMER_BEGIN:
-        env.host.doing = IN_ON_BEGIN
+        env.host.handler = IN_ON_BEGIN
         program_on_begin(own, now)
     else:
         own.host.under_way -= 1
-        env.host.doing = IN_ON_TIMER
+        env.host.handler = IN_ON_TIMER
         program_on_timer(own, now, TIMER_PROGRAM - code)
     return True
 
@@ -53,7 +53,7 @@ def tell(env: Env, now: Ps, k: TaskId) -> bool:
     count_call(env, own.host, now)
     task.untold = 0
     own.host.under_way -= 1
-    env.host.doing = IN_ON_TASK
+    env.host.handler = IN_ON_TASK
     program_on_task(own, now, task)
     return True
 

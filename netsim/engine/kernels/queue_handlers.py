@@ -3,7 +3,7 @@
 `QUEUE_HANDLERS` is the table of all, as `HANDLERS` of handlers.py is of a transport's. Exactly when
 each is called, and what holds then, is the contract of `MODEL.md` ("Switch: ports"). To add a
 handler: write it here, with a number of its own, declare it in `specialization_constants.py`; call
-that in `ports.py`, after ``env.switch.doing = IN_...``, and describe it in
+that in `ports.py`, after ``env.switch.handler = IN_...``, and describe it in
 `netsim/queues/README.md`.
 """
 
@@ -24,7 +24,7 @@ FIRST = 32
     IN_ON_DEPARTURE,
     IN_PREDICT_PAUSE,
 ) = range(FIRST, FIRST + 7)
-"""What a switch is doing (``switch.doing``): the handler that runs, or ran last in this step."""
+"""What a switch is doing (``switch.handler``): the handler that runs, or ran last in this step."""
 
 COMING, LEAVING = "pkt coming", "pkt leaving"
 """A packet on its way into a switch's queue, and one whose transmission starts."""

@@ -122,14 +122,14 @@ def pop_tail(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
     """
     switch = env.switch
     slot = ring_slot(queue.off, queue.mask, queue.tail - 1)
-    if switch.doing != IN_ADMIT:
+    if switch.handler != IN_ADMIT:
         broken(switch, ONLY_IN_ADMIT, 0)
-    elif switch.in_hand == 1:
+    elif switch.holds_packet == 1:
         broken(switch, IN_HAND, 0)
     elif _known_place(env, queue, queue.tail - queue.head - 1):
-        switch.in_hand = 1
+        switch.holds_packet = 1
         if HAS_ON_DEPARTURE:
-            switch.in_hand_from = LocalPort(env.links.ingress[slot])
+            switch.held_packet_ingress = LocalPort(env.links.ingress[slot])
         queue.tail -= 1
         queue.bytes -= int(env.links.pool[slot].size_bytes)
         if queue.head == queue.tail:
@@ -143,24 +143,24 @@ def enqueue(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecor
     One for each class, and none into the one that `admit` returns.
     """
     switch = env.switch
-    if switch.in_hand == 0:
+    if switch.holds_packet == 0:
         broken(switch, LOST_TRACK, 0)
         return
     cls = _known_class(env, cls)
-    if (switch.pushed >> cls) & 1 == 1:
+    if (switch.enqueued_classes >> cls) & 1 == 1:
         broken(switch, ENQUEUED_TWICE, cls)
         return
-    switch.in_hand = 0
-    switch.pushed |= 1 << cls
-    enqueue_packet(env.links, port, cls, pkt, switch.in_hand_from, now)
+    switch.holds_packet = 0
+    switch.enqueued_classes |= 1 << cls
+    enqueue_packet(env.links, port, cls, pkt, switch.held_packet_ingress, now)
 
 
 def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
     """Drop the packet that was taken; its class (``prio``) counts it."""
-    if env.switch.in_hand == 0:
+    if env.switch.holds_packet == 0:
         broken(env.switch, LOST_TRACK, 0)
         return
-    env.switch.in_hand = 0
+    env.switch.holds_packet = 0
     count_drop(env.links, port, class_of(env, port, int(pkt.prio)), pkt, now)
 
 
@@ -213,12 +213,12 @@ def _check_prediction(env: QueueEnv, port: PortRecord) -> None:
         switch = env.switch
         if switch.mode == MODE_DECOUPLED or switch.mode == MODE_PREDICTED:
             broken(switch, NOT_PREDICTED, port.pause_requested & (PFC_FRAME_PENDING - 1))
-        include(env.links.asking, switch.first_word, port.number - switch.first_port)
+        include(env.links.pausing_ports, switch.first_word, port.number - switch.first_port)
 
 
 def wait_until(env: QueueEnv, now: Ps, port: PortRecord, time: Ps) -> None:
     """In `choose_class`: ask again at ``time``, or before that if something happens at the port."""
-    if env.switch.doing != IN_CHOOSE_CLASS:
+    if env.switch.handler != IN_CHOOSE_CLASS:
         broken(env.switch, ONLY_IN_CHOOSE_CLASS, 0)
     elif time <= now:
         broken(env.switch, NOT_LATER, now - time)

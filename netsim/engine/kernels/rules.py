@@ -89,7 +89,7 @@ MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER = 10_000, 100
 
 def broken(node: HostRecord | SwitchRecord, rule: int, value: int) -> None:
     """Note that the handler that runs on a host or a switch broke a rule; the first one counts."""
-    if node.fault == 0:
-        node.fault = rule
-        node.fault_in = node.doing
-        node.fault_value = value
+    if node.rule_broken == 0:
+        node.rule_broken = rule
+        node.breaking_handler = node.handler
+        node.breaking_value = value

@@ -171,7 +171,7 @@ def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_i
         t_timer = max(first_key(hosts.timers, hosts.heap, first), now)
         t_send, p_out = first_sender(net, links, hosts, host_id, now)
         t_next = min(t_arrival, t_timer, t_send)
-        if t_next >= w1 or hosts.nics[nic].fault != 0:
+        if t_next >= w1 or hosts.nics[nic].rule_broken != 0:
             break
         if t_next > now:
             firings = 0
@@ -226,8 +226,8 @@ def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_i
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
     for p in ports_of(net, host_id):
         note_sent(links, p)
-    if hosts.nics[nic].fault != 0:
+    if hosts.nics[nic].rule_broken != 0:
         return BROKEN
     for each in nics_of(hosts, host_id):
-        hosts.nics[each].doing = NOTHING
+        hosts.nics[each].handler = NOTHING
     return status

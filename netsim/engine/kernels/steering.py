@@ -47,17 +47,17 @@ def turn(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -> None:
     END_PS.
     """
     for i in range(slot.first_ending, slot.first_beginning):
-        circuit = links.circuits[links.turning[i]]
-        links.days[circuit.last_lit - 1, 1] += slot.begin_ps - END_PS
+        circuit = links.circuits[links.reconfiguring_ports[i]]
+        links.days[circuit.last_up - 1, 1] += slot.begin_ps - END_PS
         links.days[circuit.last_start - 1, 1] += slot.begin_ps - END_PS
         forget_day(circuit)
     for i in range(slot.first_beginning, slot.behind):
-        p = links.turning[i]
+        p = links.reconfiguring_ports[i]
         circuit = links.circuits[p]
-        links.days[circuit.last_lit, 0] += slot.begin_ps
+        links.days[circuit.last_up, 0] += slot.begin_ps
         links.days[circuit.last_start, 0] += slot.begin_ps
         opens_ps = Ps(links.days[circuit.last_start, 0])
-        circuit.last_lit += 1
+        circuit.last_up += 1
         circuit.last_start += 1
         forget_day(circuit)
         port = links.ports[p]
@@ -70,4 +70,4 @@ def turn(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -> None:
 
 def forget_day(circuit: CircuitRecord) -> None:
     """Look for the day that holds, or is next, when it is asked for."""
-    circuit.dark_ps = circuit.shuts_ps = Ps(-INF)
+    circuit.dark_ps = circuit.closes_ps = Ps(-INF)

@@ -7,7 +7,7 @@ in the nearest cache.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.balance import has_route, lose_way, output_port
+from netsim.engine.kernels.balance import count_unroutable, has_route, output_port
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Numbers, Ps
@@ -136,13 +136,15 @@ def gather(
     return k, following
 
 
-def forget_strays(net: Net, links: LinkState, node: NodeId, p: GlobalPort, end: int) -> None:
+def count_unroutable_arrivals(
+    net: Net, links: LinkState, node: NodeId, p: GlobalPort, end: int
+) -> None:
     """Count what came in by port ``p``, up to position ``end`` of its ring, and has no route."""
     inbox = links.inbox[p]
     for position in range(inbox.head, end):
         slot = ring_slot(inbox.ring_off, inbox.ring_mask, position)
         if not has_route(net, node, links.pool[slot]):
-            lose_way(links, p, slot)
+            count_unroutable(links, p, slot)
 
 
 def sort_roughly(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
@@ -253,7 +255,7 @@ def have_read_all(net: Net, links: LinkState, scratch: Scratch, worker: int, nod
         end = undo[UNDO * port + 3]
         if MAY_BE_UNROUTABLE:
             if undo[UNDO * port + 4] > 0:
-                forget_strays(net, links, node, first + port, end)
+                count_unroutable_arrivals(net, links, node, first + port, end)
         links.inbox[first + port].head = end
         have_read(net, links, node, port)
         port = next_port(net, links.unread, node, port)
@@ -284,9 +286,9 @@ def serve(
 def settled(env: QueueEnv) -> int:
     """The status of a step that came to its end."""
     switch = env.switch
-    if switch.fault != 0:
+    if switch.rule_broken != 0:
         return BROKEN
-    switch.doing = NO_HANDLER
+    switch.handler = NO_HANDLER
     return OK
 
 

@@ -32,7 +32,7 @@ from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.errors import RunError
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)
-GIVEN = 10
+SENT_INDIRECT = 10
 """What happened to a packet: a host's NIC began to send it; it came to a switch's output port;
 that port began to send it; was dropped, trimmed, marked there; was lost on the wire; came to a
 host; was put into a host's control FIFO; came in by a switch's port, and there was no way on; and
