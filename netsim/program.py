@@ -9,14 +9,14 @@ from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.program_services import (
     armed,
     cancel_timer,
-    note,
-    peer_of,
+    flow_bytes,
+    log_row,
+    peer_host,
     set_duration,
     set_size,
     set_timer,
-    size_of,
     start,
-    task_of,
+    task_at,
 )
 from netsim.model.arithmetic import below, mix, rand32, serialization_ps
 from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND
@@ -31,17 +31,17 @@ __all__ = [
     "armed",
     "below",
     "cancel_timer",
+    "flow_bytes",
+    "log_row",
     "mix",
-    "note",
-    "peer_of",
+    "peer_host",
     "rand32",
     "serialization_ps",
     "set_duration",
     "set_size",
     "set_timer",
-    "size_of",
     "start",
-    "task_of",
+    "task_at",
 ]
 
 __getattr__ = former(__name__)

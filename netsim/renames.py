@@ -77,6 +77,10 @@ RENAMED: dict[str, dict[str, str]] = {
         "serialisation_ps": "serialization_ps",
     },
     "netsim.program": {
+        "note": "log_row",
+        "peer_of": "peer_host",
+        "size_of": "flow_bytes",
+        "task_of": "task_at",
         "serialisation_ps": "serialization_ps",
     },
     "topology ocs": {

@@ -14,15 +14,15 @@ from netsim.program import (
     SEND,
     armed,
     cancel_timer,
-    note,
-    peer_of,
+    flow_bytes,
+    log_row,
+    peer_host,
     rand32,
     set_duration,
     set_size,
     set_timer,
-    size_of,
     start,
-    task_of,
+    task_at,
 )
 
 PARAMS = [
@@ -65,21 +65,21 @@ def draw(env):
 
 def on_begin(env, now):
     for index in range(env.host.n_tasks):
-        act(env, now, task_of(env, index))
+        act(env, now, task_at(env, index))
     set_timer(env, now, draw(env) % TIMERS, draw(env) % env.par.gap)
 
 
 def on_task(env, now, task):
     env.host.told[0] += task.index
     env.host.told[1] += now % 1000
-    note(env, now, TOLD, task.index, task.kind == JOIN)
+    log_row(env, now, TOLD, task.index, task.kind == JOIN)
     act(env, now, task)
     if draw(env) % 3 > 0:
         act_on_any(env, now)
 
 
 def on_timer(env, now, k):
-    note(env, now, FIRED, k, False)
+    log_row(env, now, FIRED, k, False)
     if env.host.draws > env.par.most_draws:
         return
     act_on_any(env, now)
@@ -94,13 +94,13 @@ def on_timer(env, now, k):
 
 
 def act_on_any(env, now):
-    act(env, now, task_of(env, draw(env) % env.host.n_tasks))
+    act(env, now, task_at(env, draw(env) % env.host.n_tasks))
 
 
 def act(env, now, task):
     if env.host.draws > env.par.most_draws:
         return
-    chance = draw(env) + task.weight + size_of(env, task) + peer_of(env, task)
+    chance = draw(env) + task.weight + flow_bytes(env, task) + peer_host(env, task)
     task.weight = chance % 1000 + int(task.share * 8)
     under_way = task.start_ps >= 0 and task.end_ps < 0
     if chance % 4 == 0 and task.kind != JOIN and not under_way:

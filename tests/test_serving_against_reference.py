@@ -120,7 +120,7 @@ class Transfers:
         assert program is not None
         role, request, of = (program.task_state[name] for name in ("role", "request", "of"))
         start_ps, end_ps = run.engine.task_states().start_ps, run.engine.task_states().end_ps
-        places, leader = tasks.places(), run.plan.machines.leader
+        places, leader = tasks.local_indices(), run.plan.machines.leader
         self.there_ps, self.given_up_ps = dict[int, int](), dict[int, int]()
         self.sent_ps: dict[int, set[int]] = {}
         at_first = leader[run.plan.prefill_instance]

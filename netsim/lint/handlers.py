@@ -336,9 +336,7 @@ class _Body:
 
     def _undefined(self, name: str) -> InputError:
         known = [*self.variables, *self.function.__globals__, *vars(builtins)]
-        hint = did_you_mean(name, known)
-        is_close = hint.startswith(("did you mean", "renamed"))
-        return InputError(f"{name} is not defined", hint=hint if is_close else None)
+        return InputError(f"{name} is not defined", hint=_new_or_close(name, known))
 
 
 @cache
@@ -355,11 +353,14 @@ def _is_block(function: FunctionType) -> bool:
 
 
 def _lacks(module: ModuleType, name: str) -> InputError:
-    hint = did_you_mean(name, [known for known in vars(module) if not known.startswith("__")])
-    return InputError(
-        f"{module.__name__} has no {name}",
-        hint=hint if hint.startswith("did you mean") else None,
-    )
+    known = [name for name in vars(module) if not name.startswith("__")]
+    return InputError(f"{module.__name__} has no {name}", hint=_new_or_close(name, known))
+
+
+def _new_or_close(name: str, known: list[str]) -> str | None:
+    """Return the hint for an unknown name, None where there is nothing like it."""
+    hint = did_you_mean(name, known)
+    return hint if hint.startswith(("did you mean", "renamed")) else None
 
 
 def _names_set(node: Function) -> set[str]:

@@ -80,7 +80,7 @@ class Records:
     ``settable`` says which fields of the engine's may be set in each kind of record. ``env`` are
     the fields of `env`, of which some are records and ``sides`` arrays of them. ``gives`` are the
     functions of the engine's that return a record. ``state`` is where a handler keeps what changes.
-    ``log`` are the columns of the rows that it may note.
+    ``log`` are the columns of the rows that it may log.
     """
 
     kinds: Mapping[str, Kind]
@@ -92,13 +92,15 @@ class Records:
     log: tuple[str, ...] = ()
 
     def may_call(self, function: str, n_arguments: int) -> None:
-        """Raises InputError if `note` is given another number of columns than LOG has."""
-        if function != "note" or n_arguments == 2 + len(self.log):
+        """Raises InputError if `log_row` is given another number of columns than LOG has."""
+        if function != "log_row" or n_arguments == 2 + len(self.log):
             return
         if not self.log:
-            raise InputError("note() is called, and the file has no LOG", hint='LOG = ("what",)')
-        message = f"note() is given {n_arguments - 2} numbers, and LOG has {len(self.log)} columns"
-        raise InputError(message, hint=f"note(env, now, {', '.join(self.log)})")
+            raise InputError("log_row() is called, and the file has no LOG", hint='LOG = ("what",)')
+        message = (
+            f"log_row() is given {n_arguments - 2} numbers, and LOG has {len(self.log)} columns"
+        )
+        raise InputError(message, hint=f"log_row(env, now, {', '.join(self.log)})")
 
     def given_by(self, function: str) -> Value:
         """What a function of the engine's returns."""
@@ -227,7 +229,7 @@ def program_records(program: Program) -> Records:
         settable=PROGRAM_SETTABLE,
         env=("par", "host"),
         sides=(),
-        gives={"task_of": "task"},
+        gives={"task_at": "task"},
         state="HOST_STATE and TASK_STATE",
         log=program.log,
     )

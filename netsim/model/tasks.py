@@ -96,13 +96,13 @@ class TaskTable:
     def __len__(self) -> int:
         return int(self.kind.size)
 
-    def places(self) -> NDArray[np.int64]:
-        """int64[n]: the place of each task among those of its host, by which a program knows it."""
+    def local_indices(self) -> NDArray[np.int64]:
+        """Return int64[n], the index of each task among those of its host."""
         order = np.argsort(self.host, kind="stable")
         counts = np.bincount(self.host) if len(self) else np.zeros(0, np.int64)
-        places = np.empty(len(self), np.int64)
-        places[order] = np.arange(len(self)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return places
+        index = np.empty(len(self), np.int64)
+        index[order] = np.arange(len(self)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return index
 
     def wait_for(self, after: Sequence[Iterable[int]]) -> None:
         """Makes task k wait for the tasks `after[k]`; one entry for each task."""

@@ -24,7 +24,7 @@ from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
 from netsim.network import Network
 from netsim.params import Param
-from netsim.program import set_duration, set_timer, start, task_of
+from netsim.program import set_duration, set_timer, start, task_at
 
 PARAMS = [
     Param("servers", "count", 1, "hosts that are servers, the first ones", minimum=1),
@@ -72,11 +72,11 @@ def flows(
         flow=np.concatenate([request, n + request, np.full(servers, -1), n + request]),
         held=np.repeat([False, True, True, False], [n, n, servers, n]),
     )
-    place = tasks.places()
+    index = tasks.local_indices()
     reply = np.zeros(len(tasks), np.int64)
-    reply[:n] = place[n : 2 * n]
+    reply[:n] = index[n : 2 * n]
     batch = np.zeros(network.n_hosts, np.int64)
-    batch[:servers] = place[2 * n : 2 * n + servers]
+    batch[:servers] = index[2 * n : 2 * n + servers]
     is_server = np.arange(network.n_hosts) < servers
     return Workload(table, tasks, {"reply": reply}, {"is_server": is_server, "batch": batch})
 
@@ -114,20 +114,20 @@ def on_task(env, now, task):
         if server.waiting + server.in_batch == 0:
             server.first = task.index
         else:
-            task_of(env, server.last).next = task.index
+            task_at(env, server.last).next = task.index
         server.last = task.index
         server.waiting += 1
     else:
         while server.in_batch > 0:
-            answered = task_of(env, server.first)
-            start(env, now, task_of(env, answered.reply))
+            answered = task_at(env, server.first)
+            start(env, now, task_at(env, answered.reply))
             server.first = answered.next
             server.in_batch -= 1
     if server.in_batch == 0 and server.waiting > 0:
         # Once all that arrives now has been told.
         at = now
         if server.waiting < env.par.max_batch:
-            at = task_of(env, server.first).end_ps + env.par.max_wait
+            at = task_at(env, server.first).end_ps + env.par.max_wait
         set_timer(env, now, BATCH, at)
 
 
@@ -136,6 +136,6 @@ def on_timer(env, now, k):
     server = env.host
     server.in_batch = min(server.waiting, env.par.max_batch)
     server.waiting -= server.in_batch
-    batch = task_of(env, server.batch)
+    batch = task_at(env, server.batch)
     set_duration(env, batch, env.par.base + server.in_batch * env.par.per_item)
     start(env, now, batch)

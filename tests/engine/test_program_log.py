@@ -19,12 +19,12 @@ from netsim.plugins.registry import PluginSpec
 
 def test_a_receiver_learns_of_a_size_from_the_first_packet(tmp_path: Path) -> None:
     """Until then it is what the table says: two packets of 4,096 bytes, of which one is sent."""
-    first, then = (f"set_size(env, task_of(env, 3), {n})" for n in (8192, 100))
+    first, then = (f"set_size(env, task_at(env, 3), {n})" for n in (8192, 100))
     text = body("on_begin", first, then)
     text += (
         "\n\ndef on_task(env, now, task):"
         "\n    if env.host.host == 1:"
-        "\n        note(env, now, size_of(env, task_of(env, 0)), task.index)\n"
+        "\n        log_row(env, now, flow_bytes(env, task_at(env, 0)), task.index)\n"
     )
     load = load_of(tmp_path, text, [0], size=8192, log_rows=9)
     one = engine(star(2), load)
@@ -38,11 +38,11 @@ def test_a_receiver_learns_of_a_size_from_the_first_packet(tmp_path: Path) -> No
 
 def test_what_is_noted(tmp_path: Path) -> None:
     """Host by host, in the order of the calls, where each host has room of its own."""
-    text = body("on_begin", "note(env, now, 7, -(1 << 62))")
+    text = body("on_begin", "log_row(env, now, 7, -(1 << 62))")
     text += (
         "\n\ndef on_task(env, now, task):"
-        "\n    note(env, now, task.index, task.kind == COMPUTE)"
-        "\n    note(env, now, 1 - task.index, 0)\n"
+        "\n    log_row(env, now, task.index, task.kind == COMPUTE)"
+        "\n    log_row(env, now, 1 - task.index, 0)\n"
     )
     load = load_of(tmp_path, text, [0, 3], log_rows=[9, 1_000_000_000])
     one = engine(star(2), load)
@@ -72,7 +72,7 @@ def test_what_is_noted(tmp_path: Path) -> None:
 
 
 def test_what_is_noted_is_whole_numbers(tmp_path: Path) -> None:
-    load = load_of(tmp_path, body("on_begin", "note(env, now, 1, 0.5)"), [], log_rows=1)
+    load = load_of(tmp_path, body("on_begin", "log_row(env, now, 1, 0.5)"), [], log_rows=1)
     with pytest.raises(RunError, match=r"on_begin on host 0: .*'float' object cannot be"):
         run(engine(star(2), load))
 

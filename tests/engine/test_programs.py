@@ -27,23 +27,23 @@ from netsim.plugins.registry import PluginSpec
 STARTED = "started, or changed, task {} of this host, which has started, or is to start, and is not"
 RULES = {
     "another host's task": (
-        body("on_begin", "start(env, now, task_of(env, 4))"),
+        body("on_begin", "start(env, now, task_at(env, 4))"),
         "on_begin named task 4 of this host, which has not got so many",
     ),
     "no task": (
-        body("on_begin", "start(env, now, task_of(env, -1))"),
+        body("on_begin", "start(env, now, task_at(env, -1))"),
         "on_begin named task -1 of this host",
     ),
     "a task that starts by itself": (
-        body("on_begin", "start(env, now, task_of(env, 1))"),
+        body("on_begin", "start(env, now, task_at(env, 1))"),
         "on_begin " + STARTED.format(1),
     ),
     "a task under way": (
-        body("on_begin", "start(env, now, task_of(env, 2))", "start(env, now, task_of(env, 2))"),
+        body("on_begin", "start(env, now, task_at(env, 2))", "start(env, now, task_at(env, 2))"),
         "on_begin " + STARTED.format(2),
     ),
     "a task that is not told yet": (
-        body("on_begin", "start(env, now, task_of(env, 0))", "start(env, now, task_of(env, 0))"),
+        body("on_begin", "start(env, now, task_at(env, 0))", "start(env, now, task_at(env, 0))"),
         "on_begin " + STARTED.format(0),
     ),
     "a flow twice": (
@@ -51,20 +51,20 @@ RULES = {
         "on_task started task 3 of this host again, which sends or receives a flow",
     ),
     "the duration of a join": (
-        body("on_begin", "set_duration(env, task_of(env, 0), 5)"),
+        body("on_begin", "set_duration(env, task_at(env, 0), 5)"),
         "on_begin gave a task a duration of 5 ps: a join has none, any other 0 to 20 h",
     ),
     "a negative duration": (
-        body("on_begin", "set_duration(env, task_of(env, 2), -5)"),
+        body("on_begin", "set_duration(env, task_at(env, 2), -5)"),
         "on_begin gave a task a duration of -5 ps",
     ),
     "a duration of 20 hours": (
-        body("on_begin", "set_duration(env, task_of(env, 2), 1 << 56)"),
+        body("on_begin", "set_duration(env, task_at(env, 2), 1 << 56)"),
         "on_begin gave a task a duration of 72057594037927936 ps",
     ),
     "the duration of a task under way": (
         body(
-            "on_begin", "start(env, now, task_of(env, 2))", "set_duration(env, task_of(env, 2), 1)"
+            "on_begin", "start(env, now, task_at(env, 2))", "set_duration(env, task_at(env, 2), 1)"
         ),
         "on_begin " + STARTED.format(2),
     ),
@@ -86,7 +86,7 @@ RULES = {
         "on_timer used timer 0, which is not declared in TIMERS, or set it beyond 20 h",
     ),
     "the size of a flow that is received": (
-        body("on_task", "set_size(env, task_of(env, 1), 5)"),
+        body("on_task", "set_size(env, task_at(env, 1), 5)"),
         "on_task set the size of task 1 of this host, which sends no flow, or a relayed one",
     ),
     "the size of a flow that has started, twice": (
@@ -94,20 +94,20 @@ RULES = {
         "on_task set the size of the flow of task 3 of this host, which has started",
     ),
     "no bytes": (
-        body("on_begin", "set_size(env, task_of(env, 3), 0)"),
+        body("on_begin", "set_size(env, task_at(env, 3), 0)"),
         "on_begin set a flow's size to 0 bytes: at least 1, at most what the table says",
     ),
     "more bytes than there is room for": (
-        body("on_begin", *(f"set_size(env, task_of(env, 3), {n})" for n in (9, 4097))),
+        body("on_begin", *(f"set_size(env, task_at(env, 3), {n})" for n in (9, 4097))),
         "on_begin set a flow's size to 4097 bytes",
     ),
     "a row of one number": (
-        body("on_begin", "note(env, now, *(1,))"),
+        body("on_begin", "log_row(env, now, *(1,))"),
         "on_begin noted a row of 1 numbers, and LOG names other columns",
     ),
     "a row too many": (
-        body("on_begin", "note(env, now, 1, 2)", "note(env, now, 1, 2)")
-        + body("on_task", "note(env, now, 1, 2)"),
+        body("on_begin", "log_row(env, now, 1, 2)", "log_row(env, now, 1, 2)")
+        + body("on_task", "log_row(env, now, 1, 2)"),
         "on_task noted more than 2 rows, all that log_rows of the workload allows this host",
     ),
     "timers without end": (
@@ -116,7 +116,7 @@ RULES = {
         "on_timer was called 10601 times at one instant, for what it starts there for ever",
     ),
     "tasks without end": (
-        body("on_begin", "start(env, now, task_of(env, 0))")
+        body("on_begin", "start(env, now, task_at(env, 0))")
         + body("on_task", "if task.index == 0:", "    start(env, now, task)"),
         "on_task was called 10601 times at one instant",
     ),
@@ -140,7 +140,7 @@ def test_a_host_of_several_nics_is_told_by_its_number(tmp_path: Path) -> None:
         switch = builder.add_switch()
         for host in hosts:
             builder.cable(host, switch, 100 * GBPS, US, nic=nic)
-    text = "\n\ndef on_task(env, now, task):\n    task_of(env, 9 * env.host.host)\n"
+    text = "\n\ndef on_task(env, now, task):\n    task_at(env, 9 * env.host.host)\n"
     one = engine(builder.build("two"), load_of(tmp_path, text, []))
     with pytest.raises(RunError, match=r"on_task named task 9 of this host.*\(host 1\)"):
         run(one)
@@ -172,7 +172,7 @@ def test_a_run_goes_on_while_a_timer_is_set(tmp_path: Path) -> None:
     text = body(
         "on_begin", "set_timer(env, now, 0, 5_000_000)", "set_timer(env, now, 1, 7_000_000)"
     )
-    text += body("on_timer", "start(env, now, task_of(env, 0))", "cancel_timer(env, 1)")
+    text += body("on_timer", "start(env, now, task_at(env, 0))", "cancel_timer(env, 1)")
     one = engine(star(2), load_of(tmp_path, text, [0, 2, 3]))
     assert done(one) == DONE
     assert one.task_states().start_ps[0] == 5 * US
@@ -200,7 +200,7 @@ def test_a_task_may_run_again_with_another_duration(tmp_path: Path) -> None:
 
 
 def test_a_held_task_waits_for_others_as_well(tmp_path: Path) -> None:
-    load = load_of(tmp_path, body("on_begin", "start(env, now, task_of(env, 3))"), [3])
+    load = load_of(tmp_path, body("on_begin", "start(env, now, task_at(env, 3))"), [3])
     assert load.tasks is not None
     load.tasks.wait_for([[], [], [], [2], [], []])
     one = engine(star(2), load)
@@ -256,7 +256,7 @@ def test_who_may_hold_tasks(tmp_path: Path) -> None:
 
 def test_a_run_has_one_program_beside_other_tasks(tmp_path: Path) -> None:
     text = "\nTASK_STATE = ('weight',)\n"
-    text += body("on_begin", "start(env, now, task_of(env, 3))")
+    text += body("on_begin", "start(env, now, task_at(env, 3))")
     text += "\n\ndef on_task(env, now, task):\n    env.host.seen += task.weight\n"
     load = load_of(tmp_path, text, [3], task_state={"weight": [1, 10, 100, 1000, 10_000, 100_000]})
     other = Workload(

@@ -25,7 +25,7 @@ from netsim.plugins.registry import PluginSpec
 PROGRAM = '''
 """Sends flows that are as long as `wanted` says, half of them a while later."""
 
-from netsim.program import RECEIVE, SEND, note, set_size, set_timer, size_of, start, task_of
+from netsim.program import RECEIVE, SEND, log_row, set_size, set_timer, flow_bytes, start, task_at
 
 PARAMS = []
 TASK_STATE = ("wanted",)
@@ -48,7 +48,7 @@ def on_timer(env, now, k):
 
 def send(env, now, parity):
     for index in range(env.host.n_tasks):
-        task = task_of(env, index)
+        task = task_at(env, index)
         if task.kind == SEND and task.flow % 2 == parity:
             set_size(env, task, 1)
             set_size(env, task, task.wanted)
@@ -56,7 +56,7 @@ def send(env, now, parity):
 
 
 def on_task(env, now, task):
-    note(env, now, task.flow, size_of(env, task), task.wanted)
+    log_row(env, now, task.flow, flow_bytes(env, task), task.wanted)
 '''
 
 TRANSPORTS = [

@@ -123,9 +123,9 @@ QUEUE_STATEMENTS = (
 PROGRAM_STATEMENTS = (
     "raise ValueError('mine')", "while True: pass", "return None", "import sys; sys.exit(0)",
     "1 // 0", "x = 1 // (now - now)", "return 'x'", "yield 1", "assert False", "del now", "pass",
-    "start(env, now, task_of(env, 0))", "start(env, now, task_of(env, 10**9))", "task_of(env, -1)",
-    "start(env, now - 1, task_of(env, 1))", "set_duration(env, task_of(env, 0), -1)",
-    "set_duration(env, task_of(env, 0), 2**62)", "set_timer(env, now, 0, now)",
+    "start(env, now, task_at(env, 0))", "start(env, now, task_at(env, 10**9))", "task_at(env, -1)",
+    "start(env, now - 1, task_at(env, 1))", "set_duration(env, task_at(env, 0), -1)",
+    "set_duration(env, task_at(env, 0), 2**62)", "set_timer(env, now, 0, now)",
     "set_timer(env, now, 0, 2**62)", "set_timer(env, now, 9, now)", "env.host.nosuch = 1",
     "env.host.n_tasks = 5", "env.host.waiting = 2**62", "env.host.first = -1", "env.par.base = 0",
     "env.host.in_batch = 10**9", "env.engine.host.fault = 0", "task.held = 5", "task.next = 10**9",

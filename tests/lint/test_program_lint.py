@@ -15,8 +15,8 @@ SOUND = '''
 """Whoever is done starts the next one."""
 
 from netsim.params import Param
-from netsim.program import armed, cancel_timer, note, set_duration, set_timer
-from netsim.program import peer_of, size_of, start, task_of
+from netsim.program import armed, cancel_timer, log_row, set_duration, set_timer
+from netsim.program import peer_host, flow_bytes, start, task_at
 
 PARAMS = [Param("gap", "time", "1us", "waits"), Param("file", "file", "a.csv", "no number")]
 TASK_STATE = ("next", ("weights", 4))
@@ -35,12 +35,12 @@ def on_begin(env, now):
 
 
 def on_task(env, now, task):
-    env.host.seen += task.runs + size_of(env, task) + peer_of(env, task)
+    env.host.seen += task.runs + flow_bytes(env, task) + peer_host(env, task)
     task.weights[1] = env.host.host
-    following = task_of(env, task.next)
+    following = task_at(env, task.next)
     set_duration(env, following, env.par.gap)
     start(env, now, following)
-    note(env, now, 1, task.index)
+    log_row(env, now, 1, task.index)
     pass  # on_task
 
 
@@ -48,7 +48,7 @@ def on_timer(env, now, k):
     if armed(env, 1 - k):
         cancel_timer(env, 1 - k)
     env.host.mean = 0.5
-    helper(env, task_of(env, 0))
+    helper(env, task_at(env, 0))
     pass  # on_timer
 
 
@@ -79,8 +79,12 @@ MISTAKES = [
     ("on_begin", "a = env.par.file", "env.par has no field file"),
     ("on_begin", "a = env.engine", "env has no engine"),
     ("on_timer", "start(env, now)", "start(): missing a required argument: 'task'"),
-    ("on_task", "note(env, now, 1)", "note() is given 1 numbers, and LOG has 2 columns"),
-    ("helper", "note(env, 1, 2, 3, other)", "note() is given 3 numbers, and LOG has 2 columns"),
+    ("on_task", "log_row(env, now, 1)", "log_row() is given 1 numbers, and LOG has 2 columns"),
+    (
+        "helper",
+        "log_row(env, 1, 2, 3, other)",
+        "log_row() is given 3 numbers, and LOG has 2 columns",
+    ),
     ("on_timer", "global SEEN; SEEN = 1", "SEEN cannot be set by a handler"),
 ]
 
@@ -106,7 +110,7 @@ FILES = [
         "holds ('what', <class 'float'>), and a log",
     ),
     ('"what", ', '"host", ', "the engine has a field host itself"),
-    ('LOG = ("what", "who")', "", "note() is called, and the file has no LOG"),
+    ('LOG = ("what", "who")', "", "log_row() is called, and the file has no LOG"),
     ("LOG = ", "LOGS = ", "LOGS is not a declaration, and nothing uses it"),
     ("HOST_STATE", "HOST_STATES", "HOST_STATES is not a declaration, and nothing uses it"),
 ]

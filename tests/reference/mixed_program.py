@@ -37,14 +37,14 @@ class Mixed(Program):
 
     def on_task(self, host: int, one: Running) -> None:
         """It may run again, and another one as well."""
-        self.note(host, TOLD, self.of_host(host).index(one), one.task.kind == "join")
+        self.log_row(host, TOLD, self.of_host(host).index(one), one.task.kind == "join")
         self._act(host, one)
         if self._draw(host) % 3 > 0:
             self._act_on_any(host)
 
     def on_timer(self, host: int, k: int) -> None:
         """Two tasks have a chance, and a timer is set or canceled."""
-        self.note(host, FIRED, k, 0)
+        self.log_row(host, FIRED, k, 0)
         if self.draws[host] > self.given["most_draws"]:
             return
         self._act_on_any(host)
@@ -69,7 +69,7 @@ class Mixed(Program):
         if task.flow >= 0:
             src, dst, listed, _ = self.sim.case.flows[task.flow]
             peer = dst if task.kind == "send" else src
-        chance = self._draw(host) + self.weight[one.number] + self.size_of(one) + peer
+        chance = self._draw(host) + self.weight[one.number] + self.flow_bytes(one) + peer
         self.weight[one.number] = chance % 1000 + 2
         under_way = one.start_ps >= 0 and not one.done
         if chance % 4 == 0 and task.kind != "join" and not under_way:

@@ -76,7 +76,7 @@ class Program:
         """Of the flow of a send task that has not started."""
         self.sim.set_size(self.sim.flows[one.task.flow], size_bytes)
 
-    def size_of(self, one: Running) -> int:
+    def flow_bytes(self, one: Running) -> int:
         """Bytes of the flow of a task, as its host knows it; 0 if it has none."""
         if one.task.flow < 0:
             return 0
@@ -84,7 +84,7 @@ class Program:
         heard = self.sim.hosts[flow.dst].receivers[flow.index].has_heard
         return flow.size_bytes if one.task.kind == "send" or heard else flow.listed_bytes
 
-    def note(self, host: int, *values: int) -> None:
+    def log_row(self, host: int, *values: int) -> None:
         """Add a row to the log."""
         self._log.append((host, self.sim.now, *values))
 

@@ -37,7 +37,7 @@ MINE = '''
 """Two of four flows are sent."""
 
 from netsim.flows import RECEIVE, SEND, FlowTable, TaskTable, Workload
-from netsim.program import start, task_of
+from netsim.program import start, task_at
 
 PARAMS = []
 
@@ -51,13 +51,13 @@ def flows(params, network, rng, context):
 
 def on_begin(env, now):
     if env.host.host == 0:
-        start(env, now, task_of(env, 1))
-        start(env, now, task_of(env, {last}))
+        start(env, now, task_at(env, 1))
+        start(env, now, task_at(env, {last}))
 '''
 
 
-SIZED = """        set_size(env, task_of(env, 1), 1000)
-        start(env, now, task_of(env, 1))
+SIZED = """        set_size(env, task_at(env, 1), 1000)
+        start(env, now, task_at(env, 1))
 """
 
 
@@ -105,9 +105,9 @@ def test_what_is_not_started_does_not_keep_a_run_from_being_complete(tmp_path: P
 
 
 def test_a_result_has_what_the_program_noted(tmp_path: Path) -> None:
-    source = MINE.replace("start, task_of", "note, start, task_of") + (
+    source = MINE.replace("start, task_at", "log_row, start, task_at") + (
         '\nLOG = ("which", "runs")\n'
-        "\n\ndef on_task(env, now, task):\n    note(env, now, task.index, task.runs)\n"
+        "\n\ndef on_task(env, now, task):\n    log_row(env, now, task.index, task.runs)\n"
     )
     source = source.replace("Workload(table, tasks)", "Workload(table, tasks, log_rows=100)")
     (tmp_path / "mine.py").write_text(source.format(held="[True] * 4 + [False] * 4", last=3))
@@ -142,8 +142,8 @@ def test_more_rows_than_memory_has_addresses_for(tmp_path: Path) -> None:
 
 def test_a_result_has_the_sizes_that_the_program_has_set(tmp_path: Path) -> None:
     """Listed are 5,000 bytes, two packets; what is not started stays as it is."""
-    source = MINE.replace("start, task_of", "set_size, start, task_of")
-    source = source.replace("        start(env, now, task_of(env, 1))\n", SIZED)
+    source = MINE.replace("start, task_at", "set_size, start, task_at")
+    source = source.replace("        start(env, now, task_at(env, 1))\n", SIZED)
     (tmp_path / "mine.py").write_text(source.format(held="[True] * 4 + [False] * 4", last=3))
     one = load(tmp_path, EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")).points()[0]
     told: list[Progress] = []
@@ -163,8 +163,8 @@ def test_a_result_has_the_sizes_that_the_program_has_set(tmp_path: Path) -> None
 
 
 def test_a_run_stalls_with_the_sizes_that_are_sent(tmp_path: Path) -> None:
-    source = MINE.replace("start, task_of", "set_size, start, task_of")
-    source = source.replace("        start(env, now, task_of(env, 1))\n", SIZED)
+    source = MINE.replace("start, task_at", "set_size, start, task_at")
+    source = source.replace("        start(env, now, task_at(env, 1))\n", SIZED)
     (tmp_path / "mine.py").write_text(source.format(held="[True] * 4 + [False] * 4", last=3))
     cut = '[faults.all]\nlinks = "all"\ndown = "0us"\n[stop]\nflow_deadline = "1ms"'
     text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more=cut)

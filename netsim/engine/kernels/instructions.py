@@ -213,7 +213,7 @@ def compiled_write_behind() -> Callable[..., Any]:
     @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba
     def instruction(typing_context: Any, table: Any, row: Any, values: Any) -> tuple[Any, Any]:
         if not all(isinstance(kind, types.Integer | types.Boolean) for kind in values):
-            raise TypingError("note() is given what is no whole number")
+            raise TypingError("log_row() is given what is no whole number")
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             for k, kind in enumerate(values):

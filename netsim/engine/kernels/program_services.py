@@ -33,7 +33,7 @@ from netsim.limits import HORIZON_PS
 from netsim.model.tasks import JOIN, RECEIVE, SEND
 
 
-def task_of(env: ProgramEnv, index: int) -> Any:
+def task_at(env: ProgramEnv, index: int) -> Any:
     """The record of task ``index`` of this host, counted from 0 among the program's."""
     if not 0 <= index < env.host.n_tasks:
         broken(env.engine.host, NO_TASK_THERE, index)
@@ -91,7 +91,7 @@ def set_size(env: ProgramEnv, task: ProgramTaskRecord, size_bytes: Bytes) -> Non
         tx.last_bytes = Bytes(size_bytes - (tx.n_packets - 1) * payload)
 
 
-def size_of(env: ProgramEnv, task: ProgramTaskRecord) -> Bytes:
+def flow_bytes(env: ProgramEnv, task: ProgramTaskRecord) -> Bytes:
     """Bytes of the flow that a task sends or receives; 0 of any other task.
 
     Of one that is received, what the table says until its first packet is here.
@@ -103,7 +103,7 @@ def size_of(env: ProgramEnv, task: ProgramTaskRecord) -> Bytes:
     return Bytes(0)
 
 
-def peer_of(env: ProgramEnv, task: ProgramTaskRecord) -> HostId:
+def peer_host(env: ProgramEnv, task: ProgramTaskRecord) -> HostId:
     """The host at the other end of a task's flow; -1 of any other task."""
     if task.kind == SEND:
         return env.engine.tx[task.flow].peer
@@ -112,7 +112,7 @@ def peer_of(env: ProgramEnv, task: ProgramTaskRecord) -> HostId:
     return HostId(-1)
 
 
-def note(env: ProgramEnv, now: Ps, *values: int) -> None:
+def log_row(env: ProgramEnv, now: Ps, *values: int) -> None:
     """Add a row to the program's log: a whole number for each column of ``LOG``."""
     host = env.host
     log = env.engine.hosts.log

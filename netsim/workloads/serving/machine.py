@@ -18,7 +18,7 @@ from netsim.model.serving import (
     UP,
 )
 from netsim.model.serving import DOWN as GOES_DOWN
-from netsim.program import cancel_timer, note, set_timer, start, task_of
+from netsim.program import cancel_timer, log_row, set_timer, start, task_at
 from netsim.workloads.inference.cost import prompt_pairs
 from netsim.workloads.serving.cost import duration_of
 from netsim.workloads.serving.slots import begin_slot, go_on, is_last, over
@@ -49,7 +49,7 @@ def begin_iteration(env, now):
     host.tokens = 0
     host.pairs = 0
     while host.fresh >= 0:
-        request = task_of(env, host.fresh)
+        request = task_at(env, host.fresh)
         tell(env, now, JOINED, request)
         host.fresh = request.next
     take_waiting(env, now)
@@ -72,7 +72,7 @@ def take_waiting(env, now):
     host = env.host
     room = env.par.token_budget - host.batch
     while host.waiting >= 0:
-        request = task_of(env, host.waiting)
+        request = task_at(env, host.waiting)
         has_begun = 0 < request.left < request.prompt + request.told
         if not has_begun and not fits(env, request):
             return
@@ -138,7 +138,9 @@ def compute(host, request, tokens):
 def end_iteration(env, now):
     """Everyone who decodes is told a token, and everyone whose prompt was finished the first."""
     host = env.host
-    note(env, now, ITERATION, -1, host.start_ps, host.batch, host.tokens, host.context, host.pairs)
+    log_row(
+        env, now, ITERATION, -1, host.start_ps, host.batch, host.tokens, host.context, host.pairs
+    )
     host.busy = 0
     tell_decoding(env, now)
     tell_filled(env, now)
@@ -152,7 +154,7 @@ def tell_decoding(env, now):
     last = -1
     host.context = 0
     while place >= 0:
-        request = task_of(env, place)
+        request = task_at(env, place)
         place = request.next
         request.told += 1
         if request.told < request.output:
@@ -162,7 +164,7 @@ def tell_decoding(env, now):
         if last < 0:
             host.decoding = place
         else:
-            task_of(env, last).next = place
+            task_at(env, last).next = place
         host.batch -= 1
         is_over(env, now, request)
     host.decoding_end = last
@@ -174,7 +176,7 @@ def tell_filled(env, now):
     place = host.filling
     host.filling = -1
     while place >= 0:
-        request = task_of(env, place)
+        request = task_at(env, place)
         place = request.next
         request.told += 1
         tell(env, now, FIRST_TOKEN, request)
@@ -230,7 +232,7 @@ def send_part(env, now, request):
     host = env.host
     first = request.kv + request.parts * host.starts
     for place in range(first, first + host.starts):
-        start(env, now, task_of(env, place))
+        start(env, now, task_at(env, place))
     request.parts += 1
 
 
@@ -248,7 +250,7 @@ def send_parts(env, now):
     host = env.host
     place = host.filling
     while place >= 0:
-        request = task_of(env, place)
+        request = task_at(env, place)
         if request.kv >= 0 and request.parts == host.part:
             send_part(env, now, request)
         place = request.next
@@ -257,7 +259,7 @@ def send_parts(env, now):
 
 def kv_sent(env, now, task):
     """A part of a KV cache is there. As all of it is, there is room for another one."""
-    request = task_of(env, task.of)
+    request = task_at(env, task.of)
     request.sending -= 1
     if request.sending == 0:
         env.host.used -= request.prompt
@@ -270,7 +272,7 @@ def kv_sent(env, now, task):
 def turn(env, now):
     """The machine fails, is back, or is whole again."""
     host = env.host
-    change = task_of(env, host.change)
+    change = task_at(env, host.change)
     host.change += 1
     host.changes -= 1
     host.state = change.of
@@ -281,7 +283,7 @@ def turn(env, now):
     elif host.state == SHRUNK:
         gpus -= 1
     what = GOES_DOWN if gpus == 0 else UP
-    note(env, now, what, -1, 0, 0, gpus, 0, 0)
+    log_row(env, now, what, -1, 0, 0, gpus, 0, 0)
     next_turn(env, now)
     wake(env, now)
 
@@ -290,7 +292,7 @@ def next_turn(env, now):
     """Note when the machine changes next, as long as there is something to do."""
     host = env.host
     if host.changes > 0 and host.open > 0:
-        set_timer(env, now, TURN, task_of(env, host.change).at_ps)
+        set_timer(env, now, TURN, task_at(env, host.change).at_ps)
 
 
 def lose_all(env, now):
@@ -302,7 +304,7 @@ def lose_all(env, now):
     cancel_timer(env, END)
     cancel_timer(env, PART)
     if host.waiting >= 0:
-        head = task_of(env, host.waiting)
+        head = task_at(env, host.waiting)
         if 0 < head.left < head.prompt + head.told:
             lose(env, now, head)
     back(env, now, host.filling, host.filling_end)
@@ -322,12 +324,12 @@ def back(env, now, first, last):
         return
     place = first
     while place >= 0:
-        request = task_of(env, place)
+        request = task_at(env, place)
         place = request.next
         lose(env, now, request)
     if host.waiting < 0:
         host.waiting_end = last
-    task_of(env, last).next = host.waiting
+    task_at(env, last).next = host.waiting
     host.waiting = first
 
 
@@ -344,7 +346,7 @@ def lose(env, now, request):
 
 def tell(env, now, what, request):
     """A row of the log."""
-    note(env, now, what, request.request, 0, 0, request.told, 0, 0)
+    log_row(env, now, what, request.request, 0, 0, request.told, 0, 0)
 
 
 def put_waiting(env, request):
@@ -354,7 +356,7 @@ def put_waiting(env, request):
     if host.waiting < 0:
         host.waiting = request.index
     else:
-        task_of(env, host.waiting_end).next = request.index
+        task_at(env, host.waiting_end).next = request.index
     host.waiting_end = request.index
 
 
@@ -365,7 +367,7 @@ def put_filling(env, request):
     if host.filling < 0:
         host.filling = request.index
     else:
-        task_of(env, host.filling_end).next = request.index
+        task_at(env, host.filling_end).next = request.index
     host.filling_end = request.index
 
 
@@ -376,7 +378,7 @@ def put_decoding(env, request):
     if host.decoding < 0:
         host.decoding = request.index
     else:
-        task_of(env, host.decoding_end).next = request.index
+        task_at(env, host.decoding_end).next = request.index
     host.decoding_end = request.index
     host.batch += 1
     host.context += request.prompt + request.told

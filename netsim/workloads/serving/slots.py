@@ -6,7 +6,7 @@ group by group, and what it waits for are all-reduces alone. Compiled into the e
 `machine.py` is.
 """
 
-from netsim.program import SEND, set_size, set_timer, size_of, start, task_of
+from netsim.program import SEND, flow_bytes, set_size, set_timer, start, task_at
 from netsim.workloads.inference.cost import compute_ps
 from netsim.workloads.serving.cost import cost_of
 from netsim.workloads.serving.state import END, ROW_BYTES, TICKS
@@ -43,16 +43,16 @@ def ask_pool(env, now):
 
 def asked(env, now, task):
     """At a host of the pool: so much of it goes to each GPU of the machine."""
-    amount = size_of(env, task) - env.par.control
+    amount = flow_bytes(env, task) - env.par.control
     for place in range(task.of, task.of + task.parts):
-        answer = task_of(env, place)
+        answer = task_at(env, place)
         set_size(env, answer, max(1, answer.most * amount // TICKS))
         start(env, now, answer)
 
 
 def tell_size(env, now, place, more):
     """Send a message that is longer by so many bytes than one that tells nothing."""
-    message = task_of(env, place)
+    message = task_at(env, place)
     set_size(env, message, env.par.control + more)
     start(env, now, message)
 
@@ -69,8 +69,8 @@ def follow(env, now):
     """At another GPU: the next iteration begins."""
     host = env.host
     host.busy = 1
-    rows = size_of(env, task_of(env, host.told + host.slot)) - env.par.control
-    ticks = size_of(env, task_of(env, host.told + host.n_slots + host.slot)) - env.par.control
+    rows = flow_bytes(env, task_at(env, host.told + host.slot)) - env.par.control
+    ticks = flow_bytes(env, task_at(env, host.told + host.n_slots + host.slot)) - env.par.control
     compute(env, now, rows // ROW_BYTES, ticks)
 
 
@@ -106,10 +106,10 @@ def add_up(env, now):
     host = env.host
     first = host.reduces + (host.slot * host.n_groups + host.group) * host.reduce_tasks
     for place in range(first, first + host.reduce_tasks):
-        task = task_of(env, place)
+        task = task_at(env, place)
         if task.kind == SEND:
             set_size(env, task, max(1, task.most * host.rows // host.most_rows))
-    start(env, now, task_of(env, first + host.reduce_begin))
+    start(env, now, task_at(env, first + host.reduce_begin))
 
 
 def is_last(host):

@@ -114,7 +114,7 @@ class Tables:
     def workload(self, n_hosts: int, classes: ArrayLike) -> Workload:
         """All of it; `classes` has the traffic class of each kind of flows."""
         tasks = self._task_table()
-        places = tasks.places()
+        places = tasks.local_indices()
         of_tasks = [*self.state, *((name, one, places[to]) for name, one, to in self.pointers)]
         of_hosts = [(name, one, places[to]) for name, one, to in self.host_pointers]
         return Workload(
