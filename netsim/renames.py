@@ -47,6 +47,9 @@ RENAMED: dict[str, dict[str, str]] = {
         "serving": "serving_latency",
         "transports": "fct_by_transport",
     },
+    "fabric": {
+        "model": "queue_discipline",
+    },
     "option": {
         "--again": "--force",
         "--checked": "--check-bounds",

@@ -17,7 +17,7 @@ from netsim.units import (
 
 NAMES = {
     "fabric.load_balancing": "load balancing",
-    "fabric.model": "queue discipline",
+    "fabric.queue_discipline": "queue discipline",
     "topology.host_rate": "rate of a host",
     "traffic.fan_in": "senders",
     "traffic.load": "load",

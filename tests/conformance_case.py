@@ -16,7 +16,7 @@ PARAMS = [
     Param("window", "count", 20, "packets under way", minimum=1),
     Param("favor", "count", 0, "windows more for flow 0"),
 ]
-FABRIC = {"model": "drop_tail", "queue_bytes": "200pkt"}
+FABRIC = {"queue_discipline": "drop_tail", "queue_bytes": "200pkt"}
 TX_STATE = ("next_seq", "acked")
 TX_TIMERS = 1
 TX_BITMAPS = 1

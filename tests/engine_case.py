@@ -52,7 +52,7 @@ def transport_of(case: Case) -> Plugin:
     """The case's transport; with pFabric, one that says what remains of a flow."""
     if case.transport == "mixed":
         return registry.find("transport", str(MIXED_TRANSPORT))
-    sized = case.transport == "datagram" and case.fabric["model"] == "pfabric"
+    sized = case.transport == "datagram" and case.fabric["queue_discipline"] == "pfabric"
     return registry.find("transport", str(SIZED) if sized else case.transport)
 
 
@@ -61,7 +61,7 @@ def fabric_of(case: Case) -> Fabric:
     ecn, circuits = case.fabric.get("ecn"), given.pop("circuits", None)
     given = {NAMES.get(name, name): value for name, value in given.items()}
     shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
-    model = given.pop("model")
+    model = given.pop("queue_discipline")
     queue = queue_spec(str(MIXED) if model == "mixed" else model)
     own = {name: value for name, value in given.items() if name in queue.params}
     queue = replace(queue, params={**queue.params, **own})

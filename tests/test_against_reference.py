@@ -78,7 +78,7 @@ def test_cases_have_everything_together() -> None:
         case = random_case(seed)
         kinds = {
             case.transport,
-            case.fabric["model"],
+            case.fabric["queue_discipline"],
             case.fabric["load_balancing"],
             case.fabric.get("planes"),
         }

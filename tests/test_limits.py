@@ -278,7 +278,7 @@ def test_the_class_of_any_pattern_is_checked(tmp_path):
 def test_every_number_has_a_bound(tmp_path, override, message):
     content = text(top="", transport='kind = "dctcp"')
     if "alpha" in override:
-        content = text(fabric='model = "lossless"\nshared_buffer_bytes = "1MB"')
+        content = text(fabric='queue_discipline = "lossless"\nshared_buffer_bytes = "1MB"')
     assert message in refusal(tmp_path, content, override)
 
 

@@ -74,7 +74,7 @@ def job(seed: int, *, losses: bool = True) -> Job:
     none = dict.fromkeys(("tasks", "phases", "program", "ways"), False)
     if not losses:
         none |= dict.fromkeys(("circuits", "faults", "reroutes"), False)
-        none |= {"transport": "roce", "model": "lossless"}
+        none |= {"transport": "roce", "queue_discipline": "lossless"}
         none |= {"load_balancing": "ecmp", "planes": None, "port_sizes": False}
     case = random_case(seed, **none)
     if not losses:
@@ -112,7 +112,10 @@ def _lowered(rng: random.Random, case: Case, number: int) -> tuple[Calls, Worklo
 
 def _with_others(rng: random.Random, case: Case, load: Workload) -> Case:
     """Flows of some classes have a transport of their own."""
-    if case.fabric["model"] not in ("drop_tail", "trim", "lossless") or rng.random() < 0.4:
+    if (
+        case.fabric["queue_discipline"] not in ("drop_tail", "trim", "lossless")
+        or rng.random() < 0.4
+    ):
         return case
     if case.transport == "mixed" or case.fabric["n_classes"] < 2:
         return case

@@ -15,7 +15,7 @@ import networkx as nx
 
 import netsim
 
-MOST_LINES = 400
+MOST_LINES = 450
 MOST_PARAMETERS = 8
 
 ROOT = Path(netsim.__file__).parent

@@ -22,7 +22,7 @@ transport = ["datagram", "ndp"]
 kind = "./evil.py"
 hosts = 3
 [fabric]
-model = "./queue.py"
+queue_discipline = "./queue.py"
 [traffic]
 kind = "poisson"
 load = [0.2, 0.4]

@@ -41,7 +41,12 @@ PARAMS = [
     Param("probe_rtt_time", "time", "200ms", "least time in ProbeRTT", source="draft -00, 4.3.5"),
 ]
 
-FABRIC = {"model": "drop_tail", "load_balancing": "ecmp", "n_classes": 1, "queue_bytes": "1000pkt"}
+FABRIC = {
+    "queue_discipline": "drop_tail",
+    "load_balancing": "ecmp",
+    "n_classes": 1,
+    "queue_bytes": "1000pkt",
+}
 
 STARTUP, DRAIN, PROBE_BW, PROBE_RTT = 0, 1, 2, 3
 CYCLE = (1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)

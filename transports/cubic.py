@@ -34,7 +34,12 @@ PARAMS = [
     Param("hystart_max", "time", "16ms", "growth of delay that always counts", "RFC 9406, 4.3"),
 ]
 
-FABRIC = {"model": "drop_tail", "load_balancing": "ecmp", "n_classes": 1, "queue_bytes": "1000pkt"}
+FABRIC = {
+    "queue_discipline": "drop_tail",
+    "load_balancing": "ecmp",
+    "n_classes": 1,
+    "queue_bytes": "1000pkt",
+}
 
 TX_STATE = (
     *tcp.TX_STATE,

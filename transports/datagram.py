@@ -18,7 +18,12 @@ CONTROL_PER_DATA = 0
 RELIABLE = False
 """Nothing is sent again: `netsim check-transport` asks for no more than that."""
 
-FABRIC = {"model": "drop_tail", "load_balancing": "ecmp", "n_classes": 1, "queue_bytes": "1000pkt"}
+FABRIC = {
+    "queue_discipline": "drop_tail",
+    "load_balancing": "ecmp",
+    "n_classes": 1,
+    "queue_bytes": "1000pkt",
+}
 
 TX_STATE = ("next_seq", "gap_ps")
 

@@ -121,7 +121,7 @@ PRESETS = {
 }
 
 FABRIC = {
-    "model": "lossless",
+    "queue_discipline": "lossless",
     "load_balancing": "ecmp",
     "n_classes": 2,
     "shared_buffer_bytes": "32MB",

@@ -67,7 +67,7 @@ PARAMS = [
 ]
 
 FABRIC = {
-    "model": "drop_tail",
+    "queue_discipline": "drop_tail",
     "load_balancing": "ecmp",
     "n_classes": 1,
     "queue_bytes": "500pkt",

@@ -78,7 +78,7 @@ PARAMS = [
 ]
 
 FABRIC = {
-    "model": "credit_shaper",
+    "queue_discipline": "credit_shaper",
     "load_balancing": "ecmp_symmetric",
     "n_classes": 2,
     "queue_bytes": "100pkt",

@@ -113,7 +113,7 @@ PRESETS = {
 
 # Lost packets wait for a timeout, so queues are to hold the unscheduled packets of an incast.
 FABRIC = {
-    "model": "drop_tail",
+    "queue_discipline": "drop_tail",
     "load_balancing": "spray_permutation",
     "planes": "permutation",
     "n_classes": 8,

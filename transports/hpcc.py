@@ -86,7 +86,7 @@ PRESETS = {
 }
 
 FABRIC = {
-    "model": "lossless",
+    "queue_discipline": "lossless",
     "load_balancing": "ecmp",
     "n_classes": 1,
     "shared_buffer_bytes": "32MB",

@@ -9,7 +9,11 @@ from netsim.params import Param
 
 PARAMS: list[Param] = []
 
-FABRIC = {"model": "drop_tail", "load_balancing": "spray_permutation", "planes": "permutation"}
+FABRIC = {
+    "queue_discipline": "drop_tail",
+    "load_balancing": "spray_permutation",
+    "planes": "permutation",
+}
 
 CLOSED_FORM = True
 """Flow completion times come from `netsim.bounds.ideal`, no packets are sent."""

@@ -46,7 +46,7 @@ CONTROL_PER_DATA = 2
 KEEPS_RATE = True
 
 FABRIC = {
-    "model": "trim",
+    "queue_discipline": "trim",
     "load_balancing": "spray_permutation",
     "planes": "permutation",
     "n_classes": 2,

@@ -44,7 +44,7 @@ PARAMS = [
 
 # Two bandwidth-delay products of four links of 1 us at 100 Gbps.
 FABRIC = {
-    "model": "pfabric",
+    "queue_discipline": "pfabric",
     "load_balancing": "spray_rr",
     "planes": "round_robin",
     "n_classes": 1,

@@ -14,7 +14,7 @@ PARAMS = [
 ]
 
 FABRIC = {
-    "model": "lossless",
+    "queue_discipline": "lossless",
     "load_balancing": "ecmp",
     "n_classes": 1,
     "xoff_bytes": "15pkt",

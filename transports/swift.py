@@ -112,7 +112,7 @@ PRESETS = {
 }
 
 FABRIC = {
-    "model": "drop_tail",
+    "queue_discipline": "drop_tail",
     "load_balancing": "ecmp",
     "n_classes": 1,
     "queue_bytes": "1000pkt",

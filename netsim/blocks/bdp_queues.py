@@ -8,7 +8,7 @@ trimmed headers have class 0 to themselves. `FABRIC` is for four links of 1 us a
 """
 
 FABRIC = {
-    "model": "trim",
+    "queue_discipline": "trim",
     "load_balancing": "ecmp",
     "planes": "entropy",
     "n_classes": 2,

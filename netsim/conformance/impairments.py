@@ -20,19 +20,19 @@ CONVERGE_PS = 4_000_000
 
 def full_queues(testbed: Testbed) -> str:
     """Seven hosts send to one through switches that drop what is more than eight packets."""
-    changes: dict[str, Any] = {"model": "drop_tail", "queue_bytes": "8pkt"}
+    changes: dict[str, Any] = {"queue_discipline": "drop_tail", "queue_bytes": "8pkt"}
     return testbed.run(incast_of(packets_of(testbed, 20) * PACKET), changes=changes).line()
 
 
 def trimming(testbed: Testbed) -> str:
     """Switches cut packets that do not fit down to their headers."""
     changes: dict[str, Any] = {
-        "model": "trim",
+        "queue_discipline": "trim",
         "n_classes": 2,
         "queue_bytes": "4pkt",
         "header_queue_bytes": "1MB",
     }
-    if testbed.fabric_defaults.get("model") != "trim" and not hasattr(
+    if testbed.fabric_defaults.get("queue_discipline") != "trim" and not hasattr(
         testbed.plugin.module, "on_trimmed"
     ):
         raise NotApplicableError("no on_trimmed, and the fabric is not one that trims")
@@ -44,7 +44,7 @@ def trimming(testbed: Testbed) -> str:
 
 def full_header_queues(testbed: Testbed) -> str:
     """Headers and control packets are lost as well: the last resort has to work."""
-    if testbed.fabric_defaults.get("model") != "trim":
+    if testbed.fabric_defaults.get("queue_discipline") != "trim":
         raise NotApplicableError("the fabric is not one that trims")
     changes: dict[str, Any] = {"queue_bytes": "2pkt", "header_queue_bytes": "256B"}
     return testbed.run(incast_of(packets_of(testbed, 20) * PACKET), changes=changes).line()

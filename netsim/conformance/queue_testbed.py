@@ -50,7 +50,7 @@ class QueueTestbed(Testbed):
         """
         probe = Testbed.of(PROBE, seed=seed, long=long)
         testbed = cls(probe.plugin, probe.params, seed, long, queue=str(queue), keys=keys or {})
-        source = written_by({**testbed.keys, "model": testbed.queue})
+        source = written_by({**testbed.keys, "queue_discipline": testbed.queue})
         raise_all(list(source.foreign.values()))
         use = fabric_of(source, PacketFormat()).queue
         check_queue(use.plugin, use.params)
@@ -59,25 +59,32 @@ class QueueTestbed(Testbed):
     @property
     def subject(self) -> Path:
         """The discipline's file."""
-        return written_by({"model": self.queue}).plugin.path
+        return written_by({"queue_discipline": self.queue}).plugin.path
 
     @property
     def n_classes(self) -> int:
         """Traffic classes of the fabric."""
-        module = written_by({"model": self.queue}).plugin.module
+        module = written_by({"queue_discipline": self.queue}).plugin.module
         least, _ = classes_of(module) or (CLASSES, CLASSES)
         return int(self.keys.get("n_classes", least))
 
     @property
     def features(self) -> Mapping[str, bool]:
         """What of the engine the discipline makes use of, by the names in `Discipline`."""
-        use = fabric_of(written_by({**self.keys, "model": self.queue}), PacketFormat()).queue
+        use = fabric_of(
+            written_by({**self.keys, "queue_discipline": self.queue}), PacketFormat()
+        ).queue
         return read_discipline(use.module, use.params, use.plugin.name).features
 
     def fabric(self, changes: Mapping[str, Any], network: Network) -> Fabric:
         """The fabric with the discipline, with some keys changed."""
         packets = PacketFormat()
-        table = {"n_classes": self.n_classes, **self.keys, **changes, "model": self.queue}
+        table = {
+            "n_classes": self.n_classes,
+            **self.keys,
+            **changes,
+            "queue_discipline": self.queue,
+        }
         return fabric_of(written_by(table), packets).for_network(network, packets)
 
     def with_keys(self, **keys: Any) -> QueueTestbed:

@@ -125,7 +125,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
     if parts.circuits and discipline.features["HAS_PFC"]:
         raise InputError(
             "pauses cannot cross a circuit in time, and this discipline asks for them",
-            key="fabric.model",
+            key="fabric.queue_discipline",
             hint="one that does not pause, such as drop_tail or trim",
         )
     how = indirect(fabric, parts)

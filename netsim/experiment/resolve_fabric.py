@@ -69,9 +69,9 @@ def fabric_defaults(module: ModuleType, preset: str | None) -> Mapping[str, Any]
         if not isinstance(table, Mapping):
             raise InputError("is not a dict", file=str(module.__file__), key=key, code="wrong_type")
     wished = merge(declared["FABRIC"], tables.get(preset, {}))
-    model = wished.get("model")
-    if isinstance(model, str) and registry.split_preset(model)[0].endswith(".py"):
-        wished["model"] = str(Path(str(module.__file__)).parent / model)
+    discipline = wished.get("queue_discipline")
+    if isinstance(discipline, str) and registry.split_preset(discipline)[0].endswith(".py"):
+        wished["queue_discipline"] = str(Path(str(module.__file__)).parent / discipline)
     return wished
 
 
@@ -85,7 +85,7 @@ def merge(defaults: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, 
 
 @dataclass(frozen=True)
 class Written:
-    """A [fabric] table, with the plugin that its `model` names.
+    """A [fabric] table, with the plugin that it names.
 
     `given` are the keys of `table` that the fabric may have, `foreign` says of the others what is
     wrong with each.
@@ -111,33 +111,33 @@ class Written:
             hint = did_you_mean(key, own)
             return InputError(UNKNOWN, key=f"fabric.{key}", hint=hint, code="unknown_key")
         return InputError(
-            f'has no effect with model "{self.plugin.name}"',
+            f'has no effect with queue_discipline = "{self.plugin.name}"',
             key=f"fabric.{key}",
             hint="it belongs to " + " and ".join(f'"{name}"' for name in others),
             code="no_effect",
         )
 
 
-def model_of(table: Mapping[str, Any]) -> str:
+def discipline_of(table: Mapping[str, Any]) -> str:
     """The queue discipline that a [fabric] table names, by which a preset may follow.
 
     Raises InputError, without a file, for what is no name.
     """
-    model = table.get("model", DROP_TAIL)
-    if not isinstance(model, str):
+    discipline = table.get("queue_discipline", DROP_TAIL)
+    if not isinstance(discipline, str):
         there = ", ".join(registry.names("queue"))
-        message = f"{written(model)} is not a name"
-        raise InputError(message, key="fabric.model", hint=f"there are: {there}")
-    return model
+        message = f"{written(discipline)} is not a name"
+        raise InputError(message, key="fabric.queue_discipline", hint=f"there are: {there}")
+    return discipline
 
 
 def written_by(table: Mapping[str, Any]) -> Written:
     """A [fabric] table with its discipline, a file as seen from the current directory."""
-    name, _ = registry.split_preset(model_of(table))
+    name, _ = registry.split_preset(discipline_of(table))
     try:
         return Written(table, registry.find("queue", name))
     except InputError as error:
-        raise error.at(key="fabric.model") from None
+        raise error.at(key="fabric.queue_discipline") from None
 
 
 def resolve_fabric(table: Mapping[str, Any], packets: PacketFormat) -> Fabric:
@@ -154,7 +154,7 @@ def fabric_of(source: Written, packets: PacketFormat) -> Fabric:
     errors: list[InputError] = []
     shared = {key: value for key, value in source.given.items() if key in COMMON}
     own = {key: value for key, value in source.given.items() if key not in COMMON}
-    preset = registry.split_preset(shared.get("model", DROP_TAIL))[1]
+    preset = registry.split_preset(shared.get("queue_discipline", DROP_TAIL))[1]
     common: dict[str, Any] = {}
     params: dict[str, Any] = {}
     try:
@@ -189,7 +189,7 @@ def _common(
     except ValidationError as error:
         raise CombinedInputError(problems(error, FabricSection, "fabric")) from None
     values = dict(section)  # its tables and sizes as they are
-    del values["model"]
+    del values["queue_discipline"]
     ecn, circuits = values.pop("ecn"), values.pop("circuits")
     if values["n_classes"] is None:  # which stands for the default, unless the file says it
         needed = classes_of(module)
@@ -207,7 +207,10 @@ def _own(
     if preset is not None and preset not in plugin.presets:
         hint = did_you_mean(preset, plugin.presets)
         raise InputError(
-            f"unknown preset {written(preset)}", key="fabric.model", hint=hint, code="unknown_value"
+            f"unknown preset {written(preset)}",
+            key="fabric.queue_discipline",
+            hint=hint,
+            code="unknown_value",
         )
     for param in plugin.params:
         if param.name in COMMON:
@@ -320,7 +323,8 @@ def _contradictions(fabric: Fabric) -> list[InputError]:
     least, most = classes_of(queue.module) or (1, CLASSES)
     if not least <= fabric.n_classes <= most:
         hint = f"exactly {least}" if least == most else f"{least} to {most}"
-        wrong("n_classes", f'{fabric.n_classes} with model "{fabric.model}"', hint)
+        message = f'{fabric.n_classes} with queue_discipline = "{fabric.queue_discipline}"'
+        wrong("n_classes", message, hint)
     if fabric.ecn and fabric.ecn_from_class >= fabric.n_classes:
         there = f"classes are numbered 0 to {fabric.n_classes - 1}"
         wrong("ecn_from_class", f"there is no class {fabric.ecn_from_class}", there)
@@ -351,6 +355,7 @@ def wrong_sizes(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
         message = f"{format_bytes(kmin)} is more than kmax"
         errors.append(InputError(message, key="fabric.ecn.kmin_bytes", hint=hint))
     for error in calls.problems(fabric.queue, fabric, packets):
-        key = error.key if error.key and "." in error.key else f"fabric.{error.key or 'model'}"
+        key = error.key or "queue_discipline"
+        key = key if "." in key else f"fabric.{key}"
         errors.append(error.replace(file=None, key=key))
     return errors

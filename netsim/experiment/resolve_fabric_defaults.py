@@ -84,7 +84,7 @@ class FabricResolver:
             defaults = by_section[first] = {**own, "n_classes": n_classes}
         try:
             merged = self._merged(defaults, table)
-            plugin = self._plugins.find("fabric", fabrics.model_of(merged))
+            plugin = self._plugins.find("fabric", fabrics.discipline_of(merged))
             if plugin is None:
                 fabrics.check_common(merged, packets)
                 return None
@@ -101,7 +101,7 @@ class FabricResolver:
 
     def _merged(self, defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
         """A transport's defaults overridden by a table, also by the preset that it names."""
-        name, preset = registry.split_preset(str(table.get("model", "")))
+        name, preset = registry.split_preset(str(table.get("queue_discipline", "")))
         plugin = self._plugins.find("fabric", name) if preset is not None else None
         if plugin is not None:
             given = plugin.presets.get(preset or "", {})

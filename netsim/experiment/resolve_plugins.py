@@ -37,7 +37,7 @@ class PluginResolver:
 
         That of the section fabric is the queue discipline.
         """
-        key = "fabric.model" if section == "fabric" else f"{section}.kind"
+        key = "fabric.queue_discipline" if section == "fabric" else f"{section}.kind"
 
         def resolve() -> Plugin:
             name, _ = registry.split_preset(kind)

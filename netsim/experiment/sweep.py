@@ -85,8 +85,9 @@ def _flow_class(key: str, table: Any, find: Finder) -> list[Variant]:
 
 def _counts(fabric: Tree, find: Finder) -> list[str]:
     """The whole numbers among the parameters of disciplines that a [fabric] table may mean."""
-    model = fabric.get("model", [])
-    named = [one for one in (model if isinstance(model, list) else [model]) if isinstance(one, str)]
+    given = fabric.get("queue_discipline", [])
+    given = given if isinstance(given, list) else [given]
+    named = [one for one in given if isinstance(one, str)]
     plugins = [*registry.all("queue"), *(find("fabric", name) for name in named)]
     return [
         f"fabric.{param.name}"

@@ -133,7 +133,7 @@ ECN = Key("table", "none", "or ecn = false where the transport asks for ECN", no
 CIRCUITS = Key("table", None, "how edge switches use circuits that are there at times only")
 
 
-MODEL = Key("text", "drop_tail", "the queue discipline, with keys of its own: see below")
+QUEUE_DISCIPLINE = Key("text", "drop_tail", "the queue discipline, with keys of its own: see below")
 
 
 def queue_spec(name: str, packets: PacketFormat | None = None, **params: Any) -> PluginSpec:
@@ -163,7 +163,8 @@ class Fabric:
     """
 
     queue: PluginSpec = field(
-        default_factory=lambda: queue_spec(DROP_TAIL), metadata={"key": MODEL, "written": "model"}
+        default_factory=lambda: queue_spec(DROP_TAIL),
+        metadata={"key": QUEUE_DISCIPLINE, "written": "queue_discipline"},
     )
     load_balancing: str = _key(
         "choice",
@@ -185,7 +186,7 @@ class Fabric:
     circuits: CircuitRules | None = field(default=None, metadata={"key": CIRCUITS})
 
     @property
-    def model(self) -> str:
+    def queue_discipline(self) -> str:
         """The queue discipline as an experiment names it."""
         return self.queue.name
 

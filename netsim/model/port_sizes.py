@@ -85,8 +85,8 @@ def _own_queues(fabric: Fabric, network: Network) -> Ints:
     for switch in np.flatnonzero(own)[: "queue_bytes" not in fabric.queue.params].tolist():
         raise InputError(
             f"{network.switch_names[switch]} has queues of {format_bytes(int(own[switch]))}, and "
-            f'model "{fabric.model}" has no queue_bytes',
-            key="fabric.model",
+            f'queue_discipline "{fabric.queue_discipline}" has no queue_bytes',
+            key="fabric.queue_discipline",
         )
     return own
 

@@ -67,9 +67,9 @@ def check_transport(module: ModuleType, presets: Presets, file: str) -> None:
     """Raises InputError if what a transport declares besides its state is of a wrong type."""
     fabric = getattr(module, "FABRIC", {})
     if not _is_table(fabric):
-        example = 'FABRIC = {"model": "drop_tail"}'
+        example = 'FABRIC = {"queue_discipline": "drop_tail"}'
         raise InputError(f"{_short(fabric)} is not a dict", file=file, key="FABRIC", hint=example)
-    example = 'PRESET_FABRIC = {"fast": {"model": "trim"}}'
+    example = 'PRESET_FABRIC = {"fast": {"queue_discipline": "trim"}}'
     for preset in _tables(module, "PRESET_FABRIC", file, example):
         if preset not in presets:
             hint = did_you_mean(preset, presets)

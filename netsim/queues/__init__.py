@@ -1,1 +1,1 @@
-"""Queue disciplines: one file for each, named in an experiment by `fabric.model`."""
+"""Queue disciplines: one file for each, named in an experiment by `fabric.queue_discipline`."""

@@ -17,7 +17,7 @@ PARAMS = [
     Param("queue_bytes", "queue", "100pkt", "per port and class"),
     Param("quantum_bytes", "queue", "1pkt", "what a class may send in its turn"),
 ]
-# Sets of values with a name: model = "./my_queue.py:coarse"
+# Sets of values with a name: queue_discipline = "./my_queue.py:coarse"
 PRESETS = {"coarse": {"quantum_bytes": "8pkt"}}
 
 # --- State: all zero at first. A bare name is a whole number (int64), ("name", float) is not ------

@@ -23,7 +23,7 @@ PARAMS = [
 PRESETS = {"careful": {"target_delay": "1us", "decrease": 0.9}}
 
 # --- What it expects of the switches; an experiment's [fabric] changes it key by key -------------
-FABRIC = {"model": "drop_tail", "load_balancing": "ecmp", "queue_bytes": "100pkt"}
+FABRIC = {"queue_discipline": "drop_tail", "load_balancing": "ecmp", "queue_bytes": "100pkt"}
 
 # --- State: one record for each side of a flow, all zero at first --------------------------------
 # A bare name is a whole number (int64). The sender's record lives on the source host, the

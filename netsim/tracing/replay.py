@@ -26,7 +26,7 @@ from netsim.writing import write_text
 KEPT = "netsim-kept-"
 """Begins the name of the directory into which sources that a result keeps are written."""
 
-NAMING = ("kind", "model")
+NAMING = ("kind", "queue_discipline")
 """Keys of tables that name a plugin: the latter that of [fabric], a queue discipline."""
 
 NAMED = 5

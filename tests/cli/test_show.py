@@ -21,7 +21,7 @@ def test_show(netsim):
     assert 'host_rate = "800Gbps"  [rate]' in result.stdout
     shown = json.loads(netsim("show", "transports", "ndp:paper", "--json").stdout)
     assert {"name", "unit", "default", "value"} <= shown["params"][0].keys()
-    assert shown["fabric"]["model"] == "trim"
+    assert shown["fabric"]["queue_discipline"] == "trim"
     shown = json.loads(netsim("show", "experiment", "small.toml", "--json").stdout)
     assert shown["content"]["name"] == "small"
     assert netsim("show", "experiment", "small.toml").stdout.startswith('\nname = "small"')
@@ -42,7 +42,7 @@ def test_show_a_preset(netsim):
     text = netsim("show", "transport", "ndp:paper").stdout
     assert text.startswith("transport ndp:paper (")
     assert 'queue_bytes = "72KB"' in text
-    assert 'model = "trim"' in text
+    assert 'queue_discipline = "trim"' in text
     text = netsim("show", "transport", "dcqcn:paper-40g").stdout
     assert "(default " in text
     assert 'preset "dcqcn' not in text

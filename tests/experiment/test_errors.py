@@ -113,7 +113,7 @@ BAD = {
     "fabric": (
         text(
             fabric="""
-            model = "trimm"
+            queue_discipline = "trimm"
             load_balancing = ["ecmp", "spry_rr"]
             n_classes = 9
             ecn.kmin = "5pkt"
@@ -121,7 +121,7 @@ BAD = {
             """
         ),
         [
-            ("fabric.model", "unknown_value"),
+            ("fabric.queue_discipline", "unknown_value"),
             ("fabric.n_classes", "out_of_range"),
             ("fabric.ecn.kmin_bytes", "missing"),
             ("fabric.ecn.at", "unknown_value"),
@@ -142,8 +142,8 @@ BAD = {
         [("fabric.header_rato", "unknown_key"), ("fabric.load", "unknown_key")],
     ),
     "no name for a discipline": (
-        text(fabric="model = 3"),
-        [("fabric.model", "invalid")],
+        text(fabric="queue_discipline = 3"),
+        [("fabric.queue_discipline", "invalid")],
     ),
     "ecn is no table": (
         text(fabric='ecn = "yes"'),
@@ -174,7 +174,7 @@ BAD = {
         [("packets.control_bytes", "invalid")],
     ),
     "too few classes for the transport": (
-        text(fabric='model = "drop_tail"\nn_classes = 1'),
+        text(fabric='queue_discipline = "drop_tail"\nn_classes = 1'),
         [("fabric.n_classes", "invalid")],
     ),
     "no such class": (
@@ -318,7 +318,7 @@ def test_ten_thousand_points_are_read_in_seconds(tmp_path):
 
 def test_a_transports_own_fabric_is_checked_and_blamed(tmp_path):
     transport = tmp_path / "mine.py"
-    transport.write_text(TRANSPORT + 'FABRIC = {"model": "trim", "n_class": 2}\n')
+    transport.write_text(TRANSPORT + 'FABRIC = {"queue_discipline": "trim", "n_class": 2}\n')
     error = errors_of(tmp_path, text(top='transport = "mine.py"'))
     assert places(error) == [("mine.py", "FABRIC.n_class", "unknown_key")]
 

@@ -33,7 +33,7 @@ def test_a_minimal_file_is_complete(tmp_path):
     assert point.transport.name == "ndp"
     assert point.traffic.params["size"] == 2 * 10**6
     assert point.packets == PacketFormat(4096, 64, 64)
-    assert point.fabric.model == "trim"
+    assert point.fabric.queue_discipline == "trim"
     assert point.stop.time_ps is None
     assert point.outputs.directory == "results/e"
     assert point.directory == tmp_path
@@ -103,7 +103,10 @@ def test_axes_multiply_in_the_order_of_the_file_and_the_seed_is_innermost(tmp_pa
     assert points[5].seed == 2
     assert points[5].transport.plugin.name == "ndp"
     assert points[5].traffic.params["load"] == 0.5
-    assert (points[0].fabric.model, points[5].fabric.model) == ("lossless", "trim")
+    assert (points[0].fabric.queue_discipline, points[5].fabric.queue_discipline) == (
+        "lossless",
+        "trim",
+    )
 
 
 def test_transports_with_parameters_of_their_own(tmp_path):
@@ -176,7 +179,8 @@ def test_an_override_may_leave_keys_of_the_file_without_effect_but_not_its_own(t
     content = text(top='transport = ["ndp", "roce"]', fabric='xoff_bytes = "20pkt"')
     assert len(load(tmp_path, content, "transport=ndp").points()) == 1
     assert messages(tmp_path, text(), "fabric.xoff_bytes=20pkt") == [
-        '--set: fabric.xoff_bytes: has no effect with model "trim" (it belongs to "lossless")'
+        '--set: fabric.xoff_bytes: has no effect with queue_discipline = "trim" (it belongs to '
+        '"lossless")'
     ]
 
 
@@ -279,7 +283,9 @@ def test_without_any_word_on_the_fabric(tmp_path):
     (tmp_path / "mine.py").write_text(TRANSPORT)
     (point,) = load(tmp_path, text(top='transport = "mine.py"')).points()
     assert point.fabric == Fabric()
-    (point,) = load(tmp_path, text(top='transport = "mine.py"'), "fabric.model=trim").points()
+    (point,) = load(
+        tmp_path, text(top='transport = "mine.py"'), "fabric.queue_discipline=trim"
+    ).points()
     assert (point.fabric.n_classes, point.fabric.queue.params["queue_bytes"]) == (2, 8 * 4160)
 
 
@@ -352,7 +358,7 @@ def test_the_documented_file_says_the_defaults(tmp_path):
     own = documented.replace('"datagram"', '"mine.py"')
     everything = re.sub(r"(?m)^#(?!relayed)(?=[a-z\[])", "", own)
     for model, n_classes in (("drop_tail", 1), ("lossless", 1), ("trim", 2)):
-        changes = [f"fabric.model={model}", f"fabric.n_classes={n_classes}"]
+        changes = [f"fabric.queue_discipline={model}", f"fabric.n_classes={n_classes}"]
         (point,) = load(tmp_path, everything, *changes).points()
         assert point.fabric == Fabric(
             queue_spec(model),

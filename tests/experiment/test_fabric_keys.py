@@ -43,7 +43,11 @@ def test_the_page_has_the_table(section, table):
 
 
 def test_the_page_has_the_keys_of_every_discipline():
-    text = PAGE.read_text("utf-8").partition("## Queue disciplines")[2].partition("\n\n`model")[0]
+    text = (
+        PAGE.read_text("utf-8")
+        .partition("## Queue disciplines")[2]
+        .partition("\n\n`queue_discipline")[0]
+    )
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines()[-1:0:-1]]
     told, pending = {}, []
     for name, *row in [row for row in rows if len(row) == 4 and "`" in row[1]]:
@@ -72,7 +76,7 @@ def test_kernels_are_given_no_key_that_there_is_not():
 @pytest.mark.parametrize("model", DISCIPLINES)
 @pytest.mark.parametrize("shared", ["none", "1MB"])
 def test_what_is_written_back_is_the_same_fabric(model, shared):
-    table = {"model": model, "ecn": {"kmin_bytes": "10pkt", "pmax": 0.5}}
+    table = {"queue_discipline": model, "ecn": {"kmin_bytes": "10pkt", "pmax": 0.5}}
     table |= {"circuits": {"guard": "1us", "in_flight": "lost", "indirect": "valiant"}}
     table |= {"shared_buffer_bytes": shared} if model == "lossless" else {}
     fabric = resolve_fabric(table, PacketFormat())

@@ -15,7 +15,13 @@ PATHS = st.sampled_from(
         *("name", "description", "seed", "topology", "transport", "traffic", "packets", "fabric"),
         *("stop", "outputs", "nothing", "topology.kind", "topology.leaves", "topology.host_rate"),
         *("transport.kind", "transport.rto", "transport.initial_window", "traffic.kind"),
-        *("traffic.size", "traffic.load", "traffic.sizes", "packets.payload_bytes", "fabric.model"),
+        *(
+            "traffic.size",
+            "traffic.load",
+            "traffic.sizes",
+            "packets.payload_bytes",
+            "fabric.queue_discipline",
+        ),
         *("fabric.n_classes", "fabric.queue_bytes", "fabric.ecn", "fabric.ecn.kmin_bytes"),
         *("fabric.alpha", "stop.time", "outputs.links", "outputs.directory", "a.b.c"),
     ]

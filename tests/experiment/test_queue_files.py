@@ -52,7 +52,7 @@ def mine(tmp_path: Path) -> Path:
 
 
 def of_mine(keys: str = "", **sections: str) -> str:
-    return text(fabric=f'model = "./mine.py"\n{keys}', **sections)
+    return text(fabric=f'queue_discipline = "./mine.py"\n{keys}', **sections)
 
 
 def test_a_discipline_lies_beside_its_experiment(tmp_path, mine, monkeypatch):
@@ -64,55 +64,61 @@ def test_a_discipline_lies_beside_its_experiment(tmp_path, mine, monkeypatch):
     assert point.fabric.n_classes == 2
     assert use in point.uses
     fabric = point.resolved["fabric"]
-    assert (fabric["model"], fabric["room"], fabric["most"]) == ("./mine.py", "20.8KB", "auto")
+    assert (fabric["queue_discipline"], fabric["room"], fabric["most"]) == (
+        "./mine.py",
+        "20.8KB",
+        "auto",
+    )
     assert "queue_bytes" not in fabric  # ndp's wish for another discipline
 
 
 def test_one_that_is_named_by_an_override_lies_where_netsim_is_run(tmp_path, mine, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    (point,) = load(tmp_path / "elsewhere", text(), "fabric.model=./mine.py").points()
+    (point,) = load(tmp_path / "elsewhere", text(), "fabric.queue_discipline=./mine.py").points()
     assert point.fabric.queue.plugin.path == mine
-    assert point.resolved["fabric"]["model"] == str(mine)
+    assert point.resolved["fabric"]["queue_discipline"] == str(mine)
 
 
 def test_one_that_a_transport_wishes_for_lies_beside_that(tmp_path, mine, monkeypatch):
     monkeypatch.chdir("/")
     (tmp_path / "far").mkdir()
     mine.rename(tmp_path / "far" / "mine.py")
-    wish = 'FABRIC = {"model": "mine.py", "share": 1, "load_balancing": "spray_rr"}\n'
+    wish = 'FABRIC = {"queue_discipline": "mine.py", "share": 1, "load_balancing": "spray_rr"}\n'
     (tmp_path / "far" / "own.py").write_text(TRANSPORT + wish)
     content = text(top='transport = "far/own.py"')
     (point,) = load(tmp_path, content).points()
     assert point.fabric.queue.plugin.path == tmp_path / "far" / "mine.py"
     assert point.fabric.queue.params["share"] == 1
     # What it wishes of that discipline says nothing of another one.
-    (point,) = load(tmp_path, content, "fabric.model=drop_tail").points()
-    assert (point.fabric.model, point.fabric.load_balancing) == ("drop_tail", "spray_rr")
+    (point,) = load(tmp_path, content, "fabric.queue_discipline=drop_tail").points()
+    assert (point.fabric.queue_discipline, point.fabric.load_balancing) == ("drop_tail", "spray_rr")
 
 
 def test_a_preset_is_weaker_than_a_key_and_stronger_than_a_wish(tmp_path):
-    small = 'model = "./mine.py:small"\n'
-    (tmp_path / "own.py").write_text(TRANSPORT + 'FABRIC = {"model": "mine.py", "share": 2}\n')
+    small = 'queue_discipline = "./mine.py:small"\n'
+    (tmp_path / "own.py").write_text(
+        TRANSPORT + 'FABRIC = {"queue_discipline": "mine.py", "share": 2}\n'
+    )
     own = 'transport = "own.py"'
     (point,) = load(tmp_path, text(top=own, fabric=small)).points()
     assert (point.fabric.queue.params["room"], point.fabric.queue.params["share"]) == (12480, 1)
-    assert point.resolved["fabric"]["model"] == "./mine.py:small"
+    assert point.resolved["fabric"]["queue_discipline"] == "./mine.py:small"
     (point,) = load(tmp_path, text(top=own, fabric=f'{small}room = "9pkt"')).points()
     assert point.fabric.queue.params["room"] == 9 * 4160
-    assert messages(tmp_path, text(fabric='model = "./mine.py:smal"')) == [
-        'e.toml: fabric.model: unknown preset "smal" (did you mean "small"?)'
+    assert messages(tmp_path, text(fabric='queue_discipline = "./mine.py:smal"')) == [
+        'e.toml: fabric.queue_discipline: unknown preset "smal" (did you mean "small"?)'
     ]
 
 
 def test_disciplines_and_their_parameters_are_axes(tmp_path):
-    content = text(fabric='model = ["./mine.py", "trim"]\nshare = "1..2"')
+    content = text(fabric='queue_discipline = ["./mine.py", "trim"]\nshare = "1..2"')
     points = load(tmp_path, content).points()
     assert [point.name for point in points] == [
-        "model=mine.py,share=1",
-        "model=mine.py,share=2",
-        "model=trim,share=1",
-        "model=trim,share=2",
+        "queue_discipline=mine.py,share=1",
+        "queue_discipline=mine.py,share=2",
+        "queue_discipline=trim,share=1",
+        "queue_discipline=trim,share=2",
     ]
     assert [point.fabric.queue.params.get("share") for point in points] == [1, 2, None, None]
     assert "share" not in points[2].resolved["fabric"]
@@ -165,7 +171,7 @@ BAD = {
     ),
     "another number of classes": (
         of_mine("n_classes = 3"),
-        'fabric.n_classes: 3 with model "./mine.py" (exactly 2)',
+        'fabric.n_classes: 3 with queue_discipline = "./mine.py" (exactly 2)',
     ),
     "a key without effect": (
         of_mine('share = 0\nroom = "5pkt"'),
@@ -173,12 +179,13 @@ BAD = {
     ),
     "a key of another": (
         of_mine("header_ratio = 3"),
-        'fabric.header_ratio: has no effect with model "./mine.py" (it belongs to "trim")',
+        'fabric.header_ratio: has no effect with queue_discipline = "./mine.py" (it belongs to '
+        '"trim")',
     ),
     "an unknown key": (of_mine("shar = 3"), 'fabric.shar: unknown key (did you mean "share"?)'),
     "no such file": (
-        text(fabric='model = "./yours.py"'),
-        'fabric.model: the plugin "./yours.py" cannot be read: No such file',
+        text(fabric='queue_discipline = "./yours.py"'),
+        'fabric.queue_discipline: the plugin "./yours.py" cannot be read: No such file',
     ),
 }
 

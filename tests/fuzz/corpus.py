@@ -31,7 +31,7 @@ LISTS = (
 """Flow lists of the experiments that come with netsim."""
 
 FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
-    "model": ("choice", tuple(registry.names("queue"))),
+    "queue_discipline": ("choice", tuple(registry.names("queue"))),
     "load_balancing": ("choice", LOAD_BALANCING),
     "planes": ("choice", PLANES),
     "n_classes": ("count", ()),

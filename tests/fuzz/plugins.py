@@ -23,7 +23,14 @@ DECLARATIONS = {
         "PARAMS + PARAMS",
     ),
     "PRESETS": ("3", "None", "[]", '{"a": 1}', '{"a": {"nosuch": 1}}', "{1: {}}"),
-    "FABRIC": ("3", '{"model": "x"}', '{"nosuch": 1}', '{"n_classes": 9}', '{"ecn": {}}', "[]"),
+    "FABRIC": (
+        "3",
+        '{"queue_discipline": "x"}',
+        '{"nosuch": 1}',
+        '{"n_classes": 9}',
+        '{"ecn": {}}',
+        "[]",
+    ),
     "PRESET_FABRIC": ("3", '{"nosuch": {}}', '{"careful": 3}'),
     "TX_STATE": (
         "3",
@@ -195,7 +202,7 @@ def case(number: int) -> Case:
     uses["traffic" if kind == "program" else kind] = '"./mine.py"'
     uses["traffic"] += "\nrequests = 40" if kind == "program" else '\nsize = "20KB"'
     if kind == "queue":  # of roce: what a discipline wants of classes is up to its file
-        uses |= {"transport": '"roce"', "fabric": 'model = "./mine.py"'}
+        uses |= {"transport": '"roce"', "fabric": 'queue_discipline = "./mine.py"'}
     return Case(kind, source, EXPERIMENT.format(**uses), "; ".join(what))
 
 

@@ -150,7 +150,7 @@ def test_every_command_refuses_it(tmp_path, monkeypatch, command):
     (tmp_path / "mine.py").write_text(SOUND.replace("pass  # admit", "queue.bytes = 0"))
     (tmp_path / "mine.toml").write_text(
         'transport = "datagram"\n[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
-        '[traffic]\nkind = "permutation"\n[fabric]\nmodel = "mine.py"\n'
+        '[traffic]\nkind = "permutation"\n[fabric]\nqueue_discipline = "mine.py"\n'
     )
     what = "mine.py" if command == "check-queue" else "mine.toml"
     result = CliRunner().invoke(app, [command, what])

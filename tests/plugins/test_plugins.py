@@ -24,7 +24,7 @@ from netsim.plugins.params import Param
 from netsim.transport import ACK, BLOCKED, deliver, finish, send
 
 PARAMS = [Param("window", "count", 1, "packets sent ahead of the acknowledgments", minimum=1)]
-FABRIC = {"model": "drop_tail", "queue_bytes": "20pkt"}
+FABRIC = {"queue_discipline": "drop_tail", "queue_bytes": "20pkt"}
 TX_STATE = ("next_seq", "acked")
 
 

@@ -176,7 +176,7 @@ def _fabric(rng: random.Random, drawn: dict[str, Any], n_classes: int, full: int
     xoff = rng.choice((0, full, 2 * full, 3 * full + 1, 8 * full))
     dynamic = model == "lossless" and rng.random() < 0.5
     fabric = {
-        "model": model,
+        "queue_discipline": model,
         "load_balancing": drawn["load_balancing"],
         "n_classes": n_classes,
         "queue_bytes": rng.choice((full, 2 * full, 3 * full - 1, 5 * full, 12 * full)),

@@ -28,7 +28,7 @@ def with_circuits(case: Case, rng: random.Random) -> Case:
     if len(edges) < 2:
         return case
     switches, cables = [], []
-    pauses = case.fabric["model"] in PAUSING
+    pauses = case.fabric["queue_discipline"] in PAUSING
     n_circuit_switches = rng.choice((1, 1, 2, 3))
     if rounds and pauses:
         n_circuit_switches = len(rounds)
@@ -104,7 +104,7 @@ def _two_hops(case: Case, rng: random.Random) -> dict[str, str | int]:
     """By way of third switches, if there are classes for that."""
     n_classes = case.fabric["n_classes"]
     chosen = rng.choice(("none", "valiant", "offload", "offload"))
-    if case.fabric["model"] in PAUSING or chosen == "none":
+    if case.fabric["queue_discipline"] in PAUSING or chosen == "none":
         return {}
     if chosen == "offload" and n_classes > 1:
         return {"indirect": "offload", "relayed_class": min(rng.choice((0, 0, 1)), n_classes - 2)}

@@ -25,7 +25,7 @@ def cable(a: int, b: int, gbps: int = 100, delay_ps: int = DELAY) -> Cable:
 def fabric(model: str = "drop_tail", **changes: Any) -> dict[str, Any]:
     """A fabric whose limits are out of reach, but for the changes."""
     return {
-        "model": model,
+        "queue_discipline": model,
         "load_balancing": "ecmp",
         "n_classes": 2 if model in ("trim", "credit_shaper") else 1,
         "queue_bytes": 10**6,

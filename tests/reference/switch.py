@@ -172,7 +172,7 @@ class Switch:
         self.height = 0  # the fewest links to a host
         self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
         self.two_hops = TwoHops(self)
-        self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["model"]](self)
+        self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["queue_discipline"]](self)
 
     # -- events ------------------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ def test_a_result_without_faults_has_no_table_of_them(tmp_path):
 
 def test_pfc_has_room_for_the_highest_rate(tmp_path):
     """A cable at four times its rate holds four times as much that is under way."""
-    sections = {"fabric": 'model = "lossless"'}
+    sections = {"fabric": 'queue_discipline = "lossless"'}
     built = prepare(point_of(tmp_path, **sections)).fabric
     fast = 'links = "h0 - *"\nrate = "400Gbps"\nat = "1ms"'
     faster = prepare(point_of(tmp_path, **sections, **{"faults.fast": fast})).fabric

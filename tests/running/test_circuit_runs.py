@@ -70,7 +70,7 @@ def test_rules_of_circuits_that_make_no_sense(tmp_path, sections, table, message
 
 
 def test_a_fabric_that_pauses_is_refused_before_the_run(tmp_path):
-    point = point_of(tmp_path, top='transport = "roce"', fabric='model = "lossless"')
+    point = point_of(tmp_path, top='transport = "roce"', fabric='queue_discipline = "lossless"')
     with pytest.raises(InputError, match=r"fabric\.model: pauses cannot cross a circuit in time"):
         code_needed([point], [parts_of(prepare(point))])
 
