@@ -1,10 +1,10 @@
 """What commands that fail have in common."""
 
+from raises_input import names
 
-def fails(result, status, *texts):
-    """Whether a command ended with `status` and one message, without a traceback."""
+
+def fails(result, status, *values):
+    """Whether a command ended with `status` and one message naming these, without a traceback."""
     assert result.exit_code == status, result.output
     assert "Traceback" not in result.output
-    for text in texts:
-        assert text in result.stderr
-    return True
+    return names(result.stderr, *values)

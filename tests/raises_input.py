@@ -1,10 +1,11 @@
-"""Expect an `InputError` by its place, its kind and the values it names, not by its wording."""
+"""Expect an error by its place, its kind and the values it names, not by its wording."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,23 +19,29 @@ def places(error: InputError) -> list[Place]:
     return [(Path(e.file).name if e.file else None, e.key, e.code) for e in error.errors]
 
 
-def names(error: BaseException, *values: object) -> bool:
-    """Check that the message contains each value, regardless of case."""
-    text = str(error).lower()
-    missing = [value for value in values if str(value).lower() not in text]
-    assert not missing, f"{missing} not in: {error}"
+def names(text: object, *values: object) -> bool:
+    """Check that a text contains all values (tuples of them, too), regardless of case."""
+    wanted = [str(v).lower() for one in values for v in (one if type(one) is tuple else (one,))]
+    missing = [value for value in wanted if value not in str(text).lower()]
+    assert not missing, f"{missing} not in: {text}"
     return True
+
+
+@contextmanager
+def raises(error: type[BaseException], *values: object) -> Iterator[pytest.ExceptionInfo[Any]]:
+    """Expect an error whose message names these values."""
+    with pytest.raises(error) as caught:
+        yield caught
+    names(caught.value, *values)
 
 
 @contextmanager
 def raises_input(
     *values: object, file: str | None = None, key: str | None = None, code: Code | None = None
 ) -> Iterator[pytest.ExceptionInfo[InputError]]:
-    """Expect a mistake with this file (last part of its path), key and code; values it names."""
-    with pytest.raises(InputError) as caught:
+    """Expect an `InputError` with this file (last part of its path), key and code."""
+    with raises(InputError, *values) as caught:
         yield caught
-    wanted = (file, key, code)
-    found = places(caught.value)
+    wanted, found = (file, key, code), places(caught.value)
     if not any(all(w in (None, f) for w, f in zip(wanted, one, strict=True)) for one in found):
         raise AssertionError(f"expected {wanted}, found {found}: {caught.value}")
-    names(caught.value, *values)

@@ -215,7 +215,8 @@ def _by_counts(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
     """Sizes from the counts of each tier; `rates` are those of the cables below each."""
     for name in BELOW[: len(rates)]:
         if params[name] is None:
-            raise InputError("missing", key=f"topology.{name}", hint=f"such as {name} = 16")
+            hint = f"such as {name} = 16"
+            raise InputError("missing", key=f"topology.{name}", hint=hint, code="missing")
     children = tuple(params[name] for name in BELOW[: len(rates)])
     parents: list[int] = []
     bundles = [1]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
 from engine_runs import fat_tree as tree_of
+from raises_input import raises_input
 
-from netsim import InputError
 from netsim.bounds.fair_shares import (
     NO_LINK,
     completion_times,
@@ -159,7 +159,7 @@ def test_hashed_paths_are_those_of_a_run(planes):
     FlowTable([0, 1], [2, 3], 1000, start_ps=[0, 5]),
 ])  # fmt: skip
 def test_other_flows_are_refused(flows):
-    with pytest.raises(InputError, match="of one size that start together"):
+    with raises_input("size"):
         completion_times(fat_tree(2, 2, 1), flows, PACKETS, np.random.default_rng(1))
 
 

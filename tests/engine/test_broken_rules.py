@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from changed_handlers import FLOWS, N_PACKETS, after, engine, in_handler
 from engine_runs import run
+from raises_input import raises
 
 from netsim.errors import RunError
 
@@ -76,7 +77,7 @@ def test_timers_that_are_set_to_now_for_ever(tmp_path: Path, handler: str) -> No
         "on_host_timer": "set_host_timer(env, now, 0, now)",
     }[handler]
     changes = in_handler(START, again), in_handler(handler, again)
-    with pytest.raises(RunError, match=f"{handler} was called 1.... times at one instant"):
+    with raises(RunError, handler, "1"):
         run(engine(tmp_path, *changes))
 
 

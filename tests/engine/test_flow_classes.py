@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from engine_runs import TRIM, build, fat_tree, fct_ps, flow_table, resolve, run
 from experiment_text import load, messages, text
+from raises_input import raises_input
 
-from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
@@ -186,5 +186,5 @@ class TestExperiment:
     def test_what_is_not_simulated_cannot_be_mixed(self, tmp_path):
         content = text(**{**CLASSES, "classes.wan.transport": 'kind = "ideal"'})
         (point,) = load(tmp_path, content).points()
-        with pytest.raises(InputError, match="ideal is not simulated"):
+        with raises_input("ideal"):
             prepare(point)

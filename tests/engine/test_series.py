@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from engine_case import engine_for, run
 from network_case import network_of
+from raises_input import raises_input
 from reference.cases import random_case
 from series_case import equal, reading, sampled
 
@@ -18,7 +19,6 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.series import BINS, bin_of
 from netsim.engine.series import interval_bytes
 from netsim.engine.series_reading import middle_of
-from netsim.errors import InputError
 from netsim.model.sampling import LEAST_INTERVALS, Sampling
 
 CASES = 3
@@ -82,6 +82,6 @@ def test_bins_are_as_wide_as_the_model_says() -> None:
 
 def test_a_budget_for_too_few_intervals_is_refused() -> None:
     case = random_case(1, transport="roce", model="lossless")
-    with pytest.raises(InputError, match="hold 0 intervals of these series") as refused:
+    with raises_input("0", key="outputs.budget") as refused:
         engine_for(case, jit=False, sampling=sampled(case, 1000, budget_bytes=1000))
     assert refused.value.key == "outputs.budget"

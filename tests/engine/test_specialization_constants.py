@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 
 import pytest
+from raises_input import raises
 
 from netsim.engine.kernels import ports, specialization_constants
 from netsim.engine.kernels.handlers import HANDLERS
@@ -30,7 +31,7 @@ def test_an_unbound_constant_cannot_be_used():
         assert getattr(specialization_constants, name) is constant
         uses = (lambda value: value(1, 2, 3),) if callable(constant) else USES
         for use in uses:
-            with pytest.raises(UnboundConstantError, match=f"^{name} "):
+            with raises(UnboundConstantError, name):
                 use(constant)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from circuit_racks import FAR, FULL_PS, GBPS, NEAR, PACKETS, racks
 from engine_runs import DROP_TAIL, NS, US, build, counter, fct_ps, flow_table, run
+from raises_input import raises_input
 
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
@@ -143,7 +144,7 @@ def test_an_order_takes_longer_than_what_it_would_change() -> None:
     least = least_control_ps(network, rules, PACKETS)
     assert least == 2 * FAR + NEAR + FULL_PS + 450 * NS
     check_control(steered(PAIRS, least), rules, PACKETS)
-    with pytest.raises(InputError, match="before what is under way has arrived") as caught:
+    with raises_input(key="topology") as caught:
         check_control(steered(PAIRS, least - 1), rules, PACKETS)
     assert "at least" in str(caught.value.hint)
 
@@ -170,12 +171,12 @@ def test_phases_that_cannot_be_followed(phases: list[int] | None, message: str |
 
 
 def test_phases_are_numbers_of_slots() -> None:
-    with pytest.raises(InputError, match="flow 1 has phase 3") as caught:
+    with raises_input("flow 1", "phase 3") as caught:
         steered(PAIRS).with_phases([0, 3])
     assert caught.value.hint == "0 to 2, one for each slot, or -1 for none"
-    with pytest.raises(InputError, match="no list of whole numbers"):
+    with raises_input():
         steered(PAIRS).with_phases([0.5])
-    with pytest.raises(InputError, match="no circuit switch is steered"):
+    with raises_input("circuit"):
         racks(Schedule(20 * US, PAIRS)).with_phases([0])
 
 
@@ -222,7 +223,7 @@ def test_by_phase_packets_take_circuits_that_are_there(ways: Ways | None) -> Non
         through = told.circuits.of_port[told.path(0, 1, 1)[1]]
         assert through == 1
         assert engine.slot_states().begin_ps[1] > 0
-        with pytest.raises(InputError, match="phases 0 to 1 have no way each"):
+        with raises_input("0", "1"):
             two_switches(replace(BY_SLOT, ways=BY_SLOT.ways[:1])).with_phases([0])
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, PACKET, build, fat_tree, fct_ps, flow_table, run
+from raises_input import raises_input
 from several_ports import rails
 
 from netsim.engine.engine import Engine
-from netsim.errors import InputError
 from netsim.model.network import Network
 
 HEAD = '''
@@ -130,14 +130,14 @@ def test_the_nic_serves_the_shortest_remaining_flow_first(tmp_path):
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ('TX_STATE = ("a", "a")', "TX_STATE: names the field a twice"),
-        ('TX_STATE = ("flow",)', "TX_STATE: the engine has a field flow itself"),
-        ('PACKET_FIELDS = ("seq",)', "PACKET_FIELDS: the engine has a field seq itself"),
-        ('RX_STATE = (("a", 0),)', r"RX_STATE: holds \('a', 0\), which is not a field"),
-        ('RX_STATE = (("a", str),)', "which is not a field"),
-        ("HOST_STATE = (3,)", "which is not a field"),
+        ('TX_STATE = ("a", "a")', "TX_STATE"),
+        ('TX_STATE = ("flow",)', "TX_STATE"),
+        ('PACKET_FIELDS = ("seq",)', "PACKET_FIELDS"),
+        ('RX_STATE = (("a", 0),)', ("RX_STATE", "a", "0")),
+        ('RX_STATE = (("a", str),)', "field"),
+        ("HOST_STATE = (3,)", "field"),
     ],
 )
 def test_mistakes_in_declarations(tmp_path, declared: str, message: str):
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         engine(tmp_path, declared + "\n" + DATAGRAM, [(0, 1, 1, 0)])

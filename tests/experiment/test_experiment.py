@@ -11,8 +11,8 @@ from textwrap import dedent
 
 import pytest
 from experiment_text import TRANSPORT, load, messages, text
+from raises_input import raises_input
 
-from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in, locate
 from netsim.model.fabric import (
     CircuitRules,
@@ -385,9 +385,9 @@ def test_locate(tmp_path, monkeypatch):
     in_group = f"{built_in()[name].parent.name}/{name}.toml"
     for written in (name, f"{name}.toml", f"experiments/{name}.toml", in_group):
         assert locate(written) == built_in()[name]
-    with pytest.raises(InputError, match=f"elsewhere/{name}: there is no such experiment"):
+    with raises_input(name):
         locate(f"elsewhere/{name}")
-    with pytest.raises(InputError, match="is a directory"):
+    with raises_input("directory"):
         locate(".")
 
 

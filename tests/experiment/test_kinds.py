@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from engine_runs import TRIM, build, run
 from experiment_text import load, messages, text
+from raises_input import raises_input
 
-from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.running.collect import class_figures
 
@@ -114,8 +114,8 @@ def test_a_kind_has_one_class(there: Path) -> None:
 def test_a_kind_that_the_traffic_has_not_is_told_with_those_that_it_has(there: Path) -> None:
     sections = {**OWN, "classes.up": 'transport = "roce"\nkinds = ["tq"]'}
     (point,) = load(there, text(**sections)).points()
-    with pytest.raises(InputError, match=r'no flows of kind "tq" .*the traffic are tp, pp'):
+    with raises_input("tq", key="classes.up.kinds"):
         prepare(point)
     (point,) = load(there, text(**{"classes.up": OWN["classes.up"]})).points()
-    with pytest.raises(InputError, match="it names no kinds"):
+    with raises_input("kind", key="classes.up.kinds"):
         prepare(point)

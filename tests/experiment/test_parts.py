@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from experiment_text import load, messages, text
+from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.plugins.params import REQUIRED, Param, resolve_params
@@ -45,13 +46,13 @@ def test_a_wrong_part_is_named_with_its_key() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"unit": "file", "default": None}, "p: cannot have a value for each part"),
-        ({"unit": "time", "default": REQUIRED}, "p: cannot have a value for each part"),
-        ({"unit": "time", "default": "1us", "each": "leaf"}, "p: 'leaf' is not a tuple of texts"),
+        ({"unit": "file", "default": None}, ""),
+        ({"unit": "time", "default": REQUIRED}, ""),
+        ({"unit": "time", "default": "1us", "each": "leaf"}, "leaf"),
     ],
 )
 def test_a_wrong_declaration(arguments, message) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises_input(message, key="p"):
         Param("p", **{"doc": "", "each": ("leaf",)} | arguments)
 
 

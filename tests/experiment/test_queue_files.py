@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from experiment_text import TRANSPORT, load, messages, text
+from raises_input import raises_input
 
-from netsim.errors import InputError
 from netsim.plugins import registry
 from netsim.results.provenance import origins
 
@@ -157,7 +157,7 @@ def test_what_is_settled_has_to_be_the_parameters(tmp_path, mine):
     mine.write_text(f"{MINE}\n\ndef settle(params, network, packets):\n    return None\n")
     (point,) = load(tmp_path, of_mine()).points()
     network = point.topology.module.build(point.topology.params)
-    with pytest.raises(InputError, match=r"mine\.py: settle\(\) gives None \(the parameters"):
+    with raises_input("mine.py", "settle()"):
         point.fabric.for_network(network, point.packets)
 
 
@@ -236,7 +236,7 @@ def test_sizes_in_packets_are_for_disciplines_only(tmp_path):
     path = tmp_path / "mine.py"
     param = 'from netsim.params import Param\nPARAMS = [Param("room", "queue", "5pkt", "room")]\n'
     path.write_text(TRANSPORT + param)
-    with pytest.raises(InputError, match="only queue disciplines have sizes in packets"):
+    with raises_input("queue", key="PARAMS.room"):
         registry.find("transport", str(path))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.model.circuit_times import check_rules, clock_errors
@@ -193,7 +194,7 @@ def test_each_way_of_a_cable_has_days_of_its_own() -> None:
         "tor2:0",
     ]
     assert network.diameter == 4
-    with pytest.raises(InputError, match="no route leads from tor2 to tor0"):
+    with raises_input("tor2", "tor0"):
         network.path(2, 0)
 
 
@@ -223,13 +224,13 @@ def test_routes_over_circuits_are_the_shortest_of_directed_paths(schedule: Sched
 @pytest.mark.parametrize(
     ("flow", "message"),
     [
-        ((0, 2), "flow 0: no route leads from host 2 to host 0, for what answers it"),
-        ((2, 1), "flow 0: no route leads from host 2 to host 1 "),
+        ((0, 2), ("flow 0", "host 2", "host 0")),
+        ((2, 1), ("flow 0", "host 2", "host 1")),
     ],
 )
 def test_a_flow_without_a_route_is_refused(flow: tuple[int, int], message: str) -> None:
     network = network_with(Schedule(10 * US, [[1, 2, NONE], [NONE, 0, NONE]], duplex=False))
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         lanes_of(network, FlowTable([flow[0]], [flow[1]], 1))
     assert lanes_of(network, FlowTable([0, 1], [1, 0], 1)).dst_port.tolist() == [1, 0]
 
@@ -237,9 +238,7 @@ def test_a_flow_without_a_route_is_refused(flow: tuple[int, int], message: str) 
 def test_racks_that_a_fixed_matching_leaves_apart_have_no_flows() -> None:
     network = network_with(Schedule(10 * US, [[1, 0, 3, 2]]))
     lanes_of(network, FlowTable([0], [1], 1))
-    with pytest.raises(
-        InputError, match="flow 0: host 1 and host 2 have no network in common"
-    ) as e:
+    with raises_input("flow 0", "host 1", "host 2", key="topology") as e:
         lanes_of(network, FlowTable([1], [2], 1))
     assert e.value.key == "topology"
     assert "matching" in str(e.value.hint)
@@ -257,33 +256,33 @@ def test_base_round_trips_are_of_hosts_that_reach_each_other() -> None:
 
 def test_symmetric_ecmp_needs_light_both_ways() -> None:
     check_symmetric(network_with(Schedule(10 * US, [[1, 0, NONE], [NONE, 2, 1]])))
-    with pytest.raises(InputError, match="light never goes from tor0:2, but to it"):
+    with raises_input("tor0:2", key="fabric.load_balancing"):
         check_symmetric(network_with(Schedule(10 * US, [[1, 2, 0]], duplex=False)))
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"matchings": [[2, 2, 1]], "duplex": False}, "joins both port 0 and port 1 to port 2"),
-        ({"matchings": [[1, 2, 0]]}, "slot 0 joins port 0 to port 1, and port 1 to port 2"),
-        ({"matchings": [[1, NONE]]}, "slot 0 joins port 0 to port 1, and port 1 to none"),
-        ({"matchings": [[1, 0], [2, 0]]}, "slot 1 joins port 0 to port 2"),
-        ({"matchings": [[-2, 0]]}, "slot 0 joins port 0 to port -2"),
-        ({"matchings": [1, 0]}, "no table of whole numbers"),
-        ({"matchings": [[1.0, 0.0]]}, "no table of whole numbers"),
-        ({"matchings": [[1, 0], [0]]}, "no table of whole numbers"),
-        ({"matchings": np.zeros((0, 2), int)}, "no table of whole numbers"),
-        ({"slots_ps": [US, US]}, "2 lengths for 1 slots"),
-        ({"slots_ps": 0}, "a slot of 0 ps"),
-        ({"slots_ps": 1.5}, "not whole numbers"),
-        ({"switching_ps": US}, "slot 0 of 1us ends before light passes: switching and sync"),
-        ({"sync_ps": -1}, "sync_ps is -1"),
-        ({"offset_ps": 0.5}, "offset_ps is 0.5"),
-        ({"slots_ps": 2**56 - 1, "offset_ps": 1}, "longer together than a run's clock"),
+        ({"matchings": [[2, 2, 1]], "duplex": False}, ("port 0", "port 1", "port 2")),
+        ({"matchings": [[1, 2, 0]]}, ("slot 0", "port 0", "port 1", "port 2")),
+        ({"matchings": [[1, NONE]]}, ("slot 0", "port 0", "port 1")),
+        ({"matchings": [[1, 0], [2, 0]]}, ("slot 1", "port 0", "port 2")),
+        ({"matchings": [[-2, 0]]}, ("slot 0", "port 0", "-2")),
+        ({"matchings": [1, 0]}, "table"),
+        ({"matchings": [[1.0, 0.0]]}, "table"),
+        ({"matchings": [[1, 0], [0]]}, "table"),
+        ({"matchings": np.zeros((0, 2), int)}, "table"),
+        ({"slots_ps": [US, US]}, ("2", "1")),
+        ({"slots_ps": 0}, "0 ps"),
+        ({"slots_ps": 1.5}, ""),
+        ({"switching_ps": US}, ("slot 0", "1us")),
+        ({"sync_ps": -1}, ("sync_ps", "-1")),
+        ({"offset_ps": 0.5}, ("offset_ps", "0.5")),
+        ({"slots_ps": 2**56 - 1, "offset_ps": 1}, ""),
     ],
 )
 def test_what_is_no_schedule_is_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         Schedule(**{"slots_ps": US, "matchings": [[1, 0]], **given})
 
 
@@ -295,22 +294,22 @@ def test_what_fibers_cannot_be_is_refused() -> None:
         builder.cable(host, edge, 100 * GBPS, US)
     circuits = builder.add_circuit_switch("ocs", Schedule(US, [[1, 0]]))
     for fiber, message in (
-        ((0, circuits, 100 * GBPS, US), "a fiber joins host 0 to circuit switch ocs"),
-        ((9, circuits, 100 * GBPS, US), "a fiber joins node 9"),
-        ((edge, circuits, 0, US), "the fiber edge - ocs has 0 bit/s"),
-        ((edge, circuits, 100 * GBPS, 0), "a delay of 0 ps"),
+        ((0, circuits, 100 * GBPS, US), "host 0"),
+        ((9, circuits, 100 * GBPS, US), "node 9"),
+        ((edge, circuits, 0, US), ("0", "bit/s")),
+        ((edge, circuits, 100 * GBPS, 0), "0 ps"),
     ):
-        with pytest.raises(InputError, match=message):
+        with raises_input(message):
             builder.fiber(*fiber)
     builder.fiber(edge, circuits, 100 * GBPS, US)
-    with pytest.raises(InputError, match="other - ocs has 50Gbps, but those before it 100Gbps"):
+    with raises_input("50Gbps", "100Gbps"):
         builder.fiber(other, circuits, 50 * GBPS, US)
-    with pytest.raises(InputError, match="port 1 of circuit switch ocs has no fiber"):
+    with raises_input("port 1"):
         builder.build("one fiber")
     builder.fiber(edge, circuits, 100 * GBPS, US)
-    with pytest.raises(InputError, match="other - ocs is one more than ocs has ports, 2"):
+    with raises_input("2"):
         builder.fiber(other, circuits, 100 * GBPS, US)
-    with pytest.raises(InputError, match="joins its ports 0 and 1, which lead to one switch"):
+    with raises_input("0", "1"):
         builder.build("a loop")
 
 
@@ -321,7 +320,7 @@ def test_names_of_circuit_switches_are_not_those_of_switches() -> None:
     builder.cable(0, edge, 100 * GBPS, US)
     circuits = builder.add_circuit_switch("core", Schedule(US, [[0]]))
     builder.fiber(edge, circuits, 100 * GBPS, US)
-    with pytest.raises(InputError, match="two switches are named 'core'"):
+    with raises_input("core"):
         builder.build("twice")
 
 
@@ -356,7 +355,7 @@ def test_two_transmissions_of_one_port_are_refused() -> None:
         if fits:
             check_rules(network, rules, FULL)
         else:
-            with pytest.raises(InputError, match="would send to two switches at once"):
+            with raises_input(key="fabric.circuits.in_flight"):
                 check_rules(network, rules, FULL)
         check_rules(network, CircuitRules(guard_ps=1, in_flight="lost"), FULL)
         check_rules(network, CircuitRules(), FULL)
@@ -365,7 +364,7 @@ def test_two_transmissions_of_one_port_are_refused() -> None:
 def test_rules_for_circuits_that_are_not_there_are_refused() -> None:
     network = network_with(Schedule(10 * US, [[1, 0]]))
     check_rules(network, None, FULL)
-    with pytest.raises(InputError, match="no circuit of this network ever changes"):
+    with raises_input("circuit", key="fabric.circuits"):
         check_rules(network, CircuitRules(), FULL)
 
 

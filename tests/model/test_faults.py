@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, PACKET, US, build, counter, fat_tree, fct_ps, flow_table, run
 from experiment_text import load, messages, text
+from raises_input import raises_input
 
 from netsim.engine.engine import Engine
-from netsim.errors import InputError
 from netsim.experiment import Experiment
 from netsim.experiment.scenario import prepare
 from netsim.model.faults import LinkFault, LinkFaults, combine
@@ -59,9 +59,9 @@ def test_faults_that_do_not_fit_into_memory_are_refused():
     with patch("netsim.memory.available_bytes", return_value=10**8):
         combine(many[:50], NETWORK.n_ports)
         links = [LinkFault(np.array([k]), loss=(k + 1) / 200) for k in range(100)]
-        with pytest.raises(InputError, match="faults: 101 chances of loss need about 159MB"):
+        with raises_input("101", "159MB", key="faults"):
             combine(links, 100)
-        with pytest.raises(InputError, match=r"faults: .*,000,000 outages need about"):
+        with raises_input("000,000", key="faults"):
             combine([down], NETWORK.n_ports)
 
 
@@ -271,39 +271,39 @@ class TestExperiment:
         [
             (
                 {"faults.bad": 'node = "leaf9"\nloss = 0.1'},
-                'faults.bad.node: "leaf9" matches no node',
+                ("faults.bad.node", "leaf9"),
             ),
             (
                 {"faults.bad": 'links = "all"\nrate = "1kbps"'},
-                "faults.bad.rate: the link h0:0 of 1kbps",
+                ("faults.bad.rate", "h0:0", "1kbps"),
             ),
-            ({"faults.bad": 'links = "all"\nrate = "1000Tbps"'}, "faults.bad.rate: .*too fast"),
+            ({"faults.bad": 'links = "all"\nrate = "1000Tbps"'}, "faults.bad.rate"),
             (
                 {"faults.bad": 'links = "all"\nmtbf = "1ms"\nmttr = "1us"'},
-                "faults.bad.until: links would fail for ever",
+                "faults.bad.until",
             ),
-            ({"routing": 'converge = "1us"'}, "routing.converge: no link goes down"),
+            ({"routing": 'converge = "1us"'}, "routing.converge"),
             (
                 {
                     "fabric": 'load_balancing = "ecmp_symmetric"',
                     "faults.a": 'links = "all"\ndown = "1us"',
                     "routing": 'converge = "1us"',
                 },
-                "routing.converge: while routes change, the way back is not the way there",
+                "routing.converge",
             ),
             (
                 {"faults.a": 'links = "all"\ndown = "1us"', "routing.converge": '"leaf*" = "1us"'},
-                "routing.converge: says nothing of switch spine0",
+                ("routing.converge", "spine0"),
             ),
             (
                 {"faults.a": 'links = "all"\ndown = "1us"', "routing.converge": '"x" = "1us"'},
-                'routing.converge: "x" matches no switch',
+                ("routing.converge", "x"),
             ),
         ],
     )
     def test_mistakes_that_the_network_tells(self, tmp_path, sections, message: str):
         (point,) = load(tmp_path, text(**sections)).points()
-        with pytest.raises(InputError, match=message):
+        with raises_input(message):
             prepare(point)
 
     def test_mistakes_of_routing(self, tmp_path):
@@ -365,5 +365,5 @@ class TestExperiment:
     def test_links_that_do_not_exist(self, tmp_path):
         content = text(**{"faults.bad": 'links = "leaf9 - spine0"\nloss = 0.1'})
         (point,) = load(tmp_path, content).points()
-        with pytest.raises(InputError, match=r'"leaf9 - spine0" matches no link'):
+        with raises_input("leaf9", "spine0"):
             prepare(point)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
+from raises_input import raises_input
 
 from netsim.bounds.ideal import hand_over_times, ideal_times
 from netsim.engine.engine import Engine
@@ -258,9 +259,7 @@ def test_what_cannot_be_cut_is_refused() -> None:
     flows = FlowTable([1, 0], [2, 4], 10_000)
     flows.set_dependencies([[], [0]])
     rule = RelayRule(3, 1, SOURCE, 4_000)
-    with pytest.raises(
-        InputError, match=r"^topology.relay_chunk: flow 1 is relayed in chunks, and "
-    ):
+    with raises_input("flow 1", key="topology.relay_chunk"):
         relayed(Workload(flows), rule)
     made, _ = relayed(Workload(flows), replace(rule, chunk_bytes=None))
     assert made.flows.waits_for(1) == [0]

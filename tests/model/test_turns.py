@@ -10,6 +10,7 @@ from engine_runs import DROP_TAIL, build, counter, fct_ps, flow_table, run
 from hybrids import FIBER, GBPS, TO_RACK, US, opera
 from hypothesis import given
 from hypothesis import strategies as st
+from raises_input import raises_input
 
 from netsim.engine.kernels.balance import slot_of_routes
 from netsim.engine.kernels.ids import Ps
@@ -204,13 +205,13 @@ def test_circuits_that_make_no_expander(schedules: list[Schedule], message: str)
 
 
 def test_one_way_at_most_takes_turns() -> None:
-    with pytest.raises(InputError, match="the routes of more than one way take turns"):
+    with raises_input("route"):
         Ways([Way("a", Expander(0)), Way("b", Expander(1))])
 
 
 def test_links_may_fail_and_routes_do_not_follow(network: Network) -> None:
     faults = combine([LinkFault(np.array([20]), outages_ps=((0, US),))], network.n_ports)
-    with pytest.raises(InputError, match=r"routing\.converge: routes that take turns"):
+    with raises_input(key="routing.converge"):
         follow_failures(network, faults, np.zeros(network.n_switches, np.int64))
 
 

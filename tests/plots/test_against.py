@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from plot_points import curve, make, varied
+from raises_input import raises_input
 
 from netsim import InputError
 from netsim.plots import against, sweeps
@@ -155,17 +156,17 @@ class TestAgainst:
     @pytest.mark.parametrize(
         ("x", "y", "text"),
         [
-            ("fanin", "drops", 'no axis "fanin".*did you mean "fan_in"'),
-            ("fan_in", "fct_p98", 'no number "fct_p98".*did you mean'),
+            ("fanin", "drops", ("fanin", "fan_in")),
+            ("fan_in", "fct_p98", "fct_p98"),
         ],
     )
     def test_what_is_not_there(self, incast, x, y, text):
-        with pytest.raises(InputError, match=text):
+        with raises_input(text):
             against.compare(incast, x, y)
 
     def test_a_word_that_two_axes_end_with(self, make):
         result = make("p", {"traffic.size": "1MB", "classes.b.traffic.size": "2MB"})
-        with pytest.raises(InputError, match=r"traffic\.size or classes\.b\.traffic\.size"):
+        with raises_input("traffic.size", "classes.b.traffic.size"):
             against.compare([result], "size", "drops")
 
     def test_the_confidence_interval_of_a_mean(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.plugins.params import REQUIRED, UNITS, Param, resolve_params
@@ -181,5 +182,5 @@ def test_a_number_too_long_to_be_written_is_an_input_error(unit):
     default = {"time": "1us", "bytes": "1B", "bool": True, "text": ""}.get(unit, 1)
     param = Param("p", unit, default, "")
     for value in (10**5000, -(16**5000)):
-        with pytest.raises(InputError, match="a number of"):
+        with raises_input():
             param.convert(value)

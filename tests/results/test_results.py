@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fakes import FakePoint, fake_result
+from raises_input import raises_input
 
 from netsim import InputError, load, load_sweep
 from netsim.results import (
@@ -94,7 +95,7 @@ def test_links_are_left_out_on_request(tmp_path):
     point = FakePoint()
     point.outputs.links = False
     result = load(write_result(tmp_path / "run", point, fake_result()))
-    with pytest.raises(InputError, match=r"links\.parquet"):
+    with raises_input("links.parquet", code="unreadable"):
         _ = result.links
 
 
@@ -134,7 +135,7 @@ def test_what_netsim_did_not_write_is_never_replaced(tmp_path):
 
 def test_a_file_is_no_directory_for_results(tmp_path):
     (tmp_path / "run").write_text("mine")
-    with pytest.raises(InputError, match="is a file"):
+    with raises_input("file", code="unreadable"):
         write_result(tmp_path / "run", FakePoint(), fake_result())
 
 
@@ -145,7 +146,7 @@ def test_nothing_is_left_behind_when_writing_fails(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("netsim.results.files.write_json", full)
-    with pytest.raises(InputError, match="No space left"):
+    with raises_input():
         write_result(tmp_path / "run", FakePoint(), fake_result(6))
     assert len(load(tmp_path / "run").flows) == 4
     assert os.listdir(tmp_path) == ["run"]
@@ -158,25 +159,25 @@ def test_pipes_and_directories_in_a_result_are_named(tmp_path, name):
         directory = write_result(tmp_path / make.__name__, FakePoint(), fake_result())
         (directory / name).unlink()
         make(directory / name)
-        with pytest.raises(InputError, match=name):
+        with raises_input(name):
             _ = load(directory).flows
 
 
 def test_loading_what_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="holds no result"):
+    with raises_input():
         load(tmp_path / "nothing")
-    with pytest.raises(InputError, match="holds no sweep"):
+    with raises_input("sweep"):
         load_sweep(tmp_path)
 
 
 def test_a_damaged_result_is_named(tmp_path):
     directory = write_result(tmp_path / "run", FakePoint(), fake_result())
     (directory / "flows.parquet").write_bytes(b"not parquet")
-    with pytest.raises(InputError, match=r"flows\.parquet: is not a Parquet file"):
+    with raises_input("flows.parquet"):
         _ = load(directory).flows
     for content in (b"{", b"\xff", b"[" * 10_000):
         (directory / "summary.json").write_bytes(content)
-        with pytest.raises(InputError, match=r"summary\.json: is not JSON"):
+        with raises_input("summary.json", "JSON", code="unreadable"):
             load(directory)
 
 
@@ -185,7 +186,7 @@ def test_numbers_that_no_run_has_are_damage(tmp_path, wrong):
     directory = write_result(tmp_path / "run", FakePoint(), fake_result())
     summary = json.loads((directory / "summary.json").read_text())
     (directory / "summary.json").write_text(json.dumps({**summary, "simulated_ps": wrong}))
-    with pytest.raises(InputError, match=r"summary\.json: simulated_ps: is"):
+    with raises_input("summary.json", key="simulated_ps"):
         load(directory)
 
 
@@ -215,7 +216,7 @@ class TestSweep:
         one = write_sweep(tmp_path, [failed_row(points[0])])
         assert len(pl.concat([sweep.table, pl.read_parquet(one)])) == 3
         assert load(tmp_path / "sweep").table.equals(sweep.table)
-        with pytest.raises(InputError, match="holds a sweep"):
+        with raises_input("sweep"):
             load_result(tmp_path / "sweep")
 
     def test_a_point_that_failed_has_a_row_but_no_result(self, tmp_path, points):
@@ -240,10 +241,10 @@ class TestSweep:
         write_sweep(path, [])
         assert is_sweep(path)
         assert load(path).points == []
-        with pytest.raises(InputError, match="holds the results of a sweep"):
+        with raises_input("sweep"):
             write_result(path, FakePoint(), fake_result())
         write_result(tmp_path / "whole", FakePoint(), fake_result())
-        with pytest.raises(InputError, match="holds the complete result of a single run"):
+        with raises_input():
             check_destination(tmp_path / "whole", sweep=True)
 
     def test_without_flows_there_is_no_ideal(self):

@@ -9,6 +9,7 @@ import pytest
 from changed_handlers import engine as broken
 from changed_handlers import in_handler
 from engine_runs import DROP_TAIL, TRIM, US, build, fat_tree, flow_table
+from raises_input import raises
 
 from netsim.engine.engine import Engine
 from netsim.engine.readings import Counts, Status
@@ -83,7 +84,7 @@ def test_an_error_of_a_handler_in_plain_python_names_it(tmp_path: Path) -> None:
 
 
 def test_so_does_an_error_in_setup(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"mine.py: setup on host 0: SystemExit: 3 \(mine.py, line"):
+    with raises(RunError, "mine.py", "host 0", "3"):
         broken(tmp_path, in_handler("setup", "raise SystemExit(3)"))
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiment_text import load, text
+from raises_input import raises_input
 from several_ports import rails, two_nics
 
 from netsim.engine.simulation import Parts
-from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.results import load_result, summary_of, write_result
 from netsim.results.sweep import sweep_row
@@ -105,7 +105,7 @@ def test_what_cannot_be_built_for_lack_of_memory_is_an_input_error(
         raise MemoryError("27 GiB")
 
     monkeypatch.setattr(point.topology.module, "build", build)
-    with pytest.raises(InputError, match="does not fit into memory"):
+    with raises_input("memory"):
         simulate(point)
 
 

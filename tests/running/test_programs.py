@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from experiment_text import load
+from raises_input import raises, raises_input
 
 from netsim.errors import InputError, RunError
 from netsim.experiment import Point
@@ -195,7 +196,7 @@ def test_what_is_lost_for_good_does(tmp_path: Path) -> None:
 
 
 def test_a_program_that_breaks_a_rule_or_holds_what_it_cannot(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"program ./mine.py: on_begin named task 9 of this host"):
+    with raises(RunError, "mine.py", "on_begin", "task 9"):
         simulate(mine(tmp_path, last=9))
-    with pytest.raises(InputError, match="task table: held"):
+    with raises_input("task"):
         simulate(mine(tmp_path, held="[True]"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from experiment_text import load, text
+from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.experiment import Point
@@ -98,7 +99,7 @@ def test_a_workload_that_is_not_known_is_refused(tmp_path):
     point = point_of(tmp_path)
     (tmp_path / "phases.py").write_text(TOPOLOGY[: TOPOLOGY.index("def adapt")])
     (point,) = load(tmp_path, text(**SECTIONS)).points()
-    with pytest.raises(InputError, match="nothing says which flows those are"):
+    with raises_input("flow", key="topology"):
         simulate(point)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from experiment_text import load
+from raises_input import raises_input
 
-from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.results import load_result, write_result
 from netsim.running.estimate import estimate
@@ -93,7 +93,7 @@ def test_tasks_that_are_never_done_are_named(tmp_path: Path) -> None:
 
 
 def test_what_is_not_simulated_has_no_tasks(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="ideal is not simulated, and tasks take a simulation"):
+    with raises_input("ideal", key="transport"):
         simulate(point(tmp_path, "ideal"))
 
 

@@ -14,8 +14,7 @@ from engine_runs import (
     flow_table,
     run,
 )
-
-from netsim.errors import InputError
+from raises_input import raises_input
 
 MS = 10**9
 G = 10**9
@@ -64,14 +63,14 @@ def test_the_bottleneck_drops_what_its_buffer_does_not_hold() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"hosts": 0}, "topology.hosts: 0 is too small"),
-        ({}, "topology.hosts: missing"),
-        ({"hosts": 2, "host_delay": "0us"}, 'topology.host_delay: "0us" is too small'),
+        ({"hosts": 0}, ("topology.hosts", "0")),
+        ({}, "topology.hosts"),
+        ({"hosts": 2, "host_delay": "0us"}, ("topology.host_delay", "0us")),
         ({"hosts": 2, "bottleneck_delay": 30}, "topology.bottleneck_delay"),
         ({"hosts": 2, "bottleneck_rate": "0Gbps"}, "topology.bottleneck_rate"),
-        ({"hosts": 2, "buffer": "1MB"}, "topology.buffer: unknown parameter"),
+        ({"hosts": 2, "buffer": "1MB"}, "topology.buffer"),
     ],
 )
 def test_parameters_that_make_no_sense(given: dict, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         dumbbell(**given)

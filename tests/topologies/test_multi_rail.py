@@ -10,9 +10,9 @@ import pytest
 from experiment_text import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raises_input import raises_input
 from topology_of import check_routes, topology_of
 
-from netsim.errors import InputError
 from netsim.flows import FlowTable
 from netsim.model.lanes import lanes_of
 from netsim.model.relays import RelayRule
@@ -85,7 +85,7 @@ def test_ports_lead_to_the_rack_and_to_the_rail(
                 assert lanes.counts.tolist() == [planes]
                 assert set(network.port_nic[lanes.src_port].tolist()) == {1}
             else:
-                with pytest.raises(InputError, match="no network in common"):
+                with raises_input("network", key="topology"):
                     lanes_of(network, flow)
 
 
@@ -100,19 +100,19 @@ def test_names_and_the_rule() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"gpus_per_rail": 3}, "topology.gpus_per_rail: 4 GPUs of a rack cannot be divided"),
-        ({"gpus_per_rail": 0}, "topology.gpus_per_rail: 4 GPUs of a rack cannot be divided"),
-        ({"scale_up_planes": 7}, "topology.scale_up_planes: 14.4Tbps cannot be divided evenly"),
-        ({"relay": "sideways"}, 'topology.relay: "sideways" is not a choice'),
-        ({"rail": {**TREE, "leaves": 0}}, "topology.rail.leaves: 0 is too small"),
+        ({"gpus_per_rail": 3}, ("topology.gpus_per_rail", "4")),
+        ({"gpus_per_rail": 0}, ("topology.gpus_per_rail", "4")),
+        ({"scale_up_planes": 7}, ("topology.scale_up_planes", "14.4Tbps")),
+        ({"relay": "sideways"}, ("topology.relay", "sideways")),
+        ({"rail": {**TREE, "leaves": 0}}, ("topology.rail.leaves", "0")),
         (
             {"gpus_per_rail": 2, "rail": {**TREE, "hosts_per_leaf": 3, "leaves": 1}},
-            "topology.rail: 3 hosts of a rail are no whole number of racks with 2 in each",
+            ("topology.rail", "3", "2"),
         ),
     ],
 )
 def test_what_does_not_fit_is_said(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message.replace(".", r"\.")):
+    with raises_input(message):
         rails(4, **{"rail": TREE, **wrong})
 
 
@@ -141,7 +141,7 @@ def test_results_tell_of_messages(
     assert ((of["start_ps"] + of["fct_ps"]).to_numpy() == end).all()
     assert (flows["slowdown"] >= 1).all()
     relayed, direct = int(last["flow"][0]), int(np.setdiff1d(flows["flow"], segments["flow"])[0])
-    with pytest.raises(InputError, match=f"flow {relayed} is relayed by host"):
+    with raises_input(relayed):
         trace_flow(result, relayed)
     assert trace_flow(result, direct).fct_ps == flows["fct_ps"][direct]
 
@@ -155,6 +155,6 @@ def test_the_ideal_transport_knows_of_legs(tmp_path: Path) -> None:
 
 def test_without_relays_other_rails_cannot_be_reached(tmp_path: Path) -> None:
     point = load(tmp_path, TOML.format(transport="datagram", relay="none")).points()[0]
-    with pytest.raises(InputError, match=r"host 2 and host 3 have no network in common") as e:
+    with raises_input("host 2", "host 3", key="topology") as e:
         simulate(point)
     assert "relay" in str(e.value.hint)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from experiment_text import load, text
+from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
@@ -165,5 +166,5 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_an_order_takes_its_time(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="turn 1us after the last delivery of a phase"):
+    with raises_input("1us", key="topology"):
         prepare(point_of(tmp_path, reconfigure="phases", control="1us"))

@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner, Result
 from engine_case import engine_for, flows_of, tasks_of
 from engine_runs import DROP_TAIL, build, run
+from raises_input import raises_input
 from reference.cases import random_case
 from traffic_cases import made, star
 
 from netsim.cli import app
 from netsim.engine.engine import Engine
-from netsim.errors import InputError
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.results import COLUMNS, load_result
 from netsim.tracing.backwards import AFTER, WHAT, Piece, Times, pieces
@@ -145,7 +145,7 @@ def test_nothing_is_done_and_times_of_other_tasks() -> None:
     nothing = Times(*np.full((3, 2), -1), none, none)
     assert pieces(tasks, flows, nothing) == []
     ready, start, end = np.array([[0, 2], [0, 2], [1, 3]])
-    with pytest.raises(InputError, match=r"nothing that task 1 \(compute\) of host 0 waits for"):
+    with raises_input("task 1", "host 0"):
         pieces(tasks, flows, Times(ready, start, end, none, none))
 
 

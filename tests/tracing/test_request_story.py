@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pytest
+from raises_input import raises_input
 from serving_case import Row, log_of, mixed_plan, plan_of, row, split_run
 
 from netsim.cli.wide import Wide
-from netsim.errors import InputError
 from netsim.model.serving import (
     DONE,
     DOWN,
@@ -221,17 +220,17 @@ def test_what_is_printed() -> None:
 def test_requests_by_name() -> None:
     result = result_of(*split_run())
     assert [request_number(result, text) for text in ("7", "ttft", "tbt")] == [7, 1, 0]
-    with pytest.raises(InputError, match="is no request"):
+    with raises_input("request", key="--request"):
         request_number(result, "-1")
-    with pytest.raises(InputError, match="request 2 does not exist"):
+    with raises_input("request 2", key="--request"):
         request_story(result, 2)
     result.requests = None
-    with pytest.raises(InputError, match="serves no requests"):
+    with raises_input("request"):
         request_story(result, 0)
 
 
 def test_a_log_that_is_damaged() -> None:
     result = result_of(*split_run())
     result.log = result.log.drop("what")
-    with pytest.raises(InputError, match="what: the log has no such column"):
+    with raises_input("column", key="what"):
         request_story(result, 0)

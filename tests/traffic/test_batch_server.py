@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
+from raises_input import raises_input
 from traffic_cases import made, star
 
 from netsim.engine.engine import Engine
-from netsim.errors import InputError
 
 NS, US = 10**3, 10**6
 SER = 4160 * 80
@@ -138,7 +138,7 @@ def test_one_by_one_it_is_the_m_d_1_queue(load: float) -> None:
 
 
 def test_what_it_is_refused_for() -> None:
-    with pytest.raises(InputError, match="leaves no host for a client"):
+    with raises_input("host", key="traffic.servers"):
         made("batch_server", 2, servers=2)
-    with pytest.raises(InputError, match="take too long to come"):
+    with raises_input(key="traffic.interval"):
         made("batch_server", 2, requests=10, interval="9000s")

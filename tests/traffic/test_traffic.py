@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raises_input import raises_input
 from traffic_cases import made, make, pairs
 
-from netsim.errors import InputError
 from netsim.traffic._sizes import BUILT_IN, Sizes, find_sizes
 
 # --- pipeline ------------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ from netsim.traffic._sizes import BUILT_IN, Sizes, find_sizes
 )
 def test_pipeline_every_host_sends_once_and_receives_once(n_hosts, stage, placement) -> None:
     if stage >= n_hosts:
-        with pytest.raises(InputError, match=r"traffic.stage_hosts: a pipeline of .* no second"):
+        with raises_input(key="traffic.stage_hosts"):
             make("pipeline", n_hosts, stage_hosts=stage)
         return
     flows = make("pipeline", n_hosts, stage_hosts=stage, placement=placement)
@@ -59,7 +59,7 @@ def test_pipeline_stages_placement_keeps_blocks_together() -> None:
 
 
 def test_pipelines_that_do_not_fill_the_hosts() -> None:
-    with pytest.raises(InputError, match=r"traffic.stages: pipelines of 3 stages of 4 hosts"):
+    with raises_input("3", "4", key="traffic.stages"):
         make("pipeline", 16, stage_hosts=4, stages=3)
 
 
@@ -70,7 +70,7 @@ def test_pipelines_that_do_not_fill_the_hosts() -> None:
 def test_permutation(n_hosts: int, load: float, seed: int) -> None:
     taking_part = round(load * n_hosts)
     if taking_part < 2:
-        with pytest.raises(InputError, match=r"traffic.load: .* fewer than two"):
+        with raises_input(key="traffic.load"):
             make("permutation", n_hosts, load=load, seed=seed)
         return
     flows = make("permutation", n_hosts, load=load, seed=seed)
@@ -96,7 +96,7 @@ def test_patterns_follow_the_seed() -> None:
 @given(st.integers(1, 10), st.integers(1, 5), st.sampled_from(["random", "linear"]))
 def test_incast(fan_in: int, groups: int, senders: str) -> None:
     if groups * (fan_in + 1) > 40:
-        with pytest.raises(InputError, match=r"needs \d+ hosts, the network has 40"):
+        with raises_input("40", key="traffic.fan_in"):
             make("incast", 40, fan_in=fan_in, groups=groups)
         return
     flows = make("incast", 40, fan_in=fan_in, groups=groups, senders=senders)
@@ -111,9 +111,9 @@ def test_incast_at_a_given_receiver() -> None:
     assert set(make("incast", 9, fan_in=8, receiver=3).dst.tolist()) == {3}
     linear = make("incast", 9, fan_in=3, receiver=7, senders="linear")
     assert pairs(linear) == [(8, 7), (0, 7), (1, 7)]
-    with pytest.raises(InputError, match=r"traffic.receiver: host 9 does not exist"):
+    with raises_input("host 9", key="traffic.receiver"):
         make("incast", 9, fan_in=2, receiver=9)
-    with pytest.raises(InputError, match=r"traffic.receiver: cannot be given with 2 groups"):
+    with raises_input("2", key="traffic.receiver"):
         make("incast", 9, fan_in=2, receiver=0, groups=2)
 
 
@@ -138,7 +138,7 @@ def test_all_to_all_one_by_one() -> None:
 
 
 def test_all_to_all_groups_that_do_not_fill_the_hosts() -> None:
-    with pytest.raises(InputError, match=r"traffic.group_size: groups of 5 hosts do not fill 12"):
+    with raises_input("5", "12", key="traffic.group_size"):
         make("all_to_all", 12, group_size=5)
 
 
@@ -184,22 +184,22 @@ def test_poisson_duration_ends_arrivals() -> None:
 @pytest.mark.parametrize(
     ("given_", "message"),
     [
-        ({"load": 0.5}, "traffic.duration: missing"),
-        ({"duration": "1ms"}, "traffic.load: missing"),
-        ({"load": 0.5, "rate": 1.0, "duration": "1ms"}, "traffic.load: cannot be given together"),
-        ({"load": 0.0, "n_flows": 5}, "traffic.load: must be positive"),
-        ({"rate": 0.0, "n_flows": 5}, "traffic.rate: must be positive"),
-        ({"rate": 1e-3, "duration": "1ns"}, "no flow arrives"),
-        ({"load": 0.5, "n_flows": 2 * 10**9}, "traffic.n_flows: 2,000,000,000 flows need about"),
-        ({"rate": 1e11, "duration": "1s"}, "traffic.duration: 400,000,000,000 flows need about"),
-        ({"rate": 1e-300, "n_flows": 9}, "traffic.n_flows: the last of 9 flows would arrive after"),
-        ({"rate": 1.0, "n_flows": 5, "rack_hosts": 3}, "4 hosts are no several racks of 3"),
-        ({"rate": 1.0, "n_flows": 5, "rack_hosts": 4}, "4 hosts are no several racks of 4"),
-        ({"load": 0.5, "n_flows": 5, "sizes": "web_serch"}, 'did you mean "web_search"'),
+        ({"load": 0.5}, "traffic.duration"),
+        ({"duration": "1ms"}, "traffic.load"),
+        ({"load": 0.5, "rate": 1.0, "duration": "1ms"}, "traffic.load"),
+        ({"load": 0.0, "n_flows": 5}, "traffic.load"),
+        ({"rate": 0.0, "n_flows": 5}, "traffic.rate"),
+        ({"rate": 1e-3, "duration": "1ns"}, "flow"),
+        ({"load": 0.5, "n_flows": 2 * 10**9}, ("traffic.n_flows", "2,000,000,000")),
+        ({"rate": 1e11, "duration": "1s"}, ("traffic.duration", "400,000,000,000")),
+        ({"rate": 1e-300, "n_flows": 9}, ("traffic.n_flows", "9")),
+        ({"rate": 1.0, "n_flows": 5, "rack_hosts": 3}, ("4", "3")),
+        ({"rate": 1.0, "n_flows": 5, "rack_hosts": 4}, "4"),
+        ({"load": 0.5, "n_flows": 5, "sizes": "web_serch"}, "web_search"),
     ],
 )
 def test_poisson_parameters(given_: dict, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         make("poisson", 4, **({"sizes": "1KB"} | given_))
 
 
@@ -293,14 +293,14 @@ def test_sizes_from_a_file(tmp_path: Path) -> None:
     assert flows.size_bytes.min() == 100
     assert 195 <= flows.size_bytes.max() <= 200
     for text, message in (
-        ("100 0.5\nmany 1", r"sizes.txt:2: .many 1. is not a size and a probability"),
-        (f"{2**50} 1", r"sizes.txt:1: .* is not a size and a probability"),
-        ("9" * 5000 + " 1", r"sizes.txt:1: .* is not a size and a probability"),
-        ("100 0.5\n50 1", r"sizes.txt:2: sizes and cumulative probabilities must not fall"),
-        ("100 0.5\n", r"sizes.txt:1: the last cumulative probability is neither 1 nor 100"),
+        ("100 0.5\nmany 1", ("sizes.txt:2", "1")),
+        (f"{2**50} 1", "sizes.txt:1"),
+        ("9" * 5000 + " 1", "sizes.txt:1"),
+        ("100 0.5\n50 1", "sizes.txt:2"),
+        ("100 0.5\n", ("sizes.txt:1", "1", "100")),
     ):
         (tmp_path / "sizes.txt").write_text(text)
-        with pytest.raises(InputError, match=message):
+        with raises_input(message):
             make("poisson", 4, directory=tmp_path, sizes="sizes.txt", rate=1.0, n_flows=10)
 
 

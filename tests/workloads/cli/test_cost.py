@@ -31,8 +31,8 @@ def test_values_are_changed_and_files_read(netsim, tmp_path):
 
 
 def test_what_is_refused(netsim, tmp_path):
-    assert fails(netsim("cost", "light"), 2, "no such file or preset", 'did you mean "lite"')
+    assert fails(netsim("cost", "light"), 2, "file", "lite")
     wrong = netsim("cost", "--set", "wafer.use=3")
-    assert fails(wrong, 2, "lite.toml: wafer.use: is not known")
+    assert fails(wrong, 2, "lite.toml", "wafer.use")
     (tmp_path / "mine.toml").write_text("[wafer]\nusd = 'much'\n")
-    assert fails(netsim("cost", "mine.toml"), 2, 'mine.toml: wafer.usd: "much" is not', "gpu: ")
+    assert fails(netsim("cost", "mine.toml"), 2, "mine.toml", "wafer.usd", "much", "gpu: ")

@@ -6,6 +6,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from raises_input import raises
 
 from netsim.workloads.cost import (
     availability,
@@ -85,7 +86,7 @@ def test_the_blast_radius():
     assert blast_radius(64, 8) == 1 / 8
     assert blast_radius(64, 8, "shrink") == 1 / 64
     assert blast_radius(256, 32) == blast_radius(64, 8)
-    with pytest.raises(ValueError, match="one of stop, shrink"):
+    with raises(ValueError, "stop"):
         blast_radius(64, 8, "explode")
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from raises_input import raises
 
 from netsim.workloads.cost import cost_of_good_die_usd, die_yield, dies_per_wafer, salvaged_yield
 
@@ -49,7 +50,7 @@ def test_what_is_not_used_counts_as_a_smaller_wafer_and_larger_dies():
     assert dies_per_wafer(100, 300, scribe_mm=0.5) == dies_per_wafer(10.5**2, 300)
     assert dies_per_wafer(60_000, 300) == 0
     for wrong in ({"die_mm2": 0.0}, {"die_mm2": 5.0, "edge_mm": 150.0}):
-        with pytest.raises(ValueError, match="some area"):
+        with raises(ValueError, "area"):
             dies_per_wafer(**wrong)
 
 
@@ -88,11 +89,11 @@ def test_without_defects_every_die_works():
 
 
 def test_yields_that_are_not_known():
-    with pytest.raises(ValueError, match="needs alpha"):
+    with raises(ValueError, "alpha"):
         die_yield(100, 0.1, "negative_binomial")
-    with pytest.raises(ValueError, match="needs alpha"):
+    with raises(ValueError, "alpha"):
         die_yield(100, 0.1, "negative_binomial", 0.0)
-    with pytest.raises(ValueError, match="one of poisson, murphy"):
+    with raises(ValueError, "poisson"):
         die_yield(100, 0.1, "bose")
 
 
@@ -148,7 +149,7 @@ def test_densities_that_vary_are_a_mean_of_independent_ones(model, alpha):
 
 def test_more_units_than_there_are_cannot_be_needed():
     for units, needed in ((4, 5), (4, 0)):
-        with pytest.raises(ValueError, match="cannot need"):
+        with raises(ValueError):
             salvaged_yield(100, 0.1, "poisson", None, units, needed, 0.5)
-    with pytest.raises(ValueError, match="needs alpha"):
+    with raises(ValueError, "alpha"):
         salvaged_yield(100, 0.1, "negative_binomial", None, 4, 3, 0.5)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.workloads.importers.request_trace import read_request_trace
@@ -158,7 +159,7 @@ def test_what_is_wrong_with_a_trace_is_told(
 
 
 def test_a_folder_is_no_trace(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a directory"):
+    with raises_input("directory", code="unreadable"):
         read_request_trace(tmp_path)
 
 

@@ -1,6 +1,7 @@
 """Deployments from files and tables, and what is refused."""
 
 import pytest
+from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.workloads.inference import load_deployment, presets
@@ -33,7 +34,7 @@ def test_a_file(tmp_path):
     found = load_deployment("mine.toml", tmp_path)
     assert (found.name, found.tp, found.machine.sms) == ("mine", 16, 33)
     file.write_text('model = "llama3_70b"\nmachine = "lite"\n[options]\ntp = 2\n')
-    with pytest.raises(InputError, match=r"mine\.toml: options\.tp: .* do not fit a GPU's 20GB"):
+    with raises_input("mine.toml", "GPU", "20GB", key="options.tp"):
         load_deployment("mine.toml", tmp_path)
 
 
@@ -66,7 +67,7 @@ def test_what_is_refused():
 
 def test_a_size_that_was_left_to_a_search_has_to_be_chosen():
     one = load_deployment(table())
-    with pytest.raises(InputError, match=r"options\.tp: must be given"):
+    with raises_input(key="options.tp"):
         assert one.tp
     found = with_tp(one, 4)
     assert found is not None

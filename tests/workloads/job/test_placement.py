@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from raises_input import raises_input
 
-from netsim.errors import InputError
 from netsim.workloads.job.placement import PLACEMENTS, describe, place
 from netsim.workloads.job.ranks import GROUPS, Ranks
 
@@ -117,20 +117,20 @@ def test_who_stands_where() -> None:
 @pytest.mark.parametrize(
     ("name", "ranks", "message"),
     [
-        ("paper", Ranks(tp=4, dp=4, levels=(4, 1, 1)), "4 replicas of a stage, 4 ranks each"),
-        ("rail_aligned", Ranks(tp=4, dp=4), "4 ranks of a replica do not fill racks of 8"),
-        ("consecutive", Ranks(tp=4, dp=8), "32 ranks take 32 hosts, and there are 16"),
-        ("random", Ranks(tp=4, dp=8), "32 ranks take"),
-        ("near", Ranks(tp=4, dp=4), 'no placement "near"'),
+        ("paper", Ranks(tp=4, dp=4, levels=(4, 1, 1)), "4"),
+        ("rail_aligned", Ranks(tp=4, dp=4), ("4", "8")),
+        ("consecutive", Ranks(tp=4, dp=8), ("32", "16")),
+        ("random", Ranks(tp=4, dp=8), "32"),
+        ("near", Ranks(tp=4, dp=4), "near"),
     ],
 )
 def test_what_has_no_place(name: str, ranks: Ranks, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         placed(name, ranks, 8, 16)
 
 
 def test_groups_that_do_not_divide() -> None:
-    with pytest.raises(InputError, match="2 x 2 x 1 replicas are not 8"):
+    with raises_input("2", "1", "8", key="layout.dp_levels"):
         Ranks(dp=8, levels=(2, 2, 1))
-    with pytest.raises(InputError, match="8 replicas cannot be divided into groups of 3"):
+    with raises_input("8", "3", key="layout.ep"):
         Ranks(dp=8, ep=3)

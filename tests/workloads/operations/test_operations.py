@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
 from numpy.typing import NDArray
+from raises_input import raises_input
 from traffic_cases import star
 
 from netsim.errors import InputError
@@ -172,7 +173,7 @@ def test_flows_have_kinds_and_classes_and_what_is_nothing_does_not_go() -> None:
     assert list(flows.label) == ["tokens"] * 3 + [""] * 4
     assert table.size_bytes.tolist() == [10, 0, 12, 100, 100, 200, 200]
     assert table.group.tolist() == [0, 0, 0, 1, 1, 2, 2]
-    with pytest.raises(InputError, match=r"no kind 'pp'.*ep, tp"):
+    with raises_input("pp"):
         ops.lower([4, 2, 0], {"pp": 1})
 
 
@@ -259,7 +260,7 @@ def test_ranks_that_issue_collectives_in_different_orders_are_told_which() -> No
     ops.collective("all_reduce", [0, 1], 1000, stream=0, kind="dp", label="layer 3")
     second = ops.collective("all_gather", [0, 1], 1000, stream=0, kind="tp")
     ops.set_order(second[1], -1)
-    with pytest.raises(InputError, match="each waits for the one before it") as error:
+    with raises_input() as error:
         ops.lower([0, 1])
     for rank in (0, 1):
         assert f"all_reduce dp (layer 3) of rank {rank}" in str(error.value)
@@ -271,7 +272,7 @@ def test_a_long_circle_is_told_in_short() -> None:
     chain = ops.join([0] * 30)
     ops.after(chain, np.roll(chain, -1))
     ops.send(0, 1, 1)
-    with pytest.raises(InputError, match="24 others") as error:
+    with raises_input("24") as error:
         ops.lower([0, 1])
     assert len(str(error.value)) < 400
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from plot_points import point
+from raises_input import raises_input
 
-from netsim import InputError
 from netsim.workloads.plots import exposed
 from netsim.workloads.plots.reproduced import SMALLER
 
@@ -73,15 +73,15 @@ def test_small_messages_are_taken_for_whole_ones(steps):
 
 
 def test_results_that_do_not_fit_are_refused(steps, point):
-    with pytest.raises(InputError, match=r"the messages are of 97\.39MB"):
+    with raises_input("97.39MB", key="traffic.size"):
         exposed.make(steps(FULL[:1]))
-    with pytest.raises(InputError, match=r"two sizes, 97\.39MB and 217\.088MB"):
+    with raises_input("97.39MB", "217.088MB", key="traffic.size"):
         exposed.make(steps((FULL[0], TENTH[1])))
     partial = point("roce", unfinished=2, complete=False, traffic=STEP | {"size": "97.39MB"})
-    with pytest.raises(InputError, match="is not complete"):
+    with raises_input():
         exposed.make([*steps(FULL), partial])
     other = point("homa", topology={"leaves": 8}, traffic=STEP | {"size": "97.39MB"})
-    with pytest.raises(InputError, match=r"the MoE model differ in topology\.leaves"):
+    with raises_input("topology.leaves"):
         exposed.make([*steps(FULL), other])
 
 

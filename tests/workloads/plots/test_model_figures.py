@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from raises_input import raises_input
 
-from netsim import InputError
 from netsim.workloads.job.paper import Network, paper_job, stage_seconds
 from netsim.workloads.plots import fig1, fig2, fig3a, fig3b, fig3c
 from netsim.workloads.plots.reproduced import POST_HOC
@@ -113,10 +113,10 @@ class TestFigure2:
         assert any("2 GPUs, bytes and times times 0.01" in note for note in made.notes)
 
     def test_other_results_are_refused(self):
-        with pytest.raises(InputError, match="one each of dense and moe"):
+        with raises_input():
             fig2.make([self.step("dense")])
         without = SimpleNamespace(**{**vars(self.step("dense")), "operations": None})
-        with pytest.raises(InputError, match="has no operations of a job"):
+        with raises_input("operation"):
             fig2.make([without, self.step("moe")])
 
 

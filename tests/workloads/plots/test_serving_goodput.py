@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from raises_input import raises_input
 
-from netsim.errors import InputError
 from netsim.workloads.plots import serving_goodput
 from netsim.workloads.serving.capacity import expected_capacity
 from netsim.workloads.serving.failures import Policy
@@ -97,5 +97,5 @@ def test_what_is_drawn() -> None:
 
 def test_other_results_are_refused() -> None:
     other = SimpleNamespace(path="r", summary={})
-    with pytest.raises(InputError, match="serves no requests"):
+    with raises_input("request"):
         serving_goodput.compare([other])

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from raises_input import raises_input
 from serving_case import log_of, split_run
 
-from netsim.errors import InputError
 from netsim.plots import against
 from netsim.running.serving import serving_result
 from netsim.workloads.plots import serving_latency
@@ -135,11 +135,11 @@ def test_any_figure_of_a_sweep_against_any_axis() -> None:
 def test_other_results_are_refused() -> None:
     other = result()
     other.summary = {}
-    with pytest.raises(InputError, match="serves no requests"):
+    with raises_input("request"):
         serving_latency.draw([result(), other])
     early = result()
     early.requests = early.requests.with_columns(ttft_ps=pl.lit(None, pl.Int64))
-    with pytest.raises(InputError, match="here: no request had its first token as the run ended"):
+    with raises_input("request"):
         serving_latency.draw([early])
 
 

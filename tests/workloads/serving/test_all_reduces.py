@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from raises_input import raises, raises_input
 from served import US, Served, all_served_once, cost, deployment
 from traffic_cases import made, star
 
@@ -164,7 +165,7 @@ def test_machines_share_a_network_and_are_served(tmp_path: Path) -> None:
 
 def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
     asked, given = [(0, 10, 4), (9_000, 10, 5)], {"machines": 1, **PACKETS}
-    with pytest.raises(RunError, match=r"are over: more traffic.slots are needed"):
+    with raises(RunError, "traffic.slots"):
         Served(tmp_path, asked, slots=8, **given)
     run = Served(tmp_path, asked, slots=9, **given)
     all_served_once(run.plan, run)
@@ -194,18 +195,18 @@ def test_slots_that_cannot_do_are_refused_beforehand(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"slots": 9}, r"traffic.slots: has no effect .*all_reduces = .packets"),
-        ({"algorithm": "ring"}, "traffic.algorithm: has no effect"),
-        ({**PACKETS, "all_reduces_per_iteration": 3}, "a divisor of 4"),
-        ({**PACKETS, "deployment": deployment(1)}, "traffic.all_reduces: deployment has none"),
+        ({"slots": 9}, ("traffic.slots", "all_reduces")),
+        ({"algorithm": "ring"}, "traffic.algorithm"),
+        ({**PACKETS, "all_reduces_per_iteration": 3}, "4"),
+        ({**PACKETS, "deployment": deployment(1)}, "traffic.all_reduces"),
         (
             {**PACKETS, "deployment": deployment(options={"overlap": True})},
-            "traffic.all_reduces: deployment has them overlap",
+            "traffic.all_reduces",
         ),
-        ({**PACKETS, "mtbf": "1s", "repair": "1s"}, "traffic.all_reduces: a machine that fails"),
+        ({**PACKETS, "mtbf": "1s", "repair": "1s"}, "traffic.all_reduces"),
     ],
 )
 def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
     shape = {"deployment": deployment(), "rate": 1.0, "requests": 40, "machines": 1, **given}
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         made("serving", 8, **shape)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.plugins.params import resolve_params
@@ -200,5 +201,5 @@ def test_a_request_that_no_machine_can_hold_is_named(folder: Path) -> None:
     assert str(error.value).startswith(f"{path}:6: request 3 has 1,000,000 tokens of prompt and 5")
     assert "the KV cache of a decode machine has room for 1,000,004" in str(error.value)
     found.check_room(1_000_000, "a prefill machine", prompts=True)
-    with pytest.raises(InputError, match=r"traffic\.lengths: request 0 has 1,500 tokens"):
+    with raises_input("request 0", "1,500", key="traffic.lengths"):
         drawn(rate=1.0, requests=2).check_room(1000, "a machine")

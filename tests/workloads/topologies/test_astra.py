@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from engine_runs import DROP_TAIL, build, resolve, run
 from foreign_chakra import ALL_REDUCE, COLLECTIVE, Node, write
+from raises_input import raises_input
 from traffic_cases import made
 
-from netsim.errors import InputError
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
@@ -83,25 +83,25 @@ def test_a_system_says_how_chakra_does_collectives(tmp_path: Path) -> None:
 
 def test_mistakes(tmp_path: Path) -> None:
     for old, new, message in (
-        ("Ring", "Torus", 'n.yml:1: "Torus" is no topology'),
-        ("[ 4, 2 ]", "[ 4 ]", "n.yml: its lists are not equally long"),
-        ("[ 4, 2 ]", "[ 4, 1 ]", 'n.yml:2: "1" NPUs'),
-        ("[ 4, 2 ]", "4, 2", 'n.yml:2: "4, 2" is no list'),
-        ("25]", "x]", 'n.yml:3: "x" is no number'),
-        ("latency", "delay", "n.yml:4: .* is not understood"),
-        ("4, 2", "900000000, 900000000", "of memory|ports"),
-        (TWO, '{"logical-dims": ["8"]}', "n.yml:1: .*kind graph"),
+        ("Ring", "Torus", ("n.yml:1", "Torus")),
+        ("[ 4, 2 ]", "[ 4 ]", "n.yml"),
+        ("[ 4, 2 ]", "[ 4, 1 ]", ("n.yml:2", "1")),
+        ("[ 4, 2 ]", "4, 2", ("n.yml:2", "4", "2")),
+        ("25]", "x]", ("n.yml:3", "x")),
+        ("latency", "delay", "n.yml:4"),
+        ("4, 2", "900000000, 900000000", "900,000"),
+        (TWO, '{"logical-dims": ["8"]}', "n.yml:1"),
     ):
-        with pytest.raises(InputError, match=message):
+        with raises_input(message):
             network(tmp_path, TWO.replace(old, new))
     write(tmp_path, "t", [[Node(0, 4)]] * 2)
     for system, message in (
-        ({"all-reduce-implementation": ["ring", "ring"]}, "all-reduce-implementation: .*hierarch"),
-        ({"all-reduce-implementation": ["tree"]}, 'all-reduce-implementation: "tree" is no alg'),
-        ({"all-gather-implementation-custom": ["f"]}, "implementation-custom: .* msccl"),
-        ({"endpoint-delay": "10"}, 'endpoint-delay: "10" is no number'),
-        ({"endpoint_delay": 10}, "endpoint_delay: is no key"),
+        ({"all-reduce-implementation": ["ring", "ring"]}, "hierarch"),
+        ({"all-reduce-implementation": ["tree"]}, "tree"),
+        ({"all-gather-implementation-custom": ["f"]}, "msccl"),
+        ({"endpoint-delay": "10"}, "10"),
+        ({"endpoint_delay": 10}, "endpoint_delay"),
     ):
         (tmp_path / "s.json").write_text(json.dumps(system))
-        with pytest.raises(InputError, match=message):
+        with raises_input(message):
             made("chakra", 2, directory=tmp_path, file="t", system="s.json")

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from engine_runs import DROP_TAIL, build, run
+from raises_input import raises_input
 from topology_of import topology_of
 from traffic_cases import made, star
-
-from netsim.errors import InputError
 
 US = 10**6
 
@@ -58,7 +57,7 @@ def test_an_algorithm_of_a_file(tmp_path: Path) -> None:
                 algorithm="mine.csv")  # fmt: skip
     assert load.flows.src.tolist() == [0, 2]
     assert "mine.csv" in load.notes[0]
-    with pytest.raises(InputError, match="is no reduce: position 0 misses"):
+    with raises_input("position 0", key="traffic.algorithm"):
         made("collective", 4, directory=tmp_path, what="reduce", group_size=2, algorithm="mine.csv")
 
 
@@ -77,13 +76,13 @@ def test_groups_reach_over_racks_whose_hosts_have_rails_in_common(algorithm: str
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"group_size": 3}, r"groups of 3 hosts do not fill 4 hosts"),
-        ({"root": 4}, r"there is no place 4 in a group of 4"),
-        ({"algorithm": "rings"}, r"no algorithm 'rings' for all_reduce .*ring, halving_doubling"),
-        ({"algorithm": "hierarchical"}, r"no node for a hierarchical collective of 4"),
-        ({"algorithm": "nowhere.csv"}, r"nowhere\.csv"),
+        ({"group_size": 3}, ("3", "4")),
+        ({"root": 4}, "4"),
+        ({"algorithm": "rings"}, ("rings", "all_reduce", "halving_doubling")),
+        ({"algorithm": "hierarchical"}, "4"),
+        ({"algorithm": "nowhere.csv"}, "nowhere.csv"),
     ],
 )
 def test_mistakes(given: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         made("collective", 4, **given)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from raises_input import raises_input
 from traffic_cases import make
 
-from netsim.errors import InputError
 from netsim.flows import FlowTable
 
 
@@ -61,11 +61,11 @@ def test_a_step_begins_after_what_came_in_the_last_one() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"group_size": 3}, "groups of 3 hosts, which halve again and again"),
-        ({"group_size": 16}, "do not fill 8 hosts"),
-        ({"size": "7B"}, "7 bytes cannot be cut into 8 shares"),
+        ({"group_size": 3}, "3"),
+        ({"group_size": 16}, "8"),
+        ({"size": "7B"}, ("7", "8")),
     ],
 )
 def test_what_cannot_be_halved(given: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         make("halving_doubling", 8, **given)

@@ -9,6 +9,7 @@ import pytest
 from engine_runs import DROP_TAIL, US, build, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from raises_input import raises_input
 from traffic_cases import GBPS, made, star
 
 from netsim.errors import InputError
@@ -144,7 +145,7 @@ def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_less_than_a_byte_for_a_chunk(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"traffic.size: has less than a byte for a chunk"):
+    with raises_input(key="traffic.size"):
         msccl(tmp_path, ring(4), size="3B")
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from raises_input import raises_input
 from served import deployment
 from traffic_cases import made
 
-from netsim.errors import InputError
 from netsim.model.serving import DECODE, MIXED, PREFILL
 
 HALVES = {"prefill_machines": 1, "decode_machines": 1}
@@ -27,31 +27,31 @@ def plan(n_hosts: int = 8, **given: Any) -> Any:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "traffic.machines: missing .*prefill_machines and decode_machines"),
-        ({"machines": 1, **HALVES}, "traffic.machines: cannot be beside prefill_machines"),
-        ({"prefill_machines": 1}, "traffic.decode_machines: missing"),
-        ({"decode_machines": 1}, "traffic.prefill_machines: missing"),
-        ({"machines": 5}, "10 GPUs, and the network has 8 hosts"),
-        ({"machines": 3, "stride": 2}, r"traffic.stride: 3 mixed machines .*a divisor of 3"),
-        ({"machines": 1, "kv_chunks": 4}, "traffic.kv_chunks: has no effect"),
-        ({"machines": 1, "kv": "layers"}, "traffic.kv: has no effect .*decode_machines"),
-        ({**HALVES, "kv_chunks": 4}, 'traffic.kv_chunks: has no effect .*kv = "layers"'),
-        ({"machines": 1, "decode_deployment": OTHER}, "traffic.decode_deployment: has no eff"),
-        ({**HALVES, "decode_deployment": OTHER}, "traffic.decode_deployment: is of another model"),
-        ({"machines": 1, "deployment": deployment(0)}, "traffic.deployment: does not say on how"),
-        ({"machines": 1, "deployment": deployment(16)}, r"traffic.deployment.options.tp: no scale"),
-        ({"machines": 1, "deployment": "gtp3"}, r"gtp3: traffic.deployment: there is no such dep"),
-        ({"machines": 1, "prompt": 10_000_000}, r"request 0 has 10,000,000 tokens of prompt"),
-        ({**HALVES, "prompt": 10_000_000, "decode_deployment": LARGE}, r"of a prefill machine has"),
-        ({"machines": 1, "rate": 0.0}, "traffic.rate: must be positive"),
-        ({"machines": 1, "restart": "1ms"}, "traffic.restart: has no effect"),
+        ({}, ("traffic.machines", "prefill_machines", "decode_machines")),
+        ({"machines": 1, **HALVES}, ("traffic.machines", "prefill_machines")),
+        ({"prefill_machines": 1}, "traffic.decode_machines"),
+        ({"decode_machines": 1}, "traffic.prefill_machines"),
+        ({"machines": 5}, ("10", "8")),
+        ({"machines": 3, "stride": 2}, ("traffic.stride", "3")),
+        ({"machines": 1, "kv_chunks": 4}, "traffic.kv_chunks"),
+        ({"machines": 1, "kv": "layers"}, ("traffic.kv", "decode_machines")),
+        ({**HALVES, "kv_chunks": 4}, ("traffic.kv_chunks", "layers")),
+        ({"machines": 1, "decode_deployment": OTHER}, "traffic.decode_deployment"),
+        ({**HALVES, "decode_deployment": OTHER}, "traffic.decode_deployment"),
+        ({"machines": 1, "deployment": deployment(0)}, "traffic.deployment"),
+        ({"machines": 1, "deployment": deployment(16)}, "traffic.deployment.options.tp"),
+        ({"machines": 1, "deployment": "gtp3"}, ("gtp3", "traffic.deployment")),
+        ({"machines": 1, "prompt": 10_000_000}, ("request 0", "10,000,000")),
+        ({**HALVES, "prompt": 10_000_000, "decode_deployment": LARGE}, "prefill"),
+        ({"machines": 1, "rate": 0.0}, "traffic.rate"),
+        ({"machines": 1, "restart": "1ms"}, "traffic.restart"),
         ({"machines": 1, "outages": "none.csv"}, "none.csv"),
         ({"machines": 4, "placement_file": "no.csv"}, "no.csv"),
-        ({"machines": 4, "placement_file": "no.csv", "stride": 2}, "traffic.stride: has no effect"),
+        ({"machines": 4, "placement_file": "no.csv", "stride": 2}, "traffic.stride"),
     ],
 )
 def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         plan(**given)
 
 
@@ -73,7 +73,7 @@ def test_a_file_places_gpus(tmp_path: Any) -> None:
 
 def test_a_wrong_deployment_is_told_with_its_key() -> None:
     table = deployment(machine={"memory_rate": "fast"})
-    with pytest.raises(InputError, match=r"traffic.deployment.machine.memory_rate: .fast"):
+    with raises_input(key="traffic.deployment.machine.memory_rate"):
         plan(machines=1, deployment=table)
 
 
@@ -83,7 +83,7 @@ def test_a_wrong_deployment_is_told_with_its_key() -> None:
         ({"requests": 100_000_000, "rate": 1e6, **HALVES}, "traffic.requests"),
         (
             {"machines": 4, "all_reduces": "packets", "slots": 100_000_000},
-            "traffic.slots: .* flows need about",
+            "traffic.slots",
         ),
     ],
 )
@@ -91,7 +91,7 @@ def test_what_does_not_fit_the_memory_is_refused(
     given: dict[str, Any], key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("netsim.memory.available_bytes", lambda: 10**9)
-    with pytest.raises(InputError, match=key):
+    with raises_input(key):
         plan(**given)
 
 

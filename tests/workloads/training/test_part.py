@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from raises_input import raises_input
 from small_job import small_job
 
 from netsim.errors import InputError
@@ -113,6 +114,6 @@ def test_what_cannot_be_cut(layout: dict, cut: Cut, key: str, message: str) -> N
 def test_experts_are_shared_by_whole_groups() -> None:
     model = {"experts": 8, "active_experts": 2}
     job = small_job({"dp": 8, "ep": 4}, **model)
-    with pytest.raises(InputError, match="6 replicas cannot be divided into groups of 4"):
+    with raises_input("6", "4", key="replicas"):
         part_of(job, Cut(replicas=6))
     assert part_of(job, Cut(replicas=4)).ranks.ep == 4
