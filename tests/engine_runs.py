@@ -163,10 +163,10 @@ def under_way(engine: Engine) -> Stock:
     first_queue = network.n_host_ports * engine.fabric.n_classes
     slots = []
     for p in range(network.n_ports):
-        inbox = links.inbox[int(network.port_peer[p])]
+        reader = links.readers[int(network.port_peer[p])]
         tail = int(links.ports["tail"][p])
-        index = np.arange(int(inbox["head"]), tail)
-        slots.append(int(inbox["ring_off"]) + (index & int(inbox["ring_mask"])))
+        index = np.arange(int(reader["head"]), tail)
+        slots.append(int(reader["ring_off"]) + (index & int(reader["ring_mask"])))
     for i in range(first_queue, network.n_ports * engine.fabric.n_classes):
         queue = links.queues[i]
         index = np.arange(int(queue["head"]), int(queue["tail"]))

@@ -118,7 +118,7 @@ TELL_OF_RECORDS = ("netsim.lint.records", "netsim.program", "netsim.queue", "net
 
 
 def test_only_the_engine_touches_its_state() -> None:
-    """Others have what `Engine` tells them (netsim/engine/readings.py)."""
+    """Others have what `Engine` tells them (netsim/engine/state_views.py)."""
     found = []
     for module, path in modules().items():
         if room(module) == "netsim.engine":

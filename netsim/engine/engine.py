@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine import readings, snapshot, watchdog
+from netsim.engine import snapshot, state_views, watchdog
 from netsim.engine.compiling.code import Code
 from netsim.engine.compiling.discipline import Discipline, read_discipline
 from netsim.engine.compiling.join import join, with_discipline
@@ -18,15 +18,20 @@ from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.program import Program, check_setups, program_of
 from netsim.engine.compiling.protocol import Protocol, read_protocol
 from netsim.engine.compiling.specialize import Entry, jit_enabled
-from netsim.engine.failures import Failures
-from netsim.engine.growth import give_room
+from netsim.engine.handler_errors import Failures
 from netsim.engine.kernels.ids import Ps
-from netsim.engine.kernels.layout import GROW, THIN
+from netsim.engine.kernels.layout import NEEDS_GROWTH, NEEDS_THINNING
 from netsim.engine.kernels.loop import Limits
 from netsim.engine.kernels.profile import WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.program_log import program_log
-from netsim.engine.readings import (
+from netsim.engine.resize import grow_buffers
+from netsim.engine.series import thin
+from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
+from netsim.engine.simulation import Options, Parts, Simulation
+from netsim.engine.snapshot import Snapshot
+from netsim.engine.state import build_state, features
+from netsim.engine.state_views import (
     Conservation,
     Counts,
     FlowStates,
@@ -36,11 +41,6 @@ from netsim.engine.readings import (
     Status,
     TaskStates,
 )
-from netsim.engine.series import thin
-from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
-from netsim.engine.simulation import Options, Parts, Simulation
-from netsim.engine.snapshot import Snapshot
-from netsim.engine.state import build_state, features
 from netsim.engine.watchdog import watched
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
@@ -97,7 +97,7 @@ class Engine:
     @property
     def counts(self) -> Counts:
         """How far the run has come."""
-        return readings.counts(self.state)
+        return state_views.counts(self.state)
 
     @property
     def now_ps(self) -> int:
@@ -106,7 +106,7 @@ class Engine:
 
     def flow_states(self) -> FlowStates:
         """Where each flow stands, as views that follow the run."""
-        return readings.flow_states(self.state)
+        return state_views.flow_states(self.state)
 
     def own_names(self, flow: int) -> Mapping[str, str]:
         """The fields of a flow's transport that are called differently in its records."""
@@ -114,7 +114,7 @@ class Engine:
 
     def task_states(self) -> TaskStates:
         """When each task of the run was ready, started and was done."""
-        return readings.task_states(self.state, 0 if self.tasks is None else len(self.tasks))
+        return state_views.task_states(self.state, 0 if self.tasks is None else len(self.tasks))
 
     def program_log(self) -> dict[str, Ints] | None:
         """What the program has noted: the host and the time of each row, and the columns of its
@@ -127,11 +127,11 @@ class Engine:
 
     def slot_states(self) -> SlotStates:
         """When each slot of steered circuit switches began, and what it waits for."""
-        return readings.slot_states(self.state)
+        return state_views.slot_states(self.state)
 
     def link_counters(self) -> LinkCounters:
         """The counters of every link and class."""
-        return readings.link_counters(self.state, self.fabric.n_classes)
+        return state_views.link_counters(self.state, self.fabric.n_classes)
 
     def series(self) -> SeriesReading | None:
         """What was kept of queues, hosts and flows over time, if that was asked for."""
@@ -149,27 +149,27 @@ class Engine:
 
     def paused_classes(self) -> Ints:
         """int64[n_ports]: bit c is set where PFC has paused class c of the port."""
-        return readings.paused_classes(self.state)
+        return state_views.paused_classes(self.state)
 
     def waiting_classes(self) -> Ints:
         """int64[n_ports]: bit c is set where packets of class c wait at the port of a switch."""
-        return readings.waiting_classes(self.state)
+        return state_views.waiting_classes(self.state)
 
     def offloaded_packets(self) -> int:
         """How many packets ports of switches have sent for other ports."""
-        return readings.offloaded_packets(self.state)
+        return state_views.offloaded_packets(self.state)
 
     def conservation(self) -> Conservation:
         """What became of every packet and byte that hosts sent."""
-        return readings.conservation(self.state)
+        return state_views.conservation(self.state)
 
     def fixed_fields(self) -> dict[str, np.ndarray]:
         """Copies of what never changes of the flows' two sides, by names such as "tx.host"."""
-        return readings.fixed_fields(self.state)
+        return state_views.fixed_fields(self.state)
 
     def digest(self) -> str:
         """Hash of what the run has left, in flows, the transport's state, hosts and queues."""
-        return readings.digest(self.state)
+        return state_views.digest(self.state)
 
     def snapshot(self) -> Snapshot:
         """The state, as memory that the engine goes on using: to be written at once."""
@@ -218,13 +218,13 @@ class Engine:
             groups = (s.net, s.links, s.hosts, s.clock, s.scratch)
             limits = Limits(last - self.counts.windows, Ps(until_ps), stop_when_done)
             status = self._call(self._run, *groups, workers, limits)
-            if status == THIN:
+            if status == NEEDS_THINNING:
                 thin(s.links)
                 continue
-            if status != GROW:
+            if status != NEEDS_GROWTH:
                 return Status(status)
             self._failures.look()
-            give_room(self.state, self.network, self.threads)
+            grow_buffers(self.state, self.network, self.threads)
 
     def _call(self, entry: Entry, *arguments: Any) -> Any:
         """Call an entry of the kernels. Raises RunError for what a handler in it raises."""

@@ -13,9 +13,9 @@ from netsim.engine.compiling.program import Program
 from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
+    HOST_PORT,
     INF,
-    OUTLET,
-    SPREAD,
+    PORT_CHOICE,
     TIMER,
     TIMER_BEGIN,
     TIMER_PROGRAM,
@@ -71,8 +71,8 @@ def build_hosts(
         HostState,
         nics=nics,
         first_nic=network.first_nic,
-        outlets=_outlets(network, rings),
-        **_spreads(simulation, lanes_of(network, flows) if carrier else lanes, flow_nics),
+        host_ports=_host_ports(network, rings),
+        **_port_choices(simulation, lanes_of(network, flows) if carrier else lanes, flow_nics),
         **_carrier(simulation),
         tx=tx,
         rx=rx,
@@ -107,7 +107,7 @@ def _sides(
         side["last_bytes"] = flows.size_bytes - (n_packets - 1) * packets.payload_bytes
         side["prio"] = flows.cls
     if network.has_several_ports or network.n_ways > 1:
-        tx["spread"], rx["spread"] = np.arange(n), n + np.arange(n)
+        tx["port_choice"], rx["port_choice"] = np.arange(n), n + np.arange(n)
     rate_bps = np.add.reduceat(network.port_rate_bps[lanes.src_port], lanes.first[:-1])
     q20 = byte_quotient(rate_bps)
     if _lane_by_entropy(simulation):
@@ -148,18 +148,18 @@ def _nics(network: Network, protocol: Protocol) -> np.ndarray:
     return nics
 
 
-def _outlets(network: Network, rings: Rings) -> np.ndarray:
+def _host_ports(network: Network, rings: Rings) -> np.ndarray:
     """What waits at the ports of hosts: nothing yet."""
     slots = rings.sizes.control_slots
-    outlets = np.zeros(network.n_host_ports, OUTLET)
-    outlets["ctrl_off"] = rings.control_at + np.arange(outlets.size) * slots
-    outlets["ctrl_mask"] = slots - 1
-    outlets["ready_head"] = outlets["ready_tail"] = -1
-    outlets["nic"] = network.nic_of_port
-    return outlets
+    host_ports = np.zeros(network.n_host_ports, HOST_PORT)
+    host_ports["ctrl_off"] = rings.control_at + np.arange(host_ports.size) * slots
+    host_ports["ctrl_mask"] = slots - 1
+    host_ports["ready_head"] = host_ports["ready_tail"] = -1
+    host_ports["nic"] = network.nic_of_port
+    return host_ports
 
 
-def _spreads(
+def _port_choices(
     simulation: Simulation, lanes: Lanes, flow_nics: Sequence[Array]
 ) -> dict[str, np.ndarray]:
     """How both sides of all flows go by their lanes, if a host has several ports.
@@ -173,20 +173,20 @@ def _spreads(
     table = np.concatenate(rows).astype(np.int32)
     if not simulation.network.has_several_ports:
         several = simulation.network.n_ways > 1
-        return {"spreads": np.zeros(1, SPREAD), "lanes": table if several else table[:1]}
+        return {"port_choices": np.zeros(1, PORT_CHOICE), "lanes": table if several else table[:1]}
     n, total = len(simulation.flows), int(lanes.first[-1])
-    spreads = np.zeros((2, n), SPREAD)  # of senders, of receivers
-    spreads["nic"] = flow_nics
-    spreads["first_lane"] = lanes.first[:-1], total + lanes.first[:-1]
-    spreads["n_lanes"] = lanes.counts
+    port_choices = np.zeros((2, n), PORT_CHOICE)  # of senders, of receivers
+    port_choices["nic"] = flow_nics
+    port_choices["first_lane"] = lanes.first[:-1], total + lanes.first[:-1]
+    port_choices["n_lanes"] = lanes.counts
     entity = 4 * np.arange(n)
     for field, number in (("salt_data", 0), ("salt_control", 1)):
         for side in range(2):
             at = entity + 2 * side + number
-            spreads[field][side] = salt(simulation.seed, PURPOSE_PLANE_PERMUTATION, at)
+            port_choices[field][side] = salt(simulation.seed, PURPOSE_PLANE_PERMUTATION, at)
     if simulation.fabric.planes == HASH:
-        spreads["salt_data"] = draws_of(n, simulation.seed)
-    return {"spreads": spreads.reshape(-1), "lanes": table}
+        port_choices["salt_data"] = draws_of(n, simulation.seed)
+    return {"port_choices": port_choices.reshape(-1), "lanes": table}
 
 
 def _carrier(simulation: Simulation) -> dict[str, np.ndarray]:

@@ -15,8 +15,8 @@ from netsim.engine.kernels.layout import (
     BALANCE,
     FABRIC,
     FAULT,
-    INBOX,
     INF,
+    LINK_READER,
     LOSS,
     PHASE,
     PORTS_OF_A_WORD,
@@ -30,9 +30,9 @@ from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings, is_sparse
 from netsim.engine.two_hops import fibers_of, with_days
 from netsim.model.arithmetic import (
+    PURPOSE_ARRIVAL_ORDER,
     PURPOSE_PERMUTATION,
     PURPOSE_SPRAY,
-    PURPOSE_TURNS,
     byte_quotient,
     salt,
     send_time,
@@ -63,11 +63,11 @@ def build_links(
     ports["ring_mask"] = sizes.link_slots - 1
     ports["ps_per_byte_q20"] = byte_quotient(network.port_rate_bps)
     ports["delay_ps"] = network.port_delay_ps
-    inbox = aligned_zeros(n, INBOX)
-    inbox["ring_off"] = ports["ring_off"][network.port_peer]
-    inbox["ring_mask"] = sizes.link_slots - 1
-    inbox["packet_ps"] = send_time(simulation.packets.data_bytes, ports["ps_per_byte_q20"])
-    inbox["turns_salt"] = salt(seed, PURPOSE_TURNS, np.arange(n, dtype=np.int64))
+    readers = aligned_zeros(n, LINK_READER)
+    readers["ring_off"] = ports["ring_off"][network.port_peer]
+    readers["ring_mask"] = sizes.link_slots - 1
+    readers["packet_ps"] = send_time(simulation.packets.data_bytes, ports["ps_per_byte_q20"])
+    readers["order_salt"] = salt(seed, PURPOSE_ARRIVAL_ORDER, np.arange(n, dtype=np.int64))
 
     # Host ports come first; they have counters only, their packets wait in the control FIFO.
     queues = aligned_zeros(n * c, discipline.queue)
@@ -90,14 +90,14 @@ def build_links(
     return grouped(
         LinkState,
         pool=aligned_zeros(rings.pool_slots, protocol.packet, sparse=sparse),
-        blank=np.zeros(1, protocol.packet),
+        zero_packet=np.zeros(1, protocol.packet),
         ingress=aligned_zeros(
             rings.pool_slots if discipline.features["HAS_ON_DEPARTURE"] else 1,
             np.dtype(np.int32),
             sparse=sparse,
         ),
         ports=ports,
-        inbox=inbox,
+        readers=readers,
         balance=balance,
         queues=queues,
         switches=switches,
@@ -105,12 +105,12 @@ def build_links(
             [_discipline_record(one, discipline, simulation.packets, seed) for one in kinds]
         ),
         size_kind=np.zeros(1, np.int64) if sized is None else sized.kind.copy(),
-        head_seen=np.zeros(n, np.int64),
+        published_head=np.zeros(n, np.int64),
         new_tail=np.zeros(n, np.int64),
         first_new=np.full(n, INF, np.int64),
         unread=np.zeros(words, np.int64),
         busy=np.zeros(words, np.int64),
-        touched=np.zeros(words, np.int64),
+        dirty_ports=np.zeros(words, np.int64),
         waiting_ports=np.zeros(words, np.int64),
         indirect_ready=np.zeros(words, np.int64),
         pausing_ports=np.zeros(words, np.int64),

@@ -12,8 +12,8 @@ from netsim.engine.state import State
 
 def on_links(state: State) -> Array:
     """Slots of the packets on links, PFC frames among them. Between two windows."""
-    inbox = state.links.inbox
-    return _slots(inbox["ring_off"], inbox["ring_mask"], inbox["head"], inbox["tail"])
+    readers = state.links.readers
+    return _slots(*(readers[name] for name in ("ring_off", "ring_mask", "head", "tail")))
 
 
 def in_queues(state: State) -> Array:
@@ -24,9 +24,9 @@ def in_queues(state: State) -> Array:
 
 def in_hosts(state: State) -> Array:
     """Slots of the control packets that hosts have yet to send."""
-    outlets = state.hosts.outlets
-    ends = outlets["ctrl_head"], outlets["ctrl_tail"]
-    return _slots(outlets["ctrl_off"], outlets["ctrl_mask"], *ends)
+    host_ports = state.hosts.host_ports
+    ends = host_ports["ctrl_head"], host_ports["ctrl_tail"]
+    return _slots(host_ports["ctrl_off"], host_ports["ctrl_mask"], *ends)
 
 
 def _slots(off: Any, mask: Any, head: Any, tail: Any) -> Array:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.engine.kernels.layout import BALANCE, INBOX, PACKET, PORT, QUEUE
-from netsim.engine.kernels.turns import INDEX_BITS, KEY_BITS
+from netsim.engine.kernels.arrival_order import INDEX_BITS, KEY_BITS
+from netsim.engine.kernels.layout import BALANCE, LINK_READER, PACKET, PORT, QUEUE
 from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.fabric import PFC_FRAME_BYTES, PacketFormat
 from netsim.model.flows import FlowTable
@@ -24,7 +24,7 @@ INGRESS_BYTES = np.dtype(np.int32).itemsize
 PUBLISHED = 3
 """Numbers of a link that its two nodes hand each other between windows."""
 
-PORT_BYTES = PORT.itemsize + INBOX.itemsize + BALANCE.itemsize + 8 * PUBLISHED
+PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + BALANCE.itemsize + 8 * PUBLISHED
 QUEUE_BYTES = QUEUE.itemsize
 """Of a port and of a class at a port, their rings and the discipline's own fields apart."""
 

@@ -24,8 +24,8 @@ RECORDS: Mapping[str, type[Declared]] = {
     "links.switches": fields.SwitchRecord,
     "links.fibers": fields.FiberRecord,
     "hosts.nics": fields.HostRecord,
-    "hosts.outlets": fields.OutletRecord,
-    "hosts.spreads": fields.SpreadRecord,
+    "hosts.host_ports": fields.HostPortRecord,
+    "hosts.port_choices": fields.PortChoiceRecord,
     "hosts.tx": fields.TxRecord,
     "hosts.rx": fields.RxRecord,
     "hosts.tasks": task_fields.TaskRecord,
@@ -36,8 +36,26 @@ SAME: Mapping[str, tuple[str, ...]] = {
     "links.ports": ("number",),
     "links.switches": ("first_port", "first_word", "first_fiber", "last_fiber"),
     "hosts.nics": ("host", "nic", "port", "first_timer", "n_timers", "heap_off"),
-    "hosts.tx": ("flow", "transport", "host", "peer", "first_timer", "bits", "bits_end", "spread"),
-    "hosts.rx": ("flow", "transport", "host", "peer", "first_timer", "bits", "bits_end", "spread"),
+    "hosts.tx": (
+        "flow",
+        "transport",
+        "host",
+        "peer",
+        "first_timer",
+        "bits",
+        "bits_end",
+        "port_choice",
+    ),
+    "hosts.rx": (
+        "flow",
+        "transport",
+        "host",
+        "peer",
+        "first_timer",
+        "bits",
+        "bits_end",
+        "port_choice",
+    ),
     "hosts.timers": ("owner", "code"),
     "hosts.tasks": ("number", "kind", "host", "flow", "timer"),
     "hosts.program_hosts": ("host", "n_tasks", "first_task", "first_timer", "first_row", "end_row"),
@@ -65,7 +83,7 @@ SAME_ARRAYS = (
 )
 """Arrays likewise."""
 
-PORT_SETS = ("unread", "busy", "touched", "waiting_ports", "indirect_ready", "pausing_ports")
+PORT_SETS = ("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready", "pausing_ports")
 GROWING = ("links.pool", "links.ingress")
 """Arrays whose length may differ from that of an engine that has not begun."""
 
@@ -121,17 +139,17 @@ def _limits(state: State, pool: int) -> dict[str, int]:
 
 
 def _check_rings(state: State, found: Mapping[str, Any], pool: int) -> None:
-    ports, inbox, queues = (found[f"links.{name}"] for name in ("ports", "inbox", "queues"))
-    outlets, peer = found["hosts.outlets"], np.asarray(state.net.port_peer)
+    ports, readers, queues = (found[f"links.{name}"] for name in ("ports", "readers", "queues"))
+    host_ports, peer = found["hosts.host_ports"], np.asarray(state.net.port_peer)
     for name in ("ring_off", "ring_mask"):
-        same = np.array_equal(inbox[name], ports[name][peer])
-        _require(same, f"links.inbox.{name}")
-    _ring(inbox, ("ring_off", "ring_mask", "head", "tail"), pool, "links.inbox")
+        same = np.array_equal(readers[name], ports[name][peer])
+        _require(same, f"links.readers.{name}")
+    _ring(readers, ("ring_off", "ring_mask", "head", "tail"), pool, "links.readers")
     _ring(queues, ("off", "mask", "head", "tail"), pool, "links.queues")
     names = ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail")
-    _ring(outlets, names, pool, "hosts.outlets")
+    _ring(host_ports, names, pool, "hosts.host_ports")
     _within(ports["tail"], 0, MOST_COUNTED, "links.ports.tail")
-    _within(ports["tail"] - inbox["head"][peer], 0, pool + 1, "links.ports.tail")
+    _within(ports["tail"] - readers["head"][peer], 0, pool + 1, "links.ports.tail")
     _within(found["links.pool_used"], 0, pool + 1, "links.pool_used")
 
 

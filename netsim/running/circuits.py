@@ -12,7 +12,7 @@ from netsim.model.schedules import NONE
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.readings import Ints
+    from netsim.engine.state_views import Ints
     from netsim.model.circuits import Circuits
     from netsim.results.run_result import Table
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netsim.engine.readings import Counts, Status
+from netsim.engine.state_views import Counts, Status
 from netsim.limits import HORIZON_PS
 from netsim.running.tuning import Tuner
 
@@ -19,7 +19,7 @@ TIME_LIMIT, UNDELIVERED = "time_limit", "undelivered"
 """Why a run ends: every flow is done at both ends, the user interrupted it, `stop.time` is reached,
 or no events are left."""
 
-ENDINGS = {Status.DONE: FINISHED, Status.IDLE: UNDELIVERED, Status.UNTIL: TIME_LIMIT}
+ENDINGS = {Status.DONE: FINISHED, Status.IDLE: UNDELIVERED, Status.TIME_LIMIT: TIME_LIMIT}
 
 
 @dataclass(frozen=True)

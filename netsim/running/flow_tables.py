@@ -11,7 +11,7 @@ from netsim.bounds.ideal import ideal_times
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 
 if TYPE_CHECKING:
-    from netsim.engine.readings import FlowStates
+    from netsim.engine.state_views import FlowStates
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
     from netsim.model.flows import FlowTable

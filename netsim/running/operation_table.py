@@ -11,7 +11,7 @@ from netsim.model.operations import WHATS, OperationTable
 from netsim.model.tasks import COMPUTE, TaskTable
 
 if TYPE_CHECKING:
-    from netsim.engine.readings import TaskStates
+    from netsim.engine.state_views import TaskStates
     from netsim.results.run_result import Table
 
 Ints = NDArray[np.int64]

@@ -23,7 +23,7 @@ from netsim.running.point import build_engine
 
 if TYPE_CHECKING:
     from netsim.engine.kernels.profile import WindowTimes
-    from netsim.engine.readings import Counts
+    from netsim.engine.state_views import Counts
     from netsim.experiment import Point
 
 PREPARE, BUILD, CODE, DRIVE, COLLECT, WRITE = STEPS = (

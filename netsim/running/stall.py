@@ -20,7 +20,7 @@ from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.readings import Counts, Ints
+    from netsim.engine.state_views import Counts, Ints
     from netsim.model.network import Network
 
 NAMED = 5

@@ -11,7 +11,7 @@ from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.readings import Ints
+    from netsim.engine.state_views import Ints
     from netsim.model.tasks import TaskTable
 
 NAMED = 5

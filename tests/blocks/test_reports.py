@@ -28,11 +28,11 @@ def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
     """The receiving side of a flow of 100 packets, and its environment; `env.sent` are its ACKs."""
     pool = [SimpleNamespace() for _ in range(256)]
     host = SimpleNamespace(port=0, payload_bytes=0, delivered=0)
-    outlet = SimpleNamespace(ctrl_off=0, ctrl_mask=255, ctrl_head=0, ctrl_tail=0)
+    host_port = SimpleNamespace(ctrl_off=0, ctrl_mask=255, ctrl_head=0, ctrl_tail=0)
     par = SimpleNamespace(header_bytes=64, control_bytes=64)
-    blank = [SimpleNamespace()]
-    hosts = SimpleNamespace(outlets=[outlet])
-    links = SimpleNamespace(pool=pool, blank=blank)
+    zero_packet = [SimpleNamespace()]
+    hosts = SimpleNamespace(host_ports=[host_port])
+    links = SimpleNamespace(pool=pool, zero_packet=zero_packet)
     env = SimpleNamespace(host=host, par=par, bits=[0] * WORDS, hosts=hosts, links=links)
     names = [*reports.RX_STATE, "flow", "peer", "entropy", "bits", "got_bytes"]
     rx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, size_bytes=N * 4096, done_ps=-1)
@@ -44,14 +44,14 @@ def arrive(
     env: SimpleNamespace, rx: SimpleNamespace, seq: int, *, ask: bool = False, marked: bool = False
 ) -> SimpleNamespace | None:
     """The acknowledgment that a data packet causes."""
-    before = env.hosts.outlets[0].ctrl_tail
+    before = env.hosts.host_ports[0].ctrl_tail
     env.links.pool[before] = SimpleNamespace()
-    env.links.blank[0] = SimpleNamespace()
+    env.links.zero_packet[0] = SimpleNamespace()
     pkt = SimpleNamespace(
         seq=seq, aux=1000 + seq, entropy=seq, ecn=ECN_CE * marked, size_bytes=PACKET, report=ask
     )
     reports.on_data(env, 0, rx, pkt, ACK_BYTES, 0)
-    return env.links.pool[before] if env.hosts.outlets[0].ctrl_tail > before else None
+    return env.links.pool[before] if env.hosts.host_ports[0].ctrl_tail > before else None
 
 
 def sender() -> tuple[SimpleNamespace, SimpleNamespace]:

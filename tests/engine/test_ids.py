@@ -28,7 +28,7 @@ KERNELS = """\
 from netsim.engine.kernels.fields import HostRecord, PacketRecord, TxRecord
 from netsim.engine.kernels.ids import *
 from netsim.engine.kernels.layout import INF, HostState, Net, LinkState
-from netsim.engine.kernels.places import ports_of, queue_of, ring_slot
+from netsim.engine.kernels.indexing import ports_of, queue_of, ring_slot
 from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.timers import arm
 from netsim.model.arithmetic import send_time
@@ -51,7 +51,7 @@ def ports(net: Net, links: LinkState, node: NodeId, p: GlobalPort, out: LocalPor
     links.ports[out]  # call-overload
     links.ports[int(p)]  # call-overload
     links.ports[node]  # call-overload
-    links.inbox[out + 1]  # call-overload
+    links.readers[out + 1]  # call-overload
     links.queues[p]  # call-overload
     queue_of(out, 0)  # arg-type
     renew_link(links, links.ports[p], out, Ps(0))  # arg-type
@@ -64,7 +64,7 @@ def ports(net: Net, links: LinkState, node: NodeId, p: GlobalPort, out: LocalPor
 
 def places(links: LinkState, hosts: HostState, slot: Slot, flow: FlowId, now: Ps, host: HostRecord)
 -> None:
-    outlet = hosts.outlets[host.port]
+    host_port = hosts.host_ports[host.port]
     links.pool[now]  # call-overload
     links.pool[flow]  # call-overload
     hosts.rx[host.host]  # call-overload
@@ -73,8 +73,8 @@ def places(links: LinkState, hosts: HostState, slot: Slot, flow: FlowId, now: Ps
     arm(hosts.timers, hosts.heap, host, slot, now)  # arg-type
     arm(hosts.timers, hosts.heap, host, hosts.tx[flow].first_timer, slot)  # arg-type
     hosts.nics[host.host]  # call-overload
-    outlet.ready_head = host.host  # assignment
-    outlet.ctrl_off = outlet.ctrl_mask  # assignment
+    host_port.ready_head = host.host  # assignment
+    host_port.ctrl_off = host_port.ctrl_mask  # assignment
 
 
 def quantities(links: LinkState, p: GlobalPort, pkt: PacketRecord, tx: TxRecord, now: Ps) -> None:

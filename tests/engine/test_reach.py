@@ -85,7 +85,7 @@ NO_MATTER = {
 
 MATTER = {
     "a handler": ("transports/ndp.py", "pkt.seq = ", "pkt.seq = 0 + "),
-    "a kernel": ("engine/kernels/nic.py", "outlet.ctrl_head += 1", "outlet.ctrl_head += 2"),
+    "a kernel": ("engine/kernels/nic.py", "host_port.ctrl_head += 1", "host_port.ctrl_head += 2"),
     "a helper two calls away": ("engine/kernels/timers.py", "timers[slot]", "timers[slot + 0]"),
     "a service": ("engine/kernels/services.py", "rx.done_ps = now\n", "rx.done_ps = now + 1\n"),
     "a constant": ("engine/kernels/loop.py", "FEW_NODES = 4", "FEW_NODES = 5"),

@@ -63,7 +63,7 @@ def test_what_is_sent_while_a_packet_is_filled_finds_room(network: Network, tmp_
     for p in ports:
         one.state.links.ports[p].paused = 1
     assert int(fct_ps(run(one))[0]) > 0
-    assert sum(int(one.state.hosts.outlets[p].ctrl_tail) for p in ports) == 8 * 40
+    assert sum(int(one.state.hosts.host_ports[p].ctrl_tail) for p in ports) == 8 * 40
     assert one.conservation().packets.sent == 40
 
 

@@ -12,7 +12,7 @@ from engine_runs import DROP_TAIL, TRIM, US, build, fat_tree, flow_table
 from raises_input import raises
 
 from netsim.engine.engine import Engine
-from netsim.engine.readings import Counts, Status
+from netsim.engine.state_views import Counts, Status
 from netsim.errors import RunError
 from netsim.running.drive import Chunk, drive
 from netsim.running.stall import Patience

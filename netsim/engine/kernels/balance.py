@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import PacketRecord
 from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
+from netsim.engine.kernels.indexing import queue_of
 from netsim.engine.kernels.layout import VALIANT, LinkState, Net
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
-from netsim.engine.kernels.places import queue_of
 from netsim.engine.kernels.specialization_constants import (
     BALANCING,
     FAULTS,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps
+from netsim.engine.kernels.indexing import WAITS, queue_of
 from netsim.engine.kernels.layout import INF, LinkState
-from netsim.engine.kernels.places import WAITS, queue_of
 from netsim.engine.kernels.specialization_constants import PHASE_DRIVEN
 from netsim.limits import HORIZON_PS
 

@@ -10,9 +10,9 @@ import math
 
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
+from netsim.engine.kernels.indexing import queue_of, ring_slot
 from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.packets import DATA, ECN_CE
-from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.series import change
 from netsim.engine.kernels.specialization_constants import (
     ECN_ENQUEUE,

@@ -8,6 +8,7 @@ stop before an event that needs a larger ring and be called again.
 
 from __future__ import annotations
 
+from netsim.engine.kernels.arrival_order import INDEX_MASK, KEY_BITS
 from netsim.engine.kernels.balance import count_unroutable, has_route, output_port, undo_choice
 from netsim.engine.kernels.calendar import (
     WORD,
@@ -23,6 +24,13 @@ from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of
 from netsim.engine.kernels.faults import renew_link
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
+from netsim.engine.kernels.indexing import (
+    MODE_COUPLED,
+    PFC_FRAME,
+    PFC_FRAME_PENDING,
+    queue_of,
+    ring_slot,
+)
 from netsim.engine.kernels.layout import (
     GROW_POOL,
     GROW_SCRATCH,
@@ -35,13 +43,6 @@ from netsim.engine.kernels.layout import (
     Scratch,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.places import (
-    MODE_COUPLED,
-    PFC_FRAME,
-    PFC_FRAME_PENDING,
-    queue_of,
-    ring_slot,
-)
 from netsim.engine.kernels.port_sets import exclude, include, next_port
 from netsim.engine.kernels.ports import (
     admit_arrival,
@@ -72,7 +73,6 @@ from netsim.engine.kernels.specialization_constants import (
     on_departure,
 )
 from netsim.engine.kernels.switch import gather, have_read, insertion_sort, settled, sort_roughly
-from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS
 from netsim.engine.kernels.two_hops import after_arrival, after_completion, others_have_room
 from netsim.engine.kernels.wakeups import resume_ports, suspend_port
 from netsim.model.arithmetic import send_time
@@ -300,7 +300,7 @@ def run_events(
         status = receive(net, env, step, ingress, slots[k], t_arrival)
         if status != OK:
             return status
-        links.inbox[first + ingress].head += 1
+        links.readers[first + ingress].head += 1
         i += 1
 
 
@@ -351,7 +351,7 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
     while out >= 0:
         p = net.first_port[node] + out
         port = links.ports[p]
-        include(links.touched, net.first_word[node], out)
+        include(links.dirty_ports, net.first_word[node], out)
         if has_event(port):
             next_event = min(next_event, port.free_at)
             if PORT_WAKEUPS:

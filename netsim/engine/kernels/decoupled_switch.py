@@ -11,6 +11,7 @@ coupled_switch.py.
 
 from __future__ import annotations
 
+from netsim.engine.kernels.arrival_order import INDEX_MASK, KEY_BITS, KEY_MASK
 from netsim.engine.kernels.balance import output_port
 from netsim.engine.kernels.coupled_switch import (
     admit_at_ingress,
@@ -22,6 +23,15 @@ from netsim.engine.kernels.coupled_switch import (
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.fields import PacketRecord, PortRecord
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps
+from netsim.engine.kernels.indexing import (
+    MODE_COUPLED,
+    MODE_DECOUPLED,
+    MODE_PREDICTED,
+    MODE_PREDICTING,
+    PFC_FRAME,
+    PFC_FRAME_PENDING,
+    local_ports_of,
+)
 from netsim.engine.kernels.layout import (
     GROW_POOL,
     GROW_SCRATCH,
@@ -40,15 +50,6 @@ from netsim.engine.kernels.pause_prediction import (
     predicted_effect,
     restore_accounts,
     settle_others,
-)
-from netsim.engine.kernels.places import (
-    MODE_COUPLED,
-    MODE_DECOUPLED,
-    MODE_PREDICTED,
-    MODE_PREDICTING,
-    PFC_FRAME,
-    PFC_FRAME_PENDING,
-    local_ports_of,
 )
 from netsim.engine.kernels.port_plan import (
     ARRIVAL,
@@ -70,7 +71,6 @@ from netsim.engine.kernels.switch import (
     sort_roughly,
     undo_choices,
 )
-from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS, KEY_MASK
 
 
 def predict_ingress(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps
+from netsim.engine.kernels.indexing import queue_of
 from netsim.engine.kernels.layout import LinkState
-from netsim.engine.kernels.places import queue_of
 from netsim.model.arithmetic import PURPOSE_LOSS, rand32
 
 

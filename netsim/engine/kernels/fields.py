@@ -60,7 +60,7 @@ class PortRecord(Declared):
     # The transmitter.
     free_at: Ps  # when the current transmission ends
     tx_bytes: Bytes  # its size; 0 when idle or already accounted for
-    tx_class: int  # its class, or PFC_FRAME or WAITS (places.py)
+    tx_class: int  # its class, or PFC_FRAME or WAITS (indexing.py)
     tx_ingress: LocalPort  # by which its packet came in, where a discipline asks
     backlog: int  # bit c: a packet of class c waits
     paused: int  # bit c: the neighbor paused class c
@@ -71,17 +71,15 @@ class PortRecord(Declared):
     sent_bytes: Bytes
 
 
-class InboxRecord(Declared):
+class LinkReaderRecord(Declared):
     """Reading side of the ring that feeds a port; ``tail`` moves only between windows."""
 
     ring_off: Slot
     ring_mask: int
     head: int
     tail: int
-    packet_ps: (
-        Ps  # that a full data packet takes to come in; this and what follows are for turns.py
-    )
-    turns_salt: int
+    packet_ps: Ps  # send time of a full data packet; this and order_salt are for arrival_order.py
+    order_salt: int
 
 
 class BalanceRecord(Declared):
@@ -187,7 +185,7 @@ class SwitchRecord(Declared):
     enqueued_classes: int  # bit c: `admit` enqueued one to class c
     first_port: GlobalPort
     first_word: int  # of its sets of ports
-    mode: int  # how its ports are being simulated: one of places.py
+    mode: int  # how its ports are being simulated: one of indexing.py
     first_fiber: int  # where INDIRECT: its fibers ...
     last_fiber: int
     indirect_from: LocalPort  # the last port whose packet another port sent ...
@@ -270,7 +268,7 @@ class HostRecord(Declared):
     breaking_value: int
 
 
-class OutletRecord(Declared):
+class HostPortRecord(Declared):
     """What waits at a host's port: a FIFO of control packets, the list of flows that are ready."""
 
     ctrl_off: Slot
@@ -286,7 +284,7 @@ class OutletRecord(Declared):
     stuck: int  # every flow on the list is paused
 
 
-class SpreadRecord(Declared):
+class PortChoiceRecord(Declared):
     """How one side of a flow goes by its lanes (lanes.py), where hosts have several ports."""
 
     nic: NicId  # the one that it is on
@@ -313,7 +311,9 @@ class FlowRecord(Declared):
     first_timer: TimerSlot
     bits: int  # first word of this side's bitmaps
     bits_end: int  # the word behind them
-    spread: int  # how it goes by its lanes; where hosts have one port and several ways, its lane
+    port_choice: (
+        int  # how it goes by its lanes; where hosts have one port and several ways, its lane
+    )
 
 
 class TxRecord(FlowRecord):

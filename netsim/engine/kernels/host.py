@@ -6,7 +6,7 @@ Its step is for hosts of one port; several_ports.py has that of hosts with more.
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env, env_of
-from netsim.engine.kernels.fields import OutletRecord, RxRecord
+from netsim.engine.kernels.fields import HostPortRecord, RxRecord
 from netsim.engine.kernels.handlers import (
     IN_ON_CONTROL,
     IN_ON_DATA,
@@ -28,6 +28,7 @@ from netsim.engine.kernels.ids import (
     TaskId,
     TimerSlot,
 )
+from netsim.engine.kernels.indexing import ring_slot
 from netsim.engine.kernels.layout import (
     BROKEN,
     GROW_POOL,
@@ -51,7 +52,6 @@ from netsim.engine.kernels.nic import (
     wake,
 )
 from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
-from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.ports import set_paused
 from netsim.engine.kernels.programs import program_timer
 from netsim.engine.kernels.rings import lengthen_control, lengthen_link
@@ -139,10 +139,10 @@ def learn_size(env: Env, rx: RxRecord) -> None:
     rx.last_bytes = tx.last_bytes
 
 
-def room_for_control(links: LinkState, outlet: OutletRecord) -> bool:
+def room_for_control(links: LinkState, host_port: HostPortRecord) -> bool:
     """Is there room in a port's FIFO for what a handler may send, or made if not?"""
-    if outlet.ctrl_tail - outlet.ctrl_head + CONTROL_BURST > outlet.ctrl_mask + 1:
-        return lengthen_control(links, outlet)
+    if host_port.ctrl_tail - host_port.ctrl_head + CONTROL_BURST > host_port.ctrl_mask + 1:
+        return lengthen_control(links, host_port)
     return True
 
 
@@ -187,8 +187,8 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
     host = hosts.nics[NicId(host_id)]
     p = host.port
     port = links.ports[p]
-    outlet = hosts.outlets[p]
-    inbox = links.inbox[p]
+    host_port = hosts.host_ports[p]
+    reader = links.readers[p]
     env = env_of(host, hosts.pars[0].transport0, hosts, links)
     w1 = clock.clock[0].w1
     tail_before = links.new_tail[p]
@@ -196,18 +196,18 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
     now = clock.next_event[host_id]
     stuck = False  # everything on the ready list is paused
     firings = 0  # of timers, at this instant
-    checked = outlet.ctrl_tail
+    checked = host_port.ctrl_tail
     status = OK
     while True:
-        check_control(env, outlet, checked)
-        checked = outlet.ctrl_tail
+        check_control(env, host_port, checked)
+        checked = host_port.ctrl_tail
         t_arrival = INF
-        if inbox.head < inbox.tail:
-            t_arrival = links.pool[ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)].time
+        if reader.head < reader.tail:
+            t_arrival = links.pool[ring_slot(reader.ring_off, reader.ring_mask, reader.head)].time
         t_timer = max(first_key(hosts.timers, hosts.heap, host), now)
-        control = first_open(links, outlet, port) < outlet.ctrl_tail
+        control = first_open(links, host_port, port) < host_port.ctrl_tail
         t_send = INF
-        if control or (outlet.ready_head >= 0 and not stuck):
+        if control or (host_port.ready_head >= 0 and not stuck):
             t_send = max(port.free_at, now)
         t_next = min(t_arrival, t_timer, t_send)
         if t_next >= w1 or host.rule_broken != 0:
@@ -218,33 +218,33 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
         if HAS_SERIES:
             look_at_host(links, hosts, host_id, now)
         if now == t_send and now < t_arrival and now < t_timer:
-            if port.tail - links.head_seen[p] > port.ring_mask:
+            if port.tail - links.published_head[p] > port.ring_mask:
                 if not lengthen_link(links, port, p, 0):
                     status = GROW_POOL
                     break
             if control:
-                transmit_control(links, host, outlet, port, p, now)
-            elif not room_for_control(links, outlet):
+                transmit_control(links, host, host_port, port, p, now)
+            elif not room_for_control(links, host_port):
                 status = GROW_POOL
                 break
             else:
-                flow = pick(env, outlet, port, now)
+                flow = pick(env, host_port, port, now)
                 if flow >= 0:
-                    created = outlet.ctrl_tail
+                    created = host_port.ctrl_tail
                     transmit_data(env, links, port, p, flow, now)
                     if TRACE:
-                        trace_created(links, outlet, created, p, now)
+                        trace_created(links, host_port, created, p, now)
                 else:
-                    stuck = outlet.ready_head >= 0
+                    stuck = host_port.ready_head >= 0
             continue
-        if not room_for_control(links, outlet):
+        if not room_for_control(links, host_port):
             status = GROW_POOL
             break
-        created = outlet.ctrl_tail
+        created = host_port.ctrl_tail
         if now == t_arrival:
-            slot = ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)
+            slot = ring_slot(reader.ring_off, reader.ring_mask, reader.head)
             receive(env, links, p, slot, now)
-            inbox.head += 1
+            reader.head += 1
         else:
             timer = surface(hosts.timers, hosts.heap, host)
             if timer >= 0:
@@ -254,7 +254,7 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
                 if TRACE:
                     trace_timer(links, env, hosts.timers[timer], p, now)
         if TRACE:
-            trace_created(links, outlet, created, p, now)
+            trace_created(links, host_port, created, p, now)
         stuck = False
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
     if port.tail > tail_before:

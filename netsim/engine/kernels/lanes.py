@@ -8,7 +8,7 @@ lane's port; a control packet as it is queued.
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env
-from netsim.engine.kernels.fields import FlowRecord, SpreadRecord, TxRecord
+from netsim.engine.kernels.fields import FlowRecord, PortChoiceRecord, TxRecord
 from netsim.engine.kernels.ids import GlobalPort, Ps
 from netsim.engine.kernels.layout import ENTROPY, FREE, HASH, ONE_PORT, PERMUTATION, ROUND_ROBIN
 from netsim.engine.kernels.specialization_constants import CARRIER, PLANES
@@ -17,37 +17,37 @@ from netsim.model.arithmetic import below, mix, permuted
 
 def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     """The port by which the next data packet of a flow leaves; notes its lane."""
-    spread = env.hosts.spreads[tx.spread]
-    n = lanes_in_use(env, spread)
+    port_choice = env.hosts.port_choices[tx.port_choice]
+    n = lanes_in_use(env, port_choice)
     lane = 0
     if PLANES == ROUND_ROBIN:
         lane = tx.sent_packets % n
     elif PLANES == PERMUTATION:
-        lane = permuted_lane(spread.salt_data, tx.sent_packets, n)
+        lane = permuted_lane(port_choice.salt_data, tx.sent_packets, n)
     elif PLANES == ENTROPY:
         lane = tx.entropy % n
     elif PLANES == FREE:
-        lane = freest(env, spread, n, True)
-    spread.lane = lane_of(env, spread, lane, n)
-    return GlobalPort(env.hosts.lanes[spread.first_lane + spread.lane, 0])
+        lane = least_loaded_pair(env, port_choice, n, True)
+    port_choice.lane = lane_of(env, port_choice, lane, n)
+    return GlobalPort(env.hosts.lanes[port_choice.first_lane + port_choice.lane, 0])
 
 
 def control_lane(env: Env, side: FlowRecord) -> int:
     """The row of ``env.hosts.lanes`` that the next control packet from ``side`` takes."""
-    spread = env.hosts.spreads[side.spread]
-    n = lanes_in_use(env, spread)
-    count = spread.sent_control
-    spread.sent_control = count + 1
+    port_choice = env.hosts.port_choices[side.port_choice]
+    n = lanes_in_use(env, port_choice)
+    count = port_choice.sent_control
+    port_choice.sent_control = count + 1
     lane = 0
     if PLANES == ROUND_ROBIN:
         lane = count % n
     elif PLANES == PERMUTATION:
-        lane = permuted_lane(spread.salt_control, count, n)
+        lane = permuted_lane(port_choice.salt_control, count, n)
     elif PLANES == ENTROPY:
         lane = side.entropy % n
     elif PLANES == FREE:
-        lane = freest(env, spread, n, False)
-    return spread.first_lane + lane_of(env, spread, lane, n)
+        lane = least_loaded_pair(env, port_choice, n, False)
+    return port_choice.first_lane + lane_of(env, port_choice, lane, n)
 
 
 def has_carrier(env: Env, p: GlobalPort, at: Ps) -> bool:
@@ -65,31 +65,31 @@ def has_carrier(env: Env, p: GlobalPort, at: Ps) -> bool:
     return lo == last or at < hosts.carrier_lost[lo, 0]
 
 
-def is_up(env: Env, spread: SpreadRecord, lane: int) -> bool:
+def is_up(env: Env, port_choice: PortChoiceRecord, lane: int) -> bool:
     """Have both ports of a lane carrier, as far as this host knows?"""
     hosts = env.hosts
-    row = spread.first_lane + lane
+    row = port_choice.first_lane + lane
     now = env.host.now_ps
-    there = GlobalPort(int(hosts.lanes[row, 1]) % hosts.outlets.size)
+    there = GlobalPort(int(hosts.lanes[row, 1]) % hosts.host_ports.size)
     if not has_carrier(env, GlobalPort(hosts.lanes[row, 0]), Ps(now - hosts.carrier_delays[0])):
         return False
     return has_carrier(env, there, Ps(now - hosts.carrier_delays[1]))
 
 
-def lanes_in_use(env: Env, spread: SpreadRecord) -> int:
+def lanes_in_use(env: Env, port_choice: PortChoiceRecord) -> int:
     """How many lanes a side of a flow uses now: those that are up, or all if none is."""
     if not CARRIER:
-        return spread.n_lanes
+        return port_choice.n_lanes
     n = 0
-    for lane in range(spread.n_lanes):
-        if is_up(env, spread, lane):
+    for lane in range(port_choice.n_lanes):
+        if is_up(env, port_choice, lane):
             n += 1
     if n == 0:
-        return spread.n_lanes
+        return port_choice.n_lanes
     return n
 
 
-def lane_of(env: Env, spread: SpreadRecord, index: int, n: int) -> int:
+def lane_of(env: Env, port_choice: PortChoiceRecord, index: int, n: int) -> int:
     """The lane of that index among the ``n`` in use; with HASH that of the flow.
 
     FREE has none but lanes already.
@@ -97,15 +97,15 @@ def lane_of(env: Env, spread: SpreadRecord, index: int, n: int) -> int:
     if not CARRIER or PLANES == FREE:
         return index
     if PLANES == HASH:
-        lane = int(below(spread.salt_data, spread.n_lanes))
-        if n == spread.n_lanes or is_up(env, spread, lane):
+        lane = int(below(port_choice.salt_data, port_choice.n_lanes))
+        if n == port_choice.n_lanes or is_up(env, port_choice, lane):
             return lane
-        index = int(below(spread.salt_data, n))
-    if n == spread.n_lanes:
+        index = int(below(port_choice.salt_data, n))
+    if n == port_choice.n_lanes:
         return index
     before = 0
-    for lane in range(spread.n_lanes):
-        if is_up(env, spread, lane):
+    for lane in range(port_choice.n_lanes):
+        if is_up(env, port_choice, lane):
             if before == index:
                 return lane
             before += 1
@@ -116,8 +116,8 @@ def may_use(env: Env, tx: TxRecord, p: GlobalPort) -> bool:
     """Has a flow from this host a lane by port ``p`` of it?"""
     if PLANES == ONE_PORT:
         return True
-    spread = env.hosts.spreads[tx.spread]
-    for lane in range(spread.first_lane, spread.first_lane + spread.n_lanes):
+    port_choice = env.hosts.port_choices[tx.port_choice]
+    for lane in range(port_choice.first_lane, port_choice.first_lane + port_choice.n_lanes):
         if GlobalPort(env.hosts.lanes[lane, 0]) == p:
             return True
     return False
@@ -129,7 +129,7 @@ def permuted_lane(salt: int, count: int, n: int) -> int:
     return permuted(mix(salt ^ (epoch & 0xFFFFFFFF)), count - epoch * n, n)
 
 
-def freest(env: Env, spread: SpreadRecord, n: int, of_flows: bool) -> int:
+def least_loaded_pair(env: Env, port_choice: PortChoiceRecord, n: int, of_flows: bool) -> int:
     """Of the ``n`` lanes in use the one at whose port the fewest flows, or control packets, wait.
 
     Of several the one whose last transmission ended or ends first, then the lowest.
@@ -137,15 +137,15 @@ def freest(env: Env, spread: SpreadRecord, n: int, of_flows: bool) -> int:
     best = -1
     fewest = 0
     earliest = 0
-    for lane in range(spread.n_lanes):
-        if CARRIER and n < spread.n_lanes:
-            if not is_up(env, spread, lane):
+    for lane in range(port_choice.n_lanes):
+        if CARRIER and n < port_choice.n_lanes:
+            if not is_up(env, port_choice, lane):
                 continue
-        p = GlobalPort(env.hosts.lanes[spread.first_lane + lane, 0])
-        outlet = env.hosts.outlets[p]
-        waiting = outlet.ctrl_tail - outlet.ctrl_head
+        p = GlobalPort(env.hosts.lanes[port_choice.first_lane + lane, 0])
+        host_port = env.hosts.host_ports[p]
+        waiting = host_port.ctrl_tail - host_port.ctrl_head
         if of_flows:
-            waiting = outlet.n_ready
+            waiting = host_port.n_ready
         free_at = int(env.links.ports[p].free_at)
         if best < 0 or waiting < fewest or (waiting == fewest and free_at < earliest):
             best = lane

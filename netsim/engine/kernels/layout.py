@@ -20,21 +20,21 @@ from netsim.engine.kernels.fields import (
     FabricRecord,
     FaultRecord,
     FiberRecord,
+    HostPortRecord,
     HostRecord,
-    InboxRecord,
     LevelRecord,
+    LinkReaderRecord,
     LossRecord,
-    OutletRecord,
     PacketRecord,
     ParameterRecord,
     PartsRecord,
     PhaseRecord,
+    PortChoiceRecord,
     PortRecord,
     QueueRecord,
     RxRecord,
     SampleRecord,
     SeriesClockRecord,
-    SpreadRecord,
     SwitchRecord,
     TimerRecord,
     TxRecord,
@@ -133,7 +133,7 @@ SWITCH_FIELDS = fields_of(SwitchRecord)
 PACKET = record_of(PacketRecord)
 PORT = record_of(PortRecord)
 QUEUE = record_of(QueueRecord)
-INBOX = record_of(InboxRecord)
+LINK_READER = record_of(LinkReaderRecord)
 BALANCE = record_of(BalanceRecord)
 FAULT = record_of(FaultRecord)
 CIRCUIT = record_of(CircuitRecord)
@@ -141,8 +141,8 @@ FIBER = record_of(FiberRecord)
 PHASE = record_of(PhaseRecord)
 SLOT = record_of(SlotRecord)
 LOSS = record_of(LossRecord)
-OUTLET = record_of(OutletRecord)
-SPREAD = record_of(SpreadRecord)
+HOST_PORT = record_of(HostPortRecord)
+PORT_CHOICE = record_of(PortChoiceRecord)
 TIMER = record_of(TimerRecord)
 TASK = record_of(TaskRecord)
 PROGRAM_TASK = record_of(ProgramTaskRecord)
@@ -181,8 +181,8 @@ OK, GROW_POOL, GROW_SCRATCH, BROKEN = range(4)
 """Why a step ended early: the pool is used up, scratch is too small (``what`` says how much there
 should be), or a handler broke a rule."""
 
-RUNNING, DONE, IDLE, UNTIL, GROW, THIN = range(6)
-"""Why a run of windows ended; to GROW rings, or to THIN series, is the engine's own affair."""
+RUNNING, DONE, IDLE, TIME_LIMIT, NEEDS_GROWTH, NEEDS_THINNING = range(6)
+"""Why a run of windows ended; NEEDS_GROWTH and NEEDS_THINNING stay within the engine."""
 
 
 Group = TypeVar("Group")
@@ -227,21 +227,23 @@ class LinkState(NamedTuple):
     """Packets, and the rings and queues that hold them."""
 
     pool: Records[Slot, PacketRecord]  # packets: PACKET, and the transport's own fields
-    blank: Records[int, PacketRecord]  # one packet of zeros
+    zero_packet: Records[int, PacketRecord]  # one packet of zeros
     ingress: Numbers[Slot, LocalPort]  # int32[...]: a queued packet's ingress, or int32[1]
     ports: Records[GlobalPort, PortRecord]  # PORT[n_ports], and the discipline's own fields
-    inbox: Records[GlobalPort, InboxRecord]  # INBOX[n_ports]
+    readers: Records[GlobalPort, LinkReaderRecord]  # LINK_READER[n_ports]
     balance: Records[GlobalPort, BalanceRecord]  # BALANCE[n_ports]
     queues: Records[QueueId, QueueRecord]  # QUEUE[n_ports * n_classes], and its own fields
     switches: Records[int, SwitchRecord]  # SWITCH[n_switches], and the discipline's own fields
     discipline: Records[int, Any]  # [kinds of ports]: the parameters of the queue discipline
     size_kind: Numbers[GlobalPort, int]  # int64[n_ports], if there are several kinds
-    head_seen: Numbers[GlobalPort, int]  # int64[n_ports]: read by the far end when the window began
+    published_head: Numbers[
+        GlobalPort, int
+    ]  # int64[n_ports]: read by the far end when the window began
     new_tail: Numbers[GlobalPort, int]  # int64[n_ports]: end of the link's ring, to be published
     first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF
     unread: Numbers[int, int]  # int64[words]: ports of switches with packets that came in ...
     busy: Numbers[int, int]  # ... ports at work when the last window ended ...
-    touched: Numbers[int, int]  # ... ports that read or sent in this window ...
+    dirty_ports: Numbers[int, int]  # ... ports that read or sent in this window ...
     waiting_ports: Numbers[int, int]  # ... ports that are looked at in a later one ...
     indirect_ready: Numbers[int, int]  # ... ports that may have packets for others to send ...
     pausing_ports: Numbers[int, int]  # ... and ports whose neighbors are asked to hold classes back
@@ -285,8 +287,10 @@ class HostState(NamedTuple):
 
     nics: Records[NicId, HostRecord]  # the NICs of all hosts, host by host
     first_nic: Numbers[HostId, NicId]  # int64[n_hosts + 1]: those of each host
-    outlets: Records[GlobalPort, OutletRecord]  # OUTLET[n_host_ports]
-    spreads: Records[int, SpreadRecord]  # SPREAD[2 * n_flows], if a host has several ports
+    host_ports: Records[GlobalPort, HostPortRecord]  # HOST_PORT[n_host_ports]
+    port_choices: Records[
+        int, PortChoiceRecord
+    ]  # PORT_CHOICE[2 * n_flows], if a host has several ports
     lanes: Numbers[tuple[int, int], int]  # int32[..., 3], likewise, or if there are several ways:
     # the port here, and the addresses of data and of control packets
     carrier_delays: Numbers[int, Ps]  # int64[2], if hosts notice loss of carrier: own, others'

@@ -20,17 +20,18 @@ from netsim.engine.kernels.ids import (
     Ps,
     span,
 )
+from netsim.engine.kernels.indexing import nic_of, nics_of, ports_of
 from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import (
     DONE,
-    GROW,
     IDLE,
     INF,
+    NEEDS_GROWTH,
+    NEEDS_THINNING,
     OK,
     ONE_PORT,
     RUNNING,
-    THIN,
-    UNTIL,
+    TIME_LIMIT,
     Clock,
     HostState,
     LinkState,
@@ -38,7 +39,6 @@ from netsim.engine.kernels.layout import (
     Scratch,
 )
 from netsim.engine.kernels.nic import check_control
-from netsim.engine.kernels.places import nic_of, nics_of, ports_of
 from netsim.engine.kernels.port_sets import empty, include, next_port
 from netsim.engine.kernels.profile import lap
 from netsim.engine.kernels.rings import show_moved_links
@@ -156,25 +156,25 @@ def publish(net: Net, links: LinkState, clock: Clock) -> None:
             for p in ports_of(net, node):
                 sent += publish_port(net, links, clock, p)
         else:
-            out = next_port(net, links.touched, node, NO_PORT)
+            out = next_port(net, links.dirty_ports, node, NO_PORT)
             while out >= 0:
                 sent += publish_port(net, links, clock, net.first_port[node] + out)
-                out = next_port(net, links.touched, node, out)
-            empty(net, links.touched, node)
+                out = next_port(net, links.dirty_ports, node, out)
+            empty(net, links.dirty_ports, node)
     window.hops += sent
 
 
 def publish_port(net: Net, links: LinkState, clock: Clock, p: GlobalPort) -> int:
     """How far port ``p`` has read, and what it sent; returns how many packets that are."""
     peer = net.port_peer[p]
-    links.head_seen[peer] = links.inbox[p].head
+    links.published_head[peer] = links.readers[p].head
     first = links.first_new[p]
     if first == INF:
         return 0
     links.first_new[p] = INF
-    inbox = links.inbox[peer]
-    sent = links.new_tail[p] - inbox.tail
-    inbox.tail = links.new_tail[p]
+    reader = links.readers[peer]
+    sent = links.new_tail[p] - reader.tail
+    reader.tail = links.new_tail[p]
     to = net.port_node[peer]
     expect(clock, to, first)
     if to >= net.n_hosts:
@@ -259,9 +259,9 @@ def run_windows(
 ) -> int:
     """Simulate windows, up to the limits.
 
-    Returns RUNNING, DONE (`all_done`), IDLE (nothing will ever happen again), UNTIL, or what is to
-    be done before the call is repeated: GROW, nodes whose status is not OK ask for room, or THIN,
-    the next window goes beyond what series hold.
+    Return RUNNING, DONE (`all_done`), IDLE (nothing will ever happen again), TIME_LIMIT, or what to
+    do before the call is repeated: NEEDS_GROWTH (nodes whose status is not OK need room) or
+    NEEDS_THINNING (series have no room for the next window).
     """
     window = clock.clock[0]
     if PROFILE:
@@ -276,9 +276,9 @@ def run_windows(
             window.w1 = min(window.w1, limits.until_ps)
             if HAS_SERIES:
                 if window.w1 > links.series_clock[0].end_ps:
-                    return THIN
+                    return NEEDS_THINNING
             if window.w0 >= limits.until_ps:
-                return UNTIL
+                return TIME_LIMIT
         clock.tickets[0] = 0
         if PROFILE:
             step_apart(net, links, hosts, clock, scratch)
@@ -291,7 +291,7 @@ def run_windows(
             if clock.status[clock.active[i]] != OK:
                 window.resume = 1
         if window.resume == 1:
-            return GROW
+            return NEEDS_GROWTH
         publish(net, links, clock)
         collect(net, hosts, clock)
         if PHASE_DRIVEN:
@@ -312,9 +312,9 @@ def run_windows(
 
 def check_set_up(env: Env, p: GlobalPort) -> None:
     """Check what a transport has queued at port ``p`` before the run."""
-    outlet = env.hosts.outlets[p]
-    check_control(env, outlet, outlet.checked)
-    outlet.checked = outlet.ctrl_tail
+    host_port = env.hosts.host_ports[p]
+    check_control(env, host_port, host_port.checked)
+    host_port.checked = host_port.ctrl_tail
 
 
 def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
@@ -327,8 +327,8 @@ def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
     if PLANES == ONE_PORT:
         check_set_up(env, host.port)
     else:
-        spread = hosts.spreads[tx.spread]
-        for lane in range(spread.first_lane, spread.first_lane + spread.n_lanes):
+        port_choice = hosts.port_choices[tx.port_choice]
+        for lane in range(port_choice.first_lane, port_choice.first_lane + port_choice.n_lanes):
             check_set_up(env, GlobalPort(hosts.lanes[lane, 0]))
     if host.rule_broken != 0:
         return False

@@ -10,18 +10,18 @@ from __future__ import annotations
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.fields import (
+    HostPortRecord,
     HostRecord,
-    OutletRecord,
     PacketRecord,
     PortRecord,
     TxRecord,
 )
 from netsim.engine.kernels.handlers import IN_BUILD_PACKET, IN_RANK, IN_READY
 from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
+from netsim.engine.kernels.indexing import queue_of, ring_slot
 from netsim.engine.kernels.lanes import data_port
 from netsim.engine.kernels.layout import INF, ONE_PORT, LinkState
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
-from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.engine.kernels.rules import (
     NO_PACKET,
     NO_SIZE,
@@ -61,15 +61,15 @@ def wake(env: Env, tx: TxRecord) -> None:
     p = host.port
     if PLANES != ONE_PORT:
         p = data_port(env, tx)
-    outlet = env.hosts.outlets[p]
+    host_port = env.hosts.host_ports[p]
     if PLANES != ONE_PORT:
-        outlet.n_ready += 1
-        outlet.stuck = 0
+        host_port.n_ready += 1
+        host_port.stuck = 0
     tx.listed = 1
     before = NO_FLOW
     following = NO_FLOW
-    if outlet.ready_head >= 0:
-        before = outlet.ready_tail
+    if host_port.ready_head >= 0:
+        before = host_port.ready_tail
     if HAS_RANK:
         handler = host.handler
         host.handler = IN_RANK
@@ -77,33 +77,33 @@ def wake(env: Env, tx: TxRecord) -> None:
         host.handler = handler
         if before >= 0 and env.tx[before].rank > tx.rank:
             before = NO_FLOW
-            following = outlet.ready_head
+            following = host_port.ready_head
             while env.tx[following].rank <= tx.rank:
                 before = following
                 following = env.tx[following].next_ready
     tx.next_ready = following
     if following < 0:
-        outlet.ready_tail = tx.flow
+        host_port.ready_tail = tx.flow
     if before < 0:
-        outlet.ready_head = tx.flow
+        host_port.ready_head = tx.flow
     else:
         env.tx[before].next_ready = tx.flow
 
 
-def unlist(env: Env, outlet: OutletRecord, before: FlowId, tx: TxRecord) -> None:
+def unlist(env: Env, host_port: HostPortRecord, before: FlowId, tx: TxRecord) -> None:
     """Take a flow off the ready list; ``before`` is the flow in front of it, or NO_FLOW."""
     tx.listed = 0
     if PLANES != ONE_PORT:
-        outlet.n_ready -= 1
+        host_port.n_ready -= 1
     if before < 0:
-        outlet.ready_head = tx.next_ready
+        host_port.ready_head = tx.next_ready
     else:
         env.tx[before].next_ready = tx.next_ready
     if tx.next_ready < 0:
-        outlet.ready_tail = before
+        host_port.ready_tail = before
 
 
-def pick(env: Env, outlet: OutletRecord, port: PortRecord, now: Ps) -> FlowId:
+def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> FlowId:
     """The flow that sends now by a port, or NO_FLOW.
 
     It leaves the ready list, as do those that are blocked and those that wait to be paced,
@@ -111,16 +111,16 @@ def pick(env: Env, outlet: OutletRecord, port: PortRecord, now: Ps) -> FlowId:
     """
     host = env.host
     before = NO_FLOW
-    flow = outlet.ready_head
+    flow = host_port.ready_head
     while flow >= 0:
         tx = env.tx[flow]
         following = tx.next_ready
         if tx.finished == 1:
-            unlist(env, outlet, before, tx)
+            unlist(env, host_port, before, tx)
         elif (port.paused >> tx.prio) & 1 == 1:
             before = flow
         else:
-            unlist(env, outlet, before, tx)
+            unlist(env, host_port, before, tx)
             host.handler = IN_READY
             at = ready(env, now, tx)
             if at <= now:
@@ -163,12 +163,12 @@ def launch_from_host(
     host.sent_bytes += size
 
 
-def first_open(links: LinkState, outlet: OutletRecord, port: PortRecord) -> int:
+def first_open(links: LinkState, host_port: HostPortRecord, port: PortRecord) -> int:
     """Where the first packet of a control FIFO is whose class is not paused; its end if nowhere."""
-    place = outlet.ctrl_head
+    place = host_port.ctrl_head
     if port.paused != 0:
-        while place < outlet.ctrl_tail:
-            slot = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, place)
+        while place < host_port.ctrl_tail:
+            slot = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, place)
             if (port.paused >> int(links.pool[slot].prio)) & 1 == 0:
                 break
             place += 1
@@ -178,30 +178,30 @@ def first_open(links: LinkState, outlet: OutletRecord, port: PortRecord) -> int:
 def transmit_control(
     links: LinkState,
     host: HostRecord,
-    outlet: OutletRecord,
+    host_port: HostPortRecord,
     port: PortRecord,
     p: GlobalPort,
     now: Ps,
 ) -> None:
     """Send the first packet of the control FIFO that is not paused; there is one."""
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
-    place = first_open(links, outlet, port)
-    links.pool[slot] = links.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, place)]
-    for i in range(place, outlet.ctrl_head, -1):
-        before = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i - 1)
-        links.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)] = links.pool[before]
-    outlet.ctrl_head += 1
+    place = first_open(links, host_port, port)
+    links.pool[slot] = links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, place)]
+    for i in range(place, host_port.ctrl_head, -1):
+        before = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i - 1)
+        links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)] = links.pool[before]
+    host_port.ctrl_head += 1
     launch_from_host(links, host, port, p, slot, now)
 
 
-def check_control(env: Env, outlet: OutletRecord, first: int) -> None:
+def check_control(env: Env, host_port: HostPortRecord, first: int) -> None:
     """Break a rule if a packet of a control FIFO, from the ``first`` on, cannot be sent."""
     host = env.host
     par = env.par
     smallest = min(par.control_bytes, par.header_bytes + 1)
     largest = max(par.control_bytes, par.header_bytes + par.payload_bytes)
-    for i in range(first, outlet.ctrl_tail):
-        pkt = env.links.pool[ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)]
+    for i in range(first, host_port.ctrl_tail):
+        pkt = env.links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)]
         kind = int(pkt.kind)
         if kind <= TRIMMED or kind >= PFC:
             broken(host, NOT_CONTROL, kind)
@@ -258,15 +258,15 @@ def transmit_data(
     host = env.host
     tx = env.tx[flow]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
-    links.pool[slot] = links.blank[0]
+    links.pool[slot] = links.zero_packet[0]
     pkt = links.pool[slot]
     pkt.flow = flow
     pkt.dst = tx.peer
     if PLANES != ONE_PORT:
-        spread = env.hosts.spreads[tx.spread]
-        pkt.dst = int(env.hosts.lanes[spread.first_lane + spread.lane, 1])
+        port_choice = env.hosts.port_choices[tx.port_choice]
+        pkt.dst = int(env.hosts.lanes[port_choice.first_lane + port_choice.lane, 1])
     elif POLICY_ROUTING:
-        pkt.dst = int(env.hosts.lanes[tx.spread, 1])
+        pkt.dst = int(env.hosts.lanes[tx.port_choice, 1])
     pkt.entropy = tx.entropy
     pkt.prio = tx.prio
     host.handler = IN_BUILD_PACKET

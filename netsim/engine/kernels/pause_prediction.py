@@ -17,13 +17,14 @@ The result is each port's pending PFC frames; every port can then be served by i
 
 from __future__ import annotations
 
+from netsim.engine.kernels.arrival_order import INDEX_BITS, KEY_BITS, KEY_MASK, order_at
 from netsim.engine.kernels.coupled_switch import admit_at_ingress, notify_departure
 from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, LocalPort, NodeId, Slot
+from netsim.engine.kernels.indexing import PFC_FRAME_PENDING, local_ports_of, queue_of
 from netsim.engine.kernels.layout import INF, MAX_PENDING_PFC, SLICES, UNDO, Clock, Net, Scratch
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.places import PFC_FRAME_PENDING, local_ports_of, queue_of
 from netsim.engine.kernels.port_plan import (
     CLASS_AT,
     CLASS_MASK,
@@ -41,7 +42,6 @@ from netsim.engine.kernels.queue_handlers import IN_PREDICT_PAUSE
 from netsim.engine.kernels.queue_services import NO_EFFECT
 from netsim.engine.kernels.specialization_constants import N_CLASSES, PER_PORT_SIZES, predict_pause
 from netsim.engine.kernels.switch import insertion_sort
-from netsim.engine.kernels.turns import INDEX_BITS, KEY_BITS, KEY_MASK, place_at
 
 PREDICTED, NO_PREDICTION, LOG_FULL = range(3)
 """Result of a prediction: frames are known; they are too many or do not settle; the log of
@@ -230,7 +230,7 @@ def replay(
         else:
             if int(links.pool[slot].kind) != PFC:
                 admit_at_ingress(env, port, slot, w0 + arrives)
-            place = place_at(links.inbox[first + ingress], w0 + arrives)
+            place = order_at(links.readers[first + ingress], w0 + arrives)
             key = arrives << KEY_BITS | place << INDEX_BITS | arrival
             arrival += 1
         mask = port.pause_requested & (PFC_FRAME_PENDING - 1)

@@ -7,8 +7,16 @@ decoupled_switch.py, which then executes the plan.
 
 from __future__ import annotations
 
+from netsim.engine.kernels.arrival_order import INDEX_MASK, KEY_BITS, KEY_MASK
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, LocalPort, NodeId, Ps
+from netsim.engine.kernels.indexing import (
+    PFC_FRAME,
+    PFC_FRAME_PENDING,
+    local_ports_of,
+    queue_of,
+    ring_slot,
+)
 from netsim.engine.kernels.layout import (
     INF,
     MAX_PENDING_PFC,
@@ -19,17 +27,9 @@ from netsim.engine.kernels.layout import (
     Scratch,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.places import (
-    PFC_FRAME,
-    PFC_FRAME_PENDING,
-    local_ports_of,
-    queue_of,
-    ring_slot,
-)
 from netsim.engine.kernels.port_sets import includes
 from netsim.engine.kernels.ports import lowest
 from netsim.engine.kernels.specialization_constants import N_CLASSES
-from netsim.engine.kernels.turns import INDEX_MASK, KEY_BITS, KEY_MASK
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 

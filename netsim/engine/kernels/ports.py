@@ -23,10 +23,10 @@ from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.fields import PacketRecord, PortRecord
 from netsim.engine.kernels.handlers import IN_ON_FORWARD
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps, Slot
+from netsim.engine.kernels.indexing import PFC_FRAME_PENDING, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.packets import DATA
-from netsim.engine.kernels.places import PFC_FRAME_PENDING, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.queue_handlers import (
     IN_ADMIT,
     IN_CHOOSE_CLASS,

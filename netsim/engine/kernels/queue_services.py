@@ -18,8 +18,7 @@ from netsim.engine.kernels.class_queues import (
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
-from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
-from netsim.engine.kernels.places import (
+from netsim.engine.kernels.indexing import (
     MODE_DECOUPLED,
     MODE_PREDICTED,
     PFC_FRAME_PENDING,
@@ -27,6 +26,7 @@ from netsim.engine.kernels.places import (
     queue_of,
     ring_slot,
 )
+from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.port_sets import include
 from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE_CLASS
 from netsim.engine.kernels.rules import (

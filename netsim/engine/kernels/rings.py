@@ -4,16 +4,16 @@ A ring moves to a stretch at the unused end of the pool, from which all workers 
 waiting for each other. Where it lies makes no difference to what is simulated. What it leaves
 stays as it is: a link's reader goes on there until the window ends, and is then shown the new
 place (`show_moved_links`). When the pool itself is used up nothing has changed, the step ends,
-and the engine makes the pool larger (growth.py).
+and the engine makes the pool larger (resize.py).
 """
 
 from __future__ import annotations
 
-from netsim.engine.kernels.fields import OutletRecord, PortRecord, QueueRecord
+from netsim.engine.kernels.fields import HostPortRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.ids import NO_SLOT, GlobalPort, NodeId, Slot
+from netsim.engine.kernels.indexing import ports_of, ring_slot
 from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import Clock, LinkState, Net
-from netsim.engine.kernels.places import ports_of, ring_slot
 
 FACTOR = 2
 """By which a full ring gets longer; so the rings that were left take as much as the last one."""
@@ -56,7 +56,7 @@ def lengthen_link(links: LinkState, port: PortRecord, p: GlobalPort, need: int) 
     What its reader may not have read moves with it.
     """
     slots = slots_for(port.ring_mask, need)
-    new = moved(links, port.ring_off, port.ring_mask, links.head_seen[p], port.tail, slots)
+    new = moved(links, port.ring_off, port.ring_mask, links.published_head[p], port.tail, slots)
     if new < 0:
         return False
     port.ring_off = new
@@ -71,7 +71,7 @@ def ring_full(links: LinkState, p: GlobalPort) -> bool:
     True if there is none, and the pool is used up.
     """
     port = links.ports[p]
-    need = port.tail - links.head_seen[p] + 2
+    need = port.tail - links.published_head[p] + 2
     return need > port.ring_mask + 1 and not lengthen_link(links, port, p, need)
 
 
@@ -86,14 +86,21 @@ def lengthen_queue(links: LinkState, queue: QueueRecord, need: int) -> bool:
     return True
 
 
-def lengthen_control(links: LinkState, outlet: OutletRecord) -> bool:
+def lengthen_control(links: LinkState, host_port: HostPortRecord) -> bool:
     """Likewise for the FIFO of control packets of a host's port."""
-    slots = slots_for(outlet.ctrl_mask, 0)
-    new = moved(links, outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_head, outlet.ctrl_tail, slots)
+    slots = slots_for(host_port.ctrl_mask, 0)
+    new = moved(
+        links,
+        host_port.ctrl_off,
+        host_port.ctrl_mask,
+        host_port.ctrl_head,
+        host_port.ctrl_tail,
+        slots,
+    )
     if new < 0:
         return False
-    outlet.ctrl_off = new
-    outlet.ctrl_mask = slots - 1
+    host_port.ctrl_off = new
+    host_port.ctrl_mask = slots - 1
     return True
 
 
@@ -105,6 +112,6 @@ def show_moved_links(net: Net, links: LinkState, clock: Clock) -> None:
     for i in range(clock.clock[0].n_active):
         for p in ports_of(net, NodeId(clock.active[i])):
             port = links.ports[p]
-            inbox = links.inbox[net.port_peer[p]]
-            inbox.ring_off = port.ring_off
-            inbox.ring_mask = port.ring_mask
+            reader = links.readers[net.port_peer[p]]
+            reader.ring_off = port.ring_off
+            reader.ring_mask = port.ring_mask

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord, RxRecord, TxRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, TimerSlot
+from netsim.engine.kernels.indexing import ring_slot
 from netsim.engine.kernels.lanes import control_lane
 from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND
-from netsim.engine.kernels.places import ring_slot
 from netsim.engine.kernels.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
 from netsim.engine.kernels.specialization_constants import PLANES, POLICY_ROUTING, TASKS, TRACE
 from netsim.engine.kernels.tasks import flow_delivered, flow_finished
@@ -39,15 +39,15 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
         p = GlobalPort(env.hosts.lanes[lane, 0])
         dst = int(env.hosts.lanes[lane, 2])
     elif POLICY_ROUTING:
-        dst = int(env.hosts.lanes[side.spread, 2])
-    outlet = env.hosts.outlets[p]
-    if outlet.ctrl_tail - outlet.ctrl_head > outlet.ctrl_mask:
+        dst = int(env.hosts.lanes[side.port_choice, 2])
+    host_port = env.hosts.host_ports[p]
+    if host_port.ctrl_tail - host_port.ctrl_head > host_port.ctrl_mask:
         broken(host, TOO_MANY_CONTROL, 0)
-        outlet.ctrl_head += 1
-    slot = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, outlet.ctrl_tail)
-    env.links.pool[slot] = env.links.blank[0]
+        host_port.ctrl_head += 1
+    slot = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, host_port.ctrl_tail)
+    env.links.pool[slot] = env.links.zero_packet[0]
     pkt = env.links.pool[slot]
-    outlet.ctrl_tail += 1
+    host_port.ctrl_tail += 1
     pkt.flow = side.flow
     pkt.seq = seq
     pkt.dst = dst

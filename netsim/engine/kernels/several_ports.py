@@ -7,7 +7,7 @@ and ready list, each NIC its own timers.
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env, env_of
-from netsim.engine.kernels.fields import OutletRecord, PortRecord
+from netsim.engine.kernels.fields import HostPortRecord, PortRecord
 from netsim.engine.kernels.handlers import NOTHING
 from netsim.engine.kernels.host import fire, receive, room_for_control
 from netsim.engine.kernels.ids import (
@@ -20,6 +20,7 @@ from netsim.engine.kernels.ids import (
     Slot,
     TimerSlot,
 )
+from netsim.engine.kernels.indexing import nic_of, nics_of, ports_of, ring_slot
 from netsim.engine.kernels.layout import (
     BROKEN,
     GROW_POOL,
@@ -38,7 +39,6 @@ from netsim.engine.kernels.nic import (
     transmit_data,
 )
 from netsim.engine.kernels.packets import FIRST_CONTROL, PFC
-from netsim.engine.kernels.places import nic_of, nics_of, ports_of, ring_slot
 from netsim.engine.kernels.rings import lengthen_link
 from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
 from netsim.engine.kernels.series import look_at_host
@@ -52,15 +52,15 @@ NO_NEED = 0
 
 def waiting_at(links: LinkState, p: GlobalPort) -> Ps:
     """When the next packet reaches port ``p``; INF if none is on its way."""
-    inbox = links.inbox[p]
-    if inbox.head == inbox.tail:
+    reader = links.readers[p]
+    if reader.head == reader.tail:
         return INF
-    return links.pool[ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)].time
+    return links.pool[ring_slot(reader.ring_off, reader.ring_mask, reader.head)].time
 
 
-def sends_control(links: LinkState, outlet: OutletRecord, port: PortRecord) -> bool:
+def sends_control(links: LinkState, host_port: HostPortRecord, port: PortRecord) -> bool:
     """Is there a control packet that is not paused?"""
-    return first_open(links, outlet, port) < outlet.ctrl_tail
+    return first_open(links, host_port, port) < host_port.ctrl_tail
 
 
 def first_arrival(net: Net, links: LinkState, host_id: HostId) -> tuple[Ps, GlobalPort]:
@@ -91,36 +91,36 @@ def first_sender(
     earliest = INF
     at = net.first_port[host_id]
     for p in ports_of(net, host_id):
-        outlet = hosts.outlets[p]
+        host_port = hosts.host_ports[p]
         port = links.ports[p]
         free_at = max(port.free_at, now)
         if free_at < earliest:
-            listed = outlet.ready_head >= 0 and outlet.stuck == 0
-            if listed or sends_control(links, outlet, port):
+            listed = host_port.ready_head >= 0 and host_port.stuck == 0
+            if listed or sends_control(links, host_port, port):
                 earliest = free_at
                 at = p
     return earliest, at
 
 
 def start_to_send(
-    env: Env, links: LinkState, outlet: OutletRecord, port: PortRecord, p: GlobalPort, now: Ps
+    env: Env, links: LinkState, host_port: HostPortRecord, port: PortRecord, p: GlobalPort, now: Ps
 ) -> None:
     """Send a packet by port ``p``, which is free, or find that all that waits is paused."""
-    if sends_control(links, outlet, port):
-        transmit_control(links, env.host, outlet, port, p, now)
+    if sends_control(links, host_port, port):
+        transmit_control(links, env.host, host_port, port, p, now)
         return
-    flow = pick(env, outlet, port, now)
+    flow = pick(env, host_port, port, now)
     if flow >= 0:
         transmit_data(env, links, port, p, flow, now)
-    elif outlet.ready_head >= 0:
-        outlet.stuck = 1
+    elif host_port.ready_head >= 0:
+        host_port.stuck = 1
 
 
 def nic_of_arrival(links: LinkState, hosts: HostState, p: GlobalPort, slot: Slot) -> NicId:
     """The NIC that the packet in pool slot ``slot``, which came in by port ``p``, is for."""
     kind = int(links.pool[slot].kind)
     if kind == PFC:
-        return hosts.outlets[p].nic
+        return hosts.host_ports[p].nic
     flow = FlowId(links.pool[slot].flow)
     if kind < FIRST_CONTROL:
         return nic_of(hosts, hosts.rx[flow])
@@ -130,8 +130,8 @@ def nic_of_arrival(links: LinkState, hosts: HostState, p: GlobalPort, slot: Slot
 def room_at_all_ports(net: Net, links: LinkState, hosts: HostState, host_id: HostId) -> bool:
     """Is there room in the FIFOs of all ports for what a handler may send, or made if not?"""
     for p in ports_of(net, host_id):
-        outlet = hosts.outlets[p]
-        if not room_for_control(links, outlet):
+        host_port = hosts.host_ports[p]
+        if not room_for_control(links, host_port):
             return False
     return True
 
@@ -139,11 +139,11 @@ def room_at_all_ports(net: Net, links: LinkState, hosts: HostState, host_id: Hos
 def look_at_control(env: Env, net: Net, links: LinkState, host_id: HostId, now: Ps) -> None:
     """Check, and record, what a handler has put into the FIFOs."""
     for p in ports_of(net, host_id):
-        outlet = env.hosts.outlets[p]
+        host_port = env.hosts.host_ports[p]
         if TRACE:
-            trace_created(links, outlet, outlet.checked, p, now)
-        check_control(env, outlet, outlet.checked)
-        outlet.checked = outlet.ctrl_tail
+            trace_created(links, host_port, host_port.checked, p, now)
+        check_control(env, host_port, host_port.checked)
+        host_port.checked = host_port.ctrl_tail
 
 
 def note_sent(links: LinkState, p: GlobalPort) -> None:
@@ -183,24 +183,24 @@ def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_i
             break
         if now == t_send and now < t_arrival and now < t_timer:
             port = links.ports[p_out]
-            if port.tail - links.head_seen[p_out] > port.ring_mask:
+            if port.tail - links.published_head[p_out] > port.ring_mask:
                 if not lengthen_link(links, port, p_out, NO_NEED):
                     status = GROW_POOL
                     break
-            outlet = hosts.outlets[p_out]
-            nic = outlet.nic
+            host_port = hosts.host_ports[p_out]
+            nic = host_port.nic
             env = env_of(hosts.nics[nic], hosts.pars[0].transport0, hosts, links)
             if CARRIER:
                 hosts.nics[nic].now_ps = now
-            start_to_send(env, links, outlet, port, p_out, now)
+            start_to_send(env, links, host_port, port, p_out, now)
             look_at_control(env, net, links, host_id, now)
             continue
         arrives = now == t_arrival
         slot = Slot(0)
         timer = NO_TIMER
         if arrives:
-            inbox = links.inbox[p_in]
-            slot = ring_slot(inbox.ring_off, inbox.ring_mask, inbox.head)
+            reader = links.readers[p_in]
+            slot = ring_slot(reader.ring_off, reader.ring_mask, reader.head)
             nic = nic_of_arrival(links, hosts, p_in, slot)
         else:
             timer = surface(hosts.timers, hosts.heap, first)
@@ -213,7 +213,7 @@ def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_i
             host.now_ps = now
         if arrives:
             receive(env, links, p_in, slot, now)
-            links.inbox[p_in].head += 1
+            links.readers[p_in].head += 1
         else:
             firings += fire(env, timer, now)
             if firings > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * host.n_timers:
@@ -222,7 +222,7 @@ def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_i
                 trace_timer(links, env, hosts.timers[timer], host.port, now)
         look_at_control(env, net, links, host_id, now)
         for p in ports_of(net, host_id):
-            hosts.outlets[p].stuck = 0
+            hosts.host_ports[p].stuck = 0
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
     for p in ports_of(net, host_id):
         note_sent(links, p)

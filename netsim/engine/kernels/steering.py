@@ -10,8 +10,8 @@ from __future__ import annotations
 from netsim.engine.kernels.active import expect
 from netsim.engine.kernels.fields import CircuitRecord, RxRecord
 from netsim.engine.kernels.ids import Ps
+from netsim.engine.kernels.indexing import WAITS
 from netsim.engine.kernels.layout import INF, Clock, HostState, LinkState, Net
-from netsim.engine.kernels.places import WAITS
 from netsim.engine.kernels.steering_fields import SlotRecord
 from netsim.limits import HORIZON_PS
 from netsim.model.schedules import END_PS

@@ -7,10 +7,20 @@ in the nearest cache.
 
 from __future__ import annotations
 
+from netsim.engine.kernels.arrival_order import (
+    INDEX_BITS,
+    INDEX_MASK,
+    KEY_BITS,
+    NO_GROUP,
+    circle_position,
+    next_number,
+    order_of,
+)
 from netsim.engine.kernels.balance import count_unroutable, has_route, output_port
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Numbers, Ps
+from netsim.engine.kernels.indexing import local_ports_of, queue_of, ring_slot
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
     BROKEN,
@@ -26,7 +36,6 @@ from netsim.engine.kernels.layout import (
     Scratch,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.places import local_ports_of, queue_of, ring_slot
 from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
@@ -36,15 +45,6 @@ from netsim.engine.kernels.specialization_constants import (
     MAY_BE_UNROUTABLE,
     N_CLASSES,
     PORT_WAKEUPS,
-)
-from netsim.engine.kernels.turns import (
-    INDEX_BITS,
-    INDEX_MASK,
-    KEY_BITS,
-    NO_GROUP,
-    next_number,
-    place_of,
-    stands_at,
 )
 from netsim.engine.kernels.wakeups import resume_ports, suspend_port
 
@@ -59,9 +59,9 @@ def gather(
 
     Arrival k gets ``slots[k]`` (where it lies), ``outs[k]`` (the local port it leaves by) or, if
     ports are coupled, ``ins[k]`` (the one it came in by, and is routed later), and a sort key
-    (turns.py). Ingress ports are visited in ascending order, which decides between equal places.
-    Returns how many there are and the first arrival after the window, or (-needed, INF) if scratch
-    is too small.
+    (arrival_order.py). Ingress ports are visited in ascending order, which decides between equal
+    places. Returns how many there are and the first arrival after the window, or (-needed, INF) if
+    scratch is too small.
     """
     first = net.first_port[node]
     w0 = clock.clock[0].w0
@@ -75,7 +75,7 @@ def gather(
     waiting = 0
     port = next_port(net, links.unread, node, NO_PORT)
     while port >= 0:
-        waiting += links.inbox[first + port].tail - links.inbox[first + port].head
+        waiting += links.readers[first + port].tail - links.readers[first + port].head
         port = next_port(net, links.unread, node, port)
     if waiting > slots.shape[0]:
         return -waiting, INF
@@ -85,7 +85,7 @@ def gather(
     while port >= 0:
         beside = next_port(net, links.unread, node, port)
         p = first + port
-        inbox = links.inbox[p]
+        reader = links.readers[p]
         balance = links.balance[p]
         u = UNDO * port
         undo[u] = balance.choices
@@ -97,13 +97,13 @@ def gather(
             for cls in range(N_CLASSES):
                 arrived_bytes[port * N_CLASSES + cls] = Bytes(0)
         if beside >= 0:
-            ring = links.inbox[first + beside]
+            ring = links.readers[first + beside]
             prefetch(links.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
-        head = inbox.head
-        packet_ps = inbox.packet_ps
+        head = reader.head
+        packet_ps = reader.packet_ps
         number, group, stands = 0, NO_GROUP, 0
-        while head < inbox.tail:
-            slot = ring_slot(inbox.ring_off, inbox.ring_mask, head)
+        while head < reader.tail:
+            slot = ring_slot(reader.ring_off, reader.ring_mask, head)
             time = links.pool[slot].time
             if time >= w1:
                 following = min(following, time)
@@ -111,8 +111,8 @@ def gather(
             number = next_number(time, packet_ps, number)
             if number >> 2 != group:  # of four packets one at most draws a place
                 group = number >> 2
-                stands = stands_at(inbox, group)
-            keys[k] = ((time - w0) << KEY_BITS) | (place_of(stands, number) << INDEX_BITS) | k
+                stands = circle_position(reader, group)
+            keys[k] = ((time - w0) << KEY_BITS) | (order_of(stands, number) << INDEX_BITS) | k
             slots[k] = slot
             if HAS_PREDICT_PAUSE:
                 pkt = links.pool[slot]
@@ -140,9 +140,9 @@ def count_unroutable_arrivals(
     net: Net, links: LinkState, node: NodeId, p: GlobalPort, end: int
 ) -> None:
     """Count what came in by port ``p``, up to position ``end`` of its ring, and has no route."""
-    inbox = links.inbox[p]
-    for position in range(inbox.head, end):
-        slot = ring_slot(inbox.ring_off, inbox.ring_mask, position)
+    reader = links.readers[p]
+    for position in range(reader.head, end):
+        slot = ring_slot(reader.ring_off, reader.ring_mask, position)
         if not has_route(net, node, links.pool[slot]):
             count_unroutable(links, p, slot)
 
@@ -218,7 +218,7 @@ def has_room(links: LinkState, p: GlobalPort, n: int, frames: int) -> bool:
         waiting += length
         if length + n > queue.mask + 1:
             enough = lengthen_queue(links, queue, length + n) and enough
-    under_way = port.tail - links.head_seen[p]
+    under_way = port.tail - links.published_head[p]
     if under_way + waiting > port.ring_mask + 1:
         enough = lengthen_link(links, port, p, under_way + waiting) and enough
     return enough
@@ -240,9 +240,9 @@ def undo_choices(net: Net, links: LinkState, scratch: Scratch, worker: int, node
 
 def have_read(net: Net, links: LinkState, node: NodeId, port: LocalPort) -> None:
     """A port that had packets to read has read; it keeps that mark if it has more."""
-    inbox = links.inbox[net.first_port[node] + port]
-    include(links.touched, net.first_word[node], port)
-    if inbox.head == inbox.tail:
+    reader = links.readers[net.first_port[node] + port]
+    include(links.dirty_ports, net.first_word[node], port)
+    if reader.head == reader.tail:
         exclude(links.unread, net.first_word[node], port)
 
 
@@ -256,7 +256,7 @@ def have_read_all(net: Net, links: LinkState, scratch: Scratch, worker: int, nod
         if MAY_BE_UNROUTABLE:
             if undo[UNDO * port + 4] > 0:
                 count_unroutable_arrivals(net, links, node, first + port, end)
-        links.inbox[first + port].head = end
+        links.readers[first + port].head = end
         have_read(net, links, node, port)
         port = next_port(net, links.unread, node, port)
 
@@ -321,7 +321,7 @@ def switch_step(
         hi = starts[out + 1]
         if hi > lo or includes(links.busy, net.first_word[node], out):
             serve(env, clock, scratch, worker, first + out, lo, hi)
-            include(links.touched, net.first_word[node], out)
+            include(links.dirty_ports, net.first_word[node], out)
             port = links.ports[first + out]
             if PORT_WAKEUPS:
                 if suspend_port(links, env.switch, port, out, clock.clock[0].w1):

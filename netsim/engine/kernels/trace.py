@@ -15,8 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim.engine.kernels.env import Env
-from netsim.engine.kernels.fields import OutletRecord, PacketRecord, RxRecord, TimerRecord, TxRecord
+from netsim.engine.kernels.fields import (
+    HostPortRecord,
+    PacketRecord,
+    RxRecord,
+    TimerRecord,
+    TxRecord,
+)
 from netsim.engine.kernels.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
+from netsim.engine.kernels.indexing import queue_of, ring_slot
 from netsim.engine.kernels.lanes import may_use
 from netsim.engine.kernels.layout import (
     INF,
@@ -28,7 +35,6 @@ from netsim.engine.kernels.layout import (
     LinkState,
     grouped,
 )
-from netsim.engine.kernels.places import queue_of, ring_slot
 from netsim.errors import RunError
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)
@@ -209,11 +215,11 @@ def paused_so_far(links: LinkState, p: GlobalPort, cls: int, now: Ps) -> Ps:
 
 
 def trace_created(
-    links: LinkState, outlet: OutletRecord, before: int, p: GlobalPort, now: Ps
+    links: LinkState, host_port: HostPortRecord, before: int, p: GlobalPort, now: Ps
 ) -> None:
     """Record the control packets that a handler has put into port ``p``'s FIFO since ``before``."""
-    for i in range(before, outlet.ctrl_tail):
-        slot = ring_slot(outlet.ctrl_off, outlet.ctrl_mask, i)
+    for i in range(before, host_port.ctrl_tail):
+        slot = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)
         trace_packet(links, CREATED, p, slot, now, 0)
 
 

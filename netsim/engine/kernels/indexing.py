@@ -59,4 +59,4 @@ def nic_of(hosts: HostState, side: FlowRecord) -> NicId:
     """The NIC that one side of a flow is on."""
     if PLANES == ONE_PORT:
         return NicId(side.host)
-    return hosts.spreads[side.spread].nic
+    return hosts.port_choices[side.port_choice].nic

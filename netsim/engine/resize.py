@@ -18,7 +18,7 @@ from netsim.engine.state import State, build_scratch
 from netsim.model.network import Network
 
 
-def give_room(state: State, network: Network, threads: int) -> None:
+def grow_buffers(state: State, network: Network, threads: int) -> None:
     """Give every node of the window what it asked for. Changes ``state``."""
     clock = state.clock
     active = clock.active[: int(clock.clock["n_active"][0])]

@@ -22,7 +22,7 @@ from engine_runs import (
 from raises_input import raises
 
 from netsim.engine.engine import Engine
-from netsim.engine.readings import Status
+from netsim.engine.state_views import Status
 from netsim.model.fabric import Fabric
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
@@ -41,7 +41,7 @@ def engine(transport: str = "ndp", fabric: Fabric = TRIM, flows: FlowTable | Non
 def test_why_an_engine_comes_back() -> None:
     one = engine()
     assert one.advance(1, LONG_PS) is Status.RUNNING
-    assert one.advance(1000, one.now_ps) is Status.UNTIL
+    assert one.advance(1000, one.now_ps) is Status.TIME_LIMIT
     assert one.advance(1000, LONG_PS, stop_when_done=True) is Status.DONE
     assert one.advance(1000, LONG_PS) is Status.IDLE
 

@@ -98,7 +98,7 @@ class Failures:
         s = self.state
         clock = (s.clock.clock["windows"], s.clock.tickets, s.clock.status)
         nics = (s.hosts.nics[name] for name in ("sent_packets", "received_packets"))
-        rings = s.links.inbox["head"], s.links.ports["tail"]
+        rings = s.links.readers["head"], s.links.ports["tail"]
         return tuple(int(numbers.sum()) for numbers in (*clock, *nics, *rings))
 
     def _whose(self, number: int) -> str:

@@ -46,7 +46,7 @@ class Status(IntEnum):
     """Every flow is delivered, and its sender knows."""
     IDLE = layout.IDLE
     """Nothing can happen any more: no packet is under way and no timer is set."""
-    UNTIL = layout.UNTIL
+    TIME_LIMIT = layout.TIME_LIMIT
     """The time until which to simulate is reached."""
 
 
