@@ -71,7 +71,7 @@ def test_functions_of_the_section_on_receivers_are_there():
 
 
 def test_every_kind_of_value_is_explained():
-    text = (ROOT / "experiments" / "README.md").read_text("utf-8")
+    text = (ROOT / "docs" / "experiment-file.md").read_text("utf-8")
     table = text.partition("<!-- kinds of values -->")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| (\w+) \|", table, re.MULTILINE)) - {"kind"} == set(UNITS)
 

@@ -18,7 +18,7 @@ MADE_BY_TESTS = {".pytest_cache/"}
 """Folders that a page names and a fresh clone does not have."""
 
 FOLDERS = (
-    *("", "experiments", "netsim", "netsim/workloads/cost", "netsim/engine"),
+    *("", "docs", "experiments", "netsim", "netsim/workloads/cost", "netsim/engine"),
     *("netsim/workloads/inference", "netsim/workloads/job", "netsim/queues"),
     *("tests/fuzz", "tests/reference"),
 )

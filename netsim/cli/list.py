@@ -14,16 +14,18 @@ from netsim.cli.options import json_option, print_json
 def command(kind: str | None, as_json: bool) -> None:
     """List plugins, files and experiments of one KIND, or of all.
 
-    Plugins that are installed as entry points are among them.
+    Includes plugins that are installed as entry points. Experiments are grouped by folder, with
+    their run time as stated in the file; * marks the one to begin with.
     """
     kinds = [kind] if kind else KINDS
     if as_json:
-        print_json(
-            {
-                one: [{"name": name, "summary": text} for name, text in lines_of(one)]
-                for one in kinds
-            }
-        )
+        found = {
+            one: [{"name": name, "summary": text} for name, text in lines_of(one)] for one in kinds
+        }
+        places = _places()
+        for row in found.get("experiments", ()):
+            row["group"], row["time"] = places[row["name"]]
+        print_json(found)
         return
     for index, one in enumerate(kinds):
         if index:
@@ -31,5 +33,29 @@ def command(kind: str | None, as_json: bool) -> None:
         click.echo(f"{one}:")
         lines = lines_of(one)
         width = max((len(name) for name, _ in lines), default=0)
+        if one == "experiments":
+            _show_experiments(lines, width)
+            continue
         for name, summary in lines:
             click.echo(f"  {name:<{width}}  {summary}".rstrip())
+
+
+def _places() -> dict[str, tuple[str, str]]:
+    """Return the group and the stated run time of each experiment."""
+    from netsim.experiment.locate import built_in, stated_time
+
+    return {name: (file.parent.name, stated_time(file)) for name, file in built_in().items()}
+
+
+def _show_experiments(lines: list[tuple[str, str]], width: int) -> None:
+    from netsim.experiment.locate import FIRST
+
+    places = _places()
+    last = None
+    for name, summary in lines:
+        group, time = places[name]
+        if group != last:
+            click.echo(f"  {group}")
+            last = group
+        mark = "*" if name == FIRST else " "
+        click.echo(f"  {mark} {name:<{width}}  {time:>7}  {summary}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from pathlib import Path
 
 from netsim.errors import InputError, did_you_mean
@@ -15,6 +16,9 @@ GROUPS = (
     *("training", "inference", "serving", "wide_area", "paper"),
 )
 """The folders of experiments, in the order in which they are listed."""
+
+FIRST = "p2p_512"
+"""The experiment to begin with."""
 
 
 def built_in() -> dict[str, Path]:
@@ -51,3 +55,9 @@ def locate(name: str) -> Path:
         hint=did_you_mean(bare, known),
         code="unknown_value",
     )
+
+
+def stated_time(file: Path) -> str:
+    """Return the run time that the head of a built-in experiment states, such as "20 s"."""
+    found = re.search(r"(?m)^# Time: +([^,\n]+)", file.read_text("utf-8"))
+    return found[1] if found else ""

@@ -104,8 +104,11 @@ class PacketsSection(_Section):
     """[packets]"""
 
     payload_bytes: _Size = 4096
+    """data bytes of a full packet"""
     header_bytes: Annotated[int, BeforeValidator(_Convert("bytes", maximum=LARGEST))] = 64
+    """header of a data packet"""
     control_bytes: _Size = 64
+    """an ACK, NACK, PULL or trimmed header"""
 
 
 def _no_ecn(value: Any) -> Any:
@@ -155,24 +158,38 @@ class ClassSection(_Section):
     """[classes.NAME], with either `traffic` or `kinds`"""
 
     transport: Any
+    """transport of the class"""
     traffic: Any = None
+    """traffic of the class"""
     kinds: Annotated[list[str] | None, BeforeValidator(_kinds)] = None
+    """instead of traffic: the main traffic's flows of these kinds"""
 
 
 class FaultSection(_Section):
     """[faults.NAME]"""
 
     links: Annotated[str | None, BeforeValidator(_link_pattern)] = None
+    """links that fail: "all", "A - B" (both directions) or "A -> B"; * matches any text"""
     node: Annotated[str | None, BeforeValidator(_Convert("text"))] = None
+    """instead of links: every link of the matching switches or hosts"""
     loss: _Fraction = 0.0
+    """probability that a packet is lost, whatever its size"""
     bit_error_rate: _Fraction = 0.0
+    """probability that a bit is wrong; the packet is then lost"""
     rate: Annotated[int | None, BeforeValidator(_Convert("rate", optional=True))] = None
+    """another rate than the network's; the lowest counts if several apply"""
     mtbf: _Limit = None
+    """mean time between random failures"""
     mttr: _Limit = None
+    """mean time to repair"""
     at: Annotated[int, BeforeValidator(_Convert("time"))] = 0
+    """start of loss, bit errors, the other rate, or random failures"""
     until: _Limit = None
+    """their end"""
     down: Annotated[int | None, BeforeValidator(_Convert("time", optional=True))] = None
+    """the link goes down"""
     up: _Limit = None
+    """the link comes back"""
 
 
 def _converge(value: Any) -> Any:
@@ -191,30 +208,45 @@ class RoutingSection(_Section):
     hosts know of ports without carrier."""
 
     converge: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_converge)] = (("*", NEVER),)
+    """delay from a link change until switches have new routes, or a table by switch pattern"""
     carrier_delay: Annotated[int, BeforeValidator(_converge_one)] = NEVER
+    """delay until a host knows that one of its ports lost or regained carrier"""
     peer_carrier_delay: Annotated[int | None, BeforeValidator(_converge_one)] = None
+    """the same for a port of the other host; default: carrier_delay"""
 
 
 class StopSection(_Section):
     """[stop]"""
 
     time: _Limit = None
+    """stop at this simulated time"""
     flow_deadline: _Limit = None
+    """a flow that takes longer is a stall"""
     drain: _Bool = False
+    """continue until the network is empty"""
 
 
 class OutputsSection(_Section):
     """[outputs]"""
 
     directory: _Text = ""
+    """result directory, relative to the current one; default: results/NAME"""
     links: _Bool = True
+    """write links.parquet"""
     sample: Annotated[int | str | None, BeforeValidator(_interval)] = None
+    '''length of an interval of series.parquet, or "auto"'''
     ports: Any = None
+    """ports to sample: patterns or a number; default: 256 of the switches"""
     hosts: Any = None
+    """hosts to sample: patterns or a number; default: 64"""
     flows: Any = None
+    """flows to sample: indices, ranges or a number; default: 64"""
     fields: Any = None
+    """transport state to sample of these flows"""
     budget: Annotated[int, BeforeValidator(_Convert("bytes", minimum="1KB"))] = 64_000_000
+    """memory for samples; beyond it, intervals are merged"""
     queues: _Bool = False
+    """add the mean and 99th percentile of queues to links.parquet"""
 
 
 def _pairs(value: Any) -> Any:
@@ -228,10 +260,15 @@ class ReferenceSection(_Section):
     """[reference]: what the `column` should be at each value of the `axis`, and who says so."""
 
     axis: _Text
+    """axis of the sweep, such as traffic.load"""
     column: _Text
+    """column of the plot, such as fct_mean"""
     label: _Text
+    """name in plots and tables"""
     source: _Text = ""
+    """where the values are from"""
     values: Annotated[list[Any], BeforeValidator(_pairs)]
+    """pairs of an axis value and the reference, such as [[0.5, "3.2us"]]"""
 
 
 def _unless_an_axis(value: Any) -> Any:
@@ -243,21 +280,35 @@ class FileSection(_Section):
     """The top level. Sections are checked one by one, once their sweeps are expanded."""
 
     name: Annotated[str, BeforeValidator(_name)] = ""
+    """name of the experiment; default: the file's name"""
     description: _Text = ""
+    """one line for lists and tables"""
     seed: Any = 1
+    '''a number, a list, or a range such as "1..10"'''
     topology: Any
+    """a kind, or [topology] with kind and parameters"""
     transport: Any
+    """a kind, or [transport] with kind and parameters"""
     traffic: Any
+    """a kind, or [traffic] with kind and parameters"""
     classes: dict[str, ClassSection] = Field(default_factory=dict)
+    """[classes.NAME]: more traffic with a transport of its own"""
     packets: dict[str, Any] = Field(default_factory=dict)
+    """packet sizes"""
     fabric: dict[str, Any] = Field(default_factory=dict)
+    """queues and load balancing; overrides what the transport expects"""
     faults: Annotated[dict[str, Any], BeforeValidator(_unless_an_axis)] = Field(
         default_factory=dict
     )
+    """[faults.NAME]: failing links and nodes"""
     routing: dict[str, Any] = Field(default_factory=dict)
+    """how routes follow failures"""
     stop: dict[str, Any] = Field(default_factory=dict)
+    """when the run ends"""
     outputs: dict[str, Any] = Field(default_factory=dict)
+    """what is written"""
     reference: dict[str, Any] = Field(default_factory=dict)
+    """values of a formula or paper to draw and print"""
 
 
 _MISSING = {

@@ -60,7 +60,7 @@ class Key:
 
     ``unit`` is one of a plugin's parameters, or "table". ``default`` is as written; ``none`` is the
     word for None. ``rules`` are bounds and choices. ``doc`` is the key's line in
-    `experiments/README.md`.
+    `docs/keys.md`.
     """
 
     unit: str
@@ -157,9 +157,8 @@ class Fabric:
 
     This is the table of the keys of [fabric] that every discipline shares: reading, checking and
     writing them is derived from it. To add one, add a field here, what it must not contradict to
-    `_contradictions` (experiment/resolve_fabric.py), its line to `experiments/README.md`, which a
-    test compares, and if kernels read it a field of that name to `FabricRecord`
-    (engine/kernels/fields.py).
+    `_contradictions` (experiment/resolve_fabric.py), and if kernels read it a field of that name to
+    `FabricRecord` (engine/kernels/fields.py).
     """
 
     queue: PluginSpec = field(

@@ -348,7 +348,7 @@ def test_built_in_experiments_are_valid(name):
 
 
 def test_the_documented_file_says_the_defaults(tmp_path):
-    page = (Path(__file__).parents[2] / "experiments" / "README.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "experiment-file.md").read_text()
     documented = page.split("```toml\n")[1].split("```")[0]
     (point,) = load(tmp_path, documented).points()
     bare = text('name = "mine"\ndescription = "one line"', top='transport = "datagram"')

@@ -1,0 +1,247 @@
+"""Tables in the pages that are generated from the code, between markers.
+
+python tests/generated.py     # writes them again
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import click
+
+from netsim.cli.app import app, groups
+from netsim.experiment import built_in, schema
+from netsim.experiment.locate import GROUPS, stated_time
+from netsim.model.fabric import REQUIRED as REQUIRED_KEY
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, keys_of
+from netsim.plugins import registry
+from netsim.plugins.params import REQUIRED, Param
+from netsim.results import COLUMNS
+from netsim.units import format_time
+from netsim.workloads.inference.deployment import Costs, Formats, Options
+from netsim.workloads.inference.limits import Limits
+from netsim.workloads.job.keys import keys_of as job_keys_of
+
+ROOT = Path(__file__).parent.parent
+MARKED = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+
+
+def pages() -> list[Path]:
+    """The pages with generated tables."""
+    found = [*(ROOT / "docs").glob("*.md"), ROOT / "experiments" / "README.md"]
+    found.append(ROOT / "netsim" / "workloads" / "inference" / "README.md")
+    return sorted(page for page in found if MARKED.search(page.read_text("utf-8")))
+
+
+def regenerated(text: str) -> str:
+    """A page with its tables written again."""
+
+    def write(match: re.Match[str]) -> str:
+        kind, *arguments = match[2].split()
+        table = "\n".join(TABLES[kind](*arguments)).strip()
+        return f"{match[1]}\n{table}\n\n{match[3]}"
+
+    return MARKED.sub(write, text)
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    columns = list(head)
+    for row in (columns, ["---"] * len(columns), *rows):
+        cells = " | ".join(row).replace("|", "\\|").replace(" \\| ", " | ")
+        yield f"| {cells} |"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _value(value: object, none: str = "none") -> str:
+    if value is None:
+        value = none
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+
+
+def _kind(unit: str, choices: Iterable[str]) -> str:
+    names = ", ".join(f"`{one}`" for one in choices)
+    return names or unit
+
+
+def _row(param: Param) -> list[str]:
+    default = "required" if param.default is REQUIRED else _value(param.default, param.none)
+    return [f"`{param.name}`", _kind(param.unit, param.choices), default, _line(param.doc)]
+
+
+def params(kind: str, name: str) -> Iterator[str]:
+    """The parameters of a plugin."""
+    rows = [_row(param) for param in registry.find(kind, name).params]
+    return _table(("key", "value", "default", "meaning"), rows)
+
+
+def queues() -> Iterator[str]:
+    """The keys of every queue discipline."""
+    for plugin in registry.all("queue"):
+        yield f"**`{plugin.name}`**: {plugin.summary}"
+        yield ""
+        yield from _table(("key", "value", "default", "meaning"), map(_row, plugin.params))
+        yield ""
+
+
+def deployment() -> Iterator[str]:
+    """The keys of the tables of a deployment."""
+    tables = {"formats": Formats, "options": Options, "costs": Costs, "limits": Limits}
+    for title, part in tables.items():
+        known = job_keys_of(part)
+        rows = []
+        for field in fields(part):
+            how = known[field.name]
+            default = format_time(field.default) if how.unit == "time" else field.default
+            rows.append([f"`{field.name}`", how.unit, _value(default), _line(how.doc)])
+        yield f"### [{title}]"
+        yield ""
+        yield from _table(("key", "value", "default", "meaning"), rows)
+        yield ""
+
+
+def names(kind: str) -> Iterator[str]:
+    """The plugins of a kind."""
+    singular = {"topologies": "topology", "transports": "transport"}.get(kind, kind)
+    rows = ([f"`{one.name}`", one.summary] for one in registry.all(singular))
+    return _table((singular, "summary"), rows)
+
+
+def experiments() -> Iterator[str]:
+    """The experiments that come with netsim, by group."""
+    for group in GROUPS:
+        rows = []
+        for name, path in built_in().items():
+            if path.parent.name == group:
+                told = tomllib.loads(path.read_text("utf-8")).get("description", "")
+                rows.append([f"[`{name}`]({group}/{path.name})", _line(told), stated_time(path)])
+        yield f"**{group.replace('_', ' ')}**"
+        yield ""
+        yield from _table(("experiment", "shows", "time"), rows)
+        yield ""
+
+
+def columns() -> Iterator[str]:
+    """The columns of every table."""
+    for table, of in COLUMNS.items():
+        yield f"### {table}"
+        yield ""
+        yield from _table(
+            ("column", "unit", "meaning"), ([f"`{n}`", c.unit, _line(c.doc)] for n, c in of.items())
+        )
+        yield ""
+
+
+def keys() -> Iterator[str]:
+    """The keys of the fixed sections of an experiment file."""
+    docs = _attribute_docs(Path(schema.__file__))
+    for title, section in SECTIONS.items():
+        yield f"## {title}"
+        yield ""
+        rows = (
+            [f"`{key}`", _default(field), docs[section.__name__][key]]
+            for key, field in section.model_fields.items()
+        )
+        yield from _table(("key", "default", "meaning"), rows)
+        yield ""
+    for title, table in (
+        ("fabric", Fabric),
+        ("fabric.ecn", Ecn),
+        ("fabric.circuits", CircuitRules),
+    ):
+        yield f"## [{title}]"
+        yield ""
+        rows = (
+            [
+                f"`{key}`",
+                _kind(row.unit, row.rules.get("choices", ())),
+                "required" if row.default is REQUIRED_KEY else _value(row.default),
+                _line(row.doc),
+            ]
+            for key, row in keys_of(table).items()
+        )
+        yield from _table(("key", "value", "default", "meaning"), rows)
+        yield ""
+
+
+def _attribute_docs(file: Path) -> dict[str, dict[str, str]]:
+    """Class -> attribute -> the docstring below it."""
+    return {
+        one.name: {
+            first.target.id: second.value.value
+            for first, second in pairwise(one.body)
+            if isinstance(first, ast.AnnAssign) and isinstance(first.target, ast.Name)
+            if isinstance(second, ast.Expr) and isinstance(second.value, ast.Constant)
+        }
+        for one in ast.parse(file.read_text("utf-8")).body
+        if isinstance(one, ast.ClassDef)
+    }
+
+
+def _default(field: Any) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    return "" if value in ("", {}) else _value(value)
+
+
+SECTIONS = {
+    "Top level": schema.FileSection,
+    "[packets]": schema.PacketsSection,
+    "[faults.NAME]": schema.FaultSection,
+    "[routing]": schema.RoutingSection,
+    "[stop]": schema.StopSection,
+    "[outputs]": schema.OutputsSection,
+    "[reference]": schema.ReferenceSection,
+}
+
+
+def cli() -> Iterator[str]:
+    """Every command, by group."""
+    context = click.Context(app, info_name="netsim")
+    for group, entries in groups().items():
+        yield f"**{group}**"
+        yield ""
+        yield from _table(
+            ("command", "purpose"), (row for name in entries for row in _command(name, context))
+        )
+        yield ""
+
+
+def _command(name: str, parent: click.Context) -> Iterator[list[str]]:
+    command = parent.command.get_command(parent, name)  # type: ignore[attr-defined]
+    context = click.Context(command, info_name=name, parent=parent)
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(context):
+            yield from _command(inner, context)
+    else:
+        usage = [one for one in command.collect_usage_pieces(context) if one != "[OPTIONS]"]
+        text = _line((command.help or "").partition("\n\n")[0])
+        yield [f"`{' '.join([*context.command_path.split()[1:], *usage])}`", text]
+
+
+TABLES: dict[str, Any] = {
+    "params": params,
+    "queues": queues,
+    "deployment": deployment,
+    "list": names,
+    "experiments": experiments,
+    "columns": columns,
+    "keys": keys,
+    "cli": cli,
+}
+
+if __name__ == "__main__":
+    for page in pages():
+        page.write_text(regenerated(page.read_text("utf-8")), "utf-8")
