@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from netsim.model.flows import FlowTable, TrafficContext
-from netsim.model.tasks import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, TaskTable, Workload
+from netsim.model.tasks import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, TaskTable
+from netsim.model.workload import Workload
 
 __all__ = [
     "ACKED",

@@ -204,7 +204,7 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
     from netsim.bounds.ideal import ideal_times
     from netsim.model.flows import FlowTable, TrafficContext
     from netsim.model.lanes import DEALT_EVENLY, lanes_used
-    from netsim.model.tasks import Workload
+    from netsim.model.workload import Workload
 
     if point.classes:
         raise InputError("there are several classes of flows")

@@ -29,7 +29,7 @@ from series_case import compare_series, equal, reading, sampled
 from netsim.engine.engine import Engine
 from netsim.engine.series import intervals
 from netsim.model.sampling import LEAST_INTERVALS, Sampling
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from netsim.model.flows import FlowTable
 from netsim.model.port_sizes import PortSizes
 from netsim.model.programs import ProgramSpec, program_spec
 from netsim.model.sampling import Sampling
-from netsim.model.tasks import ACKED, KINDS, TaskTable, Workload
+from netsim.model.tasks import ACKED, KINDS, TaskTable
+from netsim.model.workload import Workload
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginSpec
 

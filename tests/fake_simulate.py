@@ -50,8 +50,7 @@ class FakeProgress:
     bytes_total: int = 1000
     tasks_done: int = 0
     tasks_total: int = 0
-    requests_done: int = 0
-    requests_total: int = 0
+    counted: tuple[str, int, int] | None = None
 
 
 @dataclass

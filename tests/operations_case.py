@@ -9,7 +9,8 @@ from reference.model import Case, Task
 from reference.operations import Message, Operation, Plan
 from reference.random_operations import Call, Calls
 
-from netsim.model.tasks import KINDS, Workload
+from netsim.model.tasks import KINDS
+from netsim.model.workload import Workload
 from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, schedule
 from netsim.workloads.operations import How, Operations
 

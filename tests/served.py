@@ -10,10 +10,10 @@ from engine_runs import DROP_TAIL, build
 from traffic_cases import made, star
 
 from netsim.engine.engine import Engine
-from netsim.model.serving import EVENTS, LOG, ServingPlan
 from netsim.running.drive import FINISHED, drive
 from netsim.workloads.inference import IterationCost, iteration_cost, iteration_ps, load_deployment
 from netsim.workloads.inference import prompt_pairs as pairs_of
+from netsim.workloads.serving.data import EVENTS, LOG, ServingPlan
 
 US, MS = 10**6, 10**9
 
@@ -83,8 +83,9 @@ class Served:
             trace="trace.csv",
             **given,
         )
-        assert load.serving is not None
-        self.load, self.plan, self.params = load, load.serving, given
+        plan = load.part(ServingPlan)
+        assert plan is not None
+        self.load, self.plan, self.params = load, plan, given
         simulated = {"tasks": load.tasks, "program": load.program, **options}
         engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, **simulated)
         self.engine: Engine = engine

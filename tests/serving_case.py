@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.model.serving import (
+from netsim.workloads.inference import IterationCost, iteration_cost, load_deployment
+from netsim.workloads.serving.data import (
     DECODE,
     DONE,
     FIRST_TOKEN,
@@ -22,7 +23,6 @@ from netsim.model.serving import (
     Requests,
     ServingPlan,
 )
-from netsim.workloads.inference import IterationCost, iteration_cost, load_deployment
 from netsim.workloads.serving.failures import Outages
 
 Row = dict[str, int]

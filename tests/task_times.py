@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from part_of_load import operations_of
 
 from netsim.flows import RECEIVE, SEND, Workload
 from netsim.limits import PS_BITS
-from netsim.model.operations import WHATS
+from netsim.workloads.operations.table import WHATS
 
 Ints = NDArray[np.int64]
 
@@ -31,7 +32,7 @@ class Times:
 
     def rows(self, what: str | None = None, kind: str | None = None) -> Ints:
         """Operations of a sort."""
-        table = self.load.operations
+        table = operations_of(self.load)
         assert table is not None
         chosen = np.ones(len(table), bool)
         if what is not None:
@@ -42,7 +43,7 @@ class Times:
 
     def span(self, rows: Ints) -> tuple[Ints, Ints]:
         """When operations begin and end."""
-        table = self.load.operations
+        table = operations_of(self.load)
         assert table is not None
         return self.start[table.begin_task[rows]], self.end[table.end_task[rows]]
 

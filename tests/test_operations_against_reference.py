@@ -20,6 +20,7 @@ import pytest
 from agreement import Way, compare, cut_short, way_of
 from engine_case import engine_for, run
 from operations_case import KNOWN, case_of, noted, plan_of
+from part_of_load import operations_of
 from raises_input import raises_input
 from reference.cases import random_case
 from reference.model import Case
@@ -31,9 +32,9 @@ from reference.simulator import Simulator
 
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
-from netsim.model.operations import WHATS, OperationTable
 from netsim.model.relays import AT, RelayRule, RelaySegments, relayed
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
+from netsim.workloads.operations.table import WHATS, OperationTable
 
 CASES = {"any": 30, "relays": 10, "no losses": 12}
 """How many cases of each kind there are; an algorithm of collectives after the other is in those of
@@ -65,8 +66,7 @@ class Job:
 
     @property
     def operations(self) -> OperationTable:
-        assert self.load.operations is not None
-        return self.load.operations
+        return operations_of(self.load)
 
 
 def job(seed: int, *, losses: bool = True) -> Job:

@@ -14,7 +14,7 @@ from reference.small import NS, PAYLOAD
 
 from netsim.errors import InputError
 from netsim.model.relays import AT, RelayRule, relayed
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 
 CASES, UNTIL_PS = 60, 100_000 * NS
 

@@ -22,7 +22,6 @@ from served import US, Served, all_served_once, deployment
 from traffic_cases import star
 
 from netsim.limits import HORIZON_PS
-from netsim.model.serving import DECODE, EVENTS, ROLES
 from netsim.running.drive import FINISHED, drive
 from netsim.workloads.inference import (
     iteration_ps,
@@ -31,6 +30,7 @@ from netsim.workloads.inference import (
     prompt_pairs,
 )
 from netsim.workloads.inference.roofline import weight_bytes
+from netsim.workloads.serving.data import DECODE, EVENTS, ROLES
 from netsim.workloads.serving.plan import Group
 from netsim.workloads.serving.state import KV_SENT, REQUEST
 

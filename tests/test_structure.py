@@ -21,7 +21,7 @@ MOST_PARAMETERS = 8
 ROOT = Path(netsim.__file__).parent
 MAPPED = [ROOT.parent] if not (ROOT / "topologies").is_dir() else []
 WORKLOADS = "netsim.workloads"
-NOT_YET = {"netsim.cli.run", "netsim.running.serving"}
+NOT_YET = {"netsim.cli.run", "netsim.running.collect", "netsim.running.serving"}
 """Modules of the simulator that still import an application."""
 
 FOLDERS = ("experiments", "plots", "topologies", "transports")

@@ -10,7 +10,7 @@ import numpy as np
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginSpec, find
 

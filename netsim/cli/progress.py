@@ -84,9 +84,9 @@ def describe(
         f"simulated {format_time(int(progress.simulated_ps), 4)}",
         f"{progress.flows_done:,} of {progress.flows_total:,} flows",
     ]
-    if progress.requests_total:
-        requests = f"{progress.requests_done:,} of {progress.requests_total:,} requests"
-        parts[1:] = [requests, *parts[1:]]
+    if progress.counted:
+        what, done, total = progress.counted
+        parts[1:] = [f"{done:,} of {total:,} {what}", *parts[1:]]
     elif progress.tasks_total:
         parts.append(f"{progress.tasks_done:,} of {progress.tasks_total:,} tasks")
     if speed.hops_per_s is not None:
@@ -107,8 +107,8 @@ def share(progress: Progress) -> float:
 
 def _work(progress: Progress) -> tuple[int, int]:
     """What is done of how much: not all flows that requests may need are sent in the end."""
-    if progress.requests_total:
-        return progress.requests_done, progress.requests_total
+    if progress.counted:
+        return progress.counted[1:]
     return progress.bytes_done, progress.bytes_total
 
 

@@ -17,7 +17,8 @@ from netsim.model.network import Network
 from netsim.model.port_sizes import PortSizes
 from netsim.model.programs import ProgramSpec
 from netsim.model.sampling import Sampling
-from netsim.model.tasks import TaskTable, Workload
+from netsim.model.tasks import TaskTable
+from netsim.model.workload import Workload
 from netsim.plugins.registry import PluginSpec
 
 

@@ -17,7 +17,8 @@ from netsim.engine.records import aligned_zeros
 from netsim.engine.simulation import Simulation
 from netsim.model.flows import FlowTable
 from netsim.model.programs import ProgramSpec
-from netsim.model.tasks import ACKED, RECEIVE, SEND, TaskTable, Workload
+from netsim.model.tasks import ACKED, RECEIVE, SEND, TaskTable
+from netsim.model.workload import Workload
 
 
 @dataclass(frozen=True)

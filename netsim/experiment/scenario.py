@@ -29,8 +29,9 @@ from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes, sizes_d
 from netsim.model.relays import RelaySegments, relayed
 from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
-from netsim.model.tasks import TaskTable, Workload
+from netsim.model.tasks import TaskTable
 from netsim.model.whole import built, require_whole
+from netsim.model.workload import Workload
 from netsim.plugins.calls import call
 from netsim.units import format_rate, format_time, shortened, written
 

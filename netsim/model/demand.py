@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.tasks import RECEIVE, SEND, TaskTable, Workload
+from netsim.model.tasks import RECEIVE, SEND, TaskTable
+from netsim.model.workload import Workload
 
 Ints = NDArray[np.int64]
 

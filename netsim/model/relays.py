@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.model.flows import FlowTable
-from netsim.model.tasks import RECEIVE, SEND, SENT, TaskTable, Workload
+from netsim.model.tasks import RECEIVE, SEND, SENT, TaskTable
+from netsim.model.workload import Workload
 
 Ints = NDArray[np.int64]
 
@@ -174,14 +175,14 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | 
     table = _flows(segments, size, first, second)
     _wait(table, segments, first[~cut], second[~cut])
     tasks = _received(load.tasks, message, place, second, np.repeat(chunks, chunks))
-    operations, program = load.operations, load.program
+    program, parts = load.program, load.parts
     if program is not None:
         program = replace(program, relayed=apart)
     if cut.any():
         in_chunks = _Chunks(message, place, first, second).of(cut)
         tasks, ends = _in_chunks(tasks, table, in_chunks)
-        operations = None if operations is None else operations.moved(ends)
-    load = replace(load, flows=table, tasks=tasks, operations=operations, program=program)
+        parts = tuple(part.with_last_tasks(ends) for part in parts)
+    load = replace(load, flows=table, tasks=tasks, parts=parts, program=program)
     return load, segments
 
 

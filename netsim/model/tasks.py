@@ -6,8 +6,8 @@ do, to the picosecond, stands in `netsim/engine/MODEL.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,11 +16,6 @@ from netsim.errors import InputError
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import column_of, find_cycle, first_of
 from netsim.model.flows import FlowTable
-from netsim.model.job_steps import JobSteps
-from netsim.model.operations import OperationTable
-from netsim.model.programs import ProgramSpec, is_program, program_spec
-from netsim.model.serving import ServingPlan
-from netsim.plugins.registry import PluginSpec
 
 COMPUTE, SEND, RECEIVE, JOIN = range(4)
 KINDS = ("compute", "send", "receive", "join")
@@ -241,121 +236,7 @@ class TaskTable:
         return find_cycle(len(self), then, first) if (first >= then).any() else []
 
 
-@dataclass(frozen=True)
-class Workload:
-    """Flows, and tasks that start them and wait for them.
-
-    Attributes:
-        task_state, host_state: of a program (`netsim.program`), values of its fields as the run
-            begins: a column for each name, an entry for each task or each host, or a lone value
-            for all. What is not given is 0.
-        log_rows: of a program, how many rows of its log each host may write: one number for all, or
-            an entry for each host. Rows that are not written take no memory.
-        program: the program that starts held tasks; whoever calls `flows` fills it in.
-        notes: what is to be known of the traffic beside its flows, a sentence each: the mean of a
-            table of sizes, what of a file is not simulated. `netsim check` and `netsim run` print
-            them, and they stand in the result's summary.
-        operations: which tasks are what that ranks do, if the tasks were made of that.
-        steps: to which steps of a job these belong, and what is known of its FLOPs.
-        serving: of a program that serves requests, which machines serve which.
-    """
-
-    flows: FlowTable
-    tasks: TaskTable | None = None
-    task_state: Mapping[str, ArrayLike] = field(default_factory=dict)
-    host_state: Mapping[str, ArrayLike] = field(default_factory=dict)
-    log_rows: ArrayLike = 0
-    program: ProgramSpec | None = None
-    notes: tuple[str, ...] = ()
-    operations: OperationTable | None = None
-    steps: JobSteps | None = None
-    serving: ServingPlan | None = None
-
-    @property
-    def has_tasks(self) -> bool:
-        """Has it tasks, or flows that wait for flows that are delivered where they start?"""
-        return self.tasks is not None or bool(self.flows.waits_here().any())
-
-    def validate(self, n_hosts: int) -> None:
-        """Raises InputError, naming the first flow or task that is at fault."""
-        self.flows.validate(n_hosts)
-        if self.tasks is None:
-            return
-        self.tasks.validate(self.flows, n_hosts)
-        for task in first_of(self.tasks.held if self.program is None else self.tasks.held[:0]):
-            raise InputError(
-                f"{self.tasks.name(task)}: is held, and no program is there to start it",
-                hint="a handler, on_begin, on_task or on_timer, in the file of the traffic pattern",
-            )
-
-    def with_program(self, use: PluginSpec, n_hosts: int) -> Workload:
-        """The workload with its program, if ``use`` is one. Raises InputError if it cannot be."""
-        if not is_program(use.module):
-            for what, given in (("task", self.task_state), ("host", self.host_state)):
-                for name in given:
-                    raise InputError(
-                        f"{what}_state gives {name}, and there is no handler to read it"
-                    )
-            if np.any(self.log_rows):
-                raise InputError("log_rows is given, and there is no handler to write a log")
-            return self
-        if self.tasks is None or not len(self.tasks):
-            raise InputError("is a program and has no tasks", file=str(use.plugin.path))
-        state = self.task_state, self.host_state
-        program = program_spec(use, len(self.tasks), n_hosts, *state, self.log_rows)
-        return replace(self, program=program)
-
-    @staticmethod
-    def join(loads: Sequence[Workload]) -> Workload:
-        """Several workloads in one, in order.
-
-        Flows and tasks wait for those of their own workload. So do streams: a host's in one
-        workload are numbered on from those of the workloads before it. Raises InputError if
-        several are programs.
-        """
-        flows = FlowTable.join([load.flows for load in loads])
-        notes = tuple(dict.fromkeys(note for load in loads for note in load.notes))
-        if all(load.tasks is None for load in loads):
-            return Workload(flows, notes=notes)
-        if len(loads) == 1:
-            return loads[0]
-        first_flow = np.cumsum([0, *(len(load.flows) for load in loads)])
-        parts = [(load.tasks, int(at)) for load, at in zip(loads, first_flow, strict=False)]
-        tasks = _joined([(one, at) for one, at in parts if one is not None])
-        first_task = np.cumsum([0, *(len(load.tasks or ()) for load in loads)]).tolist()
-        programs = [
-            replace(load.program, first_task=at)
-            for load, at in zip(loads, first_task, strict=False)
-            if load.program is not None
-        ]
-        if len(programs) > 1:
-            both = " and ".join(program.name for program in programs[:2])
-            raise InputError(f"{both} are both programs", hint="a run has one program at most")
-        operations = [
-            (load.operations, at)
-            for load, at in zip(loads, first_task, strict=False)
-            if load.operations is not None
-        ]
-        serving = [
-            load.serving.moved(at)
-            for load, at in zip(loads, first_flow.tolist(), strict=False)
-            if load.serving is not None
-        ]
-        steps = [
-            (load.steps, len(load.operations)) for load in loads if load.operations is not None
-        ]
-        return Workload(
-            flows,
-            tasks,
-            program=programs[0] if programs else None,
-            notes=notes,
-            operations=OperationTable.join(operations) if operations else None,
-            steps=JobSteps.join(steps),
-            serving=next(iter(serving), None),
-        )
-
-
-def _joined(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:
+def joined_tasks(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:
     """The tasks of several tables, each with the number of the first flow of its workload."""
     tables = [table for table, _ in parts]
     n_streams = [int(table.stream.max(initial=-1)) + 1 for table in tables]

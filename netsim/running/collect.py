@@ -17,11 +17,13 @@ from netsim.running.circuits import circuit_columns, circuit_figures, slot_table
 from netsim.running.drive import FINISHED
 from netsim.running.fault_log import fault_figures, fault_table
 from netsim.running.flow_tables import as_sent, ideal_flows, simulated_flows
-from netsim.running.job_figures import job_figures
-from netsim.running.operation_table import operation_table
 from netsim.running.recovery import recovery_figures
 from netsim.running.series import series_figures, series_table
 from netsim.running.serving import serving_result
+from netsim.workloads.operations.job_figures import job_figures
+from netsim.workloads.operations.operation_rows import operation_table
+from netsim.workloads.operations.table import JobSteps, OperationTable
+from netsim.workloads.serving.data import ServingPlan
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -66,7 +68,7 @@ def engine_result(
     flows, segments = simulated_flows(point, scenario, engine.flow_states())
     links, tasks = link_table(engine), task_table(engine, scenario)
     slots, operations = slot_table(engine), _operations(engine, scenario)
-    noted, plan = engine.program_log(), scenario.load.serving
+    noted, plan = engine.program_log(), scenario.load.part(ServingPlan)
     tables, served = serving_result(plan, noted, flows, complete=ending.complete)
     summary = {
         "simulated_ps": counts.now_ps,
@@ -76,7 +78,7 @@ def engine_result(
         "makespan_ps": makespan_ps(flows, tasks),
         **flow_figures(flows),
         **task_figures(tasks),
-        **job_figures(operations, scenario.load.steps),
+        **job_figures(operations, _steps(scenario)),
         **({"flows_held": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
         **({} if noted is None else {"log_rows": noted["time_ps"].size}),
         **served,
@@ -156,13 +158,19 @@ def traffic_notes(scenario: Scenario) -> dict[str, list[str]]:
 
 def _operations(engine: Engine, scenario: Scenario) -> Table | None:
     """The table of operations, if the traffic tells of any."""
-    operations, steps = scenario.load.operations, scenario.load.steps
+    operations = scenario.load.part(OperationTable)
+    steps = None if operations is None else operations.steps
     if operations is None or engine.tasks is None:
         return None
     flows = engine.flow_states()
     started = np.where(flows.waits_for > 0, -1, flows.start_ps)
     step = None if steps is None else steps.step
     return operation_table(operations, engine.tasks, engine.task_states(), started, step)
+
+
+def _steps(scenario: Scenario) -> JobSteps | None:
+    operations = scenario.load.part(OperationTable)
+    return None if operations is None else operations.steps
 
 
 def makespan_ps(flows: Table, tasks: Table | None) -> int:

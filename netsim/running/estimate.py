@@ -165,10 +165,8 @@ def _assumptions(scenario: Scenario, todo: Work) -> str:
     else:
         parts.append("no retransmissions")
     if scenario.load.program is not None:
-        if scenario.load.serving is None:
-            parts.append("no time for what the program has hosts do")
-        else:
-            parts.append("requests are served for as long as their router expects")
+        known = [part.assumption for part in scenario.load.parts if part.assumption]
+        parts += known or ["no time for what the program has hosts do"]
         if program_of(scenario.load.program.use).resizes:
             parts.append("flows as long as the traffic lists them, of which the program sets sizes")
     if scenario.faults is not None:

@@ -43,7 +43,7 @@ from netsim.running.stuck_tasks import not_done
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
-    from netsim.model.tasks import Workload
+    from netsim.model.workload import Workload
     from netsim.running.keeper import Keeper
 
 STALLED = "stalled"
@@ -75,8 +75,8 @@ class Progress:
     bytes_total: int
     tasks_done: int
     tasks_total: int
-    requests_done: int = 0
-    requests_total: int = 0
+    counted: tuple[str, int, int] | None = None
+    """What an application counts, such as "requests", how many are done, and of how many."""
 
     @classmethod
     def at(cls, phase: str, chunk: Chunk, load: Workload) -> Progress:
@@ -295,9 +295,7 @@ class _Run:
             progress = replace(
                 progress, bytes_total=int(self.engine.flow_states().size_bytes.sum())
             )
-        serving = self.scenario.load.serving
-        if phase == "run" and serving is not None:
-            done = self.engine.program_total("done")
-            total = len(serving.requests)
-            progress = replace(progress, requests_done=done, requests_total=total)
+        for part in self.scenario.load.parts if phase == "run" else ():
+            if (counted := part.progress(self.engine.program_total)) is not None:
+                progress = replace(progress, counted=counted)
         self.report(progress)

@@ -9,8 +9,8 @@ from netsim.workloads.serving.figures import serving_figures
 from netsim.workloads.serving.outcome import outcome
 
 if TYPE_CHECKING:
-    from netsim.model.serving import ServingPlan
     from netsim.results.run_result import Table
+    from netsim.workloads.serving.data import ServingPlan
 
 
 def serving_result(

@@ -135,8 +135,7 @@ def work(point: Point, scenario: Scenario) -> Work:
     last_ps = int(flows.start_ps.max(initial=0)) + longest_ps
     if scenario.load.tasks is not None:
         last_ps = max(last_ps, _chain_ps(point, scenario, scenario.load.tasks))
-    if scenario.load.serving is not None:
-        last_ps = max(last_ps, scenario.load.serving.expected_ps)
+    last_ps = max([last_ps, *(part.expected_ps for part in scenario.load.parts)])
     last_ps += longest_period_ps(network.circuits)
     if network.circuits is not None and network.circuits.steering is not None:
         last_ps += network.circuits.steering.turns_ps

@@ -50,8 +50,8 @@ def test_tasks_are_told_where_there_are_some():
 
 def test_requests_are_told_and_counted_where_there_are_some():
     speed = Speed()
-    speed.update(FakeProgress(requests_total=40, tasks_total=5000))
-    last = FakeProgress(wall_s=3.0, requests_done=10, requests_total=40, bytes_done=1000)
+    speed.update(FakeProgress(counted=("requests", 0, 40), tasks_total=5000))
+    last = FakeProgress(wall_s=3.0, counted=("requests", 10, 40), bytes_done=1000)
     speed.update(last)
     assert describe(last, speed) == (
         "simulated 0ps, 10 of 40 requests, 0 of 8 flows, 0 M packet-hops/s, 9.0 s to go"

@@ -58,7 +58,7 @@ def against_formula(job: Job, kinds: tuple[str, ...], **how: int) -> None:
     """Every message of some kinds takes what the job's model says, to 2 %, and not less."""
     part = part_of(job, Cut(), how=RINGS, **how)
     found = simulated(part)
-    table = found.load.operations
+    table = operations_of(found.load)
     assert table is not None
     for kind in kinds:
         rows = found.rows(kind=kind)

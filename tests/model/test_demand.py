@@ -11,7 +11,8 @@ from topology_of import topology_of
 from netsim.model.demand import demand_of, levels
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
-from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable, Workload
+from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable
+from netsim.model.workload import Workload
 from netsim.network import build_topology
 
 PACKETS = PacketFormat(payload_bytes=1000, header_bytes=100, control_bytes=64)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from netsim.model.job_steps import JobSteps
+from netsim.workloads.operations.table import JobSteps
 
 
 def test_steps_of_several_workloads() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
+from part_of_load import operations_of, steps_of
 from raises_input import raises_input
 from small_job import MACHINE
 from topology_of import check_routes, topology_of
@@ -107,14 +108,12 @@ def test_a_job_reduces_within_its_racks() -> None:
     training = {"kind": "training", "job": job, "steps": 2}
     made = scenario(RACKS, traffic={**training, "algorithm": {"tp": "in_network"}})
     ring = scenario(RACKS, traffic={**training, "algorithm": {"tp": "ring"}})
-    table, other = made.load.operations, ring.load.operations
+    table, other = operations_of(made.load), operations_of(ring.load)
     assert table is not None
     assert other is not None
     for name in ("rank", "what", "size_bytes", "n", "kind", "host"):
         np.testing.assert_array_equal(getattr(table, name), getattr(other, name))
-    assert made.load.steps is not None
-    assert ring.load.steps is not None
-    np.testing.assert_array_equal(made.load.steps.step, ring.load.steps.step)
+    np.testing.assert_array_equal(steps_of(made.load).step, steps_of(ring.load).step)
     kind, kinds = made.flows.named_kinds()
     to_units = np.maximum(made.flows.src, made.flows.dst) >= len(np.unique(table.host))
     np.testing.assert_array_equal(to_units, kind == kinds.index("tp"))

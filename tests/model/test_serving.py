@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.flows import FlowTable, TaskTable, Workload
-from netsim.model.serving import DECODE, PREFILL, Machines, Requests, ServingPlan
+from netsim.workloads.serving.data import DECODE, PREFILL, Machines, Requests, ServingPlan
 
 
 def plan() -> ServingPlan:
@@ -38,11 +38,11 @@ def test_machines_are_their_hosts_of_which_the_first_leads() -> None:
 
 def test_a_plan_beside_other_traffic_knows_its_flows() -> None:
     other = Workload(FlowTable([0, 1], [1, 0], 100))
-    served = Workload(FlowTable([8, 9, 8], [1, 2, 3], 50), TaskTable([3], [0]), serving=plan())
-    joined = Workload.join([other, served]).serving
+    served = Workload(FlowTable([8, 9, 8], [1, 2, 3], 50), TaskTable([3], [0]), parts=(plan(),))
+    joined = Workload.join([other, served]).part(ServingPlan)
     assert joined is not None
     assert joined.kv_first_flow.tolist() == [2, 5]
     assert joined.kv_flows.tolist() == [3, 0]
-    alone = Workload.join([served]).serving
+    alone = Workload.join([served]).part(ServingPlan)
     assert alone is not None
     assert alone.kv_first_flow.tolist() == [0, 3]

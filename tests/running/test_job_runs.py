@@ -51,7 +51,7 @@ def flows(params, network, rng, context):
         ops.after(first, summed[0])
         ops.after(second, summed[1])
     step = np.repeat(np.arange(2, dtype=np.int32), len(ops) // 2)
-    return replace(ops.lower(range(4)), steps=JobSteps(step, 1e9, 4e14))
+    return JobSteps(step, 1e9, 4e14).add_to(ops.lower(range(4)))
 '''
 
 

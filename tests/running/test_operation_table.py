@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
+from part_of_load import operations_of
 from traffic_cases import star
 
 from netsim.flows import Workload
-from netsim.model.job_steps import JobSteps
-from netsim.running.job_figures import job_figures
-from netsim.running.operation_table import factors, operation_table
-from netsim.running.step_times import step_times
 from netsim.workloads.operations import How, Operations
+from netsim.workloads.operations.job_figures import job_figures
+from netsim.workloads.operations.operation_rows import factors, operation_table
+from netsim.workloads.operations.step_times import step_times
+from netsim.workloads.operations.table import JobSteps
 
 US = 10**6
 RANKS = 5
@@ -32,9 +33,8 @@ def table_of(load: Workload, n_hosts: int, step: Any = None) -> dict[str, Any]:
     engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
     flows, states = run(engine).flow_states(), engine.task_states()
     started = np.where(flows.waits_for > 0, -1, flows.start_ps)
-    assert load.operations is not None
     assert load.tasks is not None
-    return operation_table(load.operations, load.tasks, states, started, step)
+    return operation_table(operations_of(load), load.tasks, states, started, step)
 
 
 def random_operations(seed: int) -> Operations:
@@ -182,15 +182,14 @@ def test_half_a_million_operations_take_seconds() -> None:
         ops.collective("all_reduce", groups, 4096, "auto", 0, "tp", 500)
     ops.send(0, 1, 1)
     load = ops.lower(range(ranks))
-    assert load.operations is not None
     assert load.tasks is not None
     states: Any = type("States", (), {})()
     end = np.zeros(len(load.tasks), np.int64)
-    end[load.operations.end_task] = [*np.repeat(np.arange(2 * n), ranks), 0, 0]
+    end[operations_of(load).end_task] = [*np.repeat(np.arange(2 * n), ranks), 0, 0]
     states.ready_ps = states.start_ps = np.maximum(end - 1, 0)
     states.end_ps = end
     begin = time.process_time()
-    table = operation_table(load.operations, load.tasks, states, np.zeros(1, np.int64))
+    table = operation_table(operations_of(load), load.tasks, states, np.zeros(1, np.int64))
     figures = job_figures(table, None)
     assert time.process_time() - begin < 10
     assert figures["operations"] == 2 * n * ranks + 2

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from netsim.running.step_times import StepTime, step_times
+from netsim.workloads.operations.step_times import StepTime, step_times
 
 COLUMNS = ("rank", "kind", "what", "ready_ps", "start_ps", "end_ps", "blocked_by", "group")
 

@@ -11,7 +11,10 @@ from raises_input import raises_input
 from serving_case import Row, log_of, mixed_plan, plan_of, row, split_run
 
 from netsim.cli.wide import Wide
-from netsim.model.serving import (
+from netsim.results.files import _array
+from netsim.running.serving import serving_result
+from netsim.workloads.cli.request import gap_table, headlines, hints, request_number, story_table
+from netsim.workloads.serving.data import (
     DONE,
     DOWN,
     FIRST_TOKEN,
@@ -23,9 +26,6 @@ from netsim.model.serving import (
     UP,
     ServingPlan,
 )
-from netsim.results.files import _array
-from netsim.running.serving import serving_result
-from netsim.workloads.cli.request import gap_table, headlines, hints, request_number, story_table
 from netsim.workloads.tracing.request_story import request_story
 
 FLOWS = {

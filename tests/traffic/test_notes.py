@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from netsim.cli import app
 from netsim.model.flows import FlowTable
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 
 EXPERIMENT = """
 transport = "ideal"

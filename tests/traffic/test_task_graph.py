@@ -10,7 +10,7 @@ from raises_input import raises_input
 from traffic_cases import made
 
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 
 GOOD = """\
 # a host computes, sends, and gets an answer

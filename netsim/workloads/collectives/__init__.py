@@ -10,7 +10,6 @@ included.
 
 from __future__ import annotations
 
-from netsim.model.operations import COLLECTIVES
 from netsim.workloads.collectives.choose import (
     ALGORITHMS,
     algorithm_of,
@@ -21,7 +20,7 @@ from netsim.workloads.collectives.choose import (
     schedule,
 )
 from netsim.workloads.collectives.how import RING_ORDERS, How
-from netsim.workloads.collectives.steps import Steps
+from netsim.workloads.collectives.steps import COLLECTIVES, Steps
 from netsim.workloads.collectives.wire import ONE_WAY, WHOLE_PACKETS, Hops, Wire
 
 __all__ = [

@@ -18,7 +18,6 @@ import numpy as np
 
 from netsim.errors import InputError, did_you_mean
 from netsim.memory import require_room
-from netsim.model.operations import COLLECTIVES
 from netsim.workloads.collectives import (
     binomial_tree,
     chain,
@@ -33,7 +32,7 @@ from netsim.workloads.collectives import (
 )
 from netsim.workloads.collectives.custom import SUFFIX, from_file
 from netsim.workloads.collectives.how import How
-from netsim.workloads.collectives.steps import Carried, Steps, pieces_of, steps
+from netsim.workloads.collectives.steps import COLLECTIVES, Carried, Steps, pieces_of, steps
 from netsim.workloads.collectives.wire import Hops, Wire
 
 ALGORITHMS: dict[str, ModuleType] = {

@@ -9,9 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.model.operations import COLLECTIVES
 from netsim.workloads.collectives.how import How
-from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, one_after_the_other, steps
+from netsim.workloads.collectives.steps import (
+    COLLECTIVES,
+    Carried,
+    Ints,
+    Steps,
+    cut,
+    one_after_the_other,
+    steps,
+)
 from netsim.workloads.collectives.wire import Hops, Row, Wire, shifted, some_of
 
 WHATS = COLLECTIVES

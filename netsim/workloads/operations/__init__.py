@@ -10,9 +10,9 @@ load = ops.lower(hosts=[0, 8])
 
 from __future__ import annotations
 
-from netsim.model.job_steps import JobSteps
 from netsim.workloads.collectives import How
 from netsim.workloads.operations.operations import Operations
+from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.operations.wires import Wires
 
 __all__ = ["How", "JobSteps", "Operations", "Wires"]

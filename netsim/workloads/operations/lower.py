@@ -17,11 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.model.columns import column_of, first_of
 from netsim.model.network import Reduction
-from netsim.model.operations import WHATS, OperationTable
-from netsim.model.tasks import Edges, Workload
+from netsim.model.tasks import Edges
+from netsim.model.workload import Workload
 from netsim.workloads.collectives import How, algorithm_of
 from netsim.workloads.operations.noted import UNIT, Collective, Ints, Noted
 from netsim.workloads.operations.rows import Rows, Settled, place
+from netsim.workloads.operations.table import WHATS, OperationTable
 from netsim.workloads.operations.tables import Tables
 from netsim.workloads.operations.wires import Wires
 
@@ -67,7 +68,7 @@ def lower(
         edges += tables.collectives(alike)
     load = tables.workload(edges, classes)
     _check_hangs(load, rows)
-    return replace(load, operations=table.without(table.rank == UNIT))
+    return load.with_part(table.without(table.rank == UNIT))
 
 
 def _operations(noted: Noted, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:
@@ -208,11 +209,11 @@ def _streams(table: OperationTable, order: Ints | None, alone: NDArray[np.bool_]
 def _check_hangs(load: Workload, rows: Rows) -> None:
     """Raise InputError, naming them, if operations wait for one another."""
     assert load.tasks is not None
-    assert load.operations is not None
     cycle = load.tasks.find_cycle(len(load.flows))
     if not cycle:
         return
-    table, of = load.operations, rows.operation_of()
+    table, of = load.part(OperationTable), rows.operation_of()
+    assert table is not None
     found = [int(of[task]) for task in reversed(cycle)]
     named = dict.fromkeys(k for k in found if k >= 0 and table.rank[k] != UNIT)
     names = [table.name(k) for k in named]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
-from netsim.model.operations import WHATS
 from netsim.workloads.collectives import How
+from netsim.workloads.operations.table import WHATS
 
 Ints = NDArray[np.int64]
 

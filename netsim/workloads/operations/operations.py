@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.model.network import Reduction
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 from netsim.workloads.collectives import How, check_algorithm
 from netsim.workloads.operations.lower import lower
 from netsim.workloads.operations.noted import UNIT, Collective, Messages, Noted

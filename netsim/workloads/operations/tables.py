@@ -12,11 +12,12 @@ from netsim.errors import InputError
 from netsim.limits import PS_BITS
 from netsim.model.columns import first_of
 from netsim.model.flows import FlowTable
-from netsim.model.operations import OperationTable
-from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable, Workload
+from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable
+from netsim.model.workload import Workload
 from netsim.workloads.collectives import Steps
 from netsim.workloads.operations.noted import Ints
 from netsim.workloads.operations.rows import Alike, Rows
+from netsim.workloads.operations.table import OperationTable
 
 
 class Tables:
@@ -120,7 +121,7 @@ class Tables:
         )
         first, then = (np.concatenate(side) for side in zip(*edges, strict=True))
         tasks.wait_for_pairs(first, then)
-        return Workload(flows, tasks, operations=table)
+        return Workload(flows, tasks, parts=(table,))
 
     def _send(self, flow: Ints, ends: tuple[Ints, Ints], tasks: tuple[Ints, Ints]) -> None:
         for k, kind in enumerate((SEND, RECEIVE)):

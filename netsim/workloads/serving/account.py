@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.errors import RunError
-from netsim.model.serving import DONE, EVENTS, FIRST_TOKEN, ITERATION, JOINED, LOST, STARTED
+from netsim.workloads.serving.data import (
+    DONE,
+    EVENTS,
+    FIRST_TOKEN,
+    ITERATION,
+    JOINED,
+    LOST,
+    STARTED,
+)
 from netsim.workloads.serving.outcome import Table
 from netsim.workloads.serving.tokens import Ints, Log
 

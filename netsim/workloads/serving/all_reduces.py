@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.flows import JOIN, RECEIVE, SEND, Workload
 from netsim.limits import COUNT
-from netsim.model.serving import ROLES, Requests, ServingPlan
 from netsim.workloads.collectives import How, Wire, closed_form_ps
 from netsim.workloads.inference import all_reduce_bytes, compute_ps, prompt_pairs
 from netsim.workloads.operations import Operations
+from netsim.workloads.operations.table import OperationTable
+from netsim.workloads.serving.data import ROLES, Requests, ServingPlan
 from netsim.workloads.serving.plan import Group
 from netsim.workloads.serving.shares import flows_between
 from netsim.workloads.serving.state import ANNOUNCED, REDUCED, ROW_BYTES, TICKS
@@ -146,7 +147,8 @@ def add_slots(tables: Tables, group: Group, hosts: Ints, slots: Slots, requests:
     _add_messages(tables, hosts, slots)
     one = _template(group, slots)
     assert one.tasks is not None
-    assert one.operations is not None
+    operations = one.part(OperationTable)
+    assert operations is not None
     n, times = len(one.tasks), slots.slots * slots.groups
     shape = (len(hosts), times)
     flows = tables.add_flows(
@@ -155,7 +157,7 @@ def add_slots(tables: Tables, group: Group, hosts: Ints, slots: Slots, requests:
         one.flows.size_bytes,
         ALL_REDUCE,
     )
-    begin, end = one.operations.begin_task, one.operations.end_task
+    begin, end = operations.begin_task, operations.end_task
     tasks = tables.add_tasks(
         one.tasks.kind,
         np.broadcast_to(hosts[:, None, one.tasks.host], (*shape, n)),

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.model.serving import DONE, DOWN, FIRST_TOKEN, PREFILL, UP, ServingPlan
 from netsim.workloads.cost.availability import goodput_of_groups, up_shares_cold
+from netsim.workloads.serving.data import DONE, DOWN, FIRST_TOKEN, PREFILL, UP, ServingPlan
 from netsim.workloads.serving.failures import SHRINK, Policy
 from netsim.workloads.serving.tokens import Ints, Log
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.model.serving import ROLES, ServingPlan
 from netsim.workloads.serving.capacity import capacity_figures
+from netsim.workloads.serving.data import ROLES, ServingPlan
 from netsim.workloads.serving.distribution import distribution
 from netsim.workloads.serving.outcome import Outcome, Table
 from netsim.workloads.serving.tokens import Ints, Log

@@ -6,7 +6,10 @@ leaders. What is in the records stands in `state.py`. An iteration takes time fo
 it, not for those that wait.
 """
 
-from netsim.model.serving import (
+from netsim.program import cancel_timer, log_row, set_timer, start, task_at
+from netsim.workloads.inference.cost import prompt_pairs
+from netsim.workloads.serving.cost import duration_of
+from netsim.workloads.serving.data import (
     DONE,
     FIRST_TOKEN,
     ITERATION,
@@ -17,10 +20,7 @@ from netsim.model.serving import (
     STARTED,
     UP,
 )
-from netsim.model.serving import DOWN as GOES_DOWN
-from netsim.program import cancel_timer, log_row, set_timer, start, task_at
-from netsim.workloads.inference.cost import prompt_pairs
-from netsim.workloads.serving.cost import duration_of
+from netsim.workloads.serving.data import DOWN as GOES_DOWN
 from netsim.workloads.serving.slots import begin_slot, go_on, is_last, over
 from netsim.workloads.serving.state import BEGIN, DOWN, END, PART, SHRUNK, TURN
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.serving import (
+from netsim.workloads.inference import compute_ps
+from netsim.workloads.serving.data import (
     DONE,
     DOWN,
     FIRST_TOKEN,
@@ -24,7 +25,6 @@ from netsim.model.serving import (
     UP,
     ServingPlan,
 )
-from netsim.workloads.inference import compute_ps
 from netsim.workloads.serving.distribution import Counted, percentiles
 from netsim.workloads.serving.tokens import Ints, Log, Tokens, stays, tokens
 

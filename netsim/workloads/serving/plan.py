@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.limits import COUNT
-from netsim.model.serving import DECODE, MIXED, PREFILL, ROLES, Machines, Requests, ServingPlan
 from netsim.workloads.inference import (
     Deployment,
     IterationCost,
@@ -24,6 +23,15 @@ from netsim.workloads.inference import (
     prompt_pairs,
 )
 from netsim.workloads.inference.roofline import kv_room_tokens
+from netsim.workloads.serving.data import (
+    DECODE,
+    MIXED,
+    PREFILL,
+    ROLES,
+    Machines,
+    Requests,
+    ServingPlan,
+)
 from netsim.workloads.serving.dispatch import dispatch
 from netsim.workloads.serving.pool import Pool
 from netsim.workloads.serving.requests import Drawn

@@ -24,10 +24,10 @@ from netsim.inputs import user_path
 from netsim.limits import HORIZON_PS
 from netsim.memory import require_room
 from netsim.model.checks import HORIZON
-from netsim.model.serving import Requests
 from netsim.params import Param
 from netsim.units import written
 from netsim.workloads.importers.request_trace import RequestTrace, read_request_trace
+from netsim.workloads.serving.data import Requests
 from netsim.workloads.serving.lengths import (
     FIXED,
     LENGTHS,

@@ -1,6 +1,6 @@
 """When each token of each request was told, from the log of a serving run.
 
-The log (`netsim.model.serving.LOG`) tells of iterations, and when a request was in the first and
+The log (`LOG` of `data.py`) tells of iterations, and when a request was in the first and
 the last one on a machine: so a request's tokens came at the end of each iteration between. A token
 also comes at the end of the prefill that a FIRST_TOKEN row is of.
 """
@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.model.serving import DONE, FIRST_TOKEN, ITERATION, JOINED, LOG, LOST
+from netsim.workloads.serving.data import DONE, FIRST_TOKEN, ITERATION, JOINED, LOG, LOST
 
 Ints = NDArray[np.int64]
 Log = Mapping[str, Ints]
-"""Columns "host", "time_ps" and those of `netsim.model.serving.LOG`, rows of a host in order."""
+"""Columns "host", "time_ps" and those of `LOG` in `data.py`, rows of a host in order."""
 
 AT_ONCE = 1 << 22
 """So many tokens are looked at at once."""

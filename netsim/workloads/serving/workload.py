@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.flows import JOIN, SEND, Workload
-from netsim.model.serving import DECODE, PREFILL, ServingPlan
 from netsim.workloads.inference import kv_bytes_of_token
 from netsim.workloads.serving.all_reduces import Slots, add_slots
 from netsim.workloads.serving.changes import Changes
+from netsim.workloads.serving.data import DECODE, PREFILL, ServingPlan
 from netsim.workloads.serving.plan import Group
 from netsim.workloads.serving.pool import add_reads
 from netsim.workloads.serving.shares import shares
@@ -80,7 +80,7 @@ def workload_of(
     if not tables.n_flows:
         _one_flow(tables, plan, n_hosts)
     load = tables.workload(n_hosts, sending.classes)
-    return replace(load, serving=plan, log_rows=log_rows(plan, changes, n_hosts))
+    return replace(load, parts=(plan,), log_rows=log_rows(plan, changes, n_hosts))
 
 
 def _describe(tables: Tables, plan: ServingPlan, tasks: Ints, which: Ints) -> None:

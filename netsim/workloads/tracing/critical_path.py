@@ -13,11 +13,11 @@ from netsim.bounds.ideal import hand_over_times
 from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.model.flows import FlowTable
-from netsim.model.operations import WHATS
 from netsim.model.tasks import ACKED, KINDS, SEND, TaskTable
 from netsim.results import COLUMNS
 from netsim.tracing.backwards import Ints, Piece, Times, pieces
 from netsim.tracing.replay import differences, point_of
+from netsim.workloads.operations.table import WHATS, OperationTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -145,7 +145,7 @@ def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) ->
     import polars as pl
 
     file, table = str(result.path), result.operations
-    operations = scenario.load.operations
+    operations = scenario.load.part(OperationTable)
     if table is None or operations is None:
         raise InputError("the traffic tells of no steps", file=file, key="--step")
     done = len(result.summary["job"]["steps"])
@@ -237,7 +237,7 @@ class _Operations:
     def __init__(self, scenario: Scenario, tasks: TaskTable) -> None:
         self.tasks = tasks
         self.flow, self.of_flows = scenario.messages.named_kinds()
-        self.table = scenario.load.operations
+        self.table = scenario.load.part(OperationTable)
         self.of_messages: set[str] = set()
         self.of_task = np.full(len(tasks), -1, np.int64)
         if self.table is not None:

@@ -10,8 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.model.serving import DONE, DOWN, FIRST_TOKEN, JOINED, KV_THERE, LOST, STARTED, UP
 from netsim.results import COLUMNS
+from netsim.workloads.serving.data import (
+    DONE,
+    DOWN,
+    FIRST_TOKEN,
+    JOINED,
+    KV_THERE,
+    LOST,
+    STARTED,
+    UP,
+)
 from netsim.workloads.serving.tokens import Log, log_of
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.job_steps import JobSteps
 from netsim.workloads.operations import How, Operations
+from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.serving.shares import shares
 
 Ints = NDArray[np.int64]

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.flows import TrafficContext
-from netsim.model.serving import DECODE, MIXED, PREFILL
 from netsim.network import Network
 from netsim.params import Param
 from netsim.units import format_bytes
 from netsim.workloads.inference import Deployment, load_deployment
 from netsim.workloads.inference.roofline import weight_bytes
+from netsim.workloads.serving.data import DECODE, MIXED, PREFILL
 from netsim.workloads.serving.plan import Group, strided
 from netsim.workloads.serving.pool import POOLED, WEIGHTS, Pool
 from netsim.workloads.traffic._job_files import hosts_of_ranks

@@ -138,7 +138,8 @@ def flows(
         load = work.ops.lower(hosts, classes, network.reduction, wires_of(network, context))
     except InputError as error:
         raise error.at(key="traffic.algorithm") from None
-    return replace(load, notes=(*load.notes, *_notes(params, made)), steps=work.known())
+    load = replace(load, notes=(*load.notes, *_notes(params, made)))
+    return work.known().add_to(load)
 
 
 def _check(params: Mapping[str, Any]) -> None:

@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import HORIZON_PS
-from netsim.model.serving import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_time
@@ -46,6 +45,7 @@ from netsim.workloads.serving.all_reduces import (
     reduces_merged,
 )
 from netsim.workloads.serving.changes import changes_of, check_shrunk
+from netsim.workloads.serving.data import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
 from netsim.workloads.serving.dispatch import DISPATCH
 from netsim.workloads.serving.failures import FAILURE_PARAMS, failures_of
 from netsim.workloads.serving.plan import Group, Rules, place_machines, plan_of

@@ -36,6 +36,7 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.placement import PLACEMENTS, place
 from netsim.workloads.operations import How
+from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.traffic._collectives import wires_of
 from netsim.workloads.traffic._job_files import placement_of, routing_of
 from netsim.workloads.training.part import ALWAYS_PACKETS, KINDS, Cut, Part, notes_of, part_of
@@ -128,11 +129,8 @@ def flows(
     sent = {one.kind for one in part.messages} - part.formula
     classes = {kind: params["classes"][kind] for kind in sent}
     load = ops.lower(hosts, classes, network.reduction, wires_of(network, context))
-    return replace(
-        load,
-        notes=(*load.notes, *notes_of(part, steps)),
-        steps=steps_of(part, steps, len(load.operations or ())),
-    )
+    load = replace(load, notes=(*load.notes, *notes_of(part, steps)))
+    return steps_of(part, steps, len(load.part(OperationTable) or ())).add_to(load)
 
 
 def _check_files(params: Mapping[str, Any]) -> None:

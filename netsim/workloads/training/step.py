@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.job_steps import JobSteps
 from netsim.workloads.job.schedules import (
     BACKWARD,
     BACKWARD_INPUT,
@@ -20,6 +19,7 @@ from netsim.workloads.job.schedules import (
 )
 from netsim.workloads.job.times import stage_times
 from netsim.workloads.operations import Operations
+from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.training.data import Gathered, Reduction
 from netsim.workloads.training.grid import Grid
 from netsim.workloads.training.inside import add_edges, add_events

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
+from part_of_load import operations_of
 from raises_input import raises_input
 from topology_of import topology_of
 
-from netsim.model.tasks import RECEIVE, SEND, Workload
+from netsim.model.tasks import RECEIVE, SEND
+from netsim.model.workload import Workload
 from netsim.network import Network
 from netsim.workloads.collectives import How, Wire, closed_form_ps, in_network, schedule
 from netsim.workloads.operations import Operations
@@ -88,11 +90,10 @@ def test_the_unit_computes_nothing_and_is_no_rank() -> None:
     slow = How("in_network", latency_ps=US, reduce_bps=10**6)
     load = lowered("all_reduce", 8000, slow, network, list(range(n)))
     assert load.tasks is not None
-    assert load.operations is not None
     assert not load.tasks.duration_ps[load.tasks.host == n].any()
     assert load.tasks.duration_ps[load.tasks.host < n].sum() == n * US
-    assert load.operations.rank.tolist() == [0, 1, 2, 3]
-    assert load.operations.n.tolist() == [n] * n
+    assert operations_of(load).rank.tolist() == [0, 1, 2, 3]
+    assert operations_of(load).n.tolist() == [n] * n
     assert load.flows.dst[load.flows.src < n].tolist() == [n] * n
     # Everything that it sends waits for one receive, and that one for the others.
     first, then = load.tasks.edges()
@@ -115,11 +116,10 @@ def test_groups_have_the_unit_of_their_switch() -> None:
     last = ops.compute(np.arange(8), US)
     ops.after(made.reshape(-1), last)
     load = ops.lower(np.arange(8)[::-1], reduction=network.reduction)
-    assert load.operations is not None
-    collective = load.operations.group >= 0
-    assert load.operations.host[collective].tolist() == list(range(8))[::-1]
-    assert load.operations.label is not None
-    assert [load.operations.label[k] for k in range(8)] == [f"of {k}" for k in range(8)]
+    collective = operations_of(load).group >= 0
+    assert operations_of(load).host[collective].tolist() == list(range(8))[::-1]
+    assert operations_of(load).label is not None
+    assert [operations_of(load).label[k] for k in range(8)] == [f"of {k}" for k in range(8)]
     up = load.flows.dst >= 8
     assert (load.flows.dst[up] == 8 + load.flows.src[up] // 4).all()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import dedent, indent
 
 import numpy as np
+from part_of_load import operations_of
 
 import netsim.traffic
 from netsim.workloads.operations import Operations
@@ -21,4 +22,4 @@ def test_the_example_of_the_guide() -> None:
     load = names["example"](16)
     load.validate(16)
     assert load.flows.kinds[load.flows.kind[-1]] == "pp"
-    assert len(load.operations) == 16 + 16 + 2
+    assert len(operations_of(load)) == 16 + 16 + 2

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
 from numpy.typing import NDArray
+from part_of_load import operations_of
 from raises_input import raises_input
 from traffic_cases import star
 
 from netsim.errors import InputError
 from netsim.flows import COMPUTE, JOIN, Workload
-from netsim.model.operations import WHATS
 from netsim.workloads.collectives import schedule
 from netsim.workloads.operations import How, Operations
+from netsim.workloads.operations.table import WHATS, OperationTable
 
 US = 10**6
 RANKS = 5
@@ -25,10 +26,9 @@ RANKS = 5
 def times(load: Workload, n_hosts: int = RANKS) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """When each operation begins and ends, simulated."""
     load.validate(n_hosts)
-    assert load.operations is not None
     engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
     states = run(engine).task_states()
-    table = load.operations
+    table = operations_of(load)
     assert (states.end_ps >= 0).all()
     return states.start_ps[table.begin_task], states.end_ps[table.end_task]
 
@@ -78,7 +78,7 @@ def random_operations(seed: int) -> tuple[Operations, Pairs, Pairs]:
 def test_operations_wait_for_streams_edges_and_messages(seed: int) -> None:
     ops, after, after_start = random_operations(seed)
     load = ops.lower(range(RANKS))
-    table = load.operations
+    table = operations_of(load)
     assert table is not None
     assert len(table) == len(ops)
     begin, end = times(load)
@@ -159,7 +159,7 @@ def test_flows_have_kinds_and_classes_and_what_is_nothing_does_not_go() -> None:
     ops.collective("all_gather", [[0, 1], [1, 2]], [100, 200], "ring", kind="tp")
     load = ops.lower([4, 2, 0], {"tp": 1})
     load.validate(5)
-    flows, table = load.flows, load.operations
+    flows, table = load.flows, operations_of(load)
     assert table is not None
     assert sorted(zip(flows.src[:3], flows.dst[:3], flows.size_bytes[:3], strict=True)) == [
         (0, 2, 5),
@@ -286,7 +286,7 @@ def test_several_workloads_become_one_and_stay_apart() -> None:
         loads.append(ops.lower([0, 1]))
     both = Workload.join(loads)
     both.validate(2)
-    table = both.operations
+    table = operations_of(both)
     assert table is not None
     assert both.tasks is not None
     assert both.flows.kinds[both.flows.kind[1]] == "pp"
@@ -297,7 +297,7 @@ def test_several_workloads_become_one_and_stay_apart() -> None:
     assert table.name(5) == "compute (pp) of rank 1"
     assert both.tasks.kind[table.end_task].tolist().count(COMPUTE) == 4
     alone = Workload(loads[0].flows)
-    assert Workload.join([alone, loads[1]]).operations is not None
+    assert Workload.join([alone, loads[1]]).part(OperationTable) is not None
 
 
 def test_a_million_tasks_are_made_in_seconds() -> None:

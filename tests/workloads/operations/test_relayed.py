@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
+from part_of_load import operations_of
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
@@ -39,7 +40,7 @@ def test_operations_end_with_the_last_chunk(chunk_bytes: int | None) -> None:
     load.validate(4)
     made, segments = relayed(load, RelayRule(RACK, chunk_bytes=chunk_bytes))
     assert segments is not None
-    flows, table, tasks = made.flows, made.operations, made.tasks
+    flows, table, tasks = made.flows, operations_of(made), made.tasks
     assert table is not None
     assert tasks is not None
     assert flows.kind is not None

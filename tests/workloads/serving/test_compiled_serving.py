@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from netsim.experiment import Experiment, Point
-from netsim.model.serving import LOST, STARTED
 from netsim.running.point import simulate
 from netsim.workloads.inference import iteration_cost, iteration_ps, load_deployment, prompt_pairs
+from netsim.workloads.serving.data import LOST, STARTED
 
 LOAD = 0.6
 REQUESTS = 100_000

@@ -11,10 +11,10 @@ from raises_input import raises_input
 from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
 from traffic_cases import made
 
-from netsim.model.serving import MIXED
 from netsim.workloads.inference import kv_bytes_of_token, load_deployment
 from netsim.workloads.inference.roofline import weight_bytes
 from netsim.workloads.serving.changes import changes_of
+from netsim.workloads.serving.data import MIXED, ServingPlan
 from netsim.workloads.serving.failures import Outages
 from netsim.workloads.serving.plan import Group
 from netsim.workloads.serving.state import DOWN, SHRUNK, WHOLE
@@ -171,8 +171,8 @@ def test_failures_do_not_depend_on_the_router_nor_on_lengths() -> None:
     changes = [at[at > 0].tolist() for at in times]
     assert len(changes[0]) > 4
     assert changes[0] == changes[1] == changes[2]
-    router, both = found[1].serving, found[3].serving
-    lengths = found[2].serving
+    router, both = found[1].part(ServingPlan), found[3].part(ServingPlan)
+    lengths = found[2].part(ServingPlan)
     assert router is not None
     assert lengths is not None
     assert both is not None

@@ -13,7 +13,9 @@ import pytest
 from serving_case import Row, cost, log_of, mixed_plan, row, split_run
 
 from netsim.errors import RunError
-from netsim.model.serving import (
+from netsim.workloads.inference import compute_ps, iteration_ps
+from netsim.workloads.serving.account import account
+from netsim.workloads.serving.data import (
     DONE,
     DOWN,
     FIRST_TOKEN,
@@ -24,8 +26,6 @@ from netsim.model.serving import (
     UP,
     ServingPlan,
 )
-from netsim.workloads.inference import compute_ps, iteration_ps
-from netsim.workloads.serving.account import account
 from netsim.workloads.serving.outcome import Outcome, outcome
 from netsim.workloads.serving.tokens import stays, tokens
 

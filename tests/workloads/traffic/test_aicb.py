@@ -10,7 +10,7 @@ from engine_runs import DROP_TAIL, US, build, run
 from raises_input import raises_input
 from traffic_cases import GBPS, made, star
 
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 from netsim.workloads.collectives import How, Wire, closed_form_ps
 
 COLUMNS = "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,x"

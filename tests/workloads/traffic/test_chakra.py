@@ -22,14 +22,15 @@ from foreign_chakra import (
     trace,
     write,
 )
+from part_of_load import operations_of
 from raises_input import raises_input
 from traffic_cases import GBPS, made, star
 
 from netsim.errors import InputError
 from netsim.model.fabric import PacketFormat
-from netsim.model.operations import WHATS
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.operations.table import WHATS
 
 PACKET_PS = 4160 * 80
 ONE_PACKET = 2 * (PACKET_PS + 1 * US)
@@ -52,7 +53,7 @@ def times(
     more = {"tasks": load.tasks, "jit": False, **more}
     engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, **more)
     states = run(engine).task_states()
-    table = load.operations
+    table = operations_of(load)
     assert table is not None
     assert (states.end_ps >= 0).all()
     begins, ends = states.start_ps[table.begin_task], states.end_ps[table.end_task]

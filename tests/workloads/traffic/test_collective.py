@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from engine_runs import DROP_TAIL, build, run
+from part_of_load import operations_of
 from raises_input import raises_input
 from topology_of import topology_of
 from traffic_cases import made, star
@@ -22,8 +23,7 @@ def test_groups_are_blocks_or_strided() -> None:
     load = made("collective", 6, group_size=3, size="3KB", groups="strided", algorithm="ring")
     assert ((load.flows.src - load.flows.dst) % 2 == 0).all()
     assert load.flows.kinds == ("all_reduce",)
-    assert load.operations is not None
-    assert load.operations.n.tolist() == [3] * 6
+    assert operations_of(load).n.tolist() == [3] * 6
 
 
 def test_it_takes_what_its_note_says() -> None:
@@ -47,8 +47,7 @@ def test_a_message_has_a_byte_at_least() -> None:
 def test_a_barrier_repeats() -> None:
     load = made("collective", 4, what="barrier", repeat=3, algorithm="dissemination")
     assert load.flows.size_bytes.tolist() == [1] * 3 * 8
-    assert load.operations is not None
-    assert load.operations.group.max() == 2
+    assert operations_of(load).group.max() == 2
 
 
 def test_an_algorithm_of_a_file(tmp_path: Path) -> None:

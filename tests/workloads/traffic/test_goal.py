@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, NS, US, build, run
 from foreign_goal import CALC, RECV, SEND, Op, Rank, as_binary, as_text
+from part_of_load import operations_of
 from raises_input import raises_input
 from traffic_cases import made, star
 
 from netsim.errors import InputError
 from netsim.flows import COMPUTE
-from netsim.model.operations import WHATS
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
+from netsim.workloads.operations.table import WHATS
 
 ONE_PACKET = 2 * (4160 * 80 + 1 * US)
 """From host to host by the switch, 100 Gbps and 1 us each: a packet of 4096 bytes, with header."""
@@ -36,7 +37,7 @@ def times(load: Workload, n_hosts: int = 3) -> Times:
     """When each operation begins and ends, by its sort and line; without control messages."""
     engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
     states = run(engine).task_states()
-    table = load.operations
+    table = operations_of(load)
     assert table is not None
     assert table.label is not None
     assert (states.end_ps >= 0).all()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
 from numpy.typing import NDArray
+from part_of_load import operations_of, steps_of
 from task_times import Times, run_alone
 from traffic_cases import GBPS, made, star
 
@@ -176,15 +177,14 @@ def test_caches_layer_by_layer_go_beside_the_layers_behind() -> None:
 def test_decode_machines_wait_for_what_the_step_before_handed_over() -> None:
     load = inference(8, phase="split", tokens=2, steps=3, prompt=512, kv="layers")
     times = run_alone(load, lambda *_: RATE)
-    assert load.steps is not None
     decode = times.rows("compute", "decode")
     for step in (1, 2):
-        its = decode[load.steps.step[decode] == step]
+        its = decode[steps_of(load).step[decode] == step]
         assert its.size == 4 * 2 * 4 * 2  # ranks, iterations, layers, blocks
         arrived = times.rows("receive", "kv")
-        arrived = arrived[load.steps.step[arrived] == step - 1]
+        arrived = arrived[steps_of(load).step[arrived] == step - 1]
         assert times.span(its)[0].min() >= times.span(arrived)[1].max()
-    first = decode[load.steps.step[decode] == 0]
+    first = decode[steps_of(load).step[decode] == 0]
     assert times.span(first)[0].min() == 0
 
 
@@ -236,8 +236,7 @@ def test_what_is_launched_again_costs_again_and_nothing_else(overlap: str, floor
     given |= {"pieces": 3} if overlap == "pieces" else {}
     load = inference(4, prompt=128, batch={"prefill": 2}, **given)
     rows = run_alone(load).rows("compute")
-    assert load.operations is not None
-    begin, end = run_alone(load).span(rows[load.operations.rank[rows] == 0])
+    begin, end = run_alone(load).span(rows[operations_of(load).rank[rows] == 0])
     cost = iteration_cost(load_deployment(given["deployment"]))
     bare, pairs = cost._replace(prompt_floor_ps=0), prompt_pairs(True, 0, 128)
     if overlap == "half_batches":
@@ -254,12 +253,11 @@ def test_what_is_launched_again_costs_again_and_nothing_else(overlap: str, floor
 def test_a_context_grows_by_one_token_in_each_iteration() -> None:
     load = inference(4, phase="decode", context=5000, batch={"decode": 64}, grows=True, steps=2)
     times = run_alone(load)
-    assert load.steps is not None
     rows = times.rows("compute")
     took = times.span(rows)[1] - times.span(rows)[0]
     cost = iteration_cost(load_deployment(deployed()))
     for step in (0, 1):
-        own = rows[(load.steps.step[rows] == step) & (load.operations.rank[rows] == 0)]  # type: ignore[union-attr]
+        own = rows[(steps_of(load).step[rows] == step) & (operations_of(load).rank[rows] == 0)]
         assert took[np.searchsorted(rows, own)].sum() == compute_ps(
             cost, 64, 0, 64, 64 * (5000 + step)
         )

@@ -13,7 +13,7 @@ from raises_input import raises_input
 from traffic_cases import made, make, pairs
 
 from netsim.errors import InputError
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 
 NS3 = "2\n0 2 3 100 1000000 2.000000000\n1 2 3 100 1000000 2.000000000\n"
 

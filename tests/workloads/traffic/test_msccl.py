@@ -13,7 +13,7 @@ from raises_input import raises_input
 from traffic_cases import GBPS, made, star
 
 from netsim.errors import InputError
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 from netsim.workloads.collectives import How, Wire, closed_form_ps
 
 PACKET_PS = 4160 * 80

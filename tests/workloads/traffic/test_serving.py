@@ -11,7 +11,7 @@ from raises_input import raises_input
 from served import deployment
 from traffic_cases import made
 
-from netsim.model.serving import DECODE, MIXED, PREFILL
+from netsim.workloads.serving.data import DECODE, MIXED, PREFILL, ServingPlan
 
 HALVES = {"prefill_machines": 1, "decode_machines": 1}
 LARGE = deployment(machine={"memory": "2GB"})
@@ -21,7 +21,7 @@ OTHER = deployment(model={"layers": 3})
 def plan(n_hosts: int = 8, **given: Any) -> Any:
     """The plan of four requests in a second."""
     shape = {"deployment": deployment(), "rate": 100.0, "requests": 4, **given}
-    return made("serving", n_hosts, **shape).serving
+    return made("serving", n_hosts, **shape).part(ServingPlan)
 
 
 @pytest.mark.parametrize(

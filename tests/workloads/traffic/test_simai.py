@@ -9,12 +9,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, US, build, run
+from part_of_load import operations_of
 from raises_input import raises_input
 from traffic_cases import GBPS, made, star
 
-from netsim.model.operations import WHATS
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.operations.table import WHATS
 
 PACKET_PS = 4160 * 80
 ONE_PACKET = 2 * (PACKET_PS + 1 * US)
@@ -41,7 +42,7 @@ def times(load: Workload, n_hosts: int = 4) -> Times:
     """When each operation begins and ends, by what it is, its rank and label."""
     engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
     states = run(engine).task_states()
-    table = load.operations
+    table = operations_of(load)
     assert table is not None
     assert table.label is not None
     assert (states.end_ps >= 0).all()

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from part_of_load import operations_of, steps_of
 from small_job import MACHINE
 from traffic_cases import made
 
 from netsim.errors import InputError
-from netsim.model.operations import WHATS
-from netsim.model.tasks import Workload
+from netsim.model.workload import Workload
 from netsim.workloads.job.ranks import Ranks
+from netsim.workloads.operations.table import WHATS
 
 MODEL = {"layers": 4, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 64}
 MOE = MODEL | {"experts": 8, "active_experts": 2, "layers": 2}
@@ -39,8 +40,7 @@ def kinds(load: Workload) -> set[str]:
 def test_a_job_becomes_flows_of_its_kinds() -> None:
     load = training(16, {"tp": 2, "sp": True, "pp": 2, "dp": 4}, steps=3)
     assert kinds(load) == {"tp", "pp", "dp"}
-    assert load.steps is not None
-    assert load.steps.n == 3
+    assert steps_of(load).n == 3
     assert load.notes == (
         "3 steps of job: 16 GPUs (tp 2, pp 2, dp 4), 2 micro-batches, schedule 1f1b.",
     )
@@ -57,7 +57,7 @@ def test_every_kind_at_once() -> None:
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
 def test_zero_shares_what_its_stage_says(zero: int) -> None:
     load = training(4, {"dp": 4, "zero": zero})
-    table = load.operations
+    table = operations_of(load)
     assert table is not None
     of_dp = table.kind == table.kinds.index("dp")
     found = {WHATS[what] for what in np.unique(table.what[of_dp])}
@@ -93,9 +93,7 @@ def test_bytes_and_times_are_scaled_together() -> None:
     assert scaled.tasks is not None
     times = [one.tasks.duration_ps.sum() for one in (whole, scaled) if one.tasks is not None]
     assert times[1] == pytest.approx(times[0] / 4, rel=1e-6)
-    assert whole.steps is not None
-    assert scaled.steps is not None
-    assert scaled.steps.model_flops == pytest.approx((whole.steps.model_flops or 0) / 4)
+    assert steps_of(scaled).model_flops == pytest.approx((steps_of(whole).model_flops or 0) / 4)
 
 
 def test_ranks_are_where_a_file_says(tmp_path: Path) -> None:
@@ -113,7 +111,7 @@ def test_ranks_are_where_a_file_says(tmp_path: Path) -> None:
             placement_file="where.csv",
             directory=tmp_path,
         )
-        table = load.operations
+        table = operations_of(load)
         assert table is not None
         assert (table.host == hosts[table.rank]).all()
 
@@ -166,7 +164,7 @@ def test_routing_is_uniform_skewed_or_recorded(tmp_path: Path) -> None:
 def test_what_comes_back_is_the_transpose(dispatch: str) -> None:
     moe = job(MOE, dp=4, ep=4, global_batch=4) | {"precision": {"dispatch": dispatch}}
     load = made("training", 4, job=moe, routing="zipf")
-    table, flows = load.operations, load.flows
+    table, flows = operations_of(load), load.flows
     assert table is not None
     assert flows.kind is not None
     of_ep = flows.kind == flows.kinds.index("ep")

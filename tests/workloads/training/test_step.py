@@ -92,7 +92,7 @@ def test_tensor_parallelism_waits_or_runs_beside(formula: bool, overlap: bool) -
     gathered = 128 * 256 * 2 * 3 // 4 * 8 * 10**12 // UP
     rows = found.rows(kind="tp")
     begin, end = found.span(rows)
-    table = found.load.operations
+    table = operations_of(found.load)
     assert table is not None
     if not formula:
         assert (end - begin == gathered).all()
@@ -134,7 +134,7 @@ def test_the_way_to_another_site_is_the_topologys() -> None:
 
 
 def part_sizes(found: Times, kind: str) -> np.ndarray:
-    table = found.load.operations
+    table = operations_of(found.load)
     assert table is not None
     return table.size_bytes[found.rows(kind=kind)]
 
@@ -146,7 +146,7 @@ def test_gradients_travel_while_the_stage_computes() -> None:
         job = small_job(layout, {"grad_reduce": overlap}, vocabulary=8)
         found = times(part_of(job, Cut(), how=RING, buckets=2), rate_bps=at_rates)
         begin, end = found.span(found.rows(kind="dp"))
-        table = found.load.operations
+        table = operations_of(found.load)
         assert table is not None
         backward, ranks = found.rows(kind="backward"), table.rank[found.rows(kind="dp")]
         _, computed = found.span(backward)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.operations import COLLECTIVES
+from netsim.workloads.collectives.steps import COLLECTIVES
 
 if TYPE_CHECKING:
     from netsim.results.run_result import Table

@@ -6,11 +6,14 @@ host is its *leader*. A machine prefills prompts and decodes (`MIXED`), or does 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from netsim.model.workload import WorkloadPart
 
 MIXED, PREFILL, DECODE = range(3)
 ROLES = ("mixed", "prefill", "decode")
@@ -92,7 +95,7 @@ class Requests:
 
 
 @dataclass(frozen=True, eq=False)
-class ServingPlan:
+class ServingPlan(WorkloadPart):
     """Which machines serve which requests, and what they cost.
 
     Attributes:
@@ -121,8 +124,13 @@ class ServingPlan:
     kv_first_flow: NDArray[np.int64]
     kv_flows: NDArray[np.int64]
     expected_ps: int = 0
+    assumption = "requests are served for as long as their router expects"
     stall_ps: int | None = None
 
-    def moved(self, first_flow: int) -> ServingPlan:
+    def moved(self, first_flow: int, first_task: int) -> ServingPlan:  # noqa: ARG002
         """The same plan in a workload in which its flows are numbered from `first_flow` on."""
         return replace(self, kv_first_flow=self.kv_first_flow + first_flow)
+
+    def progress(self, total: Callable[[str], int]) -> tuple[str, int, int]:
+        """The requests that are done."""
+        return "requests", total("done"), len(self.requests)

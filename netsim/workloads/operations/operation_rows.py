@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.operations import WHATS, OperationTable
 from netsim.model.tasks import COMPUTE, TaskTable
+from netsim.workloads.operations.table import WHATS, OperationTable
 
 if TYPE_CHECKING:
     from netsim.engine.state_views import TaskStates

@@ -14,24 +14,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.model.columns import join_names
+from netsim.model.workload import Workload, WorkloadPart
+from netsim.workloads.collectives.steps import COLLECTIVES
 
-COLLECTIVES = (
-    "all_reduce",
-    "reduce_scatter",
-    "all_gather",
-    "all_to_all",
-    "broadcast",
-    "reduce",
-    "gather",
-    "scatter",
-    "barrier",
-)
 WHATS = ("compute", "join", "send", "receive", *COLLECTIVES)
 """What operations are."""
 
 
 @dataclass(frozen=True, eq=False)
-class OperationTable:
+class JobSteps:
+    """The steps, such as of training, that a workload's operations belong to.
+
+    Attributes:
+        step: int32[n_operations], the step of each operation, from 0.
+        model_flops: floating-point operations of one step that are the model's own (recomputation
+            not counted), by all ranks that are simulated; None if that is not known.
+        peak_flops: how many of them these ranks could do in a second, together.
+    """
+
+    step: NDArray[np.int32]
+    model_flops: float | None = None
+    peak_flops: float | None = None
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return int(self.step.max(initial=-1)) + 1
+
+    def add_to(self, load: Workload) -> Workload:
+        """Return the workload with these as the steps of its operations."""
+        operations = load.part(OperationTable)
+        return load if operations is None else load.with_part(replace(operations, steps=self))
+
+    @staticmethod
+    def join(parts: Sequence[tuple[JobSteps | None, int]]) -> JobSteps | None:
+        """The steps of several workloads' operations, each with how many operations it has.
+
+        Those of a workload without steps belong to step 0. FLOPs are known if all workloads that
+        have steps say theirs.
+        """
+        known = [one for one, _ in parts if one is not None]
+        if not known:
+            return None
+        columns = [np.zeros(n, np.int32) if one is None else one.step for one, n in parts]
+        work = [one.model_flops for one in known if one.model_flops is not None]
+        peak = [one.peak_flops for one in known if one.peak_flops is not None]
+        return JobSteps(
+            np.concatenate(columns),
+            sum(work) if len(work) == len(known) else None,
+            sum(peak) if len(peak) == len(known) else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OperationTable(WorkloadPart):
     """A table of n operations of ranks; an operation is known by its row.
 
     Attributes:
@@ -46,6 +82,7 @@ class OperationTable:
             ends as the second one is done. (So a receive begins as its message is there, but where
             another operation waits for its begin: there, as what it waits for itself is done.)
         label: one text for each operation, or None.
+        steps: the steps that they belong to, or None if there are none.
     """
 
     rank: NDArray[np.int32]
@@ -60,6 +97,7 @@ class OperationTable:
     begin_task: NDArray[np.int64]
     end_task: NDArray[np.int64]
     label: Sequence[str] | None = None
+    steps: JobSteps | None = None
 
     def __len__(self) -> int:
         return int(self.rank.size)
@@ -78,9 +116,14 @@ class OperationTable:
             found[tasks] = np.arange(len(self))
         return found
 
-    def moved(self, task: NDArray[np.int64]) -> OperationTable:
-        """The same, with `task[k]` in place of task k as the last one."""
-        return replace(self, end_task=task[self.end_task])
+    def moved(self, first_flow: int, first_task: int) -> OperationTable:  # noqa: ARG002
+        """The same in a workload in which its tasks are numbered from `first_task` on."""
+        begin, end = self.begin_task + first_task, self.end_task + first_task
+        return replace(self, begin_task=begin, end_task=end)
+
+    def with_last_tasks(self, last: NDArray[np.int64]) -> OperationTable:
+        """The same with `last[k]` in place of task k as the last one of an operation."""
+        return replace(self, end_task=last[self.end_task])
 
     def without(self, which: NDArray[np.bool_]) -> OperationTable:
         """The same without the operations for which it is true."""
@@ -90,18 +133,17 @@ class OperationTable:
         columns = {
             name: getattr(self, name)[kept]
             for name in self.__dataclass_fields__
-            if name not in ("kinds", "label")
+            if name not in ("kinds", "label", "steps")
         }
         label = None if self.label is None else [self.label[k] for k in kept.tolist()]
         return replace(self, **columns, label=label)
 
-    @staticmethod
-    def join(parts: Sequence[tuple[OperationTable, int]]) -> OperationTable:
-        """The operations of several workloads in one table, each with the number of its first task.
+    @classmethod
+    def join(cls, tables: Sequence[OperationTable]) -> OperationTable:
+        """The operations of several workloads in one table.
 
         Groups are numbered on from those of the workloads before; ranks stay as they are.
         """
-        tables = [table for table, _ in parts]
         first_group = np.cumsum([0, *(int(t.group.max(initial=-1)) + 1 for t in tables)])
         kind, kinds = join_names([(table.kind, table.kinds) for table in tables])
         label = None
@@ -121,7 +163,8 @@ class OperationTable:
             size_bytes=np.concatenate([table.size_bytes for table in tables]),
             group=np.concatenate(group),
             n=np.concatenate([table.n for table in tables]),
-            begin_task=np.concatenate([table.begin_task + first for table, first in parts]),
-            end_task=np.concatenate([table.end_task + first for table, first in parts]),
+            begin_task=np.concatenate([table.begin_task for table in tables]),
+            end_task=np.concatenate([table.end_task for table in tables]),
             label=label,
+            steps=JobSteps.join([(table.steps, len(table)) for table in tables]),
         )

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.running.operation_table import factors, instances
-from netsim.running.step_times import StepTime, step_times
+from netsim.workloads.operations.operation_rows import factors, instances
+from netsim.workloads.operations.step_times import StepTime, step_times
 
 if TYPE_CHECKING:
-    from netsim.model.job_steps import JobSteps
     from netsim.results.run_result import Table
+    from netsim.workloads.operations.table import JobSteps
 
 
 def job_figures(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def job_figures(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
 
     "operations" counts them, and "job" has, of all steps that are done ("steps") and of their sum,
     the time, and how much of it ranks computed, waited for communication that was under way (by
-    kind) and for others, on average over the ranks (`netsim.running.step_times`); the model FLOPs
+    kind) and for others, on average over the ranks (`step_times`); the model FLOPs
     utilization if FLOPs and peak are known; and the bandwidths of messages and collectives
     ("collectives").
     """
