@@ -91,5 +91,5 @@ def beside_another(testbed: Testbed) -> str:
     return testbed.run(
         flows,
         beside=[PluginSpec(other.plugin, other.params)],
-        transport_of_flow=np.determinism([0, 1], HOSTS),
+        transport_of_flow=np.repeat([0, 1], HOSTS),
     ).line()

@@ -21,7 +21,7 @@ PACKET_PS = FULL_BYTES * 8 * 10**12 // networks.RATE_BPS
 
 def incast_of(testbed: Testbed, n_packets: int) -> FlowTable:
     """Seven hosts send to one at once, two flows each, in every class."""
-    src = np.determinism(np.arange(1, HOSTS), 2)
+    src = np.repeat(np.arange(1, HOSTS), 2)
     n = np.arange(src.size)
     size = n_packets * PACKET - 1000 * (n % 3)
     return FlowTable(src, 0, size, cls=n % _queue(testbed).n_classes)
@@ -144,7 +144,7 @@ def threads(testbed: Testbed) -> str:
     """One, two and four threads."""
     network = networks.tree(leaves=8, per_leaf=4)
     n = network.n_hosts
-    src = np.determinism(np.arange(n), 2)
+    src = np.repeat(np.arange(n), 2)
     dst = (src + np.tile([5, 16], n)) % n
     cls = np.arange(src.size) % _queue(testbed).n_classes
     ways = {f"{count} threads": {"jit": True, "threads": count} for count in (1, 2, 4)}

@@ -112,6 +112,7 @@ class Testbed:
     long: bool = False
     preset: str | None = None
     on_hang: Callable[[str], None] | None = None
+    __test__ = False  # pytest collects nothing here
 
     @classmethod
     def of(
