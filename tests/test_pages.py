@@ -60,11 +60,20 @@ def defined(file):
     return names
 
 
+@cache
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_paths_in_a_page_are_there(page):
     text = page.read_text("utf-8")
     linked = {target.partition("#")[0] for target in re.findall(r"\]\(([^):]+)\)", text)}
     assert [one for one in linked if not (page.parent / one).exists()] == []
+    for target, anchor in re.findall(r"\]\(([^):#]*)#([^)]+)\)", text):
+        assert anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
     folders = r"(?:netsim|tests|transports|topologies|experiments|plots)/"
     named = set(re.findall(rf"`({folders}[\w/.]*)`", text))
     if name_of(page) in INSIDE:

@@ -81,7 +81,7 @@ def test_a_run(there: Path) -> None:
     table = {"flow_class": np.where(scenario.class_of_flow == 1, "up", ""), "fct_ps": done}
     table |= dict.fromkeys(("slowdown", "ideal_ps", "retransmits"), done)
     table["size_bytes"] = scenario.flows.size_bytes
-    own, up = class_figures(point, table)["classes"]
+    own, up = class_figures(point, table)["flow_classes"]
     assert (up["flow_class"], up["transport"], up["flows_finished"]) == ("up", "roce", 32)
     assert own["bytes"] == 8 * 50_000
 
