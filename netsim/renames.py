@@ -58,6 +58,10 @@ RENAMED: dict[str, dict[str, str]] = {
         "--directory": "--experiment-dir",
         "--full": "--long",
     },
+    "attribute": {
+        "held": "deferred",
+        "places": "local_indices",
+    },
     "handler": {
         "choose": "choose_class",
         "fill": "build_packet",
@@ -104,7 +108,8 @@ RENAMED: dict[str, dict[str, str]] = {
 
 A kind is "command", "plot", "option", "column", "file" (of a result), a section of an experiment
 ("fabric.circuits"), a plugin and its keys ("topology ocs"), a key and its values
-("topology ocs.schedule"), "handler" (of a plugin), or a module ("netsim.queue").
+("topology ocs.schedule"), "handler" (of a plugin),
+"attribute" (of what plugins call, or its argument), or a module ("netsim.queue").
 """
 
 

@@ -127,7 +127,7 @@ def tasks_of(case: Case) -> TaskTable | None:
         stream=[task.stream for task in case.tasks],
         flow=[task.flow for task in case.tasks],
         done_when=[ACKED * task.acked for task in case.tasks],
-        held=[task.held for task in case.tasks],
+        deferred=[task.deferred for task in case.tasks],
     )
     table.wait_for([task.after for task in case.tasks])
     table.validate(flows_of(case), case.n_hosts)

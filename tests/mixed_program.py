@@ -51,7 +51,7 @@ def flows(params, network, rng, context):
         np.concatenate([table.src, table.dst, flow % n, flow % n]),
         np.repeat([0, 0, params["gap"], 0], 4 * n),
         flow=np.concatenate([flow, flow, flow * 0 - 1, flow * 0 - 1]),
-        held=rng.random(16 * n) < 0.6,
+        deferred=rng.random(16 * n) < 0.6,
     )
     listed = table.size_bytes[np.maximum(tasks.flow, 0)]
     state = {"weight": np.arange(16 * n), "share": 0.25, "listed": listed}

@@ -32,14 +32,16 @@ KINDS = [JOIN, COMPUTE, COMPUTE, SEND, RECEIVE, COMPUTE]
 HOSTS = [0, 0, 0, 0, 1, 1]
 
 
-def load_of(folder: Path, text: str, held: list[int], *, size: int = 4096, **more: Any) -> Workload:
-    """Tasks of a program whose handlers are ``text``, some of them held."""
+def load_of(
+    folder: Path, text: str, deferred: list[int], *, size: int = 4096, **more: Any
+) -> Workload:
+    """Tasks of a program whose handlers are ``text``, some of them deferred."""
     (folder / "mine.py").write_text(HEAD + text, "utf-8")
     plugin = registry.find("traffic", "mine.py", relative_to=folder)
-    is_held = [k in held for k in range(len(KINDS))]
+    is_deferred = [k in deferred for k in range(len(KINDS))]
     durations = [0, 1000, 2000, 0, 0, 500]
     flow = [-1, -1, -1, 0, 0, -1]
-    tasks = TaskTable(KINDS, HOSTS, durations, flow=flow, held=is_held)
+    tasks = TaskTable(KINDS, HOSTS, durations, flow=flow, deferred=is_deferred)
     load = Workload(FlowTable([0], [1], size), tasks, **more)
     load = load.with_program(PluginSpec(plugin, {}), 2)
     load.validate(2)

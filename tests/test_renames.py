@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
+from inspect import signature
 
 import pytest
 from click import Context
@@ -15,7 +16,9 @@ from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.errors import did_you_mean
 from netsim.experiment import schema
+from netsim.model.tasks import TaskTable
 from netsim.plugins import registry
+from netsim.plugins.files import words
 from netsim.renames import RENAMED
 from netsim.results import COLUMNS, files
 
@@ -29,12 +32,14 @@ SECTIONS = {
     "stop": schema.StopSection,
     "outputs": schema.OutputsSection,
 }
+CALLED = (TaskTable,)
 NAMES = {
     "command": commands(),
     "plot": KINDS,
     "column": set().union(*COLUMNS.values()),
     "file": files.SINGLE - RENAMED["file"].keys(),
     "handler": [*HANDLERS, *QUEUE_HANDLERS],
+    "attribute": {name for kind in CALLED for name in (*dir(kind), *signature(kind).parameters)},
 }
 ELSEWHERE = {"option", "site", "prices"}
 
@@ -64,6 +69,8 @@ def test_former_names_are_refused() -> None:
             assert old not in names, (kind, old)
             assert new in names, (kind, new)
             assert f'"{new}"' in did_you_mean(old, names)
+            if kind == "attribute":
+                assert f"write {new}" in words(TypeError(f"unexpected keyword argument '{old}'"))
             if kind.startswith("netsim."):
                 with pytest.raises(ImportError, match=new):
                     getattr(import_module(kind), old)

@@ -317,7 +317,7 @@ def _build_timers(
 
     heap = np.zeros(h + int(per_host.sum()), np.int64)
     free = np.flatnonzero(tx["waits_for"] == 0)
-    first_tasks = tasks[(tasks["edges"] == 0) & (tasks["held"] == 0)]
+    first_tasks = tasks[(tasks["edges"] == 0) & (tasks["pending"] == 0)]
     slots = np.concatenate([start[free], begin, first_tasks["timer"]])
     at = np.concatenate([tx["start_ps"][free], np.zeros(slots.size - free.size, np.int64)])
     timers["deadline"][slots] = at

@@ -102,10 +102,10 @@ def build_tasks(table: TaskTable | None, simulation: Simulation, program: Progra
     tasks["ready_ps"][tasks["edges"] == 0] = 0
     before, behind = (place[side] for side in table.in_streams())
     tasks["in_stream"][before] = behind
-    tasks["held"][behind] = 1
-    tasks["held"][tasks["kind"] == RECEIVE] = 1
+    tasks["pending"][behind] = 1
+    tasks["pending"][tasks["kind"] == RECEIVE] = 1
     if simulation.program is not None:
-        tasks["held"] += table.held[order]
+        tasks["pending"] += table.deferred[order]
         of_program = _program_arrays(simulation, simulation.program, program, tasks)
     counts = np.bincount(first, minlength=order.size)
     return Tasks(
@@ -129,7 +129,7 @@ def _program_arrays(
     its = np.flatnonzero((tasks["number"] >= use.first_task) & (tasks["number"] < end))
     row = tasks["number"][its] - use.first_task
     tasks["of_program"][its] = 1
-    tasks["waits_for_start"][its] = simulation.tasks.held[use.first_task : end][row]
+    tasks["waits_for_start"][its] = simulation.tasks.deferred[use.first_task : end][row]
     whole = np.flatnonzero((tasks["kind"] == SEND) & (tasks["of_program"] == 1))
     whole = whole[~np.isin(tasks["flow"][whole], use.relayed)]
     tasks["most_bytes"][whole] = simulation.flows.size_bytes[tasks["flow"][whole]]

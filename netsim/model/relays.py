@@ -372,7 +372,7 @@ class _New:
         added = TaskTable(kind, host, duration, flow=flow)
         if tasks is None:
             return added
-        names = ("kind", "host", "duration_ps", "stream", "flow", "done_when", "held")
+        names = ("kind", "host", "duration_ps", "stream", "flow", "done_when", "deferred")
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(tasks, name), getattr(added, name)]) for name in names
         }

@@ -45,8 +45,8 @@ class TaskTable:
         stream: int32[n]; compute tasks of one stream of a host run in the order of their rows.
         flow: int64[n]; what a send task starts and a receive task waits for, of others -1.
         done_when: int8[n]; of send tasks SENT or ACKED.
-        held: bool[n]; tasks that wait until the workload's program starts them. A held compute task
-            is in no stream.
+        deferred: bool[n]; the workload's program starts the task. A deferred compute task is in no
+            stream.
         after_ptr, after_task: int64[n + 1], int64[m], or None if no task waits for another. Task k
             starts when all of `after_task[after_ptr[k]:after_ptr[k + 1]]`, of its host, are done.
         label: one text for each task, or None.
@@ -58,7 +58,7 @@ class TaskTable:
     stream: NDArray[np.int32]
     flow: NDArray[np.int64]
     done_when: NDArray[np.int8]
-    held: NDArray[np.bool_]
+    deferred: NDArray[np.bool_]
     after_ptr: NDArray[np.int64] | None
     after_task: NDArray[np.int64] | None
     label: Sequence[str] | None
@@ -72,7 +72,7 @@ class TaskTable:
         stream: ArrayLike = 0,
         flow: ArrayLike = -1,
         done_when: ArrayLike = SENT,
-        held: ArrayLike = False,
+        deferred: ArrayLike = False,
         label: Sequence[str] | None = None,
     ) -> None:
         n = np.asarray(kind).size
@@ -82,7 +82,9 @@ class TaskTable:
         self.stream = column_of(stream, n, np.int32, "task table: stream")
         self.flow = column_of(flow, n, np.int64, "task table: flow")
         self.done_when = column_of(done_when, n, np.int8, "task table: done_when")
-        self.held = column_of(np.asarray(held, np.int8), n, np.int8, "task table: held") != 0
+        self.deferred = (
+            column_of(np.asarray(deferred, np.int8), n, np.int8, "task table: deferred") != 0
+        )
         self.after_ptr = self.after_task = None
         if label is not None and len(label) != n:
             raise InputError(f"a task table has {len(label)} labels for {n} tasks")
@@ -123,7 +125,7 @@ class TaskTable:
 
     def in_streams(self) -> Edges:
         """The pairs of compute tasks that follow one another in a stream of a host."""
-        compute = np.flatnonzero((self.kind == COMPUTE) & ~self.held)
+        compute = np.flatnonzero((self.kind == COMPUTE) & ~self.deferred)
         order = compute[np.lexsort((compute, self.stream[compute], self.host[compute]))]
         first, then = order[:-1], order[1:]
         same = (self.host[first] == self.host[then]) & (self.stream[first] == self.stream[then])
@@ -248,7 +250,7 @@ def joined_tasks(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:
         stream=np.concatenate([np.where(t.kind == COMPUTE, t.stream + k, 0) for t, k in streams]),
         flow=np.concatenate([np.where(t.flow >= 0, t.flow + at, -1) for t, at in parts]),
         done_when=np.concatenate([table.done_when for table in tables]),
-        held=np.concatenate([table.held for table in tables]),
+        deferred=np.concatenate([table.deferred for table in tables]),
     )
     if any(table.label is not None for table in tables):
         joined.label = [text for table in tables for text in (table.label or [""] * len(table))]

@@ -63,7 +63,7 @@ class Workload:
             for all. What is not given is 0.
         log_rows: of a program, how many rows of its log each host may write: one number for all, or
             an entry for each host. Rows that are not written take no memory.
-        program: the program that starts held tasks; whoever calls `flows` fills it in.
+        program: the program that starts deferred tasks; whoever calls `flows` fills it in.
         notes: what is to be known of the traffic beside its flows, a sentence each: the mean of a
             table of sizes, what of a file is not simulated. `netsim check` and `netsim run` print
             them, and they stand in the result's summary.
@@ -99,9 +99,11 @@ class Workload:
         if self.tasks is None:
             return
         self.tasks.validate(self.flows, n_hosts)
-        for task in first_of(self.tasks.held if self.program is None else self.tasks.held[:0]):
+        for task in first_of(
+            self.tasks.deferred if self.program is None else self.tasks.deferred[:0]
+        ):
             raise InputError(
-                f"{self.tasks.name(task)}: is held, and no program is there to start it",
+                f"{self.tasks.name(task)}: is deferred, and no program is there to start it",
                 hint="a handler, on_begin, on_task or on_timer, in the file of the traffic pattern",
             )
 

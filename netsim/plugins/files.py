@@ -12,6 +12,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import linecache
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from types import ModuleType
 
 from netsim.errors import InputError
 from netsim.inputs import read_bytes
+from netsim.renames import RENAMED
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ class _Loaded:
 _loaded: dict[Path, _Loaded] = {}
 _beside: dict[str, Path] = {}  # modules imported from plugins' directories, by name
 _untrusted: ContextVar[bool] = ContextVar("untrusted", default=False)
+
+FORMER = re.compile(r"(?:attribute|keyword argument) '(\w+)'")
+"""The name of which Python says in an error that it does not exist."""
 
 TRUST = "read it; then --trust, in Python trust=True, runs it"
 """Hint for code that is not run unless the user says so."""
@@ -121,6 +126,9 @@ def words(error: BaseException) -> str:
     except Exception:
         text = ""
     text = " ".join(text.split())
+    if found := FORMER.search(text):
+        new = RENAMED["attribute"].get(found[1])
+        text += f": renamed (write {new})" if new else ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

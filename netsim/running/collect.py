@@ -79,7 +79,7 @@ def engine_result(
         **flow_figures(flows),
         **task_figures(tasks),
         **job_figures(operations, _steps(scenario)),
-        **({"flows_held": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
+        **({"flows_unstarted": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
         **({} if noted is None else {"log_rows": noted["time_ps"].size}),
         **served,
         **class_figures(point, flows),

@@ -51,7 +51,7 @@ def flows(
     """First all requests, then all replies.
 
     Of the servers' tasks first those that receive requests, then those that send replies and work
-    on batches, all of these held; then the clients'.
+    on batches, all of these deferred; then the clients'.
     """
     servers, n = params["servers"], params["requests"]
     if servers >= network.n_hosts:
@@ -70,7 +70,7 @@ def flows(
         np.repeat([RECEIVE, SEND, COMPUTE, RECEIVE], [n, n, servers, n]),
         np.concatenate([server, server, np.arange(servers), client]),
         flow=np.concatenate([request, n + request, np.full(servers, -1), n + request]),
-        held=np.repeat([False, True, True, False], [n, n, servers, n]),
+        deferred=np.repeat([False, True, True, False], [n, n, servers, n]),
     )
     index = tasks.local_indices()
     reply = np.zeros(len(tasks), np.int64)

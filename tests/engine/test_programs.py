@@ -127,8 +127,8 @@ RULES = {
 @pytest.mark.parametrize("name", RULES)
 def test_what_a_handler_may_not_do(name: str, tmp_path: Path) -> None:
     text, said = RULES[name]
-    held = [0, 2, 3] if "twice" not in name else []
-    one = engine(star(2), load_of(tmp_path, text, held, log_rows=[2, 100]))
+    deferred = [0, 2, 3] if "twice" not in name else []
+    one = engine(star(2), load_of(tmp_path, text, deferred, log_rows=[2, 100]))
     expected = re.escape(f"program mine.py: {said}") + ".*" + re.escape("(host 0)")
     with pytest.raises(RunError, match=expected):
         run(one)
@@ -200,7 +200,7 @@ def test_a_task_may_run_again_with_another_duration(tmp_path: Path) -> None:
     assert states.start_ps[2] == 1000
 
 
-def test_a_held_task_waits_for_others_as_well(tmp_path: Path) -> None:
+def test_a_deferred_task_waits_for_others_as_well(tmp_path: Path) -> None:
     load = load_of(tmp_path, body("on_begin", "start(env, now, task_at(env, 3))"), [3])
     assert load.tasks is not None
     load.tasks.wait_for([[], [], [], [2], [], []])
@@ -242,7 +242,7 @@ def test_values_that_fit_no_field(name: str, tmp_path: Path) -> None:
 
 
 def test_who_may_hold_tasks(tmp_path: Path) -> None:
-    tasks = TaskTable([COMPUTE, JOIN], 0, held=[False, True])
+    tasks = TaskTable([COMPUTE, JOIN], 0, deferred=[False, True])
     load = Workload(FlowTable([0], [1], 1), tasks)
     with raises_input("task 1"):
         load.validate(2)

@@ -87,7 +87,7 @@ def load_of(folder: Path, wanted: np.ndarray, listed: np.ndarray) -> Workload:
         np.repeat([SEND, RECEIVE], n),
         np.concatenate([src, dst]),
         flow=np.concatenate([flow, flow]),
-        held=np.repeat([True, False], n),
+        deferred=np.repeat([True, False], n),
     )
     state = {"wanted": np.concatenate([wanted, wanted])}
     load = Workload(FlowTable(src, dst, listed), tasks, state, log_rows=100)

@@ -66,7 +66,7 @@ OF_QUEUES = {
 }
 OF_PROGRAMS = {
     **{name: DECLARATIONS[name] for name in ("PARAMS", "PRESETS")},
-    "TASK_STATE": ("3", '"abc"', '("a", "a")', '("held",)', '(("a", "x"),)', '("reply",)', "()"),
+    "TASK_STATE": ("3", '"abc"', '("a", "a")', '("pending",)', '(("a", "x"),)', '("reply",)', "()"),
     "HOST_STATE": ("None", '("n_tasks",)', '(("a", 5, 5),)', '(("first", float), "last")'),
     "TIMERS": ("-1", '"x"', "10**9", "True", "0", "1.5"),
     "on_task": ("3", "None", "flows", "lambda env, now: 0", "lambda *_: 0"),
@@ -135,10 +135,11 @@ PROGRAM_STATEMENTS = (
     "set_duration(env, task_at(env, 0), 2**62)", "set_timer(env, now, 0, now)",
     "set_timer(env, now, 0, 2**62)", "set_timer(env, now, 9, now)", "env.host.nosuch = 1",
     "env.host.n_tasks = 5", "env.host.waiting = 2**62", "env.host.first = -1", "env.par.base = 0",
-    "env.host.in_batch = 10**9", "env.engine.host.fault = 0", "task.held = 5", "task.next = 10**9",
-    "global PARAMS; PARAMS = 3", "raise SystemExit(3)", "for i in range(10**12): pass",
+    "env.host.in_batch = 10**9", "env.engine.host.rule_broken = 0", "task.pending = 5",
+    "task.next = 10**9", "global PARAMS; PARAMS = 3",
+    "raise SystemExit(3)", "for i in range(10**12): pass",
     "env.nosuch()", "x = [0] * 10**9", "return Workload(FlowTable([0], [1], [1]))",
-    "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0, held=True))",
+    "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0, deferred=True))",
     "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0), {'next': 0.5})",
     "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0), {'nosuch': 1})",
     "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0), 3)",

@@ -61,7 +61,7 @@ def _summary(result: object) -> Iterator[Finding]:
         yield _wrong("negative time", summary["simulated_ps"])
     if summary["hash"] != result.experiment["hash"]:
         yield _wrong("two hashes", "")
-    held = summary.get("flows_held", 0)  # by a program, to the end
+    held = summary.get("flows_unstarted", 0)  # by a program, to the end
     done = summary["flows_finished"] + held == summary["flows"]
     if summary["complete"] and not done and _reliable(result):
         yield _wrong("complete with flows missing", summary)

@@ -37,7 +37,7 @@ SETS = [
     ("build_packet", "tx.sent_packets = 0", "tx.sent_packets belongs to the engine"),
     ("build_packet", "pkt.size_bytes = 1", "pkt.size_bytes belongs to the engine"),
     ("build_packet", "pkt.flow = 3", "pkt.flow belongs to the engine"),
-    ("build_packet", "env.host.fault = 3", "env.host.fault belongs to the engine"),
+    ("build_packet", "env.host.rule_broken = 3", "env.host.rule_broken belongs to the engine"),
     ("build_packet", "host = env.host; host.port = 3", "env.host.port belongs to the engine"),
     ("build_packet", "other = env.tx[0]; other.finished = 1", "tx.finished belongs to the engine"),
     ("build_packet", "env.rx[0].got_bytes = 1", "rx.got_bytes belongs to the engine"),

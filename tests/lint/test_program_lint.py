@@ -71,7 +71,7 @@ def test_what_is_sound_is_not_refused(tmp_path: Path) -> None:
 
 MISTAKES = [
     ("on_task", "task.duration_ps = 5", "task.duration_ps belongs to the engine"),
-    ("on_task", "following.held = 0", "task.held belongs to the engine"),
+    ("on_task", "following.pending = 0", "task.pending belongs to the engine"),
     ("on_task", "env.host.n_tasks = 1", "env.host.n_tasks belongs to the engine"),
     ("on_begin", "env.par.gap = 1", "env.par.gap does not change in a run"),
     ("helper", "other.start_ps = 1", "task.start_ps belongs to the engine"),

@@ -78,5 +78,5 @@ class Mixed(Program):
         if task.kind == "send" and one.start_ps < 0 and (chance >> 5) % 4 < self.given["resize"]:
             self.set_size(one, 1 + (chance >> 7) % listed)
         again = task.kind in ("compute", "join") and one.done and not one.to_be_told
-        if chance % 4 < 3 and (one.held or (again and one.runs < self.given["most_runs"])):
+        if chance % 4 < 3 and (one.deferred or (again and one.runs < self.given["most_runs"])):
             self.start(one)

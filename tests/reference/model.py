@@ -123,8 +123,8 @@ class Task:
     """A task: ``kind`` is "compute", "send", "receive" or "join".
 
     ``flow`` is that of a send or a receive task; a send task is done when its flow is ``acked``, or
-    else sent. A ``held`` task waits for the case's program to start it. ``after`` are the numbers
-    of tasks of the same host.
+    else sent. The case's program starts a ``deferred`` task. ``after`` lists tasks of the
+    same host.
     """
 
     kind: str
@@ -134,7 +134,7 @@ class Task:
     flow: int = -1
     acked: bool = False
     after: tuple[int, ...] = ()
-    held: bool = False
+    deferred: bool = False
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Programs: what starts the tasks that are held, and runs others once more."""
+"""Programs: what starts the tasks that are deferred, and runs others once more."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ class Program:
         return sorted(self._log, key=lambda row: row[0])
 
     def start(self, one: Running) -> None:
-        """Start a held task, or another one again."""
-        if one.held:
-            one.held = False
+        """Start a deferred task, or another one again."""
+        if one.deferred:
+            one.deferred = False
             self.run.settle(one.task.host)
         else:
             self.run.start_again(one)

@@ -12,15 +12,15 @@ US = 1_000_000
 
 
 def with_program(case: Case, rng: random.Random) -> Case:
-    """The case with a program, whose tasks are the last ones; some of these are held."""
+    """The case with a program, whose tasks are the last ones; some of these are deferred."""
     if not case.tasks:
         return case
     first = rng.choice((0, rng.randrange(len(case.tasks))))
     share = rng.random()
-    held = [number >= first and rng.random() < share for number in range(len(case.tasks))]
+    deferred = [number >= first and rng.random() < share for number in range(len(case.tasks))]
     return replace(
         case,
-        tasks=[replace(task, held=one) for task, one in zip(case.tasks, held, strict=True)],
+        tasks=[replace(task, deferred=one) for task, one in zip(case.tasks, deferred, strict=True)],
         program={
             "first": first,
             "gap_ps": rng.choice((1, NS, 3 * US, 20 * US)),

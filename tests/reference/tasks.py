@@ -21,7 +21,7 @@ class Running:
         self.host = sim.hosts[task.host]
         self.timer: Timer
         self.duration_ps = task.duration_ps
-        self.held = task.held
+        self.deferred = task.deferred
         self.ready_ps = -1
         self.start_ps = -1
         self.end_ps = -1
@@ -99,14 +99,14 @@ class Tasks:
     def _free(self, one: Running) -> bool:
         """Is there nothing besides edges that it waits for?"""
         task = one.task
-        if one.held:
+        if one.deferred:
             return False
         if task.kind == "receive":
             return task.flow in self.delivered
-        if task.kind == "compute" and not task.held:
+        if task.kind == "compute" and not task.deferred:
             before = self.all[: one.number]
             stream = (task.host, task.stream)
-            in_stream = [o for o in before if o.task.kind == "compute" and not o.task.held]
+            in_stream = [o for o in before if o.task.kind == "compute" and not o.task.deferred]
             return all(o.runs for o in in_stream if (o.task.host, o.task.stream) == stream)
         return True
 

@@ -46,7 +46,7 @@ PARAMS = []
 def flows(params, network, rng, context):
     table = FlowTable([0] * 4, [1] * 4, 5000)
     kinds, hosts = [SEND] * 4 + [RECEIVE] * 4, [0] * 4 + [1] * 4
-    tasks = TaskTable(kinds, hosts, flow=[*range(4)] * 2, held={held})
+    tasks = TaskTable(kinds, hosts, flow=[*range(4)] * 2, deferred={deferred})
     return Workload(table, tasks)
 
 
@@ -72,8 +72,8 @@ def server(tmp_path: Path, transport: str = "ndp", more: str = "") -> Point:
     return load(tmp_path, text).points()[0]
 
 
-def mine(tmp_path: Path, held: str = "[True] * 4 + [False] * 4", last: int = 3) -> Point:
-    (tmp_path / "mine.py").write_text(MINE.format(held=held, last=last))
+def mine(tmp_path: Path, deferred: str = "[True] * 4 + [False] * 4", last: int = 3) -> Point:
+    (tmp_path / "mine.py").write_text(MINE.format(deferred=deferred, last=last))
     text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")
     return load(tmp_path, text).points()[0]
 
@@ -100,7 +100,7 @@ def test_what_is_not_started_does_not_keep_a_run_from_being_complete(tmp_path: P
     assert result.summary["flows"] == 4
     assert result.summary["flows_finished"] == 2
     assert result.flows["start_ps"].tolist() == [-1, 0, -1, 0]
-    assert result.summary["flows_held"] == 2
+    assert result.summary["flows_unstarted"] == 2
     assert result.summary["tasks_done"] == 4
     assert result.summary["fct_ps"]["max"] > 0
 
@@ -111,7 +111,7 @@ def test_a_result_has_what_the_program_noted(tmp_path: Path) -> None:
         "\n\ndef on_task(env, now, task):\n    log_row(env, now, task.index, task.runs)\n"
     )
     source = source.replace("Workload(table, tasks)", "Workload(table, tasks, log_rows=100)")
-    (tmp_path / "mine.py").write_text(source.format(held="[True] * 4 + [False] * 4", last=3))
+    (tmp_path / "mine.py").write_text(source.format(deferred="[True] * 4 + [False] * 4", last=3))
     one = load(tmp_path, EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")).points()[0]
     result = simulate(one)
     loaded = load_result(write_result(tmp_path / "out", one, result))
@@ -131,7 +131,7 @@ def test_more_rows_than_memory_has_addresses_for(tmp_path: Path) -> None:
     )
     columns = ", ".join(f'"c{k}"' for k in range(64))
     (tmp_path / "mine.py").write_text(
-        source.format(held="False", last=3) + f"\nLOG = ({columns})\n", "utf-8"
+        source.format(deferred="False", last=3) + f"\nLOG = ({columns})\n", "utf-8"
     )
     text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more="").replace(
         "leaves = 2", "leaves = 100"
@@ -145,7 +145,7 @@ def test_a_result_has_the_sizes_that_the_program_has_set(tmp_path: Path) -> None
     """Listed are 5,000 bytes, two packets; what is not started stays as it is."""
     source = MINE.replace("start, task_at", "set_size, start, task_at")
     source = source.replace("        start(env, now, task_at(env, 1))\n", SIZED)
-    (tmp_path / "mine.py").write_text(source.format(held="[True] * 4 + [False] * 4", last=3))
+    (tmp_path / "mine.py").write_text(source.format(deferred="[True] * 4 + [False] * 4", last=3))
     one = load(tmp_path, EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")).points()[0]
     told: list[Progress] = []
     result = simulate(one, progress=told.append)
@@ -166,7 +166,7 @@ def test_a_result_has_the_sizes_that_the_program_has_set(tmp_path: Path) -> None
 def test_a_run_stalls_with_the_sizes_that_are_sent(tmp_path: Path) -> None:
     source = MINE.replace("start, task_at", "set_size, start, task_at")
     source = source.replace("        start(env, now, task_at(env, 1))\n", SIZED)
-    (tmp_path / "mine.py").write_text(source.format(held="[True] * 4 + [False] * 4", last=3))
+    (tmp_path / "mine.py").write_text(source.format(deferred="[True] * 4 + [False] * 4", last=3))
     cut = '[faults.all]\nlinks = "all"\ndown = "0us"\n[stop]\nflow_deadline = "1ms"'
     text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more=cut)
     result = simulate(load(tmp_path, text).points()[0])
@@ -176,7 +176,7 @@ def test_a_run_stalls_with_the_sizes_that_are_sent(tmp_path: Path) -> None:
 def test_what_a_program_keeps_is_part_of_the_memory_that_is_predicted(tmp_path: Path) -> None:
     small = estimate(mine(tmp_path)).memory_bytes
     (tmp_path / "mine.py").write_text(
-        MINE.format(held="False", last=3) + 'TASK_STATE = ("one", ("thousand", 1000))\n'
+        MINE.format(deferred="False", last=3) + 'TASK_STATE = ("one", ("thousand", 1000))\n'
     )
     text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")
     large = estimate(load(tmp_path, text).points()[0])
@@ -199,4 +199,4 @@ def test_a_program_that_breaks_a_rule_or_holds_what_it_cannot(tmp_path: Path) ->
     with raises(RunError, "mine.py", "on_begin", "task 9"):
         simulate(mine(tmp_path, last=9))
     with raises_input("task"):
-        simulate(mine(tmp_path, held="[True]"))
+        simulate(mine(tmp_path, deferred="[True]"))

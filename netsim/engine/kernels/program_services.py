@@ -42,13 +42,13 @@ def task_at(env: ProgramEnv, index: int) -> Any:
 
 
 def start(env: ProgramEnv, now: Ps, task: ProgramTaskRecord) -> None:
-    """Start a task that is held, or once more a compute task or a join that is done.
+    """Start a task that is deferred, or once more a compute task or a join that is done.
 
-    A held one that waits for other tasks or its flow as well starts when it no longer does.
+    A deferred one that waits for other tasks or its flow as well starts when it no longer does.
     """
     if task.waits_for_start == 1:
         task.waits_for_start = 0
-        task.held -= 1
+        task.pending -= 1
     elif task.end_ps < 0 or task.untold == 1:
         broken(env.engine.host, UNDER_WAY, task.index)
         return

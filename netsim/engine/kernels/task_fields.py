@@ -15,7 +15,9 @@ class TaskRecord(Declared):
     until_acked: int  # of a send task: 1 if it is done when the transport finishes its flow
     timer: TimerSlot
     edges: int  # tasks of this host that are to be done before it is ready
-    held: int  # its flow is to be delivered, the one before it in its stream done, or it be started
+    pending: (
+        int  # its flow is to be delivered, the one before it in its stream done, or it be started
+    )
     in_stream: TaskId  # the task behind it in its stream
     next_done: TaskId  # while tasks that are done together are gone through
     ready_ps: Ps

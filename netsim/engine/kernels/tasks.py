@@ -37,7 +37,7 @@ def begin(env: Env, now: Ps, task: TaskRecord) -> bool:
 
 def waits_for_nothing(task: TaskRecord) -> bool:
     """Is there no reason not to start?"""
-    return task.edges == 0 and task.held == 0
+    return task.edges == 0 and task.pending == 0
 
 
 def complete_task(env: Env, now: Ps, first: TaskId) -> None:
@@ -67,7 +67,7 @@ def complete_task(env: Env, now: Ps, first: TaskId) -> None:
             if task.in_stream >= 0:
                 k = task.in_stream
                 follower = env.hosts.tasks[k]
-                follower.held -= 1
+                follower.pending -= 1
                 if waits_for_nothing(follower) and begin(env, now, follower):
                     env.hosts.tasks[last].next_done = k
                     last = k
@@ -112,7 +112,7 @@ def flow_delivered(env: Env, now: Ps, rx: RxRecord) -> None:
     k = env.hosts.receive_task[rx.flow]
     if k >= 0:
         task = env.hosts.tasks[k]
-        task.held -= 1
+        task.pending -= 1
         if waits_for_nothing(task) and begin(env, now, task):
             complete_task(env, now, k)
 

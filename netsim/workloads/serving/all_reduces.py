@@ -163,7 +163,7 @@ def add_slots(tables: Tables, group: Group, hosts: Ints, slots: Slots, requests:
         np.broadcast_to(hosts[:, None, one.tasks.host], (*shape, n)),
         flow=np.where(one.tasks.flow < 0, -1, flows[:, :, np.maximum(one.tasks.flow, 0)]),
         duration_ps=one.tasks.duration_ps,
-        held=np.isin(np.arange(n), begin),
+        deferred=np.isin(np.arange(n), begin),
         done_when=one.tasks.done_when,
     )
     first, then = one.tasks.edges()
@@ -188,7 +188,7 @@ def _add_messages(tables: Tables, hosts: Ints, slots: Slots) -> None:
     shape = (k, slots.slots, tp - 1, MESSAGES)
     leader = np.broadcast_to(hosts[:, :1, None, None], shape)
     flows = tables.add_flows(leader, hosts[:, None, 1:, None], most, CONTROL)
-    sends = tables.add_tasks(SEND, leader, flow=flows, held=True)
+    sends = tables.add_tasks(SEND, leader, flow=flows, deferred=True)
     tables.point_host("messages", hosts[:, 0], sends[:, 0, 0, 0])
     for gpu in range(1, tp):
         host = hosts[:, gpu, None, None]

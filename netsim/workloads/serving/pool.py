@@ -71,7 +71,7 @@ def add_reads(
     shape = (len(hosts), slots)
     leader = np.broadcast_to(hosts[:, :1, None], (*shape, pool.size))
     orders = tables.add_flows(leader, pool, asked, CONTROL)
-    asks = tables.add_tasks(SEND, leader, flow=orders, held=True)
+    asks = tables.add_tasks(SEND, leader, flow=orders, deferred=True)
     tables.set_host("pooled", hosts, 1)
     tables.set_host("n_asks", hosts[:, 0], pool.size)
     tables.point_host("asks", hosts[:, 0], asks[:, 0, 0])
@@ -81,7 +81,7 @@ def add_reads(
     for k, host in enumerate(pool.tolist()):
         mine = share.source == k
         come = tables.add_tasks(RECEIVE, host, flow=orders[:, :, k])
-        sends = tables.add_tasks(SEND, host, flow=flows[:, :, mine], held=True)
+        sends = tables.add_tasks(SEND, host, flow=flows[:, :, mine], deferred=True)
         tables.set("role", come, ASKED)
         tables.point("of", come, sends[:, :, 0])
         tables.set("parts", come, int(mine.sum()))

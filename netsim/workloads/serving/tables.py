@@ -40,7 +40,7 @@ KINDS = ("kv", "control", "all_reduce", "pool")
 KV, CONTROL, ALL_REDUCE, POOL = range(4)
 """Kinds of flows."""
 
-TASK_COLUMNS = ("kind", "host", "flow", "duration_ps", "held", "done_when")
+TASK_COLUMNS = ("kind", "host", "flow", "duration_ps", "deferred", "done_when")
 
 
 @dataclass
@@ -74,11 +74,11 @@ class Tables:
         *,
         flow: ArrayLike = -1,
         duration_ps: ArrayLike = 0,
-        held: ArrayLike = False,
+        deferred: ArrayLike = False,
         done_when: ArrayLike = SENT,
     ) -> Ints:
         """Tasks; their numbers have the shape of all arguments together."""
-        columns = np.broadcast_arrays(kind, host, flow, duration_ps, held, done_when)
+        columns = np.broadcast_arrays(kind, host, flow, duration_ps, deferred, done_when)
         numbers = self.n_tasks + np.arange(columns[0].size)
         self.n_tasks += columns[0].size
         self.tasks.append(
@@ -135,8 +135,8 @@ class Tables:
     def _task_table(self) -> TaskTable:
         """All tasks."""
         kind, host, *rest = (_joined(self.tasks, name) for name in TASK_COLUMNS)
-        flow, duration, held, done_when = rest
-        table = TaskTable(kind, host, duration, flow=flow, done_when=done_when, held=held)
+        flow, duration, deferred, done_when = rest
+        table = TaskTable(kind, host, duration, flow=flow, done_when=done_when, deferred=deferred)
         if self.edges:
             table.wait_for_pairs(*(np.concatenate(side) for side in zip(*self.edges, strict=True)))
         return table
@@ -221,7 +221,7 @@ def add_transfers(tables: Tables, how: Transfer) -> Transferred:
     own = flows[:, :, share.source == 0]
     # What is its own is done as it is delivered: then that part of the cache is given up.
     started = np.concatenate([own, orders], axis=2)
-    starts = tables.add_tasks(SEND, leader, flow=started, held=True, done_when=ACKED)
+    starts = tables.add_tasks(SEND, leader, flow=started, deferred=True, done_when=ACKED)
     for gpu in range(1, share.sources):
         told = tables.add_tasks(RECEIVE, others[:, :, gpu - 1], flow=orders[:, :, gpu - 1])
         mine = flows[:, :, share.source == gpu]

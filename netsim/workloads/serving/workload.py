@@ -160,7 +160,7 @@ def _one_flow(tables: Tables, plan: ServingPlan, n_hosts: int) -> None:
     """A run is of flows: where there are none there is one that is never started."""
     src = int(plan.machines.leader[0])
     flow = tables.add_flows([src], [(src + 1) % n_hosts], 1, CONTROL)
-    tables.add_tasks(SEND, [src], flow=flow, held=True)
+    tables.add_tasks(SEND, [src], flow=flow, deferred=True)
 
 
 def _add_leaders(tables: Tables, plan: ServingPlan, groups: Mapping[int, Group]) -> None:
@@ -196,7 +196,7 @@ def _open(plan: ServingPlan) -> Ints:
 def _add_turns(tables: Tables, plan: ServingPlan, changes: Changes) -> None:
     """What becomes of machines, as tasks of their leaders that are never started."""
     leader = plan.machines.leader.astype(np.int64)
-    turns = tables.add_tasks(JOIN, leader[changes.machine], held=True)
+    turns = tables.add_tasks(JOIN, leader[changes.machine], deferred=True)
     for name, values in (("role", CHANGE), ("of", changes.becomes), ("at_ps", changes.at_ps)):
         tables.set(name, turns, values)
     machine, first, many = np.unique(changes.machine, return_index=True, return_counts=True)
