@@ -89,8 +89,8 @@ def matchings(network: Network, number: int) -> list[tuple[int, Pairs]]:
     assert network.circuits is not None
     circuits = network.circuits.in_turn()
     ports = np.flatnonzero(circuits.of_port == number)
-    if circuits.lit is not None:
-        ports = ports[circuits.lit[ports]]
+    if circuits.ever_up is not None:
+        ports = ports[circuits.ever_up[ports]]
     calendar = circuits.calendar[ports]
     always = ports[calendar < 0]
     first = circuits.first_day
@@ -103,11 +103,11 @@ def matchings(network: Network, number: int) -> list[tuple[int, Pairs]]:
     starts = sorted({int(up) % period_ps for these in days.values() for up in these[:, 0]})
     found = []
     for up_ps in starts or [0]:
-        lit = list(always)
+        up = list(always)
         for port, these in days.items():
             times = (up_ps - these[:, 0]) % period_ps
             if (times < these[:, 1] - these[:, 0]).any():
-                lit.append(port)
-        pairs = {(int(circuits.fiber[p]), int(circuits.fiber[network.port_peer[p]])) for p in lit}
+                up.append(port)
+        pairs = {(int(circuits.fiber[p]), int(circuits.fiber[network.port_peer[p]])) for p in up}
         found.append((up_ps, pairs))
     return found

@@ -302,7 +302,7 @@ def task_results(engine: Engine) -> list[tuple[int, ...]]:
 
 
 def slot_begins(engine: Engine, end_ps: int) -> list[int]:
-    """When the slots of steered circuit switches began that did so before a time."""
+    """When the slots of phase-driven circuit switches began that did so before a time."""
     begins: list[int] = engine.slot_states().begin_ps.tolist()
     return [begin for begin in begins if 0 <= begin < end_ps]
 

@@ -50,7 +50,7 @@ def opera(
     rotors: int,
     *,
     slot_ps: int = 40 * US,
-    dark_ps: int = 2 * US,
+    night_ps: int = 2 * US,
     drain_ps: int = 3 * US,
     order: int = 1,
     **rule: Any,
@@ -74,7 +74,7 @@ def opera(
         schedule = Schedule(
             slot_ps,
             matchings[number::rotors],
-            switching_ps=dark_ps,
+            switching_ps=night_ps,
             offset_ps=number * slot_ps // rotors,
         )
         rotor = builder.add_circuit_switch(f"rotor{number}", schedule)

@@ -263,16 +263,16 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
     for spine in builder.add_switches(names, 1, latency_ps) if names else ():
         builder.cables(np.array(tors), spine, params["packet_rate"], params["packet_latency"])
     title = f"{name}_{racks}x{params['hosts_per_rack']}"
-    ways = _ways(params, slots=len(schedules[0].matchings) if _steered(schedules) else 0)
+    ways = _ways(params, slots=len(schedules[0].matchings) if _phase_driven(schedules) else 0)
     try:
         return builder.build(title, ways=ways)
     except InputError as error:
         raise (error if params["drain"] is None else error.at(key="topology.drain")) from None
 
 
-def _steered(schedules: Sequence[Schedule]) -> bool:
+def _phase_driven(schedules: Sequence[Schedule]) -> bool:
     """Do circuits follow the phases of the workload?"""
-    return bool(schedules) and schedules[0].steered
+    return bool(schedules) and schedules[0].phase_driven
 
 
 def _ways(params: Mapping[str, Any], slots: int) -> Ways | None:

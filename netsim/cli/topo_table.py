@@ -161,12 +161,12 @@ def _circuit_lines(row: CircuitRow) -> Lines:
     name = " to ".join(row.names) if row.count > 1 else row.names[0]
     part = f"circuit switch {name}"
     turns = f"{row.matchings:,} in {format_time(row.period_ps, 4)}"
-    if row.steered:
+    if row.phase_driven:
         turns = f"{row.matchings:,}, one a phase"
     return {
         (part, ""): f"{row.count:,} x {row.ports:,} x {format_rate(row.rate_bps)}",
         (part, "matchings"): turns if row.period_ps else "never changes",
-        (part, "dark at a change"): format_time(row.dark_ps, 4),
+        (part, "dark at a change"): format_time(row.night_ps, 4),
         (part, "duty"): f"{100 * row.duty:.4g} %",
     }
 

@@ -39,11 +39,11 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     dated = circuits.calendar != NONE
     state["period_ps"][dated] = circuits.period_ps[circuits.calendar[dated]]
     # What holds now is looked for when it is first asked for, of those that are not always there.
-    state["lit_ps"], state["opens_ps"] = -INF, -INF
-    state["dark_ps"] = state["closes_ps"] = np.where(dated, -INF, INF)
-    steered, begun = _begun(circuits)
-    state["last_up"][steered] = state["first_up"][steered] + begun
-    state["last_start"][steered] = state["first_start"][steered] + begun
+    state["up_ps"], state["opens_ps"] = -INF, -INF
+    state["down_ps"] = state["closes_ps"] = np.where(dated, -INF, INF)
+    phase_driven, begun = _begun(circuits)
+    state["last_up"][phase_driven] = state["first_up"][phase_driven] + begun
+    state["last_start"][phase_driven] = state["first_start"][phase_driven] + begun
     return {
         "circuits": state,
         "days": np.concatenate([light.spans_ps, starts.spans_ps]),
@@ -54,16 +54,16 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
 
 
 def build_slots(simulation: Simulation) -> Array:
-    """`slots` of Clock: none unless circuit switches are steered."""
+    """`slots` of Clock: none unless circuit switches are phase-driven."""
     circuits = simulation.network.circuits
-    if not simulation.parts.steered or circuits is None or circuits.steering is None:
+    if not simulation.parts.phase_driven or circuits is None or circuits.phase_schedule is None:
         return np.zeros(0, SLOT)
-    steering = circuits.steering
-    slots = np.zeros(steering.n_slots, SLOT)
-    slots["control_ps"], slots["dark_ps"] = steering.control_ps, steering.dark_ps
-    slots["begin_ps"][1:] = slots["lit_ps"][1:] = INF
+    phase_schedule = circuits.phase_schedule
+    slots = np.zeros(phase_schedule.n_slots, SLOT)
+    slots["control_ps"], slots["night_ps"] = phase_schedule.control_ps, phase_schedule.night_ps
+    slots["begin_ps"][1:] = slots["up_ps"][1:] = INF
     of_flows = phases(simulation)
-    slots["waits_for"] = np.bincount(of_flows[of_flows >= 0], minlength=steering.n_slots)
+    slots["waits_for"] = np.bincount(of_flows[of_flows >= 0], minlength=phase_schedule.n_slots)
     sizes = np.array([[ports.size for ports in pair] for pair in _turning(circuits)])
     ends = np.cumsum(sizes).reshape(-1, 2)
     slots["first_ending"] = ends[:, 0] - sizes[:, 0]
@@ -74,9 +74,9 @@ def build_slots(simulation: Simulation) -> Array:
 def phases(simulation: Simulation) -> Array:
     """`phase` of Ends: int64[n_flows], -1 for none; one entry where no circuit follows them."""
     circuits = simulation.network.circuits
-    if not simulation.parts.steered or circuits is None or circuits.steering is None:
+    if not simulation.parts.phase_driven or circuits is None or circuits.phase_schedule is None:
         return np.zeros(1, np.int64)
-    given = circuits.steering.phase_of_flow
+    given = circuits.phase_schedule.phase_of_flow
     assert given is not None
     assert given.size == len(simulation.flows)
     return given
@@ -84,27 +84,27 @@ def phases(simulation: Simulation) -> Array:
 
 def _begun(circuits: Circuits) -> tuple[Array, Array]:
     """Ports with days that the workload decides, and how many of each are there from the start."""
-    if circuits.steering is None:
+    if circuits.phase_schedule is None:
         none = np.zeros(0, np.int64)
         return none, none
-    first_slot = circuits.steering.slots[circuits.first_day[:-1], 0]
-    steered = np.flatnonzero(circuits.calendar != NONE)
-    steered = steered[first_slot[circuits.calendar[steered]] != NONE]
-    return steered, first_slot[circuits.calendar[steered]] == 0
+    first_slot = circuits.phase_schedule.slots[circuits.first_day[:-1], 0]
+    phase_driven = np.flatnonzero(circuits.calendar != NONE)
+    phase_driven = phase_driven[first_slot[circuits.calendar[phase_driven]] != NONE]
+    return phase_driven, first_slot[circuits.calendar[phase_driven]] == 0
 
 
 def _turning(circuits: Circuits) -> list[tuple[Array, Array]]:
     """For each slot the ports whose circuits end and begin with it; none with the first one."""
-    steering = circuits.steering
-    if steering is None:
+    phase_schedule = circuits.phase_schedule
+    if phase_schedule is None:
         return []
     dated = np.flatnonzero(circuits.calendar != NONE)
     count = np.diff(circuits.first_day)[circuits.calendar[dated]]
     port = np.repeat(dated, count)
     row = np.arange(port.size) - np.repeat(np.cumsum(count) - count, count)
-    begins, ends = steering.slots[circuits.first_day[circuits.calendar[port]] + row].T
+    begins, ends = phase_schedule.slots[circuits.first_day[circuits.calendar[port]] + row].T
     none = np.zeros(0, np.int64)
-    later = range(1, steering.n_slots)
+    later = range(1, phase_schedule.n_slots)
     return [(none, none), *((port[ends == slot], port[begins == slot]) for slot in later)]
 
 

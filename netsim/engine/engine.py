@@ -126,7 +126,7 @@ class Engine:
         return int(self.state.hosts.program_hosts[name].sum())
 
     def slot_states(self) -> SlotStates:
-        """When each slot of steered circuit switches began, and what it waits for."""
+        """When each slot of phase-driven circuit switches began, and what it waits for."""
         return state_views.slot_states(self.state)
 
     def link_counters(self) -> LinkCounters:

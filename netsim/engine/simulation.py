@@ -40,7 +40,7 @@ class Parts:
     sampled: bool = False
     histogram: bool = False
     circuits: bool = False
-    steered: bool = False
+    phase_driven: bool = False
     sized: bool = False
 
     @property
@@ -70,7 +70,7 @@ class Parts:
             sampled=sampling is not None,
             histogram=sampling is not None and sampling.queues,
             circuits=network.circuits is not None and network.circuits.change,
-            steered=network.circuits is not None and network.circuits.follow,
+            phase_driven=network.circuits is not None and network.circuits.follow,
             sized=sizes is not None,
         )
 

@@ -129,7 +129,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
             hint="one that does not pause, such as drop_tail or trim",
         )
     how = indirect(fabric, parts)
-    if parts.steered and how == OFFLOAD:
+    if parts.phase_driven and how == OFFLOAD:
         raise InputError(
             "ports that send packets for each other go by a timetable, which circuits that follow "
             "the workload have not got",
@@ -150,7 +150,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         "FAULTS": parts.faults,
         "MAY_BE_UNROUTABLE": parts.faults or parts.turns or parts.apart or how != DIRECT,
         "CIRCUITS": parts.circuits,
-        "PHASE_DRIVEN": parts.steered,
+        "PHASE_DRIVEN": parts.phase_driven,
         "INDIRECT": how,
         "PER_PORT_SIZES": parts.sized,
         "PORT_WAKEUPS": discipline.features["IS_SHAPED"] or parts.circuits,

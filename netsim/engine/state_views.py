@@ -108,15 +108,16 @@ class TaskStates:
 
 @dataclass(frozen=True)
 class SlotStates:
-    """The slots of steered circuit switches: copies, int64[n_slots], -1 where there is no time.
+    """The slots of phase-driven circuit switches: copies, int64[n_slots], -1 where there is no
+    time.
 
-    A slot begins at ``begin_ps``, as the mirrors start to turn, and from ``lit_ps`` on light passes
+    A slot begins at ``begin_ps``, as the mirrors start to turn, and from ``up_ps`` on light passes
     all of the circuit switches. It ends some time after the flows of its phase are delivered, for
     ``waits_for`` of which it waits; ``done_ps`` is when the last of the others was.
     """
 
     begin_ps: Ints
-    lit_ps: Ints
+    up_ps: Ints
     done_ps: Ints
     waits_for: Ints
 
@@ -235,12 +236,12 @@ def task_states(state: State, n_tasks: int) -> TaskStates:
 
 
 def slot_states(state: State) -> SlotStates:
-    """When each slot of steered circuit switches began, as far as that is known."""
+    """When each slot of phase-driven circuit switches began, as far as that is known."""
     records: Any = np.asarray(state.clock.slots)
     known = np.arange(records.size) <= state.clock.clock["slot"][0]
-    begin_ps, lit_ps = (np.where(known, records[name], -1) for name in ("begin_ps", "lit_ps"))
+    begin_ps, up_ps = (np.where(known, records[name], -1) for name in ("begin_ps", "up_ps"))
     done_ps = np.where(records["done_ps"] > 0, records["done_ps"], -1)
-    return SlotStates(begin_ps, lit_ps, done_ps, records["waits_for"].copy())
+    return SlotStates(begin_ps, up_ps, done_ps, records["waits_for"].copy())
 
 
 def offloaded_packets(state: State) -> int:

@@ -45,7 +45,7 @@ class Reach(NamedTuple):
 def leads(circuits: Circuits) -> NDArray[np.bool_]:
     """bool[n_ports]: does a port feed a circuit through which light ever passes?"""
     feeds: NDArray[np.bool_] = circuits.of_port != NONE
-    return feeds if circuits.lit is None else feeds & circuits.lit
+    return feeds if circuits.ever_up is None else feeds & circuits.ever_up
 
 
 def reach_of(network: Network, circuits: Circuits) -> Reach:

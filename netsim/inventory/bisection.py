@@ -13,7 +13,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.inventory.circuits import lit_shares
+from netsim.inventory.circuits import up_shares
 from netsim.inventory.symmetry import refined
 from netsim.model.network import Network
 
@@ -84,7 +84,7 @@ def _halved(network: Network, number: int, middle: int) -> _Graph:
     place[switches + network.n_hosts] = np.arange(switches.size)
     capacity_bps = network.port_rate_bps.copy()
     if network.circuits is not None:
-        shares = lit_shares(network.circuits)
+        shares = up_shares(network.circuits)
         dated = shares < 1
         capacity_bps[dated] = (capacity_bps[dated] * shares[dated]).astype(np.int64)
     own, far = place[network.port_node], place[network.port_node[network.port_peer]]

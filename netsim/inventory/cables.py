@@ -69,9 +69,9 @@ def physical_ports(network: Network) -> NDArray[np.bool_]:
     real = np.ones(network.n_ports, bool)
     if network.circuits is not None:
         fiber = network.circuits.fiber
-        lit = np.flatnonzero(fiber >= 0)
-        real[lit] = False
-        real[lit[np.unique(fiber[lit], return_index=True)[1]]] = True
+        circuit_ports = np.flatnonzero(fiber >= 0)
+        real[circuit_ports] = False
+        real[circuit_ports[np.unique(fiber[circuit_ports], return_index=True)[1]]] = True
     return real
 
 
@@ -84,10 +84,10 @@ def cables(network: Network) -> tuple[CableRow, ...]:
     circuits = network.circuits
     if circuits is not None:
         plain &= circuits.of_port < 0
-        lit = np.flatnonzero(circuits.fiber >= 0)
-        plain[lit] = physical_ports(network)[lit]
-        joins[lit] = 2
-        delay_ps[lit] = circuits.near_ps[lit]
+        circuit_ports = np.flatnonzero(circuits.fiber >= 0)
+        plain[circuit_ports] = physical_ports(network)[circuit_ports]
+        joins[circuit_ports] = 2
+        delay_ps[circuit_ports] = circuits.near_ps[circuit_ports]
     chosen = np.flatnonzero(plain)
     columns = (joins[chosen], network.port_rate_bps[chosen], length_class(delay_ps[chosen]))
     found, counts = np.unique(np.stack(columns), axis=1, return_counts=True)

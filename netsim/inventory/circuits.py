@@ -35,12 +35,12 @@ class CircuitRow:
     rate_bps: int
     matchings: int
     period_ps: int
-    steered: bool
-    dark_ps: int
+    phase_driven: bool
+    night_ps: int
     duty: float
 
 
-def lit_shares(circuits: Circuits) -> NDArray[np.float64]:
+def up_shares(circuits: Circuits) -> NDArray[np.float64]:
     """float64[n_ports]: for what share of the time a port's light passes; 1 if it always does.
 
     Of a schedule that does not repeat the last slot is what counts: it stays. Of one that follows
@@ -49,8 +49,8 @@ def lit_shares(circuits: Circuits) -> NDArray[np.float64]:
     circuits = circuits.in_turn()
     day_ps = np.diff(circuits.days_ps, axis=1).reshape(-1)
     of_day = np.repeat(np.arange(circuits.period_ps.size), np.diff(circuits.first_day))
-    lit_ps = np.bincount(of_day, day_ps, circuits.period_ps.size)
-    share = lit_ps / circuits.period_ps
+    up_ps = np.bincount(of_day, day_ps, circuits.period_ps.size)
+    share = up_ps / circuits.period_ps
     ends_ps = circuits.days_ps[circuits.first_day[1:] - 1, 1]
     share = np.where(circuits.period_ps >= END_PS, ends_ps >= END_PS, share)
     shares = np.ones(circuits.calendar.size)
@@ -64,7 +64,7 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
     circuits = network.circuits
     if circuits is None:
         return ()
-    shares, steering = lit_shares(circuits), circuits.steering
+    shares, phase_schedule = up_shares(circuits), circuits.phase_schedule
     circuits = circuits.in_turn()
     rows: dict[tuple[object, ...], list[CircuitRow]] = {}
     for number, name in enumerate(circuits.names):
@@ -84,11 +84,19 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
             rate_bps=int(network.port_rate_bps[ports].max(initial=0)),
             matchings=max(1, np.unique(starts % max(period_ps, 1)).size),
             period_ps=0 if period_ps >= END_PS else period_ps,
-            steered=steering is not None and bool((steering.slots[here, 0] >= 0).any()),
-            dark_ps=int(circuits.dark_ps[number]),
+            phase_driven=phase_schedule is not None
+            and bool((phase_schedule.slots[here, 0] >= 0).any()),
+            night_ps=int(circuits.night_ps[number]),
             duty=float(shares[ports].sum() / max(n_fibers, 1)),
         )
-        alike = (n_fibers, row.rate_bps, row.matchings, row.period_ps, row.steered, row.dark_ps)
+        alike = (
+            n_fibers,
+            row.rate_bps,
+            row.matchings,
+            row.period_ps,
+            row.phase_driven,
+            row.night_ps,
+        )
         rows.setdefault((*alike, round(row.duty, 9)), []).append(row)
     return tuple(
         replace(these[0], names=(these[0].names[0], these[-1].names[0]), count=len(these))

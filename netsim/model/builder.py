@@ -253,8 +253,8 @@ class NetworkBuilder:
             first_group=first_group,
             switch_network=switch_network.astype(np.int32),
             circuits=circuits,
-            usable=None if circuits is None else circuits.lit,
-            lit_in=None if circuits is None else circuits.lit_in,
+            usable=None if circuits is None else circuits.ever_up,
+            up_in_slot=None if circuits is None else circuits.up_in_slot,
         )
         n_ways = 1 if ways is None else len(ways.ways)
         self.expect(

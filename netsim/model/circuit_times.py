@@ -60,15 +60,15 @@ def clock_errors(most_ps: int, n_nodes: int, seed: int) -> Ints:
     return errors
 
 
-def lit_ps(circuits: Circuits, end_ps: int) -> Ints:
+def time_up_ps(circuits: Circuits, end_ps: int) -> Ints:
     """int64[n_calendars]: for how long light passes from time 0 to `end_ps`."""
     begin, end = circuits.days_ps.T
     period_ps = np.repeat(circuits.period_ps, np.diff(circuits.first_day))
 
     def until(time_ps: int) -> Ints:
         whole, rest = np.divmod(time_ps - begin, period_ps)
-        lit: Ints = whole * (end - begin) + np.minimum(rest, end - begin)
-        return lit
+        up: Ints = whole * (end - begin) + np.minimum(rest, end - begin)
+        return up
 
     of_calendar: Ints = np.add.reduceat(until(end_ps) - until(0), circuits.first_day[:-1])
     return of_calendar
@@ -90,9 +90,9 @@ def duty(circuits: Circuits) -> NDArray[np.float64]:
     share = np.ones(circuits.period_ps.size + 1)
     if circuits.change:
         lengths = np.diff(circuits.days_ps, axis=1).reshape(-1)
-        lit = np.add.reduceat(lengths, circuits.first_day[:-1])
+        up = np.add.reduceat(lengths, circuits.first_day[:-1])
         repeat = circuits.period_ps < HORIZON_PS
-        share[:-1][repeat] = lit[repeat] / circuits.period_ps[repeat]
+        share[:-1][repeat] = up[repeat] / circuits.period_ps[repeat]
     found: NDArray[np.float64] = share[circuits.calendar]
     return found
 
@@ -141,7 +141,7 @@ def check_rules(network: Network, rules: CircuitRules | None, packets: PacketFor
             continue
         full_ps = int(send_ps[ports[0]])
         full = f"the largest packet, {format_time(full_ps, 4)}"
-        gap_ps = int(circuits.dark_ps[number]) + 2 * rules.guard_ps
+        gap_ps = int(circuits.night_ps[number]) + 2 * rules.guard_ps
         if not held and gap_ps < full_ps:
             raise InputError(
                 f"a port of {name} would send to two switches at once: it is dark for "

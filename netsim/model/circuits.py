@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS
+from netsim.model.phase_schedule import PhaseSchedule, phase_schedule_of
 from netsim.model.schedules import END_PS, NONE, Schedule, days_of
-from netsim.model.steering import Steering, steering_of
 from netsim.units import format_rate, format_time
 
 Ints = NDArray[np.int64]
@@ -75,7 +75,7 @@ class Circuits:
     """
 
     names: tuple[str, ...]
-    dark_ps: Ints
+    night_ps: Ints
     of_port: NDArray[np.int32]
     fiber: NDArray[np.int32]
     near_ps: Ints
@@ -83,7 +83,7 @@ class Circuits:
     first_day: Ints
     days_ps: Ints
     period_ps: Ints
-    steering: Steering | None = None
+    phase_schedule: PhaseSchedule | None = None
 
     @property
     def change(self) -> bool:
@@ -93,56 +93,57 @@ class Circuits:
     @property
     def follow(self) -> bool:
         """Is any of them there at times that the workload decides?"""
-        return self.steering is not None and bool((self.steering.slots >= 0).any())
+        return self.phase_schedule is not None and bool((self.phase_schedule.slots >= 0).any())
 
     @cached_property
-    def lit_in(self) -> NDArray[np.bool_] | None:
-        """bool[n_slots, n_ports]: in which slots of steered circuit switches light that leaves by a
-        port passes; True for all other ports. None if there are no such switches."""
-        if self.steering is None:
+    def up_in_slot(self) -> NDArray[np.bool_] | None:
+        """bool[n_slots, n_ports]: in which slots of phase-driven circuit switches light that leaves
+        by a port passes; True for all other ports. None if there are no such switches."""
+        if self.phase_schedule is None:
             return None
         of_day = np.repeat(np.arange(self.period_ps.size), np.diff(self.first_day))
-        lit = np.zeros((self.steering.n_slots + 1, self.period_ps.size + 1), np.int64)
-        follows = self.steering.slots[:, 0] != NONE
-        first, behind = self.steering.slots[follows].T
-        np.add.at(lit, (first, of_day[follows]), 1)
-        np.add.at(lit, (behind, of_day[follows]), -1)
-        found = np.cumsum(lit, axis=0)[:-1] > 0
+        up = np.zeros((self.phase_schedule.n_slots + 1, self.period_ps.size + 1), np.int64)
+        follows = self.phase_schedule.slots[:, 0] != NONE
+        first, behind = self.phase_schedule.slots[follows].T
+        np.add.at(up, (first, of_day[follows]), 1)
+        np.add.at(up, (behind, of_day[follows]), -1)
+        found = np.cumsum(up, axis=0)[:-1] > 0
         found[:, of_day[~follows]] = True
         found[:, -1] = True  # of no calendar
         return found[:, self.calendar]
 
     def in_turn(self) -> Circuits:
-        """The same, had each slot of steered circuit switches a picosecond and they repeated."""
-        if self.steering is None:
+        """The same, had each slot of phase-driven circuit switches a picosecond and they
+        repeated."""
+        if self.phase_schedule is None:
             return self
-        return self._with_days(self.steering.slots, self.steering.n_slots)
+        return self._with_days(self.phase_schedule.slots, self.phase_schedule.n_slots)
 
     def as_it_came(self, begin_ps: Ints) -> Circuits:
-        """The same, by a timetable of what steered circuit switches did.
+        """The same, by a timetable of what phase-driven circuit switches did.
 
         `begin_ps` (int64[n_slots]) is when each of their slots began, -1 if that is not known yet.
         """
-        if self.steering is None:
+        if self.phase_schedule is None:
             return self
         after = np.where(begin_ps < 0, END_PS, begin_ps)
-        first, behind = self.steering.slots.T
+        first, behind = self.phase_schedule.slots.T
         days_ps = self.days_ps.copy()
-        dark_ps = np.where(first > 0, days_ps[:, 0], 0)
-        days_ps[:, 0] = np.where(first > 0, after[first] + dark_ps, -END_PS)
+        night_ps = np.where(first > 0, days_ps[:, 0], 0)
+        days_ps[:, 0] = np.where(first > 0, after[first] + night_ps, -END_PS)
         days_ps[:, 1] = np.append(after, END_PS)[behind]
         days_ps[after[first] == END_PS] = -END_PS
         return self._with_days(days_ps, 2 * END_PS)
 
     def _with_days(self, days_ps: Ints, period_ps: int) -> Circuits:
         """The same with other days in place of those that the workload decides."""
-        assert self.steering is not None
-        follows = self.steering.slots[:, 0] != NONE
+        assert self.phase_schedule is not None
+        follows = self.phase_schedule.slots[:, 0] != NONE
         return replace(
             self,
             days_ps=np.where(follows[:, None], days_ps, self.days_ps),
             period_ps=np.where(follows[self.first_day[:-1]], period_ps, self.period_ps),
-            steering=None,
+            phase_schedule=None,
         )
 
     @cached_property
@@ -154,7 +155,7 @@ class Circuits:
         return ever
 
     @cached_property
-    def lit(self) -> NDArray[np.bool_] | None:
+    def ever_up(self) -> NDArray[np.bool_] | None:
         """bool[n_ports]: False where light never passes, since the cable goes the other way only.
 
         None if there is no such port.
@@ -209,7 +210,7 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
         n_dated = int(dated.sum())
         of_way = np.where(dated, n_calendars + np.cumsum(dated) - 1, NONE)
         count, days_ps = count[dated], days.days_ps
-        slots = days.slots if one.schedule.steered else np.full_like(days.slots, NONE)
+        slots = days.slots if one.schedule.phase_driven else np.full_like(days.slots, NONE)
         periods = np.full(n_dated, one.schedule.period_ps, np.int64)
         if (way == len(days.pairs)).any():
             of_way = np.append(of_way, n_calendars + n_dated)
@@ -266,7 +267,7 @@ def circuits_of(switches: list[CircuitSwitch], rows: CircuitCables, ends: Ints) 
 
     return Circuits(
         names=tuple(one.name for one in switches),
-        dark_ps=np.array([one.schedule.dark_ps for one in switches], np.int64),
+        night_ps=np.array([one.schedule.night_ps for one in switches], np.int64),
         of_port=by_port(np.repeat(rows.of_cable, 2), np.int32),
         fiber=by_port(rows.fiber, np.int32),
         near_ps=by_port(rows.near_ps, np.int64),
@@ -274,5 +275,7 @@ def circuits_of(switches: list[CircuitSwitch], rows: CircuitCables, ends: Ints) 
         first_day=rows.first_day,
         days_ps=rows.days_ps,
         period_ps=rows.period_ps,
-        steering=steering_of([(one.name, one.schedule) for one in switches], rows.slots),
+        phase_schedule=phase_schedule_of(
+            [(one.name, one.schedule) for one in switches], rows.slots
+        ),
     )

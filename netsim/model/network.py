@@ -185,11 +185,9 @@ class Network:
 
         In no case do they lead out of ports whose light never passes a circuit switch.
         """
-        lit = None if self.circuits is None else self.circuits.lit
-        if usable is None or lit is None:
-            usable = lit if usable is None else usable
-        else:
-            usable = usable & lit
+        up = None if self.circuits is None else self.circuits.ever_up
+        if up is not None:
+            usable = up if usable is None else usable & up
         return Wiring(
             n_hosts=self.n_hosts,
             n_nodes=self.n_nodes,
@@ -201,7 +199,7 @@ class Network:
             switch_network=self.switch_network,
             circuits=self.circuits,
             usable=usable,
-            lit_in=None if self.circuits is None else self.circuits.lit_in,
+            up_in_slot=None if self.circuits is None else self.circuits.up_in_slot,
         )
 
     @cached_property
@@ -317,20 +315,20 @@ class Network:
     @property
     def phase_of_flow(self) -> NDArray[np.int64] | None:
         """int64[n_flows]: the phase of each flow (-1: none), if `with_phases` has told."""
-        steering = None if self.circuits is None else self.circuits.steering
-        return None if steering is None else steering.phase_of_flow
+        phase_schedule = None if self.circuits is None else self.circuits.phase_schedule
+        return None if phase_schedule is None else phase_schedule.phase_of_flow
 
     def with_phases(self, phase_of_flow: ArrayLike) -> Network:
         """The network, told which phase each flow of the workload has (-1: none).
 
-        Its steered circuit switches go on to slot k + 1 as the flows of phase k are delivered.
+        Its phase-driven circuit switches go on to slot k + 1 as the flows of phase k are delivered.
         Raises InputError if it has none, or for what are no phases.
         """
         circuits = self.circuits
-        if circuits is None or circuits.steering is None:
-            raise InputError("flows have phases, and no circuit switch is steered by them")
+        if circuits is None or circuits.phase_schedule is None:
+            raise InputError("flows have phases, and no circuit switch is phase-driven by them")
         phases = np.array(phase_of_flow)
-        last = circuits.steering.n_slots - 1
+        last = circuits.phase_schedule.n_slots - 1
         if phases.ndim != 1 or not np.issubdtype(phases.dtype, np.integer):
             raise InputError("the phases of flows are no list of whole numbers")
         for flow in np.flatnonzero((phases < -1) | (phases > last))[:1].tolist():
@@ -339,8 +337,8 @@ class Network:
         if self.ways is not None and self.ways.by_phase and last >= self.n_ways:
             message = f"phases 0 to {last} have no way each: {self.n_ways} ways by phase"
             raise InputError(message, hint="a way for each slot")
-        steering = replace(circuits.steering, phase_of_flow=phases.astype(np.int64))
-        return replace(self, circuits=replace(circuits, steering=steering))
+        phase_schedule = replace(circuits.phase_schedule, phase_of_flow=phases.astype(np.int64))
+        return replace(self, circuits=replace(circuits, phase_schedule=phase_schedule))
 
     def node_name(self, node: int) -> str:
         """Short name of a node: "h7" for host 7, the given name for a switch."""
@@ -361,12 +359,12 @@ class Network:
 
         Node attributes: kind ("host" or "switch"), tier, name. Edge attributes: ports (at the
         lower and at the higher node), rate_bps, delay_ps as a pair of the two directions, and
-        circuit_switch, its name or "". With circuits also lit, a pair: does light ever go that way?
+        circuit_switch, its name or "". With circuits also ever_up, a pair of flags.
         """
         import networkx
 
         graph: networkx.MultiGraph[int] = networkx.MultiGraph(name=self.name)
-        lit = None if self.circuits is None else self.circuits.lit
+        up = None if self.circuits is None else self.circuits.ever_up
         for node in range(self.n_nodes):
             kind = "host" if node < self.n_hosts else "switch"
             graph.add_node(node, kind=kind, tier=int(self.tier[node]), name=self.node_name(node))
@@ -379,7 +377,7 @@ class Network:
                 rate_bps=int(self.port_rate_bps[port]),
                 delay_ps=(int(self.port_delay_ps[port]), int(self.port_delay_ps[peer])),
                 circuit_switch=self.circuit_switch(port),
-                **({} if lit is None else {"lit": (bool(lit[port]), bool(lit[peer]))}),
+                **({} if up is None else {"ever_up": (bool(up[port]), bool(up[peer]))}),
             )
         return graph
 

@@ -13,9 +13,9 @@ from netsim.model.fabric import DIRECT, VALIANT, CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.lanes import Lanes
 from netsim.model.network import Network
+from netsim.model.phase_schedule import PhaseSchedule
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 from netsim.model.schedules import NONE
-from netsim.model.steering import Steering
 from netsim.units import format_time
 
 Ints = NDArray[np.int64]
@@ -24,7 +24,7 @@ KEY = "topology"
 
 
 def check_phases(network: Network, flows: FlowTable, lanes: Lanes) -> None:
-    """Refuse a workload that steered circuit switches cannot follow.
+    """Refuse a workload that phase-driven circuit switches cannot follow.
 
     Args:
         lanes: those that its flows use.
@@ -33,10 +33,10 @@ def check_phases(network: Network, flows: FlowTable, lanes: Lanes) -> None:
     for this flow.
     """
     circuits = network.circuits
-    if circuits is None or circuits.steering is None:
+    if circuits is None or circuits.phase_schedule is None:
         return
-    steering, names = circuits.steering, circuits.names[0]
-    phase = steering.phase_of_flow
+    phase_schedule, names = circuits.phase_schedule, circuits.names[0]
+    phase = phase_schedule.phase_of_flow
     if phase is None:
         raise InputError(
             f"circuit switches, {names} among them, go on as the flows of a phase are delivered, "
@@ -46,7 +46,7 @@ def check_phases(network: Network, flows: FlowTable, lanes: Lanes) -> None:
         )
     if phase.size != len(flows):
         raise InputError(f"{phase.size} phases are given for {len(flows)} flows", key=KEY)
-    comes = _first_slots(network, circuits, steering, lanes)
+    comes = _first_slots(network, circuits, phase_schedule, lanes)
     comes = np.minimum.reduceat(comes, lanes.first[:-1])
     for flow in np.flatnonzero((phase >= 0) & (comes > phase))[:1].tolist():
         raise InputError(
@@ -57,19 +57,21 @@ def check_phases(network: Network, flows: FlowTable, lanes: Lanes) -> None:
         )
 
 
-def _first_slots(network: Network, circuits: Circuits, steering: Steering, lanes: Lanes) -> Ints:
+def _first_slots(
+    network: Network, circuits: Circuits, phase_schedule: PhaseSchedule, lanes: Lanes
+) -> Ints:
     """int64[n_lanes]: the first slot in which a packet of a lane can leave its edge switch."""
     n = lanes.src_port.size
     first = np.zeros(network.n_ports, np.int64)
     dated = np.flatnonzero(circuits.calendar != NONE)
-    first[dated] = steering.slots[circuits.first_day[circuits.calendar[dated]], 0]
+    first[dated] = phase_schedule.slots[circuits.first_day[circuits.calendar[dated]], 0]
     switch = network.next_switch(lanes.src_port)
     entry = network.route[network.route_first[switch] + network.host_group[lanes.data_to]]
     count = entry & COUNT_MASK
     lane = np.repeat(np.arange(n), count)
     place = np.arange(lane.size) - np.repeat(np.cumsum(count) - count, count)
     local = network.route_ports[(entry >> COUNT_BITS)[lane] + place]
-    found = np.where(count > 0, steering.n_slots, 0)
+    found = np.where(count > 0, phase_schedule.n_slots, 0)
     np.minimum.at(
         found, lane, first[network.node_first_port[switch + network.n_hosts][lane] + local]
     )
@@ -77,16 +79,19 @@ def _first_slots(network: Network, circuits: Circuits, steering: Steering, lanes
 
 
 def least_control_ps(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> int:
-    """How long an order of steered circuit switches takes at least; 0 if no circuit follows one.
+    """How long an order of phase-driven circuit switches takes at least; 0 if no circuit follows
+    one.
 
     What ports do until then must not depend on it (netsim/engine/MODEL.md, "Circuits"). Links
     through circuit switches have the rate that they were built with (`place_faults.py`).
     """
     circuits, rules = network.circuits, rules or CircuitRules()
-    if circuits is None or circuits.steering is None or not circuits.follow:
+    if circuits is None or circuits.phase_schedule is None or not circuits.follow:
         return 0
     dated = np.flatnonzero(circuits.calendar != NONE)
-    ports = dated[circuits.steering.slots[circuits.first_day[circuits.calendar[dated]], 0] != NONE]
+    ports = dated[
+        circuits.phase_schedule.slots[circuits.first_day[circuits.calendar[dated]], 0] != NONE
+    ]
     send_ps = longest_send_ps(network, packets)[ports]
     away_ps = int(circuits.near_ps[ports].max()) + int(send_ps.max())
     return network.lookahead_ps + away_ps + 2 * rules.guard_ps + rules.clock_error_ps
@@ -106,12 +111,11 @@ def check_control(network: Network, rules: CircuitRules | None, packets: PacketF
             hint=f'"{DIRECT}" where circuit switches follow the workload',
         )
     least_ps = least_control_ps(network, rules, packets)
-    steering = None if network.circuits is None else network.circuits.steering
-    if steering is not None and steering.control_ps < least_ps:
+    phase_schedule = None if network.circuits is None else network.circuits.phase_schedule
+    if phase_schedule is not None and phase_schedule.control_ps < least_ps:
         raise InputError(
-            f"circuit switches turn {format_time(steering.control_ps, 4)} after the last delivery "
-            "of a phase: that is before what is under way has arrived, and who sends has heard of "
-            "it",
+            f"circuit switches reconfigure {format_time(phase_schedule.control_ps, 4)} after the "
+            "last delivery of a phase, while packets and acknowledgments of it are in flight",
             key=KEY,
             hint=f"a time for control of at least {format_time(least_ps, 4)}",
         )

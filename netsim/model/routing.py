@@ -39,11 +39,11 @@ class Wiring:
         port_peer: int32[n_ports], the port at the other end of the cable.
         edge_switch: int32[n_groups], switch index (node - n_hosts) of each group, network by
             network.
-        first_group: int64[n_networks + 1], where the groups of each network begin.
-        switch_network: int32[n_switches], the network of each switch.
-        circuits: of cables that go through circuit switches; None if there are no such switches.
-        usable: bool[n_ports], False where no route may lead out of a port; None: everywhere.
-        lit_in: bool[n_slots, n_ports], of steered circuit switches in which slots light that leaves
+        first_group: int64[n_networks + 1], where the groups of each network begin. switch_network:
+        int32[n_switches], the network of each switch. circuits: of cables that go through circuit
+        switches; None if there are no such switches. usable: bool[n_ports], False where no route
+        may lead out of a port; None: everywhere. lit_in: bool[n_slots, n_ports], of phase-driven
+        circuit switches in which slots light that leaves
             by a port passes, True for all other ports; None if there are no such switches.
     """
 
@@ -57,7 +57,7 @@ class Wiring:
     switch_network: NDArray[np.int32]
     circuits: Circuits | None = None
     usable: NDArray[np.bool_] | None = None
-    lit_in: NDArray[np.bool_] | None = None
+    up_in_slot: NDArray[np.bool_] | None = None
 
     def only(self, ports: NDArray[np.bool_]) -> Wiring:
         """The same with routes that lead out of `ports` (bool[n_ports]) and of no others."""

@@ -43,11 +43,11 @@ def tournament(n: int) -> NDArray[np.int64]:
 class Schedule:
     """What a circuit switch joins, slot by slot.
 
-    It is a timetable, or **steered**: slot k then lasts until the flows of phase k are delivered
-    (`Network.with_phases`), and the last one stays.
+    It is a timetable, or **phase-driven**: slot k then lasts until the flows of phase k are
+    delivered (`Network.with_phases`), and the last one stays.
 
     Attributes:
-        slots_ps: int64[slots], how long each lasts; of a steered one 0.
+        slots_ps: int64[slots], how long each lasts; of a phase-driven one 0.
         matchings: int64[slots, ports], the port that each port is joined to in a slot: by that one
             leaves the light that comes in by this one. -1, or the port itself: none.
         duplex: whether light goes both ways: the other port is joined to this one as well. If not,
@@ -58,7 +58,8 @@ class Schedule:
         offset_ps: when the first slot begins.
         repeats: whether the slots are gone through again and again, before `offset_ps` as well. If
             not, nothing is joined before, and the last slot stays.
-        control_ps: of a steered one, the time from when a phase is over until the mirrors turn: to
+        control_ps: of a phase-driven one, the time from when a phase is over until the mirrors
+        turn: to
             notice that, and to give the order. Of a timetable None.
     """
 
@@ -74,7 +75,7 @@ class Schedule:
         repeats: bool = True,
         control_ps: int | None = None,
     ) -> None:
-        """As the attributes; one length may stand for all slots, and None for a steered one.
+        """As the attributes; one length may stand for all slots, and None for a phase-driven one.
 
         Raises InputError, without a name, for what cannot be a schedule.
         """
@@ -102,12 +103,12 @@ class Schedule:
         return int(self.matchings.shape[1])
 
     @property
-    def steered(self) -> bool:
+    def phase_driven(self) -> bool:
         """Does it follow the phases of the workload?"""
         return self.control_ps is not None
 
     @property
-    def dark_ps(self) -> int:
+    def night_ps(self) -> int:
         """How long a port that gets another partner carries nothing."""
         return self.switching_ps + self.sync_ps
 
@@ -126,12 +127,12 @@ class Schedule:
                 hint=f"its ports are 0 to {n - 1}; -1 for none",
             )
         self._check_ways()
-        if self.steered:
+        if self.phase_driven:
             return
-        for slot in np.flatnonzero(self.slots_ps <= self.dark_ps)[:1].tolist():
+        for slot in np.flatnonzero(self.slots_ps <= self.night_ps)[:1].tolist():
             raise InputError(
                 f"slot {slot} of {format_time(int(self.slots_ps[slot]), 4)} ends before light "
-                f"passes: switching and sync take {format_time(self.dark_ps, 4)}",
+                f"passes: switching and sync take {format_time(self.night_ps, 4)}",
                 hint="a longer slot",
             )
         if float(self.slots_ps.sum(dtype=float)) + self.offset_ps >= HORIZON_PS:
@@ -204,8 +205,8 @@ class Days(NamedTuple):
     first period; those of pair i are `first_day[i]` to `first_day[i + 1]`. A pair that is never
     dark has none.
 
-    Of a steered schedule a day begins as if its slot began at 0, or has no begin (-END_PS), and
-    has no end (END_PS). `slots`, int64[k, 2], are the slots that a day lasts, from ... up to.
+    Of a phase-driven schedule a day begins as if its slot began at 0, or has no begin (-END_PS),
+    and has no end (END_PS). `slots`, int64[k, 2], are the slots that a day lasts, from ... up to.
     """
 
     pairs: Ints
@@ -231,11 +232,11 @@ def days_of(schedule: Schedule) -> Days:
     ends = np.append(begins[1:], True)[: slot.size]
     pair, first, last = key[begins], slot[begins], slot[ends]
     starts_ps = schedule.offset_ps + np.concatenate([[0], np.cumsum(schedule.slots_ps)])
-    up_ps, down_ps = starts_ps[first] + schedule.dark_ps, starts_ps[last + 1]
+    up_ps, down_ps = starts_ps[first] + schedule.night_ps, starts_ps[last + 1]
     kept = np.ones(pair.size, bool)
-    if schedule.repeats or schedule.steered:
+    if schedule.repeats or schedule.phase_driven:
         kept = (first > 0) | (last < n_slots - 1)  # the others are never dark
-    if schedule.steered:
+    if schedule.phase_driven:
         up_ps[first == 0] = -END_PS
         down_ps[:] = END_PS
     elif schedule.repeats:

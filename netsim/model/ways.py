@@ -53,10 +53,13 @@ def over_direct_circuits(wiring: Wiring) -> RoutingTable:
 
 
 def in_slot(slot: int, routing: Routing = over_circuits) -> Routing:
-    """Routes over what is there in one slot of steered circuit switches, by another routing."""
+    """Routes over what is there in one slot of phase-driven circuit switches, by another
+    routing."""
 
     def found(wiring: Wiring) -> RoutingTable:
-        return routing(wiring if wiring.lit_in is None else wiring.only(wiring.lit_in[slot]))
+        return routing(
+            wiring if wiring.up_in_slot is None else wiring.only(wiring.up_in_slot[slot])
+        )
 
     return found
 
@@ -92,8 +95,8 @@ class Ways:
     Attributes:
         ways: at least one. A lane takes one for its data, and one for its control packets
             (`lanes.py`).
-        large_bytes: flows of so many bytes or more have their data go by the first way.
-        by_phase: whether flows that have a phase of steered circuit switches have it go by the way
+        large_bytes: flows of so many bytes or more have their data go by the first way. by_phase:
+        whether flows that have a phase of phase-driven circuit switches have it go by the way
             of that number instead.
         small: the name of the way of smaller ones; None: the first as well.
         control: of all control packets; None: that of their flow's data.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.model.circuit_times import lit_ps
+from netsim.model.circuit_times import time_up_ps
 from netsim.model.fabric import OFFLOAD
 from netsim.model.schedules import NONE
 
@@ -37,7 +37,7 @@ def circuit_columns(engine: Engine) -> Table:
 def circuits_so_far(engine: Engine) -> Circuits | None:
     """The circuits of a run, with the days that the workload has made by now."""
     circuits = engine.network.circuits
-    if circuits is None or not engine.parts.steered:
+    if circuits is None or not engine.parts.phase_driven:
         return circuits
     return circuits.as_it_came(engine.slot_states().begin_ps)
 
@@ -61,7 +61,7 @@ def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
     figures = {
         "switches": len(circuits.names),
         "circuits": int((counted | counted[engine.network.port_peer]).sum()) // 2,
-        "circuit_duty_cycle": float(lit_ps(so_far, end_ps)[circuits.ever].mean() / end_ps)
+        "circuit_duty_cycle": float(time_up_ps(so_far, end_ps)[circuits.ever].mean() / end_ps)
         if changing
         else 1.0,
         "no_circuit_drops": int(counters.no_circuit_packets.sum()),
@@ -94,8 +94,8 @@ def _offloads(engine: Engine) -> bool:
 
 
 def slot_table(engine: Engine) -> Table | None:
-    """One row for each slot of steered circuit switches; see `netsim.results.columns`."""
-    if not engine.parts.steered:
+    """One row for each slot of phase-driven circuit switches; see `netsim.results.columns`."""
+    if not engine.parts.phase_driven:
         return None
     states, phase = engine.slot_states(), _phases(engine)
     n_slots = states.begin_ps.size
@@ -107,22 +107,22 @@ def slot_table(engine: Engine) -> Table | None:
     start_ps[start_ps > engine.now_ps] = NONE
     n_bytes = np.zeros(n_slots, np.int64)
     np.add.at(n_bytes, phase[has], flows.size_bytes[has])
-    waited_ps = np.maximum(states.lit_ps - start_ps, 0)
+    waited_ps = np.maximum(states.up_ps - start_ps, 0)
     return {
         "slot": np.arange(n_slots),
         "flows": np.bincount(phase[has], minlength=n_slots),
         "bytes": n_bytes,
         "reconfiguration_start_ps": states.begin_ps,
-        "circuit_up_ps": states.lit_ps,
+        "circuit_up_ps": states.up_ps,
         "start_ps": start_ps,
-        "exposed_wait_ps": np.where((start_ps >= 0) & (states.lit_ps >= 0), waited_ps, NONE),
+        "exposed_wait_ps": np.where((start_ps >= 0) & (states.up_ps >= 0), waited_ps, NONE),
         "end_ps": np.where(states.waits_for == 0, states.done_ps, NONE),
     }
 
 
 def waiting_slot(engine: Engine) -> str:
     """Which slot waits for which flows, in words; "" if none does."""
-    if not engine.parts.steered:
+    if not engine.parts.phase_driven:
         return ""
     states = engine.slot_states()
     last = int((states.begin_ps >= 0).sum()) - 1
@@ -138,6 +138,6 @@ def _phases(engine: Engine) -> Ints:
     """int64[n_flows]: the phase of each flow, -1 for none."""
     circuits = engine.network.circuits
     assert circuits is not None
-    assert circuits.steering is not None
-    assert circuits.steering.phase_of_flow is not None
-    return circuits.steering.phase_of_flow
+    assert circuits.phase_schedule is not None
+    assert circuits.phase_schedule.phase_of_flow is not None
+    return circuits.phase_schedule.phase_of_flow

@@ -151,7 +151,7 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
     text = f"{what} at {format_time(engine.now_ps, 4)}: {', '.join(named) or 'no flow is left'}"
     if engine.faults is not None and engine.faults.routes is not None:
         text += _cut_off(engine.network, engine.faults.routes.cut_off)
-    text += _in_the_dark(engine)
+    text += _unserved_circuits(engine)
     if slot := waiting_slot(engine):
         text += f"; {slot}"
     if again := sent_again(engine):
@@ -200,7 +200,7 @@ def _at_circuits(engine: Engine) -> Ints:
     return np.flatnonzero((engine.waiting_classes() != 0) & (circuits.calendar != NONE))
 
 
-def _in_the_dark(engine: Engine) -> str:
+def _unserved_circuits(engine: Engine) -> str:
     """Where packets wait for circuits."""
     ports = _at_circuits(engine)
     if not ports.size:

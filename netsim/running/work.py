@@ -137,8 +137,8 @@ def work(point: Point, scenario: Scenario) -> Work:
         last_ps = max(last_ps, _chain_ps(point, scenario, scenario.load.tasks))
     last_ps = max([last_ps, *(part.expected_ps for part in scenario.load.parts)])
     last_ps += longest_period_ps(network.circuits)
-    if network.circuits is not None and network.circuits.steering is not None:
-        last_ps += network.circuits.steering.turns_ps
+    if network.circuits is not None and network.circuits.phase_schedule is not None:
+        last_ps += network.circuits.phase_schedule.reconfiguration_ps
     simulated_ps = max(int(load_ps.max(initial=0)), last_ps, 1)
     share = 1.0
     if point.stop.time_ps is not None and point.stop.time_ps < simulated_ps:

@@ -98,7 +98,7 @@ def lit(schedule: Schedule, pair: tuple[int, int], end_ps: int) -> list[bool]:
         elif since is None:
             since = now
         # What has been joined since before it is looked at is so for a whole period, or for ever.
-        was = since == begin_ps or (since is not None and now - since >= schedule.dark_ps)
+        was = since == begin_ps or (since is not None and now - since >= schedule.night_ps)
         if now >= 0:
             found.append(joined and was)
     return found
@@ -181,8 +181,8 @@ def test_each_way_of_a_cable_has_days_of_its_own() -> None:
         "tor1:1": [[11, 20]],
         "tor2:1": [[0, 0]],
     }
-    assert circuits.lit is not None
-    assert [network.port_name(port) for port in np.flatnonzero(~circuits.lit)] == ["tor2:1"]
+    assert circuits.ever_up is not None
+    assert [network.port_name(port) for port in np.flatnonzero(~circuits.ever_up)] == ["tor2:1"]
     to = [
         [network.reaches(np.array([a]), np.array([b])).item() for b in range(3)] for a in range(3)
     ]
@@ -349,8 +349,8 @@ def test_rules_that_leave_no_time_are_refused(rules: CircuitRules, message: str 
 
 
 def test_two_transmissions_of_one_port_are_refused() -> None:
-    for dark_ps, fits in ((FULL_PS, True), (FULL_PS - 1, False)):
-        network = network_with(Schedule(10 * US, SWAP, switching_ps=dark_ps))
+    for night_ps, fits in ((FULL_PS, True), (FULL_PS - 1, False)):
+        network = network_with(Schedule(10 * US, SWAP, switching_ps=night_ps))
         rules = CircuitRules(in_flight="lost")
         if fits:
             check_rules(network, rules, FULL)

@@ -33,7 +33,7 @@ MOST_CIRCUITS = 6
 @pytest.fixture(scope="module")
 def network() -> Network:
     """16 racks on five rotors of three matchings each, one of which turns every 10 us."""
-    return opera(RACKS, ROTORS, slot_ps=SLOT, dark_ps=DARK, drain_ps=DRAIN, large_bytes=10**6,
+    return opera(RACKS, ROTORS, slot_ps=SLOT, night_ps=DARK, drain_ps=DRAIN, large_bytes=10**6,
                  small="expander")  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def test_links_may_fail_and_routes_do_not_follow(network: Network) -> None:
 def test_a_hundred_racks_take_some_seconds() -> None:
     """108 racks and six rotors, as in Opera: 107 matchings and a turn in which one joins nobody."""
     begin = process_time()
-    turns = turns_of(opera(108, 6, slot_ps=600 * US, dark_ps=10 * US, drain_ps=20 * US))
+    turns = turns_of(opera(108, 6, slot_ps=600 * US, night_ps=10 * US, drain_ps=20 * US))
     assert process_time() - begin < 30
     assert turns.slots_ps.size == 2 * 107
     assert turns.nbytes < 50e6

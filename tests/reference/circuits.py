@@ -41,7 +41,7 @@ class Circuit:
         if switch.control_ps is not None:
             if slot <= 0:
                 return -FOR_EVER
-            known = self.sim.steering.begins_ps
+            known = self.sim.phase_schedule.begins_ps
             return known[slot] if slot < len(known) else FOR_EVER
         if switch.repeats:
             period = sum(switch.slots_ps)

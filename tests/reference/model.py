@@ -54,7 +54,7 @@ class CircuitSwitch:
 
     In a matching stands for each port the one that it is joined to, or -1; if ``duplex`` that one
     is joined to it, too. ``fibers`` are (node, delay_ps), port by port. One with a ``control_ps``
-    is steered: its slots have no lengths.
+    is phase-driven: its slots have no lengths.
     """
 
     slots_ps: tuple[int, ...]
@@ -164,7 +164,7 @@ class Case:
     ``reroutes`` are what becomes of switches' routes, in any order; ``ways`` are there if there are
     several.
     ``carrier`` are the times after which hosts know of ports without carrier: their own, others'.
-    ``phases``, if circuit switches are steered, are those of all flows, -1 for none.
+    ``phases``, if circuit switches are phase-driven, are those of all flows, -1 for none.
     ``beside`` has the transport and its parameters of each flow that is not of ``transport``.
     Only events before ``until_ps`` take place; None means run until nothing is left to do.
     """

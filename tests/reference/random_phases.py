@@ -10,7 +10,7 @@ from .random_graphs import US
 
 
 def with_phases(case: Case, rng: random.Random) -> Case:
-    """The case with its circuit switches steered, or some of them.
+    """The case with its circuit switches phase-driven, or some of them.
 
     As it is without any, or if ports send packets for each other, which go by a timetable.
     """
@@ -26,8 +26,8 @@ def with_phases(case: Case, rng: random.Random) -> Case:
         one = switches[number]
         more = [rng.choice(one.matchings) for _ in range(n_slots - len(one.matchings))]
         matchings = (*one.matchings, *more)  # all that it joined before: there are the same cables
-        steered = replace(one, matchings=matchings, control_ps=control_ps)
-        switches[number] = replace(steered, slots_ps=(), offset_ps=0, repeats=False)
+        phase_driven = replace(one, matchings=matchings, control_ps=control_ps)
+        switches[number] = replace(phase_driven, slots_ps=(), offset_ps=0, repeats=False)
     none = rng.choice((0.2, 0.7))
     late = sorted(rng.choice((-1, *range(n_slots))) for _ in case.flows)
     if rng.random() < 0.3:

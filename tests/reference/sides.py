@@ -116,4 +116,4 @@ class Receiver:
         """Every byte is here."""
         self.fct_ps = self.sim.now - self.flow.start_ps
         self.sim.tasks.on_delivered(self.flow)
-        self.sim.steering.on_delivered(self.flow)
+        self.sim.phase_schedule.on_delivered(self.flow)

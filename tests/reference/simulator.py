@@ -9,9 +9,9 @@ from collections.abc import Callable
 from .circuits import Circuit
 from .host import Host, HostPort
 from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
+from .phase_schedule import PhaseSchedule
 from .port import Port
 from .series import Recorder
-from .steering import Steering
 from .switch import Switch, SwitchPort
 from .tasks import Tasks
 from .transports import Sides
@@ -49,7 +49,7 @@ class Simulator:
                 flow.start_ps = -1
         self.sides = Sides(self)
         self.tasks = Tasks(self)
-        self.steering = Steering(self)
+        self.phase_schedule = PhaseSchedule(self)
 
     def set_size(self, flow: Flow, size_bytes: int) -> None:
         """Have a flow that has not started be of another size: its sides begin anew."""
@@ -200,7 +200,7 @@ class Simulator:
             balance=self.balance,
             tasks=self.tasks.results(),
             end_ps=self.now,
-            slots=self.steering.begun(),
+            slots=self.phase_schedule.begun(),
             log=self.tasks.program.log if self.tasks.program is not None else [],
         )
 

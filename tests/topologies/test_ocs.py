@@ -104,21 +104,21 @@ def test_what_makes_no_sense_is_refused(given: dict[str, Any], key: str, message
     assert caught.value.key == key
 
 
-def lit_ports(network: Network) -> np.ndarray:
+def up_ports(network: Network) -> np.ndarray:
     """The ports from which light ever passes a circuit switch."""
     circuits = network.circuits
     assert circuits is not None
     ports = np.flatnonzero(circuits.of_port >= 0)
-    return ports if circuits.lit is None else ports[circuits.lit[ports]]
+    return ports if circuits.ever_up is None else ports[circuits.ever_up[ports]]
 
 
 def ways_of(network: Network) -> set[tuple[int, str, str]]:
     """The circuit switch, and the racks at both ends, of every link that light ever passes."""
     circuits = network.circuits
     assert circuits is not None
-    lit = lit_ports(network)
+    up = up_ports(network)
     names = [network.node_name(int(node)) for node in network.port_node]
-    return {(int(circuits.of_port[p]), names[p], names[network.port_peer[p]]) for p in lit}
+    return {(int(circuits.of_port[p]), names[p], names[network.port_peer[p]]) for p in up}
 
 
 def joined(*pairs: tuple[int, int, int], both: bool = True) -> set[tuple[int, str, str]]:
@@ -176,7 +176,7 @@ def test_rotors_of_single_fibers_send_to_every_rack_in_turn() -> None:
     assert len(ways_of(network)) == 5 * 4
     circuits = network.circuits
     assert circuits is not None
-    dated = circuits.calendar[lit_ports(network)]
+    dated = circuits.calendar[up_ports(network)]
     assert set(circuits.period_ps[dated].tolist()) == {40 * US}
     assert network.diameter == 3
 
@@ -244,8 +244,8 @@ def test_presets_are_those_published() -> None:
     for preset, share in (("rotornet", 0.9), ("sirius", 0.9616)):
         network = build_topology(f"ocs:{preset}", racks=4, hosts_per_rack=1)
         assert network.circuits is not None
-        lit = duty(network.circuits)[lit_ports(network)]
-        assert lit == pytest.approx(np.full(12, share / 3))
+        up = duty(network.circuits)[up_ports(network)]
+        assert up == pytest.approx(np.full(12, share / 3))
 
 
 @pytest.mark.parametrize("racks", [7, 256])

@@ -53,7 +53,7 @@ def shares(network: Network) -> dict[tuple[int, int], float]:
     share = duty(circuits)
     found: dict[tuple[int, int], float] = {}
     for port in np.flatnonzero(circuits.of_port >= 0).tolist():
-        if circuits.lit is None or circuits.lit[port]:
+        if circuits.ever_up is None or circuits.ever_up[port]:
             ends = network.port_node[[port, int(network.port_peer[port])]] - network.n_hosts
             pair = (int(ends[0]), int(ends[1]))
             found[pair] = found.get(pair, 0) + share[port]

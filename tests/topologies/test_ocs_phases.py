@@ -48,10 +48,10 @@ def joined(network: Network, slot: int) -> dict[int, set[int]]:
     """The racks that each rack's light goes to in a slot, by any switch."""
     circuits = network.circuits
     assert circuits is not None
-    assert circuits.lit_in is not None
+    assert circuits.up_in_slot is not None
     found: dict[int, set[int]] = {}
-    for port in np.flatnonzero((circuits.of_port >= 0) & circuits.lit_in[slot]).tolist():
-        if circuits.lit is None or circuits.lit[port]:
+    for port in np.flatnonzero((circuits.of_port >= 0) & circuits.up_in_slot[slot]).tolist():
+        if circuits.ever_up is None or circuits.ever_up[port]:
             ends = network.port_node[[port, int(network.port_peer[port])]] - network.n_hosts
             found.setdefault(int(ends[0]), set()).add(int(ends[1]))
     return found

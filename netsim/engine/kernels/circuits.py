@@ -60,7 +60,7 @@ def waits_for_circuit(links: LinkState, port: PortRecord, now: Ps) -> bool:
     if opens_ps < HORIZON_PS:
         port.free_at = opens_ps
         port.tx_class = WAITS
-    elif PHASE_DRIVEN:  # it may be given a day (steering.py)
+    elif PHASE_DRIVEN:  # it may be given a day (phase_schedule.py)
         port.free_at = INF
         port.tx_class = WAITS
     return True
@@ -71,11 +71,11 @@ def misses_circuit(
 ) -> bool:
     """Does light that port ``p`` sends from ``begin`` to ``end`` meet no circuit? Counts it."""
     circuit = links.circuits[p]
-    if begin >= circuit.dark_ps:
-        circuit.lit_ps, circuit.dark_ps = next_day(
+    if begin >= circuit.down_ps:
+        circuit.up_ps, circuit.down_ps = next_day(
             links, circuit.first_up, circuit.last_up, circuit.period_ps, begin
         )
-    if circuit.lit_ps <= begin and end <= circuit.dark_ps:
+    if circuit.up_ps <= begin and end <= circuit.down_ps:
         return False
     loss = links.losses[queue_of(p, cls)]
     loss.packets += 1

@@ -135,8 +135,8 @@ class CircuitRecord(Declared):
     first_start: int  # ... and when the port may start to send
     last_start: int
     period_ps: Ps
-    lit_ps: Ps
-    dark_ps: Ps
+    up_ps: Ps
+    down_ps: Ps
     opens_ps: Ps
     closes_ps: Ps
     fiber: int  # where INDIRECT: the port's fiber, of all; or -1
@@ -382,7 +382,7 @@ class ClockRecord(Declared):
     tasks_done: int
     under_way: int  # of a program: tasks begun and not yet done and told, and timers that are set
     expected: int  # with a program: flows that have begun, or will by themselves
-    slot: int  # of steered circuit switches, the last one of which it is known when it begins
+    slot: int  # of phase-driven circuit switches, the last one of which it is known when it begins
     payload_bytes: Bytes
 
 

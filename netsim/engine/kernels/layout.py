@@ -56,7 +56,7 @@ from netsim.engine.kernels.ids import (
     TaskId,
     TimerSlot,
 )
-from netsim.engine.kernels.steering_fields import SlotRecord
+from netsim.engine.kernels.slot_fields import SlotRecord
 from netsim.engine.kernels.task_fields import ProgramHostRecord, ProgramTaskRecord, TaskRecord
 from netsim.limits import INT64
 
@@ -304,7 +304,7 @@ class HostState(NamedTuple):
     pars: Records[int, Any]  # one record of records: the parameters of each transport of the run
     next_flow: Numbers[FlowId, int]  # int64[n_flows + 1]: CSR of flows that wait for a flow ...
     next_flows: Numbers[int, FlowId]  # int64[...]: ... and who they are
-    phase: Numbers[FlowId, int]  # int64[n_flows], if circuit switches are steered: or -1
+    phase: Numbers[FlowId, int]  # int64[n_flows], if circuit switches are phase-driven: or -1
     tasks: Records[TaskId, TaskRecord]  # TASK[n_tasks], or PROGRAM_TASK and its own fields
     next_task: Numbers[TaskId, int]  # int64[n_tasks + 1]: CSR of tasks that wait for a task ...
     next_tasks: Numbers[int, TaskId]  # int64[...]: ... and who they are
@@ -327,7 +327,7 @@ class Clock(NamedTuple):
     what: Numbers[NodeId, int]  # int64[n_nodes]
     tickets: Numbers[int, int]  # int64[1]: active nodes that workers have taken in this window
     parts: Records[int, PartsRecord]  # PARTS[1], for profiles
-    slots: Records[int, SlotRecord]  # SLOT[...]: of circuit switches, if they are steered
+    slots: Records[int, SlotRecord]  # SLOT[...]: of circuit switches, if they are phase-driven
 
 
 class Scratch(NamedTuple):

@@ -39,6 +39,7 @@ from netsim.engine.kernels.layout import (
     Scratch,
 )
 from netsim.engine.kernels.nic import check_control
+from netsim.engine.kernels.phase_schedule import note_delivery, start_reconfigurations
 from netsim.engine.kernels.port_sets import empty, include, next_port
 from netsim.engine.kernels.profile import lap
 from netsim.engine.kernels.rings import show_moved_links
@@ -54,7 +55,6 @@ from netsim.engine.kernels.specialization_constants import (
     setup,
     switch_step,
 )
-from netsim.engine.kernels.steering import give_orders, note_delivery
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import half_full
 
@@ -268,7 +268,7 @@ def run_windows(
         lap(clock.parts[0])
     if PHASE_DRIVEN:
         if window.windows == 0:
-            give_orders(net, links, clock)  # for phases without flows
+            start_reconfigurations(net, links, clock)  # for phases without flows
     for _ in range(limits.n_windows):
         if window.resume == 0:
             if not find_active(clock):
@@ -295,7 +295,7 @@ def run_windows(
         publish(net, links, clock)
         collect(net, hosts, clock)
         if PHASE_DRIVEN:
-            give_orders(net, links, clock)
+            start_reconfigurations(net, links, clock)
         note_next_events(clock)
         window.windows += 1
         if PROFILE:

@@ -91,7 +91,7 @@ TURNS: bool = _feature("TURNS")
 CIRCUITS: bool = _feature("CIRCUITS")
 """Are there circuits that are not always up (circuits.py)?"""
 PHASE_DRIVEN: bool = _feature("PHASE_DRIVEN")
-"""Do some circuits come up when the flows of a phase are delivered (steering.py)?"""
+"""Do some circuits come up when the flows of a phase are delivered (phase_schedule.py)?"""
 INDIRECT: int = _feature("INDIRECT")
 """How packets may use an intermediate switch, if at all (two_hops.py)."""
 PER_PORT_SIZES: bool = _feature("PER_PORT_SIZES")

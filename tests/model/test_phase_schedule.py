@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
 
-from netsim.inventory.circuits import circuit_switches, lit_shares
-from netsim.model.circuit_times import lit_ps
+from netsim.inventory.circuits import circuit_switches, up_shares
+from netsim.model.circuit_times import time_up_ps
 from netsim.model.schedules import END_PS, Schedule, days_of
 from netsim.network import Network, NetworkBuilder
 from netsim.plots.matchings import matchings
@@ -59,10 +59,14 @@ def test_all_of_a_network_change_together() -> None:
         with_switches(one, Schedule(None, PAIRS, control_ps=8 * US))
     network = with_switches(one, Schedule(US, PAIRS), Schedule(None, PAIRS, control_ps=9 * US))
     assert network.circuits is not None
-    steering = network.circuits.steering
-    assert steering is not None
-    assert (steering.n_slots, steering.control_ps, steering.dark_ps) == (3, 9 * US, US)
-    assert steering.turns_ps == 2 * 10 * US
+    phase_schedule = network.circuits.phase_schedule
+    assert phase_schedule is not None
+    assert (phase_schedule.n_slots, phase_schedule.control_ps, phase_schedule.night_ps) == (
+        3,
+        9 * US,
+        US,
+    )
+    assert phase_schedule.reconfiguration_ps == 2 * 10 * US
 
 
 @st.composite
@@ -103,8 +107,8 @@ def test_days_are_runs_of_slots(table: np.ndarray) -> None:
 @settings(max_examples=60, deadline=None)
 def test_what_came_is_a_timetable(table: np.ndarray, data: st.DataObject) -> None:
     """Of some slots that began, light is counted picosecond by picosecond."""
-    dark_ps, n_slots = 3, len(table)
-    schedule = Schedule(None, table, duplex=False, control_ps=9 * US, switching_ps=dark_ps)
+    night_ps, n_slots = 3, len(table)
+    schedule = Schedule(None, table, duplex=False, control_ps=9 * US, switching_ps=night_ps)
     circuits = racks(schedule).circuits
     assert circuits is not None
     if not circuits.follow:
@@ -113,17 +117,17 @@ def test_what_came_is_a_timetable(table: np.ndarray, data: st.DataObject) -> Non
     begins = np.cumsum([0, *(data.draw(st.integers(4, 9)) for _ in range(begun - 1))])
     came = circuits.as_it_came(np.append(begins, np.full(n_slots - begun, -1)))
     end_ps = int(begins[-1]) + 6
-    found = lit_ps(came, end_ps)
-    assert circuits.lit_in is not None
+    found = time_up_ps(came, end_ps)
+    assert circuits.up_in_slot is not None
     for port in np.flatnonzero(circuits.calendar >= 0).tolist():
         if not circuits.ever[circuits.calendar[port]]:
             continue
         lit = 0
         for now in range(end_ps):
             slot = int(np.searchsorted(begins, now, side="right")) - 1
-            there = circuits.lit_in[slot, port]
-            turned = slot > 0 and not circuits.lit_in[slot - 1, port]
-            lit += there and not (turned and now < begins[slot] + dark_ps)
+            there = circuits.up_in_slot[slot, port]
+            turned = slot > 0 and not circuits.up_in_slot[slot - 1, port]
+            lit += there and not (turned and now < begins[slot] + night_ps)
         assert found[circuits.calendar[port]] == lit
 
 
@@ -131,8 +135,8 @@ def test_counts_and_drawings_go_by_slots() -> None:
     network = racks(Schedule(None, PAIRS, control_ps=9 * US, switching_ps=US))
     assert network.circuits is not None
     (row,) = circuit_switches(network)
-    assert (row.steered, row.matchings, row.dark_ps, row.duty) == (True, 3, US, 1.0)
-    assert sorted(set(lit_shares(network.circuits).tolist())) == [1 / 3, 2 / 3, 1.0]
+    assert (row.phase_driven, row.matchings, row.night_ps, row.duty) == (True, 3, US, 1.0)
+    assert sorted(set(up_shares(network.circuits).tolist())) == [1 / 3, 2 / 3, 1.0]
     drawn = matchings(network, 0)
     assert [slot for slot, _ in drawn] == [0, 1, 2]
     expected = [{(a, b) for a, b in enumerate(row)} for row in PAIRS]

@@ -28,7 +28,7 @@ PAIRS = [[1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
 SIZE = 936 * 40
 
 
-def steered(matchings: list[list[int]], control_ps: int = CONTROL) -> Network:
+def phase_driven(matchings: list[list[int]], control_ps: int = CONTROL) -> Network:
     """A rack at each port, of which two that are joined change at once."""
     given = {"switching_ps": SWITCHING, "sync_ps": SYNC}
     return racks(Schedule(None, matchings, control_ps=control_ps, **given))
@@ -48,7 +48,7 @@ def test_a_slot_begins_as_the_phase_before_it_is_over(in_flight: str, guard_ps: 
     """Each of four hosts sends to all others, phase by phase, and all is ready from the start."""
     flows = [(a, b, SIZE, 0) for row in PAIRS for a, b in enumerate(row)]
     phases = [phase for phase in range(3) for _ in range(4)]
-    network = steered(PAIRS)
+    network = phase_driven(PAIRS)
     engine = run(on(network, flows, phases, guard_ps=guard_ps, in_flight=in_flight))
     alone = ideal_times(network, flow_table(flows), PACKETS).fct_ps
     # All three flows of a host leave it one packet after the other, so that a phase's packets
@@ -74,7 +74,7 @@ def test_a_slot_begins_as_the_phase_before_it_is_over(in_flight: str, guard_ps: 
         wait[phase] = over
     states = engine.slot_states()
     assert states.begin_ps.tolist() == begins[:3]
-    assert states.lit_ps.tolist() == [0, begins[1] + DARK, begins[2] + DARK]
+    assert states.up_ps.tolist() == [0, begins[1] + DARK, begins[2] + DARK]
     assert states.done_ps.tolist() == wait
     assert not states.waits_for.any()
     assert counter(engine, "no_circuit_packets") == 0
@@ -82,7 +82,7 @@ def test_a_slot_begins_as_the_phase_before_it_is_over(in_flight: str, guard_ps: 
 
 def test_without_flows_slots_follow_at_the_pace_of_orders() -> None:
     """Phases 0 and 1 have none: a flow of the third one waits for two turns."""
-    network = steered(PAIRS)
+    network = phase_driven(PAIRS)
     engine = run(on(network, [(0, 3, 936, 0)], [2]))
     opens = 2 * CONTROL + 2 * DARK - NEAR
     assert fct_ps(engine).tolist() == [opens + 2 * FULL_PS + NEAR + FAR + US]
@@ -91,7 +91,7 @@ def test_without_flows_slots_follow_at_the_pace_of_orders() -> None:
 
 def test_what_is_joined_in_the_next_slot_too_is_not_disturbed() -> None:
     """Ports 0 and 1 stay joined while the others turn, and a cable is all that they see."""
-    network = steered([[1, 0, 3, 2], [1, 0, -1, -1], [1, 0, 3, 2]])
+    network = phase_driven([[1, 0, 3, 2], [1, 0, -1, -1], [1, 0, 3, 2]])
     flows = [(0, 1, SIZE * 20, 0), (2, 3, 936, 0), (1, 0, 936, 0), (3, 2, 936, 0)]
     engine = run(on(network, flows, [-1, 0, 1, 2]))
     alone = ideal_times(network, flow_table(flows), PACKETS).fct_ps
@@ -104,7 +104,7 @@ def test_what_is_joined_in_the_next_slot_too_is_not_disturbed() -> None:
 
 
 def test_a_flow_that_never_comes_holds_up_what_follows() -> None:
-    network = steered(PAIRS)
+    network = phase_driven(PAIRS)
     engine = run(on(network, [(0, 2, 936, 0), (0, 1, 936, 0), (1, 3, 936, 0)], [0, 0, 1]))
     assert engine.slot_states().begin_ps.tolist() == [0, -1, -1]
     assert engine.slot_states().waits_for.tolist() == [1, 1, 0]
@@ -125,7 +125,7 @@ def test_a_timetable_of_the_same_slots_does_the_same(in_flight: str) -> None:
     flows += [(0, 1, 20 * SIZE, 4 * US), (2, 0, 20 * SIZE, 4 * US)]
     phases += [-1, -1]
     rules = {"in_flight": in_flight, "guard_ps": 100 * NS, "clock_error_ps": 90 * NS}
-    followed = run(on(steered(matchings), flows, phases, **rules))
+    followed = run(on(phase_driven(matchings), flows, phases, **rules))
     begins = followed.slot_states().begin_ps
     lengths = np.diff(begins, append=begins[-1] + 100 * US)
     times = {"switching_ps": SWITCHING, "sync_ps": SYNC}
@@ -139,13 +139,13 @@ def test_a_timetable_of_the_same_slots_does_the_same(in_flight: str) -> None:
 
 
 def test_an_order_takes_longer_than_what_it_would_change() -> None:
-    network = steered(PAIRS)
+    network = phase_driven(PAIRS)
     rules = CircuitRules(guard_ps=200 * NS, clock_error_ps=50 * NS)
     least = least_control_ps(network, rules, PACKETS)
     assert least == 2 * FAR + NEAR + FULL_PS + 450 * NS
-    check_control(steered(PAIRS, least), rules, PACKETS)
+    check_control(phase_driven(PAIRS, least), rules, PACKETS)
     with raises_input(key="topology") as caught:
-        check_control(steered(PAIRS, least - 1), rules, PACKETS)
+        check_control(phase_driven(PAIRS, least - 1), rules, PACKETS)
     assert "at least" in str(caught.value.hint)
 
 
@@ -160,7 +160,7 @@ def test_an_order_takes_longer_than_what_it_would_change() -> None:
     ],
 )
 def test_phases_that_cannot_be_followed(phases: list[int] | None, message: str | None) -> None:
-    network = steered(PAIRS)
+    network = phase_driven(PAIRS)
     flows = flow_table([(0, 1, 936, 0), (0, 3, 936, 0)])
     told = network if phases is None else network.with_phases(phases)
     if message is None:
@@ -172,10 +172,10 @@ def test_phases_that_cannot_be_followed(phases: list[int] | None, message: str |
 
 def test_phases_are_numbers_of_slots() -> None:
     with raises_input("flow 1", "phase 3") as caught:
-        steered(PAIRS).with_phases([0, 3])
+        phase_driven(PAIRS).with_phases([0, 3])
     assert caught.value.hint == "0 to 2, one for each slot, or -1 for none"
     with raises_input():
-        steered(PAIRS).with_phases([0.5])
+        phase_driven(PAIRS).with_phases([0.5])
     with raises_input("circuit"):
         racks(Schedule(20 * US, PAIRS)).with_phases([0])
 

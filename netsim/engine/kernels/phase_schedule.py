@@ -1,8 +1,8 @@
-"""Circuit switches that follow the workload: slots begin as the flows of a phase are delivered.
+"""Phase-driven circuit switches: a slot begins when the flows of the phase before are delivered.
 
-Behind ``PHASE_DRIVEN``. All of it happens between two windows, where whatever is known may be
-looked at. An order is found at the end of the window in which the last flow of a phase is
-delivered, and takes effect so much later (`control_ps`) that nothing in that window depends on it.
+Behind ``PHASE_DRIVEN``. Runs between windows, where all state may be read. A reconfiguration is
+found at the end of the window in which the last flow of a phase is delivered, and takes effect so
+much later (`control_ps`) that nothing in that window depends on it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from netsim.engine.kernels.fields import CircuitRecord, RxRecord
 from netsim.engine.kernels.ids import Ps
 from netsim.engine.kernels.indexing import WAITS
 from netsim.engine.kernels.layout import INF, Clock, HostState, LinkState, Net
-from netsim.engine.kernels.steering_fields import SlotRecord
+from netsim.engine.kernels.slot_fields import SlotRecord
 from netsim.limits import HORIZON_PS
 from netsim.model.schedules import END_PS
 
 
 def note_delivery(hosts: HostState, clock: Clock, rx: RxRecord) -> None:
-    """A flow is delivered: its phase waits for one less."""
+    """Count a delivered flow of a phase."""
     phase = hosts.phase[rx.flow]
     if phase >= 0:
         slot = clock.slots[phase]
@@ -26,8 +26,8 @@ def note_delivery(hosts: HostState, clock: Clock, rx: RxRecord) -> None:
         slot.done_ps = max(slot.done_ps, rx.done_ps)
 
 
-def give_orders(net: Net, links: LinkState, clock: Clock) -> None:
-    """Have slots begin whose phases before them are over."""
+def start_reconfigurations(net: Net, links: LinkState, clock: Clock) -> None:
+    """Set when slots begin whose preceding phase is over."""
     window = clock.clock[0]
     while window.slot + 1 < clock.slots.shape[0]:
         slot = clock.slots[window.slot]
@@ -35,16 +35,15 @@ def give_orders(net: Net, links: LinkState, clock: Clock) -> None:
             return
         window.slot += 1
         after = clock.slots[window.slot]
-        after.begin_ps = max(slot.lit_ps, slot.done_ps) + after.control_ps
-        after.lit_ps = after.begin_ps + after.dark_ps
-        turn(net, links, clock, after)
+        after.begin_ps = max(slot.up_ps, slot.done_ps) + after.control_ps
+        after.up_ps = after.begin_ps + after.night_ps
+        apply_matching(net, links, clock, after)
 
 
-def turn(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -> None:
-    """Write down which circuits end and begin with a slot, and wake those who wait for them.
+def apply_matching(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -> None:
+    """Set the days that end and begin with a slot, and wake ports that wait for them.
 
-    A day that has not begun stands as if its slot began at 0, and one that has not ended ends at
-    END_PS.
+    Until then, a day's start is relative to its slot's begin, and its end is END_PS.
     """
     for i in range(slot.first_ending, slot.first_beginning):
         circuit = links.circuits[links.reconfiguring_ports[i]]
@@ -69,5 +68,5 @@ def turn(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -> None:
 
 
 def forget_day(circuit: CircuitRecord) -> None:
-    """Look for the day that holds, or is next, when it is asked for."""
-    circuit.dark_ps = circuit.closes_ps = Ps(-INF)
+    """Make the circuit look up its current day again when next asked."""
+    circuit.down_ps = circuit.closes_ps = Ps(-INF)

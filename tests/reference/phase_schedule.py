@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from .simulator import Simulator
 
 
-class Steering:
-    """What is known of the slots of all steered circuit switches."""
+class PhaseSchedule:
+    """What is known of the slots of all phase-driven circuit switches."""
 
     def __init__(self, sim: Simulator) -> None:
         self.sim = sim
@@ -40,10 +40,10 @@ class Steering:
         """Have slots begin whose phases before them are over, and ports hear of it."""
         while len(self.begins_ps) < len(self.left) and not self.left[len(self.begins_ps) - 1]:
             phase = len(self.begins_ps) - 1
-            lit_ps = self.begins_ps[-1]
+            up_ps = self.begins_ps[-1]
             if phase:
-                lit_ps += max(one.switching_ps + one.sync_ps for one in self.switches)
-            over_ps = max(lit_ps, self.last_ps.get(phase, 0))
+                up_ps += max(one.switching_ps + one.sync_ps for one in self.switches)
+            over_ps = max(up_ps, self.last_ps.get(phase, 0))
             control_ps = self.switches[0].control_ps
             assert control_ps is not None
             self.begins_ps.append(over_ps + control_ps)
