@@ -64,7 +64,7 @@ def _panels(series: pl.DataFrame) -> list[tuple[str, pl.DataFrame, str, str]]:
     import polars as pl
 
     def rows(what: str) -> pl.DataFrame:
-        found = series.filter(pl.col("what") == what).with_columns(
+        found = series.filter(pl.col("entity") == what).with_columns(
             pl.col("name").cast(pl.String).alias("curve"),
             *(
                 (8e3 * pl.col(column) / pl.col("interval_ps")).alias(f"{column}_gbps")

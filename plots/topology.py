@@ -138,7 +138,7 @@ def _failed(result: Result) -> np.ndarray:
     faults = result.faults
     if faults is None:
         return np.zeros(0, np.int64)
-    links = faults.filter(faults["what"] != "reroute")["link"].drop_nulls()
+    links = faults.filter(faults["event"] != "reroute")["link"].drop_nulls()
     return np.unique(links.to_numpy()).astype(np.int64)
 
 

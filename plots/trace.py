@@ -88,7 +88,7 @@ def _sequence(axes: Axes, events: pl.DataFrame, scale: float) -> None:
 
     data = events.filter(pl.col("kind").is_in(DATA))
     sent = data.filter(pl.col("event") == "send")
-    first, again = sent.filter(~pl.col("again")), sent.filter(pl.col("again"))
+    first, again = sent.filter(~pl.col("is_retransmit")), sent.filter(pl.col("is_retransmit"))
     received = data.filter((pl.col("event") == "receive") & (pl.col("kind") == "DATA"))
     dot: dict[str, Any] = {"marker": ".", "markersize": 2}
     _points(axes, first, "seq", scale, color=style.color(0), label="sent", **dot)

@@ -35,7 +35,7 @@ PARAMS = [
 HOST_STATE = ("draws", ("told", 2))
 TASK_STATE = ("weight", ("share", float), "listed")
 TIMERS = 3
-LOG = ("what", "number", "is_join")
+LOG = ("event", "number", "is_join")
 
 CHANCE = 96
 TOLD, FIRED = 0, 1  # what is noted

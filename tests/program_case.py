@@ -20,7 +20,7 @@ from netsim.program import *
 PARAMS = []
 TIMERS = 2
 HOST_STATE = ("seen",)
-LOG = ("what", "which")
+LOG = ("event", "which")
 
 
 def flows(params, network, rng, context):

@@ -101,7 +101,7 @@ class Served:
     def told(self, what: str, host: int | None = None) -> list[dict[str, int]]:
         """The rows of one kind, of one host or of all."""
         kind = EVENTS.index(what)
-        return [r for r in self.rows if r["what"] == kind and host in (None, r["host"])]
+        return [r for r in self.rows if r["event"] == kind and host in (None, r["host"])]
 
     def times(self, what: str) -> dict[int, int]:
         """When it was so last, of each request."""

@@ -74,7 +74,7 @@ def log_of(rows: Sequence[Row]) -> dict[str, np.ndarray]:
 
 
 def row(host: int, time: int, what: int, request: int = -1, **more: int) -> Row:
-    return {"host": host, "time_ps": time, "what": what, "request": request, **more}
+    return {"host": host, "time_ps": time, "event": what, "request": request, **more}
 
 
 def split_run() -> tuple[ServingPlan, list[Row]]:

@@ -194,7 +194,7 @@ def check(seed: int, folder: Path, *, packets: bool = False) -> Served:
     ):
         machine.run()
         ours = [
-            Row(row["time_ps"], EVENTS[row["what"]], *(row[name] for name in Row._fields[2:]))
+            Row(row["time_ps"], EVENTS[row["event"]], *(row[name] for name in Row._fields[2:]))
             for row in run.rows
             if row["host"] == leader
         ]
@@ -212,7 +212,7 @@ def check(seed: int, folder: Path, *, packets: bool = False) -> Served:
 def told(run: Served) -> set[tuple[str, str]]:
     """What machines of each role tell."""
     roles = dict(zip(run.plan.machines.leader, run.plan.machines.role, strict=True))
-    return {(ROLES[roles[row["host"]]], EVENTS[row["what"]]) for row in run.rows}
+    return {(ROLES[roles[row["host"]]], EVENTS[row["event"]]) for row in run.rows}
 
 
 def test_every_row_of_random_runs(tmp_path: Path) -> None:

@@ -28,12 +28,12 @@ def test_machines_of_the_same_silicon_stop_the_same() -> None:
     large, small = (served(points[f"4 x {one}, stop"]) for one in ("2 H100", "8 Lite"))
     assert large.requests is not None
     assert small.requests is not None
-    for name in ("first_token_ps", "done_ps"):
+    for name in ("first_token_ps", "end_ps"):
         assert np.array_equal(large.requests[name], small.requests[name])
     large, small = (served(points[f"4 x {one}, shrink"]) for one in ("2 H100", "8 Lite"))
     left = [one.summary["serving"]["failures"] for one in (large, small)]
     assert left[0]["count"] == left[1]["count"] > 3
-    lost = [1 - one["capacity"] for one in left]
+    lost = [1 - one["available_gpu_share"] for one in left]
     # 50 ms without the machine, and 2 s without one GPU of its two or eight.
     assert lost[0] / lost[1] == pytest.approx((0.05 + 2 / 2) / (0.05 + 2 / 8), rel=0.05)
 
@@ -49,7 +49,7 @@ def test_the_tail_between_tokens_is_that_of_kv_caches_on_shared_paths() -> None:
     }
     tables = {name: one.requests for name, one in found.items()}
     figures = {name: one.summary["serving"] for name, one in found.items()}
-    shares = {name: one["objective"]["met"] for name, one in figures.items()}
+    shares = {name: one["slo"]["attainment"] for name, one in figures.items()}
     assert shares == {"roce": 0.36, "ndp": 1.0}
     assert figures["roce"]["tbt_ps"]["p99"] > 3 * figures["ndp"]["tbt_ps"]["p99"]
     assert figures["roce"]["ttft_ps"] == figures["ndp"]["ttft_ps"]

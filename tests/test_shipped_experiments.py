@@ -49,7 +49,7 @@ def digest(point: Point) -> str:
     for name in ("fct_ps", "acked_ps"):
         hashed.update(np.ascontiguousarray(flows[name], np.int64).tobytes())
     if result.requests is not None:
-        for name in ("first_token_ps", "done_ps"):
+        for name in ("first_token_ps", "end_ps"):
             hashed.update(np.ascontiguousarray(result.requests[name], np.int64).tobytes())
     return hashed.hexdigest()[:16]
 

@@ -100,7 +100,9 @@ def _serving_columns(rows: Sequence[Row]) -> Iterator[Column]:
         ("goodput_per_s", "goodput\n1/s", 0),
     ):
         yield Column(title, [number(row.get(name)) for row in rows], rank)
-    shares = [None if row.get("met") is None else 100 * row["met"] for row in rows]
+    shares = [
+        None if row.get("slo_attainment") is None else 100 * row["slo_attainment"] for row in rows
+    ]
     yield Column("met\n%", [number(share) for share in shares], 0)
     if any_of(rows, "stalled"):
         yield Column("stalled", [count(row.get("stalled")) for row in rows], 0)

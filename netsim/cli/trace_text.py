@@ -101,8 +101,8 @@ def _line(row: Mapping[str, Any], event: str, changes: Iterable[str]) -> Line:
     if row["kind"] is not None:
         packet = f"{row['kind']} {row['seq']}"
         place = f"-> {row['to_name']}" if row["to_name"] else ""
-        if row["again"]:
-            notes.append("again")
+        if row["is_retransmit"]:
+            notes.append("retransmit")
         if row["ecn"] & 1 and event != "mark":
             notes.append("CE")
         if row["ecn"] & 2:
@@ -148,7 +148,7 @@ def summary(trace: FlowTrace) -> list[str]:
     events = trace.events
     data = events.filter(pl.col("kind").is_in(["DATA", "TRIMMED"]))
     counts = [(len(data.filter(pl.col("event") == "send")), "data packets sent")]
-    counts.append((int(data["again"].sum()), "of them again"))
+    counts.append((int(data["is_retransmit"].sum()), "of them retransmits"))
     counts.append((len(data.filter(pl.col("event") == "receive")), "received"))
     for event, word in BEFELL.items():
         counts.append((len(events.filter(pl.col("event") == event)), word))

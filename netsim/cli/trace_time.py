@@ -42,9 +42,9 @@ def totals(segments: pl.DataFrame) -> pl.DataFrame:
     """The time of each kind of segment, of data and control packets apart, the longest first."""
     import polars as pl
 
-    apart = pl.when(pl.col("what").is_in(OF_PACKETS)).then(pl.col("control"))
+    apart = pl.when(pl.col("segment_type").is_in(OF_PACKETS)).then(pl.col("control"))
     return (
-        segments.group_by("what", apart.alias("control"), maintain_order=True)
+        segments.group_by("segment_type", apart.alias("control"), maintain_order=True)
         .agg((pl.col("end_ps") - pl.col("start_ps")).sum().alias("time_ps"))
         .with_columns(share=pl.col("time_ps") / pl.col("time_ps").sum())
         .sort("time_ps", descending=True, maintain_order=True)
@@ -56,7 +56,10 @@ def time_table(trace: FlowTrace) -> Wide:
     rows = totals(trace.segments)
     unit, scale = common_unit([trace.fct_ps])
     whose = {None: "", True: ", control packets", False: ", data"}
-    names = [SAID[what] + whose[control] for what, control in rows.select("what", "control").rows()]
+    names = [
+        SAID[what] + whose[control]
+        for what, control in rows.select("segment_type", "control").rows()
+    ]
     columns = [
         Column("", names, left=True),
         Column(f"time\n{unit}", [number(t, scale) for t in rows["time_ps"].to_list()]),
@@ -72,7 +75,9 @@ def remarks(trace: FlowTrace) -> Iterator[str]:
     from netsim.units import format_time
 
     length = (pl.col("end_ps") - pl.col("start_ps")).sum().alias("time_ps")
-    waits = trace.segments.filter(pl.col("what") == "queue").group_by("node_name", "to_name")
+    waits = trace.segments.filter(pl.col("segment_type") == "queue").group_by(
+        "node_name", "to_name"
+    )
     longest = waits.agg(length).sort("time_ps", "node_name", descending=[True, False])
     at = [f"{format_time(time, 4)} at {node} -> {to}" for node, to, time in longest.rows()]
     if at:
@@ -82,7 +87,7 @@ def remarks(trace: FlowTrace) -> Iterator[str]:
     of = [f"{what} {format_time(time, 4)}" for what, time in blocked.agg(length).rows()]
     if of:
         yield f"in this time the sender could send nothing, and waited for: {', '.join(of)}"
-    again = trace.segments.drop_nulls("again")
+    again = trace.segments.drop_nulls("lost_seq")
     if len(again):
         time = again.select(length).item()
         share = 100 * time / max(1, trace.fct_ps or 0)
@@ -105,7 +110,7 @@ def longest_table(trace: FlowTrace, limit: int) -> Wide:
         Column(f"longest\n{unit}", [number(row["time_ps"], scale) for row in rows]),
         Column(f"from\n{unit}", [number(row["start_ps"], scale) for row in rows]),
         Column("at", [_where(row) for row in rows], left=True),
-        Column("what", [row["timer"] or row["what"] for row in rows], left=True),
+        Column("segment_type", [row["timer"] or row["segment_type"] for row in rows], left=True),
         Column("packet", [_packet(row) for row in rows], left=True),
     ]
     return Wide(columns)
@@ -117,6 +122,6 @@ def _where(row: Mapping[str, Any]) -> str:
 
 
 def _packet(row: Mapping[str, Any]) -> str:
-    if row["kind"] is None or row["what"] == "sending":  # several
+    if row["kind"] is None or row["segment_type"] == "sending":  # several
         return ""
     return f"{row['kind']} {row['seq']}"

@@ -85,7 +85,7 @@ def _log_rows(module: ModuleType, given: ArrayLike, n_hosts: int, file: str) -> 
         raise InputError(f"log_rows has {rows[host]} for host {host}", file=file, hint=hint)
     if rows.any() and not getattr(module, "LOG", ()):
         message = "log_rows is given, and there is no log"
-        raise InputError(message, file=file, key="LOG", hint='LOG = ("what",)')
+        raise InputError(message, file=file, key="LOG", hint='LOG = ("event",)')
     return rows
 
 

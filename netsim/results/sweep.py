@@ -73,12 +73,13 @@ def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
 def serving_figures(found: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of a serving run; None each if the point is none."""
     row = {key: found.get(key) for key in SERVING_COUNTS}
-    objective = found.get("objective") or {}
-    row |= {key: objective.get(key) for key in ("goodput_per_s", "met", "stalled")}
+    slo = found.get("slo") or {}
+    row |= {key: slo.get(key) for key in ("goodput_per_s", "stalled")}
+    row["slo_attainment"] = slo.get("attainment")
     for what, statistic in SERVED:
         row[f"{what}_{statistic}_ps"] = (found.get(f"{what}_ps") or {}).get(statistic)
     row["network_share"] = (found.get("network") or {}).get("iterations")
-    row["capacity"] = (found.get("failures") or {}).get("capacity")
+    row["available_gpu_share"] = (found.get("failures") or {}).get("available_gpu_share")
     return row
 
 

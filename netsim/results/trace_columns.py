@@ -1,133 +1,132 @@
-"""Every column of what `netsim trace` tells: of a flow's events, and of a critical path."""
+"""Columns of the tables of `netsim trace`."""
 
 from __future__ import annotations
 
 from netsim.results.column import Column
 
 TRACE = (
-    Column("time_ps", "ps", "when it happened, since the start of the run"),
+    Column("time_ps", "ps", "time of the event since the start of the run"),
     Column(
         "event",
         "",
-        "of a packet: create (control, put into its host's FIFO), send (a host begins to), arrive "
-        "(at a switch's output port), forward (the port begins to send it), give (from that "
-        "port; another one sends it, to a third switch), drop, trim, mark, lose "
-        "(on the wire, after it left), no route (a switch has none for it), "
-        "receive (by a host); of the sender's NIC: pause, resume (by "
-        "PFC); sender, receiver: the state of that side after an event or a timer",
+        "packets: create (control, queued at its host), send (by a host), arrive (at a switch's "
+        "output port), forward (by that port), indirect (from that port; another one sends it, to "
+        "a third switch), drop, trim, mark, lost (on the wire), unroutable (no route at a switch), "
+        "receive (by a host); the sender's NIC: pause, resume (PFC); sender, receiver: state of "
+        "that side after an event or a timer",
     ),
-    Column("node", "node", "where; hosts come first"),
+    Column("node", "node", "node of the event; hosts come first"),
     Column("node_name", "", "name of node"),
     Column("to_name", "", "name of the node that the packet goes to next"),
     Column("port", "index", "port that the packet leaves by; at a host, the port of its NIC"),
-    Column("packet", "index", "number of the packet, the same in all events of its journey"),
+    Column("packet", "index", "packet; the same in all its events"),
     Column("kind", "", "kind of the packet"),
-    Column("seq", "index", "number that the packet carries, of data its place in the flow"),
-    Column("aux", "", "another number that the packet carries; the transport gives it a meaning"),
+    Column("seq", "index", "number in the packet; for data, its place in the flow"),
+    Column("aux", "", "second number in the packet, defined by the transport"),
     Column("size_bytes", "B", "size on the wire"),
     Column("traffic_class", "index", "traffic class, 0 is the highest"),
-    Column("ecn", "", "bit 0: congestion experienced; bit 1: the echo of it"),
-    Column("entropy", "", "what ECMP hashes beside the flow"),
-    Column("hops", "links", "links crossed, the one that the packet is sent on included"),
-    Column("again", "", "data that was sent before"),
+    Column("ecn", "", "bit 0: congestion experienced; bit 1: its echo"),
+    Column("entropy", "", "value that ECMP hashes in addition to the flow"),
+    Column("hops", "links", "links crossed, including the one that the packet is sent on"),
+    Column("is_retransmit", "", "data that was sent before"),
     Column(
         "queue_bytes",
         "B",
-        "bytes that the port held in the packet's class, the packet in transmission included: on "
-        "arrival without this packet, later with it",
+        "bytes in the packet's class at the port, including the packet in transmission: on arrival "
+        "without this packet, later with it",
     ),
     Column("wait_ps", "ps", "time for which the packet waited before it was sent"),
     Column(
         "rtt_ps",
         "ps",
-        "of a control packet that reaches the sender: since it sent the data that this answers",
+        "for a control packet at the sender: time since the data that it answers was sent",
     ),
-    Column("timer", "", "timer (or start of the flow) whose handler ran; null after a packet's"),
-    Column("tx.sent_packets", "packets", "data packets that the sender has sent"),
-    Column("tx.retransmits", "packets", "those of them that it had sent before"),
-    Column("rx.got_bytes", "B", "bytes that the receiver has"),
+    Column("timer", "", "timer (or flow start) whose handler ran; null after a packet's"),
+    Column("tx.sent_packets", "packets", "data packets sent by the sender"),
+    Column("tx.retransmits", "packets", "retransmissions among them"),
+    Column("rx.received_bytes", "B", "bytes that the receiver has"),
 )
 
 SEGMENTS = (
-    Column("start_ps", "ps", "when it began: as the segment before it ended"),
-    Column("end_ps", "ps", "when it ended"),
+    Column("start_ps", "ps", "start, which is the end of the segment before"),
+    Column("end_ps", "ps", "end"),
     Column(
-        "what",
+        "segment_type",
         "",
-        "queue: a packet waited in a switch; transmission, propagation (with the latency of the "
-        "switch that it entered); paused: by PFC; nic: the NIC was busy with other flows; "
-        "sending: it sent earlier packets of the flow; pacing: the sender kept to its pace; "
-        "timeout: a timer fired because something had not come; timer: another timer of the "
-        "sender; receiver: the receiver spaced out its pulls, credits or grants, or served other "
-        "flows first; other",
+        "queue: waiting in a switch; transmission; propagation (with the latency of the "
+        "switch that the packet enters); paused: by PFC; nic: busy with other flows; sending: "
+        "earlier packets of the flow; pacing: the sender's rate; timeout: a timer after a loss; "
+        "timer: another timer of the sender; receiver: it paced pulls, credits or grants, or "
+        "served other flows first; other",
     ),
-    Column("node_name", "", "name of the node at which the time was spent"),
-    Column("to_name", "", "name of the node that the packet was to go to next"),
-    Column("kind", "", "kind of the packet that waited or was on its way"),
-    Column("seq", "index", "number that the packet carries"),
+    Column("node_name", "", "name of the node"),
+    Column("to_name", "", "name of the node that the packet goes to next"),
+    Column("kind", "", "kind of the packet that waited or was in flight"),
+    Column("seq", "index", "number in the packet"),
     Column("control", "", "whether it is a control packet"),
     Column("timer", "", "timer that fired at the end"),
     Column(
         "blocked",
         "",
-        "the sender could send nothing before an event: kind of the packet that came, or the timer",
+        "kind of the packet, or the timer, without which the sender could not send",
     ),
-    Column("again", "index", "number of a packet that was lost, and was not yet sent again"),
+    Column("lost_seq", "index", "number of a lost packet that was not yet retransmitted"),
 )
 
 CRITICAL = (
-    Column("piece", "index", "number of the piece, in the order of time"),
-    Column("start_ps", "ps", "when it began: as the piece before it ended"),
-    Column("end_ps", "ps", "when it ended"),
+    Column("segment", "index", "segment of the path, in order of time"),
+    Column("start_ps", "ps", "start, which is the end of the segment before"),
+    Column("end_ps", "ps", "end"),
     Column(
-        "what",
+        "segment_type",
         "",
-        "compute: a compute task; formula: a collective that is timed by one; join: a task that "
-        "takes no time; flow: a flow, from its start to its delivery; send: a flow until its send "
-        "task was done (handed over or acknowledged); latency: of software, before a flow or a "
-        "collective, or behind a delivery; start: until a flow was to start that waits for nothing",
+        "compute: a compute task; formula: a collective timed by a formula; join: a task without "
+        "duration; flow: from its start to its delivery; send: a flow until its send task was done "
+        "(handed over or acknowledged); latency: of software, before a flow or a collective or "
+        "after a delivery; start: until the start time of a flow that waits for nothing",
     ),
     Column(
-        "after",
+        "start_reason",
         "",
-        "why it began then: begin (nothing was before it), task (the last of the tasks that it "
-        "waited for was done), stream (the compute task before it in its stream was), flow (that "
-        "was delivered), own (the piece before it is the latency or the start of the same flow)",
+        "begin (nothing came before), task (the last awaited task ended), stream (the compute task "
+        "before in the stream ended), flow (it was delivered), same_flow (after the latency or the "
+        "start of the same flow)",
     ),
-    Column("host", "host", "where; of a flow its source"),
+    Column("host", "host", "host; for a flow, its source"),
     Column("to", "host", "destination of a flow; else null"),
-    Column("task", "index", "number of the task; null of what is no task"),
-    Column("flow", "index", "number of the flow; null of what is none"),
-    Column("operation", "index", "operation that begins or ends with the task; null if none does"),
-    Column("stream", "index", "stream of what computes; null of what is in none"),
-    Column("kind", "", "kind of the flow, or of the operation, if the traffic names kinds"),
-    Column("label", "", "name that the traffic gave the task or the flow"),
-    Column("ideal_ps", "ps", "what the flow takes alone in the network; null of what is no flow"),
+    Column("task", "index", "task; null if there is none"),
+    Column("flow", "index", "flow; null if there is none"),
+    Column("operation", "index", "operation that starts or ends with the task; null if none does"),
+    Column("stream", "index", "stream of a compute task; null without one"),
+    Column("kind", "", "kind of the flow or the operation, if the traffic names kinds"),
+    Column("label", "", "name of the task or the flow in the traffic"),
+    Column("ideal_ps", "ps", "completion time of the flow alone in the network; else null"),
 )
 
 STORY = (
-    Column("start_ps", "ps", "when it began"),
-    Column("end_ps", "ps", "when it ended, and the next row begins"),
+    Column("start_ps", "ps", "start"),
+    Column("end_ps", "ps", "end, which is the start of the next row"),
     Column(
-        "what",
+        "stage",
         "",
-        "queueing: its prompt waits; prefill: it is computed; kv: its KV cache is on its way; "
-        "joining: it is there and waits for an iteration; decode: it is in one, whose end gives a "
-        "token, or waits for the next; lost: its machine failed, and it has to begin again",
+        "queueing: the prompt waits; prefill: it is computed; kv: its KV cache is transferred; "
+        "decode_queue: the cache has arrived and waits for an iteration; decode: in an iteration "
+        "whose end gives a token, or between two; lost: the instance failed, and the request "
+        "starts over",
     ),
-    Column("machine", "index", "of the row"),
-    Column("token", "index", "output token that the row ends with, from 1; null of none"),
+    Column("instance", "index", "instance of the row"),
+    Column("token", "index", "output token that ends the row, from 1; null without one"),
     Column(
         "iterations",
         "iterations",
-        "of that machine that were under way; of prefill and decode: 1, with it in it",
+        "iterations of the instance in that time; for prefill and decode 1, the request's own",
     ),
-    Column("batch", "sequences", "that decoded in these, all together"),
-    Column("prompt_tokens", "tokens", "of prompts in these, all together"),
-    Column("computing_ps", "ps", "of the row's time what these computed"),
-    Column("network_ps", "ps", "of the row's time what these were on the network, or the KV cache"),
-    Column("down_ps", "ps", "of the row's time what the machine was down; of kv 0"),
-    Column("flow", "index", "of kv: the flow that was delivered last; else null"),
-    Column("flow_ps", "ps", "of kv: the time that this flow took; else null"),
-    Column("ideal_ps", "ps", "of kv: what it takes alone in the network; else null"),
+    Column("decode_batch", "sequences", "sequences that decoded in these, summed"),
+    Column("prompt_tokens", "tokens", "prompt tokens in these, summed"),
+    Column("computing_ps", "ps", "time in which these computed"),
+    Column("network_ps", "ps", "time in which these, or the KV cache, were on the network"),
+    Column("down_ps", "ps", "time for which the instance was down; 0 for kv"),
+    Column("flow", "index", "for kv, the flow that was delivered last; else null"),
+    Column("flow_ps", "ps", "for kv, the completion time of that flow; else null"),
+    Column("ideal_ps", "ps", "for kv, its completion time alone in the network; else null"),
 )

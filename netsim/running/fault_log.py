@@ -31,7 +31,7 @@ def fault_table(network: Network, faults: LinkFaults, end_ps: int) -> Table:
 
 def fault_figures(table: Table, network: Network, faults: LinkFaults) -> dict[str, Any]:
     """How many rows of each kind there are, and who was cut off."""
-    counts = {kind: int((table["what"] == kind).sum()) for kind in KINDS}
+    counts = {kind: int((table["event"] == kind).sum()) for kind in KINDS}
     cut_off = np.zeros(0, np.int64) if faults.routes is None else faults.routes.cut_off
     hosts = [network.node_name(host) for host in cut_off.tolist()]
     return {**counts, "hosts_cut_off": hosts}
@@ -43,7 +43,7 @@ def _rows(
     names = np.array([network.node_name(n) for n in range(network.n_nodes)])
     to = np.where(link >= 0, names[network.port_node[network.port_peer[link]]], "")
     return {
-        "what": np.full(node.size, what),
+        "event": np.full(node.size, what),
         "link": link,
         "node": node,
         "node_name": names[node],

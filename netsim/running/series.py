@@ -81,8 +81,8 @@ def _rows(
     return {
         "time_ps": np.tile(found.end_ps, len(names)),
         "interval_ps": np.tile(lengths, len(names)),
-        "what": np.full(n * len(names), what),
-        "number": np.repeat(numbers, n).astype(np.int64),
+        "entity": np.full(n * len(names), what),
+        "entity_index": np.repeat(numbers, n).astype(np.int64),
         "name": np.repeat(np.array(names, dtype=str), n),
         **{name: np.ascontiguousarray(value.T).reshape(-1) for name, value in values.items()},
     }

@@ -26,7 +26,7 @@ WHAT = ("compute", "join", "flow", "send", "latency", "start")
 send task is done, as it is handed over or acknowledged; software's time before a flow or behind its
 delivery; the time until a flow that waits for nothing was to start."""
 
-AFTER = ("begin", "task", "stream", "flow", "own")
+START_REASONS = ("begin", "task", "stream", "flow", "same_flow")
 """Why a piece began when it did: nothing was before it; the last of the tasks that it waited for
 was done; the compute task before it in its stream was; a flow was delivered; of a flow, the piece
 before it is its own latency or start."""
@@ -35,8 +35,8 @@ before it is its own latency or start."""
 class Piece(NamedTuple):
     """A piece of the path. Of what does not concern it, -1."""
 
-    what: str
-    after: str
+    segment_type: str
+    start_reason: str
     host: int
     task: int
     flow: int
@@ -79,7 +79,7 @@ def pieces(
 class _Step(NamedTuple):
     """What comes next on the way back: a task or a flow (the other is -1), or neither."""
 
-    after: str
+    start_reason: str
     task: int = -1
     flow: int = -1
 
@@ -120,7 +120,7 @@ class _Walk:
         start, end = int(times.start_ps[k]), int(times.end_ps[k])
         if kind == SEND:
             begin = int(times.flow_start_ps[flow])
-            own = Piece("send", "own", int(self.tasks.host[k]), k, flow, begin, end)
+            own = Piece("send", "same_flow", int(self.tasks.host[k]), k, flow, begin, end)
             step, before = self._flow_starts(flow)
             return step, [own, *before]
         if kind == RECEIVE and int(times.delivered_ps[flow]) == start:
@@ -131,14 +131,14 @@ class _Walk:
             step = self._edges(k, start)
         what = {COMPUTE: "compute", RECEIVE: "latency"}.get(kind, "join")
         host = int(self.tasks.host[k])
-        return step, [Piece(what, step.after, host, k, flow, start, end)]
+        return step, [Piece(what, step.start_reason, host, k, flow, start, end)]
 
     def _of_flow(self, flow: int) -> tuple[_Step, list[Piece]]:
         """The pieces that end as a flow is delivered, and what they waited for."""
         begin, end = int(self.times.flow_start_ps[flow]), int(self.times.delivered_ps[flow])
         step, before = self._flow_starts(flow)
         host = int(self.flows.src[flow])
-        return step, [Piece("flow", "own", host, -1, flow, begin, end), *before]
+        return step, [Piece("flow", "same_flow", host, -1, flow, begin, end), *before]
 
     def _flow_starts(self, flow: int) -> tuple[_Step, list[Piece]]:
         """The piece, if there is one, that ends as a flow starts, and what it waited for."""
@@ -147,7 +147,7 @@ class _Walk:
         if task >= 0:
             begin = int(self.times.start_ps[task])
             step = self._edges(task, begin)
-            return step, [Piece("latency", step.after, host, task, flow, begin, start)]
+            return step, [Piece("latency", step.start_reason, host, task, flow, begin, start)]
         awaited = self.flows.waits_for(flow)
         if awaited:
             begin, first = max((int(self.times.delivered_ps[g]), -g) for g in awaited)

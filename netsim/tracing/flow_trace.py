@@ -270,7 +270,7 @@ def event_table(
             "ecn": of_packet("ecn"),
             "entropy": of_packet("entropy"),
             "hops": of_packet("hops"),
-            "again": _masked(journeys.again, (what == SENT) & (kind_column != "")),
+            "is_retransmit": _masked(journeys.again, (what == SENT) & (kind_column != "")),
             "queue_bytes": _masked(value, at_switch),
             "wait_ps": _masked(journeys.wait_ps, journeys.wait_ps >= 0),
             "rtt_ps": _masked(journeys.rtt_ps, journeys.rtt_ps >= 0),

@@ -42,7 +42,7 @@ def segment_table(
     types = {
         "start_ps": pl.Int64,
         "end_ps": pl.Int64,
-        "what": pl.String,
+        "segment_type": pl.String,
         "node_name": pl.String,
         "to_name": pl.String,
         "kind": pl.String,
@@ -50,7 +50,7 @@ def segment_table(
         "control": pl.Boolean,
         "timer": pl.String,
         "blocked": pl.String,
-        "again": pl.Int64,
+        "lost_seq": pl.Int64,
     }
     return pl.DataFrame(rows, schema=types, orient="row")
 

@@ -32,7 +32,7 @@ def test_a_receiver_learns_of_a_size_from_the_first_packet(tmp_path: Path) -> No
     log = one.program_log()
     assert log is not None
     assert log["which"].tolist() == [1, 0]
-    assert log["what"].tolist() == [8192, 100]
+    assert log["event"].tolist() == [8192, 100]
     assert one.flow_states().sent_packets.tolist() == [1]
 
 
@@ -49,7 +49,7 @@ def test_what_is_noted(tmp_path: Path) -> None:
     assert done(one) == DONE
     log = one.program_log()
     assert log is not None
-    assert list(log) == ["host", "time_ps", "what", "which"]
+    assert list(log) == ["host", "time_ps", "event", "which"]
     rows = list(zip(*(column.tolist() for column in log.values()), strict=True))
     assert rows == [
         (0, 0, 7, -(1 << 62)),

@@ -226,7 +226,7 @@ def test_pauses_of_the_sender():
 def test_retransmissions_are_told():
     traced = engine("drops", trace=(16,))
     rows = table(traced)
-    assert int(rows["again"].sum()) == int(traced.flow_states().retransmits[16]) > 0
+    assert int(rows["is_retransmit"].sum()) == int(traced.flow_states().retransmits[16]) > 0
 
 
 def test_losses_on_the_wire():

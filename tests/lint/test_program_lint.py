@@ -22,7 +22,7 @@ PARAMS = [Param("gap", "time", "1us", "waits"), Param("file", "file", "a.csv", "
 TASK_STATE = ("next", ("weights", 4))
 HOST_STATE = ("seen", ("mean", float))
 TIMERS = 2
-LOG = ("what", "who")
+LOG = ("event", "who")
 
 
 def flows(params, network, rng, context):
@@ -105,12 +105,12 @@ FILES = [
     ("TIMERS = 2", "TIMERS = 99", "99 is not a whole number from 0 to 15"),
     ('("seen",', '("n_tasks", "seen",', "the engine has a field n_tasks itself"),
     (
-        '"what", ',
-        '("what", float), ',
-        "holds ('what', <class 'float'>), and a log",
+        '"event", ',
+        '("event", float), ',
+        "holds ('event', <class 'float'>), and a log",
     ),
-    ('"what", ', '"host", ', "the engine has a field host itself"),
-    ('LOG = ("what", "who")', "", "log_row() is called, and the file has no LOG"),
+    ('"event", ', '"host", ', "the engine has a field host itself"),
+    ('LOG = ("event", "who")', "", "log_row() is called, and the file has no LOG"),
     ("LOG = ", "LOGS = ", "LOGS is not a declaration, and nothing uses it"),
     ("HOST_STATE", "HOST_STATES", "HOST_STATES is not a declaration, and nothing uses it"),
 ]

@@ -76,7 +76,7 @@ def test_what_is_counted_has_a_scale_of_its_own(network, tmp_path) -> None:
 def test_failures_are_marked(network, tmp_path) -> None:
     result = Stub(tmp_path, utilization=np.zeros(network.n_ports))
     peer = int(network.port_peer[0])
-    result.faults = pl.DataFrame({"what": ["down", "down", "reroute"], "link": [0, peer, None]})
+    result.faults = pl.DataFrame({"event": ["down", "down", "reroute"], "link": [0, peer, None]})
     axes = topology.draw([result]).axes[0]
     crosses = [one for one in axes.collections if isinstance(one, PathCollection)][-1]
     assert len(crosses.get_offsets()) == 1

@@ -75,7 +75,7 @@ def test_what_happened_is_told(tmp_path):
     assert table.columns == [column.name for column in FAULTS]
 
     def rows(what: str, node: str) -> list[tuple[object, ...]]:
-        some = table.filter(pl.col("what") == what, pl.col("node_name") == node)
+        some = table.filter(pl.col("event") == what, pl.col("node_name") == node)
         return some.select("to_name", "start_ps", "end_ps", "value").rows()
 
     assert rows("rate", "h3") == [("leaf1", 10**6, 5 * 10**6, 25e9)]
@@ -85,10 +85,10 @@ def test_what_happened_is_told(tmp_path):
     faults = prepare(point).faults
     assert faults is not None
     n_down = int((faults.outages_ps[:, 0] < result.summary["simulated_ps"]).sum())
-    assert len(table.filter(pl.col("what") == "down")) == n_down > 3
+    assert len(table.filter(pl.col("event") == "down")) == n_down > 3
     times = [row[1] for row in rows("reroute", "leaf0")]
     assert {2_500_000, 8_500_000} <= set(times)
-    counts = {what: len(table.filter(pl.col("what") == what)) for what in ("down", "reroute")}
+    counts = {what: len(table.filter(pl.col("event") == what)) for what in ("down", "reroute")}
     assert loaded.summary["faults"]["down"] == counts["down"]
     assert loaded.summary["faults"]["reroute"] == counts["reroute"]
     assert table["start_ps"].is_sorted()

@@ -85,8 +85,8 @@ def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Resul
         parts = [one[name] for name in ("compute_ps", "bubble_ps", "skew_ps", "other_ps")]
         assert sum(parts) + sum(one["exposed_ps"].values()) == one["time_ps"]
         assert one["mfu"] == pytest.approx(1e9 / (one["time_ps"] / 1e12) / 4e14)
-    waited = table.filter(pl.col("what") == "send")["blocked_by"]
-    assert table["what"].gather(waited).unique().to_list() == ["compute"]
+    waited = table.filter(pl.col("operation_type") == "send")["blocked_by"]
+    assert table["operation_type"].gather(waited).unique().to_list() == ["compute"]
     for number, one in enumerate((first, second)):
         path = critical_path(result, step=number)
         assert path.by_kind()["time_ps"].sum() == path.end_ps - path.start_ps == one["time_ps"]
@@ -103,7 +103,7 @@ def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Resul
     assert "Critical path of job, step 1" in outcome.stdout
     assert fails(netsim("trace", "r", "--flow", "1", "--step", "1"), 2, "--step")
     kinds = critical_path(result).by_kind()
-    assert {("compute", "forward"), ("flow", "pp")} <= set(kinds["what", "kind"].rows())
+    assert {("compute", "forward"), ("flow", "pp")} <= set(kinds["segment_type", "kind"].rows())
 
 
 def test_a_sweep_has_the_figures_of_each_point(netsim: Callable[..., Result]) -> None:

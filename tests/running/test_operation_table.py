@@ -75,7 +75,7 @@ def random_operations(seed: int) -> Operations:
 @pytest.mark.parametrize("seed", range(8))
 def test_what_each_operation_waited_for_ended_as_it_was_ready(seed: int) -> None:
     table = simulated(random_operations(seed))
-    before, receive = table["blocked_by"], table["what"] == "receive"
+    before, receive = table["blocked_by"], table["operation_type"] == "receive"
     assert (table["end_ps"] >= table["start_ps"]).all()
     assert (table["start_ps"] >= table["ready_ps"])[~receive].all()
     waits = np.flatnonzero(before >= 0)
@@ -127,7 +127,7 @@ def test_bandwidths_and_figures() -> None:
     ops.after(grads, reduced)
     steps = JobSteps(np.zeros(8, np.int32), model_flops=6e9, peak_flops=1e15)
     table = simulated(ops, steps.step)
-    its = table["what"] == "all_reduce"
+    its = table["operation_type"] == "all_reduce"
     length = table["end_ps"][its].max() - 5 * US
     assert np.isnan(table["busbw_bps"][~its]).all()
     assert table["algbw_bps"][its] == pytest.approx(40_960 * 8e12 / length)
@@ -148,7 +148,11 @@ def test_bandwidths_and_figures() -> None:
     assert job["step_ps"] == first["time_ps"]
     assert job["exposed"] == first["exposed_ps"]["dp"] / first["time_ps"]
     (collective,) = job["collectives"]
-    assert (collective["kind"], collective["what"], collective["ranks"]) == ("dp", "all_reduce", 4)
+    assert (collective["kind"], collective["operation_type"], collective["ranks"]) == (
+        "dp",
+        "all_reduce",
+        4,
+    )
     assert collective["time_max_ps"] == length
     assert collective["busbw_bps"] == pytest.approx(table["busbw_bps"][its][0])
     assert job_figures(None, steps) == {}
@@ -162,7 +166,7 @@ def test_what_a_formula_says_has_no_bandwidth() -> None:
     table = simulated(ops)
     timed, sent = job_figures(table, None)["job"]["collectives"][::-1]
     assert (timed["kind"], timed["time_ps"], timed["busbw_bps"]) == ("tp", US, None)
-    assert (sent["kind"], sent["what"]) == ("pp", "send")
+    assert (sent["kind"], sent["operation_type"]) == ("pp", "send")
     assert sent["busbw_bps"] == pytest.approx(table["busbw_bps"][-1])
     assert np.isnan(table["busbw_bps"][:2]).all()
 

@@ -59,7 +59,7 @@ def test_a_result_has_its_series(tmp_path: Path) -> None:
     assert series is not None
     import polars as pl
 
-    of = {what: series.filter(pl.col("what") == what) for what in ("port", "host", "flow")}
+    of = {what: series.filter(pl.col("entity") == what) for what in ("port", "host", "flow")}
     assert of["host"]["delivered_bytes"].sum() == result.flows["size_bytes"].sum()
     assert of["flow"]["delivered_bytes"].sum() == result.flows["size_bytes"].sum()
     switches = result.links.filter(pl.col("from_node") >= 4)

@@ -75,7 +75,7 @@ def test_a_run_has_tables_of_requests_and_iterations(netsim: Callable[..., Resul
     for table, name in ((result.requests, "requests"), (result.iterations, "iterations")):
         assert [*table.columns] == [*COLUMNS[name]]
         assert all(column.doc for column in COLUMNS[name].values())
-    assert result.requests["tokens"].to_list() == [4, 6, 1]
+    assert result.requests["generated_tokens"].to_list() == [4, 6, 1]
     assert result.requests["decode_instance"].to_list() == [1, 1, None]
     found = result.summary["serving"]
     assert found["account"] == {"done": 3, "under_way": 0, "waiting": 0, "tokens": 11}
@@ -98,7 +98,7 @@ def test_the_story_of_a_request(netsim: Callable[..., Result]) -> None:
     assert story["start_ps"].to_list()[1:] == story["end_ps"].to_list()[:-1]
     requests = load_result("r").requests
     assert requests is not None
-    end = requests.sort("ttft_ps", descending=True)["done_ps"][0]
+    end = requests.sort("ttft_ps", descending=True)["end_ps"][0]
     assert (story["start_ps"][0], story["end_ps"][-1]) == (0, end)
     for kind in ("serving", "timeline"):
         drawn = netsim("plot", "r", "--kind", kind)

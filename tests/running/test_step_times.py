@@ -9,7 +9,16 @@ import pytest
 
 from netsim.workloads.operations.step_times import StepTime, step_times
 
-COLUMNS = ("rank", "kind", "what", "ready_ps", "start_ps", "end_ps", "blocked_by", "group")
+COLUMNS = (
+    "rank",
+    "kind",
+    "operation_type",
+    "ready_ps",
+    "start_ps",
+    "end_ps",
+    "blocked_by",
+    "group",
+)
 
 
 def table_of(*rows: tuple[Any, ...], step: Any = 0, formula: bool = False) -> dict[str, Any]:
@@ -17,7 +26,7 @@ def table_of(*rows: tuple[Any, ...], step: Any = 0, formula: bool = False) -> di
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     table: dict[str, Any] = dict(zip(COLUMNS, columns, strict=True))
     n = len(rows)
-    table["formula"] = np.full(n, formula)
+    table["is_analytic"] = np.full(n, formula)
     table["step"] = np.broadcast_to(step, n)
     return table
 

@@ -22,7 +22,7 @@ from netsim.cli import app
 from netsim.engine.engine import Engine
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.results import COLUMNS, load_result
-from netsim.tracing.backwards import AFTER, WHAT, Piece, Times, pieces
+from netsim.tracing.backwards import START_REASONS, WHAT, Piece, Times, pieces
 from netsim.workloads.tracing.critical_path import critical_path
 
 US = 10**6
@@ -49,22 +49,22 @@ def check(path: list[Piece], tasks: TaskTable, flows: FlowTable, times: Times) -
     ends = np.concatenate([times.end_ps, times.delivered_ps])
     assert sum(one.end_ps - one.start_ps for one in path) == ends.max()
     assert path[0].start_ps == 0
-    assert path[0].after == "begin"
+    assert path[0].start_reason == "begin"
     for before, one in pairwise(path):
         assert before.end_ps == one.start_ps <= one.end_ps
-        assert one.host == before.host or before.what == "flow"
-        if one.after == "task":
-            assert before.what != "flow"
+        assert one.host == before.host or before.segment_type == "flow"
+        if one.start_reason == "task":
+            assert before.segment_type != "flow"
             assert (before.task, one.task) in edges
-        elif one.after == "stream":
+        elif one.start_reason == "stream":
             assert (before.task, one.task) in streams
-        elif one.after == "own":
-            assert one.what in ("flow", "send")
+        elif one.start_reason == "same_flow":
+            assert one.segment_type in ("flow", "send")
             assert before.flow == one.flow
-            assert before.what in ("latency", "start")
+            assert before.segment_type in ("latency", "start")
         else:
-            assert one.after == "flow"
-            assert before.what == "flow"
+            assert one.start_reason == "flow"
+            assert before.segment_type == "flow"
             assert flows.dst[before.flow] == one.host or one.task < 0
             if one.task < 0:
                 assert before.flow in flows.waits_for(one.flow)
@@ -83,9 +83,9 @@ def test_random_tasks_and_flows() -> None:
         assert tasks is not None
         path = pieces(tasks, flows, times)
         check(path, tasks, flows, times)
-        seen.update(one.after for one in path)
-        seen.update(one.what for one in path)
-    assert seen.keys() >= {*AFTER, *WHAT} - {"stream"}
+        seen.update(one.start_reason for one in path)
+        seen.update(one.segment_type for one in path)
+    assert seen.keys() >= {*START_REASONS, *WHAT} - {"stream"}
 
 
 def test_flows_that_wait_for_flows_here_and_elsewhere() -> None:
@@ -93,7 +93,7 @@ def test_flows_that_wait_for_flows_here_and_elsewhere() -> None:
     flows = FlowTable([0, 1, 3], [1, 2, 0], 4096, [3 * US, 2 * US, 0], [0, 0, 1, 2], [0, 1])
     path, times = path_of(Workload(flows), 4)
     check(path, TaskTable([], []), flows, times)
-    assert [(one.what, one.flow) for one in path] == [
+    assert [(one.segment_type, one.flow) for one in path] == [
         ("start", 0),
         ("flow", 0),
         ("latency", 1),
@@ -117,8 +117,8 @@ def test_a_pipeline_of_two_stages() -> None:
     there = [("latency", US), transfer]
     round_trip = [*there, forward, backward, *there, backward]
     expected = [forward, *round_trip, forward, *round_trip]
-    assert [(one.what, one.end_ps - one.start_ps) for one in last] == expected
-    assert [one.host for one in last if one.after == "stream"] == [0]
+    assert [(one.segment_type, one.end_ps - one.start_ps) for one in last] == expected
+    assert [one.host for one in last if one.start_reason == "stream"] == [0]
 
 
 def test_a_join_of_two_streams_and_a_send_that_nobody_receives() -> None:
@@ -134,7 +134,7 @@ def test_a_join_of_two_streams_and_a_send_that_nobody_receives() -> None:
     path, times = path_of(load, 2)
     check(path, tasks, load.flows, times)
     # The task behind the send ends before the flow is delivered.
-    kinds = [(one.what, one.task, one.flow) for one in path]
+    kinds = [(one.segment_type, one.task, one.flow) for one in path]
     assert kinds == [("compute", 1, -1), ("join", 2, -1), ("latency", 3, 0), ("flow", -1, 0)]
 
 
@@ -201,7 +201,7 @@ def test_the_command(netsim: Callable[..., Result]) -> None:
     assert (table["end_ps"] - table["start_ps"]).sum() == makespan
     found = critical_path(load_result("r")).by_kind()
     assert found["time_ps"].sum() == makespan
-    flows = found.row(by_predicate=pl.col("what") == "flow", named=True)
+    flows = found.row(by_predicate=pl.col("segment_type") == "flow", named=True)
     assert flows["ideal_ps"] + flows["waited_ps"] == flows["time_ps"]
     assert flows["ideal_ps"] > 0
 
@@ -247,7 +247,7 @@ def test_messages_in_chunks_by_way_of_a_peer(netsim: Callable[..., Result]) -> N
     assert result.relay_segments is not None
     path = critical_path(result).pieces.filter(pl.col("end_ps") > pl.col("start_ps"))
     # A ring of four hosts in two racks: the two messages between racks change rails.
-    assert path["what"].to_list() == ["flow"] * 6
+    assert path["segment_type"].to_list() == ["flow"] * 6
     assert path["to"][:-1].to_list() == path["host"][1:].to_list()
     assert set(zip(path["host"], path["to"], strict=True)) & {(1, 2), (3, 0)}
     assert (path["end_ps"] - path["start_ps"]).sum() == result.summary["makespan_ps"]

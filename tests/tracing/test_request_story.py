@@ -61,16 +61,16 @@ def result_of(plan: ServingPlan, rows: list[Row], *, complete: bool = True) -> A
 
 
 def told(rows: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
-    return rows.select("what", "start_ps", "end_ps", "machine", "token", *names).rows()
+    return rows.select("stage", "start_ps", "end_ps", "instance", "token", *names).rows()
 
 
 def test_a_request_that_is_decoded_elsewhere() -> None:
     story = request_story(result_of(*split_run()), 1)
-    assert told(story.rows, "iterations", "batch", "prompt_tokens") == [
+    assert told(story.rows, "iterations", "decode_batch", "prompt_tokens") == [
         ("queueing", 150, 300, 0, None, 1, 0, 10),
         ("prefill", 300, 400, 0, 1, 1, 0, 20),
         ("kv", 400, 470, 1, None, 1, 1, 0),
-        ("joining", 470, 500, 1, None, 1, 1, 0),
+        ("decode_queue", 470, 500, 1, None, 1, 1, 0),
         ("decode", 500, 560, 1, 2, 1, 2, 0),
         ("decode", 560, 640, 1, 3, 1, 1, 0),
         ("decode", 640, 700, 1, 4, 1, 1, 0),
@@ -79,7 +79,7 @@ def test_a_request_that_is_decoded_elsewhere() -> None:
 
 def test_the_flow_that_was_last() -> None:
     story = request_story(result_of(*split_run()), 0)
-    (kv,) = story.rows.filter(pl.col("what") == "kv").iter_rows(named=True)
+    (kv,) = story.rows.filter(pl.col("stage") == "kv").iter_rows(named=True)
     assert (kv["flow"], kv["flow_ps"], kv["ideal_ps"], kv["network_ps"]) == (1, 125, 50, 140)
     (line,) = hints(story)
     assert line.startswith("the last flow of its KV cache was 1, of 2: 125ps, 2.500 times")
@@ -92,7 +92,7 @@ def test_what_gaps_are_made_of() -> None:
         (3, 80, 0, 0, 80),
         (4, 60, 0, 0, 60),
     ]
-    assert gaps["batch"].to_list() == [2, 1, 1]
+    assert gaps["decode_batch"].to_list() == [2, 1, 1]
 
 
 def test_a_machine_that_is_down_while_a_cache_comes_is_not_counted_twice() -> None:
@@ -164,7 +164,7 @@ def test_a_request_that_is_not_done() -> None:
         ("prefill", 300, 400, 0, 1),
         ("kv", 400, 440, 0, None),
     ]
-    assert next(headlines(story)).endswith("of which it was told 1")
+    assert next(headlines(story)).endswith("1 generated")
     rows = [one for one in rows if one["time_ps"] <= 260]
     story = request_story(result_of(plan, rows, complete=False), 1)
     assert told(story.rows) == [("queueing", 150, 200, 0, None)]
@@ -187,7 +187,7 @@ def test_a_request_that_waits_behind_iterations_of_others() -> None:
     ]
     story = request_story(result_of(plan, rows), 1)
     first = story.rows.row(0, named=True)
-    assert first["what"] == "queueing"
+    assert first["stage"] == "queueing"
     assert first["computing_ps"] + first["network_ps"] == 50
     assert not len(story.gaps())
 
@@ -203,8 +203,8 @@ def test_what_is_printed() -> None:
         "arrival 150ps, time to first token 250ps, gaps: median 80ps, 99 % 160ps, longest 160ps",
     ]
     table = cells(story_table(story))
-    assert table["what"] == [
-        *("waiting for prefill", "prefill", "KV cache on its way", "waiting to join", "decoding"),
+    assert table["stage"] == [
+        *("waiting for prefill", "prefill", "KV cache on its way", "waiting to decode", "decoding"),
     ]
     assert table["its iterations"] == ["1", "1", "1", "1", "3"]
     assert table["time ps"] == ["150", "100", "70", "30", "200"]
@@ -231,6 +231,6 @@ def test_requests_by_name() -> None:
 
 def test_a_log_that_is_damaged() -> None:
     result = result_of(*split_run())
-    result.log = result.log.drop("what")
-    with raises_input("column", key="what"):
+    result.log = result.log.drop("event")
+    with raises_input("column", key="event"):
         request_story(result, 0)

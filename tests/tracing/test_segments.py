@@ -49,7 +49,7 @@ def kinds_of(found):
     assert times[-1][1] == found.done_ps
     assert all(begin < end for begin, end in times)
     assert all(before[1] == after[0] for before, after in pairwise(times))
-    kinds = set(found.table["what"])
+    kinds = set(found.table["segment_type"])
     assert "other" not in kinds
     return kinds
 
@@ -71,7 +71,7 @@ def test_segments_add_up_to_the_completion_time(faults):
             found = traced(transport, flow, faults=faults, seed=flow)
             if found.done_ps >= 0:
                 kinds |= kinds_of(found)
-                resent += len(found.table.drop_nulls("again"))
+                resent += len(found.table.drop_nulls("lost_seq"))
         assert kinds >= {"transmission", "propagation"}, transport
         if faults is None:
             assert kinds >= REASONS.get(transport, set()), transport
@@ -86,14 +86,14 @@ def test_a_flow_alone():
     found = traced("ndp", 0, [(7, 0, 10 * 4096, 5000)])
     assert kinds_of(found) == {"sending", "transmission", "propagation"}
     length = pl.col("end_ps") - pl.col("start_ps")
-    spent = dict(found.table.group_by("what").agg(length.sum()).rows())
+    spent = dict(found.table.group_by("segment_type").agg(length.sum()).rows())
     full_ps = send_time(PACKET, int(found.engine.state.links.ports["ps_per_byte_q20"][0]))
     assert spent == {
         "sending": 9 * full_ps,
         "transmission": 4 * full_ps,
         "propagation": 4 * networks.DELAY_PS,
     }
-    assert found.table.filter(pl.col("what") == "sending").height == 1
+    assert found.table.filter(pl.col("segment_type") == "sending").height == 1
 
 
 def test_a_lost_packet_costs_its_timeout():
@@ -101,9 +101,9 @@ def test_a_lost_packet_costs_its_timeout():
     lost = combine([LinkFault(np.array([7]), loss=1.0, until_ps=1)], TREE.n_ports)
     found = traced("ndp", 0, [(7, 0, 4096, 0)], faults=lost)
     assert kinds_of(found) == {"timeout", "transmission", "propagation"}
-    waits = found.table.filter(pl.col("what") == "timeout").rows(named=True)
+    waits = found.table.filter(pl.col("segment_type") == "timeout").rows(named=True)
     assert {wait["timer"] for wait in waits} == {"RTO"}
-    assert {wait["again"] for wait in waits} == {0}
+    assert {wait["lost_seq"] for wait in waits} == {0}
     assert [wait["blocked"] for wait in waits] == [None, "RTO"]  # while it sends, and from then on
     assert waits[0]["start_ps"] == 0
     rest_ps = found.done_ps - waits[-1]["end_ps"]

@@ -89,7 +89,7 @@ def kinds_table(path: CriticalPath) -> Wide:
     def times(name: str) -> list[str]:
         return [number(value, scale) for value in kinds[name].to_list()]
 
-    names = [_kind(row, SAID[row["what"]]) for row in kinds.iter_rows(named=True)]
+    names = [_kind(row, SAID[row["segment_type"]]) for row in kinds.iter_rows(named=True)]
     share = kinds["time_ps"] / max(1, length_ps)
     columns = [
         Column("", names, left=True),
@@ -119,9 +119,9 @@ def _print_pieces(pieces: pl.DataFrame, limit: int) -> None:
         Column(f"from\n{unit}", [number(row["start_ps"], scale) for row in rows]),
         Column(f"time\n{unit}", [number(row["end_ps"] - row["start_ps"], scale) for row in rows]),
         Column("host", [_where(row) for row in rows], left=True),
-        Column("what", [_kind(row, row["what"]) for row in rows], left=True),
+        Column("segment", [_kind(row, row["segment_type"]) for row in rows], left=True),
         Column("", [_which(row) for row in rows], left=True),
-        Column("after", [row["after"] for row in rows], left=True),
+        Column("starts after", [row["start_reason"] for row in rows], left=True),
     ]
     show_table(Wide(columns))
     if len(shown) < len(pieces):

@@ -58,7 +58,7 @@ def _collectives(found: Sequence[Mapping[str, Any]]) -> Wide:
     unit, scale = common_unit([one["time_ps"] for one in found])
     columns = [
         Column("kind", [one["kind"] or "-" for one in found], left=True),
-        Column("", [one["what"] for one in found], left=True),
+        Column("", [one["operation_type"] for one in found], left=True),
         Column("ranks", [count(one["ranks"]) for one in found]),
         Column("how many", [count(one["count"]) for one in found], rank=2),
         Column("size", [format_bytes(round(one["size_bytes"]), 4) for one in found], rank=1),

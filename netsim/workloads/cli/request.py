@@ -32,7 +32,7 @@ SAID = {
     "queueing": "waiting for prefill",
     "prefill": "prefill",
     "kv": "KV cache on its way",
-    "joining": "waiting to join",
+    "decode_queue": "waiting to decode",
     "decode": "decoding",
     "lost": "lost, waiting to begin again",
 }
@@ -93,7 +93,7 @@ def headlines(story: RequestStory) -> Iterator[str]:
     """The request, and what it saw."""
     one = story.request
     prompt, output = (f"{one[name]:,}" for name in ("prompt_tokens", "output_tokens"))
-    done = "" if one["done_ps"] is not None else f", of which it was told {one['tokens']:,}"
+    done = "" if one["end_ps"] is not None else f", {one['generated_tokens']:,} generated"
     named = f"request {one['request']} of {story.point}"
     yield f"{named}: {prompt} tokens of prompt, {output} of output{done}"
     parts = [f"arrival {format_time(one['arrival_ps'], 5)}"]
@@ -113,11 +113,11 @@ def story_table(story: RequestStory) -> Wide:
     columns = [
         Column(f"from\n{unit}", [number(row["start_ps"], scale) for row in rows]),
         Column(f"time\n{unit}", [number(row["end_ps"] - row["start_ps"], scale) for row in rows]),
-        Column("what", [SAID[row["what"]] for row in rows], left=True),
-        Column("machine", [str(row["machine"]) for row in rows]),
+        Column("stage", [SAID[row["stage"]] for row in rows], left=True),
+        Column("instance", [str(row["instance"]) for row in rows]),
         Column("its\niterations", [count(row["iterations"]) for row in rows], rank=1),
         Column("prompt\ntokens", [count(row["prompt_tokens"]) for row in rows], rank=2),
-        Column("decoding\nmean", [_mean(row, "batch") for row in rows], rank=3),
+        Column("decoding\nmean", [_mean(row, "decode_batch") for row in rows], rank=3),
         Column(f"network\n{unit}", [number(row["network_ps"], scale) for row in rows], rank=4),
     ]
     if any(row["down_ps"] for row in rows):
@@ -129,9 +129,12 @@ def _stretches(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """Rows that follow on one another and are alike, as one."""
     open_: dict[str, Any] | None = None
     for row in table.iter_rows(named=True):
-        if open_ is not None and (open_["what"], open_["machine"]) == (row["what"], row["machine"]):
+        if open_ is not None and (open_["stage"], open_["instance"]) == (
+            row["stage"],
+            row["instance"],
+        ):
             open_["end_ps"] = row["end_ps"]
-            for name in ("iterations", "batch", "prompt_tokens", "network_ps", "down_ps"):
+            for name in ("iterations", "decode_batch", "prompt_tokens", "network_ps", "down_ps"):
                 open_[name] += row[name]
             continue
         if open_ is not None:
@@ -164,7 +167,10 @@ def gap_table(gaps: pl.DataFrame, limit: int = GAPS) -> Wide:
     ):
         if any(row[name] for row in rows):
             columns.append(Column(f"{title}\n{unit}", [number(row[name], scale) for row in rows]))
-    for name, title, rank in (("batch", "decoding", 2), ("prompt_tokens", "prompt\ntokens", 3)):
+    for name, title, rank in (
+        ("decode_batch", "decoding", 2),
+        ("prompt_tokens", "prompt\ntokens", 3),
+    ):
         columns.append(Column(title, [count(row[name]) for row in rows], rank))
     return Wide(columns, title="Longest gaps between its tokens", elsewhere="--csv has all")
 

@@ -35,9 +35,9 @@ def serving_tables(serving: Serving | None) -> Iterator[Wide]:
 
 
 def _rates(serving: Serving) -> Wide:
-    """Requests and tokens per second, and who met the objective."""
+    """Requests and tokens per second, and who met the SLO."""
     done, every = serving["requests_done"], serving["requests"]
-    objective = serving["objective"]
+    slo = serving["slo"]
     columns = [
         Column("requests", [count(every) if done == every else f"{done:,}/{every:,}"]),
         Column("offered\n1/s", [number(serving["offered_per_s"])]),
@@ -48,21 +48,23 @@ def _rates(serving: Serving) -> Wide:
         columns.append(Column("lost and\nagain", [count(serving["restarts"])]))
     if serving["failures"]["count"]:
         columns.append(Column("failures", [count(serving["failures"]["count"])]))
-        columns.append(Column("GPUs at\nwork, %", [number(100 * serving["failures"]["capacity"])]))
+        columns.append(
+            Column("GPUs at\nwork, %", [number(100 * serving["failures"]["available_gpu_share"])])
+        )
     limits = [
         f"{name} <= {format_time(limit, 4)}"
         for name, limit in (
-            ("TTFT", objective["ttft_ps"]),
-            ("TBT", objective["tbt_ps"]),
-            ("any gap", objective.get("stall_ps")),
+            ("TTFT", slo["ttft_ps"]),
+            ("TBT", slo["tbt_ps"]),
+            ("any gap", slo.get("stall_ps")),
         )
         if limit is not None
     ]
     if limits:
-        columns.append(Column(f"met, %\n{', '.join(limits)}", [number(100 * objective["met"])]))
-        columns.append(Column("goodput\n1/s", [number(objective["goodput_per_s"])]))
-        if objective.get("stall_ps") is not None:
-            columns.append(Column("stalled", [count(objective["stalled"])]))
+        columns.append(Column(f"met, %\n{', '.join(limits)}", [number(100 * slo["attainment"])]))
+        columns.append(Column("goodput\n1/s", [number(slo["goodput_per_s"])]))
+        if slo.get("stall_ps") is not None:
+            columns.append(Column("stalled", [count(slo["stalled"])]))
     return Wide(columns, title="Requests", elsewhere="summary.json has all")
 
 

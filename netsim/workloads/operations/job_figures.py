@@ -70,7 +70,9 @@ def _collectives(table: Table) -> list[dict[str, Any]]:
     found = instances(table)
     timed = np.flatnonzero((found.length_ps > 0) & (found.size_bytes > 0))
     rows = found.first[timed]
-    what = np.where(table["what"][rows] == "receive", "send", table["what"][rows])
+    what = np.where(
+        table["operation_type"][rows] == "receive", "send", table["operation_type"][rows]
+    )
     keys = np.array([table["kind"][rows], what, table["ranks"][rows].astype(str)])
     _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     which = which.reshape(-1)
@@ -78,13 +80,13 @@ def _collectives(table: Table) -> list[dict[str, Any]]:
     for k, row in enumerate(rows[first].tolist()):
         these = timed[which == k]
         size, length = found.size_bytes[these], found.length_ps[these]
-        formula = bool(table["formula"][row])
+        formula = bool(table["is_analytic"][row])
         rate = 8e12 * size.sum() / length.sum()
         factor = factors(what[first[k] :][:1], table["ranks"][row : row + 1])[0]
         told.append(
             {
                 "kind": str(table["kind"][row]),
-                "what": str(what[first[k]]),
+                "operation_type": str(what[first[k]]),
                 "ranks": int(table["ranks"][row]),
                 "count": these.size,
                 "size_bytes": float(size.mean()),

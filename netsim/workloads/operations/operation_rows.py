@@ -44,7 +44,7 @@ def operation_table(
         "stream": operations.stream,
         "step": np.zeros(len(operations), np.int32) if step is None else step,
         "kind": np.array(operations.kinds or ("",))[operations.kind],
-        "what": np.array(WHATS)[operations.what],
+        "operation_type": np.array(WHATS)[operations.what],
         "size_bytes": operations.size_bytes,
         "group": operations.group,
         "ranks": operations.n,
@@ -52,7 +52,7 @@ def operation_table(
         "start_ps": start_ps,
         "end_ps": states.end_ps[end],
         "blocked_by": blocked_by(operations, tasks, states),
-        "formula": (tasks.kind[end] == COMPUTE) & (operations.what > RECEIVE),
+        "is_analytic": (tasks.kind[end] == COMPUTE) & (operations.what > RECEIVE),
     }
     table |= bandwidths(table)
     if operations.label is not None:
@@ -105,11 +105,11 @@ def bandwidths(table: Table) -> Table:
     n = table["group"].size
     algorithm, bus = (np.full(n, np.nan) for _ in range(2))
     found = instances(table)
-    timed = (found.length_ps > 0) & (found.size_bytes > 0) & ~table["formula"][found.first]
+    timed = (found.length_ps > 0) & (found.size_bytes > 0) & ~table["is_analytic"][found.first]
     rate = np.where(timed, 8e12 * found.size_bytes / np.where(timed, found.length_ps, 1), np.nan)
     rows = found.rows
     algorithm[rows] = rate[found.of_row]
-    bus[rows] = algorithm[rows] * factors(table["what"][rows], table["ranks"][rows])
+    bus[rows] = algorithm[rows] * factors(table["operation_type"][rows], table["ranks"][rows])
     return {"algbw_bps": algorithm, "busbw_bps": bus}
 
 

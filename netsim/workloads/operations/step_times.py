@@ -114,11 +114,11 @@ class _Chains:
         self.before = table["blocked_by"]
         self.kinds, self.kind = np.unique(table["kind"], return_inverse=True)
         self.ranks, self.rank = np.unique(table["rank"], return_inverse=True)
-        self.step_of, what, group = table["step"], table["what"], table["group"]
+        self.step_of, what, group = table["step"], table["operation_type"], table["group"]
         of_messages = np.setdiff1d(self.kinds[self.kind[group >= 0]], [""])
         self.computes = (what == "compute") & ~np.isin(table["kind"], of_messages)
         self.receives = what == "receive"
-        self.first = self._under_way(what, group, table["formula"])
+        self.first = self._under_way(what, group, table["is_analytic"])
         self.communication = self._communication()
         self.idle = self._idle()
 

@@ -130,13 +130,13 @@ def simulated(result: Result) -> list[Bar]:
 
     if result.operations is None:
         raise InputError("has no operations of a job", file=str(result.path))
-    named = result.operations.with_columns(pl.col("kind", "what").cast(pl.String))
+    named = result.operations.with_columns(pl.col("kind", "operation_type").cast(pl.String))
     # What is computed for a message is the delay of wires or of software.
     computes = pl.col("kind").replace_strict(KINDS, default="") == COMPUTE
-    shown = pl.col("kind").is_in(list(KINDS)) & ((pl.col("what") == COMPUTE) == computes)
+    shown = pl.col("kind").is_in(list(KINDS)) & ((pl.col("operation_type") == COMPUTE) == computes)
     last = named.filter((pl.col("rank") == pl.col("rank").max()) & shown)
     scale = float(pool.resolved(result, "traffic.message_scale")) * MS
-    spans = last.select("kind", "what", "start_ps", "end_ps").sort("start_ps")
+    spans = last.select("kind", "operation_type", "start_ps", "end_ps").sort("start_ps")
     arrival = spans.filter(pl.col("kind") == "pp")["start_ps"].min()
     return [
         Bar(KINDS[kind], what, (begin - arrival) / scale, (end - arrival) / scale)

@@ -98,7 +98,7 @@ def make(_: Sequence[Result]) -> Reproduced:
     figure.suptitle(f"{about[0].upper()}{about[1:]}", fontsize="medium")
     caption = (
         "columns: what is assumed of all GPUs; bold: matches H100 or outperforms it; "
-        "-: no request keeps to the objective"
+        "-: no request meets the SLO"
     )
     figure.supxlabel(caption, fontsize="small", color=style.CAPTION)
     return Reproduced(figure, _values(rows), _drawn(rows), about, _notes(rows), _options(rows))
@@ -120,7 +120,7 @@ def _draw(
         [rows[model, machine, one] for one in assumptions]
         for model, machine in product(MODELS, VARIANTS)
     ]
-    # What serves no request within the objective has no ratio, and no color.
+    # What serves no request within the SLO has no ratio, and no color.
     ratios = np.array([[row.ratio or np.nan for row in line] for line in lines])
     axes.imshow(ratios, cmap="PuOr", vmin=LEAST, vmax=MOST, aspect="auto")
     for (y, x), ratio in np.ndenumerate(ratios):

@@ -118,8 +118,8 @@ def _pieces(path: CriticalPath, found: Timeline) -> list[Slice]:
         begin, end = one["start_ps"], one["end_ps"]
         if begin < end and begin < found.to_ps and end > found.from_ps:
             where = f"h{one['host']}" + (f" to h{one['to']}" if one["to"] is not None else "")
-            name = " ".join(filter(None, (one["what"], one["kind"], one["label"], where)))
-            slices.append(Slice(begin, end, name, one["what"], {"piece": one["piece"]}))
+            name = " ".join(filter(None, (one["segment_type"], one["kind"], one["label"], where)))
+            slices.append(Slice(begin, end, name, one["segment_type"], {"segment": one["segment"]}))
     return slices
 
 

@@ -1,6 +1,6 @@
-"""Serving runs side by side: who met the objective, what failures left of the GPUs, first tokens.
+"""Serving runs side by side: who met the SLO, what failures left of the GPUs, first tokens.
 
-On the left a bar is the share of all requests that met the objective, the mean over the seeds, and
+On the left a bar is the share of all requests that met the SLO, the mean over the seeds, and
 a dot one seed. Beside it stands the mean share of the GPUs at work: what failures left of them in
 the runs, and what a formula says (`netsim.workloads.serving.capacity`) where there is one. On the
 right the
@@ -75,14 +75,14 @@ def _bar(curve: pool.Curve) -> Bar:
 
     return Bar(
         label=curve.label.removeprefix("traffic "),
-        met=over_seeds("objective", "met"),
-        capacity=over_seeds("failures", "capacity"),
+        met=over_seeds("slo", "attainment"),
+        capacity=over_seeds("failures", "available_gpu_share"),
         by_formula=by_formula(curve.results[0]),
         ttft_p99_ps=over_seeds("ttft_ps", "p99"),
         failures=over_seeds("failures", "count").mean,
         restarts=over_seeds("restarts").mean,
-        goodput_per_s=over_seeds("objective", "goodput_per_s").mean,
-        stalled=over_seeds("objective", "stalled").mean,
+        goodput_per_s=over_seeds("slo", "goodput_per_s").mean,
+        stalled=over_seeds("slo", "stalled").mean,
         second_token_p99_ps=over_seeds("second_token_ps", "p99").mean,
     )
 
@@ -140,7 +140,7 @@ def draw(comparison: Comparison) -> Figure:
         axes.set_yticks(range(len(bars)), [bar.label for bar in bars] if axes is left else [])
         axes.set_ylim(len(bars) - 0.5, -0.5)
     left.set_xlim(0, 102)
-    left.set_xlabel("requests that met the objective (%)")
+    left.set_xlabel("requests that met the SLO (%)")
     style.logarithmic(right, "x")
     right.set_xlabel(f"time to first token, 99th percentile ({unit})")
     figure.suptitle(comparison.title, fontsize="medium")

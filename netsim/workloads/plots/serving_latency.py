@@ -3,8 +3,8 @@
 Of one load: the share of requests that had their first token within each time (left), their second
 one after it (middle; the KV cache is sent in this gap), and of all gaps between tokens that are no
 longer than each time (right). Of a sweep over traffic.rate: the median and the 99th percentile of
-each, the longest gap, how many requests per second met the objective and how many had a gap beyond
-the stall limit, against the rate at which requests come. Dotted lines are the objective, and where
+each, the longest gap, how many requests per second met the SLO and how many had a gap beyond
+the stall limit, against the rate at which requests come. Dotted lines are the SLO, and where
 all meet it. Seeds are pooled, or are a band.
 """
 
@@ -31,13 +31,13 @@ FIRST, SECOND, BETWEEN = "time to first token", "first to second token", "time b
 FIGURES = {FIRST: "ttft_ps", SECOND: "second_token_ps", BETWEEN: "tbt_ps"}
 """What the panels show, and which figure of the summary that is."""
 
-OBJECTIVES = {FIRST: ("ttft_ps",), SECOND: ("stall_ps",), BETWEEN: ("tbt_ps", "stall_ps")}
-"""What an objective says of them."""
+SLOS = {FIRST: ("ttft_ps",), SECOND: ("stall_ps",), BETWEEN: ("tbt_ps", "stall_ps")}
+"""What an SLO says of them."""
 
 NEAR = 1.5
-"""An objective up to so many times the end of an axis is drawn, and the axis goes on to it."""
+"""An SLO up to so many times the end of an axis is drawn, and the axis goes on to it."""
 
-OBJECTIVE, CAME = "objective", "all that came"
+SLO, CAME = "SLO", "all that came"
 """What dotted lines are."""
 
 
@@ -96,9 +96,9 @@ def _distributions(results: Sequence[Result]) -> Figure:
         axes.set_ylabel("share of gaps" if name == BETWEEN else "share of requests")
         axes.set_ylim(0, 1.02)
         _long_tail(axes, "x", [values for values, _ in found])
-        _limits(axes, "x", _objectives(results, *OBJECTIVES[name]), scale, unit)
+        _limits(axes, "x", _slos(results, *SLOS[name]), scale, unit)
     figure.suptitle(pool.title(results), fontsize="medium")
-    named = panels[0] if _objectives(results, *OBJECTIVES[FIRST]) else panels[2]
+    named = panels[0] if _slos(results, *SLOS[FIRST]) else panels[2]
     style.legend(figure, named, style.OUTSIDE)
     return figure
 
@@ -156,12 +156,12 @@ def _over_rate(results: Sequence[Result]) -> Figure:
         told = "thin: median, thick: 99 %" + ", dash-dot: longest" * (name == BETWEEN)
         axes.set_title(told, fontsize="small")
         _long_tail(axes, "y", [[value for value in every if value]])
-        _limits(axes, "y", _objectives(results, *OBJECTIVES[name]), scale, unit)
+        _limits(axes, "y", _slos(results, *SLOS[name]), scale, unit)
     last = panels[3]
     every_point: list[sweeps.Spread] = []
     for place, curve in enumerate(curves):
         look = style.told_in_grey(curve.look, place)
-        points = _by_rate(curve.results, lambda s: s["objective"]["goodput_per_s"], 1.0)
+        points = _by_rate(curve.results, lambda s: s["slo"]["goodput_per_s"], 1.0)
         every_point += points.values()
         sweeps.line(last, list(points), list(points.values()), look, curve.label)
         if stalls:
@@ -169,8 +169,8 @@ def _over_rate(results: Sequence[Result]) -> Figure:
             sweeps.line(panels[4], list(points), list(points.values()), look, curve.label)
     came = _by_rate(results, lambda s: s["offered_per_s"], 1.0)
     every = [point.mean for point in came.values()]
-    stated = any(_objectives(results, *keys) for keys in OBJECTIVES.values())
-    label = f"of times: the {OBJECTIVE}; of goodput: {CAME}" if stated else CAME
+    stated = any(_slos(results, *keys) for keys in SLOS.values())
+    label = f"of times: the {SLO}; of goodput: {CAME}" if stated else CAME
     last.plot(list(came), every, color=style.IDEAL, linestyle=":", label=label)
     last.set_ylabel("goodput (requests/s)")
     if stalls:
@@ -188,10 +188,10 @@ def _over_rate(results: Sequence[Result]) -> Figure:
 
 def _stalled_share(serving: Mapping[str, Any]) -> float | None:
     """Percent of all requests with a gap beyond the limit, if there is one."""
-    objective = serving["objective"]
-    if objective.get("stall_ps") is None:
+    slo = serving["slo"]
+    if slo.get("stall_ps") is None:
         return None
-    share: float = objective["stalled"] / max(1, serving["requests"])
+    share: float = slo["stalled"] / max(1, serving["requests"])
     return 100 * share
 
 
@@ -206,9 +206,9 @@ def _by_rate(results: Iterable[Result], value: Any, scale: float) -> dict[float,
     return {rate: one for rate, one in spreads.items() if one is not None}
 
 
-def _objectives(results: Sequence[Result], *keys: str) -> set[int]:
-    """What the objectives of the results say, if they say something."""
-    told: list[Mapping[str, Any]] = [result.summary["serving"]["objective"] for result in results]
+def _slos(results: Sequence[Result], *keys: str) -> set[int]:
+    """What the SLOs of the results say, if they say something."""
+    told: list[Mapping[str, Any]] = [result.summary["serving"]["slo"] for result in results]
     found = {one.get(key) for one in told for key in keys}
     return {limit for limit in found if limit is not None}
 
@@ -221,7 +221,7 @@ def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: s
     look: dict[str, Any] = {"color": style.IDEAL, "linestyle": ":", "linewidth": 1.2}
     far = []
     for nth, limit in enumerate(sorted(limits)):
-        at, label = limit / scale, "" if nth else OBJECTIVE
+        at, label = limit / scale, "" if nth else SLO
         if at > NEAR * high:
             far.append(f"{format_number(at)} {unit}")
             axes.plot([], [], label=label, **look)
@@ -237,7 +237,7 @@ def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: s
             else ((0, 1), (3, -3), "left", "top", "\u2191")
         )
         axes.annotate(
-            f"{OBJECTIVE} {', '.join(far)} {arrow}", corner, aside, xycoords="axes fraction",
+            f"{SLO} {', '.join(far)} {arrow}", corner, aside, xycoords="axes fraction",
             textcoords="offset points", ha=ha, va=va, fontsize="small", color=style.CAPTION,
         )  # fmt: skip
 

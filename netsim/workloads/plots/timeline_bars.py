@@ -203,7 +203,7 @@ def _operations(result: Result) -> pl.LazyFrame:
 
     table = result.operations
     assert table is not None
-    what, kind = pl.col("what").cast(pl.String), pl.col("kind").cast(pl.String)
+    what, kind = pl.col("operation_type").cast(pl.String), pl.col("kind").cast(pl.String)
     labels = pl.col("label").cast(pl.String) if "label" in table.columns else pl.lit("")
     kinds = table.filter(pl.col("group").is_not_null())["kind"].cast(pl.String).unique().to_list()
     communicates = (what != "compute") | (kind.is_in(kinds) & (kind != ""))
@@ -232,10 +232,10 @@ def _iterations(result: Result) -> pl.LazyFrame:
 
     table = result.iterations
     assert table is not None
-    prompts, decodes = pl.col("prompt_tokens") > 0, pl.col("batch") > 0
+    prompts, decodes = pl.col("prompt_tokens") > 0, pl.col("decode_batch") > 0
     alone = pl.when(prompts).then(pl.lit("prefill")).otherwise(pl.lit("decode"))
     category = pl.when(prompts & decodes).then(pl.lit("prefill, decode")).otherwise(alone)
-    tokens = pl.when(decodes).then("batch").otherwise("prompt_tokens").cast(pl.String)
+    tokens = pl.when(decodes).then("decode_batch").otherwise("prompt_tokens").cast(pl.String)
     return table.lazy().select(
         "host",
         pl.col("host").alias("rank"),

@@ -58,12 +58,12 @@ def _ends(piece: Mapping[str, Any], places: Places) -> tuple[float, float]:
     """Where a piece begins and ends among the rows."""
     of_streams, of_kinds = places
     ends = [(piece["host"], LEVEL)] * 2
-    if piece["what"] == "flow":
+    if piece["segment_type"] == "flow":
         ends = [(piece["host"], SENT), (piece["to"], RECEIVED)]
     found = []
     for host, beside in ends:
         place = of_kinds.get((host, piece["kind"]))
-        if place is None or (piece["what"] == "compute" and not piece["kind"]):
+        if place is None or (piece["segment_type"] == "compute" and not piece["kind"]):
             place = of_streams.get((host, piece["stream"]), place)
         found.append(math.nan if place is None else place + beside)
     here, there = found

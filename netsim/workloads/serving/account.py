@@ -36,19 +36,19 @@ def account(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
             another number of tokens than it asked for.
     """
     n = requests["request"].size
-    what, request = log["what"], log["request"]
+    what, request = log["event"], log["request"]
     _refuse((request < 0) & (what != ITERATION) & np.isin(what, OF_REQUESTS), "is of no request")
     done = np.bincount(request[what == DONE], minlength=n)
     started = np.bincount(request[what == STARTED], minlength=n) > 0
     _refuse(done > 1, "was served twice")
     _refuse((done == 1) & ~started, "is done and never began")
-    told, asked = requests["tokens"], requests["output_tokens"]
+    told, asked = requests["generated_tokens"], requests["output_tokens"]
     _refuse((done == 1) & (told != asked), "was told {} tokens of {}", told, asked)
     _refuse((done == 0) & (told >= asked), "was told {} tokens of {} and is not done", told, asked)
     stated = np.zeros(n, np.int64)
     stated[request[what == DONE]] = log["tokens"][what == DONE]
     _refuse((done == 1) & (stated != asked), "ended with {} tokens of {}", stated, asked)
-    _after_their_end(log, requests["done_ps"])
+    _after_their_end(log, requests["end_ps"])
     if complete:
         _refuse(done == 0, "is lost: the run is over and it is not done")
     return {
@@ -62,7 +62,7 @@ def account(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
 def _after_their_end(log: Log, done_ps: Ints) -> None:
     """Nothing happens to a request that is done."""
     for what in (STARTED, FIRST_TOKEN, JOINED, LOST):
-        rows = np.flatnonzero(log["what"] == what)
+        rows = np.flatnonzero(log["event"] == what)
         end = done_ps[log["request"][rows]]
         late = np.zeros(done_ps.size, bool)
         late[log["request"][rows[(end >= 0) & (log["time_ps"][rows] > end)]]] = True

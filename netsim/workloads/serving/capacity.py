@@ -18,7 +18,7 @@ def capacity_figures(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) 
     A machine that is down has no GPU at work, one that shrank has one less. Whoever has nothing to
     do any more counts as whole: what becomes of such a machine is not in the log.
     """
-    rows = np.flatnonzero((log["what"] == DOWN) | (log["what"] == UP))
+    rows = np.flatnonzero((log["event"] == DOWN) | (log["event"] == UP))
     rows = rows[np.lexsort((rows, log["time_ps"][rows], log["host"][rows]))]
     host, time_ps = log["host"][rows], log["time_ps"][rows]
     machine = _machine_of(plan, host)
@@ -26,9 +26,9 @@ def capacity_figures(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) 
     end = np.maximum(begin, _over_ps(plan, log, until_ps)[machine])
     end[:-1][host[1:] == host[:-1]] = begin[1:][host[1:] == host[:-1]]
     lost = (plan.machines.size[machine] - log["tokens"][rows]).astype(float) @ (end - begin)
-    inside = (log["what"][rows] == DOWN) & (time_ps >= since_ps) & (time_ps < until_ps)
+    inside = (log["event"][rows] == DOWN) & (time_ps >= since_ps) & (time_ps < until_ps)
     every = float(plan.machines.size.sum()) * max(until_ps - since_ps, 1)
-    return {"count": int(inside.sum()), "capacity": 1 - float(lost) / every}
+    return {"count": int(inside.sum()), "available_gpu_share": 1 - float(lost) / every}
 
 
 def _machine_of(plan: ServingPlan, hosts: Ints) -> Ints:
@@ -48,7 +48,7 @@ def _over_ps(plan: ServingPlan, log: Log, until_ps: int) -> Ints:
     comes = np.bincount(plan.prefill_instance, minlength=k)
     comes += np.bincount(plan.decode_instance[plan.decode_instance >= 0], minlength=k)
     leaves = np.where(plan.machines.role == PREFILL, FIRST_TOKEN, DONE)
-    rows = np.flatnonzero(log["what"] == leaves[machine])
+    rows = np.flatnonzero(log["event"] == leaves[machine])
     last_ps = np.zeros(k, np.int64)
     np.maximum.at(last_ps, machine[rows], log["time_ps"][rows])
     over = np.bincount(machine[rows], minlength=k) == comes

@@ -31,9 +31,9 @@ EVENTS = (
     "down",
     "up",
 )
-"""What the rows of a serving run's log tell, in its column `what`, and their names."""
+"""What the rows of a serving run's log tell, in its column `event`, and their names."""
 
-LOG = ("what", "request", "start_ps", "batch", "tokens", "context", "pairs")
+LOG = ("event", "request", "start_ps", "batch", "tokens", "context", "pairs")
 """Columns of the log, after the host and the time of each row. `request` is -1 where a row is of
 none. `start_ps`, `batch`, `context` and `pairs` are of iterations, else 0: when it began, how many
 sequences get a token that decode, the sum of their contexts in tokens, and the query-key pairs of
@@ -105,13 +105,13 @@ class ServingPlan(WorkloadPart):
         decode_instance: int32[n], its decode machine; -1: there is none.
         costs: of each role in ROLES that has machines, what an iteration costs (an `IterationCost`
             of `netsim.workloads.inference`); of others None.
-        ttft_ps: the objective: longest time to the first token; None if there is none.
+        ttft_ps: the SLO: longest time to the first token; None if there is none.
         tbt_ps: longest time between tokens; None if there is none.
         kv_first_flow, kv_flows: int64[n], the flows of each request's KV cache: the number of the
             first, and how many there are, one behind the other; 0 flows where nothing is sent.
         expected_ps: when all requests would be done by the router's estimate, with no network but
             that of iterations, and no failures; 0: it has none.
-        stall_ps: the objective's: no gap between tokens is longer; None: any may be.
+        stall_ps: the SLO's: no gap between tokens is longer; None: any may be.
     """
 
     machines: Machines

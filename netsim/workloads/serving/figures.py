@@ -18,26 +18,26 @@ def serving_figures(plan: ServingPlan, found: Outcome, log: Log) -> dict[str, An
 
     Rates are over the span, from the first arrival until the last request was done. Times are
     distributions: mean, p50, p90, p99 and max, of requests, but `tbt_ps`, which is of all gaps
-    between tokens. A request meets the objective if its first token came within `ttft_ps`, 99 % of
+    between tokens. A request meets the SLO if its first token came within `ttft_ps`, 99 % of
     the gaps between its tokens are within `tbt_ps`, and none is longer than `stall_ps`: a freeze
-    would else be hidden among more than a hundred gaps. What an objective does not state is met.
+    would else be hidden among more than a hundred gaps. What an SLO does not state is met.
     Goodput is how many of the requests that came in a second met it: their share, times the rate at
     which they came, so that the time to serve the last ones of a short run does not count.
     """
     table = found.requests
-    done = table["done_ps"] >= 0
+    done = table["end_ps"] >= 0
     first = int(table["arrival_ps"][0])
-    last = int(table["done_ps"].max(initial=first))
+    last = int(table["end_ps"].max(initial=first))
     last = max(last, int(found.iterations["end_ps"].max(initial=first)))  # of a run that was cut
     seconds = max(last - first, 1) / 1e12
     figures: dict[str, Any] = {
         "requests": int(done.size),
         "requests_done": int(done.sum()),
         "restarts": int(table["restarts"].sum()),
-        "output_tokens": int(table["tokens"].sum()),
+        "output_tokens": int(table["generated_tokens"].sum()),
         "span_ps": last - first,
         "requests_per_s": float(done.sum() / seconds),
-        "tokens_per_s": float(table["tokens"].sum() / seconds),
+        "tokens_per_s": float(table["generated_tokens"].sum() / seconds),
         "offered_per_s": _offered(table["arrival_ps"]),
     }
     for name in ("queueing_ps", "ttft_ps", "second_token_ps"):
@@ -45,11 +45,11 @@ def serving_figures(plan: ServingPlan, found: Outcome, log: Log) -> dict[str, An
     figures["tbt_ps"] = found.gaps.distribution()
     mean = table["tpot_ps"]
     figures["tpot_ps"] = distribution(np.rint(mean[~np.isnan(mean)]).astype(np.int64))
-    latency = table["done_ps"] - table["arrival_ps"]
+    latency = table["end_ps"] - table["arrival_ps"]
     figures["latency_ps"] = distribution(latency[done])
     figures["kv_ps"] = distribution(_between(table["first_token_ps"], table["kv_transfer_end_ps"]))
     came = figures["offered_per_s"] or done.size / seconds
-    figures["objective"] = _objective(plan, table, came)
+    figures["slo"] = _slo(plan, table, came)
     figures["roles"] = _roles(plan, found.iterations, last - first)
     figures["network"] = _network(table, found.iterations)
     figures["failures"] = capacity_figures(plan, log, first, last)
@@ -68,9 +68,9 @@ def _between(begin: Ints, end: Ints) -> Ints:
 
 
 def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """bool[n] each: whether a request, which is done, has met each part of the objective: the
+    """bool[n] each: whether a request, which is done, has met each part of the SLO: the
     first token, 99 % of the gaps, and the longest one."""
-    done = table["done_ps"] >= 0
+    done = table["end_ps"] >= 0
     first, gaps, longest = done, done, done
     if plan.ttft_ps is not None:
         first = done & (table["ttft_ps"] <= plan.ttft_ps)
@@ -81,7 +81,7 @@ def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray, np.nda
     return first, gaps, longest
 
 
-def _objective(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
+def _slo(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
     """How many requests were served as they should be, of so many that came in a second."""
     first, gaps, longest = met(plan, table)
     n, every = max(1, first.size), first & gaps & longest
@@ -93,9 +93,9 @@ def _objective(plan: ServingPlan, table: Table, per_second: float) -> dict[str, 
         "tbt_ps": plan.tbt_ps,
         "stall_ps": plan.stall_ps,
         "stalled": stalled,
-        "ttft_met": float(first.sum() / n),
-        "tbt_met": float(gaps.sum() / n),
-        "met": float(every.sum() / n),
+        "ttft_attainment": float(first.sum() / n),
+        "tbt_attainment": float(gaps.sum() / n),
+        "attainment": float(every.sum() / n),
         "goodput_per_s": float(every.sum() / n * per_second),
     }
 
@@ -104,7 +104,7 @@ def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict
     """What the machines of each role did."""
     busy = np.zeros(len(plan.machines), np.int64)
     length = iterations["end_ps"] - iterations["start_ps"]
-    np.add.at(busy, iterations["machine"], length)
+    np.add.at(busy, iterations["instance"], length)
     found = {}
     for role in np.unique(plan.machines.role).tolist():
         these, machines = iterations["role"] == ROLES[role], plan.machines.role == role
@@ -116,7 +116,7 @@ def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict
             "iterations": int(these.sum()),
             "iteration_ps": distribution(length[these]),
             "prompt_tokens": int(iterations["prompt_tokens"][these].sum()),
-            "batch_mean": _mean(iterations["batch"][these], length[these]),
+            "batch_mean": _mean(iterations["decode_batch"][these], length[these]),
             "utilization_mean": float(used.mean()),
             "utilization_max": float(used.max()),
             "network_share": int(iterations["network_ps"][these].sum()) / time if time else None,

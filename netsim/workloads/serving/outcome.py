@@ -61,10 +61,10 @@ def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> Outcome:
         "kv_transfer_start_ps": kv_start(plan, flow_start_ps),
         "kv_transfer_end_ps": _earliest(n, log, KV_THERE),
         "decode_start_ps": _earliest(n, log, JOINED),
-        "done_ps": _earliest(n, log, DONE),
+        "end_ps": _earliest(n, log, DONE),
     }
     arrival = plan.requests.arrival_ps
-    lost = log["request"][log["what"] == LOST]
+    lost = log["request"][log["event"] == LOST]
     gaps, of_gaps = _gaps(n, log)
     requests: Table = {
         "request": np.arange(n),
@@ -86,7 +86,7 @@ def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> Outcome:
 
 def _earliest(n: int, log: Log, what: int) -> Ints:
     """int64[n]: when the first row of a kind is of each request; -1: there is none."""
-    rows = log["what"] == what
+    rows = log["event"] == what
     found = np.full(n, NEVER, np.int64)
     np.minimum.at(found, log["request"][rows], log["time_ps"][rows])
     found[found == NEVER] = -1
@@ -116,7 +116,7 @@ def gaps_of(n: int, log: Log) -> Counted:
 
 def _gaps(n: int, log: Log) -> tuple[Counted, Table]:
     """The times between tokens, of all and of each request."""
-    names = ("tokens", "second_token_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps")
+    names = ("generated_tokens", "second_token_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps")
     table: Table = {name: np.full(n, -1, np.int64) for name in names}
     table["tpot_ps"] = np.full(n, np.nan)
     gaps = Counted()
@@ -145,7 +145,7 @@ def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
     with np.errstate(invalid="ignore"):
         mean = np.bincount(of, gap, k) / np.where(some, many, np.nan)
     table: Table = {
-        "tokens": told,
+        "generated_tokens": told,
         "second_token_ps": second,
         "tpot_ps": mean,
         "tbt_p50_ps": p50,
@@ -158,18 +158,18 @@ def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
 def iteration_table(plan: ServingPlan, log: Log) -> Table:
     """One row an iteration, machine by machine."""
     machine = _machines(plan, log)
-    rows = np.flatnonzero(log["what"] == ITERATION)
+    rows = np.flatnonzero(log["event"] == ITERATION)
     rows = rows[np.lexsort((log["time_ps"][rows], machine[rows]))]
     table: Table = {
-        "machine": machine[rows],
+        "instance": machine[rows],
         "host": log["host"][rows],
         "role": np.array(ROLES)[plan.machines.role[machine[rows]]],
         "start_ps": log["start_ps"][rows],
         "end_ps": log["time_ps"][rows],
-        "batch": log["batch"][rows],
+        "decode_batch": log["batch"][rows],
         "prompt_tokens": log["tokens"][rows],
         "context_tokens": log["context"][rows],
-        "pairs": log["pairs"][rows],
+        "attention_pairs": log["pairs"][rows],
     }
     return {**table, "network_ps": _network(plan, table, _gpus(plan, log, table))}
 
@@ -183,8 +183,8 @@ def _machines(plan: ServingPlan, log: Log) -> Ints:
 
 def _gpus(plan: ServingPlan, log: Log, table: Table) -> Ints:
     """int64[n]: how many GPUs each iteration began with, as the last change of its machine says."""
-    found = plan.machines.size[table["machine"]]
-    changes = np.flatnonzero(np.isin(log["what"], (DOWN, UP)))
+    found = plan.machines.size[table["instance"]]
+    changes = np.flatnonzero(np.isin(log["event"], (DOWN, UP)))
     for host in np.unique(log["host"][changes]).tolist():
         of = changes[log["host"][changes] == host]
         here = np.flatnonzero(table["host"] == host)
@@ -198,8 +198,8 @@ def _network(plan: ServingPlan, table: Table, gpus: Ints) -> Ints:
 
     A machine without some of its GPUs computes for as much longer.
     """
-    role, size = (column[table["machine"]] for column in (plan.machines.role, plan.machines.size))
-    names = ("prompt_tokens", "batch", "context_tokens", "pairs")
+    role, size = (column[table["instance"]] for column in (plan.machines.role, plan.machines.size))
+    names = ("prompt_tokens", "decode_batch", "context_tokens", "attention_pairs")
     rows = zip(role.tolist(), *(table[name].tolist() for name in names), strict=True)
     computing = [
         compute_ps(plan.costs[of], prompt + batch, pairs, batch, context)

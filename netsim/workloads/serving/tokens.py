@@ -57,7 +57,7 @@ class Stays:
 
 def stays(log: Log) -> Stays:
     """The stays of all requests; those that had not ended last until the log does."""
-    host, what, time = log["host"], log["what"], log["time_ps"]
+    host, what, time = log["host"], log["event"], log["time_ps"]
     iteration = np.flatnonzero(what == ITERATION)
     iteration = iteration[np.lexsort((time[iteration], host[iteration]))]
     ends = time[iteration]
@@ -84,7 +84,7 @@ def tokens(n_requests: int, log: Log, found: Stays, at_once: int = AT_ONCE) -> I
 
     Requests that were told none are in it as well, by `first` and `end`.
     """
-    rows = np.flatnonzero(log["what"] == FIRST_TOKEN)
+    rows = np.flatnonzero(log["event"] == FIRST_TOKEN)
     rows = rows[np.argsort(log["request"][rows], kind="stable")]
     prefilled, at = log["request"][rows], log["time_ps"][rows]
     length = found.end - found.begin

@@ -64,7 +64,7 @@ class CriticalPath:
         return sorted(found["host"].head(most).to_list())
 
     def by_kind(self) -> pl.DataFrame:
-        """The time of each kind of piece (`what`, `kind`), the longest first.
+        """The time of each kind of piece (`segment_type`, `kind`), the longest first.
 
         Columns: `pieces`, how many that took time; `time_ps`, of them all; of that `ideal_ps`, what
         their flows would have taken alone in the network, and `waited_ps`, the rest (null if there
@@ -73,7 +73,7 @@ class CriticalPath:
         """
         import polars as pl
 
-        held = (pl.col("after").shift(-1) == "stream").fill_null(value=False)
+        held = (pl.col("start_reason").shift(-1) == "stream").fill_null(value=False)
         of_flows = pl.col("ideal_ps").is_not_null().any()
         return (
             self.pieces.with_columns(time_ps=pl.col("end_ps") - pl.col("start_ps"))
@@ -81,7 +81,7 @@ class CriticalPath:
                 waited_ps=pl.col("time_ps") - pl.col("ideal_ps"),
                 stream_ps=pl.when(held).then("time_ps").otherwise(0),
             )
-            .group_by("what", "kind", maintain_order=True)
+            .group_by("segment_type", "kind", maintain_order=True)
             .agg(
                 (pl.col("time_ps") > 0).sum().alias("pieces"),
                 pl.col("time_ps").sum(),
@@ -206,17 +206,17 @@ def _table(
     left = _handed_over(scenario, point)
     rows = []
     for number, one in enumerate(found):
-        crossing = one.what in ("flow", "send")
+        crossing = one.segment_type in ("flow", "send")
         ideal = None
         if crossing:
             times = alone.fct_ps
-            if one.what == "send":
+            if one.segment_type == "send":
                 times = alone.acked_ps if tasks.done_when[one.task] == ACKED else left
             # Of flows in several parts or lanes the least time is not known to the picosecond.
             ideal = min(int(times[one.flow]), one.end_ps - one.start_ps)
         rows.append(
             {
-                "piece": number,
+                "segment": number,
                 **one._asdict(),
                 "task": one.task if one.task >= 0 else None,
                 "flow": one.flow if one.flow >= 0 else None,
@@ -250,8 +250,8 @@ class _Operations:
     def of(self, one: Piece) -> dict[str, Any]:
         """The operation, the stream and the kind of a piece, and what it is."""
         operation = int(self.of_task[one.task]) if one.task >= 0 else -1
-        computes = one.what == "compute"
-        what, stream = one.what, int(self.tasks.stream[one.task]) if computes else -1
+        computes = one.segment_type == "compute"
+        what, stream = one.segment_type, int(self.tasks.stream[one.task]) if computes else -1
         kind = self.of_flows[self.flow[one.flow]] if one.flow >= 0 else ""
         if self.table is not None and operation >= 0:
             kind = kind or self.table.kinds[self.table.kind[operation]]
@@ -261,7 +261,7 @@ class _Operations:
             elif computes and kind in self.of_messages:
                 what = "latency"
         return {
-            "what": what,
+            "segment_type": what,
             "operation": operation if operation >= 0 else None,
             "stream": stream if stream >= 0 else None,
             "kind": kind,

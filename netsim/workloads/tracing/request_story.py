@@ -32,7 +32,7 @@ QUEUEING, PREFILL, KV, JOINING, DECODE, GONE = (
     "queueing",
     "prefill",
     "kv",
-    "joining",
+    "decode_queue",
     "decode",
     "lost",
 )
@@ -71,9 +71,9 @@ class RequestStory:
 
         token = pl.col("token").fill_null(strategy="backward")
         length = pl.col("end_ps") - pl.col("start_ps")
-        inside = pl.col("what").is_in(BY_ITERATION)
+        inside = pl.col("stage").is_in(BY_ITERATION)
         own = pl.when(inside)
-        kv = pl.when(pl.col("what") == KV).then(length).otherwise(0)
+        kv = pl.when(pl.col("stage") == KV).then(length).otherwise(0)
         rows = self.rows.with_columns(
             token=token,
             kv=kv,
@@ -87,7 +87,7 @@ class RequestStory:
             pl.col("end_ps").last(),
             *(pl.col(name).sum().alias(f"{name}_ps") for name in ("kv", "computing", "network")),
             pl.col("down").sum().alias("down_sum"),
-            *(pl.col(name).last() for name in ("batch", "prompt_tokens")),
+            *(pl.col(name).last() for name in ("decode_batch", "prompt_tokens")),
         ).rename({"down_sum": "down_ps"})
         gap = pl.col("end_ps") - pl.col("start_ps")
         known = sum(pl.col(f"{name}_ps") for name in ("kv", "computing", "network", "down"))
@@ -143,10 +143,10 @@ class _Maker:
     ) -> None:
         self.request, self.flows, self.log, self.end_ps = request, flows, log, end_ps
         mine = log["request"] == request["request"]
-        rows = np.flatnonzero(mine & np.isin(log["what"], (*_NEXT, DONE)))
+        rows = np.flatnonzero(mine & np.isin(log["event"], (*_NEXT, DONE)))
         rows = rows[np.lexsort((rows, log["time_ps"][rows]))]
         self.what, self.time, self.host = (
-            log[name][rows].tolist() for name in ("what", "time_ps", "host")
+            log[name][rows].tolist() for name in ("event", "time_ps", "host")
         )
         self.machines = self._machines()
         self.of_machine = {
@@ -227,7 +227,7 @@ class _Maker:
         """For how long of a stretch its machine was down."""
         at = self.log["host"] == one.host
         down, up = (
-            np.sort(self.log["time_ps"][at & (self.log["what"] == what)]) for what in (DOWN, UP)
+            np.sort(self.log["time_ps"][at & (self.log["event"] == what)]) for what in (DOWN, UP)
         )
         # A machine that is back has another row when it is whole.
         back = np.append(up, one.end_ps)[np.searchsorted(up, down, side="right")]
@@ -260,9 +260,9 @@ _NEXT = {
 
 def _row(what: str, since: int, until: int, machine: int) -> Row:
     counts = dict.fromkeys(
-        ("iterations", "batch", "prompt_tokens", "computing_ps", "network_ps", "down_ps"), 0
+        ("iterations", "decode_batch", "prompt_tokens", "computing_ps", "network_ps", "down_ps"), 0
     )
-    return {"start_ps": since, "end_ps": until, "what": what, "machine": machine, **counts}
+    return {"start_ps": since, "end_ps": until, "stage": what, "instance": machine, **counts}
 
 
 class _Iterations:
@@ -271,10 +271,10 @@ class _Iterations:
     def __init__(self, table: pl.DataFrame, machine: int) -> None:
         import polars as pl
 
-        mine = table.filter(pl.col("machine") == machine)
+        mine = table.filter(pl.col("instance") == machine)
         self.start, self.end, self.batch, self.prompt, self.network = (
             mine[name].to_numpy()
-            for name in ("start_ps", "end_ps", "batch", "prompt_tokens", "network_ps")
+            for name in ("start_ps", "end_ps", "decode_batch", "prompt_tokens", "network_ps")
         )
 
     def ending_in(self, since: int, until: int) -> range:
@@ -298,7 +298,7 @@ class _Iterations:
         network = _share(self.network[a:b], inside, end - start)
         return {
             "iterations": b - a,
-            "batch": int(self.batch[a:b].sum()),
+            "decode_batch": int(self.batch[a:b].sum()),
             "prompt_tokens": int(self.prompt[a:b].sum()),
             "computing_ps": int((inside - network).sum()),
             "network_ps": int(network.sum()),

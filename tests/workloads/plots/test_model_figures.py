@@ -85,7 +85,9 @@ class TestFigure2:
         operations = pl.DataFrame({
             "rank": [0, 1, 1, 1, 1, 1],
             "kind": ["forward", "pp", "forward", "dp_s1", "dp_s1", "embedding"],
-            "what": ["compute", "receive", "compute", "all_reduce", "compute", "all_reduce"],
+            "operation_type": [
+                *("compute", "receive", "compute", "all_reduce", "compute", "all_reduce")
+            ],
             "start_ps": [0, 5_000_000_000, 6_000_000_000, 8_000_000_000, 8_500_000_000, 1],
             "end_ps": [1, 6_000_000_000, 8_000_000_000, 8_500_000_000, 9_000_000_000, 2],
         })  # fmt: skip

@@ -37,9 +37,9 @@ def result(
         },
         summary={
             "serving": {
-                "objective": {"met": met, "goodput_per_s": 30 * met, "stalled": 2 * seed},
+                "slo": {"attainment": met, "goodput_per_s": 30 * met, "stalled": 2 * seed},
                 "second_token_ps": {"p99": S // 50},
-                "failures": {"count": 3, "capacity": capacity},
+                "failures": {"count": 3, "available_gpu_share": capacity},
                 "ttft_ps": {"p99": S // 10 * seed},
                 "restarts": 40,
                 "roles": {str(number): role for number in range(roles)},

@@ -26,11 +26,11 @@ def tables_of() -> dict[str, dict[str, np.ndarray]]:
 
 
 def result(
-    transport: str = "ndp", rate: float = 1.0, seed: int = 1, slower: int = 1, **objective: int
+    transport: str = "ndp", rate: float = 1.0, seed: int = 1, slower: int = 1, **slo: int
 ) -> Any:
     """The result of the run that is written down, or of one that is slower by a factor."""
     plan, rows = split_run()
-    plan = replace(plan, **objective)
+    plan = replace(plan, **slo)
     log = log_of(rows)
     for name in ("time_ps", "start_ps"):
         log[name] = np.where(log["time_ps"] >= 300, log[name] * slower, log[name])
@@ -75,8 +75,8 @@ def test_distributions_of_one_load() -> None:
     assert points(between, "ndp") == [(60, 0.4), (80, 0.6), (160, 0.8), (200, 1.0)]
     limits = [one for one in first.get_lines() if one.get_linestyle() == ":"]
     assert [one.get_xdata()[0] for one in limits] == [230]
-    assert names(figure) == ["ndp", "roce", "objective"]
-    assert names(serving_latency.draw([result("ndp", tbt_ps=150)])) == ["ndp", "objective"]
+    assert names(figure) == ["ndp", "roce", "SLO"]
+    assert names(serving_latency.draw([result("ndp", tbt_ps=150)])) == ["ndp", "SLO"]
     assert names(serving_latency.draw([result("ndp")])) == ["ndp"]
 
 
@@ -112,7 +112,7 @@ def test_curves_over_the_rate() -> None:
         for rate, slower in ((1.0, 1), (2.0, 2))
     ]
     figure = serving_latency.draw(every)
-    assert names(figure)[-1] == "of times: the objective; of goodput: all that came"
+    assert names(figure)[-1] == "of times: the SLO; of goodput: all that came"
     first, second, between, goodput, stalled = figure.axes
     assert points(first, "roce") == [(1.0, 250), (2.0, 650)]
     assert points(second, "ndp") == points(between, "ndp") == [(1.0, 200), (2.0, 400)]

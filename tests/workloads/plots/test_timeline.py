@@ -65,12 +65,22 @@ def with_tasks(tmp_path: Path) -> Result:
 
 
 def operations(rows: Any = ROWS) -> dict[str, Any]:
-    names = ("rank", "host", "stream", "kind", "what", "group", "start_ps", "end_ps", "label")
+    names = (
+        "rank",
+        "host",
+        "stream",
+        "kind",
+        "operation_type",
+        "group",
+        "start_ps",
+        "end_ps",
+        "label",
+    )
     table: dict[str, Any] = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
     for name in ("start_ps", "end_ps"):
         table[name] = np.where(table[name] < 0, -1, table[name] * US)
     n = len(rows)
-    table["what"] = table["what"].astype(str)
+    table["operation_type"] = table["operation_type"].astype(str)
     return {name: table.get(name, np.zeros(n, np.int64)) for name in COLUMNS["operations"]}
 
 
@@ -186,7 +196,7 @@ def test_the_first_rows_are_shown_and_the_others_counted(with_operations: Result
 
 
 def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -> None:
-    names = ("what", "host", "to", "stream", "kind", "start_ps", "end_ps")
+    names = ("segment_type", "host", "to", "stream", "kind", "start_ps", "end_ps")
     pieces = pl.DataFrame(
         [
             ("compute", 4, None, 0, "forward", 0, 10 * US),

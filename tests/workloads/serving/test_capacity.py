@@ -51,8 +51,8 @@ def test_a_log_of_failures() -> None:
     found = capacity_figures(plan, log_of(rows), 100, 1100)
     assert found["count"] == 2
     lost = size * 100 + 400 + size * 100
-    assert found["capacity"] == pytest.approx(1 - lost / (1000 * every))
-    assert capacity_figures(plan, log_of([]), 100, 1100) == {"count": 0, "capacity": 1.0}
+    assert found["available_gpu_share"] == pytest.approx(1 - lost / (1000 * every))
+    assert capacity_figures(plan, log_of([]), 100, 1100) == {"count": 0, "available_gpu_share": 1.0}
 
 
 @pytest.mark.parametrize("open_requests", [0, 1])
@@ -71,20 +71,24 @@ def test_a_machine_that_is_done_while_it_is_short_of_a_gpu_is_whole_from_then_on
     short = 800 if open_requests else 200
     lost = size * 100 + short
     found = capacity_figures(plan, log_of(rows), 100, 1100)
-    assert found["capacity"] == pytest.approx(1 - lost / (1000 * plan.machines.size.sum()))
+    assert found["available_gpu_share"] == pytest.approx(
+        1 - lost / (1000 * plan.machines.size.sum())
+    )
 
 
 def test_a_prefill_machine_is_done_as_it_told_all_first_tokens() -> None:
     plan, rows = split_run()
     host, size = int(plan.machines.leader[0]), int(plan.machines.size[0])
-    last = max(one["time_ps"] for one in rows if one["what"] == FIRST_TOKEN)
+    last = max(one["time_ps"] for one in rows if one["event"] == FIRST_TOKEN)
     rows.append(row(host, last - 10, DOWN, tokens=size - 1))
     found = capacity_figures(plan, log_of(rows), 0, 10_000)
-    assert found["capacity"] == pytest.approx(1 - 10 / (10_000 * plan.machines.size.sum()))
+    assert found["available_gpu_share"] == pytest.approx(
+        1 - 10 / (10_000 * plan.machines.size.sum())
+    )
 
 
 def test_many_gpus_for_a_long_time_do_not_wrap() -> None:
     plan = mixed_plan([(0, 10, 3)], machines=1, hosts=1024)
     until_ps = 3 * 10**19 // 2048
     found = capacity_figures(plan, log_of([row(0, 0, DOWN, tokens=0)]), 0, until_ps)
-    assert found == {"count": 1, "capacity": 0.0}
+    assert found == {"count": 1, "available_gpu_share": 0.0}

@@ -61,7 +61,7 @@ def waits(one: Point) -> tuple[Ints, dict[str, Any]]:
     assert result.complete
     assert result.log is not None
     assert result.requests is not None
-    began = result.log["what"] == STARTED
+    began = result.log["event"] == STARTED
     start_ps = np.empty(result.requests["request"].size, np.int64)
     start_ps[result.log["request"][began]] = result.log["time_ps"][began]
     return start_ps - result.requests["arrival_ps"], result.requests
@@ -156,5 +156,5 @@ def test_compiled_runs_and_threads_are_as_plain_ones(
     plain = simulate(one)
     assert plain.complete
     assert plain.log is not None
-    assert (plain.log["what"] == LOST).any() == ("mtbf" in more)
+    assert (plain.log["event"] == LOST).any() == ("mtbf" in more)
     assert [plain.hash] * 2 == compiled

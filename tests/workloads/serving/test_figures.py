@@ -10,7 +10,7 @@ import pytest
 from serving_case import log_of, split_run
 
 from netsim.workloads.serving.distribution import distribution
-from netsim.workloads.serving.figures import _mean, _objective, met, serving_figures
+from netsim.workloads.serving.figures import _mean, _slo, met, serving_figures
 from netsim.workloads.serving.outcome import outcome
 
 
@@ -53,8 +53,8 @@ def test_distributions() -> None:
 def test_goodput_counts_who_met_all(
     ttft: int | None, tbt: int | None, stall: int | None, shares: tuple[float, ...]
 ) -> None:
-    found = figures(ttft_ps=ttft, tbt_ps=tbt, stall_ps=stall)["objective"]
-    assert (found["ttft_met"], found["tbt_met"], found["met"]) == shares
+    found = figures(ttft_ps=ttft, tbt_ps=tbt, stall_ps=stall)["slo"]
+    assert (found["ttft_attainment"], found["tbt_attainment"], found["attainment"]) == shares
     assert found["stalled"] == (stall == 199)
     assert found["goodput_per_s"] == pytest.approx(shares[2] / 50e-12)
 
@@ -63,12 +63,12 @@ def test_a_freeze_among_many_gaps_is_a_stall() -> None:
     """One gap of 9 s beside 150 of 10 ms: 99 % of them are within 50 ms."""
     plan, _ = split_run()
     plan = replace(plan, tbt_ps=5 * 10**10, stall_ps=5 * 10**11)
-    columns = ("done_ps", "ttft_ps", "tbt_p99_ps", "tbt_max_ps")
+    columns = ("end_ps", "ttft_ps", "tbt_p99_ps", "tbt_max_ps")
     table = {name: np.array([10**12, 10**12]) for name in columns}
     table["tbt_p99_ps"] = np.array([10**10, 10**10])
     table["tbt_max_ps"] = np.array([9 * 10**12, 10**10])
     assert [one.tolist() for one in met(plan, table)] == [[True] * 2, [True] * 2, [False, True]]
-    assert _objective(plan, table, 1.0)["stalled"] == 1
+    assert _slo(plan, table, 1.0)["stalled"] == 1
 
 
 def test_machines_by_role() -> None:

@@ -46,10 +46,10 @@ def test_requests_of_a_split_run() -> None:
         "kv_transfer_start_ps": [300, 400],
         "kv_transfer_end_ps": [440, 470],
         "decode_start_ps": [440, 500],
-        "done_ps": [560, 700],
+        "end_ps": [560, 700],
         "queueing_ps": [100, 150],
         "ttft_ps": [200, 250],
-        "tokens": [3, 4],
+        "generated_tokens": [3, 4],
         "second_token_ps": [200, 160],
         "tpot_ps": [130.0, 100.0],
         "tbt_p50_ps": [60, 80],
@@ -68,11 +68,11 @@ def test_all_gaps_of_a_split_run() -> None:
 
 def test_iterations_of_a_split_run() -> None:
     found = of(*split_run()).iterations
-    assert found["machine"].tolist() == [0, 0, 1, 1, 1, 1]
+    assert found["instance"].tolist() == [0, 0, 1, 1, 1, 1]
     assert found["role"].tolist() == ["prefill"] * 2 + ["decode"] * 4
     assert found["start_ps"].tolist() == [200, 300, 440, 500, 560, 640]
     assert found["end_ps"].tolist() == [300, 400, 500, 560, 640, 700]
-    assert found["batch"].tolist() == [0, 0, 1, 2, 1, 1]
+    assert found["decode_batch"].tolist() == [0, 0, 1, 2, 1, 1]
     assert found["prompt_tokens"].tolist() == [10, 20, 0, 0, 0, 0]
 
 
@@ -103,7 +103,7 @@ def test_a_request_of_one_token_has_no_gaps() -> None:
         row(0, 9, DONE, 0, tokens=1),
     ]
     found = of(mixed_plan([(2, 8, 1)]), rows).requests
-    assert found["tokens"].tolist() == [1]
+    assert found["generated_tokens"].tolist() == [1]
     for name in ("second_token_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps"):
         assert found[name].tolist() == [-1]
     assert np.isnan(found["tpot_ps"]).all()
@@ -133,7 +133,7 @@ def test_a_request_that_was_lost_and_computed_again() -> None:
     plan, rows = restarted()
     found = of(plan, rows)
     assert found.requests["restarts"].tolist() == [1]
-    assert found.requests["tokens"].tolist() == [4]
+    assert found.requests["generated_tokens"].tolist() == [4]
     assert found.requests["ttft_ps"].tolist() == [10]
     assert found.requests["second_token_ps"].tolist() == [10]
     assert found.requests["tbt_max_ps"].tolist() == [92]
@@ -144,8 +144,8 @@ def test_a_run_that_was_cut() -> None:
     plan, rows = split_run()
     rows = [one for one in rows if one["time_ps"] <= 600]
     found = of(plan, rows)
-    assert found.requests["done_ps"].tolist() == [560, -1]
-    assert found.requests["tokens"].tolist() == [3, 2]
+    assert found.requests["end_ps"].tolist() == [560, -1]
+    assert found.requests["generated_tokens"].tolist() == [3, 2]
     assert account(found.requests, log_of(rows), complete=False) == {
         "done": 1,
         "under_way": 1,
