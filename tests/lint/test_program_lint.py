@@ -110,7 +110,7 @@ FILES = [
         "holds ('event', <class 'float'>), and a log",
     ),
     ('"event", ', '"host", ', "the engine has a field host itself"),
-    ('LOG = ("event", "who")', "", "log_row() is called, and the file has no LOG"),
+    ('LOG = ("event", "who")', "", "log_row() is called, but LOG is missing"),
     ("LOG = ", "LOGS = ", "LOGS is not a declaration, and nothing uses it"),
     ("HOST_STATE", "HOST_STATES", "HOST_STATES is not a declaration, and nothing uses it"),
 ]
