@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Pairs = set[tuple[int, int]]
 
 PORT, LIGHT = "#444444", "#C77700"
-MOST_MATCHINGS = 6
+MAX_MATCHINGS = 6
 
 
 class Circle(NamedTuple):
@@ -71,10 +71,10 @@ def _circles(network: Network, circuits: Circuits) -> list[Circle]:
         circles[0] = circles[0]._replace(title=f"{names[0]} {circles[0].title}")
         count = len(found)
     else:
-        some = [matchings(network, number)[0][1] for number in range(len(names[:MOST_MATCHINGS]))]
+        some = [matchings(network, number)[0][1] for number in range(len(names[:MAX_MATCHINGS]))]
         circles = [Circle(n, f"{names[n]} always", pairs) for n, pairs in enumerate(some)]
         count = len(names)
-    circles = circles[:MOST_MATCHINGS]
+    circles = circles[:MAX_MATCHINGS]
     if count > len(circles):
         more = f"{circles[-1].title}\nand {count - len(circles):,} more"
         circles[-1] = circles[-1]._replace(title=more)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 ALL_HOSTS, ALL_SWITCHES, ALL_NETWORKS = 64, 16, 5
 """So many in a network, in a tier, and side by side are all drawn; of more only some."""
 
-MOST_AROUND, RADIUS = 200, 8.0
+MAX_AROUND, RADIUS = 200, 8.0
 """Switches on a circle, and its size."""
 
 ALL_ABREAST = 8
@@ -110,7 +110,7 @@ def _is_mesh(network: Network) -> bool:
         between &= network.circuits.of_port < 0
     one_tier = np.unique(network.tier[network.n_hosts :]).size == 1
     single = network.first_group.size == 2
-    few_enough = 3 < network.n_switches <= MOST_AROUND
+    few_enough = 3 < network.n_switches <= MAX_AROUND
     return bool(single and one_tier and few_enough and between.sum() // 2 >= network.n_switches)
 
 

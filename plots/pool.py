@@ -22,7 +22,7 @@ TRANSPORT = "transport"
 
 NOT_SIMULATED = ("name", "description", "seed", "reference")
 
-MOST_TOGETHER = 8
+MAX_TOGETHER = 8
 """More curves than this are parted into panels."""
 
 
@@ -68,7 +68,7 @@ def panels(found: Sequence[Curve], apart: Sequence[str] = ()) -> dict[str, list[
     differ. Curves keep their order, and have the label and the look that tells them apart on their
     panel.
     """
-    keys = _parted_by(found, apart) if len(found) > MOST_TOGETHER else [""] * len(found)
+    keys = _parted_by(found, apart) if len(found) > MAX_TOGETHER else [""] * len(found)
     parted: dict[str, list[Curve]] = {}
     for key, one in zip(keys, found, strict=True):
         parted.setdefault(key, []).append(one)

@@ -30,7 +30,7 @@ BINS = 24
 FEW = 5
 """A bin with fewer flows than this says nothing about a percentile and is left out."""
 
-MOST_COLUMNS = 3
+MAX_COLUMNS = 3
 NORMAL_95 = 1.96
 
 
@@ -90,7 +90,7 @@ def compare(results: Sequence[Result]) -> Slowdowns:
 def draw(found: Slowdowns) -> Figure:
     """A figure of slowdowns."""
     groups = pool.panels(found.curves)
-    columns = min(MOST_COLUMNS, len(groups))
+    columns = min(MAX_COLUMNS, len(groups))
     figure, panels = style.new_figure(columns, -(-len(groups) // columns))
     largest = max(float(value.max()) for value in found.values)
     flows = {

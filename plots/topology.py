@@ -46,7 +46,7 @@ QUANTITIES = {
 COLUMN = {"paused_time": "paused_ps", "max_queue": "max_queue_bytes"}
 DEFAULT = "utilization"
 NOTHING, FAILED, COLORS = "#C9C9C9", "#0072B2", "YlOrRd"
-MOST_PANELS, MOST_STAGES, STRIP_POINTS = 3, 8, 300
+MAX_PANELS, MAX_STAGES, STRIP_POINTS = 3, 8, 300
 HOTTEST = 6
 
 
@@ -69,10 +69,10 @@ def draw(results: Sequence[Result], y: str | None = None, *, trust: bool = False
         raise InputError(
             "the result has no links", file=str(results[0].path), hint=why_none(results[0])
         )
-    if len(shown) > MOST_PANELS:
+    if len(shown) > MAX_PANELS:
         raise InputError(
             f"{len(shown)} results are too many networks for one figure",
-            hint=f"give the directories of {MOST_PANELS} points at most",
+            hint=f"give the directories of {MAX_PANELS} points at most",
             code="out_of_range",
         )
     networks = [_network_of(result, trust) for result in shown]
@@ -225,7 +225,7 @@ def _draw_stages(axes: Axes, network: Network, values: np.ndarray, norm: Normali
     stages: dict[tuple[str, str], np.ndarray] = {}
     for key in dict.fromkeys(zip(own.tolist(), far.tolist(), strict=True)):
         stages[key] = np.sort(values[(own == key[0]) & (far == key[1])])[::-1]
-    shown = list(stages.items())[:MOST_STAGES]
+    shown = list(stages.items())[:MAX_STAGES]
     for at, ((a, b), these) in enumerate(shown):
         chosen = np.linspace(0, these.size - 1, STRIP_POINTS).round().astype(np.int64)
         strip = np.ma.masked_equal(these[chosen], 0)[None, :]

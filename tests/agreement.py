@@ -28,7 +28,7 @@ from series_case import compare_series, equal, reading, sampled
 
 from netsim.engine.engine import Engine
 from netsim.engine.series import intervals
-from netsim.model.sampling import LEAST_INTERVALS, Sampling
+from netsim.model.sampling import MIN_INTERVALS, Sampling
 from netsim.model.workload import Workload
 
 
@@ -65,7 +65,7 @@ def _sampling(case: Case, rng: random.Random) -> Sampling:
         return sampling
     in_budget = intervals(sampling, network_of(case), case.fabric["n_classes"])
     each = sampling.budget_bytes // in_budget
-    return replace(sampling, interval_ps=every // 16 + 1, budget_bytes=each * (LEAST_INTERVALS + 2))
+    return replace(sampling, interval_ps=every // 16 + 1, budget_bytes=each * (MIN_INTERVALS + 2))
 
 
 def cut_short(case: Case, transmissions: int) -> Case:

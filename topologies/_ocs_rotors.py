@@ -20,7 +20,7 @@ NOBODY = -1
 DRAWS = 8
 """Of matchings, until those that are there at a time make an expander; then the best is taken."""
 
-MOST_MOMENTS = 300
+MAX_MOMENTS = 300
 """Of a period, at which that is looked at."""
 
 ABOVE_FEWEST = 2
@@ -112,7 +112,7 @@ def _moments(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Iterat
     racks, slot_ps, drain_ps = params["racks"], params["slot"] or SLOT_PS, params["drain"]
     night_ps, n_slots = params["switching"] + params["sync"], len(schedules[0].matchings)
     begins = [(one.offset_ps, slot) for slot in range(n_slots) for one in schedules]
-    step = -(-len(begins) // MOST_MOMENTS)
+    step = -(-len(begins) // MAX_MOMENTS)
     for offset_ps, slot in begins[::step] if n_slots > 1 else [(drain_ps, 0)]:
         at_ps = offset_ps + slot * slot_ps - drain_ps
         partners = np.repeat(np.arange(racks)[:, None], len(schedules), axis=1)

@@ -20,7 +20,7 @@ from netsim.network import Schedule, tournament
 Ints = NDArray[np.int64]
 
 SLOT_PS, MARGIN = 100 * 10**6, 0.05
-MOST_SLOTS = 1000
+MAX_SLOTS = 1000
 BYTE_BPS_PS = 8 * 10**12
 """A byte takes so many ps, divided by the rate in bit/s."""
 
@@ -125,7 +125,7 @@ def _from_file(params: Mapping[str, Any]) -> Ints:
 def by_demand(params: Mapping[str, Any], table: Table, packet_bytes: int) -> list[Schedule]:
     """The schedules of demand-aware switches. `table` is bytes from rack to rack."""
     algorithm, switches = params["algorithm"] or GREEDY, params["switches"]
-    duplex, most = params["duplex"], params["slots"] or MOST_SLOTS
+    duplex, most = params["duplex"], params["slots"] or MAX_SLOTS
     times = {"duplex": duplex, "switching_ps": params["switching"], "sync_ps": params["sync"]}
     if algorithm == GREEDY:
         chosen = for_good(table, switches, duplex=duplex)

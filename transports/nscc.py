@@ -51,7 +51,7 @@ REFERENCE_BYTES = 150_000
 """Round trip and bandwidth-delay product, at 100 Gbps, of the network that gains are given for."""
 NO_QUEUE_PS = 1_000_000
 """Delay below which a packet is said to have met no queue."""
-MOST_ASKED = 4 * 10**18
+MAX_ASKED = 4 * 10**18
 ADJUST_PACKETS = 8
 """Increases take effect when that many packets have been acknowledged."""
 
@@ -181,7 +181,7 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
 
 def ask(tx, square_bytes):
     """Ask for an increase. It adds up to what an int64 holds twice, on paths of seconds."""
-    tx.increase = min(tx.increase + int(min(square_bytes, MOST_ASKED)), MOST_ASKED)
+    tx.increase = min(tx.increase + int(min(square_bytes, MAX_ASKED)), MAX_ASKED)
 
 
 def average_delay(env, tx, delay_ps):

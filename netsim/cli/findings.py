@@ -15,7 +15,7 @@ from netsim.cli.ending import end_now
 if TYPE_CHECKING:
     from netsim.conformance import Finding
 
-LEAST_DETAIL = 20
+MIN_DETAIL = 20
 """Columns of a terminal that the last column has in any case."""
 
 
@@ -57,6 +57,6 @@ def _row(case: str, status: str, detail: str) -> str:
     start = f"{case:{first}}  {status:{second}}  "
     if not sys.stdout.isatty():
         return start + " ".join(detail.split())
-    width = max(shutil.get_terminal_size().columns, len(start) + LEAST_DETAIL)
+    width = max(shutil.get_terminal_size().columns, len(start) + MIN_DETAIL)
     indent = " " * len(start)
     return textwrap.fill(detail, width, initial_indent=start, subsequent_indent=indent)

@@ -17,7 +17,7 @@ from netsim.engine.records import aligned_zeros
 from netsim.errors import InputError
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.sampling import LEAST_INTERVALS, Sampling
+from netsim.model.sampling import MIN_INTERVALS, Sampling
 from netsim.units import format_bytes
 
 Ints = NDArray[np.int64]
@@ -66,12 +66,12 @@ def intervals(sampling: Sampling, network: Network, n_classes: int) -> int:
     """For how many intervals there is room. Raises InputError, without a file, for too few."""
     each = max(1, interval_bytes(sampling, network, n_classes))
     n = sampling.budget_bytes // each & ~1
-    if n < LEAST_INTERVALS:
+    if n < MIN_INTERVALS:
         raise InputError(
             f"{format_bytes(sampling.budget_bytes)} hold {n} intervals of these series, "
             f"each of {format_bytes(each)}",
             key="outputs.budget",
-            hint=f"at least {format_bytes(LEAST_INTERVALS * each)}, or fewer ports, hosts, flows",
+            hint=f"at least {format_bytes(MIN_INTERVALS * each)}, or fewer ports, hosts, flows",
         )
     return n
 

@@ -87,7 +87,7 @@ PORT_SETS = ("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready",
 GROWING = ("links.pool", "links.ingress")
 """Arrays whose length may differ from that of an engine that has not begun."""
 
-MOST_COUNTED = 1 << 60
+MAX_COUNTED = 1 << 60
 
 
 class ImpossibleError(Exception):
@@ -148,7 +148,7 @@ def _check_rings(state: State, found: Mapping[str, Any], pool: int) -> None:
     _ring(queues, ("off", "mask", "head", "tail"), pool, "links.queues")
     names = ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail")
     _ring(host_ports, names, pool, "hosts.host_ports")
-    _within(ports["tail"], 0, MOST_COUNTED, "links.ports.tail")
+    _within(ports["tail"], 0, MAX_COUNTED, "links.ports.tail")
     _within(ports["tail"] - readers["head"][peer], 0, pool + 1, "links.ports.tail")
     _within(found["links.pool_used"], 0, pool + 1, "links.pool_used")
 
@@ -160,7 +160,7 @@ def _ring(records: Any, names: tuple[str, str, str, str], pool: int, place: str)
     _within(off, 0, pool, f"{place}.{names[0]}")
     _within(off + mask, 0, pool, f"{place}.{names[0]}")
     for name, ends in ((names[2], head), (names[3], tail)):
-        _within(ends, 0, MOST_COUNTED, f"{place}.{name}")
+        _within(ends, 0, MAX_COUNTED, f"{place}.{name}")
     length = tail - head
     _require(bool(((length >= 0) & (length <= mask + 1)).all()), f"{place}.{names[3]}")
 

@@ -19,7 +19,7 @@ from netsim.model.network import Network
 
 Ints = NDArray[np.int64]
 
-MOST_LINKS = 6_000
+MAX_LINKS = 6_000
 """Between colors, for which a largest flow is looked for: some seconds."""
 
 MAX_FLOW, TIERS = "max-flow", "narrowest tier"
@@ -52,7 +52,7 @@ def bisection(network: Network, number: int, middle: int) -> Bisection:
     n_colors = int(color.max()) + 1
     key = color[graph.node] * n_colors + color[graph.peer]
     keys, which = np.unique(key, return_inverse=True)
-    if keys.size > MOST_LINKS:
+    if keys.size > MAX_LINKS:
         return Bisection(_narrowest_bps(network, number) // 2, TIERS)
     sums = np.zeros(keys.size, object)
     np.add.at(sums, which.reshape(-1), graph.capacity_bps.astype(object))

@@ -16,7 +16,7 @@ from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, RoutingTable
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MOST_STEPS = 3_000_000
+MAX_STEPS = 3_000_000
 """Candidates that are looked at; in a larger network only the ways to some edge switches."""
 
 
@@ -45,7 +45,7 @@ class Reach(NamedTuple):
     ways: Floats
 
 
-def reach(network: Network, number: int, most: int = MOST_STEPS, way: int = 0) -> Reach:
+def reach(network: Network, number: int, most: int = MAX_STEPS, way: int = 0) -> Reach:
     """How switches of one network reach its edge switches, or as many of them as `most` allows.
 
     By the routes of one of the network's ways.

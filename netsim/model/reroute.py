@@ -27,7 +27,7 @@ from netsim.model.routing import (
 
 Ints = NDArray[np.int64]
 
-MOST_CHANGES = 20_000
+MAX_CHANGES = 20_000
 """Times at which links change, for each of which all routes are made anew: 20 ms of computing each
 for 8,192 hosts."""
 
@@ -109,11 +109,11 @@ def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray
     at, step, both = at[order], step[order], both[order]
     depth = np.zeros(network.n_ports, np.int64)
     begins = np.flatnonzero(np.diff(at, prepend=-1))
-    if begins.size > MOST_CHANGES:
+    if begins.size > MAX_CHANGES:
         raise InputError(
             f"routes would change {begins.size:,} times",
             key="routing.converge",
-            hint=f"at most {MOST_CHANGES:,} times at which links go down or come back",
+            hint=f"at most {MAX_CHANGES:,} times at which links go down or come back",
         )
     for begin, end in zip(begins, np.append(begins[1:], at.size), strict=True):
         if at[begin] >= NEVER:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 
-LEAST_INTERVALS = 16
+MIN_INTERVALS = 16
 """So many intervals there is room for at least: with fewer, thinning would leave no series."""
 
 

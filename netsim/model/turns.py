@@ -19,7 +19,7 @@ from netsim.units import format_time
 
 Ints = NDArray[np.int64]
 
-MOST_SLOTS = 20_000
+MAX_SLOTS = 20_000
 """In a period, for each of which all routes are made: some 10 ms each for a hundred switches."""
 
 
@@ -125,7 +125,7 @@ class Expander(RoutingBySlot):
         of_day = np.repeat(circuits.period_ps, np.diff(circuits.first_day))
         begins: list[Ints] = [np.zeros(0, np.int64)]
         for own_ps in np.unique(periods).tolist():
-            if period_ps // own_ps > MOST_SLOTS:
+            if period_ps // own_ps > MAX_SLOTS:
                 raise self._too_many(period_ps)
             these = (of_day == own_ps) & (down_ps - up_ps > self.drain_ps)
             times = np.unique(
@@ -133,7 +133,7 @@ class Expander(RoutingBySlot):
             )
             begins.append((times + own_ps * np.arange(period_ps // own_ps)[:, None]).reshape(-1))
         found = np.unique(np.concatenate(begins))
-        if found.size > MOST_SLOTS:
+        if found.size > MAX_SLOTS:
             raise self._too_many(period_ps)
         if not found.size:
             return np.array([period_ps]), 0
@@ -142,7 +142,7 @@ class Expander(RoutingBySlot):
     def _too_many(self, period_ps: int) -> InputError:
         return InputError(
             "routes would take turns with circuits more than "
-            f"{MOST_SLOTS:,} times in {format_time(period_ps, 6)}, after which all is as it was",
+            f"{MAX_SLOTS:,} times in {format_time(period_ps, 6)}, after which all is as it was",
             hint="periods of circuit switches that have much in common",
         )
 

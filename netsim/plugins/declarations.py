@@ -19,7 +19,7 @@ QUEUE_UNITS = (
 )
 """The parameters that a queue discipline may have."""
 
-MOST_CONTROL_PER_DATA = 64
+MAX_CONTROL_PER_DATA = 64
 
 QUEUE_FUNCTIONS = ("check", "no_effect", "settle")
 """What a queue discipline may be asked before a run."""
@@ -121,13 +121,13 @@ def check_queue(module: ModuleType, file: str) -> None:
 
 def _check_control(value: Any, file: str) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not 0 <= value <= MOST_CONTROL_PER_DATA:
+    if not is_number or not math.isfinite(value) or not 0 <= value <= MAX_CONTROL_PER_DATA:
         raise InputError(
             f"{_short(value)} is not a number of packets",
             file=file,
             key="CONTROL_PER_DATA",
             hint=f"how many control packets answer a data packet, from 0 to "
-            f"{MOST_CONTROL_PER_DATA}; 1 if it is not declared",
+            f"{MAX_CONTROL_PER_DATA}; 1 if it is not declared",
         )
 
 

@@ -23,11 +23,11 @@ from netsim.writing import write_text
 
 HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 REFERENCE = re.compile(r"refs/[\w@+./-]+")
-MOST_BYTES = 1 << 26
+MAX_BYTES = 1 << 26
 """Longer files of `.git` are not read."""
 
 WAIT_S = 3.0
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Files that are named of those that are not as in the commit."""
 
 
@@ -66,7 +66,7 @@ def _state(root: Path, files: list[Path]) -> dict[str, Any] | None:
         "directory": str(root),
         "commit": commit,
         "dirty": None if changed is None else bool(changed),
-        "changed": None if changed is None else changed[:MOST_NAMED],
+        "changed": None if changed is None else changed[:MAX_NAMED],
     }
 
 
@@ -97,9 +97,9 @@ def _read(path: Path) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
             raise ValueError
-        return file.read(MOST_BYTES).decode().strip()
+        return file.read(MAX_BYTES).decode().strip()
 
 
 def _held(objects: Path, commit: str, names: list[str]) -> dict[str, str] | None:

@@ -31,7 +31,7 @@ IN_TABLES = b"netsim.table"
 IN_CHECKPOINTS = b"netsim checkpoint\n"
 """What checkpoints begin with: `MAGIC` of `netsim/running/checkpoint.py`, a room above this one."""
 
-MOST_BYTES = 1 << 28
+MAX_BYTES = 1 << 28
 """Longer descriptions are not read."""
 
 
@@ -102,7 +102,7 @@ def _of_table(path: Path) -> bool | None:
         file.seek(-end, os.SEEK_END)
         last = file.read(end)
         length = int.from_bytes(last[:4], "little")
-        if last[4:] != PARQUET or length > min(size - end, MOST_BYTES):
+        if last[4:] != PARQUET or length > min(size - end, MAX_BYTES):
             return None
         file.seek(-end - length, os.SEEK_END)
         return IN_TABLES in file.read(length)

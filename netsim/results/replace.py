@@ -22,7 +22,7 @@ from netsim.results import files
 from netsim.results.ownership import is_left_over
 from netsim.writing import umask
 
-MOST_DIGITS = 20
+MAX_DIGITS = 20
 """Of the number of a process."""
 
 _LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.(tmp|old)")
@@ -165,10 +165,10 @@ def _holder(lock: Path, descriptor: int) -> str:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         raise _no_lock(lock)
-    content = os.pread(descriptor, MOST_DIGITS + 1, 0)
+    content = os.pread(descriptor, MAX_DIGITS + 1, 0)
     if content == b"":
         return "another run"
-    if len(content) > MOST_DIGITS or not content.isdigit():
+    if len(content) > MAX_DIGITS or not content.isdigit():
         raise _no_lock(lock)
     return f"process {int(content)}"
 

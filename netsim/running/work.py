@@ -71,7 +71,7 @@ COMPILE_S = 10.0
 LOAD_S = 0.4
 """For each transport and fabric: machine code is made, 8 to 12 s, or read from the cache."""
 
-MOST_CONTROL = 1000.0
+MAX_CONTROL = 1000.0
 """Packets that a data packet may cause; more is a mistake of the transport's."""
 
 BLOCK = 1 << 16
@@ -185,7 +185,7 @@ def _control_packets(point: Point, scenario: Scenario, packets: Ints) -> Floats:
         bdp_packets = bdp_bytes / point.packets.data_bytes
         told = call(use, "control_packets", use.params, packets[these], bdp_packets)
         try:
-            control[these] = np.minimum(told, MOST_CONTROL * packets[these])
+            control[these] = np.minimum(told, MAX_CONTROL * packets[these])
         except (TypeError, ValueError):
             message = "control_packets() does not return a number for each flow"
             raise InputError(message, file=str(use.plugin.path)) from None

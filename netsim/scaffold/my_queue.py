@@ -25,7 +25,7 @@ PORT_STATE = ("turn",)  # one record for each output port: the class whose turn 
 CLASS_STATE = ("deficit_bytes",)  # and one for each of its classes: what it may still send
 # CLASSES = 2 for a discipline that needs so many; without it n_classes of [fabric] decides.
 
-MOST_CLASSES = 8
+MAX_CLASSES = 8
 
 
 def check(params, fabric, packets):
@@ -57,7 +57,7 @@ def choose_class(env, now, port):
             queue = class_of(env, port, port.turn)
             if int(peek(env, queue, 0).size_bytes) <= queue.deficit_bytes:
                 return port.turn
-        port.turn = (port.turn + 1) % MOST_CLASSES
+        port.turn = (port.turn + 1) % MAX_CLASSES
         if is_open(port, port.turn):
             class_of(env, port, port.turn).deficit_bytes += env.par.quantum_bytes
 

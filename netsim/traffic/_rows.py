@@ -21,7 +21,7 @@ from netsim.units import written
 
 Cells = Sequence[Any] | NDArray[Any]
 
-MOST_TOLD = 20
+MAX_TOLD = 20
 """So many rows of one kind of mistake are told; the others are counted."""
 
 
@@ -152,7 +152,7 @@ def fail_at(table: Rows, bad: NDArray[np.bool_], message: Callable[[int], str]) 
 
 def raise_some(errors: Iterator[InputError]) -> None:
     """Raise some errors at once, if there are any, and tell how many more rows have one."""
-    told = list(islice(errors, MOST_TOLD))
+    told = list(islice(errors, MAX_TOLD))
     more = sum(1 for _ in errors)
     if more:
         told.append(InputError(f"{more:,} more rows like these", file=told[0].file))

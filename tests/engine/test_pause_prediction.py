@@ -37,7 +37,7 @@ def test_somebody_is_paused(planned: Engine) -> None:
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_without_a_plan_all_is_in_order(planned: Engine, monkeypatch, rounds: int) -> None:
     """No plan at all, where anybody is paused, or where a frame leads to another."""
-    monkeypatch.setattr(pause_prediction, "MOST_ROUNDS", rounds)
+    monkeypatch.setattr(pause_prediction, "MAX_ROUNDS", rounds)
     assert run(paused_often()).digest() == planned.digest()
 
 

@@ -19,7 +19,7 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.series import BINS, bin_of
 from netsim.engine.series import interval_bytes
 from netsim.engine.series_reading import middle_of
-from netsim.model.sampling import LEAST_INTERVALS, Sampling
+from netsim.model.sampling import MIN_INTERVALS, Sampling
 
 CASES = 3
 MORE_CASES = 120
@@ -38,7 +38,7 @@ def test_thinned_is_as_if_sampled_so_from_the_start(transport: str, model: str) 
     def runs(sampling: Sampling | None) -> Engine:
         return run(engine_for(case, sampling=sampling, **options), case.until_ps)
 
-    thinned = runs(replace(fine, budget_bytes=(LEAST_INTERVALS + 2) * each))
+    thinned = runs(replace(fine, budget_bytes=(MIN_INTERVALS + 2) * each))
     interval_ps = reading(thinned).interval_ps
     assert fine.interval_ps is not None
     assert interval_ps >= 4 * fine.interval_ps

@@ -58,7 +58,7 @@ def test_the_halves_of_all_hosts(network: Network) -> None:
 
 
 def test_where_there_is_no_symmetry_the_narrowest_tier_counts(monkeypatch) -> None:
-    monkeypatch.setattr("netsim.inventory.bisection.MOST_LINKS", 3)
+    monkeypatch.setattr("netsim.inventory.bisection.MAX_LINKS", 3)
     network = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2)
     assert bisection(network, 0, 16) == (16 * 800 * GBPS // 2, TIERS)
     planes = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2, planes=4)

@@ -17,7 +17,7 @@ from netsim.model.trees import Tree, add_tree, expect_trees
 
 GBPS = 10**9
 NS = 10**3
-MOST_HOSTS = 36
+MAX_HOSTS = 36
 
 
 def build(tree: Tree, planes: int = 1) -> Network:
@@ -31,11 +31,11 @@ def build(tree: Tree, planes: int = 1) -> Network:
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
-    """Two to four tiers of at least two children each, with at most MOST_HOSTS hosts."""
+    """Two to four tiers of at least two children each, with at most MAX_HOSTS hosts."""
     tiers = draw(st.integers(2, 4))
     children: list[int] = []
     for tier in range(tiers):
-        room = MOST_HOSTS // (prod(children) * 2 ** (tiers - tier - 1))
+        room = MAX_HOSTS // (prod(children) * 2 ** (tiers - tier - 1))
         children.append(draw(st.integers(2, max(2, min(4, room)))))
     counts = st.lists(st.integers(1, 3), min_size=tiers - 1, max_size=tiers - 1).map(tuple)
     rates = st.sampled_from([100 * GBPS, 200 * GBPS, 400 * GBPS])

@@ -20,13 +20,13 @@ from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
 from netsim.model.routing import NO_ROUTE
-from netsim.model.turns import MOST_SLOTS, Turns
+from netsim.model.turns import MAX_SLOTS, Turns
 from netsim.network import Expander, NetworkBuilder, Schedule, Way, Ways
 
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS = 80_000
 RACKS, ROTORS, SLOT, DARK, DRAIN = 16, 5, 50 * US, 2 * US, 3 * US
-MOST_CIRCUITS = 6
+MAX_CIRCUITS = 6
 """That a packet crosses from rack to rack, of 16 which four circuits or more lead from each."""
 
 
@@ -93,7 +93,7 @@ def test_in_every_slot_all_racks_are_joined_by_circuits_that_are_there_and_stay(
                 nearer = {s for s, to in left.items() if to and to <= hops.keys()} - hops.keys()
                 assert nearer
                 hops |= dict.fromkeys(nearer, 1 + max(hops.values()))
-            assert max(hops.values()) <= MOST_CIRCUITS
+            assert max(hops.values()) <= MAX_CIRCUITS
 
 
 def test_the_ways_of_circuits_are_not_those_of_the_expander(network: Network) -> None:
@@ -117,7 +117,7 @@ def test_no_lone_packet_waits_for_a_circuit(network: Network) -> None:
     rest, each = 2 * TO_RACK + 2 * FULL_PS, 2 * FIBER + FULL_PS
     circuits, more = np.divmod(fct_ps(engine) - rest, each)
     assert not more.any()
-    assert set(circuits.tolist()) <= set(range(1, MOST_CIRCUITS + 1))
+    assert set(circuits.tolist()) <= set(range(1, MAX_CIRCUITS + 1))
     assert counter(engine, "no_circuit_packets") == counter(engine, "unroutable_packets") == 0
 
 
@@ -195,7 +195,7 @@ def test_equal_rows_are_there_once() -> None:
         ([Schedule(US, [[1, 0, 2], [0, 2, 1]], repeats=False)], "schedules that repeat"),
         (
             [Schedule(n, [[1, 0, 2], [0, 2, 1]]) for n in (US + 3, US + 1, US)],
-            f"more than {MOST_SLOTS:,} times in",
+            f"more than {MAX_SLOTS:,} times in",
         ),
     ],
 )  # fmt: skip

@@ -29,7 +29,7 @@ from .two_hops import TwoHops
 if TYPE_CHECKING:
     from .simulator import Event, Simulator
 
-MOST_HOPS = 255
+MAX_HOPS = 255
 """Links that a packet may cross."""
 
 
@@ -198,7 +198,7 @@ class Switch:
             port.set_paused(packet.aux)
             self.start(port)
             return
-        if packet.hops >= MOST_HOPS or not self.candidates(packet):
+        if packet.hops >= MAX_HOPS or not self.candidates(packet):
             port.counters[packet.prio].unroutable += 1
             port.counters[packet.prio].unroutable_bytes += packet.size
             self.sim.balance.unroutable.add(packet.size)

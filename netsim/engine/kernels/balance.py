@@ -28,7 +28,7 @@ ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED, ECMP_SYMMETRIC = 
 NO_DETOUR = -1
 """In the place of a list of ports."""
 
-MOST_HOPS = 255
+MAX_HOPS = 255
 """The most links that a packet can have crossed."""
 
 
@@ -97,9 +97,9 @@ def has_route(net: Net, node: NodeId, pkt: PacketRecord) -> bool:
     """Is there a way on for a packet that has arrived at switch ``node``? (Behind
     ``MAY_BE_UNROUTABLE``.)
 
-    Not for one that has gone in a circle for so long that it has crossed MOST_HOPS links.
+    Not for one that has gone in a circle for so long that it has crossed MAX_HOPS links.
     """
-    return int(pkt.hops) < MOST_HOPS and route_of(net, node, pkt) != NO_ROUTE
+    return int(pkt.hops) < MAX_HOPS and route_of(net, node, pkt) != NO_ROUTE
 
 
 def count_unroutable(links: LinkState, p_in: GlobalPort, slot: Slot) -> None:

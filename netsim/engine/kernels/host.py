@@ -55,7 +55,7 @@ from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PF
 from netsim.engine.kernels.ports import set_paused
 from netsim.engine.kernels.programs import program_timer
 from netsim.engine.kernels.rings import lengthen_control, lengthen_link
-from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
+from netsim.engine.kernels.rules import ENDLESS, MAX_FIRINGS, MAX_FIRINGS_OF_A_TIMER, broken
 from netsim.engine.kernels.series import look_at_host
 from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
@@ -249,7 +249,7 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
             timer = surface(hosts.timers, hosts.heap, host)
             if timer >= 0:
                 firings += fire(env, timer, now)
-                if firings > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * host.n_timers:
+                if firings > MAX_FIRINGS + MAX_FIRINGS_OF_A_TIMER * host.n_timers:
                     broken(host, ENDLESS, firings)
                 if TRACE:
                     trace_timer(links, env, hosts.timers[timer], p, now)

@@ -47,7 +47,7 @@ PREDICTED, NO_PREDICTION, LOG_FULL = range(3)
 """Result of a prediction: frames are known; they are too many or do not settle; the log of
 departures is full."""
 
-MOST_ROUNDS = 64
+MAX_ROUNDS = 64
 """Limit on rounds; reached only if a discipline contradicts itself."""
 
 
@@ -324,7 +324,7 @@ def predict_pauses(
         return LOG_FULL
     for word in range(scratch.affected_ingresses[worker].shape[0]):
         scratch.ingresses_to_replay[worker][word] = scratch.candidate_ingresses[worker][word]
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         fits, some = replay_ingresses(net, env, clock, scratch, worker, node)
         if not some:
             return PREDICTED

@@ -13,8 +13,8 @@ from netsim.engine.kernels.ids import Ps, TaskId
 from netsim.engine.kernels.layout import TIMER_BEGIN, TIMER_PROGRAM, TIMER_TASK
 from netsim.engine.kernels.program_handlers import IN_ON_BEGIN, IN_ON_TASK, IN_ON_TIMER
 from netsim.engine.kernels.rules import (
-    MOST_FIRINGS,
-    MOST_FIRINGS_OF_A_TIMER,
+    MAX_FIRINGS,
+    MAX_FIRINGS_OF_A_TIMER,
     OVER_AND_OVER,
     broken,
 )
@@ -64,5 +64,5 @@ def count_call(env: Env, host: ProgramHostRecord, now: Ps) -> None:
         host.calls_at = now
         host.calls = 0
     host.calls += 1
-    if host.calls > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * (host.n_tasks + N_PROGRAM_TIMERS):
+    if host.calls > MAX_FIRINGS + MAX_FIRINGS_OF_A_TIMER * (host.n_tasks + N_PROGRAM_TIMERS):
         broken(env.host, OVER_AND_OVER, host.calls)

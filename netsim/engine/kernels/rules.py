@@ -83,7 +83,7 @@ TEXTS = {
     NO_PAYLOAD: "trimmed a packet of kind {value}, which goes to a sender and has no payload",
 }
 
-MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER = 10_000, 100
+MAX_FIRINGS, MAX_FIRINGS_OF_A_TIMER = 10_000, 100
 """Timers of a host fire no more often at one instant than this, plus this for each of them."""
 
 

@@ -23,7 +23,7 @@ AREA_BITS = 24
 AREA_MASK = (1 << AREA_BITS) - 1
 """An area under a queue, in byte-picoseconds, is ``area_high << AREA_BITS | area_low``."""
 
-MOST_PS = 1 << 33
+MAX_PS = 1 << 33
 """So long a time, times all bytes of a queue, is an int64 if these are 2**30."""
 
 EXACT_BITS = 5
@@ -111,7 +111,7 @@ def change(links: LinkState, p: GlobalPort, cls: int, size: int, now: Ps) -> Non
         return
     level = links.levels[first + cls]
     held = links.queues[queue_of(p, cls)].bytes
-    if HISTOGRAM or now - level.since_ps > MOST_PS:
+    if HISTOGRAM or now - level.since_ps > MAX_PS:
         fold(links, level, held, now)
     level.moment += size * (now - level.since_ps)
     level.peak_bytes = max(level.peak_bytes, Bytes(held + size))

@@ -40,7 +40,7 @@ from netsim.engine.kernels.nic import (
 )
 from netsim.engine.kernels.packets import FIRST_CONTROL, PFC
 from netsim.engine.kernels.rings import lengthen_link
-from netsim.engine.kernels.rules import ENDLESS, MOST_FIRINGS, MOST_FIRINGS_OF_A_TIMER, broken
+from netsim.engine.kernels.rules import ENDLESS, MAX_FIRINGS, MAX_FIRINGS_OF_A_TIMER, broken
 from netsim.engine.kernels.series import look_at_host
 from netsim.engine.kernels.specialization_constants import CARRIER, HAS_SERIES, TRACE
 from netsim.engine.kernels.timers import first_key, surface
@@ -216,7 +216,7 @@ def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_i
             links.readers[p_in].head += 1
         else:
             firings += fire(env, timer, now)
-            if firings > MOST_FIRINGS + MOST_FIRINGS_OF_A_TIMER * host.n_timers:
+            if firings > MAX_FIRINGS + MAX_FIRINGS_OF_A_TIMER * host.n_timers:
                 broken(host, ENDLESS, firings)
             if TRACE:
                 trace_timer(links, env, hosts.timers[timer], host.port, now)

@@ -48,7 +48,7 @@ from netsim.engine.kernels.specialization_constants import (
 )
 from netsim.engine.kernels.wakeups import resume_ports, suspend_port
 
-LEAST_BUCKETS = 64
+MIN_BUCKETS = 64
 """Of those that arrivals are put into by their times; twice as many as there are arrivals."""
 
 
@@ -152,7 +152,7 @@ def sort_roughly(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
     src = scratch.keys[worker, 0]
     dst = scratch.keys[worker, 1]
     starts = scratch.buckets[worker]
-    n_buckets = LEAST_BUCKETS
+    n_buckets = MIN_BUCKETS
     while n_buckets < min(2 * n, N_BUCKETS):
         n_buckets *= 2
     width = clock.clock[0].w1 - clock.clock[0].w0

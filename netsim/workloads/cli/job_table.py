@@ -11,7 +11,7 @@ from netsim.units import format_bytes
 
 Job = Mapping[str, Any]
 
-MOST_STEPS = 6
+MAX_STEPS = 6
 """More would not fit on a screen."""
 
 
@@ -27,7 +27,7 @@ def job_tables(job: Job | None) -> Iterator[Wide]:
 
 def _steps(job: Job) -> Wide:
     """The time of the steps: a row for each part, the mean of all ranks; a column for each step."""
-    steps: Sequence[Mapping[str, Any]] = job["steps"][:MOST_STEPS]
+    steps: Sequence[Mapping[str, Any]] = job["steps"][:MAX_STEPS]
     unit, scale = common_unit([one["time_ps"] for one in steps])
     parts: dict[str, list[float]] = {"computing": [one["compute_ps"] for one in steps]}
     for kind in dict.fromkeys(kind for one in steps for kind in one["exposed_ps"]):
@@ -49,7 +49,7 @@ def _steps(job: Job) -> Wide:
             cells.append(f"{number(times[k], scale)} ({share:.1f} %)")
         columns.append(Column(f"step {k}", cells, rank=k))
     left_out = len(job["steps"]) - len(steps)
-    title = "Steps, mean of the ranks" + (f", the first {MOST_STEPS}" if left_out else "")
+    title = "Steps, mean of the ranks" + (f", the first {MAX_STEPS}" if left_out else "")
     return Wide(columns, title=title, elsewhere="summary.json has all")
 
 

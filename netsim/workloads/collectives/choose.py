@@ -55,7 +55,7 @@ BY_UNITS = "in_network"
 EQUAL = 0.98
 """What takes so much of another one's time or more is no faster."""
 
-MOST_SENDS = 1 << 22
+MAX_SENDS = 1 << 22
 """An algorithm of more sends is chosen only where all have more."""
 
 SEND_BYTES = 200
@@ -100,7 +100,7 @@ def fastest(what: str, n: int, size_bytes: int, how: How, measure: Callable[[Hop
     if not took:
         assert refused is not None
         raise refused
-    few = [name for name in took if most_sends(name, n, size_bytes, how) <= MOST_SENDS] or took
+    few = [name for name in took if most_sends(name, n, size_bytes, how) <= MAX_SENDS] or took
     best = min(took[name] for name in few)
     return next(name for name in few if best >= EQUAL * took[name])
 

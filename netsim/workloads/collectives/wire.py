@@ -86,7 +86,7 @@ WHOLE_PACKETS = 1 << 30
 ONE_WAY = Hops((Row(np.zeros(1, np.int64), np.ones(1, np.int64)),), WHOLE_PACKETS)
 """From position 0 to position 1."""
 
-MOST_SHIFTS = 16
+MAX_SHIFTS = 16
 """Of exchanges of everybody with everybody, so many of the distances are looked at."""
 
 
@@ -98,4 +98,4 @@ def shifted(n: int, away: Sequence[int]) -> Row:
 
 def some_of(n: int) -> list[int]:
     """Distances from 1 to n - 1, all of them or some that are spread evenly."""
-    return sorted(set(np.linspace(1, n - 1, min(n - 1, MOST_SHIFTS)).astype(int).tolist()))
+    return sorted(set(np.linspace(1, n - 1, min(n - 1, MAX_SHIFTS)).astype(int).tolist()))

@@ -13,7 +13,7 @@ STOP, SHRINK = "stop", "shrink"
 ON_FAILURE = (STOP, SHRINK)
 """What a group does without one of its GPUs: nothing, or as much less as that GPU is of it."""
 
-MOST_SPARES = 1 << 20
+MAX_SPARES = 1 << 20
 """More are not looked for."""
 
 
@@ -135,13 +135,13 @@ def _fewest(
 
     # Neither mean is above the mean number in order over `gpus` (for the likelihood: Markov).
     fewest = gpus * (wanted / share_up - 1) if share_up > 0 else math.inf
-    if fewest > MOST_SPARES:
+    if fewest > MAX_SPARES:
         return None
     many = max(math.ceil(fewest - 1e-6), 1)
     few = many - 1
     while not reached(many):
         few, many = many, 2 * many
-        if many > MOST_SPARES:
+        if many > MAX_SPARES:
             return None
     while many - few > 1:
         middle = (few + many) // 2

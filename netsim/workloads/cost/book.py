@@ -18,10 +18,10 @@ FAIL_BY = (AREA, GPU)
 LEAST, MOST = 1e-9, 1e9
 """Of any number that is not 0."""
 
-MOST_UNITS = 200
+MAX_UNITS = 200
 """Of a die: sums over spare ones have the square of their number of terms."""
 
-MOST_GPUS = 1 << 22
+MAX_GPUS = 1 << 22
 """Of a fleet: sums go over all of them."""
 
 
@@ -143,7 +143,7 @@ class Fleet:
 
     reference: str = key(text(), "the GPU that others are held against")
     gpus: int = key(
-        count(1, MOST_GPUS), "reference GPUs; of others as many as have their area of dies"
+        count(1, MAX_GPUS), "reference GPUs; of others as many as have their area of dies"
     )
     goodput: tuple[float, ...] = key(_shares(), "wanted of the capacity; spares are told for each")
 
@@ -157,9 +157,9 @@ class Gpu:
     rate: int = key(rate(), "of its links, one way")
     link: str = key(text(), "the kind of its links, a [link.NAME]")
     units: int = key(
-        count(1, MOST_UNITS), "equal parts of the die that can be switched off, such as SMs", 1
+        count(1, MAX_UNITS), "equal parts of the die that can be switched off, such as SMs", 1
     )
-    units_needed: int = key(count(1, MOST_UNITS), "of them, in a GPU that is sold", 1)
+    units_needed: int = key(count(1, MAX_UNITS), "of them, in a GPU that is sold", 1)
     units_share: float | None = key(
         positive("share", 1), "of the die's area that they take; of dies with spare units", None
     )

@@ -11,7 +11,7 @@ from netsim.inputs import locate
 from netsim.units import written
 from netsim.workloads.cost.book import (
     LEAST,
-    MOST_GPUS,
+    MAX_GPUS,
     Book,
     Failures,
     Fleet,
@@ -120,12 +120,12 @@ def _mistakes(book: Book) -> list[InputError]:
         elif left:
             errors += _no_die(book, name, gpu)
         gpus = fleet.gpus * book.reference.die_mm2 / gpu.die_mm2
-        if gpus > MOST_GPUS:
+        if gpus > MAX_GPUS:
             errors.append(
                 InputError(
                     f"{fleet.gpus:,} {fleet.reference} have the silicon of {gpus:,.0f} {name}",
                     key="fleet.gpus",
-                    hint=f"at most {MOST_GPUS:,} of each GPU",
+                    hint=f"at most {MAX_GPUS:,} of each GPU",
                 )
             )
             continue

@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 ANY = -1
 """The source or the tag of a receive that takes any."""
 
-MOST_NAMED = 4
+MAX_NAMED = 4
 """So many of what does not match is named; the rest is counted."""
 
 
@@ -118,7 +118,7 @@ def _unmatched(
         )
         n_sends, n_receives = counts[0][one], counts[1][one]
         told.append(f"from {src} to {dst} with tag {tag}: {n_sends} sent, {n_receives} received")
-        if len(told) == MOST_NAMED:
+        if len(told) == MAX_NAMED:
             break
     rest = int((counts[0] != counts[1]).sum()) - len(told)
     any_left = int((~given).sum())

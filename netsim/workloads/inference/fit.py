@@ -23,7 +23,7 @@ START = (0.5, 400.0, 200.0, 60_000.0)
 
 PS_PER_US = 1e6
 SMALLEST_STEP = 1e-3
-MOST_STEPS = 50
+MAX_STEPS = 50
 
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -42,7 +42,7 @@ def fitted_costs(group: str, form: str = "as it is") -> Costs:
     chosen = [row for row in rows() if row.group == group and row.fitted]
     base = replace(chosen[0].deployment.costs, **FORMS[form])
     x = np.array(START)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         now = _errors(chosen, base, x)
         step = np.linalg.lstsq(_slopes(chosen, base, x, now), -now, rcond=None)[0]
         part = 1.0

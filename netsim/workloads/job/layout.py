@@ -11,7 +11,7 @@ from netsim.errors import InputError
 from netsim.units import written
 from netsim.workloads.job.keys import choice, count, flag, key
 from netsim.workloads.job.machine import FORMATS
-from netsim.workloads.job.model import MOST_LAYERS
+from netsim.workloads.job.model import MAX_LAYERS
 from netsim.workloads.job.schedules import SCHEDULES
 
 RECOMPUTE = ("none", "selective", "full")
@@ -54,9 +54,9 @@ class Layout:
         "pipeline transfers carry a tp-th each, gathered where they arrive; with sp they do anyway",
         True,
     )
-    pp: int = key(count(1, MOST_LAYERS), "stages of the pipeline", 1)
+    pp: int = key(count(1, MAX_LAYERS), "stages of the pipeline", 1)
     schedule: str = key(choice(SCHEDULES), "the order of a stage's work", "1f1b")
-    virtual_stages: int = key(count(1, MOST_LAYERS), "chunks of layers of a stage, interleaved", 1)
+    virtual_stages: int = key(count(1, MAX_LAYERS), "chunks of layers of a stage, interleaved", 1)
     dp: int = key(count(0), "replicas of the model; 0: the product of dp_levels", 0)
     dp_levels: tuple[int, int, int] | None = key(
         _levels(), "replicas over racks and datacenters, for the five stages S1 to S5", None

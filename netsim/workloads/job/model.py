@@ -10,7 +10,7 @@ ATTENTIONS = ("multi_head", "latent")
 NORMS = ("layer", "rms")
 POSITIONS = ("learned", "rotary")
 
-MOST_LAYERS = 10_000
+MAX_LAYERS = 10_000
 """Each layer is looked at by itself, and each stage holds at least one."""
 
 
@@ -23,7 +23,7 @@ class Model:
     Latent attention (DeepSeek-V2, section 2.1) takes queries and keys through narrow matrices.
     """
 
-    layers: int = key(count(1, MOST_LAYERS), "layers")
+    layers: int = key(count(1, MAX_LAYERS), "layers")
     hidden: int = key(count(), "width of what goes from layer to layer")
     heads: int = key(count(), "attention heads")
     sequence: int = key(count(), "tokens of a sequence")

@@ -26,7 +26,7 @@ from netsim.workloads.operations.table import WHATS, OperationTable
 from netsim.workloads.operations.tables import Tables
 from netsim.workloads.operations.wires import Wires
 
-MOST_NAMED = 6
+MAX_NAMED = 6
 """Of operations that wait for one another, so many are named."""
 
 
@@ -217,8 +217,8 @@ def _check_hangs(load: Workload, rows: Rows) -> None:
     found = [int(of[task]) for task in reversed(cycle)]
     named = dict.fromkeys(k for k in found if k >= 0 and table.rank[k] != UNIT)
     names = [table.name(k) for k in named]
-    if len(names) > MOST_NAMED:
-        names[MOST_NAMED - 1 : -1] = [f"{len(names) - MOST_NAMED} others"]
+    if len(names) > MAX_NAMED:
+        names[MAX_NAMED - 1 : -1] = [f"{len(names) - MAX_NAMED} others"]
     raise InputError(
         f"{' -> '.join([*names, names[0]])}: each waits for the one before it",
         hint="operations of a stream run in the order in which they were noted; those of several "

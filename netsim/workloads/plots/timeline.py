@@ -39,7 +39,7 @@ OPTIONS = {
 }
 SUFFIXES = (".pftrace",)
 
-MOST_ROWS = 64
+MAX_ROWS = 64
 """More cannot be told apart; the first ones are shown."""
 
 RESOLUTION = 2000
@@ -54,11 +54,11 @@ COMMUNICATION = (
 )  # fmt: skip
 """Of kinds of communication: color and hatch, to be told apart in gray."""
 
-MOST_TEXTS = 1000
+MAX_TEXTS = 1000
 TEXT_PT, LETTER = 6.0, 0.62
 """Of texts in bars: size in points, and width of a letter in that."""
 
-MOST_PARTS = 300
+MAX_PARTS = 300
 """Of a line of a critical path: what is shorter than one of so many parts of the time is drawn
 together."""
 
@@ -93,7 +93,7 @@ def draw(
     import polars as pl
 
     view = view or view_of(results, trust=trust, **asked)
-    found = timeline_of(results, view, MOST_ROWS).merged(RESOLUTION)
+    found = timeline_of(results, view, MAX_ROWS).merged(RESOLUTION)
     from_ps, to_ps = found.from_ps, found.to_ps
     unit, scale = style.time_unit([to_ps])
     figure, (axes,) = style.new_figure()
@@ -191,7 +191,7 @@ def _write(axes: Axes, found: Timeline, looks: dict[str, Look], scale: float) ->
     need = (pl.col("text").str.len_chars() * LETTER * TEXT_PT + 2) * point_ps
     begin, end = pl.col("start_ps").clip(*times_ps), pl.col("end_ps").clip(*times_ps)
     fitting = bars.filter(~pl.col("communicates") & (pl.col("text") != "") & (end - begin >= need))
-    if len(fitting) > MOST_TEXTS:
+    if len(fitting) > MAX_TEXTS:
         return
     middles = fitting.select((begin + end) / (2 * scale)).to_series()
     for row, middle in zip(fitting.iter_rows(named=True), middles, strict=True):
@@ -207,7 +207,7 @@ def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool
     from matplotlib.patheffects import Normal, Stroke
 
     seen = (pl.col("start_ps") < found.to_ps) & (pl.col("end_ps") >= found.from_ps)
-    short_ps = (found.to_ps - found.from_ps) / MOST_PARTS
+    short_ps = (found.to_ps - found.from_ps) / MAX_PARTS
     x, y = path_line(path.pieces.filter(seen), found.rows, short_ps)
     if not np.isfinite(y).any():
         return False

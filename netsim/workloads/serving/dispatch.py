@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-ROUND_ROBIN, RANDOM, LEAST_WORK = DISPATCH = ("round_robin", "random", "least_work")
+ROUND_ROBIN, RANDOM, MIN_WORK = DISPATCH = ("round_robin", "random", "least_work")
 
 Ints = NDArray[np.int64]
 
@@ -62,7 +62,7 @@ def dispatch(
     free: list[tuple[int, int]] = [(0, one) for one in range(n_machines)]
     chosen, ends = [], []
     arrivals, work = at_ps[order].tolist(), work_ps[order].tolist()
-    if how == LEAST_WORK:
+    if how == MIN_WORK:
         for at, takes in zip(arrivals, work, strict=True):
             free_at, one = free[0]
             end = max(free_at, at) + takes

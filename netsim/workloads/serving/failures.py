@@ -33,7 +33,7 @@ Ints = NDArray[np.int64]
 
 STOP, SHRINK = ON_FAILURE = ("stop", "shrink")
 
-MOST_OUTAGES = 1_000_000
+MAX_OUTAGES = 1_000_000
 BLOCK = 64
 """Times of each machine that are drawn at once."""
 
@@ -170,11 +170,11 @@ def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Gener
     mean_ps = policy.mtbf_ps / gpus
     shortest_ps = policy.swap_ps + (0 if policy.spares else policy.repair_ps)
     expected = float((until_ps / (mean_ps + shortest_ps)).sum())
-    if expected > MOST_OUTAGES:
+    if expected > MAX_OUTAGES:
         raise InputError(
             f"some {expected:,.0f} failures are expected in {format_time(until_ps, 3)}",
             key="traffic.mtbf",
-            hint=f"at most {MOST_OUTAGES:,}",
+            hint=f"at most {MAX_OUTAGES:,}",
         )
     up = _TimesUp(mean_ps, rng)
     soonest = [(up.next_ps(machine), machine) for machine in range(gpus.size)]

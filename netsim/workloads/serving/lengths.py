@@ -36,7 +36,7 @@ FIXED, UNIFORM, LOGNORMAL, ZIPF, TABLE, TRACE = LENGTHS = (
     "trace",
 )
 
-MOST_TOKENS = 1 << 24
+MAX_TOKENS = 1 << 24
 """Longer requests are drawn of no distribution: no model has a context of 16 million tokens."""
 
 
@@ -67,7 +67,7 @@ class Lengths:
         if self.kind == LOGNORMAL:
             spread = np.log1p(self.cv**2)
             drawn = rng.lognormal(np.log(self.mean) - spread / 2, np.sqrt(spread), n)
-            return _tokens(np.minimum(drawn, MOST_TOKENS))
+            return _tokens(np.minimum(drawn, MAX_TOKENS))
         if self.kind == TABLE and self.table is not None:
             tokens, below = read_table(self.table)
             if tokens.size == 1:

@@ -32,7 +32,7 @@ from netsim.workloads.serving.lengths import (
     FIXED,
     LENGTHS,
     LOGNORMAL,
-    MOST_TOKENS,
+    MAX_TOKENS,
     TABLE,
     TRACE,
     UNIFORM,
@@ -97,7 +97,7 @@ REQUEST_PARAMS = [
         None,
         "tokens of a prompt, 1500 by default, of lengths = fixed; their mean, of lognormal",
         minimum=1,
-        maximum=MOST_TOKENS,
+        maximum=MAX_TOKENS,
     ),
     Param(
         "output",
@@ -105,7 +105,7 @@ REQUEST_PARAMS = [
         None,
         "tokens of an output, 200 by default, of lengths = fixed; their mean, of lognormal",
         minimum=1,
-        maximum=MOST_TOKENS,
+        maximum=MAX_TOKENS,
     ),
     Param(
         "length_cv",
@@ -121,7 +121,7 @@ REQUEST_PARAMS = [
         None,
         "of lengths = uniform or zipf: fewest tokens, 1 by default",
         minimum=1,
-        maximum=MOST_TOKENS,
+        maximum=MAX_TOKENS,
         each=PARTS,
     ),
     Param(
@@ -130,7 +130,7 @@ REQUEST_PARAMS = [
         None,
         "of lengths = uniform or zipf: most tokens, 4096 by default",
         minimum=1,
-        maximum=MOST_TOKENS,
+        maximum=MAX_TOKENS,
         each=PARTS,
     ),
     Param(

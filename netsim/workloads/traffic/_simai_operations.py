@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 COMPUTE, WEIGHTS = range(2)
 """Streams: what a rank does one after the other, and collectives of gradients of weights."""
 
-LEAST_BYTES = 4096
+MIN_BYTES = 4096
 """A forward collective has at least so many, as in SimAI."""
 
 TP, DP, EP, DP_EP, PP = "tp", "dp", "ep", "dp_ep", "pp"
@@ -172,7 +172,7 @@ class SimaiOperations:
 
     def _forward(self, stage: int, rows: Iterable[tuple[Row, str]]) -> None:
         for row, name in rows:
-            size = max(row.forward.size_bytes, LEAST_BYTES)
+            size = max(row.forward.size_bytes, MIN_BYTES)
             self._phase(stage, replace(row.forward, size_bytes=size), TP, f"{name} forward")
 
     def _backward(self, stage: int, rows: Sequence[tuple[Row, str]]) -> None:
