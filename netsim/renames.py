@@ -48,7 +48,27 @@ RENAMED: dict[str, dict[str, str]] = {
         "transports": "fct_by_transport",
     },
     "fabric": {
+        "planes": "plane_balancing",
         "model": "queue_discipline",
+    },
+    "fabric.load_balancing": {
+        "spray_rr": "spray_round_robin",
+    },
+    "fabric.plane_balancing": {
+        "free": "least_loaded",
+    },
+    "fabric.circuits": {
+        "in_flight": "at_circuit_end",
+        "relayed_class": "indirect_class",
+        "clock_error": "clock_offset",
+    },
+    "fabric.circuits.at_circuit_end": {
+        "held": "wait",
+        "lost": "drop",
+    },
+    "fabric.circuits.indirect": {
+        "offload": "opportunistic",
+        "valiant": "vlb",
     },
     "option": {
         "--again": "--force",

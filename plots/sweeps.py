@@ -220,8 +220,8 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
         if load.has_tasks:
             raise InputError("the flows start by tasks")
         flows = load.flows
-        lanes = lanes_used(network, flows, point.fabric.planes, trial)
-        evenly = point.fabric.planes in DEALT_EVENLY
+        lanes = lanes_used(network, flows, point.fabric.plane_balancing, trial)
+        evenly = point.fabric.plane_balancing in DEALT_EVENLY
         times = completion_times(network, flows, point.packets, rng, lanes, evenly=evenly)
         slowdown = times / ideal_times(network, flows, point.packets, lanes=lanes).fct_ps
         last, mean = last + slowdown.max() / TRIALS, mean + slowdown.mean() / TRIALS

@@ -16,7 +16,7 @@ import itertools
 import pytest
 from agreement import Way, check, compare
 from engine_case import NARROW, engine_for
-from reference.cases import FEATURES, LOAD_BALANCING, PAIRS, PLANES, random_case
+from reference.cases import FEATURES, LOAD_BALANCING, PAIRS, PLANE_BALANCING, random_case
 from reference.small import FULL, PAYLOAD, cable, case, fabric
 
 from netsim.engine.kernels.layout import RUNNING
@@ -41,7 +41,7 @@ def test_every_departure(first: int) -> None:
 def test_trees_of_three_tiers_and_several_of_them(planes: str | None) -> None:
     """They are among the cases above as well."""
     for seed in range(8):
-        check(seed, SHORT, trees=True, planes=planes)
+        check(seed, SHORT, trees=True, plane_balancing=planes)
 
 
 def test_racks_that_circuits_alone_join() -> None:
@@ -80,11 +80,11 @@ def test_cases_have_everything_together() -> None:
             case.transport,
             case.fabric["queue_discipline"],
             case.fabric["load_balancing"],
-            case.fabric.get("planes"),
+            case.fabric.get("plane_balancing"),
         }
         features = {name for name in FEATURES if getattr(case, name)}
         met |= set(itertools.product(features, kinds | features))
-    kinds = {*itertools.chain(*PAIRS), *LOAD_BALANCING, *PLANES, *FEATURES}
+    kinds = {*itertools.chain(*PAIRS), *LOAD_BALANCING, *PLANE_BALANCING, *FEATURES}
     assert set(itertools.product(FEATURES, kinds)) <= met
 
 
@@ -98,7 +98,9 @@ def test_a_finished_flow_leaves_as_its_port_comes_to_it_paused_or_not(
     sizes: tuple[int, ...],
 ) -> None:
     """Flows of two ports, which take the one with the fewer of them, into a slow one."""
-    lossless = fabric("lossless", planes="free", xoff_bytes=4 * FULL, xon_bytes=FULL)
+    lossless = fabric(
+        "lossless", plane_balancing="least_loaded", xoff_bytes=4 * FULL, xon_bytes=FULL
+    )
     flows = [(0, 1, n * PAYLOAD, i * 600_000) for i, n in enumerate(sizes)]
     cables = [cable(0, 2), cable(0, 2), cable(1, 2, 50)]
     slow = case(2, cables, flows, "roce", {"rto_ps": 10**7}, lossless, until_ps=10**8)

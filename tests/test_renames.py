@@ -16,6 +16,7 @@ from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.errors import did_you_mean
 from netsim.experiment import schema
+from netsim.model import fabric
 from netsim.model.tasks import TaskTable
 from netsim.plugins import registry
 from netsim.plugins.files import words
@@ -36,6 +37,10 @@ CALLED = (TaskTable,)
 NAMES = {
     "command": commands(),
     "plot": KINDS,
+    "fabric.load_balancing": fabric.LOAD_BALANCING,
+    "fabric.plane_balancing": fabric.PLANE_BALANCING,
+    "fabric.circuits.at_circuit_end": fabric.AT_CIRCUIT_END,
+    "fabric.circuits.indirect": fabric.INDIRECT,
     "column": set().union(*COLUMNS.values()),
     "file": files.SINGLE - RENAMED["file"].keys(),
     "handler": [*HANDLERS, *QUEUE_HANDLERS],

@@ -26,7 +26,8 @@ leaf0, spine0, core0, supercore0 and so on, those of a pod or zone one after the
 ports are those to what is below it, then its uplinks, both in the order of what they lead to.
 
 With several `planes` there are as many trees of that shape side by side, and every host has a port
-in each, of its share of `host_rate`; `fabric.planes` says how packets are spread over them.
+in each, of its share of `host_rate`; `fabric.plane_balancing` says how packets are spread over
+them.
 
 With `reduction` leaves add up: the hosts of a leaf have a reduction unit, which is as far behind it
 as that says, for the algorithm in_network of collectives among them (`netsim/model/reduction.py`).

@@ -5,9 +5,9 @@ of them, and its port p leads to plane p. The rates are those of the plane: with
 `host_rate = "200Gbps"` a host has 800 Gbps. The names of switches begin with their plane's, as in
 `plane2.leaf0`.
 
-`fabric.planes` says how packets go by the planes: a flow stays on one (`hash`), its packets take
-them all in turn (`round_robin`, `permutation`) or the one whose port is free first (`free`), or its
-transport chooses (`entropy`).
+`fabric.plane_balancing` says how packets go by the planes: a flow stays on one (`hash`), its
+packets take them all in turn (`round_robin`, `permutation`) or the one whose port is free first
+(`free`), or its transport chooses (`entropy`).
 
 With `degraded` the last plane is slower: all of its links have that share of their rates. With 0 it
 is broken and known to be: hosts use the others. For a plane that breaks during the run

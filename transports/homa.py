@@ -115,7 +115,7 @@ PRESETS = {
 FABRIC = {
     "queue_discipline": "drop_tail",
     "load_balancing": "spray_permutation",
-    "planes": "permutation",
+    "plane_balancing": "permutation",
     "n_classes": 8,
     "queue_bytes": "10000pkt",
 }

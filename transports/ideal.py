@@ -12,7 +12,7 @@ PARAMS: list[Param] = []
 FABRIC = {
     "queue_discipline": "drop_tail",
     "load_balancing": "spray_permutation",
-    "planes": "permutation",
+    "plane_balancing": "permutation",
 }
 
 CLOSED_FORM = True

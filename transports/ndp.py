@@ -48,7 +48,7 @@ KEEPS_RATE = True
 FABRIC = {
     "queue_discipline": "trim",
     "load_balancing": "spray_permutation",
-    "planes": "permutation",
+    "plane_balancing": "permutation",
     "n_classes": 2,
     "queue_bytes": "8pkt",
     "header_queue_bytes": "1MB",

@@ -45,8 +45,8 @@ PARAMS = [
 # Two bandwidth-delay products of four links of 1 us at 100 Gbps.
 FABRIC = {
     "queue_discipline": "pfabric",
-    "load_balancing": "spray_rr",
-    "planes": "round_robin",
+    "load_balancing": "spray_round_robin",
+    "plane_balancing": "round_robin",
     "n_classes": 1,
     "queue_bytes": "60pkt",
 }

@@ -10,7 +10,7 @@ trimmed headers have class 0 to themselves. `FABRIC` is for four links of 1 us a
 FABRIC = {
     "queue_discipline": "trim",
     "load_balancing": "ecmp",
-    "planes": "entropy",
+    "plane_balancing": "entropy",
     "n_classes": 2,
     "queue_bytes": "29pkt",
     "header_queue_bytes": "1MB",

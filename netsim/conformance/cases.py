@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from netsim.conformance import delivery, determinism, impairments, metrics, queue_cases, topologies
 from netsim.conformance.testbed import Testbed
-from netsim.model.lanes import ENTROPY, FREE, HASH, PERMUTATION, ROUND_ROBIN
+from netsim.model.lanes import ENTROPY, HASH, LEAST_LOADED, PERMUTATION, ROUND_ROBIN
 
 RELIABLE, COMPILED = "reliable", "compiled"
 
@@ -49,7 +49,7 @@ CASES = (
     Case("planes", "each flow has one of two planes", topologies.planes(HASH)),
     Case("planes in turn", "packets take two planes in turn", topologies.planes(ROUND_ROBIN)),
     Case("shuffled planes", "in random turn", topologies.planes(PERMUTATION)),
-    Case("free planes", "whichever is free first", topologies.planes(FREE)),
+    Case("least loaded plane", "whichever port is free first", topologies.planes(LEAST_LOADED)),
     Case("chosen planes", "as the transport chooses", topologies.planes(ENTROPY)),
     Case("uneven planes", "one plane is slower", topologies.uneven_planes),
     Case("plane down", "a plane fails and comes back", topologies.plane_down, (RELIABLE,)),

@@ -37,7 +37,7 @@ def three_tiers(testbed: Testbed) -> str:
 
 
 def planes(way: str) -> Callable[[Testbed], str]:
-    """The case of two planes that packets take in a way of `fabric.planes`."""
+    """The case of two planes that packets take in a way of `fabric.plane_balancing`."""
 
     def run(testbed: Testbed) -> str:
         return _on_planes(testbed, networks.planes(), way).line()
@@ -71,7 +71,7 @@ def _in_turn(testbed: Testbed, network: Network) -> str:
 
 def _on_planes(testbed: Testbed, network: Network, way: str, *faults: LinkFault) -> Run:
     """Every host sends to one on another leaf while seven send to one."""
-    changes: dict[str, Any] = {"planes": way}
+    changes: dict[str, Any] = {"plane_balancing": way}
     if testbed.fabric(changes, network).load_balancing == ECMP_SYMMETRIC:
         try:
             check_symmetric(network, way)

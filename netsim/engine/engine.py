@@ -155,9 +155,9 @@ class Engine:
         """int64[n_ports]: bit c is set where packets of class c wait at the port of a switch."""
         return state_views.waiting_classes(self.state)
 
-    def offloaded_packets(self) -> int:
+    def indirect_packets(self) -> int:
         """How many packets ports of switches have sent for other ports."""
-        return state_views.offloaded_packets(self.state)
+        return state_views.indirect_packets(self.state)
 
     def conservation(self) -> Conservation:
         """What became of every packet and byte that hosts sent."""

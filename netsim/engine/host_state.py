@@ -53,7 +53,7 @@ def build_hosts(
 ) -> HostState:
     """The hosts' side of the state; ``pars`` are the parameters of each transport."""
     network, flows = simulation.network, simulation.flows
-    lanes = lanes_used(network, flows, simulation.fabric.planes, simulation.seed)
+    lanes = lanes_used(network, flows, simulation.fabric.plane_balancing, simulation.seed)
     carrier = simulation.parts.carrier
     tx, rx = _sides(simulation, protocol, lanes)
     bits = _bitmaps(tx, rx, protocol)
@@ -184,7 +184,7 @@ def _port_choices(
         for side in range(2):
             at = entity + 2 * side + number
             port_choices[field][side] = salt(simulation.seed, PURPOSE_PLANE_PERMUTATION, at)
-    if simulation.fabric.planes == HASH:
+    if simulation.fabric.plane_balancing == HASH:
         port_choices["salt_data"] = draws_of(n, simulation.seed)
     return {"port_choices": port_choices.reshape(-1), "lanes": table}
 
@@ -203,7 +203,7 @@ def _carrier(simulation: Simulation) -> dict[str, np.ndarray]:
 
 def _lane_by_entropy(simulation: Simulation) -> bool:
     """Do the flows' entropies say by which of several ports their packets leave?"""
-    return simulation.network.has_several_ports and simulation.fabric.planes == ENTROPY
+    return simulation.network.has_several_ports and simulation.fabric.plane_balancing == ENTROPY
 
 
 def _parameters(

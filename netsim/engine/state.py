@@ -19,7 +19,7 @@ from netsim.engine.kernels.balance import (
     LEAST_LOADED,
     SPRAY_PERMUTATION,
     SPRAY_RANDOM,
-    SPRAY_RR,
+    SPRAY_ROUND_ROBIN,
 )
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
@@ -30,8 +30,8 @@ from netsim.engine.kernels.layout import (
     INF,
     MAX_PENDING_PFC,
     N_BUCKETS,
-    OFFLOAD,
     ONE_PORT,
+    OPPORTUNISTIC,
     PARTS,
     PORTS_OF_A_WORD,
     QUEUE,
@@ -54,7 +54,7 @@ from netsim.errors import InputError
 from netsim.limits import CLASSES
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import Fabric
-from netsim.model.lanes import PLANES
+from netsim.model.lanes import PLANE_BALANCING
 from netsim.model.network import Network
 from netsim.model.reroute import RowWriter
 from netsim.model.symmetry import heights
@@ -63,7 +63,7 @@ BALANCING = {
     "ecmp": ECMP,
     "ecmp_symmetric": ECMP_SYMMETRIC,
     "spray_random": SPRAY_RANDOM,
-    "spray_rr": SPRAY_RR,
+    "spray_round_robin": SPRAY_ROUND_ROBIN,
     "spray_permutation": SPRAY_PERMUTATION,
     "least_loaded": LEAST_LOADED,
 }
@@ -129,7 +129,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
             hint="one that does not pause, such as drop_tail or trim",
         )
     how = indirect(fabric, parts)
-    if parts.phase_driven and how == OFFLOAD:
+    if parts.phase_driven and how == OPPORTUNISTIC:
         raise InputError(
             "ports that send packets for each other go by a timetable, which circuits that follow "
             "the workload have not got",
@@ -143,7 +143,9 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
         "HAS_PREDICT_PAUSE": foresees(fabric, discipline, parts),
-        "COUPLED": discipline.coupled or fabric.load_balancing == "least_loaded" or how == OFFLOAD,
+        "COUPLED": discipline.coupled
+        or fabric.load_balancing == "least_loaded"
+        or how == OPPORTUNISTIC,
         "BALANCING": BALANCING[fabric.load_balancing],
         "POLICY_ROUTING": parts.ways,
         "TURNS": parts.turns,
@@ -155,7 +157,9 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         "PER_PORT_SIZES": parts.sized,
         "PORT_WAKEUPS": discipline.features["IS_SHAPED"] or parts.circuits,
         "TASKS": parts.tasks,
-        "PLANES": HASH + PLANES.index(fabric.planes) if parts.several_ports else ONE_PORT,
+        "PLANE_BALANCING": HASH + PLANE_BALANCING.index(fabric.plane_balancing)
+        if parts.several_ports
+        else ONE_PORT,
         "CARRIER": parts.carrier,
         "HAS_SERIES": parts.sampled,
         "HISTOGRAM": parts.histogram,

@@ -244,7 +244,7 @@ def slot_states(state: State) -> SlotStates:
     return SlotStates(begin_ps, up_ps, done_ps, records["waits_for"].copy())
 
 
-def offloaded_packets(state: State) -> int:
+def indirect_packets(state: State) -> int:
     """How many packets ports of switches have sent for other ports, by way of a third switch."""
     return int(state.links.switches["n_indirect"].sum())
 

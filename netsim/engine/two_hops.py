@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.engine.kernels.layout import DIRECT, FIBER, INF, OFFLOAD, VALIANT
+from netsim.engine.kernels.layout import DIRECT, FIBER, INF, OPPORTUNISTIC, VLB
 from netsim.engine.simulation import Parts, Simulation
 from netsim.model import fabric as rules_of
 from netsim.model.circuits import Circuits
@@ -19,8 +19,8 @@ Ints = NDArray[np.int64]
 
 INDIRECT = {
     rules_of.DIRECT: DIRECT,
-    rules_of.OFFLOAD: OFFLOAD,
-    rules_of.VALIANT: VALIANT,
+    rules_of.OPPORTUNISTIC: OPPORTUNISTIC,
+    rules_of.VLB: VLB,
 }
 
 
@@ -70,7 +70,7 @@ def build_detours(simulation: Simulation) -> dict[str, np.ndarray]:
         return found
     reach = reach_of(network, network.circuits)
     found |= {"edge": reach.number, "reached": reach.reached}
-    if how == VALIANT:
+    if how == VLB:
         found |= _lists(network, network.circuits, reach)
     return found
 
@@ -113,7 +113,7 @@ def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str,
     key = network.port_node[ends].astype(np.int64) * (circuits.fiber.max() + 1)
     keys, number = np.unique(key + circuits.fiber[ends], return_inverse=True)
     state["fiber"][ends] = number.reshape(-1)
-    if how != OFFLOAD:
+    if how != OPPORTUNISTIC:
         return {**links, "day_ports": none, "fibers": np.zeros(keys.size, FIBER)}
     count = state["last_start"] - state["first_start"]
     port = np.repeat(np.arange(network.n_ports), count)

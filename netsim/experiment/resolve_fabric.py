@@ -18,7 +18,7 @@ from netsim.model.fabric import (
     DIRECT,
     DROP_TAIL,
     ECMP_SYMMETRIC,
-    OFFLOAD,
+    OPPORTUNISTIC,
     CircuitRules,
     Ecn,
     Fabric,
@@ -238,11 +238,11 @@ def _circuits(written: dict[str, Any]) -> CircuitRules:
         one.name: written[one.metadata.get("written", one.name)] for one in fields(CircuitRules)
     }
     rules = CircuitRules(**{name: value for name, value in given.items() if value is not None})
-    if written["relayed_class"] is not None and rules.indirect != OFFLOAD:
+    if written["indirect_class"] is not None and rules.indirect != OPPORTUNISTIC:
         raise InputError(
             f'has no effect with indirect = "{rules.indirect}"',
-            key="fabric.circuits.relayed_class",
-            hint=f'remove it; it belongs to "{OFFLOAD}"',
+            key="fabric.circuits.indirect_class",
+            hint=f'remove it; it belongs to "{OPPORTUNISTIC}"',
             code="no_effect",
         )
     return rules
@@ -305,11 +305,13 @@ def _as_written(value: Any, key: Key) -> Any:
     if isinstance(value, CircuitRules):
         table = {
             "guard": format_time(value.guard_ps),
-            "clock_error": format_time(value.clock_error_ps),
-            "in_flight": value.in_flight,
+            "clock_offset": format_time(value.clock_offset_ps),
+            "at_circuit_end": value.at_circuit_end,
             "indirect": value.indirect,
         }
-        return table | ({"relayed_class": value.relayed_class} if value.indirect == OFFLOAD else {})
+        return table | (
+            {"indirect_class": value.indirect_class} if value.indirect == OPPORTUNISTIC else {}
+        )
     return format_port_size(value) if key.unit == "queue" else value
 
 
@@ -329,10 +331,11 @@ def _contradictions(fabric: Fabric) -> list[InputError]:
         there = f"classes are numbered 0 to {fabric.n_classes - 1}"
         wrong("ecn_from_class", f"there is no class {fabric.ecn_from_class}", there)
     rules = fabric.circuits or CircuitRules()
-    if rules.indirect == OFFLOAD and rules.relayed_class + 1 >= fabric.n_classes:
+    if rules.indirect == OPPORTUNISTIC and rules.indirect_class + 1 >= fabric.n_classes:
         wrong(
-            "circuits.relayed_class",
-            f"nothing can be offloaded to class {rules.relayed_class}: that is for classes above "
+            "circuits.indirect_class",
+            f"no packet can go indirectly in class {rules.indirect_class}: that is for classes "
+            f"above "
             f"it, and n_classes is {fabric.n_classes}",
             "a lower one, or more classes, with data in the higher ones",
         )

@@ -133,7 +133,7 @@ def prepare(point: Point) -> Scenario:
         check_rules(network, point.fabric.circuits, point.packets)
         check_control(network, point.fabric.circuits, point.packets)
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
-            check_symmetric(network, point.fabric.planes)
+            check_symmetric(network, point.fabric.plane_balancing)
         if load.tasks is not None and is_closed_form(point):
             raise InputError(
                 f"{point.transport.name} is not simulated, and tasks take a simulation",
@@ -146,7 +146,7 @@ def prepare(point: Point) -> Scenario:
         classes = class_of_flow if segments is None else class_of_flow[segments.message]
         silent = [_sends_nothing_back(use) for use in point.transport_of_class]
         flows.need_no_answers(np.array(silent)[classes])
-        lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
+        lanes = lanes_used(network, flows, point.fabric.plane_balancing, point.seed)
         check_phases(network, flows, lanes)
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")

@@ -11,7 +11,7 @@ from netsim.errors import InputError
 from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import PURPOSE_CLOCK, below, byte_quotient, mix, salt, send_time
 from netsim.model.circuits import Circuits
-from netsim.model.fabric import HELD, CircuitRules, PacketFormat
+from netsim.model.fabric import WAIT, CircuitRules, PacketFormat
 from netsim.model.network import Network
 from netsim.units import format_time
 
@@ -44,10 +44,10 @@ def start_times(
     seed: int,
 ) -> PortTimes:
     """When each port may start a transmission, by its switch's clock."""
-    error_ps = clock_errors(rules.clock_error_ps, network.n_nodes, seed)[network.port_node]
+    error_ps = clock_errors(rules.clock_offset_ps, network.n_nodes, seed)[network.port_node]
     begins = error_ps + rules.guard_ps
     ends = error_ps - rules.guard_ps
-    if rules.in_flight == HELD:
+    if rules.at_circuit_end == WAIT:
         begins = begins - circuits.near_ps
         ends = ends - circuits.near_ps - longest_send_ps(network, packets) + 1
     return _by_port(circuits, begins, ends)
@@ -133,7 +133,7 @@ def check_rules(network: Network, rules: CircuitRules | None, packets: PacketFor
         return
     rules = rules or CircuitRules()
     send_ps = longest_send_ps(network, packets)
-    held = rules.in_flight == HELD
+    held = rules.at_circuit_end == WAIT
     for number, name in enumerate(circuits.names):
         ports = np.flatnonzero((circuits.of_port == number) & (circuits.calendar >= 0))
         ports = ports[circuits.ever[circuits.calendar[ports]]]
@@ -146,8 +146,8 @@ def check_rules(network: Network, rules: CircuitRules | None, packets: PacketFor
             raise InputError(
                 f"a port of {name} would send to two switches at once: it is dark for "
                 f"{format_time(gap_ps, 4)}, guard times included, less than {full}",
-                key=f"{KEY}.in_flight",
-                hint=f'"{HELD}", or a longer guard',
+                key=f"{KEY}.at_circuit_end",
+                hint=f'"{WAIT}", or a longer guard',
             )
         needs_ps = 2 * rules.guard_ps + (full_ps if held else 1)
         shortest_ps = _shortest_day(circuits, ports)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.limits import CLASSES, PS_BITS
-from netsim.model.lanes import HASH, PLANES
+from netsim.model.lanes import HASH, PLANE_BALANCING
 from netsim.plugins import registry
 from netsim.plugins.calls import settled
 from netsim.plugins.params import resolve_params
@@ -30,7 +30,7 @@ ECMP, ECMP_SYMMETRIC = PATH_FOR_LIFE = ("ecmp", "ecmp_symmetric")
 LOAD_BALANCING = (
     *PATH_FOR_LIFE,
     "spray_random",
-    "spray_rr",
+    "spray_round_robin",
     "spray_permutation",
     "least_loaded",
 )
@@ -94,14 +94,14 @@ class Ecn:
     at: str = _key("choice", "enqueue", 'or "dequeue"', choices=("enqueue", "dequeue"))
 
 
-HELD, LOST = IN_FLIGHT = ("held", "lost")
+WAIT, DROP = AT_CIRCUIT_END = ("wait", "drop")
 """What becomes of light under way when a circuit ends: there is none, or it is lost."""
 
-DIRECT, OFFLOAD, VALIANT = INDIRECT = ("none", "offload", "valiant")
+DIRECT, OPPORTUNISTIC, VLB = INDIRECT = ("none", "opportunistic", "vlb")
 """Whether packets go by way of a third switch, and which."""
 
 GUARD = Key("time", "0ps", "for so long nothing is started at either end of a day")
-CLOCK_ERROR = Key(
+CLOCK_OFFSET = Key(
     "time", "0ps", "the most that edge switches' clocks are wrong", rules={"maximum": "1ms"}
 )
 
@@ -111,20 +111,25 @@ class CircuitRules:
     """How edge switches use circuits that are there on some days only (netsim/engine/MODEL.md).
 
     Nothing is started for `guard_ps` at both ends of a day, as each switch's own clock has it,
-    which is wrong by up to `clock_error_ps`. Under OFFLOAD what waits in classes above
-    `relayed_class` may go by way of a third switch, in that class.
+    which is wrong by up to `clock_offset_ps`. Under OPPORTUNISTIC what waits in classes above
+    `indirect_class` may go by way of a third switch, in that class.
     """
 
     guard_ps: int = field(default=0, metadata={"key": GUARD, "written": "guard"})
-    clock_error_ps: int = field(default=0, metadata={"key": CLOCK_ERROR, "written": "clock_error"})
-    in_flight: str = _key(
-        "choice", HELD, 'or "lost": what is under way as a circuit ends', choices=IN_FLIGHT
+    clock_offset_ps: int = field(
+        default=0, metadata={"key": CLOCK_OFFSET, "written": "clock_offset"}
+    )
+    at_circuit_end: str = _key(
+        "choice", WAIT, 'or "drop": what is under way as a circuit ends', choices=AT_CIRCUIT_END
     )
     indirect: str = _key(
-        "choice", DIRECT, "offload, valiant: packets go by way of a third switch", choices=INDIRECT
+        "choice",
+        DIRECT,
+        "opportunistic, vlb: packets go by way of a third switch",
+        choices=INDIRECT,
     )
-    relayed_class: int = _key(
-        "count", 0, "with offload: the class of what is relayed, for those above it"
+    indirect_class: int = _key(
+        "count", 0, "with opportunistic: the class of what is relayed, for those above it"
     )
 
 
@@ -168,14 +173,15 @@ class Fabric:
     load_balancing: str = _key(
         "choice",
         "ecmp",
-        "ecmp_symmetric, spray_random, spray_rr, spray_permutation, least_loaded",
+        "ecmp_symmetric, spray_random, spray_round_robin, spray_permutation, least_loaded",
         choices=LOAD_BALANCING,
     )
-    planes: str = _key(
+    plane_balancing: str = _key(
         "choice",
         HASH,
-        "round_robin, permutation, free, entropy; which of a host's several ports packets take",
-        choices=PLANES,
+        "round_robin, permutation, least_loaded, entropy; which of a host's several ports packets "
+        "take",
+        choices=PLANE_BALANCING,
     )
     n_classes: int = _key(
         "count", 1, "strict priorities, 0 first; at most 8", minimum=1, maximum=CLASSES

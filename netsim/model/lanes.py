@@ -29,11 +29,11 @@ Ints = NDArray[np.int64]
 ANY_NIC = -1
 """In place of a NIC's number: the fastest one that reaches the destination."""
 
-HASH, ROUND_ROBIN, PERMUTATION, FREE, ENTROPY = PLANES = (
+HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY = PLANE_BALANCING = (
     "hash",
     "round_robin",
     "permutation",
-    "free",
+    "least_loaded",
     "entropy",
 )
 """How a flow goes by its lanes, as [fabric] says it: one for life, or the next for each packet."""

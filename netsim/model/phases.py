@@ -9,7 +9,7 @@ from netsim.errors import InputError
 from netsim.model.circuit_times import KEY as RULES
 from netsim.model.circuit_times import longest_send_ps
 from netsim.model.circuits import Circuits
-from netsim.model.fabric import DIRECT, VALIANT, CircuitRules, PacketFormat
+from netsim.model.fabric import DIRECT, VLB, CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.lanes import Lanes
 from netsim.model.network import Network
@@ -94,7 +94,7 @@ def least_control_ps(network: Network, rules: CircuitRules | None, packets: Pack
     ]
     send_ps = longest_send_ps(network, packets)[ports]
     away_ps = int(circuits.near_ps[ports].max()) + int(send_ps.max())
-    return network.lookahead_ps + away_ps + 2 * rules.guard_ps + rules.clock_error_ps
+    return network.lookahead_ps + away_ps + 2 * rules.guard_ps + rules.clock_offset_ps
 
 
 def check_control(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> None:
@@ -104,7 +104,7 @@ def check_control(network: Network, rules: CircuitRules | None, packets: PacketF
     Raises InputError, without a file.
     """
     follows = network.circuits is not None and network.circuits.follow
-    if follows and rules is not None and rules.indirect == VALIANT:
+    if follows and rules is not None and rules.indirect == VLB:
         raise InputError(
             "packets would take circuits of later slots, which wait for these packets",
             key=f"{RULES}.indirect",

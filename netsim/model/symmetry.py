@@ -17,7 +17,8 @@ from netsim.model.routing import COUNT_MASK, NO_ROUTE
 
 KEY = "fabric.load_balancing"
 BOTH_WAYS = (HASH, ENTROPY)
-"""The ways of `fabric.planes` in which packets and what answers them take the same plane."""
+"""The ways of `fabric.plane_balancing` in which packets and what answers them take the same
+plane."""
 
 
 def heights(network: Network) -> NDArray[np.int64]:
@@ -48,7 +49,7 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
         raise InputError(
             f'ecmp_symmetric cannot send packets back the way they came: with "{planes}" each end '
             "chooses a plane for its own packets",
-            key="fabric.planes",
+            key="fabric.plane_balancing",
             hint=" or ".join(BOTH_WAYS),
         )
     wiring = network.wiring()

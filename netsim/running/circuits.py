@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.model.circuit_times import time_up_ps
-from netsim.model.fabric import OFFLOAD
+from netsim.model.fabric import OPPORTUNISTIC
 from netsim.model.schedules import NONE
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
     those that change if any does.
 
     With `slots` (`slot_table`) also how many of them began, and how long flows waited for them; and
-    if packets may be offloaded, how many were.
+    if packets may go indirectly, how many were.
     """
     circuits, so_far = engine.network.circuits, circuits_so_far(engine)
     if circuits is None or so_far is None or not circuits.names:
@@ -67,8 +67,8 @@ def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
         "no_circuit_drops": int(counters.no_circuit_packets.sum()),
         "no_circuit_bytes": int(counters.no_circuit_bytes.sum()),
     }
-    if _offloads(engine):
-        figures["indirect_packets"] = engine.offloaded_packets()
+    if _is_opportunistic(engine):
+        figures["indirect_packets"] = engine.indirect_packets()
     if slots is not None:
         start_ps = slots["reconfiguration_start_ps"]
         figures["slots"] = int(((start_ps >= 0) & (start_ps < end_ps)).sum())
@@ -76,21 +76,21 @@ def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
     return {"circuits": figures}
 
 
-def offload_in_vain(engine: Engine) -> str:
-    """That no flow's data is of a class that can be offloaded, though it was to be; or ""."""
+def no_indirect_packets(engine: Engine) -> str:
+    """That no flow's data is of a class that can go indirectly, though it was to be; or ""."""
     rules, classes = engine.fabric.circuits, engine.flow_states().traffic_class
-    if rules is None or not _offloads(engine) or engine.offloaded_packets():
+    if rules is None or not _is_opportunistic(engine) or engine.indirect_packets():
         return ""
-    if not classes.size or classes.max() > rules.relayed_class:
+    if not classes.size or classes.max() > rules.indirect_class:
         return ""
     return (
-        f"nothing was offloaded: data is of class {classes.max()}, which is not above "
-        f"fabric.circuits.relayed_class = {rules.relayed_class}"
+        f"no packet went indirectly: data is of class {classes.max()}, which is not above "
+        f"fabric.circuits.indirect_class = {rules.indirect_class}"
     )
 
 
-def _offloads(engine: Engine) -> bool:
-    return engine.fabric.circuits is not None and engine.fabric.circuits.indirect == OFFLOAD
+def _is_opportunistic(engine: Engine) -> bool:
+    return engine.fabric.circuits is not None and engine.fabric.circuits.indirect == OPPORTUNISTIC
 
 
 def slot_table(engine: Engine) -> Table | None:

@@ -264,12 +264,12 @@ def fair_figures(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
     """
     network, fabric, load = scenario.network, scenario.fabric, scenario.load
     by_hash = fabric.load_balancing == "ecmp"
-    if network.has_several_ports and fabric.planes == ENTROPY:
+    if network.has_several_ports and fabric.plane_balancing == ENTROPY:
         by_hash = False
     if not by_hash or load.tasks is not None or network.circuits is not None:
         return {}
     try:
-        flows, lanes, evenly = load.flows, scenario.lanes, fabric.planes in DEALT_EVENLY
+        flows, lanes, evenly = load.flows, scenario.lanes, fabric.plane_balancing in DEALT_EVENLY
         times = hashed_times(network, flows, point.packets, lanes, point.seed, evenly=evenly)
     except InputError:
         return {}

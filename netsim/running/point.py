@@ -15,7 +15,7 @@ from netsim.errors import InputError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.results.run_result import Ending, RunResult
-from netsim.running.circuits import offload_in_vain
+from netsim.running.circuits import no_indirect_packets
 from netsim.running.collect import closed_form_result, engine_result
 from netsim.running.drive import (
     BEFORE,
@@ -215,7 +215,7 @@ class _Run:
             stop_when_done=not self.stop.drain,
             should_stop=self.should_stop,
         )
-        if in_vain := offload_in_vain(self.engine):
+        if in_vain := no_indirect_packets(self.engine):
             warn_once(f"{self.point.name}: {in_vain}")
         if why == INTERRUPTED and self.keeper is not None:
             self.keeper.keep(self.engine, self.wall_s, self.patience)

@@ -174,8 +174,8 @@ def sent_again(engine: Engine) -> str:
     text = f"{again / sent:.1%} of {sent:,} data packets had been sent before"
     fabric = engine.fabric
     ways = []
-    if engine.network.has_several_ports and fabric.planes not in (HASH, ENTROPY):
-        ways.append(f"fabric.planes = {fabric.planes}")
+    if engine.network.has_several_ports and fabric.plane_balancing not in (HASH, ENTROPY):
+        ways.append(f"fabric.plane_balancing = {fabric.plane_balancing}")
     if fabric.load_balancing not in PATH_FOR_LIFE:
         ways.append(f"fabric.load_balancing = {fabric.load_balancing}")
     if ways:

@@ -141,7 +141,7 @@ def flow_trace(
         entries = entries.until(max(done_ps, acked_ps))
     network, flows = engine.network, engine.flows
     multipath = point.fabric.load_balancing not in PATH_FOR_LIFE
-    lanes = lanes_used(network, flows, point.fabric.planes, point.seed)
+    lanes = lanes_used(network, flows, point.fabric.plane_balancing, point.seed)
     flows = flows.of_sizes(states.size_bytes)
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
     own_names = engine.own_names(flow)

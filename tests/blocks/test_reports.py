@@ -20,7 +20,7 @@ PACKET = 4160
 @pytest.fixture(autouse=True)
 def _one_port(monkeypatch: pytest.MonkeyPatch) -> None:
     """Services that are called outside of an engine: hosts have one port, networks one way."""
-    monkeypatch.setattr(services, "PLANES", ONE_PORT)
+    monkeypatch.setattr(services, "PLANE_BALANCING", ONE_PORT)
     monkeypatch.setattr(services, "POLICY_ROUTING", False)
 
 

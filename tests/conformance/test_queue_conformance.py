@@ -154,7 +154,7 @@ def test_keys_and_cases_that_are_not_there():
         check_queue("drop_tail", keys={"header_ratio": 5})
     with raises_input("incst"):
         check_queue("drop_tail", cases=["incst"])
-    with raises_input("queue", key="fabric.model", code="unknown_value"):
+    with raises_input("queue", key="fabric.queue_discipline", code="unknown_value"):
         check_queue("drop_tale")
 
 

@@ -61,7 +61,7 @@ def test_a_ring_of_racks_that_send_one_way() -> None:
     assert fct_ps(engine).tolist() == [
         2 * US + fiber + (2 + hops) * FULL_PS for fiber, hops in zip(fibers, (1, 3, 3), strict=True)
     ]
-    with raises_input("circuit", key="fabric.model"):
+    with raises_input("circuit", key="fabric.queue_discipline"):
         build(network, flow_table(flows), "roce", LOSSLESS, packets=PACKETS, jit=False)
 
 
@@ -73,7 +73,7 @@ def test_the_ways_of_a_circuit_are_there_at_different_times() -> None:
     assert fct_ps(engine).tolist() == [DARK - NEAR + rest, SLOT + DARK - FAR + rest]
 
 
-@pytest.mark.parametrize("rules", [{}, {"guard_ps": 500 * NS}, {"in_flight": "lost"}])
+@pytest.mark.parametrize("rules", [{}, {"guard_ps": 500 * NS}, {"at_circuit_end": "drop"}])
 def test_a_lone_packet_waits_what_its_slot_says(rules: dict[str, object]) -> None:
     """From host 0 to each of the others, at any phase of the period."""
     network = rotor(offset_ps=3 * US)
@@ -84,7 +84,7 @@ def test_a_lone_packet_waits_what_its_slot_says(rules: dict[str, object]) -> Non
     flows = [(0, int(rng.integers(1, 4)), 936, k * 2 * period + t) for k, t in enumerate(phases)]
     engine = run(on(network, flows, **rules))
     guard = int(rules.get("guard_ps", 0))
-    held = rules.get("in_flight") != "lost"
+    held = rules.get("at_circuit_end") != "drop"
     slot_of = {int(row[0]): slot for slot, row in enumerate(tournament(4))}
     expected = []
     for _, dst, _, start in flows:
@@ -107,12 +107,12 @@ def test_a_lone_packet_waits_what_its_slot_says(rules: dict[str, object]) -> Non
 GUARDS = [(0, 0), (1, 400 * NS), (500 * NS, 400 * NS)]
 
 
-@pytest.mark.parametrize(("guard_ps", "clock_error_ps"), GUARDS)
-def test_a_day_carries_as_many_packets_as_fit(guard_ps: int, clock_error_ps: int) -> None:
+@pytest.mark.parametrize(("guard_ps", "clock_offset_ps"), GUARDS)
+def test_a_day_carries_as_many_packets_as_fit(guard_ps: int, clock_offset_ps: int) -> None:
     """From rack 0 to rack 1, more than there is time for: (day - 2 guards) div packet."""
     network = rotor()
     flows = [(0, 1, 936 * 1200, 0)]
-    engine = on(network, flows, guard_ps=guard_ps, clock_error_ps=clock_error_ps)
+    engine = on(network, flows, guard_ps=guard_ps, clock_offset_ps=clock_offset_ps)
     port = int(network.path(0, 1)[1])
     sent = []
     for slot in range(1, 6):
@@ -122,7 +122,7 @@ def test_a_day_carries_as_many_packets_as_fit(guard_ps: int, clock_error_ps: int
     a_day = (SLOT - DARK - 2 * guard_ps) // FULL_PS
     assert np.diff(sent).tolist() == [a_day] * 4
     dark = int(engine.link_counters().no_circuit_packets[port])
-    assert (dark > 0) == (clock_error_ps > guard_ps)
+    assert (dark > 0) == (clock_offset_ps > guard_ps)
 
 
 @pytest.mark.parametrize("near_ps", [NEAR, FAR])
@@ -131,7 +131,7 @@ def test_light_under_way_is_lost_to_the_packet(near_ps: int) -> None:
     network = rotor()
     src, dst = (0, 1) if near_ps == NEAR else (1, 0)
     days = 4
-    engine = run(on(network, [(src, dst, 936 * 1000, 0)], in_flight="lost"), days * 3 * SLOT)
+    engine = run(on(network, [(src, dst, 936 * 1000, 0)], at_circuit_end="drop"), days * 3 * SLOT)
     counters = engine.link_counters()
     port = int(network.path(src, dst)[1])
     under_way = -(-near_ps // FULL_PS)
@@ -165,14 +165,14 @@ def test_what_waits_for_a_circuit_that_does_not_come_back_has_no_event() -> None
 
 def test_disciplines_that_pause_are_refused() -> None:
     fabric: Fabric = LOSSLESS
-    with raises_input("circuit", key="fabric.model"):
+    with raises_input("circuit", key="fabric.queue_discipline"):
         build(rotor(), flow_table([(0, 1, 936, 0)]), "roce", fabric, jit=False)
 
 
 def test_compiled_code_does_the_same_with_any_number_of_threads() -> None:
     network = racks(Schedule(SLOT, tournament(6), switching_ps=DARK))
     flows = [(a, b, 936 * 100, 0) for a in range(6) for b in range(6) if a != b]
-    rules = CircuitRules(guard_ps=100 * NS, clock_error_ps=300 * NS)
+    rules = CircuitRules(guard_ps=100 * NS, clock_offset_ps=300 * NS)
     given = (flow_table(flows), "datagram", replace(DROP_TAIL, circuits=rules))
     engines = [
         run(build(network, *given, packets=PACKETS, jit=jit, threads=threads))

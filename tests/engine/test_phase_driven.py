@@ -42,14 +42,14 @@ def on(
     return build(told, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False)
 
 
-@pytest.mark.parametrize("in_flight", ["held", "lost"])
+@pytest.mark.parametrize("at_circuit_end", ["wait", "lost"])
 @pytest.mark.parametrize("guard_ps", [0, 700 * NS])
-def test_a_slot_begins_as_the_phase_before_it_is_over(in_flight: str, guard_ps: int) -> None:
+def test_a_slot_begins_as_the_phase_before_it_is_over(at_circuit_end: str, guard_ps: int) -> None:
     """Each of four hosts sends to all others, phase by phase, and all is ready from the start."""
     flows = [(a, b, SIZE, 0) for row in PAIRS for a, b in enumerate(row)]
     phases = [phase for phase in range(3) for _ in range(4)]
     network = phase_driven(PAIRS)
-    engine = run(on(network, flows, phases, guard_ps=guard_ps, in_flight=in_flight))
+    engine = run(on(network, flows, phases, guard_ps=guard_ps, at_circuit_end=at_circuit_end))
     alone = ideal_times(network, flow_table(flows), PACKETS).fct_ps
     # All three flows of a host leave it one packet after the other, so that a phase's packets
     # stand at the circuit before it comes, but for those of the first.
@@ -63,7 +63,7 @@ def test_a_slot_begins_as_the_phase_before_it_is_over(in_flight: str, guard_ps: 
             if phase == 0:
                 ends.append(int(alone[flow]) + 2 * (SIZE // 936 - 1) * FULL_PS)
                 continue
-            opens = begins[phase] + DARK + guard_ps - (near if in_flight == "held" else 0)
+            opens = begins[phase] + DARK + guard_ps - (near if at_circuit_end == "wait" else 0)
             left = SIZE // 936 * FULL_PS + opens  # the last packet has
             between = NEAR + FAR if 0 in (src, dst) else 2 * FAR
             ends.append(left + between + FULL_PS + US)
@@ -111,8 +111,8 @@ def test_a_flow_that_never_comes_holds_up_what_follows() -> None:
     assert (fct_ps(engine) >= 0).tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("in_flight", ["held", "lost"])
-def test_a_timetable_of_the_same_slots_does_the_same(in_flight: str) -> None:
+@pytest.mark.parametrize("at_circuit_end", ["wait", "lost"])
+def test_a_timetable_of_the_same_slots_does_the_same(at_circuit_end: str) -> None:
     """Of random flows, in random phases, over several rounds of a tournament."""
     rng = np.random.Generator(np.random.Philox(3))
     matchings = tournament(4)[[0, 1, 2, 1, 0]].tolist()
@@ -124,7 +124,7 @@ def test_a_timetable_of_the_same_slots_does_the_same(in_flight: str) -> None:
     # What has no phase is cut off wherever it is.
     flows += [(0, 1, 20 * SIZE, 4 * US), (2, 0, 20 * SIZE, 4 * US)]
     phases += [-1, -1]
-    rules = {"in_flight": in_flight, "guard_ps": 100 * NS, "clock_error_ps": 90 * NS}
+    rules = {"at_circuit_end": at_circuit_end, "guard_ps": 100 * NS, "clock_offset_ps": 90 * NS}
     followed = run(on(phase_driven(matchings), flows, phases, **rules))
     begins = followed.slot_states().begin_ps
     lengths = np.diff(begins, append=begins[-1] + 100 * US)
@@ -135,12 +135,12 @@ def test_a_timetable_of_the_same_slots_does_the_same(in_flight: str) -> None:
     assert fct_ps(other).tolist() == fct_ps(followed).tolist()
     found = [vars(engine.link_counters()) for engine in (other, followed)]
     assert all((found[0][name] == found[1][name]).all() for name in found[0])
-    assert (counter(followed, "no_circuit_packets") > 0) == (in_flight == "lost")
+    assert (counter(followed, "no_circuit_packets") > 0) == (at_circuit_end == "drop")
 
 
 def test_an_order_takes_longer_than_what_it_would_change() -> None:
     network = phase_driven(PAIRS)
-    rules = CircuitRules(guard_ps=200 * NS, clock_error_ps=50 * NS)
+    rules = CircuitRules(guard_ps=200 * NS, clock_offset_ps=50 * NS)
     least = least_control_ps(network, rules, PACKETS)
     assert least == 2 * FAR + NEAR + FULL_PS + 450 * NS
     check_control(phase_driven(PAIRS, least), rules, PACKETS)
@@ -209,7 +209,7 @@ def test_by_phase_packets_take_circuits_that_are_there(ways: Ways | None) -> Non
     network = two_switches(ways)
     flows = [(a, b, SIZE, 0) for a, b in [(0, 1), (1, 0), (0, 1), (2, 0)]]
     told = network.with_phases([0, 0, 1, 1])
-    fabric = replace(DROP_TAIL, load_balancing="spray_rr")
+    fabric = replace(DROP_TAIL, load_balancing="spray_round_robin")
     table = flow_table(flows)
     engine = run(build(told, table, "datagram", fabric, packets=PACKETS, jit=False))
     done = fct_ps(engine) >= 0

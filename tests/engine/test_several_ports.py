@@ -37,7 +37,7 @@ from netsim.model.network import Network
 
 GBPS = 10**9
 SER = PACKET * 80  # ps at 100 Gbps
-SPREADING = ("round_robin", "permutation", "free")
+SPREADING = ("round_robin", "permutation", "least_loaded")
 
 
 def sent(engine: Engine, ports: range) -> list[int]:
@@ -51,7 +51,7 @@ def sent(engine: Engine, ports: range) -> list[int]:
 def test_four_planes_take_a_quarter_of_the_time_plus_latency(planes: str, transport: str) -> None:
     """Two links and a switch in each plane; what NDP pulls comes as fast as what it sends."""
     n = 40
-    fabric = replace(TRIM if transport == "ndp" else DROP_TAIL, planes=planes)
+    fabric = replace(TRIM if transport == "ndp" else DROP_TAIL, plane_balancing=planes)
     flows = flow_table([(0, 1, n * 4096, 3 * US)])
     engine = run(build(rails(2, (100,) * 4), flows, transport, fabric, jit=False))
     assert fct_ps(engine).tolist() == [n // 4 * SER + SER + 2 * US]
@@ -70,8 +70,10 @@ def test_with_hash_a_flow_keeps_to_one_plane() -> None:
 def test_what_a_flow_is_told_is_of_all_its_lanes() -> None:
     network, flows = rails(2, (100, 100, 200, 200)), flow_table([(0, 1, 4096, 0)])
     spread, single = (
-        build(network, flows, "ndp", replace(TRIM, planes=one), jit=False).state.hosts.tx[0]
-        for one in ("free", "hash")
+        build(network, flows, "ndp", replace(TRIM, plane_balancing=one), jit=False).state.hosts.tx[
+            0
+        ]
+        for one in ("least_loaded", "hash")
     )
     assert int(spread["ps_per_byte_q20"]) == round(8e12 * 2**20 / (600 * GBPS))
     assert int(single["ps_per_byte_q20"]) in (round(8e12 * 2**20 / (r * GBPS)) for r in (100, 200))
@@ -82,16 +84,16 @@ def test_what_a_flow_is_told_is_of_all_its_lanes() -> None:
 
 def test_a_free_port_is_taken_as_often_as_it_is_free() -> None:
     """Of planes of 100, 100 and 25 Gbps the slow one gets a ninth."""
-    fabric = replace(DROP_TAIL, planes="free")
+    fabric = replace(DROP_TAIL, plane_balancing="least_loaded")
     flows = flow_table([(0, 1, 90 * 4096, 0)])
     engine = run(build(rails(2, (100, 100, 25)), flows, "datagram", fabric, jit=False))
     assert sent(engine, range(3)) == [40, 40, 10]
-    fabric = replace(DROP_TAIL, planes="round_robin")
+    fabric = replace(DROP_TAIL, plane_balancing="round_robin")
     engine = run(build(rails(2, (100, 100, 25)), flows, "datagram", fabric, jit=False))
     assert sent(engine, range(3)) == [30, 30, 30]
 
 
-@pytest.mark.parametrize(("planes", "end"), [("hash", 0), ("permutation", 1), ("free", 1)])
+@pytest.mark.parametrize(("planes", "end"), [("hash", 0), ("permutation", 1), ("least_loaded", 1)])
 def test_a_flow_leaves_a_port_without_carrier_and_comes_back(planes: str, end: int) -> None:
     """A cable of the sender or of the receiver is down; the sender knows 2 or 6 us later."""
     network, flows = rails(2, (100,) * 4), flow_table([(0, 1, 500 * 4096, 0)])
@@ -100,7 +102,7 @@ def test_a_flow_leaves_a_port_without_carrier_and_comes_back(planes: str, end: i
     down, up, delays = 5 * US, 20 * US, (2 * US, 6 * US)
     found = combine([LinkFault(np.array(cable), outages_ps=((down, up),))], network.n_ports)
     faults = replace(found, carrier=CarrierDelays(*delays))
-    fabric = replace(DROP_TAIL, planes=planes)
+    fabric = replace(DROP_TAIL, plane_balancing=planes)
     sizes = Sizes(link_slots=1024)
     engine = run(build(network, flows, "datagram", fabric, jit=False, faults=faults, sizes=sizes))
     ring = engine.state.links.ports[lane]
@@ -128,7 +130,7 @@ def test_two_nics_of_a_host_do_not_disturb_each_other() -> None:
     """Host 1 receives by both at once: as each alone, since each has its own pulls and ports."""
     network = two_nics()
     flows = flow_table([(0, 1, 100 * 4096, 0), (3, 1, 30 * 4096, 0)])
-    fabric = replace(TRIM, planes="round_robin")
+    fabric = replace(TRIM, plane_balancing="round_robin")
     engine = run(build(network, flows, "ndp", fabric, jit=False))
     assert sent(engine, range(3)) == [50, 50, 0]
     for flow in range(2):
@@ -175,7 +177,9 @@ def test_completion_times_are_not_below_the_ideal_ones(planes: str) -> None:
     network = rails(3, (100, 40, 200))
     sizes = (1, 4096, 4097, 30_000, 200_001)
     flows = flow_table([(0, 1, size, i * 100 * US) for i, size in enumerate(sizes)])
-    engine = run(build(network, flows, "datagram", replace(DROP_TAIL, planes=planes), jit=False))
+    engine = run(
+        build(network, flows, "datagram", replace(DROP_TAIL, plane_balancing=planes), jit=False)
+    )
     ideal = ideal_times(network, flows, PacketFormat())
     assert (fct_ps(engine) >= ideal.fct_ps).all()
 
@@ -184,7 +188,7 @@ def test_completion_times_are_not_below_the_ideal_ones(planes: str) -> None:
 def test_entropies_of_packets_spread_them_over_the_planes(transport: str) -> None:
     """Each packet leaves by the port that its entropy says."""
     network, flows = rails(2, (100,) * 4), flow_table([(0, 1, 400 * 4096, 0)])
-    fabric = replace(bdp_queues(), planes="entropy")
+    fabric = replace(bdp_queues(), plane_balancing="entropy")
     engine = run(build(network, flows, transport, fabric, jit=False, sizes=Sizes(1024)))
     for port in range(4):
         ring = engine.state.links.ports[port]
@@ -195,7 +199,7 @@ def test_entropies_of_packets_spread_them_over_the_planes(transport: str) -> Non
 
 def test_windows_are_as_long_as_the_cables_that_are_used() -> None:
     """The short cables of scale-up networks count if a flow goes by them."""
-    network, fabric = two_nics(), replace(DROP_TAIL, planes="hash")
+    network, fabric = two_nics(), replace(DROP_TAIL, plane_balancing="hash")
     away = flow_table([(h, (h + 2) % 4, 30_000, 0) for h in range(4)])
     assert longest_window_ps(network, away) == US
     long, short = (

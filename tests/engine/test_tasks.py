@@ -176,7 +176,7 @@ def test_threads_windows_pieces_and_compiling_change_nothing() -> None:
     load = Workload.join([random_load(network), training_step(network)])
     fabric = replace(
         changed(TRIM, queue_bytes=4 * PACKET),
-        planes="free",
+        plane_balancing="least_loaded",
         load_balancing="spray_random",
         ecn=Ecn(PACKET, 5 * PACKET, 0.7),
     )

@@ -356,7 +356,7 @@ def test_the_documented_file_says_the_defaults(tmp_path):
     assert point.resolved == plain.resolved
     (tmp_path / "mine.py").write_text(TRANSPORT)
     own = documented.replace('"datagram"', '"mine.py"')
-    everything = re.sub(r"(?m)^#(?!relayed)(?=[a-z\[])", "", own)
+    everything = re.sub(r"(?m)^#(?!indirect_class)(?=[a-z\[])", "", own)
     for model, n_classes in (("drop_tail", 1), ("lossless", 1), ("trim", 2)):
         changes = [f"fabric.queue_discipline={model}", f"fabric.n_classes={n_classes}"]
         (point,) = load(tmp_path, everything, *changes).points()

@@ -24,7 +24,7 @@ def test_kernels_are_given_no_key_that_there_is_not():
 @pytest.mark.parametrize("shared", ["none", "1MB"])
 def test_what_is_written_back_is_the_same_fabric(model, shared):
     table = {"queue_discipline": model, "ecn": {"kmin_bytes": "10pkt", "pmax": 0.5}}
-    table |= {"circuits": {"guard": "1us", "in_flight": "lost", "indirect": "valiant"}}
+    table |= {"circuits": {"guard": "1us", "at_circuit_end": "drop", "indirect": "vlb"}}
     table |= {"shared_buffer_bytes": shared} if model == "lossless" else {}
     fabric = resolve_fabric(table, PacketFormat())
     described = describe_fabric(fabric)

@@ -84,7 +84,10 @@ def test_one_that_a_transport_wishes_for_lies_beside_that(tmp_path, mine, monkey
     monkeypatch.chdir("/")
     (tmp_path / "far").mkdir()
     mine.rename(tmp_path / "far" / "mine.py")
-    wish = 'FABRIC = {"queue_discipline": "mine.py", "share": 1, "load_balancing": "spray_rr"}\n'
+    wish = (
+        'FABRIC = {"queue_discipline": "mine.py", "share": 1, "load_balancing": '
+        '"spray_round_robin"}\n'
+    )
     (tmp_path / "far" / "own.py").write_text(TRANSPORT + wish)
     content = text(top='transport = "far/own.py"')
     (point,) = load(tmp_path, content).points()
@@ -92,7 +95,10 @@ def test_one_that_a_transport_wishes_for_lies_beside_that(tmp_path, mine, monkey
     assert point.fabric.queue.params["share"] == 1
     # What it wishes of that discipline says nothing of another one.
     (point,) = load(tmp_path, content, "fabric.queue_discipline=drop_tail").points()
-    assert (point.fabric.queue_discipline, point.fabric.load_balancing) == ("drop_tail", "spray_rr")
+    assert (point.fabric.queue_discipline, point.fabric.load_balancing) == (
+        "drop_tail",
+        "spray_round_robin",
+    )
 
 
 def test_a_preset_is_weaker_than_a_key_and_stronger_than_a_wish(tmp_path):

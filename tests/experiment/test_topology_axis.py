@@ -22,7 +22,7 @@ def experiment(*tables: str, rest: str = REST) -> str:
 
 
 TREE = 'kind = "fat_tree"\nhosts_per_leaf = 4\nleaves = 4\n'
-PLANES = TREE + "planes = 4\n"
+PLANE_BALANCING = TREE + "planes = 4\n"
 DUMBBELL = 'kind = "dumbbell"\nhosts = 4\n'
 
 
@@ -41,7 +41,7 @@ def test_each_topology_is_a_point_with_its_own_network(tmp_path):
 
 
 def test_tables_of_one_kind_are_called_by_what_sets_them_apart(tmp_path):
-    assert labels(tmp_path, TREE, PLANES, DUMBBELL) == [
+    assert labels(tmp_path, TREE, PLANE_BALANCING, DUMBBELL) == [
         "fat_tree",
         "fat_tree planes=4",
         "dumbbell",
@@ -55,7 +55,7 @@ def test_tables_of_one_kind_are_called_by_what_sets_them_apart(tmp_path):
 
 def test_an_axis_inside_a_table_is_told_only_where_nothing_else_is(tmp_path):
     both = TREE + 'host_rate = ["100Gbps", "200Gbps"]'
-    points = load(tmp_path, experiment(both, PLANES)).points()
+    points = load(tmp_path, experiment(both, PLANE_BALANCING)).points()
     assert [point.name for point in points] == [
         "topology=fat_tree,host_rate=100Gbps",
         "topology=fat_tree,host_rate=200Gbps",
@@ -69,7 +69,7 @@ def test_an_axis_inside_a_table_is_told_only_where_nothing_else_is(tmp_path):
 
 
 def test_overrides_set_a_value_in_every_table(tmp_path):
-    points = load(tmp_path, experiment(TREE, PLANES), "topology.leaves=2").points()
+    points = load(tmp_path, experiment(TREE, PLANE_BALANCING), "topology.leaves=2").points()
     assert [point.topology.params["leaves"] for point in points] == [2, 2]
 
 
@@ -81,7 +81,7 @@ def test_overrides_set_a_value_in_every_table(tmp_path):
             'e.toml: topology.leaves: unknown parameter in "dumbbell" (there are: hosts, ',
         ),
         (
-            [TREE + 'label = "a"', PLANES + 'label = "a"'],
+            [TREE + 'label = "a"', PLANE_BALANCING + 'label = "a"'],
             "e.toml: topology: a stands twice (each value once)",
         ),
         ([TREE + "label = 4"], 'e.toml: topology.label: 4 is no label (text in quotes, such as "'),

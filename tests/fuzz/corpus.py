@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from netsim.model.fabric import IN_FLIGHT, LOAD_BALANCING
-from netsim.model.lanes import PLANES
+from netsim.model.fabric import AT_CIRCUIT_END, LOAD_BALANCING
+from netsim.model.lanes import PLANE_BALANCING
 from netsim.plugins import registry
 from netsim.plugins.params import Param
 
@@ -33,7 +33,7 @@ LISTS = (
 FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "queue_discipline": ("choice", tuple(registry.names("queue"))),
     "load_balancing": ("choice", LOAD_BALANCING),
-    "planes": ("choice", PLANES),
+    "planes": ("choice", PLANE_BALANCING),
     "n_classes": ("count", ()),
     "ecn_from_class": ("count", ()),
     **{
@@ -66,7 +66,7 @@ FIXED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
 """Sections, their keys, and the unit and choices of each."""
 
 ECN = {"kmin_bytes": "queue", "kmax_bytes": "queue", "pmax": "fraction", "at": "choice"}
-CIRCUITS = {"guard": "time", "clock_error": "time", "in_flight": "choice"}
+CIRCUITS = {"guard": "time", "clock_offset": "time", "at_circuit_end": "choice"}
 FAULT = {
     "loss": "fraction",
     "bit_error_rate": "fraction",
@@ -135,7 +135,7 @@ def small(rng: random.Random) -> Tree:
             tree["topology"] |= {"tiers": 3, "pods": 2}
         if rng.random() < 0.25:
             tree["topology"]["planes"] = rng.choice([2, 4])
-            tree["fabric"] = {"planes": rng.choice(PLANES)}
+            tree["fabric"] = {"planes": rng.choice(PLANE_BALANCING)}
     elif rng.random() < 0.5:
         tree["topology"] = {"kind": "dumbbell", "hosts": 2, "bottleneck_delay": "50us"}
     else:
@@ -154,7 +154,7 @@ def small(rng: random.Random) -> Tree:
                 key: value for key, value in tree["topology"].items() if key != "slot"
             } | follows
         elif switches > 1:
-            tree["fabric"] = {"circuits": {"in_flight": rng.choice(IN_FLIGHT)}}
+            tree["fabric"] = {"circuits": {"at_circuit_end": rng.choice(AT_CIRCUIT_END)}}
     size = rng.choice(["1B", "4KB", "20KB", "50KB"])
     tree["traffic"] = rng.choice(
         [

@@ -335,8 +335,8 @@ FULL_PS = 4160 * 80
         # Days of 9 us, nights of 1 us.
         (CircuitRules(guard_ps=(9 * US - FULL_PS) // 2), None),
         (CircuitRules(guard_ps=(9 * US - FULL_PS) // 2 + 1), "nothing can be sent in the shortest"),
-        (CircuitRules(in_flight="lost"), None),
-        (CircuitRules(guard_ps=9 * US // 2, in_flight="lost"), "two guard times take 9us"),
+        (CircuitRules(at_circuit_end="drop"), None),
+        (CircuitRules(guard_ps=9 * US // 2, at_circuit_end="drop"), "two guard times take 9us"),
     ],
 )
 def test_rules_that_leave_no_time_are_refused(rules: CircuitRules, message: str | None) -> None:
@@ -351,13 +351,13 @@ def test_rules_that_leave_no_time_are_refused(rules: CircuitRules, message: str 
 def test_two_transmissions_of_one_port_are_refused() -> None:
     for night_ps, fits in ((FULL_PS, True), (FULL_PS - 1, False)):
         network = network_with(Schedule(10 * US, SWAP, switching_ps=night_ps))
-        rules = CircuitRules(in_flight="lost")
+        rules = CircuitRules(at_circuit_end="drop")
         if fits:
             check_rules(network, rules, FULL)
         else:
-            with raises_input(key="fabric.circuits.in_flight"):
+            with raises_input(key="fabric.circuits.at_circuit_end"):
                 check_rules(network, rules, FULL)
-        check_rules(network, CircuitRules(guard_ps=1, in_flight="lost"), FULL)
+        check_rules(network, CircuitRules(guard_ps=1, at_circuit_end="drop"), FULL)
         check_rules(network, CircuitRules(), FULL)
 
 

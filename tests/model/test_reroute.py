@@ -110,7 +110,7 @@ def test_switches_change_at_times_of_their_own_and_back() -> None:
 
 def datagrams(n: int, faults: LinkFaults | None) -> Engine:
     """A flow whose packets take the two spines in turn."""
-    fabric = replace(DROP_TAIL, load_balancing="spray_rr")
+    fabric = replace(DROP_TAIL, load_balancing="spray_round_robin")
     flows = flow_table([(0, 2, n * 4096, 0)])
     return run(build(NETWORK, flows, "datagram", fabric, faults=faults, jit=False))
 

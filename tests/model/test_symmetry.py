@@ -15,7 +15,7 @@ from several_ports import rails
 
 from netsim.errors import InputError
 from netsim.model.builder import NetworkBuilder
-from netsim.model.lanes import PLANES
+from netsim.model.lanes import PLANE_BALANCING
 from netsim.model.network import Network
 from netsim.model.symmetry import check_symmetric, heights
 
@@ -116,15 +116,15 @@ def test_what_is_refused() -> None:
     assert "by several shortest paths" in refusal(2, diamond)
 
 
-@pytest.mark.parametrize("way", PLANES)
+@pytest.mark.parametrize("way", PLANE_BALANCING)
 def test_ends_that_choose_their_own_planes_are_refused(way: str) -> None:
     several = rails(2, [100, 100])
     if way in ("hash", "entropy"):
         check_symmetric(several, way)
     else:
-        with raises_input(way, key="fabric.planes") as caught:
+        with raises_input(way, key="fabric.plane_balancing") as caught:
             check_symmetric(several, way)
-        assert caught.value.key == "fabric.planes"
+        assert caught.value.key == "fabric.plane_balancing"
     check_symmetric(two_nics_of_a_port(), way)
 
 

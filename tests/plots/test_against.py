@@ -139,7 +139,9 @@ class TestAgainst:
         ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
         assert ticks == ["64KB", "1MB", "2MB"]
         # Names stand side by side.
-        results = [varied(make, "fabric.load_balancing", how) for how in ("ecmp", "spray_rr")]
+        results = [
+            varied(make, "fabric.load_balancing", how) for how in ("ecmp", "spray_round_robin")
+        ]
         axes = against.draw(against.compare(results, "load_balancing", "drops")).axes[0]
         assert list(axes.get_xticks()) == [0, 1]
 

@@ -46,7 +46,7 @@ class Balancer:
             return candidates[below(rand32(self.seed, SYMMETRIC, height, counter), n)]
         if self.method == "spray_random":
             return candidates[self._random(ingress, n)]
-        if self.method == "spray_rr":
+        if self.method == "spray_round_robin":
             c = self._count(ingress.local, data)
             key = rand32(self.seed, PERMUTATION_SPRAY, 2 * ingress.index + data, c // n)
             return candidates[(c + below(key, n)) % n]

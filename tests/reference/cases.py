@@ -2,7 +2,7 @@
 
 There is one generator, for all that a case may have. A case is a transport on a queue discipline
 (`PAIRS`), a load balancing, hosts of one port or of several with a way to spread packets over them
-(`PLANES`), and whatever it has of `FEATURES`. What a test does not name is drawn.
+(`PLANE_BALANCING`), and whatever it has of `FEATURES`. What a test does not name is drawn.
 
 A new feature joins as a function of a file of its own, such as `random_tasks.with_tasks`, which
 takes a case and gives it the feature, and a line of `FEATURES` with how often. Its name is that of
@@ -42,7 +42,7 @@ LOAD_BALANCING = (
     "ecmp",
     "ecmp_symmetric",
     "spray_random",
-    "spray_rr",
+    "spray_round_robin",
     "spray_permutation",
     "least_loaded",
 )
@@ -64,7 +64,7 @@ PAIRS = (
 )
 """Transports, and the queue disciplines that make sense with them."""
 
-PLANES = (None, "hash", "round_robin", "permutation", "free", "entropy")
+PLANE_BALANCING = (None, "hash", "round_robin", "permutation", "least_loaded", "entropy")
 """How packets are spread over a host's ports; None: hosts have one."""
 
 TREES = 0.15
@@ -106,7 +106,7 @@ def random_case(rng_seed: int, **named: Any) -> Case:
     transport, model = rng.choice(pairs)
     drawn: dict[str, Any] = {
         "load_balancing": rng.choice(LOAD_BALANCING),
-        "planes": rng.choice((None, *PLANES)),
+        "planes": rng.choice((None, *PLANE_BALANCING)),
     }
     trees = random.Random(f"{rng_seed} trees")
     drawn["trees"] = trees if named.pop("trees", trees.random() < TREES) else None
@@ -193,7 +193,7 @@ def _fabric(rng: random.Random, drawn: dict[str, Any], n_classes: int, full: int
         "xon_gap_bytes": rng.choice((0, 1, full, 2 * full)),
     }
     if drawn["planes"] is not None:
-        fabric["planes"] = drawn["planes"]
+        fabric["plane_balancing"] = drawn["planes"]
     if model == "codel":
         fabric["target_ps"] = rng.choice((1, 100 * NS, US))
         fabric["interval_ps"] = rng.choice((NS, US, 5 * US + 1, 20 * US))

@@ -107,10 +107,10 @@ class Circuit:
         """The first and the last time at which the port may start for a day."""
         case = self.sim.case
         rules = case.fabric["circuits"]
-        most, guard = rules["clock_error_ps"], rules["guard_ps"]
+        most, guard = rules["clock_offset_ps"], rules["guard_ps"]
         error = below(rand32(case.seed, CLOCK, port.node.index, 0), 2 * most + 1) - most
         first, last = day.up_ps + error + guard, day.down_ps + error - guard
-        if rules["in_flight"] == "lost":
+        if rules["at_circuit_end"] == "drop":
             return first, last - 1
         packets = case.packets
         largest = max(packets["payload_bytes"] + packets["header_bytes"], packets["control_bytes"])
@@ -146,6 +146,6 @@ class Circuit:
         reach = 3 * len(self.switch.slots_ps) + 3
         shortest = min(self.switch.slots_ps)
         rules = self.sim.case.fabric["circuits"]
-        away = rules["clock_error_ps"] + self.switch.fibers[self.near][1]
+        away = rules["clock_offset_ps"] + self.switch.fibers[self.near][1]
         reach += away // shortest
         return range(here - reach, here + reach)

@@ -58,7 +58,7 @@ class Spread:
 
     def __init__(self, sim: Simulator, flow: int, lanes: list[Lane], k: int) -> None:
         self.seed = sim.case.seed
-        self.planes = sim.case.fabric.get("planes", "hash")
+        self.planes = sim.case.fabric.get("plane_balancing", "hash")
         self.sim = sim
         self.flow = flow
         self.lanes = lanes
@@ -110,7 +110,7 @@ class Spread:
         elif self.planes == "permutation":
             key = rand32(self.seed, LANE_PERMUTATION, 4 * self.flow + k, c // n)
             i = permuted(key, c % n, n)
-        elif self.planes == "free":
+        elif self.planes == "least_loaded":
             i = min(range(n), key=lambda i: (waiting(lanes[i][0]), lanes[i][0].last_end_ps, i))
         else:
             i = self.entropy % n

@@ -151,9 +151,9 @@ class Case:
     ``params`` holds the transport's own parameters, see ``transports.py``.
     ``flows`` are (source host, destination host, bytes, start_ps); ``nics`` has the NIC that a flow
     leaves by, of those that name one. ``fabric`` may have planes, see ``lanes.py``, and circuits
-    (guard_ps, clock_error_ps, in_flight, and perhaps indirect and relayed_class). Cables through
-    ``circuits`` come behind the others, in the order of (circuit switch, its ports), one for each
-    pair that is ever joined, either way.
+    (guard_ps, clock_offset_ps, at_circuit_end, and perhaps indirect and indirect_class). Cables
+    through ``circuits`` come behind the others, in the order of (circuit switch, its ports), one
+    for each pair that is ever joined, either way.
     ``tasks`` are known by their place in the list; a flow that has a send task, or waits for others
     by ``after`` (flow -> flows), has as its start the delay after that.
     ``program`` has what the program of `mixed_program.py` takes, gap_ps, most_runs, most_draws and

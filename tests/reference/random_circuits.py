@@ -22,7 +22,7 @@ def with_circuits(case: Case, rng: random.Random) -> Case:
     edges = _largest_network(case)
     cabled = any(min(cable.a, cable.b) >= case.n_hosts for cable in case.cables)
     rounds = None
-    if not cabled and "planes" not in case.fabric:
+    if not cabled and "plane_balancing" not in case.fabric:
         edges = list(range(case.n_hosts, case.n_hosts + case.n_switches))
         rounds = _rounds(len(edges))
     if len(edges) < 2:
@@ -51,8 +51,8 @@ def with_circuits(case: Case, rng: random.Random) -> Case:
         switches.append(switch)
     rules = {
         "guard_ps": rng.choice((0, 0, 1, rng.randrange(300 * NS))),
-        "clock_error_ps": rng.choice((0, 0, 1, rng.randrange(1, US))),
-        "in_flight": rng.choice(("held", "lost")),
+        "clock_offset_ps": rng.choice((0, 0, 1, rng.randrange(1, US))),
+        "at_circuit_end": rng.choice(("wait", "drop")),
         **_two_hops(case, rng),
     }
     plain = case.cables
@@ -103,12 +103,15 @@ def _all_reach(edges: list[int], ways: set[tuple[int, int]]) -> bool:
 def _two_hops(case: Case, rng: random.Random) -> dict[str, str | int]:
     """By way of third switches, if there are classes for that."""
     n_classes = case.fabric["n_classes"]
-    chosen = rng.choice(("none", "valiant", "offload", "offload"))
+    chosen = rng.choice(("none", "vlb", "opportunistic", "opportunistic"))
     if case.fabric["queue_discipline"] in PAUSING or chosen == "none":
         return {}
-    if chosen == "offload" and n_classes > 1:
-        return {"indirect": "offload", "relayed_class": min(rng.choice((0, 0, 1)), n_classes - 2)}
-    return {"indirect": "valiant"}
+    if chosen == "opportunistic" and n_classes > 1:
+        return {
+            "indirect": "opportunistic",
+            "indirect_class": min(rng.choice((0, 0, 1)), n_classes - 2),
+        }
+    return {"indirect": "vlb"}
 
 
 def _largest_network(case: Case) -> list[int]:

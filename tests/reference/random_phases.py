@@ -14,7 +14,7 @@ def with_phases(case: Case, rng: random.Random) -> Case:
 
     As it is without any, or if ports send packets for each other, which go by a timetable.
     """
-    if not case.circuits or case.fabric["circuits"].get("indirect") == "offload":
+    if not case.circuits or case.fabric["circuits"].get("indirect") == "opportunistic":
         return case
     control_ps = _least_control(case) + rng.choice((0, 0, 1, rng.randrange(5 * US)))
     chosen = {rng.randrange(len(case.circuits))}
@@ -54,6 +54,6 @@ def _least_control(case: Case) -> int:
     ]
     lookahead_ps = min(min(c.delay_ab_ps, c.delay_ba_ps) for c in case.cables)
     away_ps = max(away for one in case.circuits for _, away in one.fibers)
-    guard_ps, error_ps = int(rules["guard_ps"]), int(rules["clock_error_ps"])
+    guard_ps, error_ps = int(rules["guard_ps"]), int(rules["clock_offset_ps"])
     send_ps = serialization_ps(largest, min(rates))
     return lookahead_ps + away_ps + send_ps + 2 * guard_ps + error_ps

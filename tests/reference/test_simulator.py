@@ -234,7 +234,7 @@ def test_load_balancing(method: str) -> None:
     assert sum(used) == 64
     if method in ("ecmp", "ecmp_symmetric"):
         assert sorted(used) == [0, 0, 0, 64]
-    elif method == "spray_rr":
+    elif method == "spray_round_robin":
         # Each round of four packets takes the paths in turn, from any of them on.
         path_of = {d.seq: p for p in range(3, 7) for d in outcome.departures[p]}
         rounds = [[path_of[seq] - 3 for seq in range(c, c + 4)] for c in range(0, 64, 4)]

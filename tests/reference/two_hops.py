@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .model import Case
     from .switch import Switch, SwitchPort
 
-NO_RULES = {"indirect": "none", "relayed_class": 0}
+NO_RULES = {"indirect": "none", "indirect_class": 0}
 
 
 def ways(case: Case) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
@@ -41,7 +41,7 @@ class TwoHops:
         self.switch = switch
         rules = {**NO_RULES, **(switch.fabric.get("circuits") or {})}
         self._indirect: str = rules["indirect"]
-        self.k: int = rules["relayed_class"]
+        self.k: int = rules["indirect_class"]
         self.taken_from_last = -1
         self.took_last = -1
         self.expected: set[int] = set()  # ports whose circuit's next opening is an event
@@ -53,14 +53,14 @@ class TwoHops:
         nights = any(port.circuit is not None and port.circuit.changes for port in ports)
         return self._indirect if nights else "none"
 
-    # -- valiant -------------------------------------------------------------------------------
+    # -- vlb -------------------------------------------------------------------------------
 
     def choose(self, packet: Packet, ingress: SwitchPort) -> SwitchPort | None:
         """The port that a packet leaves by; None if routing is to say."""
         switch, case = self.switch, self.switch.sim.case
         edge = switch.sim.ports[packet.dst].peer.node.index
         from_host = ingress.peer.node.index < case.n_hosts
-        if not from_host or edge == switch.index or self.indirect != "valiant":
+        if not from_host or edge == switch.index or self.indirect != "vlb":
             return None
         if switch.candidates(packet)[0].circuit is None:
             return None
@@ -76,7 +76,8 @@ class TwoHops:
         c = switch.balancer.count_choice(ingress)
         return there[below(rand32(switch.seed, THIRD_SWITCH, ingress.index, c), len(there))]
 
-    # -- offload -------------------------------------------------------------------------------
+    # -- opportunistic
+    # -------------------------------------------------------------------------------
 
     def offers(self, port: SwitchPort) -> bool:
         """Does a packet wait at a port that another one may take?"""
@@ -94,7 +95,7 @@ class TwoHops:
 
     def take(self, port: SwitchPort) -> None:
         """A port sends a packet of another one, if it can and there is one."""
-        if self.indirect != "offload" or not self.can_take(port):
+        if self.indirect != "opportunistic" or not self.can_take(port):
             return
         case, ports = self.switch.sim.case, self.switch.ports
         first = self.taken_from_last + 1
@@ -120,7 +121,7 @@ class TwoHops:
 
     def after_arrival(self, out: SwitchPort) -> None:
         """A packet has come to an output port, which has started or not."""
-        if self.indirect != "offload":
+        if self.indirect != "opportunistic":
             return
         first = self.took_last + 1
         for port in self.switch.ports[first:] + self.switch.ports[:first]:
@@ -130,7 +131,7 @@ class TwoHops:
 
     def _expect_openings(self) -> None:
         """While anything is offered, each opening of a circuit is an event."""
-        if self.indirect == "offload" and any(map(self.offers, self.switch.ports)):
+        if self.indirect == "opportunistic" and any(map(self.offers, self.switch.ports)):
             for port in self.switch.ports:
                 if port.circuit is not None and port.local not in self.expected:
                     self._expect(port)

@@ -54,12 +54,12 @@ def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> P
     [
         (ROTOR, 'gard = "1us"', 'fabric.circuits.gard: unknown key (did you mean "guard"?)'),
         (ROTOR, "guard = 1", "fabric.circuits.guard: 1 has no unit"),
-        (ROTOR, 'clock_error = "2ms"', 'fabric.circuits.clock_error: "2ms" is too large'),
-        (ROTOR, 'in_flight = "kept"', 'fabric.circuits.in_flight: "kept" is not a choice'),
+        (ROTOR, 'clock_offset = "2ms"', 'fabric.circuits.clock_offset: "2ms" is too large'),
+        (ROTOR, 'at_circuit_end = "kept"', 'fabric.circuits.at_circuit_end: "kept"'),
         (ROTOR, 'guard = "9us"', "fabric.circuits.guard: nothing can be sent in the shortest day"),
         (ROTOR, 'indirect = "rlb"', 'fabric.circuits.indirect: "rlb" is not a choice'),
-        (ROTOR, "relayed_class = 1", "fabric.circuits.relayed_class: has no effect with indirect"),
-        (ROTOR, 'indirect = "offload"', "fabric.circuits.relayed_class: nothing can be offloaded"),
+        (ROTOR, "indirect_class = 1", "fabric.circuits.indirect_class: has no effect"),
+        (ROTOR, 'indirect = "opportunistic"', "circuits.indirect_class: no packet can go"),
         (STAR, "", "fabric.circuits: has no effect: no circuit of this network ever changes"),
     ],
 )  # fmt: skip
@@ -72,21 +72,23 @@ def test_rules_of_circuits_that_make_no_sense(tmp_path, sections, table, message
 
 def test_a_fabric_that_pauses_is_refused_before_the_run(tmp_path):
     point = point_of(tmp_path, top='transport = "roce"', fabric='queue_discipline = "lossless"')
-    with raises_input(key="fabric.model"):
+    with raises_input(key="fabric.queue_discipline"):
         code_needed([point], [parts_of(prepare(point))])
 
 
 def test_two_hops_are_no_way_back_by_the_same_cables(tmp_path):
     fabric = ROTOR["fabric"] + '\nload_balancing = "ecmp_symmetric"'
     with raises_input(key="fabric.circuits.indirect"):
-        point_of(tmp_path, fabric=fabric, **{"fabric.circuits": 'indirect = "valiant"'})
+        point_of(tmp_path, fabric=fabric, **{"fabric.circuits": 'indirect = "vlb"'})
 
 
-def test_a_run_says_that_nothing_could_be_offloaded(tmp_path, capsys):
-    offload = {"fabric.circuits": 'indirect = "offload"'}
-    result = simulate(point_of(tmp_path, fabric=ROTOR["fabric"] + "\nn_classes = 2", **offload))
+def test_a_run_says_that_no_packet_could_go_indirectly(tmp_path, capsys):
+    opportunistic = {"fabric.circuits": 'indirect = "opportunistic"'}
+    result = simulate(
+        point_of(tmp_path, fabric=ROTOR["fabric"] + "\nn_classes = 2", **opportunistic)
+    )
     assert result.summary["circuits"]["indirect_packets"] == 0
-    assert "nothing was offloaded: data is of class 0, which is not" in capsys.readouterr().err
+    assert "no packet went indirectly: data is of class 0, which is not" in capsys.readouterr().err
 
 
 MOVES = ("send", "forward", "receive")
@@ -97,7 +99,7 @@ def test_a_trace_shows_what_went_by_way_of_a_third_rack(tmp_path):
         tmp_path,
         top='[transport]\nkind = "datagram"\ndata_class = 1',
         fabric=ROTOR["fabric"] + "\nn_classes = 2",
-        **{"fabric.circuits": 'indirect = "offload"'},
+        **{"fabric.circuits": 'indirect = "opportunistic"'},
     )
     result = simulate(point)
     assert result.summary["circuits"]["indirect_packets"] > 0
@@ -177,7 +179,7 @@ def test_a_fiber_fails_and_is_repaired_as_a_whole(tmp_path):
 
 
 def test_what_a_result_tells_of_circuits(tmp_path):
-    lost = {"fabric.circuits": 'in_flight = "lost"', "stop": 'time = "200us"'}
+    lost = {"fabric.circuits": 'at_circuit_end = "drop"', "stop": 'time = "200us"'}
     point = point_of(tmp_path, **lost)
     result = simulate(point)
     figures = result.summary["circuits"]

@@ -49,7 +49,11 @@ def test_three_that_share_a_link_take_three_times_as_long(tmp_path):
             'kind = "poisson"\nload = 0.1\nsizes = "8KB"\nn_flows = 5',
             (),
         ),  # starts of their own
-        ("roce", INCAST, ("topology.planes=2", "fabric.planes=entropy")),  # paths of its choice
+        (
+            "roce",
+            INCAST,
+            ("topology.planes=2", "fabric.plane_balancing=entropy"),
+        ),  # paths of its choice
     ],
 )
 def test_what_has_no_one_path_or_no_fair_shares_has_no_figure(

@@ -85,7 +85,7 @@ def point_of(tmp_path: Path, *overrides: str) -> Point:
     ("override", "message"),
     [
         ("topology.control=1us", "circuit switches turn 1us after the last delivery of a phase"),
-        ("fabric.circuits.indirect=valiant", "packets would take circuits of later slots"),
+        ("fabric.circuits.indirect=vlb", "packets would take circuits of later slots"),
         ("topology.turned=true", "flow 4 (host 0 to host 2) is of phase 1, and its circuit comes"),
     ],
 )

@@ -116,5 +116,5 @@ def test_a_run_that_repeats_itself_is_told(
     (point,) = load(tmp_path, experiment).points()
     result, told = simulate(point, threads=1), capsys.readouterr().err
     assert result.complete == (planes == "hash")
-    why = "packets overtake each other (fabric.planes = permutation)"
+    why = "packets overtake each other (fabric.plane_balancing = permutation)"
     assert told.count(why) == (why in (result.reason or "")) == (planes == "permutation")

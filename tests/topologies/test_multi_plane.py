@@ -191,9 +191,9 @@ def test_planes_by_which_answers_take_another_way_are_refused(tmp_path: Path) ->
     """Credits of ExpressPass make room where they pass: that is where data has to go."""
     content = text(top='transport = "expresspass"', topology=TOML)
     for way in ("hash", "entropy"):
-        prepare(load(tmp_path, content, f"fabric.planes={way}").points()[0])
-    point = load(tmp_path, content, "fabric.planes=round_robin").points()[0]
-    with raises_input("e.toml", "ecmp_symmetric", key="fabric.planes"):
+        prepare(load(tmp_path, content, f"fabric.plane_balancing={way}").points()[0])
+    point = load(tmp_path, content, "fabric.plane_balancing=round_robin").points()[0]
+    with raises_input("e.toml", "ecmp_symmetric", key="fabric.plane_balancing"):
         prepare(point)
 
 

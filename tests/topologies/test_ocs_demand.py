@@ -264,9 +264,9 @@ def test_any_topology_may_adapt_but_keeps_its_hosts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("topology", "packets", "circuits"),
     [
-        ('kind = "ocs:rotornet"\nswitches = 2', "", 'indirect = "offload"'),
+        ('kind = "ocs:rotornet"\nswitches = 2', "", 'indirect = "opportunistic"'),
         ('kind = "ocs:opera"\nswitches = 4\ndrain = "20us"\nsmall = "15KB"', "", ""),
-        ('kind = "ocs:sirius"\nswitches = 2', 'payload_bytes = "448B"', 'indirect = "valiant"'),
+        ('kind = "ocs:sirius"\nswitches = 2', 'payload_bytes = "448B"', 'indirect = "vlb"'),
         ('kind = "ocs:mems"\nswitches = 2', "", ""),
         ('kind = "ocs:piezo"\nswitches = 2\ncontrol = "20us"', "", ""),
     ],

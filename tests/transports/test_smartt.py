@@ -275,7 +275,7 @@ def test_answers_come_by_the_plane_of_what_they_answer(transport: str) -> None:
     of_plane = network.port_network[: network.n_host_ports] == 1
     ports = np.flatnonzero(of_plane)
     dead = LinkFault(np.concatenate([ports, network.port_peer[ports]]), outages_ps=((0, INT64),))
-    fabric = replace(bdp_queues(), planes="entropy")
+    fabric = replace(bdp_queues(), plane_balancing="entropy")
     flows = flow_table([(0, 1, 30 * 4096, 0)] * 4)
     faults = combine([dead], network.n_ports)
     params = {"paths": "reps"}

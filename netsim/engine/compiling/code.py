@@ -64,7 +64,7 @@ class Code:
         if constants["HAS_PREDICT_PAUSE"]:
             step = decoupled_switch.switch_step
         of_host: Any = host.host_step
-        if constants["PLANES"] != layout.ONE_PORT:
+        if constants["PLANE_BALANCING"] != layout.ONE_PORT:
             of_host = several_ports.host_step
         handlers = {**protocol.handlers, **discipline.handlers}
         handlers |= {f"program_{name}": one for name, one in program.handlers.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from netsim.engine.kernels.fields import PacketRecord
 from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.indexing import queue_of
-from netsim.engine.kernels.layout import VALIANT, LinkState, Net
+from netsim.engine.kernels.layout import VLB, LinkState, Net
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
 from netsim.engine.kernels.specialization_constants import (
     BALANCING,
@@ -23,7 +23,7 @@ from netsim.engine.kernels.trace import UNROUTABLE, trace_packet
 from netsim.model.arithmetic import PURPOSE_THIRD_SWITCH, below, mix, permuted, rand32
 from netsim.model.routing import NO_ROUTE
 
-ECMP, SPRAY_RANDOM, SPRAY_RR, SPRAY_PERMUTATION, LEAST_LOADED, ECMP_SYMMETRIC = range(6)
+ECMP, SPRAY_RANDOM, SPRAY_ROUND_ROBIN, SPRAY_PERMUTATION, LEAST_LOADED, ECMP_SYMMETRIC = range(6)
 
 NO_DETOUR = -1
 """In the place of a list of ports."""
@@ -150,7 +150,7 @@ def output_port(
     It came in by port ``p_in``, whose counters of choices count this one.
     """
     pkt = links.pool[slot]
-    if INDIRECT == VALIANT:
+    if INDIRECT == VLB:
         detour = detour_of(net, links, node, p_in, pkt)
         if detour != NO_DETOUR:
             return drawn_port(net, links, p_in, detour)
@@ -186,7 +186,7 @@ def output_port(
         salt = balance.salt_other
     epoch = count // n
     key = mix(salt ^ (epoch & 0xFFFFFFFF))
-    if BALANCING == SPRAY_RR:
+    if BALANCING == SPRAY_ROUND_ROBIN:
         k = (count + below(key, n)) % n
     else:
         k = permuted(key, count - epoch * n, n)
@@ -196,7 +196,7 @@ def output_port(
 def undo_choice(net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, slot: Slot) -> None:
     """Take back the count, at ``p_in``, of a choice that could not be carried out."""
     pkt = links.pool[slot]
-    if INDIRECT == VALIANT:
+    if INDIRECT == VLB:
         if detour_of(net, links, node, p_in, pkt) != NO_DETOUR:
             links.balance[p_in].choices -= 1
             return

@@ -35,8 +35,8 @@ from netsim.engine.kernels.layout import (
     GROW_POOL,
     GROW_SCRATCH,
     INF,
-    OFFLOAD,
     OK,
+    OPPORTUNISTIC,
     Clock,
     LinkState,
     Net,
@@ -148,7 +148,7 @@ def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
             start_pending_pfc(env, step, owed, now)
     else:
         start_port(env, step, out, now)
-    if INDIRECT == OFFLOAD:
+    if INDIRECT == OPPORTUNISTIC:
         after_completion(net, env, step, out, now, size == 0)
 
 
@@ -213,7 +213,7 @@ def receive(
         env.switch.admitted_at_ingress = 0
     out = output_port(net, links, step.node, p_in, slot)
     room = room_at(links, step.first + out)
-    if INDIRECT == OFFLOAD:
+    if INDIRECT == OPPORTUNISTIC:
         room = room and others_have_room(env, step, out, now)
     if not room:
         undo_choice(net, links, step.node, p_in, slot)
@@ -224,7 +224,7 @@ def receive(
     else:
         include(links.busy, step.first_word, out)
         start_port(env, step, out, now)
-    if INDIRECT == OFFLOAD:
+    if INDIRECT == OPPORTUNISTIC:
         after_arrival(net, env, step, out, now)
     if HAS_PFC:
         start_pending_pfc(env, step, ingress, now)

@@ -349,7 +349,7 @@ class FabricRecord(Declared):
     kmax_bytes: Bytes
     ecn_from_class: int
     pmax: float
-    relayed_class: int
+    indirect_class: int
 
 
 class CommonParameters(Declared):

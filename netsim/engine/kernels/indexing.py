@@ -16,7 +16,7 @@ from netsim.engine.kernels.ids import (
     span,
 )
 from netsim.engine.kernels.layout import ONE_PORT, HostState, Net
-from netsim.engine.kernels.specialization_constants import N_CLASSES, PLANES
+from netsim.engine.kernels.specialization_constants import N_CLASSES, PLANE_BALANCING
 
 PFC_FRAME, WAITS = -1, -2
 """In the place of the class that a port transmits (``tx_class``): a PFC frame, or, of an idle port,
@@ -57,6 +57,6 @@ def nics_of(hosts: HostState, host: HostId) -> Iterable[NicId]:
 
 def nic_of(hosts: HostState, side: FlowRecord) -> NicId:
     """The NIC that one side of a flow is on."""
-    if PLANES == ONE_PORT:
+    if PLANE_BALANCING == ONE_PORT:
         return NicId(side.host)
     return hosts.port_choices[side.port_choice].nic

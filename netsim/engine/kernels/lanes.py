@@ -10,8 +10,15 @@ from __future__ import annotations
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord, PortChoiceRecord, TxRecord
 from netsim.engine.kernels.ids import GlobalPort, Ps
-from netsim.engine.kernels.layout import ENTROPY, FREE, HASH, ONE_PORT, PERMUTATION, ROUND_ROBIN
-from netsim.engine.kernels.specialization_constants import CARRIER, PLANES
+from netsim.engine.kernels.layout import (
+    ENTROPY,
+    HASH,
+    LEAST_LOADED,
+    ONE_PORT,
+    PERMUTATION,
+    ROUND_ROBIN,
+)
+from netsim.engine.kernels.specialization_constants import CARRIER, PLANE_BALANCING
 from netsim.model.arithmetic import below, mix, permuted
 
 
@@ -20,13 +27,13 @@ def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     port_choice = env.hosts.port_choices[tx.port_choice]
     n = lanes_in_use(env, port_choice)
     lane = 0
-    if PLANES == ROUND_ROBIN:
+    if PLANE_BALANCING == ROUND_ROBIN:
         lane = tx.sent_packets % n
-    elif PLANES == PERMUTATION:
+    elif PLANE_BALANCING == PERMUTATION:
         lane = permuted_lane(port_choice.salt_data, tx.sent_packets, n)
-    elif PLANES == ENTROPY:
+    elif PLANE_BALANCING == ENTROPY:
         lane = tx.entropy % n
-    elif PLANES == FREE:
+    elif PLANE_BALANCING == LEAST_LOADED:
         lane = least_loaded_pair(env, port_choice, n, True)
     port_choice.lane = lane_of(env, port_choice, lane, n)
     return GlobalPort(env.hosts.lanes[port_choice.first_lane + port_choice.lane, 0])
@@ -39,13 +46,13 @@ def control_lane(env: Env, side: FlowRecord) -> int:
     count = port_choice.sent_control
     port_choice.sent_control = count + 1
     lane = 0
-    if PLANES == ROUND_ROBIN:
+    if PLANE_BALANCING == ROUND_ROBIN:
         lane = count % n
-    elif PLANES == PERMUTATION:
+    elif PLANE_BALANCING == PERMUTATION:
         lane = permuted_lane(port_choice.salt_control, count, n)
-    elif PLANES == ENTROPY:
+    elif PLANE_BALANCING == ENTROPY:
         lane = side.entropy % n
-    elif PLANES == FREE:
+    elif PLANE_BALANCING == LEAST_LOADED:
         lane = least_loaded_pair(env, port_choice, n, False)
     return port_choice.first_lane + lane_of(env, port_choice, lane, n)
 
@@ -92,11 +99,11 @@ def lanes_in_use(env: Env, port_choice: PortChoiceRecord) -> int:
 def lane_of(env: Env, port_choice: PortChoiceRecord, index: int, n: int) -> int:
     """The lane of that index among the ``n`` in use; with HASH that of the flow.
 
-    FREE has none but lanes already.
+    LEAST_LOADED has none but lanes already.
     """
-    if not CARRIER or PLANES == FREE:
+    if not CARRIER or PLANE_BALANCING == LEAST_LOADED:
         return index
-    if PLANES == HASH:
+    if PLANE_BALANCING == HASH:
         lane = int(below(port_choice.salt_data, port_choice.n_lanes))
         if n == port_choice.n_lanes or is_up(env, port_choice, lane):
             return lane
@@ -114,7 +121,7 @@ def lane_of(env: Env, port_choice: PortChoiceRecord, index: int, n: int) -> int:
 
 def may_use(env: Env, tx: TxRecord, p: GlobalPort) -> bool:
     """Has a flow from this host a lane by port ``p`` of it?"""
-    if PLANES == ONE_PORT:
+    if PLANE_BALANCING == ONE_PORT:
         return True
     port_choice = env.hosts.port_choices[tx.port_choice]
     for lane in range(port_choice.first_lane, port_choice.first_lane + port_choice.n_lanes):

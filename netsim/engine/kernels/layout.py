@@ -167,11 +167,12 @@ none that a transport could take for its own."""
 MAX_TIMERS = TIMERS_OF_A_KIND - 1
 """The most timers that may be declared of a kind, a flow's start included."""
 
-ONE_PORT, HASH, ROUND_ROBIN, PERMUTATION, FREE, ENTROPY = range(6)
-"""Values of ``PLANES``: every host has one port, or how flows go by several. With HASH a flow has
+ONE_PORT, HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY = range(6)
+"""Values of ``PLANE_BALANCING``: every host has one port, or how flows go by several. With HASH a
+flow has
 one lane, unless hosts notice loss of carrier."""
 
-DIRECT, OFFLOAD, VALIANT = range(3)
+DIRECT, OPPORTUNISTIC, VLB = range(3)
 """Values of ``INDIRECT``: packets go by one circuit, or how they go by two."""
 
 UNFINISHED = -1

@@ -46,7 +46,7 @@ from netsim.engine.kernels.rings import show_moved_links
 from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     PHASE_DRIVEN,
-    PLANES,
+    PLANE_BALANCING,
     PROFILE,
     PROGRAM,
     TASKS,
@@ -324,7 +324,7 @@ def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
     env = env_of(host, hosts.pars[0].transport0, hosts, links)
     host.handler = IN_SETUP
     setup(env, tx, hosts.rx[flow])
-    if PLANES == ONE_PORT:
+    if PLANE_BALANCING == ONE_PORT:
         check_set_up(env, host.port)
     else:
         port_choice = hosts.port_choices[tx.port_choice]

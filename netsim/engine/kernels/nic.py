@@ -36,7 +36,7 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_RANK,
     HAS_SERIES,
     N_CLASSES,
-    PLANES,
+    PLANE_BALANCING,
     POLICY_ROUTING,
     TASKS,
     TRACE,
@@ -59,10 +59,10 @@ def wake(env: Env, tx: TxRecord) -> None:
         return
     host = env.host
     p = host.port
-    if PLANES != ONE_PORT:
+    if PLANE_BALANCING != ONE_PORT:
         p = data_port(env, tx)
     host_port = env.hosts.host_ports[p]
-    if PLANES != ONE_PORT:
+    if PLANE_BALANCING != ONE_PORT:
         host_port.n_ready += 1
         host_port.stuck = 0
     tx.listed = 1
@@ -93,7 +93,7 @@ def wake(env: Env, tx: TxRecord) -> None:
 def unlist(env: Env, host_port: HostPortRecord, before: FlowId, tx: TxRecord) -> None:
     """Take a flow off the ready list; ``before`` is the flow in front of it, or NO_FLOW."""
     tx.listed = 0
-    if PLANES != ONE_PORT:
+    if PLANE_BALANCING != ONE_PORT:
         host_port.n_ready -= 1
     if before < 0:
         host_port.ready_head = tx.next_ready
@@ -262,7 +262,7 @@ def transmit_data(
     pkt = links.pool[slot]
     pkt.flow = flow
     pkt.dst = tx.peer
-    if PLANES != ONE_PORT:
+    if PLANE_BALANCING != ONE_PORT:
         port_choice = env.hosts.port_choices[tx.port_choice]
         pkt.dst = int(env.hosts.lanes[port_choice.first_lane + port_choice.lane, 1])
     elif POLICY_ROUTING:

@@ -14,7 +14,12 @@ from netsim.engine.kernels.indexing import ring_slot
 from netsim.engine.kernels.lanes import control_lane
 from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND
 from netsim.engine.kernels.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
-from netsim.engine.kernels.specialization_constants import PLANES, POLICY_ROUTING, TASKS, TRACE
+from netsim.engine.kernels.specialization_constants import (
+    PLANE_BALANCING,
+    POLICY_ROUTING,
+    TASKS,
+    TRACE,
+)
 from netsim.engine.kernels.tasks import flow_delivered, flow_finished
 from netsim.engine.kernels.timers import arm
 from netsim.engine.kernels.trace import trace_set
@@ -34,7 +39,7 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
     host = env.host
     p = host.port
     dst = int(side.peer)
-    if PLANES != ONE_PORT:
+    if PLANE_BALANCING != ONE_PORT:
         lane = control_lane(env, side)
         p = GlobalPort(env.hosts.lanes[lane, 0])
         dst = int(env.hosts.lanes[lane, 2])

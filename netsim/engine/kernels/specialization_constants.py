@@ -76,7 +76,7 @@ COUPLED: bool = _feature("COUPLED")
 """Do the ports of a switch influence each other?"""
 BALANCING: int = _feature("BALANCING")
 """How to choose_class among equal-cost paths (balance.py)."""
-PLANES: int = _feature("PLANES")
+PLANE_BALANCING: int = _feature("PLANE_BALANCING")
 """How flows use the ports of a host; ONE_PORT if it has only one (lanes.py)."""
 CARRIER: bool = _feature("CARRIER")
 """Do hosts detect loss of carrier on their ports?"""

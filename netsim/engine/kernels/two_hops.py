@@ -1,10 +1,10 @@
 """Indirect packets: sent by a port other than their own, by way of an intermediate switch.
 
-Behind ``INDIRECT``, if it is OFFLOAD. A port whose circuit is up and that has nothing to send takes
-a packet that waits at another port of its switch. At most one port per fiber may start at a time,
-so kernels go through fibers instead of ports (`find_day`). While packets are offered, a port whose
-circuit opens must be visited even if it has nothing to send: for each fiber the next one to open
-(`await_day`), chosen anew after each event that may change it.
+Behind ``INDIRECT``, if it is OPPORTUNISTIC. A port whose circuit is up and that has nothing to send
+takes a packet that waits at another port of its switch. At most one port per fiber may start at a
+time, so kernels go through fibers instead of ports (`find_day`). While packets are offered, a port
+whose circuit opens must be visited even if it has nothing to send: for each fiber the next one to
+open (`await_day`), chosen anew after each event that may change it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NO_FIBER = -1
 
 def offers(links: LinkState, port: PortRecord) -> bool:
     """Return whether the port has a packet that another port may send."""
-    return port.backlog >> (links.fabric[0].relayed_class + 1) != 0
+    return port.backlog >> (links.fabric[0].indirect_class + 1) != 0
 
 
 def nothing_offered(net: Net, links: LinkState, step: Step) -> bool:
@@ -101,7 +101,7 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
     env.switch.indirect_by = out
     env.switch.n_indirect += 1
     source = links.ports[step.first + other]
-    relayed = links.fabric[0].relayed_class
+    relayed = links.fabric[0].indirect_class
     cls = relayed + 1 + lowest(source.backlog >> (relayed + 1))
     queue = links.queues[queue_of(source.number, cls)]
     slot = ring_slot(queue.off, queue.mask, queue.head)
