@@ -19,7 +19,7 @@ def places(error: InputError) -> list[Place]:
     return [(Path(e.file).name if e.file else None, e.key, e.code) for e in error.errors]
 
 
-def names(text: object, *values: object) -> bool:
+def mentions(text: object, *values: object) -> bool:
     """Check that a text contains all values (tuples of them, too), regardless of case."""
     wanted = [str(v).lower() for one in values for v in (one if type(one) is tuple else (one,))]
     missing = [value for value in wanted if value not in str(text).lower()]
@@ -27,12 +27,17 @@ def names(text: object, *values: object) -> bool:
     return True
 
 
+def has(text: object, *values: object) -> bool:
+    """Return whether a text contains all values."""
+    return all(str(value).lower() in str(text).lower() for value in values)
+
+
 @contextmanager
 def raises(error: type[BaseException], *values: object) -> Iterator[pytest.ExceptionInfo[Any]]:
     """Expect an error whose message names these values."""
     with pytest.raises(error) as caught:
         yield caught
-    names(caught.value, *values)
+    mentions(caught.value, *values)
 
 
 @contextmanager

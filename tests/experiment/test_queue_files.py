@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from experiment_text import TRANSPORT, load, messages, text
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 
 from netsim.plugins import registry
 from netsim.results.provenance import origins
@@ -112,9 +112,13 @@ def test_a_preset_is_weaker_than_a_key_and_stronger_than_a_wish(tmp_path):
     assert point.resolved["fabric"]["queue_discipline"] == "./mine.py:small"
     (point,) = load(tmp_path, text(top=own, fabric=f'{small}room = "9pkt"')).points()
     assert point.fabric.queue.params["room"] == 9 * 4160
-    assert messages(tmp_path, text(fabric='queue_discipline = "./mine.py:smal"')) == [
-        'e.toml: fabric.queue_discipline: unknown preset "smal" (did you mean "small"?)'
-    ]
+    assert mentions(
+        messages(tmp_path, text(fabric='queue_discipline = "./mine.py:smal"')),
+        "e.toml",
+        "fabric.queue_discipline",
+        "smal",
+        "small",
+    )
 
 
 def test_disciplines_and_their_parameters_are_axes(tmp_path):
@@ -248,6 +252,9 @@ def test_sizes_in_packets_are_for_disciplines_only(tmp_path):
 
 def test_an_unknown_wish_of_a_transport_is_its_own_mistake(tmp_path):
     (tmp_path / "own.py").write_text(TRANSPORT + 'FABRIC = {"queue_byts": "5pkt"}\n')
-    assert messages(tmp_path, text(top='transport = "own.py"')) == [
-        'own.py: FABRIC.queue_byts: unknown key (did you mean "queue_bytes"?)'
-    ]
+    assert mentions(
+        messages(tmp_path, text(top='transport = "own.py"')),
+        "own.py",
+        "FABRIC.queue_byts",
+        "queue_bytes",
+    )

@@ -309,10 +309,10 @@ class TestExperiment:
     def test_mistakes_of_routing(self, tmp_path):
         late = 'carrier_delay = "2us"\npeer_carrier_delay = "1us"'
         found = messages(tmp_path, text(routing=late))
-        assert any("routing.peer_carrier_delay: " in line for line in found)
+        assert any("routing.peer_carrier_delay" in line for line in found)
         found = messages(tmp_path, text(routing='converge = "soon"\nconvergence = "1us"'))
         assert any("routing.converge: " in line for line in found)
-        assert any("routing.convergence: unknown key" in line for line in found)
+        assert any("routing.convergence" in line for line in found)
 
     def failures(self, tmp_path, seed: int = 1, **more: str) -> LinkFaults:
         content = text(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 from random_networks import networks
 from several_ports import rails
 
@@ -106,12 +106,12 @@ def refusal(n_hosts: int, cables: Iterable[tuple[int, int]]) -> str:
 
 def test_what_is_refused() -> None:
     leaf_spine = two_tiers(2, 2)  # hosts 0 to 3, leaves 4 and 5, spines 6 and 7
-    assert "s0 and s2 are joined by several cables" in refusal(4, [*leaf_spine, (4, 6), (5, 6)])
-    assert "the uplinks of s0 and s1" in refusal(4, [*leaf_spine[:-2], (5, 7), (5, 6)])
+    assert mentions(refusal(4, [*leaf_spine, (4, 6), (5, 6)]), "s0", "s2")
+    assert mentions(refusal(4, [*leaf_spine[:-2], (5, 7), (5, 6)]), "s0", "s1")
     ring = [(0, 3), (1, 4), (2, 5), (3, 4), (4, 5), (5, 6), (6, 3)]
-    assert "are joined, equally far from the hosts" in refusal(3, [*ring, (3, 5)])
+    assert mentions(refusal(3, [*ring, (3, 5)]), "host")
     crossed = [pair for pair in three_tiers() if pair not in ((10, 12), (10, 13))]
-    assert "the uplinks of s0 and s2" in refusal(4, [*crossed, (10, 13), (10, 12)])
+    assert mentions(refusal(4, [*crossed, (10, 13), (10, 12)]), "s0", "s2")
     diamond = [(0, 2), (1, 3), (2, 4), (2, 5), (4, 6), (5, 6), (6, 7), (3, 7), (3, 8), (8, 6)]
     assert "by several shortest paths" in refusal(2, diamond)
 

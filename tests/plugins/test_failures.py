@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from experiment_text import TRANSPORT, load, text
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
@@ -63,7 +63,7 @@ def test_at_import(tmp_path, kind, statement):
     modules = {name for name in sys.modules if not name.startswith("netsim.")}
     with raises_input("mine.py") as caught:
         registry.find(kind, str(path))
-    assert f" at line {len(path.read_text().splitlines())} of {path}" in str(caught.value)
+    assert mentions(str(caught.value), len(path.read_text().splitlines()), path)
     assert {name for name in sys.modules if not name.startswith("netsim.")} == modules
 
 
@@ -192,5 +192,5 @@ def test_in_a_handler_in_plain_python(tmp_path, handler, statement):
     )
     assert done.returncode == 1
     line = source.splitlines().index(f"    {statement}") + 1
-    assert f"mine.py, line {line}: {statement})" in done.stderr
+    assert mentions(done.stderr, "mine.py", line, statement)
     assert "Traceback" not in done.stderr

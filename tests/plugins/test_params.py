@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
 from netsim.plugins.params import REQUIRED, UNITS, Param, resolve_params
@@ -147,12 +147,19 @@ def test_given_over_preset_over_default():
 def test_everything_wrong_is_told_at_once():
     with pytest.raises(InputError) as caught:
         resolve({"rot": "1ms", "window": "8"}, "fsat")
-    assert str(caught.value).splitlines() == [
-        'a.toml: transport: unknown preset "fsat" (did you mean "fast"?)',
-        'a.toml: transport.rot: unknown parameter (did you mean "rto"?)',
-        'a.toml: transport.window: "8" is not a whole number (write it like 15)',
-        'a.toml: transport.size: missing (message of each flow, such as size = "2MB")',
-    ]
+    assert mentions(
+        str(caught.value).splitlines(),
+        "a.toml",
+        "fsat",
+        "fast",
+        "transport.rot",
+        "rto",
+        "transport.window",
+        "8",
+        "15",
+        "transport.size",
+        "2MB",
+    )
     assert [error.key for error in caught.value.errors] == [
         "transport",
         "transport.rot",

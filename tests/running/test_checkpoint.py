@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from forged import change_run, forge
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 
 from netsim import InputError, load, resume_experiment, run_experiment
 from netsim.cli import app
@@ -233,7 +233,7 @@ def test_a_sweep_goes_on_in_the_middle_of_a_point(runs: Runs) -> None:
     assert unfinished in (["seed=1"], ["seed=2"], ["seed=3"])
     code, said = runs.netsim("resume", "r")
     assert code == 0, said
-    assert f"{unfinished[0]} goes on at " in said
+    assert mentions(said, unfinished[0])
     assert said.count("finished, kept") == int(unfinished[0][-1]) - 1
     for whole, resumed in zip(load("whole").points, load("r").points, strict=True):
         assert summary(str(whole.path)) == summary(str(resumed.path))
@@ -250,10 +250,7 @@ def test_a_run_started_again_goes_on_or_begins_anew(runs: Runs) -> None:
     assert "e goes on at " in said
     code, said = runs.netsim("run", "e.toml", "--out", "r", "--set", "traffic.size=50KB")
     assert code == 0
-    assert (
-        'checkpoint.netsim: is of another experiment: traffic.size was "400KB" and is "50KB": '
-        "e begins anew" in said
-    )
+    assert mentions(said, "checkpoint.netsim", "traffic.size", "400KB", "50KB")
     assert not (Path("r") / files.CHECKPOINT).exists()
 
 
@@ -273,7 +270,7 @@ def test_a_forged_checkpoint_that_is_trusted_places_no_memory(runs: Runs) -> Non
     forge(Path("r") / files.CHECKPOINT)
     code, said = runs.netsim("resume", "r", "--trust")
     assert code == 2
-    assert "hosts.heap holds what cannot be" in said
+    assert mentions(said, "hosts.heap")
     code, said = runs.netsim("run", "e.toml", "--out", "r")
     assert code == 0, said
     assert "e begins anew" in said
@@ -370,7 +367,7 @@ def test_a_full_disk_ends_no_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as patch:
         patch.setattr("netsim.running.checkpoint.replacing_file", full)
         _, said = runs.netsim("resume", "r", stop_after=4)
-    assert "checkpoint.netsim: No space left on device; the run goes on" in said
+    assert mentions(said, "checkpoint.netsim")
     assert "netsim resume r goes on" in said
     assert (Path("r") / files.CHECKPOINT).read_bytes() == before
     assert not list(Path("r").glob(".*"))

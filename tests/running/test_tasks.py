@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from experiment_text import load
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 
 from netsim.experiment import Point
 from netsim.results import load_result, write_result
@@ -85,8 +85,8 @@ def test_tasks_that_are_never_done_are_named(tmp_path: Path) -> None:
     result = simulate(point(tmp_path, more=down))
     assert (result.complete, result.stop_reason) == (False, "undelivered")
     assert result.reason is not None
-    assert "4 of 6 tasks are not done" in result.reason
-    assert "task 2 (receive flow 0) of host 1 waits for its flow" in result.reason
+    assert mentions(result.reason, "4", "6")
+    assert mentions(result.reason, "task 2", "flow 0", "host 1")
     cut = simulate(point(tmp_path, more='[stop]\ntime = "1ms"'))
     assert cut.stop_reason == "time_limit"
     assert "2 of 2 flows" in (cut.reason or "")

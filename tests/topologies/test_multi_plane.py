@@ -11,7 +11,7 @@ import numpy as np
 from experiment_text import load, messages, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 from random_networks import networks
 from topology_of import check_routes, topology_of
 
@@ -167,17 +167,26 @@ def test_mistakes_are_those_of_a_topology_of_its_own(tmp_path: Path) -> None:
     def wrong(toml: str, *overrides: str) -> list[str]:
         return messages(tmp_path, text(topology=toml), *overrides)
 
-    assert wrong(TOML + 'spins = 3\nhost_rate = "fast"') == [
-        'e.toml: topology.plane.spins: unknown parameter (did you mean "spines"?)',
-        'e.toml: topology.plane.host_rate: "fast" is not a rate (write it like "800Gbps")',
-    ]
-    assert wrong(TOML.replace("fat_tree", "fat_three")) == [
-        'e.toml: topology.plane: unknown topology "fat_three" (did you mean "fat_tree"?)'
-    ]
+    assert mentions(
+        wrong(TOML + 'spins = 3\nhost_rate = "fast"'),
+        "e.toml",
+        "topology.plane.spins",
+        "spines",
+        "topology.plane.host_rate",
+        "fast",
+        "800Gbps",
+    )
+    assert mentions(
+        wrong(TOML.replace("fat_tree", "fat_three")),
+        "e.toml",
+        "topology.plane",
+        "fat_three",
+        "fat_tree",
+    )
     without = TOML.replace('kind = "fat_tree"', "")
-    assert wrong(without)[0].startswith("e.toml: topology.plane.kind: missing (there are: ")
-    assert wrong(TOML, "topology.plane=7")[0].startswith("--set: topology.plane: 7 is no topology")
-    assert "topology.plane: missing" in wrong('kind = "multi_plane"\nplanes = 2')[0]
+    assert mentions(wrong(without)[0], "e.toml", "topology.plane.kind")
+    assert mentions(wrong(TOML, "topology.plane=7")[0], "--set", "topology.plane", "7")
+    assert mentions(wrong('kind = "multi_plane"\nplanes = 2')[0], "topology.plane")
 
 
 def test_mistakes_that_show_as_it_is_built_name_the_inner_table() -> None:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from engine_case import engine_for, flows_of, tasks_of
 from engine_runs import DROP_TAIL, build, run
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 from reference.cases import random_case
 from traffic_cases import made, star
 
@@ -187,7 +187,7 @@ def test_the_command(netsim: Callable[..., Result]) -> None:
     assert outcome.exit_code == 0, outcome.output
     lines = [line.split() for line in outcome.stdout.splitlines()]
     assert ["0", "0.1", "h0", "compute", "task", "0", "(forward", "0)", "begin"] in lines
-    assert "more (--limit 0 prints all" in outcome.stdout
+    assert mentions(outcome.stdout, "--limit", "0")
     assert "Critical path of small" in outcome.stdout
     assert (
         netsim(
@@ -215,21 +215,17 @@ def test_what_has_no_critical_path(netsim: Callable[..., Result]) -> None:
 
     write("ideal", 'kind = "permutation"\nsize = "8KB"')
     assert netsim("run", "small.toml", "--out", "i").exit_code == 0
-    assert "ideal computes completion times" in fails("i", "--critical-path")
+    assert mentions(fails("i", "--critical-path"), "ideal")
     write("ndp", 'kind = "batch_server"\nrequests = 2')
     assert netsim("run", "small.toml", "--out", "p").exit_code == 0
-    assert "batch_server is a program" in fails("p", "--critical-path")
-    assert "--flow N, --critical-path or --request" in fails("p")
-    assert "p: serves no requests" in fails("p", "--request", "0")
-    assert "--flow and --request cannot stand together" in fails(
-        "p", "--request", "0", "--flow", "1"
+    assert mentions(fails("p", "--critical-path"), "batch_server")
+    assert mentions(fails("p"), "--flow", "--critical-path", "--request")
+    assert mentions(fails("p", "--request", "0"), "request")
+    assert mentions(fails("p", "--request", "0", "--flow", "1"), "--flow", "--request")
+    assert mentions(
+        fails("p", "--request", "0", "--experiment-dir", "."), "--experiment-dir", "--request"
     )
-    assert "--experiment-dir and --request cannot stand together" in fails(
-        "p", "--request", "0", "--experiment-dir", "."
-    )
-    assert "--seq and --critical-path cannot stand together" in fails(
-        "p", "--critical-path", "--seq", "1"
-    )
+    assert mentions(fails("p", "--critical-path", "--seq", "1"), "--seq", "--critical-path")
     write("ndp", PIPELINE)
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0
     table = Path("r/experiment.json")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
 from netsim.plugins.params import resolve_params
@@ -123,7 +123,7 @@ def test_a_trace_as_it_is(folder: Path) -> None:
     assert found.requests.arrival_ps.tolist() == [10**12, 4 * 10**12, 5 * 10**12]
     assert found.requests.prompt_tokens.tolist() == [374, 879, 20]
     assert found.requests.output_tokens.tolist() == [44, 55, 3]
-    assert found.notes == ("1 requests of trace.csv ask for no token: left out",)
+    assert mentions(found.notes, "1", "trace.csv")
 
 
 def test_a_trace_at_another_rate(folder: Path) -> None:
@@ -198,8 +198,8 @@ def test_a_request_that_no_machine_can_hold_is_named(folder: Path) -> None:
     found.check_room(1_000_005, "a machine")
     with pytest.raises(InputError) as error:
         found.check_room(1_000_004, "a decode machine")
-    assert str(error.value).startswith(f"{path}:6: request 3 has 1,000,000 tokens of prompt and 5")
-    assert "the KV cache of a decode machine has room for 1,000,004" in str(error.value)
+    assert mentions(str(error.value), path, "6", "request 3", "1,000,000", "5")
+    assert mentions(str(error.value), "KV", "1,000,004")
     found.check_room(1_000_000, "a prefill machine", prompts=True)
     with raises_input("request 0", "1,500", key="traffic.lengths"):
         drawn(rate=1.0, requests=2).check_room(1000, "a machine")
