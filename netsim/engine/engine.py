@@ -12,7 +12,7 @@ import numpy as np
 from netsim.engine import snapshot, state_views, watchdog
 from netsim.engine.compiling.code import Code
 from netsim.engine.compiling.discipline import Discipline, read_discipline
-from netsim.engine.compiling.join import join, with_discipline
+from netsim.engine.compiling.multi_transport import join, with_discipline
 from netsim.engine.compiling.own_names import with_own_names
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.program import Program, check_setups, program_of

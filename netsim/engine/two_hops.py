@@ -31,7 +31,7 @@ def indirect(fabric: Fabric, parts: Parts) -> int:
     return INDIRECT[fabric.circuits.indirect]
 
 
-class Reach(NamedTuple):
+class CircuitReachability(NamedTuple):
     """The switches that have circuits, numbered from 0, and which have one that leads to which.
 
     `number` is int64[n_nodes], -1 for all other nodes. `reached` is int8[n, n], 1 if light ever
@@ -48,7 +48,7 @@ def leads(circuits: Circuits) -> NDArray[np.bool_]:
     return feeds if circuits.ever_up is None else feeds & circuits.ever_up
 
 
-def reach_of(network: Network, circuits: Circuits) -> Reach:
+def circuit_reachability(network: Network, circuits: Circuits) -> CircuitReachability:
     """Of what has a circuit which other one is reached by it."""
     ports = np.flatnonzero(leads(circuits))
     node, far = network.port_node[ports], network.port_node[network.port_peer[ports]]
@@ -57,7 +57,7 @@ def reach_of(network: Network, circuits: Circuits) -> Reach:
     number[edges] = np.arange(edges.size)
     reached = np.eye(edges.size, dtype=np.int8)
     reached[number[node], number[far]] = 1
-    return Reach(number, reached)
+    return CircuitReachability(number, reached)
 
 
 def build_detours(simulation: Simulation) -> dict[str, np.ndarray]:
@@ -68,14 +68,16 @@ def build_detours(simulation: Simulation) -> dict[str, np.ndarray]:
     found |= {"detour": np.zeros((1, 1), np.int32), "detour_first": none, "detour_ports": none}
     if how == DIRECT or network.circuits is None:
         return found
-    reach = reach_of(network, network.circuits)
+    reach = circuit_reachability(network, network.circuits)
     found |= {"edge": reach.number, "reached": reach.reached}
     if how == VLB:
         found |= _lists(network, network.circuits, reach)
     return found
 
 
-def _lists(network: Network, circuits: Circuits, reach: Reach) -> dict[str, np.ndarray]:
+def _lists(
+    network: Network, circuits: Circuits, reach: CircuitReachability
+) -> dict[str, np.ndarray]:
     """By which ports each switch sends what is for each other one by way of any; no list twice."""
     n = len(reach.reached)
     detour = np.full((n, n), NONE, np.int32)

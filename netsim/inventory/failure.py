@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.inventory.paths import reach, reach_by
+from netsim.inventory.paths import path_counts, reach_by
 from netsim.model.lanes import Lanes
 from netsim.model.network import Network
 from netsim.model.reroute import cut_off, never_joined
@@ -111,7 +111,7 @@ def _touched(network: Network, ports: Ints) -> Ints:
 
 def _loss(network: Network, number: int, table: RoutingTable, way: int) -> _Loss:
     """What the edge switches of a network have lost by one way, where routes are as in `table`."""
-    before = reach(network, number, way=way)
+    before = path_counts(network, number, way=way)
     after = reach_by(network, number, table, before.groups, way)
     switches = np.flatnonzero(network.switch_network == number)
     rows = np.searchsorted(switches, network.wiring().edges_of(number))

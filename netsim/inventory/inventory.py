@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.inventory.bisection import MAX_FLOW, TIERS, Bisection, bisection, halves, middle_of
 from netsim.inventory.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.inventory.circuits import CircuitRow, circuit_switches
-from netsim.inventory.paths import Distance, Reach, reach, ways_between_hosts
+from netsim.inventory.paths import Distance, PathCounts, path_counts, ways_between_hosts
 from netsim.inventory.symmetry import kinds_of_networks
 from netsim.inventory.turns import TurnsRow, turns_row
 from netsim.model.network import Network
@@ -199,7 +199,7 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
     inside = np.flatnonzero(network.switch_network == number)
     ports = np.flatnonzero(network.port_network == number)
     hosts = int(np.unique(network.port_node[ports]).size)
-    found = [reach(network, number, way=way) for way in range(network.n_ways)]
+    found = [path_counts(network, number, way=way) for way in range(network.n_ways)]
     middle = middle_of(network, number)
     cut = bisection(network, number, middle) if hosts > 1 else None
     over = None
@@ -224,7 +224,7 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
     )
 
 
-def _distances(network: Network, number: int, found: Sequence[Reach]) -> tuple[Distance, ...]:
+def _distances(network: Network, number: int, found: Sequence[PathCounts]) -> tuple[Distance, ...]:
     """Of all ways of a network, one behind the other."""
     names = [""] if network.ways is None else network.ways.names
     rows: list[Distance] = []

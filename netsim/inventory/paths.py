@@ -33,7 +33,7 @@ class Distance(NamedTuple):
     by: str = ""
 
 
-class Reach(NamedTuple):
+class PathCounts(NamedTuple):
     """From each switch of a network to some of its edge switches.
 
     `groups` are their numbers in the network. `hops` (int64[switches, groups]) are links between
@@ -45,7 +45,7 @@ class Reach(NamedTuple):
     ways: Floats
 
 
-def reach(network: Network, number: int, most: int = MAX_STEPS, way: int = 0) -> Reach:
+def path_counts(network: Network, number: int, most: int = MAX_STEPS, way: int = 0) -> PathCounts:
     """How switches of one network reach its edge switches, or as many of them as `most` allows.
 
     By the routes of one of the network's ways.
@@ -62,12 +62,12 @@ def reach(network: Network, number: int, most: int = MAX_STEPS, way: int = 0) ->
 
 def reach_by(
     network: Network, number: int, table: RoutingTable, groups: Ints, way: int = 0
-) -> Reach:
+) -> PathCounts:
     """How switches of one network reach some of its edge switches by one way of a table."""
     switches = np.flatnonzero(network.switch_network == number)
     places = way * np.diff(network.first_group)[number] + groups
     entries = table.route[network.route_first[switches][:, None] + places].reshape(-1)
-    return Reach(groups, *_walk(network, switches, entries, table.route_ports))
+    return PathCounts(groups, *_walk(network, switches, entries, table.route_ports))
 
 
 def _counts(entries: Ints) -> Ints:
@@ -105,7 +105,7 @@ def _walk(
 
 
 def ways_between_hosts(
-    network: Network, number: int, found: Reach, by: str = ""
+    network: Network, number: int, found: PathCounts, by: str = ""
 ) -> tuple[Distance, ...]:
     """All pairs of hosts of a network (to the edge switches of `found`) by their distance."""
     edges = network.wiring().edges_of(number)

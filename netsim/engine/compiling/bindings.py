@@ -1,7 +1,7 @@
 """What names stand for in the engine as it is compiled for one transport and one fabric.
 
 The same answers decide what is compiled (`specialize.py`) and whether it has been
-compiled before (`reach.py`), so that neither sees anything that the other does not.
+compiled before (`code_fingerprint.py`), so that neither sees anything that the other does not.
 """
 
 from __future__ import annotations

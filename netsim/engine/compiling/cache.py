@@ -1,6 +1,6 @@
 """Compiled code on the disk: used again if it is whole and the user's own, and never needed.
 
-Machine code is kept in a folder named by a hash of all that can reach it (`reach.py`),
+Machine code is kept in a folder named by a hash of all that can reach it (`code_fingerprint.py`),
 so an edit of that takes effect, at any depth, and no other one costs anything. Numba's
 own check looks at the outermost file only. Its own files are not used either: it trusts
 what it finds in them, so that a disk that was full once ends every later run.
@@ -48,7 +48,7 @@ from netsim.errors import warn_once
 from netsim.writing import is_plain_file, replacing_file
 
 if TYPE_CHECKING:
-    from netsim.engine.compiling.reach import Lines
+    from netsim.engine.compiling.code_fingerprint import Lines
 
 KEPT_CACHES = 160
 """Folders that are kept, those that were used last. Each holds one specialization, some 3 MB."""

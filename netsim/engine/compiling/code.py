@@ -1,7 +1,7 @@
 """The engine's machine code for some transports and one fabric: known, found, or made.
 
 Within a process, code that was loaded is used by every further engine that needs the
-same (`reach.py` says what is the same).
+same (`code_fingerprint.py` says what is the same).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 
 from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.code_fingerprint import Fingerprint, fingerprint_of, is_group
 from netsim.engine.compiling.discipline import Discipline
 from netsim.engine.compiling.program import Program
 from netsim.engine.compiling.protocol import Protocol
-from netsim.engine.compiling.reach import Reached, is_group, reached
 from netsim.engine.compiling.specialize import Compiled, Entry, Specializer
 from netsim.engine.kernels import (
     coupled_switch,
@@ -79,12 +79,12 @@ class Code:
         return self._reached.key
 
     @cached_property
-    def _reached(self) -> Reached:
+    def _reached(self) -> Fingerprint:
         protocol, discipline = self._protocol, self._discipline
         records = (protocol.tx, protocol.rx, protocol.host, protocol.packet, *protocol.pars)
         records += (discipline.port, discipline.queue, discipline.switch, discipline.par)
         records += (self._program.host, self._program.task, self._program.par)
-        return reached(self._bindings, ENTRY_POINTS, [*records, *_layouts()])
+        return fingerprint_of(self._bindings, ENTRY_POINTS, [*records, *_layouts()])
 
     def is_kept(self) -> bool:
         """Is it loaded or on the disk, or plain Python, so that nothing has to be compiled?"""

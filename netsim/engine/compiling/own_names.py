@@ -16,7 +16,7 @@ import numpy as np
 
 from netsim.engine.compiling.bindings import ENGINE, Bindings
 from netsim.engine.compiling.protocol import Protocol
-from netsim.engine.compiling.refusals import contents
+from netsim.engine.compiling.unsupported_code import contents
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.layout import (
     HOST_FIELDS,

@@ -10,7 +10,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.refusals import contents
+from netsim.engine.compiling.unsupported_code import contents
 from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.layout import Field
 from netsim.errors import InputError

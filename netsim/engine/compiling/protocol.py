@@ -1,6 +1,6 @@
 """A transport module as the engine sees it: its declarations, checked, and its handlers.
 
-Several transports of one run are joined to one (`join.py`).
+Several transports of one run are joined to one (`multi_transport.py`).
 """
 
 from __future__ import annotations

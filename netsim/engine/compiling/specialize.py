@@ -20,9 +20,9 @@ from typing import Any
 
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.cache import CodeCache, NotKeptError
+from netsim.engine.compiling.code_fingerprint import Codes, Lines, lines_of, present_place
 from netsim.engine.compiling.compile_errors import does_not_compile
-from netsim.engine.compiling.reach import Codes, Lines, lines_of, present_place
-from netsim.engine.compiling.refusals import (
+from netsim.engine.compiling.unsupported_code import (
     calls_itself,
     contents,
     refuse_what_cannot_be_carried,

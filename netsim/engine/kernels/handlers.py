@@ -10,8 +10,8 @@ a transport does not have it. `HANDLERS` is the table of all. To add a handler:
 4. describe it on the pages that `tests/engine/test_handlers.py` compares with the table.
 
 All else is made from the table: what is checked in a transport's file (`protocol.py` and
-`netsim.lint`), how the handlers of several transports are joined (`join.py`, where one that
-runs for no flow needs a way of its own), and how conformance tests watch them.
+`netsim.lint`), how the handlers of several transports are joined (`multi_transport.py`, where one
+that runs for no flow needs a way of its own), and how conformance tests watch them.
 """
 
 from __future__ import annotations

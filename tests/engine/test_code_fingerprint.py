@@ -13,9 +13,14 @@ from pathlib import Path
 import pytest
 from cache_folders import copy_of_package
 
-from netsim.engine.compiling import reach
+from netsim.engine.compiling import code_fingerprint
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.reach import Reached, lines_of, present_place, reached
+from netsim.engine.compiling.code_fingerprint import (
+    Fingerprint,
+    fingerprint_of,
+    lines_of,
+    present_place,
+)
 from netsim.engine.engine import code_of
 from netsim.model.fabric import Fabric
 from netsim.plugins import files as plugin_files
@@ -235,14 +240,14 @@ STATEMENTS = {
 }
 
 
-def of(folder: Path, statement: str, old: str = "", new: str = "") -> Reached:
+def of(folder: Path, statement: str, old: str = "", new: str = "") -> Fingerprint:
     """What a handler with that statement reaches, after an edit of whichever file has `old`."""
     texts = {"mine": SOURCE.replace("{statement}", statement), "beside": BESIDE, "deeper": DEEPER}
     assert any(old in text for text in texts.values())
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text.replace(old, new) if old else text)
     module = plugin_files.load(folder / "mine.py", shown="mine.py")
-    return reached(Bindings({}, [module]), [module.fill], [])
+    return fingerprint_of(Bindings({}, [module]), [module.fill], [])
 
 
 @pytest.mark.parametrize("edit", STATEMENTS)
@@ -285,7 +290,7 @@ def test_everything_that_comes_with_netsim_is_understood(monkeypatch):
     def refuse(*_: object) -> None:
         raise AssertionError("not understood")
 
-    monkeypatch.setattr(reach._Walk, "_everything", refuse)
+    monkeypatch.setattr(code_fingerprint._CodeWalker, "_everything", refuse)
     plugins = [registry.find("transport", name) for name in registry.names("transport")]
     simulated = [plugin for plugin in plugins if not hasattr(plugin.module, "CLOSED_FORM")]
     found = set()

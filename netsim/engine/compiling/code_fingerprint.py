@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.refusals import contents
 from netsim.engine.compiling.sources import is_ours, source_files, top_package
+from netsim.engine.compiling.unsupported_code import contents
 
 MACHINERY = (
-    *("compiling/bindings", "compiling/cache", "compiling/deferred", "compiling/reach"),
+    *("compiling/bindings", "compiling/cache", "compiling/deferred", "compiling/code_fingerprint"),
     *("compiling/nonnegative_indices", "compiling/pass_by_reference", "compiling/patches"),
     *("compiling/specialize", "kernels/instructions"),
 )
@@ -53,21 +53,21 @@ Lines = tuple[tuple[str, tuple[int | None, ...]], ...]
 """Of each function that was compiled: its file, and the line of every instruction."""
 
 
-class Reached(NamedTuple):
+class Fingerprint(NamedTuple):
     """What two versions of the sources agree in if they are the same machine code."""
 
     key: str
     codes: Codes
 
 
-def reached(
+def fingerprint_of(
     bindings: Bindings, entries: Iterable[types.FunctionType], arguments: Sequence[Any]
-) -> Reached:
+) -> Fingerprint:
     """What the machine code of ``entries`` depends on.
 
     ``arguments`` are the types of what they are given: records (dtypes) and named tuples.
     """
-    walk = _Walk(bindings)
+    walk = _CodeWalker(bindings)
     walk.put("arguments")
     for argument in arguments:
         walk.value(argument)
@@ -75,7 +75,7 @@ def reached(
         walk.function(entry)
     digest = hashlib.sha256(_surroundings().encode())
     digest.update("\n".join(walk.parts).encode())
-    return Reached(digest.hexdigest()[:20], tuple(walk.codes))
+    return Fingerprint(digest.hexdigest()[:20], tuple(walk.codes))
 
 
 def is_group(value: Any) -> bool:
@@ -102,7 +102,7 @@ def present_place(path: str, line: int, then: Lines, now: Lines) -> tuple[str, i
     return path, line
 
 
-class _Walk:
+class _CodeWalker:
     """Goes through functions and values, and notes what it finds in an order of its own."""
 
     def __init__(self, bindings: Bindings) -> None:
