@@ -10,7 +10,7 @@ network = builder.build("pair")
 With circuit switches, which change what they join (`topologies/ocs.py` is an example; `tors` are
 switches with hosts):
 
-schedule = Schedule(100_000_000, tournament(len(tors)), switching_ps=10_000_000)
+schedule = Schedule(100_000_000, round_robin_matchings(len(tors)), switching_ps=10_000_000)
 rotor = builder.add_circuit_switch("rotor", schedule)
 for tor in tors:
     builder.fiber(tor, rotor, rate_bps=100_000_000_000, delay_ps=500_000)
@@ -18,7 +18,7 @@ for tor in tors:
 Of networks of other topologies (`topologies/multi_plane.py` is an example; "plane" is a parameter
 of unit "topology"):
 
-plane = build_part(params, "plane")
+plane = build_subtopology(params, "plane")
 builder.add_network(plane, hosts, prefix="plane0.")
 """
 
@@ -28,16 +28,16 @@ from netsim.model.builder import NetworkBuilder
 from netsim.model.circuits import CircuitSwitch
 from netsim.model.demand import Demand
 from netsim.model.graph_files import read_graph
-from netsim.model.graphs import Defaults, from_networkx
+from netsim.model.graphs import GraphDefaults, from_networkx
 from netsim.model.htsim_topo import read_topo
 from netsim.model.network import Network
-from netsim.model.parts import build_part, build_topology
+from netsim.model.parts import build_subtopology, build_topology
 from netsim.model.reduction import with_reduction
 from netsim.model.relays import RelayRule
 from netsim.model.rounds import pairs_by_circuits, random_rounds
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
-from netsim.model.schedules import Schedule, tournament
-from netsim.model.trees import TIERS, Tree, add_tree, expect_trees
+from netsim.model.schedules import Schedule, round_robin_matchings
+from netsim.model.trees import TIERS, Tree, add_tree, reserve_trees
 from netsim.model.turns import Expander
 from netsim.model.ways import (
     Way,
@@ -47,13 +47,14 @@ from netsim.model.ways import (
     over_circuits,
     over_direct_circuits,
 )
+from netsim.renames import former
 
 __all__ = [
     "TIERS",
     "CircuitSwitch",
-    "Defaults",
     "Demand",
     "Expander",
+    "GraphDefaults",
     "Network",
     "NetworkBuilder",
     "RelayRule",
@@ -65,9 +66,8 @@ __all__ = [
     "Ways",
     "Wiring",
     "add_tree",
-    "build_part",
+    "build_subtopology",
     "build_topology",
-    "expect_trees",
     "from_networkx",
     "in_slot",
     "over_cables",
@@ -77,7 +77,10 @@ __all__ = [
     "random_rounds",
     "read_graph",
     "read_topo",
+    "reserve_trees",
+    "round_robin_matchings",
     "shortest_paths",
-    "tournament",
     "with_reduction",
 ]
+
+__getattr__ = former(__name__)

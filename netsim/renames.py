@@ -79,6 +79,7 @@ RENAMED: dict[str, dict[str, str]] = {
         "--full": "--long",
     },
     "attribute": {
+        "expect": "reserve",
         "held": "deferred",
         "places": "local_indices",
     },
@@ -87,6 +88,12 @@ RENAMED: dict[str, dict[str, str]] = {
         "fill": "build_packet",
         "foresee": "predict_pause",
         "pick": "choose_packet",
+    },
+    "netsim.network": {
+        "Defaults": "GraphDefaults",
+        "build_part": "build_subtopology",
+        "expect_trees": "reserve_trees",
+        "tournament": "round_robin_matchings",
     },
     "netsim.queue": {
         "COUNTS": "NO_EFFECT",

@@ -15,7 +15,7 @@ from netsim.network import (
     Ways,
     over_cables,
     over_circuits,
-    tournament,
+    round_robin_matchings,
 )
 
 NS, US, GBPS = 10**3, 10**6, 10**9
@@ -30,7 +30,7 @@ def hybrid(schedule: Schedule | None = None, **rule: Any) -> Network:
     By default each rack is joined to another one by circuits that never change, and packets wait
     for nothing.
     """
-    schedule = schedule or Schedule(10 * US, tournament(4)[:1])
+    schedule = schedule or Schedule(10 * US, round_robin_matchings(4)[:1])
     builder = NetworkBuilder()
     racks = schedule.n_ports
     builder.add_hosts(racks)
@@ -61,7 +61,7 @@ def opera(
     they are dealt out. All cables have 100 Gbps, and hosts and fibers those delays. The first way
     is "direct", over one circuit, the second "expander".
     """
-    matchings = tournament(racks)
+    matchings = round_robin_matchings(racks)
     idle = np.full((-len(matchings) % rotors, racks), -1)
     matchings = np.concatenate([matchings, idle])
     np.random.default_rng(order).shuffle(matchings)

@@ -17,6 +17,7 @@ from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.errors import did_you_mean
 from netsim.experiment import schema
 from netsim.model import fabric
+from netsim.model.builder import NetworkBuilder
 from netsim.model.tasks import TaskTable
 from netsim.plugins import registry
 from netsim.plugins.files import words
@@ -33,7 +34,7 @@ SECTIONS = {
     "stop": schema.StopSection,
     "outputs": schema.OutputsSection,
 }
-CALLED = (TaskTable,)
+CALLED = (TaskTable, NetworkBuilder)
 NAMES = {
     "command": commands(),
     "plot": KINDS,

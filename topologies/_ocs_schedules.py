@@ -15,7 +15,7 @@ from netsim.inputs import at_line, read_lines, whole
 from netsim.matchings.choose import GREEDY, MAX_WEIGHT, decomposed, for_good
 from netsim.matchings.tables import Part, Table
 from netsim.matchings.weights import slot_by_slot
-from netsim.network import Schedule, tournament
+from netsim.network import Schedule, round_robin_matchings
 
 Ints = NDArray[np.int64]
 
@@ -34,7 +34,7 @@ FOR_GOOD_PS = 10**12
 def rounds_of(racks: int, duplex: bool) -> Ints:
     """Matchings, in order, in which each rack meets each other one once, int64[rounds, racks]."""
     if duplex:
-        return tournament(racks)
+        return round_robin_matchings(racks)
     return (np.arange(racks) + np.arange(1, racks)[:, None]) % racks
 
 

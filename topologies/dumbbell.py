@@ -32,7 +32,7 @@ def build(params: Mapping[str, Any]) -> Network:
     """The network of `params` (see PARAMS)."""
     hosts = params["hosts"]
     builder = NetworkBuilder()
-    builder.expect(hosts=2 * hosts, switches=2, cables=2 * hosts + 1, edges=2, ports=hosts + 1)
+    builder.reserve(hosts=2 * hosts, switches=2, cables=2 * hosts + 1, edges=2, ports=hosts + 1)
     builder.add_hosts(2 * hosts)
     sides = np.arange(2 * hosts).reshape(2, hosts)
     left, right = builder.add_switch("left"), builder.add_switch("right")

@@ -51,8 +51,8 @@ from netsim.network import (
     NetworkBuilder,
     Tree,
     add_tree,
-    expect_trees,
     read_topo,
+    reserve_trees,
     with_reduction,
 )
 from netsim.params import Param
@@ -170,7 +170,7 @@ def build(params: Mapping[str, Any]) -> Network:
 def build_tree(tree: Tree, planes: int = 1) -> Network:
     """The network of several trees of one shape, with a port of every host in each."""
     builder = NetworkBuilder()
-    expect_trees(builder, tree, planes)
+    reserve_trees(builder, tree, planes)
     hosts = np.array(builder.add_hosts(tree.n_hosts))
     for plane in range(planes):
         add_tree(builder, tree, hosts, "" if planes == 1 else f"plane{plane}.")

@@ -15,7 +15,7 @@ lose packets are refused: that is written in [faults].
 
 Packets take all shortest paths, by cables or, with `weight`, by the sum of that attribute of the
 edges. A networkx graph that a program makes is a topology file of its own, whose `build(params)`
-returns `from_networkx(graph, Defaults(rate_bps, delay_ps))`, both from netsim.network.
+returns `from_networkx(graph, GraphDefaults(rate_bps, delay_ps))`, both from netsim.network.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError
-from netsim.network import Defaults, Network, from_networkx, read_graph
+from netsim.network import GraphDefaults, Network, from_networkx, read_graph
 from netsim.params import REQUIRED, Param
 
 PARAMS = [
@@ -55,7 +55,7 @@ def build(params: Mapping[str, Any]) -> Network:
     """
     path = Path(params["file"])
     graph = read_graph(path, params["format"])
-    defaults = Defaults(params["rate"], params["latency"], params["switch_latency"])
+    defaults = GraphDefaults(params["rate"], params["latency"], params["switch_latency"])
     try:
         return from_networkx(
             graph, defaults, hosts=params["hosts"], weight=params["weight"], name=path.stem

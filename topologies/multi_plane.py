@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from netsim.errors import InputError
-from netsim.network import Network, NetworkBuilder, build_part
+from netsim.network import Network, NetworkBuilder, build_subtopology
 from netsim.params import REQUIRED, Param
 
 PARAMS = [
@@ -41,9 +41,9 @@ def build(params: Mapping[str, Any]) -> Network:
         raise InputError(
             "the only plane is broken", key="topology.degraded", hint="more planes, or more than 0"
         )
-    plane = build_part(params, "plane")
+    plane = build_subtopology(params, "plane")
     builder = NetworkBuilder()
-    builder.expect(
+    builder.reserve(
         hosts=plane.n_hosts,
         switches=planes * plane.n_switches,
         cables=planes * plane.n_ports // 2,

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.network import Network, NetworkBuilder, RelayRule, build_part, with_reduction
+from netsim.network import Network, NetworkBuilder, RelayRule, build_subtopology, with_reduction
 from netsim.params import REQUIRED, Param
 from netsim.units import format_rate
 
@@ -94,7 +94,7 @@ def build(params: Mapping[str, Any]) -> Network:
             key="topology.scale_up_planes",
             hint=f"a scale_up_rate that is a multiple of {planes} bps",
         )
-    rail = build_part(params, "rail")
+    rail = build_subtopology(params, "rail")
     if rail.n_hosts % group:
         raise InputError(
             f"{rail.n_hosts} hosts of a rail are no whole number of racks with {group} in each",
@@ -103,7 +103,7 @@ def build(params: Mapping[str, Any]) -> Network:
         )
     racks, rails = rail.n_hosts // group, gpus // group
     builder = NetworkBuilder()
-    builder.expect(
+    builder.reserve(
         hosts=racks * gpus,
         switches=racks * planes + rails * rail.n_switches,
         cables=racks * gpus * planes + rails * rail.n_ports // 2,

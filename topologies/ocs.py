@@ -9,15 +9,15 @@ circuit switches itself (co-packaged optics), and the queues for those in its me
 `schedule` says what the circuit switches join:
 
 - "fixed": one matching each, for good: of `matching` or from the file `matchings`, in which a line
-  "2 0 5" says that switch 2 joins racks 0 and 5. "mesh" gives switch k the k-th round of a
-  tournament, so that with all of them every two racks have a circuit of their own; "ring" joins
+  "2 0 5" says that switch 2 joins racks 0 and 5. "mesh" gives switch k the k-th
+  round-robin matching, so that with all of them every two racks have a circuit; "ring" joins
   each rack to the next, by any two switches next to one another the ones with even numbers and
   those with odd ones; "hypercube" gives switch k the racks 2^k apart, and begins again where they
   are used up; "pairs" joins 0 and 1, 2 and 3, and so on, by all switches. With `group` rings and
   hypercubes are of so many racks next to one another, such as the machines of a job. The last
   `pair_switches` join each rack of the first half to that of the second half instead, as who makes
   something there to who goes on with it.
-- "rotor": all matchings of a tournament in turn (the circle method): `racks - 1` rounds in which
+- "rotor": all round-robin matchings in turn (the circle method): `racks - 1` rounds in which
   every rack has a partner or, if their number is odd, `racks` with one left out in each. The
   switches share them, switch r has rounds r, r + switches, r + 2 switches, ..., and stays in each
   for `slot`. With `stagger` switch r begins `r / switches` of a slot later, so that they never turn
@@ -243,7 +243,7 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
     builder = NetworkBuilder()
     cables = hosts + sum(_circuits(one) for one in schedules)
     spines = 0 if params["packet_rate"] is None else params["packet_switches"] or 1
-    builder.expect(
+    builder.reserve(
         hosts=hosts,
         switches=racks + spines,
         cables=cables + racks * spines,

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.network import Network, NetworkBuilder, build_part
+from netsim.network import Network, NetworkBuilder, build_subtopology
 from netsim.params import REQUIRED, Param
 
 PARAMS = [
@@ -63,8 +63,8 @@ def build(params: Mapping[str, Any]) -> Network:
             key="topology.link_rate",
             hint='such as link_rate = "400Gbps"',
         )
-    first = build_part(params, "datacenter")
-    other = first if params["others"] is None else build_part(params, "others")
+    first = build_subtopology(params, "datacenter")
+    other = first if params["others"] is None else build_subtopology(params, "others")
     parts = [first] + [other] * (params["datacenters"] - 1)
     outside = [_outside(first)]
     outside += [outside[0] if other is first else _outside(other)] * (len(parts) - 1)
@@ -73,7 +73,7 @@ def build(params: Mapping[str, Any]) -> Network:
         raise InputError(f"is not like the first datacenter: other {what}", key="topology.others")
     n_networks = outside[0].size
     builder = NetworkBuilder()
-    builder.expect(
+    builder.reserve(
         hosts=sum(part.n_hosts for part in parts),
         switches=sum(part.n_switches + n_networks for part in parts),
         cables=sum(part.n_ports // 2 + part.n_switches for part in parts),

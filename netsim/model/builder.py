@@ -41,7 +41,7 @@ class NetworkBuilder:
         self._cables: list[NDArray[np.int64]] = []
         self._single: list[tuple[int, int, int, int, int]] = []
 
-    def expect(
+    def reserve(
         self, *, hosts: int, switches: int, cables: int, edges: int = 1, ports: int = 0
     ) -> None:
         """Announce how large the network is going to be, before anything of that size is made.
@@ -73,7 +73,7 @@ class NetworkBuilder:
         if count < 1:
             raise InputError(f"the number of hosts must be at least 1, not {count}")
         first = self._n_hosts
-        self.expect(hosts=first + count, switches=0, cables=0)
+        self.reserve(hosts=first + count, switches=0, cables=0)
         self._n_hosts += count
         return range(first, self._n_hosts)
 
@@ -124,7 +124,7 @@ class NetworkBuilder:
         for ends in (first, second):
             if not np.issubdtype(ends.dtype, np.integer):
                 raise InputError(f"node ids must be whole numbers, not {ends.dtype}")
-        self.expect(hosts=0, switches=0, cables=first.size)
+        self.reserve(hosts=0, switches=0, cables=first.size)
         block = np.empty((first.size, 5), np.int64)
         block[:, 0], block[:, 1] = first.reshape(-1), second.reshape(-1)
         block[:, 2] = _integer(rate_bps, "a cable's rate in bit/s")
@@ -257,7 +257,7 @@ class NetworkBuilder:
             up_in_slot=None if circuits is None else circuits.up_in_slot,
         )
         n_ways = 1 if ways is None else len(ways.ways)
-        self.expect(
+        self.reserve(
             hosts=self._n_hosts,
             switches=len(self._names),
             cables=len(cables),

@@ -37,7 +37,7 @@ class TrafficContext:
     header_bytes: int = 64
     n_classes: int | None = None
 
-    def expect(self, n_flows: float, *, key: str = "traffic") -> None:
+    def reserve(self, n_flows: float, *, key: str = "traffic") -> None:
         """Announce how many flows are about to be made; to be called before arrays of them are.
 
         Raises:

@@ -26,7 +26,7 @@ MAX_WEIGHT = 1 << 31
 
 
 @dataclass(frozen=True)
-class Defaults:
+class GraphDefaults:
     """What nodes and cables are like that do not say it."""
 
     rate_bps: int
@@ -36,7 +36,7 @@ class Defaults:
 
 def from_networkx(
     graph: networkx.Graph[Any],
-    defaults: Defaults,
+    defaults: GraphDefaults,
     *,
     hosts: str = AUTO,
     weight: str | None = None,
@@ -64,7 +64,7 @@ def from_networkx(
         raise InputError("cables lead both ways, and this graph is directed", hint=hint)
     is_host = _hosts(graph, hosts)
     builder = NetworkBuilder()
-    builder.expect(
+    builder.reserve(
         hosts=sum(is_host.values()),
         switches=len(is_host) - sum(is_host.values()),
         cables=graph.number_of_edges(),
@@ -119,7 +119,7 @@ def _hosts(graph: networkx.Graph[Any], hosts: str) -> dict[Any, bool]:
 
 
 def _add_switch(
-    builder: NetworkBuilder, node: Any, values: Mapping[str, Any], defaults: Defaults
+    builder: NetworkBuilder, node: Any, values: Mapping[str, Any], defaults: GraphDefaults
 ) -> int:
     place = f"node {node}"
     keys = ("latency", "latency_ps")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from netsim.model.network import Network
 
 
-def build_part(params: Mapping[str, Any], name: str) -> Network:
+def build_subtopology(params: Mapping[str, Any], name: str) -> Network:
     """The network of the topology that the parameter `name` of a topology names.
 
     Raises InputError as that topology does; keys are those of the table that it stands in.

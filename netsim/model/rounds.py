@@ -1,6 +1,6 @@
 """Random matchings of racks, by which every two meet once, and how near they bring all.
 
-The rounds of a tournament as the circle method has them are reflections: what several of them join
+The round-robin matchings of the circle method are reflections: what several of them join
 is a graph in which racks are farther apart than in a random one. Here any set of rounds is much
 like random matchings, which make an expander.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.schedules import NONE, tournament
+from netsim.model.schedules import NONE, round_robin_matchings
 
 Ints = NDArray[np.int64]
 
@@ -21,7 +21,7 @@ SWAPS = 10
 def random_rounds(racks: int, rng: np.random.Generator) -> Ints:
     """Matchings in which each rack meets each other one once, int64[rounds, racks].
 
-    A 1-factorization of the complete graph. It begins as two halves that play a tournament each,
+    A 1-factorization of the complete graph. It starts with round-robin matchings in each half,
     and then all of one against those of the other, in a random order; then two rounds at a time
     exchange one of the cycles that they make together. With an odd number of racks each has one
     round without a partner.
@@ -39,7 +39,7 @@ def _halves(racks: int, rng: np.random.Generator) -> Ints:
     """The rounds of an even number of racks before they exchange anything."""
     half = racks // 2
     sides = rng.permutation(racks).reshape(2, half)
-    within = tournament(half)
+    within = round_robin_matchings(half)
     rounds = np.full((len(within), racks), NONE)
     for side in sides:
         rounds[:, side] = np.where(within == NONE, NONE, side[within])

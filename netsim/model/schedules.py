@@ -20,7 +20,7 @@ NONE = -1
 """In the place of a port that no other is joined to, of a circuit switch, of a calendar."""
 
 
-def tournament(n: int) -> NDArray[np.int64]:
+def round_robin_matchings(n: int) -> NDArray[np.int64]:
     """Matchings of `n` ports in which each meets each other one once: int64[rounds, n].
 
     The circle method: one port stays, the others go round. With an odd number each has one round

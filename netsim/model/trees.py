@@ -80,13 +80,13 @@ class Tree:
         return tuple(map(prod, zip(self.parents, self.bundles, strict=True)))
 
 
-def expect_trees(builder: NetworkBuilder, tree: Tree, planes: int = 1) -> None:
+def reserve_trees(builder: NetworkBuilder, tree: Tree, planes: int = 1) -> None:
     """Announce so many trees of one shape, and their hosts, to the builder.
 
     Raises:
         InputError: they cannot be built, or do not fit into memory.
     """
-    builder.expect(
+    builder.reserve(
         hosts=tree.n_hosts,
         switches=planes * sum(tree.switches),
         cables=planes * sum(tree.cables),

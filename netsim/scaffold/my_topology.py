@@ -37,7 +37,7 @@ def build(params: Mapping[str, Any]) -> Network:
             f"there is no switch {params['broken']}", key="topology.broken", hint=f"0 to {n - 1}"
         )
     builder = NetworkBuilder()
-    builder.expect(hosts=n * each, switches=n, cables=n * each + n, edges=n, ports=each + 2)
+    builder.reserve(hosts=n * each, switches=n, cables=n * each + n, edges=n, ports=each + 2)
     hosts = np.array(builder.add_hosts(n * each))
     names = [f"ring{k}" for k in range(n)]
     ring = np.array(builder.add_switches(names, 0, params["switch_latency"]))

@@ -36,7 +36,7 @@ def flows(
             key="traffic.group_size",
             hint=f"a divisor of {n_hosts}",
         )
-    context.expect(n_hosts * (group - 1), key="traffic.group_size")
+    context.reserve(n_hosts * (group - 1), key="traffic.group_size")
     host = np.arange(n_hosts)
     member = host % group
     steps = np.arange(1, group)[:, None]

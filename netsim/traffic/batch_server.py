@@ -57,7 +57,7 @@ def flows(
     if servers >= network.n_hosts:
         hint = f"fewer than {network.n_hosts}"
         raise InputError("leaves no host for a client", key="traffic.servers", hint=hint)
-    context.expect(4 * n, key="traffic.requests")
+    context.reserve(4 * n, key="traffic.requests")
     request = np.arange(n)
     server, client = request % servers, _clients(params, network.n_hosts, rng)
     table = FlowTable(

@@ -101,7 +101,7 @@ def _read_parquet(path: Path, context: TrafficContext) -> Rows:
     require_file(path)
     try:
         # A few bytes can stand for any number of rows.
-        context.expect(parquet.read_metadata(path).num_rows, key="traffic.file")
+        context.reserve(parquet.read_metadata(path).num_rows, key="traffic.file")
         table = parquet.ParquetFile(path).read()
     except (OSError, pyarrow.ArrowException) as error:
         if getattr(error, "strerror", None):

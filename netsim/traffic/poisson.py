@@ -117,7 +117,7 @@ def _arrivals(
     duration, count = params["duration"], params["n_flows"]
     key = "traffic.n_flows" if duration is None else "traffic.duration"
     expected = count if duration is None else duration / mean_gap_ps
-    context.expect(expected, key=key)
+    context.reserve(expected, key=key)
     if duration is None:
         if mean_gap_ps * count >= HORIZON_PS:
             raise InputError(

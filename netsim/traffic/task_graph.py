@@ -64,7 +64,7 @@ def flows(
     path = user_path(params["file"], context.directory)
     rows = read_json(path) if path.suffix == ".json" else read_csv(path)
     _check_columns(rows)
-    context.expect(rows.n_rows, key="traffic.file")
+    context.reserve(rows.n_rows, key="traffic.file")
     kinds = np.array(each(rows, "kind", _one_of(KINDS)), np.int64)
     _check_cells(rows, kinds)
     host = _numbers(rows, "host", network.n_hosts, "hosts")

@@ -20,13 +20,13 @@ from netsim.engine.kernels.layout import INF
 from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.network import Network
 from netsim.model.schedules import NONE
-from netsim.network import NetworkBuilder, Schedule, tournament
+from netsim.network import NetworkBuilder, Schedule, round_robin_matchings
 
 SLOT, DARK = 20 * US, 2 * US
 
 
 def rotor(n: int = 4, **given: int) -> Network:
-    return racks(Schedule(SLOT, tournament(n), switching_ps=DARK, **given))
+    return racks(Schedule(SLOT, round_robin_matchings(n), switching_ps=DARK, **given))
 
 
 def on(network: Network, flows: list[tuple[int, int, int, int]], **rules: object) -> Engine:
@@ -85,7 +85,7 @@ def test_a_lone_packet_waits_what_its_slot_says(rules: dict[str, object]) -> Non
     engine = run(on(network, flows, **rules))
     guard = int(rules.get("guard_ps", 0))
     held = rules.get("at_circuit_end") != "drop"
-    slot_of = {int(row[0]): slot for slot, row in enumerate(tournament(4))}
+    slot_of = {int(row[0]): slot for slot, row in enumerate(round_robin_matchings(4))}
     expected = []
     for _, dst, _, start in flows:
         there = start + FULL_PS + US  # at the queue of the circuit
@@ -145,7 +145,7 @@ def test_light_under_way_is_lost_to_the_packet(near_ps: int) -> None:
 
 def test_all_to_all_takes_what_duty_and_share_say() -> None:
     """Each pair has its circuit for a third of the time, and of that for nine tenths."""
-    network = racks(Schedule(SLOT, tournament(3), switching_ps=DARK), host_gbps=400)
+    network = racks(Schedule(SLOT, round_robin_matchings(3), switching_ps=DARK), host_gbps=400)
     packets = 3 * (SLOT - DARK) // FULL_PS
     flows = [(a, b, 936 * packets, 0) for a in range(3) for b in range(3) if a != b]
     engine = run(on(network, flows))
@@ -170,7 +170,7 @@ def test_disciplines_that_pause_are_refused() -> None:
 
 
 def test_compiled_code_does_the_same_with_any_number_of_threads() -> None:
-    network = racks(Schedule(SLOT, tournament(6), switching_ps=DARK))
+    network = racks(Schedule(SLOT, round_robin_matchings(6), switching_ps=DARK))
     flows = [(a, b, 936 * 100, 0) for a in range(6) for b in range(6) if a != b]
     rules = CircuitRules(guard_ps=100 * NS, clock_offset_ps=300 * NS)
     given = (flow_table(flows), "datagram", replace(DROP_TAIL, circuits=rules))

@@ -21,7 +21,7 @@ RATE_BPS, DELAY_PS = 100 * 10**9, 500_000
 def three_tiers() -> Network:
     """Pods of 32 switches above hosts and 32 above those, each of which has 32 of the cores."""
     builder = NetworkBuilder()
-    builder.expect(hosts=HOSTS, switches=2 * PORTS * HALF + HALF * HALF, cables=3 * HOSTS)
+    builder.reserve(hosts=HOSTS, switches=2 * PORTS * HALF + HALF * HALF, cables=3 * HOSTS)
     builder.add_hosts(HOSTS)
     edge, middle, core = (
         np.array([builder.add_switch() for _ in range(n)])

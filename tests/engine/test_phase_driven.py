@@ -18,7 +18,7 @@ from netsim.model.fabric import CircuitRules
 from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
 from netsim.model.phases import check_control, check_phases, least_control_ps
-from netsim.model.schedules import Schedule, tournament
+from netsim.model.schedules import Schedule, round_robin_matchings
 from netsim.network import NetworkBuilder, Way, Ways, in_slot
 
 CONTROL, SWITCHING, SYNC = 10 * US, 3 * US, 500 * NS
@@ -42,7 +42,7 @@ def on(
     return build(told, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False)
 
 
-@pytest.mark.parametrize("at_circuit_end", ["wait", "lost"])
+@pytest.mark.parametrize("at_circuit_end", ["wait", "drop"])
 @pytest.mark.parametrize("guard_ps", [0, 700 * NS])
 def test_a_slot_begins_as_the_phase_before_it_is_over(at_circuit_end: str, guard_ps: int) -> None:
     """Each of four hosts sends to all others, phase by phase, and all is ready from the start."""
@@ -111,11 +111,11 @@ def test_a_flow_that_never_comes_holds_up_what_follows() -> None:
     assert (fct_ps(engine) >= 0).tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("at_circuit_end", ["wait", "lost"])
+@pytest.mark.parametrize("at_circuit_end", ["wait", "drop"])
 def test_a_timetable_of_the_same_slots_does_the_same(at_circuit_end: str) -> None:
-    """Of random flows, in random phases, over several rounds of a tournament."""
+    """Of random flows, in random phases, over several round-robin matchings."""
     rng = np.random.Generator(np.random.Philox(3))
-    matchings = tournament(4)[[0, 1, 2, 1, 0]].tolist()
+    matchings = round_robin_matchings(4)[[0, 1, 2, 1, 0]].tolist()
     flows, phases = [], []
     for phase, row in enumerate(matchings):
         for a, b in enumerate(row):
@@ -229,7 +229,7 @@ def test_by_phase_packets_take_circuits_that_are_there(ways: Ways | None) -> Non
 
 def test_compiled_and_with_any_threads_it_does_the_same() -> None:
     """Eight racks, of which each meets each other one; orders are found between windows."""
-    matchings = tournament(8).tolist()
+    matchings = round_robin_matchings(8).tolist()
     given = {"switching_ps": SWITCHING, "sync_ps": SYNC, "control_ps": CONTROL}
     flows = [(a, b, SIZE * (1 + a % 3), 0) for row in matchings for a, b in enumerate(row)]
     network = racks(Schedule(None, matchings, **given)).with_phases(np.repeat(np.arange(7), 8))

@@ -13,7 +13,7 @@ from netsim.engine.engine import Engine
 from netsim.engine.sizes import Sizes
 from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.network import Network
-from netsim.network import NetworkBuilder, Schedule, tournament
+from netsim.network import NetworkBuilder, Schedule, round_robin_matchings
 
 GBPS = 10**9
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
@@ -31,7 +31,9 @@ def rotor(n: int) -> Network:
     builder = NetworkBuilder()
     builder.add_hosts(n)
     edges = builder.add_switches([f"tor{k}" for k in range(n)])
-    circuits = builder.add_circuit_switch("ocs", Schedule(SLOT, tournament(n), switching_ps=DARK))
+    circuits = builder.add_circuit_switch(
+        "ocs", Schedule(SLOT, round_robin_matchings(n), switching_ps=DARK)
+    )
     for host, edge in enumerate(edges):
         builder.cable(host, edge, 100 * GBPS, US)
         builder.fiber(edge, circuits, 100 * GBPS, 300 * NS)

@@ -18,7 +18,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
 from netsim.model.port_sizes import longest_ways
-from netsim.model.schedules import END_PS, NONE, Schedule, days_of, tournament
+from netsim.model.schedules import END_PS, NONE, Schedule, days_of, round_robin_matchings
 from netsim.model.symmetry import check_symmetric
 from netsim.network import NetworkBuilder
 
@@ -43,7 +43,7 @@ def network_with(schedule: Schedule, rate_bps: int = 100 * GBPS) -> Network:
 
 @pytest.mark.parametrize("n", range(1, 12))
 def test_in_a_tournament_each_meets_each_other_one_once(n: int) -> None:
-    matchings = tournament(n)
+    matchings = round_robin_matchings(n)
     assert matchings.shape == (n - 1 if n % 2 == 0 else n, n)
     Schedule(1, matchings)
     for port in range(n):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
 from netsim.model.routing import COUNT_MASK
-from netsim.model.trees import Tree, add_tree, expect_trees
+from netsim.model.trees import Tree, add_tree, reserve_trees
 
 GBPS = 10**9
 NS = 10**3
@@ -22,7 +22,7 @@ MAX_HOSTS = 36
 
 def build(tree: Tree, planes: int = 1) -> Network:
     builder = NetworkBuilder()
-    expect_trees(builder, tree, planes)
+    reserve_trees(builder, tree, planes)
     hosts = np.array(builder.add_hosts(tree.n_hosts))
     for plane in range(planes):
         add_tree(builder, tree, hosts, f"plane{plane}.")

@@ -24,13 +24,13 @@ from netsim.model.network import Network
 from netsim.model.port_sizes import longest_ways
 from netsim.model.reroute import follow_failures
 from netsim.model.routing import NO_ROUTE, RoutingTable, Wiring, shortest_paths
-from netsim.network import NetworkBuilder, Schedule, Way, Ways, tournament
+from netsim.network import NetworkBuilder, Schedule, Way, Ways, round_robin_matchings
 
 SIZES = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS, SMALL_PS = 80_000, 5_120
 """A full packet and a control packet at 100 Gbps; at 10 Gbps ten times as long."""
 JOINED, APART = (0, 3), (0, 1)
-"""Racks that the first round of the tournament of four joins, and some that it does not."""
+"""Racks that the first round-robin matching of four joins, and some that it does not."""
 
 
 def taken(network: Network, *flows: tuple[int, int, int]) -> list[tuple[str, str, str]]:
@@ -67,7 +67,7 @@ def test_what_no_circuit_joins_goes_otherwise() -> None:
     with raises_input("host 0", "host 1", "circuits"):
         taken(hybrid(), (*JOINED, 1), (*APART, 1))
     with raises_input("host 1", "host 0", "circuits"):
-        taken(hybrid(Schedule(US, tournament(4)[:1]), small="packets", large_bytes=2,
+        taken(hybrid(Schedule(US, round_robin_matchings(4)[:1]), small="packets", large_bytes=2,
                      control="circuits"), (*APART, 1))  # fmt: skip
 
 
@@ -99,9 +99,9 @@ def test_flows_take_the_time_of_their_ways() -> None:
 
 
 def test_circuits_that_change_hold_up_none_of_the_packet_fabric() -> None:
-    schedule = Schedule(100 * US, tournament(4), switching_ps=10 * US)
+    schedule = Schedule(100 * US, round_robin_matchings(4), switching_ps=10 * US)
     network = hybrid(schedule, large_bytes=900, small="packets")
-    (late,) = (slot for slot, row in enumerate(tournament(4)) if row[0] == 1)
+    (late,) = (slot for slot, row in enumerate(round_robin_matchings(4)) if row[0] == 1)
     assert late > 0
     flows = flow_table([(0, 1, 936, 0), (0, 1, 836, 0)])
     fabric = replace(DROP_TAIL, circuits=CircuitRules())

@@ -11,7 +11,7 @@ from small_networks import GBPS, METER_PS, rail_racks, three_tiers
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
-from netsim.network import tournament
+from netsim.network import round_robin_matchings
 from netsim.plots import save
 from netsim.plots.matchings import matchings
 from netsim.plots.network_drawing import Panel, draw_networks, wires
@@ -125,7 +125,7 @@ def test_a_mesh_stands_around_a_circle(n: int, hosts: int) -> None:
 @pytest.mark.parametrize("stagger", [False, True])
 def test_matchings_are_those_of_the_schedule(stagger: bool) -> None:
     network = built("ocs", racks=7, hosts_per_rack=1, switches=2, stagger=stagger)
-    rounds = tournament(7)
+    rounds = round_robin_matchings(7)
     for number in (0, 1):
         expected = {
             frozenset((i, j) for i, j in enumerate(matching.tolist()) if i < j)

@@ -283,7 +283,7 @@ def test_a_result_says_by_which_way_each_flow_went(tmp_path):
     point = point_of(tmp_path, topology='kind = "./hybrid.py"', traffic=traffic)
     result = load_result(write_result(tmp_path / "out", point, simulate(point)))
     flows = result.flows
-    joined = flows["src"] + flows["dst"] == 3  # by the first round of the tournament
+    joined = flows["src"] + flows["dst"] == 3  # by the first round of the round_robin_matchings
     ways = ["circuits" if one else "packets" for one in joined]
     assert flows["routing_table"].to_list() == ways
     assert set(ways) == {"circuits", "packets"}

@@ -19,12 +19,12 @@ from netsim.errors import InputError
 from netsim.flows import FlowTable
 from netsim.inventory.shares import shares_of_networks
 from netsim.model.lanes import lanes_of
-from netsim.network import Defaults, Network, from_networkx
+from netsim.network import GraphDefaults, Network, from_networkx
 from netsim.plugins import registry
 
 G = 10**9
 US = 10**6
-DEFAULTS = Defaults(100 * G, US)
+DEFAULTS = GraphDefaults(100 * G, US)
 
 
 def built(path: Path, **params) -> Network:

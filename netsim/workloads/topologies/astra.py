@@ -45,7 +45,7 @@ def build(params: Mapping[str, Any]) -> Network:
     n = math.prod(shape)
     direct = len(dimensions) == 1 and dimensions[0].shape == SWITCH
     builder = NetworkBuilder()
-    builder.expect(
+    builder.reserve(
         hosts=n,
         switches=(0 if direct else n) + sum(n // one.n for one in dimensions),
         cables=n + sum(n * _links(one) for one in dimensions),

@@ -17,7 +17,7 @@ def flow_table(
     listed: ListedFlows, network: Network, context: TrafficContext, begin: str, cls: ArrayLike = 0
 ) -> FlowTable:
     """The flows, nodes being hosts of the same number. Raises InputError naming a line."""
-    context.expect(len(listed.src), key="traffic.file")
+    context.reserve(len(listed.src), key="traffic.file")
     for what, host in (("source", listed.src), ("destination", listed.dst)):
         for flow in np.flatnonzero((host < 0) | (host >= network.n_hosts))[:1].tolist():
             last = network.n_hosts - 1

@@ -77,7 +77,7 @@ def flows(
     """The nodes of all traces."""
     prefix = _prefix(params, context.directory)
     traces = [read_trace(path) for path in trace_files(prefix)]
-    context.expect(sum(map(len, traces)), key="traffic.file")
+    context.reserve(sum(map(len, traces)), key="traffic.file")
     hosts = hosts_of(params, len(traces), network.n_hosts, context.directory, rng)
     system = None
     if params["system"] is not None:

@@ -61,7 +61,7 @@ def flows(
     """The schedule's messages, calculations and what waits for what."""
     path = user_path(params["file"], context.directory)
     schedule = read_goal_binary(path) if is_binary(path) else read_goal_text(path)
-    context.expect(len(schedule), key="traffic.file")
+    context.reserve(len(schedule), key="traffic.file")
     hosts = hosts_of(params, schedule.n_ranks, network.n_hosts, context.directory, rng)
     costs = Costs(
         overhead_ps=params["overhead"],

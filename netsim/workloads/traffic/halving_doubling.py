@@ -51,7 +51,7 @@ def flows(
             hint=f"at least {n} B",
         )
     n_steps = 2 * (n.bit_length() - 1)
-    context.expect(n_steps * n_hosts, key="traffic.group_size")
+    context.reserve(n_steps * n_hosts, key="traffic.group_size")
     steps = schedule("all_reduce", n, size, How("halving_doubling"))
     # Of each step the flows of all hosts, group by group.
     group = np.arange(0, n_hosts, n)[:, None]

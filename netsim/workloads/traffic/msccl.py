@@ -49,7 +49,7 @@ def flows(
     if params["size"] < made.n_chunks:
         hint = f"at least {made.n_chunks} B"
         raise InputError("has less than a byte for a chunk", key="traffic.size", hint=hint)
-    context.expect(2 * sum(len(block.steps) for block in made.blocks), key="traffic.file")
+    context.reserve(2 * sum(len(block.steps) for block in made.blocks), key="traffic.file")
     hosts = hosts_of(params, made.n_gpus, network.n_hosts, context.directory, rng)
     try:
         load = _operations(made, params["size"], params["latency"]).lower(hosts)

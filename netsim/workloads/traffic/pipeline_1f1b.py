@@ -45,7 +45,7 @@ def flows(
             key="traffic.stages",
             hint=f"a divisor of {n_hosts}",
         )
-    context.expect(8 * n_hosts * n, key="traffic.microbatches")
+    context.reserve(8 * n_hosts * n, key="traffic.microbatches")
     order = make_schedule("1f1b", stages, n)
     forward = order.kind == FORWARD
     to = order.stage + np.where(forward, 1, -1)

@@ -49,7 +49,7 @@ def flows(
             key="traffic.size",
             hint=f"at least {n * chunks} B",
         )
-    context.expect(4 * (n - 1) * n_hosts * chunks, key="traffic.group_size")
+    context.reserve(4 * (n - 1) * n_hosts * chunks, key="traffic.group_size")
     hosts = np.arange(n_hosts)
     ops = Operations(n_hosts)
     how = How("ring", channels=chunks, latency_ps=params["latency"])

@@ -151,7 +151,7 @@ def flows(
     drawn = draw_requests(params, rng, context.directory)
     listed = _slots(params, groups, drawn.requests, hosts, network, context)
     later = int((drawn.requests.output_tokens > 1).sum())
-    context.expect(WITH_TASKS * later * _flows_of_request(groups, parts), key="traffic.requests")
+    context.reserve(WITH_TASKS * later * _flows_of_request(groups, parts), key="traffic.requests")
     rules = Rules(
         dispatch=params["dispatch"],
         max_batch=params["max_batch"],
@@ -233,7 +233,7 @@ def _slots(
         )
         reduces_merged(group, found[role])
         n_flows += group.n * found[role].slots * flows_of_slot(group, found[role])
-    context.expect(WITH_TASKS * n_flows, key="traffic.slots")
+    context.reserve(WITH_TASKS * n_flows, key="traffic.slots")
     return found
 
 

@@ -114,10 +114,10 @@ def test_flows_are_counted_before_they_are_made(
         shape |= {"pool": pool, "pool_of": "kv"}
     expected = {}
 
-    def expect(_: TrafficContext, n_flows: float, *, key: str) -> None:
+    def reserve(_: TrafficContext, n_flows: float, *, key: str) -> None:
         expected[key] = n_flows
 
-    monkeypatch.setattr(TrafficContext, "expect", expect)
+    monkeypatch.setattr(TrafficContext, "reserve", reserve)
     load = made("serving", 8, slots=250, **shape)
     assert expected == {"traffic.slots": 4 * len(load.flows), "traffic.requests": 0}
 
