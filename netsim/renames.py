@@ -117,6 +117,9 @@ RENAMED: dict[str, dict[str, str]] = {
         "task_of": "task_at",
         "serialisation_ps": "serialization_ps",
     },
+    "netsim.workloads.operations": {
+        "How": "CollectiveOptions",
+    },
     "topology ocs": {
         "fibre_latency": "fiber_latency",
     },

@@ -12,7 +12,7 @@ from reference.random_operations import Call, Calls
 from netsim.model.tasks import KINDS
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, schedule
-from netsim.workloads.operations import How, Operations
+from netsim.workloads.operations import CollectiveOptions, Operations
 
 KNOWN = {
     what: [
@@ -49,7 +49,7 @@ def _make(ops: Operations, call: Call) -> list[int]:
         call.what,
         call.ranks,
         call.size_bytes,
-        How(**dict(call.how)),
+        CollectiveOptions(**dict(call.how)),
         call.streams,
         call.kind,
         call.duration_ps,
@@ -85,7 +85,7 @@ def plan_of(calls: Calls) -> Plan:
 
 def _sends(call: Call, first: int, number: int) -> list[Message]:
     """The sends of a collective whose first operation and message have these numbers."""
-    how, n = How(**dict(call.how)), len(call.ranks)
+    how, n = CollectiveOptions(**dict(call.how)), len(call.ranks)
     matrix = isinstance(call.size_bytes, tuple)
     if matrix:
         auto = how.algorithm == "auto"

@@ -8,7 +8,7 @@ import pytest
 
 from netsim.experiment import Experiment, Point, built_in
 from netsim.running.point import simulate
-from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
 from netsim.workloads.inference import (
     all_reduce_bytes,
     compute_ps,
@@ -44,7 +44,7 @@ def test_a_layer_on_an_island_takes_its_closed_form(algorithm: str) -> None:
     }
     for phase, tokens, chunk in (("prefill", 1500, 1 << 19), ("decode", 32, None)):
         size = all_reduce_bytes(cost, tokens)
-        reduce_ps = closed_form_ps("all_reduce", 8, size, wire, How(algorithm, chunk))
+        reduce_ps = closed_form_ps("all_reduce", 8, size, wire, CollectiveOptions(algorithm, chunk))
         expected = computing[phase] / 80 + 2 * reduce_ps
         axes = {"traffic": phase, "traffic.algorithm": algorithm}
         (point,) = points("inference_h100", **axes)

@@ -8,7 +8,7 @@ import pytest
 from netsim.bounds.chains import longest_chain_ps
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable
-from netsim.workloads.operations import How, Operations
+from netsim.workloads.operations import CollectiveOptions, Operations
 
 FCT_PS, LEFT_PS = 1_000, 400
 
@@ -21,7 +21,7 @@ def longest(tasks: TaskTable, flows: FlowTable) -> int:
 @pytest.mark.parametrize("n", [2, 5, 64])
 def test_a_ring_takes_its_steps(n: int) -> None:
     ops = Operations(n)
-    how = How("ring", latency_ps=7)
+    how = CollectiveOptions("ring", latency_ps=7)
     ops.collective("all_reduce", np.arange(n)[None, :], 1 << 20, how=how)
     load = ops.lower(np.arange(n))
     assert load.tasks is not None

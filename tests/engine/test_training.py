@@ -14,7 +14,7 @@ from netsim.model.network import Network
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
 from netsim.workloads.job.times import stage_times
-from netsim.workloads.operations import How
+from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.training.part import KINDS, Cut, Part, part_of
 from netsim.workloads.training.step import operations_of
 
@@ -24,7 +24,7 @@ LINKS = {"scale_up": {"rate": "100Gbps"}, "scale_out": {"rate": "100Gbps"}}
 FAST = LINKS | {"wan_rate": "100Gbps", "wan_delay": "0ms"}
 LARGE = ("layer", "dense_layer", "moe_layer", "virtual_stage")
 """Here, embedding and head are too small to take their formula."""
-RINGS = {kind: How("direct" if kind in ("ep", "dp_s3") else "ring") for kind in KINDS}
+RINGS = {kind: CollectiveOptions("direct" if kind in ("ep", "dp_s3") else "ring") for kind in KINDS}
 
 
 def switch(n_hosts: int) -> Network:

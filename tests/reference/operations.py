@@ -1,4 +1,4 @@
-"""What ranks do, from the documentation of `Operations` and `How`: when it begins and ends.
+"""When the work of ranks starts and ends, from the docs of `Operations` and `CollectiveOptions`.
 
 Nothing here knows of tasks. Given how the network treats each message, all times are gone through
 until no further one is known.

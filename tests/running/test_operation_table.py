@@ -12,7 +12,7 @@ from part_of_load import operations_of
 from traffic_cases import star
 
 from netsim.flows import Workload
-from netsim.workloads.operations import How, Operations
+from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.operations.job_figures import job_figures
 from netsim.workloads.operations.operation_rows import factors, operation_table
 from netsim.workloads.operations.step_times import step_times
@@ -123,7 +123,7 @@ def test_the_bubble_of_a_pipeline(batches: int) -> None:
 def test_bandwidths_and_figures() -> None:
     ops = Operations(4)
     grads = ops.compute(range(4), [3 * US, 5 * US, 4 * US, 4 * US], kind="backward")
-    reduced = ops.collective("all_reduce", range(4), 40_960, How("ring"), 1, "dp")
+    reduced = ops.collective("all_reduce", range(4), 40_960, CollectiveOptions("ring"), 1, "dp")
     ops.after(grads, reduced)
     steps = JobSteps(np.zeros(8, np.int32), model_flops=6e9, peak_flops=1e15)
     table = simulated(ops, steps.step)

@@ -19,7 +19,7 @@ from netsim.workloads.collectives.choose import (
     hops_of,
     schedule,
 )
-from netsim.workloads.collectives.how import RING_ORDERS, How
+from netsim.workloads.collectives.options import RING_ORDERS, CollectiveOptions
 from netsim.workloads.collectives.steps import COLLECTIVES, Steps
 from netsim.workloads.collectives.wire import ONE_WAY, WHOLE_PACKETS, Hops, Wire
 
@@ -29,8 +29,8 @@ __all__ = [
     "ONE_WAY",
     "RING_ORDERS",
     "WHOLE_PACKETS",
+    "CollectiveOptions",
     "Hops",
-    "How",
     "Steps",
     "Wire",
     "algorithm_of",

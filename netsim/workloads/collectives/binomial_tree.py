@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Steps, steps
 from netsim.workloads.collectives.wire import Hops, Row, Wire
 
 WHATS = ("broadcast", "reduce")
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """The sends, of a broadcast farthest first, of a reduction nearest first."""
     place = np.arange(1, n)
     low = place & -place
@@ -45,7 +45,7 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
     )
 
 
-def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
     """Between who has the message and who gets it, farthest first."""
     rows = []
     for k in reversed(range((n - 1).bit_length())):
@@ -55,7 +55,7 @@ def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
     return Hops(tuple(rows), size_bytes)
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """How long it takes where positions have their wires to themselves.
 
     Exact; of a reduction, for powers of two: others take no longer.

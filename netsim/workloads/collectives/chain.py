@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Steps, cut, pieces_of, steps
 from netsim.workloads.collectives.wire import Hops, Row, Wire
 
 WHATS = ("broadcast", "reduce")
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """The sends chunk by chunk and channel by channel, along the chain."""
     chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
     here = np.arange(chunks * how.channels * (n - 1)).reshape(chunks, how.channels, n - 1)
@@ -35,7 +35,7 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
     )
 
 
-def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
     """From each position but the last one to the next one."""
     chain = (how.root + np.arange(n)) % n
     row = Row(chain[:-1], chain[1:]) if what == "broadcast" else Row(chain[1:], chain[:-1])
@@ -43,7 +43,7 @@ def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
     return Hops((row,), size_bytes // how.channels // chunks, at_once=True, chain=True)
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:  # noqa: ARG001
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:  # noqa: ARG001
     """How long it takes, where positions have their wires to themselves.
 
     Exact of one channel if the chunks divide evenly and all hops are alike.

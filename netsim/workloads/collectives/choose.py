@@ -31,7 +31,7 @@ from netsim.workloads.collectives import (
     ring,
 )
 from netsim.workloads.collectives.custom import SUFFIX, from_file
-from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import COLLECTIVES, Carried, Steps, pieces_of, steps
 from netsim.workloads.collectives.wire import Hops, Wire
 
@@ -62,7 +62,7 @@ SEND_BYTES = 200
 """What a send takes while its columns are made."""
 
 
-def algorithm_of(what: str, n: int, size_bytes: int, how: How) -> str:
+def algorithm_of(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> str:
     """The algorithm that `how` names, or, if that is "auto", the fastest in no network.
 
     Raises InputError, naming those that there are, for one that does not do this.
@@ -73,7 +73,7 @@ def algorithm_of(what: str, n: int, size_bytes: int, how: How) -> str:
     return how.algorithm
 
 
-def check_algorithm(what: str, how: How) -> None:
+def check_algorithm(what: str, how: CollectiveOptions) -> None:
     """Raise InputError, naming those that there are, for what is none, or does not do this."""
     if what not in COLLECTIVES:
         hint = did_you_mean(what, COLLECTIVES) or f"one of {', '.join(COLLECTIVES)}"
@@ -84,7 +84,9 @@ def check_algorithm(what: str, how: How) -> None:
         raise InputError(message, hint=f"one of {', '.join(found)}, auto, or a {SUFFIX} file")
 
 
-def fastest(what: str, n: int, size_bytes: int, how: How, measure: Callable[[Hops], Wire]) -> str:
+def fastest(
+    what: str, n: int, size_bytes: int, how: CollectiveOptions, measure: Callable[[Hops], Wire]
+) -> str:
     """The algorithm that takes the least time on wires as `measure` finds them."""
     ring.orders(n, how)  # refused, whichever is chosen
     took: dict[str, int] = {}
@@ -110,7 +112,7 @@ def _plain(hops: Hops, rate_bps: int) -> Wire:
     return Wire(rate_bps, far=None if hops.far is None else Wire(rate_bps))
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """The sends of one group. Raises InputError for what cannot be done in that way."""
     check(n, size_bytes, how)
     name, none = algorithm_of(what, n, size_bytes, how), np.zeros(0, np.int64)
@@ -123,7 +125,7 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
     return made
 
 
-def most_sends(name: str, n: int, size_bytes: int, how: How) -> int:
+def most_sends(name: str, n: int, size_bytes: int, how: CollectiveOptions) -> int:
     """No fewer than the sends that an algorithm takes."""
     chunk = how.chunk_bytes
     parts = how.channels * (1 + size_bytes // (chunk or size_bytes or 1))
@@ -140,7 +142,7 @@ def most_sends(name: str, n: int, size_bytes: int, how: How) -> int:
     return far.get(name, 2 * n * n.bit_length())
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """How long that takes where nobody else is and adding up takes no time, in ps.
 
     What of it is exact, and where, stands at each algorithm.
@@ -155,13 +157,13 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> 
     return int(ALGORITHMS[name].closed_form_ps(what, n, size_bytes, wire, how))
 
 
-def hops_of(what: str, n: int, size_bytes: int, how: How) -> Hops:
+def hops_of(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
     """Between whom the algorithm that `how` names sends."""
     hops: Hops = ALGORITHMS[how.algorithm].hops(what, n, size_bytes, how)
     return hops
 
 
-def check(n: int, size_bytes: int, how: How) -> None:
+def check(n: int, size_bytes: int, how: CollectiveOptions) -> None:
     """Refuse what means nothing to any algorithm."""
     wrong = [
         (n < 1, f"a group of {n}"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import (
     COLLECTIVES,
     Carried,
@@ -24,7 +24,7 @@ from netsim.workloads.collectives.wire import Hops, Row, Wire, shifted, some_of
 WHATS = COLLECTIVES
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """The sends in the order in which each position makes them, position by position in each."""
     if what == "all_reduce":
         shards = cut(size_bytes, n)
@@ -55,7 +55,7 @@ def _windowed(number: Ints, window: int | None) -> Ints:
     return follows
 
 
-def _with_root(what: str, n: int, size_bytes: int, how: How) -> Steps:
+def _with_root(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """What one position has to do with all others."""
     other = (how.root + np.arange(1, n)) % n
     root = np.full(n - 1, how.root)
@@ -72,7 +72,7 @@ def _with_root(what: str, n: int, size_bytes: int, how: How) -> Steps:
     )
 
 
-def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
     """Between all, or the root and all others."""
     message = size_bytes if what in ("broadcast", "reduce") else size_bytes // n
     if what == "barrier":
@@ -86,7 +86,7 @@ def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
     return Hops((row,), message, 1 / len(away), at_once=True)
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """How long it takes where nobody else is: what the busiest position sends or receives.
 
     Exact if shards divide evenly, everything goes at once, and what arrives at a position waits in

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Steps, steps
 from netsim.workloads.collectives.wire import Hops, Wire, shifted
 
 WHATS = ("barrier",)
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:  # noqa: ARG001
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:  # noqa: ARG001
     """The sends round by round, in each by position."""
     away = 1 << np.arange((n - 1).bit_length())[:, None]
     position = np.arange(n)
@@ -30,11 +30,11 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:  # noqa: AR
     )
 
 
-def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
+def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  # noqa: ARG001
     """To those 1, 2, 4, ... further."""
     return Hops(tuple(shifted(n, [1 << k]) for k in range((n - 1).bit_length())), 1)
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:  # noqa: ARG001
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:  # noqa: ARG001
     """How long it takes, where positions have their wires to themselves."""
     return (n - 1).bit_length() * (how.latency_ps + wire.send_ps(1) + wire.delay_ps)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
 from netsim.workloads.collectives.wire import Hops, Row, Wire
 
@@ -33,7 +33,7 @@ def parents(n: int, second: bool) -> Ints:
     return np.where(up < 0, -1, n - 1 - up)[::-1]
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:  # noqa: ARG001
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:  # noqa: ARG001
     """The sends chunk by chunk, channel by channel and tree by tree, first up, then down."""
     channels = how.channels
     chunks = pieces_of(-(-size_bytes // 2), channels, how.chunk_bytes)
@@ -88,7 +88,7 @@ def _tree(up: Ints) -> tuple[Ints, Ints, Ints]:
     return src, dst, np.stack([one[waits], other[waits]])
 
 
-def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
+def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  # noqa: ARG001
     """Up and down both trees, level by level; a position inside of one has a wire's bytes twice."""
     levels: dict[int, list[Ints]] = {}
     for second in (False, True):
@@ -107,7 +107,7 @@ def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
     return Hops(tuple(rows), message, 1 / 4, at_once=True)
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:  # noqa: ARG001
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:  # noqa: ARG001
     """About how long it takes, where positions have their wires to themselves.
 
     Each wire has the whole buffer twice, and a chunk goes up and down. A position shares its wire

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Ints, Steps, one_after_the_other, steps
 from netsim.workloads.collectives.wire import Hops, Row, Wire
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather")
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:  # noqa: ARG001
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:  # noqa: ARG001
     """The sends, step by step, in each by position."""
     core = _core(what, n)
     if core == n:
@@ -82,7 +82,7 @@ def _halves(size_bytes: int, n: int) -> NDArray[np.int64]:
     return parts
 
 
-def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
+def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  # noqa: ARG001
     """Between partners, step by step of the halving, and in pairs."""
     core = _core(what, n)
     pair = 2 * np.arange(n - core)
@@ -95,7 +95,7 @@ def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
     return Hops(tuple(rows), size_bytes >> 1)
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """How long it takes where positions have their wires to themselves.
 
     Exact for powers of two if the buffer can be halved so often. Of others, some have to wait for

@@ -18,7 +18,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.workloads.collectives import ring
-from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import (
     Carried,
     Ints,
@@ -41,7 +41,7 @@ PHASES = {
 """Among whom, and what."""
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """The sends part by part and phase by phase."""
     node = _node(n, how)
     if what == "all_to_all":
@@ -52,7 +52,7 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
     return side_by_side(alone, parts, cut(cut(size_bytes, n), parts).reshape(-1))
 
 
-def _node(n: int, how: How) -> int:
+def _node(n: int, how: CollectiveOptions) -> int:
     if how.node is None or n % how.node:
         given = "no node" if how.node is None else f"nodes of {how.node}"
         raise InputError(f"{given} for a hierarchical collective of {n}", hint=f"a divisor of {n}")
@@ -68,7 +68,7 @@ def _rings(what: str, near: bool, n: int, node: int) -> Steps:
     members = which[:, None] * node + place
     if not near:
         members = members.T
-    inner = ring.schedule(what, members.shape[1], 1, How())
+    inner = ring.schedule(what, members.shape[1], 1, CollectiveOptions())
     first = inner.first if near else members[:, inner.first]
     k = members.shape[1]
     rows = np.arange(members.shape[0])[:, None] * len(inner)
@@ -101,7 +101,7 @@ def _all_to_all(n: int, node: int, size_bytes: int) -> Steps:
     return one_after_the_other(n, [one for one in phases if len(one)], blocks)
 
 
-def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
     """Within nodes, and between those that have the same place in them."""
     node = _node(n, how)
     members = np.arange(n).reshape(-1, node)
@@ -131,7 +131,7 @@ def _among(members: Ints, message_bytes: int, rings: bool) -> Hops:
     return Hops((Row(src, dst),), message_bytes, 1 / len(away), at_once=True, chain=rings)
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """How long it takes in one part, where positions have their wires to themselves.
 
     Nodes are joined by `wire.far`. Exact if the buffer divides evenly.

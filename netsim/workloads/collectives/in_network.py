@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import (
     Carried,
     Ints,
@@ -36,7 +36,7 @@ FROM_ONE = ("all_gather", "broadcast")
 """What moves pieces that are one position's; all else adds up."""
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """The sends piece by piece: first those to the unit, position n, and then those from there.
 
     Pieces of shards go in turns, one of each shard.
@@ -68,7 +68,7 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
     return replace(made, units=1)
 
 
-def _pieces(what: str, n: int, size_bytes: int, how: How) -> tuple[int, int]:
+def _pieces(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> tuple[int, int]:
     """Shards, and the chunks of each that go one after the other."""
     shards = n if what in SHARDED else 1
     return shards, pieces_of(-(-size_bytes // shards), how.channels, how.chunk_bytes)
@@ -87,7 +87,7 @@ def _ends(what: str, n: int, shard: Ints, root: int) -> tuple[Ints, Ints]:
     return everybody, everybody if what in ("all_reduce", "barrier") else owner
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """How long it takes with one channel, where positions have their wires to themselves.
 
     `wire` is that from a position to the unit; its delay has the last packets of all n at the

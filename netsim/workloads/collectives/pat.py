@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.workloads.collectives.how import How
+from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Steps, cut, pieces_of, steps
 from netsim.workloads.collectives.wire import Hops, Wire, shifted
 
@@ -67,7 +67,7 @@ def _branches(root: int, apart: int) -> Iterator[int]:
         yield from _branches(root + low, apart)
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """The sends chunk by chunk (shards are cut into them) and message by message."""
     shard = -(-size_bytes // n)
     chunks = pieces_of(shard, 1, how.chunk_bytes)
@@ -102,7 +102,7 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
     )
 
 
-def _together(n: int, shard_bytes: int, how: How) -> int:
+def _together(n: int, shard_bytes: int, how: CollectiveOptions) -> int:
     """How many shards a message may have: a power of two."""
     most = n if how.chunk_bytes is None else max(1, how.chunk_bytes // max(1, shard_bytes))
     return 1 << (min(most, n).bit_length() - 1)
@@ -118,7 +118,7 @@ def _backwards(messages: list[_Message]) -> list[_Message]:
     return found
 
 
-def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
+def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
     """Message by message."""
     shard = size_bytes // n
     way = 1 if what == "all_gather" else -1
@@ -129,7 +129,7 @@ def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:
     return Hops(tuple(rows), shard // pieces_of(shard, 1, how.chunk_bytes))
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """How long it takes where positions have their wires to themselves.
 
     All positions do the same: each message begins as the one before has left and as what it waits

@@ -22,14 +22,14 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.workloads.collectives.how import ALTERNATING, SAME, How
+from netsim.workloads.collectives.options import ALTERNATING, SAME, CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
 from netsim.workloads.collectives.wire import Hops, Row, Wire
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather")
 
 
-def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
+def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """The sends: step by step, in each by position, channel and chunk."""
     channels = how.channels
     chunks = pieces_of(-(-size_bytes // n), channels, how.chunk_bytes)
@@ -53,7 +53,7 @@ def schedule(what: str, n: int, size_bytes: int, how: How) -> Steps:
     )
 
 
-def orders(n: int, how: How) -> Ints:
+def orders(n: int, how: CollectiveOptions) -> Ints:
     """int64[channels, n]: the positions of each channel's ring, in the order of the ring.
 
     Raises InputError for nodes with which there is no such order.
@@ -99,7 +99,7 @@ def _in_order(here: np.ndarray, chunks: int) -> np.ndarray:
     return follows.reshape(here.shape)
 
 
-def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
+def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  # noqa: ARG001
     """From each position to the next one, of all channels."""
     order = orders(n, how)
     row = Row(order.reshape(-1), np.roll(order, -1, axis=1).reshape(-1))
@@ -108,7 +108,7 @@ def hops(what: str, n: int, size_bytes: int, how: How) -> Hops:  # noqa: ARG001
     return Hops((row,), message, 1 / how.channels, at_once=True, chain=True)
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: How) -> int:
+def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """How long it takes where positions have their wires to themselves.
 
     With chunks, a step takes as long as one of them is on its way, or as long as all of them are on

@@ -10,10 +10,13 @@ load = ops.lower(hosts=[0, 8])
 
 from __future__ import annotations
 
-from netsim.workloads.collectives import How
+from netsim.renames import former
+from netsim.workloads.collectives import CollectiveOptions
 from netsim.workloads.operations.operations import Operations
 from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.operations.wires import Wires
 
-__all__ = ["How", "JobSteps", "Operations", "Wires"]
+__all__ = ["CollectiveOptions", "JobSteps", "Operations", "Wires"]
 """What traffic patterns and readers of traces import."""
+
+__getattr__ = former(__name__)

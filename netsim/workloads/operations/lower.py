@@ -19,7 +19,7 @@ from netsim.model.columns import column_of, first_of
 from netsim.model.network import Reduction
 from netsim.model.tasks import Edges
 from netsim.model.workload import Workload
-from netsim.workloads.collectives import How, algorithm_of
+from netsim.workloads.collectives import CollectiveOptions, algorithm_of
 from netsim.workloads.operations.noted import UNIT, Collective, Ints, Noted
 from netsim.workloads.operations.rows import Rows, Settled, place
 from netsim.workloads.operations.table import WHATS, OperationTable
@@ -164,7 +164,7 @@ def _settled(noted: Noted, table: OperationTable, wires: Wires | None) -> Settle
     """How each collective is done: if nothing is said, by what is fastest between its hosts."""
     begin = {call.batch: first for call, first in noted.groups()}
 
-    def settled(call: Collective, size_bytes: int) -> How:
+    def settled(call: Collective, size_bytes: int) -> CollectiveOptions:
         how = call.how
         if how.algorithm != "auto":
             return how

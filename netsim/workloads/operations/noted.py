@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
-from netsim.workloads.collectives import How
+from netsim.workloads.collectives import CollectiveOptions
 from netsim.workloads.operations.table import WHATS
 
 Ints = NDArray[np.int64]
@@ -45,7 +45,7 @@ class Collective:
     groups: int
     n: int
     size_bytes: Ints
-    how: How
+    how: CollectiveOptions
     has_unit: bool = False
 
     @property

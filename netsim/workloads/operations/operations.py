@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.model.network import Reduction
 from netsim.model.workload import Workload
-from netsim.workloads.collectives import How, check_algorithm
+from netsim.workloads.collectives import CollectiveOptions, check_algorithm
 from netsim.workloads.operations.lower import lower
 from netsim.workloads.operations.noted import UNIT, Collective, Messages, Noted
 from netsim.workloads.operations.wires import Wires
@@ -99,7 +99,7 @@ class Operations:
         what: str,
         groups: ArrayLike,
         size_bytes: ArrayLike,
-        how: How | str = "auto",
+        how: CollectiveOptions | str = "auto",
         stream: ArrayLike = -1,
         kind: str = "",
         duration_ps: ArrayLike | None = None,
@@ -119,7 +119,7 @@ class Operations:
         waits for at that rank is done, and ends as everything for the rank has been delivered and
         all that it sends is handed over to the network.
         """
-        how = How(how) if isinstance(how, str) else how
+        how = CollectiveOptions(how) if isinstance(how, str) else how
         ranks = np.asarray(groups, np.int64)
         of_group = np.atleast_2d(ranks)
         g, n = of_group.shape

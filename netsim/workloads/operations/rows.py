@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.memory import require_room
-from netsim.workloads.collectives import How, Steps, schedule
+from netsim.workloads.collectives import CollectiveOptions, Steps, schedule
 from netsim.workloads.operations.noted import Collective, Ints, Noted
 
 TASK_BYTES = 300
@@ -30,7 +30,7 @@ class Alike:
     """
 
     steps: Steps
-    how: How
+    how: CollectiveOptions
     size_bytes: Ints
     first: Ints
     task: Ints
@@ -65,7 +65,7 @@ class Rows:
         return found
 
 
-Settled = Callable[[Collective, int], How]
+Settled = Callable[[Collective, int], CollectiveOptions]
 """How a collective is done, of so many bytes (-1: a matrix says them), its algorithm chosen."""
 
 
@@ -166,7 +166,7 @@ class _Sends:
         return self._steps[key]
 
 
-_Key = tuple[str, int, int, How]
+_Key = tuple[str, int, int, CollectiveOptions]
 """What a collective is, of how many, its bytes (-1: a matrix says them), and how."""
 
 

@@ -21,7 +21,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
 from netsim.model.paths import walk
-from netsim.workloads.collectives import Hops, How, Wire, fastest
+from netsim.workloads.collectives import CollectiveOptions, Hops, Wire, fastest
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -50,9 +50,11 @@ class Wires:
         # As packets go, whose times are whole picoseconds.
         took = send_time(np.full(network.n_ports, full), byte_quotient(network.port_rate_bps))
         self._rate_bps = full * PS_BITS / took
-        self._found: dict[tuple[object, ...], How] = {}
+        self._found: dict[tuple[object, ...], CollectiveOptions] = {}
 
-    def settled(self, what: str, groups: ArrayLike, size_bytes: int, how: How) -> How:
+    def settled(
+        self, what: str, groups: ArrayLike, size_bytes: int, how: CollectiveOptions
+    ) -> CollectiveOptions:
         """`how` with the fastest algorithm for int[g, n] groups of hosts in place of "auto".
 
         Raises InputError if the groups can do it by none.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.flows import JOIN, RECEIVE, SEND, Workload
 from netsim.limits import COUNT
-from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
 from netsim.workloads.inference import all_reduce_bytes, compute_ps, prompt_pairs
 from netsim.workloads.operations import Operations
 from netsim.workloads.operations.table import OperationTable
@@ -50,7 +50,7 @@ class Slots:
 
     slots: int
     groups: int
-    how: How
+    how: CollectiveOptions
     max_rows: int
     max_batch: int
     control_bytes: int

@@ -29,7 +29,7 @@ from netsim.workloads.importers.aicb_csv import (
     AicbJob,
     Row,
 )
-from netsim.workloads.operations import How, Operations, Wires
+from netsim.workloads.operations import CollectiveOptions, Operations, Wires
 from netsim.workloads.traffic._fit import Call
 
 Ints = NDArray[np.int64]
@@ -126,7 +126,7 @@ def smaller(shape: Shape) -> Iterator[tuple[str, Shape]]:
 class AicbOperations:
     """A job's rows as `Operations`."""
 
-    def __init__(self, job: AicbJob, shape: Shape, hows: Mapping[str, How]) -> None:
+    def __init__(self, job: AicbJob, shape: Shape, hows: Mapping[str, CollectiveOptions]) -> None:
         self.job, self.shape, self.hows = job, shape, hows
         self.ops = Operations(shape.n_ranks)
         self.joined: dict[int, int] = {}  # place of each row that several stages have

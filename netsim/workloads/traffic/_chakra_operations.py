@@ -23,7 +23,7 @@ from netsim.workloads.importers.chakra import (
     SUFFIX,
 )
 from netsim.workloads.importers.chakra_attributes import MISSING
-from netsim.workloads.operations import How, Operations, Wires
+from netsim.workloads.operations import CollectiveOptions, Operations, Wires
 from netsim.workloads.traffic._chakra_nodes import (
     OF_SHARDS,
     WHATS,
@@ -69,7 +69,9 @@ class Machine:
 class ChakraOperations:
     """Nodes as `Operations`; `made` is the operation of each, int64[N]."""
 
-    def __init__(self, nodes: Nodes, machine: Machine, hows: Mapping[str, How]) -> None:
+    def __init__(
+        self, nodes: Nodes, machine: Machine, hows: Mapping[str, CollectiveOptions]
+    ) -> None:
         self.nodes, self.machine, self.hows = nodes, machine, hows
         self.name = written(nodes.traces[0].path.name.removesuffix(SUFFIX))
         self.ops = Operations(len(nodes.traces))

@@ -9,7 +9,7 @@ from netsim.flows import TrafficContext
 from netsim.network import Network
 from netsim.params import Param
 from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, RING_ORDERS
-from netsim.workloads.operations import How, Wires
+from netsim.workloads.operations import CollectiveOptions, Wires
 
 PARAMS = [
     Param(
@@ -35,9 +35,9 @@ PARAMS = [
 ]
 
 
-def how_of(params: Mapping[str, Any], what: str) -> How:
+def how_of(params: Mapping[str, Any], what: str) -> CollectiveOptions:
     """How a collective is done."""
-    return How(
+    return CollectiveOptions(
         algorithm=params["algorithm"][what],
         chunk_bytes=params["chunk"][what],
         channels=params["channels"][what],

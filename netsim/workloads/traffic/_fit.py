@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.memory import require_room
-from netsim.workloads.collectives import How, schedule
+from netsim.workloads.collectives import CollectiveOptions, schedule
 from netsim.workloads.collectives.choose import most_sends
 from netsim.workloads.operations import Wires
 from netsim.workloads.operations.rows import TASK_BYTES
@@ -32,7 +32,7 @@ SURELY = 40
 class Counter:
     """Counts tasks of collectives that ranks do at `hosts` as `hows` says."""
 
-    def __init__(self, hows: Mapping[str, How], wires: Wires, hosts: Ints) -> None:
+    def __init__(self, hows: Mapping[str, CollectiveOptions], wires: Wires, hosts: Ints) -> None:
         self._hows, self._wires, self._hosts = hows, wires, hosts
         self._sends: dict[tuple[str, int, int], int] = {}
 

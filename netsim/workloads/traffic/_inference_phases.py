@@ -17,7 +17,7 @@ from netsim.workloads.inference.cost import (
 from netsim.workloads.inference.deployment import Deployment
 from netsim.workloads.inference.roofline import gpu_parameters, iteration_cost, kv_bytes_of_token
 from netsim.workloads.job.model import attention_parameters, parameters
-from netsim.workloads.operations import How
+from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic._inference_steps import BLOCKS, Phase, cut
 
 Ints = NDArray[np.int64]
@@ -45,7 +45,9 @@ class Batches:
     layers: int
     pieces: int = 1
 
-    def phase_of(self, ranks: Ints, step: Ints, how: How, *, by_formula: bool) -> Phase:
+    def phase_of(
+        self, ranks: Ints, step: Ints, how: CollectiveOptions, *, by_formula: bool
+    ) -> Phase:
         """What the machines of `ranks`, int64[machines, tp], do; iteration k is of `step[k]`."""
         cost = iteration_cost(self.deployment)
         tokens = self.rows * (self.lengths[0] if self.phase == PREFILL else 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.workloads.operations import How, Operations
+from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.serving.shares import shares
 
@@ -55,7 +55,7 @@ class Phase:
     step: Ints
     compute_ps: Ints
     all_reduce_bytes: Ints
-    how: How
+    how: CollectiveOptions
     all_reduce_ps: Ints | None = None
     pieces: bool = False
 

@@ -14,7 +14,7 @@ from netsim.flows import Workload
 from netsim.units import written
 from netsim.workloads.importers.aicb import MICRO, NO_GROUP, PS_PER_NS, AicbWorkload, Phase, Row
 from netsim.workloads.job.schedules import FORWARD, make_schedule
-from netsim.workloads.operations import How, Operations, Wires
+from netsim.workloads.operations import CollectiveOptions, Operations, Wires
 from netsim.workloads.traffic._fit import Call
 
 Ints = NDArray[np.int64]
@@ -106,7 +106,9 @@ def smaller(work: AicbWorkload, part: Part) -> Iterator[tuple[str, Part]]:
 class SimaiOperations:
     """A step as `Operations`; `ranks` are int64[pp, dp, tp]."""
 
-    def __init__(self, work: AicbWorkload, part: Part, hows: Mapping[str, How]) -> None:
+    def __init__(
+        self, work: AicbWorkload, part: Part, hows: Mapping[str, CollectiveOptions]
+    ) -> None:
         self.work, self.part, self.hows = work, part, hows
         self.ops = Operations(part.n_ranks)
         self.ranks = np.arange(part.n_ranks).reshape(part.pp, part.dp, part.tp)

@@ -39,7 +39,7 @@ from netsim.units import written
 from netsim.workloads.importers.astra import System, read_system
 from netsim.workloads.importers.chakra import SUFFIX, read_trace, trace_files
 from netsim.workloads.importers.chakra_groups import groups_of, read_groups
-from netsim.workloads.operations import How
+from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic._chakra_nodes import WHATS, nodes_of
 from netsim.workloads.traffic._chakra_operations import ChakraOperations, Machine
 from netsim.workloads.traffic._collectives import PARAMS as OF_COLLECTIVES
@@ -96,7 +96,7 @@ def flows(
     return load if system is None else replace(load, notes=(*load.notes, *_notes(params, system)))
 
 
-def _how(params: Mapping[str, Any], what: str, system: System | None) -> How:
+def _how(params: Mapping[str, Any], what: str, system: System | None) -> CollectiveOptions:
     """How a collective is done: as the experiment says, or else as the system does."""
     how = how_of(params, what)
     if system is None:

@@ -58,7 +58,7 @@ from netsim.workloads.collectives import (
     COLLECTIVES,
     ONE_WAY,
     RING_ORDERS,
-    How,
+    CollectiveOptions,
     Wire,
     check_algorithm,
     closed_form_ps,
@@ -114,7 +114,7 @@ def flows(
     algorithm = params["algorithm"]
     if algorithm.endswith(".csv"):
         algorithm = str(user_path(algorithm, context.directory))
-    how = How(
+    how = CollectiveOptions(
         algorithm=algorithm,
         chunk_bytes=params["chunk"],
         channels=params["channels"],
@@ -140,7 +140,9 @@ def flows(
         raise error.at(key="traffic.algorithm") from None
 
 
-def _note(what: str, groups: NDArray[np.int64], size: int, how: How, wires: Wires) -> str:
+def _note(
+    what: str, groups: NDArray[np.int64], size: int, how: CollectiveOptions, wires: Wires
+) -> str:
     """What is done, and how long it takes by formula."""
     n = groups.shape[1]
     told = f"{what} of {n} hosts by {how.algorithm}"

@@ -23,7 +23,7 @@ from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext
 from netsim.network import Network
 from netsim.params import Param
-from netsim.workloads.collectives import How, schedule
+from netsim.workloads.collectives import CollectiveOptions, schedule
 
 PARAMS = [
     Param("size", "bytes", "8MB", "bytes that each host has", minimum="1B"),
@@ -52,7 +52,7 @@ def flows(
         )
     n_steps = 2 * (n.bit_length() - 1)
     context.reserve(n_steps * n_hosts, key="traffic.group_size")
-    steps = schedule("all_reduce", n, size, How("halving_doubling"))
+    steps = schedule("all_reduce", n, size, CollectiveOptions("halving_doubling"))
     # Of each step the flows of all hosts, group by group.
     group = np.arange(0, n_hosts, n)[:, None]
     src, dst, sizes = (

@@ -50,7 +50,7 @@ from netsim.params import REQUIRED, Param
 from netsim.units import format_time
 from netsim.workloads.collectives import ALGORITHMS
 from netsim.workloads.inference import Deployment, kv_capacity_tokens, load_deployment
-from netsim.workloads.operations import How
+from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic import _ranks
 from netsim.workloads.traffic._collectives import wires_of
 from netsim.workloads.traffic._inference_phases import DECODE, PHASES, PREFILL, Batches
@@ -272,9 +272,9 @@ def _expect(params: Mapping[str, Any], batches: Sequence[Batches]) -> None:
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.layers")
 
 
-def _how(params: Mapping[str, Any], batches: Batches) -> How:
+def _how(params: Mapping[str, Any], batches: Batches) -> CollectiveOptions:
     deployment, latency = batches.deployment, params["latency"]
-    return How(
+    return CollectiveOptions(
         algorithm=params["algorithm"] or deployment.options.all_reduce,
         chunk_bytes=params["chunk"],
         channels=params["channels"] or 1,

@@ -21,7 +21,7 @@ from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.network import Network
 from netsim.params import Param
-from netsim.workloads.operations import How, Operations
+from netsim.workloads.operations import CollectiveOptions, Operations
 
 PARAMS = [
     Param("size", "bytes", "8MB", "bytes that each host has", minimum="1B"),
@@ -52,6 +52,6 @@ def flows(
     context.reserve(4 * (n - 1) * n_hosts * chunks, key="traffic.group_size")
     hosts = np.arange(n_hosts)
     ops = Operations(n_hosts)
-    how = How("ring", channels=chunks, latency_ps=params["latency"])
+    how = CollectiveOptions("ring", channels=chunks, latency_ps=params["latency"])
     ops.collective("all_reduce", hosts.reshape(-1, n), params["size"], how)
     return ops.lower(hosts)

@@ -34,7 +34,7 @@ from netsim.limits import HORIZON_PS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_time
-from netsim.workloads.collectives import ALGORITHMS, WHOLE_PACKETS, How, Wire, hops_of
+from netsim.workloads.collectives import ALGORITHMS, WHOLE_PACKETS, CollectiveOptions, Wire, hops_of
 from netsim.workloads.operations import Wires
 from netsim.workloads.serving import machine, slots
 from netsim.workloads.serving.all_reduces import (
@@ -212,7 +212,7 @@ def _slots(
             hint = '"formula"; packets are for all-reduces that stand between computations'
             raise InputError(message, key="traffic.all_reduces", hint=hint)
         latency = params["latency"]
-        how = How(
+        how = CollectiveOptions(
             algorithm=params["algorithm"] or one.options.all_reduce,
             latency_ps=one.costs.step_latency if latency is None else latency,
         )
@@ -237,7 +237,7 @@ def _slots(
     return found
 
 
-def _wire(how: How, machine: NDArray[np.int64], wires: Wires) -> Wire:
+def _wire(how: CollectiveOptions, machine: NDArray[np.int64], wires: Wires) -> Wire:
     """Between the hosts of a machine that sends to itself by that algorithm."""
     return wires.wire(hops_of("all_reduce", machine.size, WHOLE_PACKETS, how), machine)
 

@@ -35,7 +35,7 @@ from netsim.workloads.collectives import ALGORITHMS
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.placement import PLACEMENTS, place
-from netsim.workloads.operations import How
+from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.traffic._collectives import wires_of
 from netsim.workloads.traffic._job_files import placement_of, routing_of
@@ -161,7 +161,7 @@ def _part(params: Mapping[str, Any], job: Job, context: TrafficContext) -> Part:
     cut = Cut(**{name: params[name] for name in Cut.__dataclass_fields__})
     formula = frozenset(kind for kind, how in params["fidelity"].items() if how == "formula")
     how = {
-        kind: How(
+        kind: CollectiveOptions(
             params["algorithm"][kind],
             chunk_bytes=params["chunk"][kind],
             channels=params["channels"][kind],

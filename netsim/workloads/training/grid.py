@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from netsim.workloads.job.machine import Link
 from netsim.workloads.job.messages import Message, link_of
 from netsim.workloads.job.ranks import Ranks
-from netsim.workloads.operations import How, Operations
+from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.training.part import KINDS, Part
 
 Ints = NDArray[np.int64]
@@ -139,10 +139,10 @@ class Grid:
         self.ops.set_order(begun, 2 * in_order)
         return begun, made
 
-    def _how(self, message: Message, groups: Ints, link: Link) -> How:
+    def _how(self, message: Message, groups: Ints, link: Link) -> CollectiveOptions:
         """How a collective is done; nodes, if there are any, are the racks."""
         latency_ps = self.part.time_ps(link.step_latency)
-        how = self.part.how.get(message.kind, How())
+        how = self.part.how.get(message.kind, CollectiveOptions())
         how = replace(how, latency_ps=latency_ps, rate_bps=link.rate)
         if how.algorithm not in ("auto", "hierarchical"):
             return how

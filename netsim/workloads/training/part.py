@@ -23,7 +23,7 @@ from netsim.workloads.job.ranks import Ranks
 from netsim.workloads.job.schedules import Schedule, check_schedule, make_schedule
 from netsim.workloads.job.step import matrix_flops
 from netsim.workloads.job.work import head_kernels, layer_kernels
-from netsim.workloads.operations import How
+from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.training.routing import Routing
 
 KINDS = (
@@ -79,7 +79,7 @@ class Part:
     micro_batches: int
     scale: float = 1.0
     formula: frozenset[str] = field(default_factory=frozenset)
-    how: Mapping[str, How] = field(default_factory=dict)
+    how: Mapping[str, CollectiveOptions] = field(default_factory=dict)
     buckets: int = 1
     routing: Routing | None = None
     rack: NDArray[np.int64] | None = None

@@ -18,7 +18,7 @@ from netsim.model.relays import relayed
 from netsim.workloads.collectives import (
     ALGORITHMS,
     RING_ORDERS,
-    How,
+    CollectiveOptions,
     Wire,
     algorithm_of,
     closed_form_ps,
@@ -40,7 +40,7 @@ def wire(last_bytes: int) -> Wire:
 
 
 def simulated_ps(
-    what: str, n: int, size_bytes: int, how: How, network: Network | None = None
+    what: str, n: int, size_bytes: int, how: CollectiveOptions, network: Network | None = None
 ) -> int:
     ops = Operations(n)
     ops.collective(what, np.arange(n), size_bytes, how)
@@ -54,11 +54,11 @@ def simulated_ps(
 
 
 WAYS = {
-    "at once": How(),
-    "latency": How(latency_ps=1_500_000),
-    "short chunks": How(latency_ps=300_000, chunk_bytes=PAYLOAD),
-    "one at a time": How(latency_ps=US, window=1),
-    "chunks that wait for software": How(latency_ps=5 * US, chunk_bytes=2 * PAYLOAD),
+    "at once": CollectiveOptions(),
+    "latency": CollectiveOptions(latency_ps=1_500_000),
+    "short chunks": CollectiveOptions(latency_ps=300_000, chunk_bytes=PAYLOAD),
+    "one at a time": CollectiveOptions(latency_ps=US, window=1),
+    "chunks that wait for software": CollectiveOptions(latency_ps=5 * US, chunk_bytes=2 * PAYLOAD),
 }
 POWERS = {("halving_doubling", what) for what in ALGORITHMS["halving_doubling"].WHATS}
 POWERS |= {("binomial_tree", "reduce")}
@@ -98,7 +98,7 @@ def test_rails_take_as_long_as_the_closed_form_on_wires_that_are_measured(what: 
     network, size = rails(), 64 * PAYLOAD
     wires = Wires(network, PAYLOAD, HEADER)
     assert wires.near(np.arange(16)[None]) == 4
-    how = How("hierarchical", node=4, latency_ps=US)
+    how = CollectiveOptions("hierarchical", node=4, latency_ps=US)
     wire = wires.wire(hops_of(what, 16, size, how), np.arange(16))
     assert wire.rate_bps == 8 * RATE
     assert wire.far is not None
@@ -111,7 +111,7 @@ def test_channels_of_a_ring_go_by_rails_of_their_own() -> None:
     network, size = rails(), 16 * 4 * 3 * PAYLOAD
     wires, took = Wires(network, PAYLOAD, HEADER), {}
     for order in RING_ORDERS:
-        how = How("ring", channels=4, node=4, ring_order=order)
+        how = CollectiveOptions("ring", channels=4, node=4, ring_order=order)
         ends = orders(16, how)
         assert (np.sort(ends) == np.arange(16)).all()
         src, dst = ends, np.roll(ends, -1, axis=1)
@@ -136,19 +136,19 @@ def test_channels_of_a_ring_go_by_rails_of_their_own() -> None:
     assert took["rotated"] < 0.4 * took["same"]
     assert took["alternating"] < 0.4 * took["same"]
     with pytest.raises(InputError):
-        orders(12, How("ring", node=4, ring_order="alternating"))
+        orders(12, CollectiveOptions("ring", node=4, ring_order="alternating"))
 
 
 @pytest.mark.parametrize("n", [5, 6, 7])
 def test_halving_takes_longer_where_it_does_not_divide(n: int) -> None:
-    how, size = How("halving_doubling", latency_ps=US), 16 * PAYLOAD
+    how, size = CollectiveOptions("halving_doubling", latency_ps=US), 16 * PAYLOAD
     expected = closed_form_ps("all_reduce", n, size, wire(PAYLOAD), how)
     assert simulated_ps("all_reduce", n, size, how) == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize("n", [8, 13])
 def test_two_trees_take_about_as_long_as_their_closed_form(n: int) -> None:
-    how = How("double_binary_tree", chunk_bytes=6 * PAYLOAD, latency_ps=US)
+    how = CollectiveOptions("double_binary_tree", chunk_bytes=6 * PAYLOAD, latency_ps=US)
     size = 192 * PAYLOAD
     expected = closed_form_ps("all_reduce", n, size, wire(PAYLOAD), how)
     found = simulated_ps("all_reduce", n, size, how)
@@ -166,7 +166,7 @@ def test_positions_are_inside_of_one_tree_and_leaves_of_the_other() -> None:
 
 def choices(network: Network, n: int, size_bytes: int) -> None:
     """What "auto" takes is the fastest of all, or takes little longer."""
-    wires, given = Wires(network, PAYLOAD, HEADER), How(latency_ps=US)
+    wires, given = Wires(network, PAYLOAD, HEADER), CollectiveOptions(latency_ps=US)
     chosen = wires.settled("all_reduce", np.arange(n), size_bytes, given)
     took = {}
     for name in ("ring", "halving_doubling", "double_binary_tree", "direct", "hierarchical"):
@@ -201,14 +201,17 @@ def test_the_fastest_is_chosen_of_all_sizes(where: str, monkeypatch: pytest.Monk
 def test_many_sends_are_left_out_and_what_cannot_be_is_refused() -> None:
     # Direct and a ring would take 4.5 million sends.
     many = Wires(star(1500), PAYLOAD, HEADER)
-    found = many.settled("all_reduce", np.arange(1500), 10**6, How()).algorithm
+    found = many.settled("all_reduce", np.arange(1500), 10**6, CollectiveOptions()).algorithm
     assert found in ("halving_doubling", "double_binary_tree")
     network = rails()
     alone = replace(network, relays=None)
     wires = Wires(alone, PAYLOAD, HEADER)
     # A ring does not stay on the rails.
-    assert wires.settled("all_reduce", np.arange(16), 10**7, How()).algorithm == "hierarchical"
+    assert (
+        wires.settled("all_reduce", np.arange(16), 10**7, CollectiveOptions()).algorithm
+        == "hierarchical"
+    )
     with raises_input("network", key="topology"):
-        wires.settled("gather", np.arange(16), 1, How())
+        wires.settled("gather", np.arange(16), 1, CollectiveOptions())
     # Without a network it is its rate that counts.
-    assert algorithm_of("all_gather", 8, 10**5, How(rate_bps=10**9)) == "ring"
+    assert algorithm_of("all_gather", 8, 10**5, CollectiveOptions(rate_bps=10**9)) == "ring"

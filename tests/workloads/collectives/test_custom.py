@@ -8,7 +8,7 @@ import pytest
 from collective_play import at_last, play
 from raises_input import raises_input
 
-from netsim.workloads.collectives import How, closed_form_ps, schedule
+from netsim.workloads.collectives import CollectiveOptions, closed_form_ps, schedule
 from netsim.workloads.collectives.wire import Wire
 
 EXCHANGE = """\
@@ -24,7 +24,7 @@ src, dst, pieces, adds, after, follows
 def steps_of(folder: Path, content: str, what: str = "all_reduce", n: int = 2, **how: int):
     path = folder / "mine.csv"
     path.write_text(content)
-    return schedule(what, n, 101, How(str(path), **how))
+    return schedule(what, n, 101, CollectiveOptions(str(path), **how))
 
 
 def test_a_file_of_sends(tmp_path: Path) -> None:
@@ -38,7 +38,9 @@ def test_a_file_of_sends(tmp_path: Path) -> None:
         for position, pieces, expected in at_last(steps, "all_reduce", 0):
             assert (held[position][pieces] == expected).all()
     with raises_input():
-        closed_form_ps("all_reduce", 2, 8, Wire(10**9), How(str(tmp_path / "mine.csv")))
+        closed_form_ps(
+            "all_reduce", 2, 8, Wire(10**9), CollectiveOptions(str(tmp_path / "mine.csv"))
+        )
 
 
 def test_pieces_of_others(tmp_path: Path) -> None:
@@ -85,4 +87,4 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     with raises_input("position 0", "piece 1"):
         steps_of(tmp_path, "src,dst,pieces\n0,1,1\n", "all_gather")
     with raises_input("nowhere.csv", code="unreadable"):
-        schedule("all_reduce", 2, 100, How("nowhere.csv"))
+        schedule("all_reduce", 2, 100, CollectiveOptions("nowhere.csv"))

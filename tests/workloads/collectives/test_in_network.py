@@ -12,7 +12,13 @@ from topology_of import topology_of
 from netsim.model.tasks import RECEIVE, SEND
 from netsim.model.workload import Workload
 from netsim.network import Network
-from netsim.workloads.collectives import How, Wire, closed_form_ps, in_network, schedule
+from netsim.workloads.collectives import (
+    CollectiveOptions,
+    Wire,
+    closed_form_ps,
+    in_network,
+    schedule,
+)
 from netsim.workloads.operations import Operations
 
 US = 10**6
@@ -26,13 +32,17 @@ def leaf(n: int, **given: object) -> Network:
     return topology_of({**table, "uplinks": 1, "fabric_rate": "1bps", "reduction": "1us", **given})
 
 
-def lowered(what: str, size_bytes: int, how: How, network: Network, hosts: list[int]) -> Workload:
+def lowered(
+    what: str, size_bytes: int, how: CollectiveOptions, network: Network, hosts: list[int]
+) -> Workload:
     ops = Operations(len(hosts))
     ops.collective(what, np.arange(len(hosts)), size_bytes, how)
     return ops.lower(hosts, reduction=network.reduction)
 
 
-def simulated_ps(what: str, n: int, size_bytes: int, how: How, network: Network) -> int:
+def simulated_ps(
+    what: str, n: int, size_bytes: int, how: CollectiveOptions, network: Network
+) -> int:
     load, units = lowered(what, size_bytes, how, network, list(range(n))), network.reduction
     assert units is not None
     load.validate(units.network.n_hosts)
@@ -40,7 +50,7 @@ def simulated_ps(what: str, n: int, size_bytes: int, how: How, network: Network)
     return int(run(engine).task_states().end_ps.max())
 
 
-def expected_ps(what: str, n: int, size_bytes: int, how: How) -> int:
+def expected_ps(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> int:
     last_ps = PACKET_PS if size_bytes else (1 + HEADER) * 80
     return closed_form_ps(what, n, size_bytes, Wire(RATE, last_ps + 2 * US, PAYLOAD, HEADER), how)
 
@@ -52,7 +62,7 @@ def expected_ps(what: str, n: int, size_bytes: int, how: How) -> int:
 def test_it_takes_as_long_as_its_closed_form(
     what: str, n: int, chunk_bytes: int | None, latency_ps: int
 ) -> None:
-    how = How("in_network", chunk_bytes=chunk_bytes, latency_ps=latency_ps)
+    how = CollectiveOptions("in_network", chunk_bytes=chunk_bytes, latency_ps=latency_ps)
     size = 0 if what == "barrier" else 4 * n * PAYLOAD
     expected = expected_ps(what, n, size, how)
     found = simulated_ps(what, n, size, how, leaf(n))
@@ -63,13 +73,13 @@ def test_it_takes_as_long_as_its_closed_form(
 
 
 def test_half_a_switch_is_no_slower() -> None:
-    how, size = How("in_network", chunk_bytes=PAYLOAD), 16 * PAYLOAD
+    how, size = CollectiveOptions("in_network", chunk_bytes=PAYLOAD), 16 * PAYLOAD
     expected = expected_ps("all_reduce", 4, size, how)
     assert expected - 2 * PACKET_PS <= simulated_ps("all_reduce", 4, size, how, leaf(8)) < expected
 
 
 def test_channels_share_the_wire() -> None:
-    alone, side = (How("in_network", chunk_bytes=PAYLOAD, channels=c) for c in (1, 2))
+    alone, side = (CollectiveOptions("in_network", chunk_bytes=PAYLOAD, channels=c) for c in (1, 2))
     found = [simulated_ps("all_reduce", 4, 16 * PAYLOAD, how, leaf(4)) for how in (alone, side)]
     assert abs(found[1] - found[0]) <= 2 * PACKET_PS
 
@@ -78,7 +88,7 @@ def test_every_host_sends_and_receives_the_buffer_once() -> None:
     n, size = 6, 6 * 10_000
     once = {"all_reduce": (1, 1), "reduce_scatter": (1, 1 / n), "all_gather": (1 / n, 1 - 1 / n)}
     for what, (sent, received) in once.items():
-        steps = schedule(what, n, size, How("in_network", chunk_bytes=1000))
+        steps = schedule(what, n, size, CollectiveOptions("in_network", chunk_bytes=1000))
         assert (steps.n, steps.units) == (n + 1, 1)
         for side, share in ((steps.src, sent), (steps.dst, received)):
             by_position = np.bincount(side, steps.size_bytes, n + 1)[:n]
@@ -87,7 +97,7 @@ def test_every_host_sends_and_receives_the_buffer_once() -> None:
 
 def test_the_unit_computes_nothing_and_is_no_rank() -> None:
     network, n = leaf(4), 4
-    slow = How("in_network", latency_ps=US, reduce_bps=10**6)
+    slow = CollectiveOptions("in_network", latency_ps=US, reduce_bps=10**6)
     load = lowered("all_reduce", 8000, slow, network, list(range(n)))
     assert load.tasks is not None
     assert not load.tasks.duration_ps[load.tasks.host == n].any()
@@ -127,10 +137,12 @@ def test_groups_have_the_unit_of_their_switch() -> None:
 def test_who_has_no_unit_in_common_is_told() -> None:
     network = leaf(2, leaves=2)
     with raises_input("0", "2"):
-        lowered("all_reduce", 8000, How("in_network"), network, [0, 1, 2])
+        lowered("all_reduce", 8000, CollectiveOptions("in_network"), network, [0, 1, 2])
     with raises_input():
-        lowered("all_reduce", 8000, How("in_network"), leaf(2, reduction="none"), [0, 1])
+        lowered(
+            "all_reduce", 8000, CollectiveOptions("in_network"), leaf(2, reduction="none"), [0, 1]
+        )
     with raises_input("in_network", "all_to_all"):
-        lowered("all_to_all", 8000, How("in_network"), network, [0, 1])
+        lowered("all_to_all", 8000, CollectiveOptions("in_network"), network, [0, 1])
     # A lone rank, and what is timed by formula, need none.
-    assert not len(lowered("all_reduce", 8000, How("in_network"), network, [3]).flows)
+    assert not len(lowered("all_reduce", 8000, CollectiveOptions("in_network"), network, [3]).flows)

@@ -9,7 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
 
-from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, How, algorithm_of, schedule
+from netsim.workloads.collectives import (
+    ALGORITHMS,
+    COLLECTIVES,
+    CollectiveOptions,
+    algorithm_of,
+    schedule,
+)
 from netsim.workloads.collectives.choose import most_sends
 
 CASES = [(name, what) for name, module in ALGORITHMS.items() for what in module.WHATS]
@@ -21,7 +27,7 @@ CASES = [(name, what) for name, module in ALGORITHMS.items() for what in module.
 def test_everybody_ends_with_what_is_due(name: str, what: str, data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 11), "n")
     size = data.draw(st.integers(0, 4000), "size")
-    how = How(
+    how = CollectiveOptions(
         name,
         chunk_bytes=data.draw(st.none() | st.integers(60, 500), "chunk"),
         channels=data.draw(st.integers(1, min(3, max(1, size))), "channels"),
@@ -56,7 +62,7 @@ def test_each_position_sends_no_more_than_it_has_to(what: str, share: int, n: in
     for name, module in ALGORITHMS.items():
         halves = name == "halving_doubling" and n & (n - 1) > 0
         if what in module.WHATS and name not in ("double_binary_tree", "in_network") and not halves:
-            steps = schedule(what, n, N_BYTES * n, How(name, node=n))
+            steps = schedule(what, n, N_BYTES * n, CollectiveOptions(name, node=n))
             sent = np.bincount(steps.src, steps.size_bytes, n)
             assert (sent == share * (n - 1) * N_BYTES).all(), name
 
@@ -69,44 +75,44 @@ def test_what_others_send() -> None:
         "all_to_all": (node - 1) / node + (nodes - 1) / nodes,
     }
     for what, share in sent.items():
-        steps = schedule(what, n, whole, How("hierarchical", node=node))
+        steps = schedule(what, n, whole, CollectiveOptions("hierarchical", node=node))
         per_position = np.bincount(steps.src, steps.size_bytes, n)
         assert (per_position == round(share * whole)).all()
         far = steps.src // node != steps.dst // node
         between = {"all_reduce": 2 * (nodes - 1) * n, "all_to_all": (nodes - 1) * n}
         assert far.sum() == between[what]
-    trees = schedule("all_reduce", n, whole, How("double_binary_tree"))
+    trees = schedule("all_reduce", n, whole, CollectiveOptions("double_binary_tree"))
     assert np.bincount(trees.src, trees.size_bytes, n).max() <= 2 * whole
     for what in ("all_gather", "reduce_scatter"):
-        assert len(schedule(what, 16, whole, How("pat"))) == 16 * 4
+        assert len(schedule(what, 16, whole, CollectiveOptions("pat"))) == 16 * 4
         # Four shards a message: two steps spread them, three branches each.
-        steps = schedule(what, 16, 16 * 100, How("pat", chunk_bytes=400))
+        steps = schedule(what, 16, 16 * 100, CollectiveOptions("pat", chunk_bytes=400))
         assert len(steps) == 16 * (2 + 3)
         assert steps.size_bytes.max() == 400
 
 
 def test_what_cannot_be_done_is_told() -> None:
     with raises_input("6"):
-        schedule("all_gather", 6, 100, How("halving_doubling"))
+        schedule("all_gather", 6, 100, CollectiveOptions("halving_doubling"))
     with raises_input("4", "6"):
-        schedule("all_reduce", 6, 100, How("hierarchical", node=4))
+        schedule("all_reduce", 6, 100, CollectiveOptions("hierarchical", node=4))
     with raises_input("node"):
-        schedule("all_reduce", 6, 100, How("hierarchical"))
+        schedule("all_reduce", 6, 100, CollectiveOptions("hierarchical"))
 
 
 def test_what_no_machine_holds_is_refused() -> None:
     with raises_input("all_to_all", "1000000"):
-        schedule("all_to_all", 10**6, 10**9, How())
+        schedule("all_to_all", 10**6, 10**9, CollectiveOptions())
 
 
 def test_what_there_is_not_is_told() -> None:
     with raises_input("all_reduced", "all_reduce", code="unknown_value"):
-        algorithm_of("all_reduced", 4, 100, How())
+        algorithm_of("all_reduced", 4, 100, CollectiveOptions())
     with raises_input("ring", "all_to_all"):
-        schedule("all_to_all", 4, 100, How("ring"))
+        schedule("all_to_all", 4, 100, CollectiveOptions("ring"))
     with raises_input("root 4", "4"):
-        schedule("broadcast", 4, 100, How(root=4))
+        schedule("broadcast", 4, 100, CollectiveOptions(root=4))
     with raises_input("3", "2"):
-        schedule("all_reduce", 4, 2, How(channels=3))
+        schedule("all_reduce", 4, 2, CollectiveOptions(channels=3))
     for what in COLLECTIVES:
-        assert len(schedule(what, 5, 1000, How()))
+        assert len(schedule(what, 5, 1000, CollectiveOptions()))

@@ -16,7 +16,7 @@ from traffic_cases import star
 from netsim.errors import InputError
 from netsim.flows import COMPUTE, JOIN, Workload
 from netsim.workloads.collectives import schedule
-from netsim.workloads.operations import How, Operations
+from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.operations.table import WHATS, OperationTable
 
 US = 10**6
@@ -192,7 +192,7 @@ def test_a_formula_takes_the_place_of_packets() -> None:
 def test_adding_up_takes_its_time() -> None:
     def last(reduce_bps: int | None) -> int:
         ops = Operations(2)
-        ops.collective("all_reduce", [0, 1], 8192, How("ring", reduce_bps=reduce_bps))
+        ops.collective("all_reduce", [0, 1], 8192, CollectiveOptions("ring", reduce_bps=reduce_bps))
         return int(times(ops.lower([0, 1]), 2)[1].max())
 
     # One shard of 4096 bytes is added up, the other handed on.
@@ -203,9 +203,11 @@ def test_a_late_rank_adds_up_and_sends_on_no_sooner_than_it_begins() -> None:
     late, took = 100 * US, 3 * US
     ops = Operations(2)
     ops.compute(0, late)
-    summed = ops.collective("reduce", [0, 1], 4096, How("direct", reduce_bps=8 * 10**9), stream=0)
+    summed = ops.collective(
+        "reduce", [0, 1], 4096, CollectiveOptions("direct", reduce_bps=8 * 10**9), stream=0
+    )
     assert times(ops.lower([0, 1]), 2)[1][summed].max() == late + 4096 * 1000
-    ops, how = Operations(8), How("binomial_tree", latency_ps=took)
+    ops, how = Operations(8), CollectiveOptions("binomial_tree", latency_ps=took)
     ops.compute(np.arange(1, 8), late)
     made = ops.collective("broadcast", np.arange(8), 4096, how, stream=0)
     _, end = times(ops.lower(range(8)), 8)
@@ -216,7 +218,7 @@ def test_a_late_rank_adds_up_and_sends_on_no_sooner_than_it_begins() -> None:
 
 
 def test_software_takes_its_time_for_what_follows_messages_of_no_bytes() -> None:
-    ops, how = Operations(4), How("direct", channels=2, window=1, latency_ps=50 * US)
+    ops, how = Operations(4), CollectiveOptions("direct", channels=2, window=1, latency_ps=50 * US)
     matrix = np.zeros((4, 4), int)
     matrix[0, 3] = 100  # behind two of no bytes
     made = ops.collective("all_to_all", range(4), matrix, how)

@@ -16,7 +16,13 @@ from netsim.flows import TrafficContext
 from netsim.model.builder import NetworkBuilder
 from netsim.network import Network
 from netsim.units import format_time
-from netsim.workloads.collectives import ONE_WAY, WHOLE_PACKETS, How, closed_form_ps, hops_of
+from netsim.workloads.collectives import (
+    ONE_WAY,
+    WHOLE_PACKETS,
+    CollectiveOptions,
+    closed_form_ps,
+    hops_of,
+)
 from netsim.workloads.inference import all_reduce_bytes, compute_ps, prompt_pairs
 from netsim.workloads.operations import Wires
 
@@ -25,7 +31,7 @@ PACKETS = {"all_reduces": "packets", "all_reduces_per_iteration": 4}
 WIRE = Wires(star(8), 4096, 64).wire(ONE_WAY, np.arange(4))
 
 
-def alone_ps(tp: int, rows: int, how: How, merged: int = 1) -> int:
+def alone_ps(tp: int, rows: int, how: CollectiveOptions, merged: int = 1) -> int:
     """An all-reduce of so many rows by itself."""
     size = all_reduce_bytes(cost(tp), rows) * merged
     return closed_form_ps("all_reduce", tp, size, WIRE, how)
@@ -37,7 +43,7 @@ def test_an_iteration_is_computing_and_all_reduces(tmp_path: Path, algorithm: st
     given: dict[str, Any] = {"machines": 1, "latency": "1us", "algorithm": algorithm, **PACKETS}
     run = Served(tmp_path, [(0, 512, 1)], deployment=deployment(4), slots=1, **given)
     computing = compute_ps(cost(4), 512, prompt_pairs(True, 0, 512), 0, 0)
-    wanted = computing + 4 * alone_ps(4, 512, How(algorithm, latency_ps=US))
+    wanted = computing + 4 * alone_ps(4, 512, CollectiveOptions(algorithm, latency_ps=US))
     # The other GPUs begin as they have been told.
     told = 2 * US + 2 * 3 * 5000 * 80
     assert wanted <= run.iterations()[0][1] <= 1.005 * wanted + told
@@ -93,9 +99,9 @@ def test_latency_that_is_left_out_is_that_of_each_machine() -> None:
     given |= {"all_reduces": "packets", "all_reduces_per_iteration": 1, "slots": 300}
     load = made("serving", 8, network=network, **given)
     wires = Wires(network, 4096, 64)
-    hops = hops_of("all_reduce", 4, WHOLE_PACKETS, How("ring"))
+    hops = hops_of("all_reduce", 4, WHOLE_PACKETS, CollectiveOptions("ring"))
     alone = [
-        closed_form_ps("all_reduce", 4, 1, wires.wire(hops, machine), How("ring"))
+        closed_form_ps("all_reduce", 4, 1, wires.wire(hops, machine), CollectiveOptions("ring"))
         for machine in np.arange(8).reshape(2, 4)
     ]
     assert alone[1] > 1.5 * alone[0]
@@ -124,7 +130,7 @@ def test_flows_are_counted_before_they_are_made(
 
 def left_out(tp: int) -> str:
     """Three times an all-reduce of a byte, as it is told."""
-    how = How("ring", latency_ps=3 * US)
+    how = CollectiveOptions("ring", latency_ps=3 * US)
     return format_time(3 * closed_form_ps("all_reduce", tp, 1, WIRE, how), 3)
 
 

@@ -11,7 +11,7 @@ from raises_input import raises_input
 from traffic_cases import GBPS, made, star
 
 from netsim.model.workload import Workload
-from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
 
 COLUMNS = "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,x"
 RINGS = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), "ring")
@@ -48,7 +48,7 @@ def test_rows_are_done_one_after_the_other(tmp_path: Path) -> None:
         row("epoch_end"),
     ]
     load = aicb(tmp_path, *lines)
-    took = [closed_form_ps(what, 2, size, WIRE, How("ring")) for what, size in
+    took = [closed_form_ps(what, 2, size, WIRE, CollectiveOptions("ring")) for what, size in
             (("all_reduce", 8192), ("all_gather", 16384))]  # fmt: skip
     assert ends(load) == sum(took) + 3 * US
     pairs = set(zip(load.flows.src.tolist(), load.flows.dst.tolist(), strict=True))
@@ -88,9 +88,11 @@ def test_stages_send_to_one_another(tmp_path: Path) -> None:
     }
     assert {one[:2] for one in flows if one[2] == 50} == {(0, 2), (2, 0), (1, 3), (3, 1)}
     assert {one[:2] for one in flows if one[2] == 25} == {(0, 1), (1, 0), (2, 3), (3, 2)}
-    there = [np.int64(closed_form_ps("broadcast", 2, size, WIRE, How("binomial_tree"))) for size in
-             (4096, 8192)]  # fmt: skip
-    reduced = [closed_form_ps("all_reduce", 2, size, WIRE, How("ring")) for size in (100, 50)]
+    how = CollectiveOptions("binomial_tree")
+    there = [np.int64(closed_form_ps("broadcast", 2, size, WIRE, how)) for size in (4096, 8192)]
+    reduced = [
+        closed_form_ps("all_reduce", 2, size, WIRE, CollectiveOptions("ring")) for size in (100, 50)
+    ]
     # Stage 1 has handed its message over, and goes on to reduce, before stage 0 has received it.
     assert sum(there) + max(reduced) < ends(load) <= sum(there) + sum(reduced)
     with raises_input("stage 1", "0", "stage 0", "1"):

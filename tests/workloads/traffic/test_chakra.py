@@ -29,7 +29,7 @@ from traffic_cases import GBPS, made, star
 from netsim.errors import InputError
 from netsim.model.fabric import PacketFormat
 from netsim.model.workload import Workload
-from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
 from netsim.workloads.operations.table import WHATS
 
 PACKET_PS = 4160 * 80
@@ -121,7 +121,9 @@ def test_microbenchmarks_take_as_long_as_their_closed_forms(
     took = max(end for _, end in told.values())
     whole = MIB * n if what == "all_gather" else MIB
     wire = Wire(100 * GBPS, 2 * US + LARGE_PS, LARGE.payload_bytes, LARGE.header_bytes)
-    assert took == closed_form_ps(what, n, whole, wire, How(RINGS.get(what, "direct")))
+    assert took == closed_form_ps(
+        what, n, whole, wire, CollectiveOptions(RINGS.get(what, "direct"))
+    )
     message = whole // n // LARGE.payload_bytes * LARGE_PS
     if what == "all_to_all":  # one message behind the other
         assert took == (n - 1) * message + wire.delay_ps

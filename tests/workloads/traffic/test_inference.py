@@ -15,7 +15,7 @@ from traffic_cases import GBPS, made, star
 
 from netsim.errors import InputError
 from netsim.flows import Workload
-from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
 from netsim.workloads.inference import (
     all_reduce_bytes,
     compute_ps,
@@ -83,7 +83,7 @@ def test_alone_a_step_is_its_layers_and_their_all_reduces(phase: str, algorithm:
     given |= {"prompt": 512} if phase == "prefill" else {"context": 100}
     load = inference(4, algorithm=algorithm, latency="1us", steps=times, **given)
     shard = all_reduce_bytes(cost, tokens) // 4
-    how = How(algorithm, latency_ps=10**6)
+    how = CollectiveOptions(algorithm, latency_ps=10**6)
     reduce_ps = closed_form_ps("all_reduce", 4, 4 * shard, wire(4096), how)
     if phase == "prefill":
         computing = compute_ps(cost, **PREFILL_ROWS)

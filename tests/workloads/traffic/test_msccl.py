@@ -14,7 +14,7 @@ from traffic_cases import GBPS, made, star
 
 from netsim.errors import InputError
 from netsim.model.workload import Workload
-from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
 
 PACKET_PS = 4160 * 80
 ONE_PACKET = 2 * (PACKET_PS + 1 * US)
@@ -63,7 +63,9 @@ def takes(load: Workload, n_hosts: int = 4) -> int:
 def test_a_ring_takes_as_long_as_its_closed_form(tmp_path: Path, n: int) -> None:
     load = msccl(tmp_path, ring(n), n, size=f"{n * 8192}B")
     assert len(load.flows) == n * 2 * (n - 1)
-    assert takes(load, n) == closed_form_ps("all_reduce", n, n * 8192, WIRE, How("ring"))
+    assert takes(load, n) == closed_form_ps(
+        "all_reduce", n, n * 8192, WIRE, CollectiveOptions("ring")
+    )
     assert mentions(load.notes, "a.xml", "mine", len(load.flows))
 
 

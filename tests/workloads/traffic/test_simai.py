@@ -14,7 +14,7 @@ from raises_input import mentions, raises_input
 from traffic_cases import GBPS, made, star
 
 from netsim.model.workload import Workload
-from netsim.workloads.collectives import How, Wire, closed_form_ps
+from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
 from netsim.workloads.operations.table import WHATS
 
 PACKET_PS = 4160 * 80
@@ -54,7 +54,7 @@ def times(load: Workload, n_hosts: int = 4) -> Times:
 
 
 def ring_ps(what: str, n: int, size: int) -> int:
-    return closed_form_ps(what, n, size, WIRE, How("ring"))
+    return closed_form_ps(what, n, size, WIRE, CollectiveOptions("ring"))
 
 
 def test_a_row_forward_and_backward(tmp_path: Path) -> None:

@@ -12,13 +12,15 @@ from task_times import Times, run_alone
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
 from netsim.workloads.job.times import stage_times
-from netsim.workloads.operations import How
+from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.training.part import Cut, Part, part_of
 from netsim.workloads.training.step import operations_of
 
 GBPS = 10**9
 UP, OUT = 800 * GBPS, 100 * GBPS
-RING = {kind: How("ring") for kind in ("tp", "cp", "dp", "expert_dp", "dp_s1", "dp_s2")}
+RING = {
+    kind: CollectiveOptions("ring") for kind in ("tp", "cp", "dp", "expert_dp", "dp_s1", "dp_s2")
+}
 
 
 def times(part: Part, steps: int = 1, **network: Any) -> Times:
@@ -212,7 +214,7 @@ def test_steps_are_alike() -> None:
 def test_groups_over_several_racks_add_up_inside_first() -> None:
     job = small_job({"dp": 16, "global_batch": 16}, layers=1, vocabulary=8)
     rack = np.arange(16) // 8
-    part = part_of(job, Cut(), rack=rack, how={"dp": How("hierarchical")})
+    part = part_of(job, Cut(), rack=rack, how={"dp": CollectiveOptions("hierarchical")})
     assert part.neighbors(part.ranks.groups("dp")) == 8
     found = times(part, rate_bps=at_rates)
     load = found.load

@@ -1,4 +1,4 @@
-"""How a collective is to be done."""
+"""Options of a collective."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SAME, ROTATED, ALTERNATING = RING_ORDERS = ("same", "rotated", "alternating")
 
 
 @dataclass(frozen=True)
-class How:
+class CollectiveOptions:
     """The options of a collective; each algorithm takes those that concern it.
 
     Attributes:
