@@ -33,11 +33,26 @@ RENAMED: dict[str, dict[str, str]] = {
         "first_gap_ps": "second_token_ps",
         "first_gap_p99_ps": "second_token_p99_ps",
         "tbt_mean_ps": "tpot_ps",
+        "again": "is_retransmit",
+        "piece": "segment",
+        "after": "start_reason",
+        "formula": "is_analytic",
+        "number": "entity_index",
+        "class": "traffic_class",
+        "way": "routing_table",
+        "machine": "instance",
+        "tokens": "generated_tokens",
+        "batch": "decode_batch",
+        "pairs": "attention_pairs",
+        "rx.got_bytes": "rx.received_bytes",
+        "met": "slo_attainment",
+        "capacity": "available_gpu_share",
     },
     "file": {
         "legs.parquet": "relay_segments.parquet",
         "slots.parquet": "circuit_slots.parquet",
     },
+    "event": {"give": "indirect", "lose": "lost"},
     "command": {"economics": "cost"},
     "plot": {
         "fct": "fct_cdf",
@@ -82,6 +97,10 @@ RENAMED: dict[str, dict[str, str]] = {
         "expect": "reserve",
         "held": "deferred",
         "places": "local_indices",
+    },
+    "field": {
+        "got_bytes": "received_bytes",
+        "marks": "ecn_marks",
     },
     "handler": {
         "choose": "choose_class",
@@ -136,10 +155,10 @@ RENAMED: dict[str, dict[str, str]] = {
 }
 """Kind -> old name -> new name.
 
-A kind is "command", "plot", "option", "column", "file" (of a result), a section of an experiment
-("fabric.circuits"), a plugin and its keys ("topology ocs"), a key and its values
-("topology ocs.schedule"), "handler" (of a plugin),
-"attribute" (of what plugins call, or its argument), or a module ("netsim.queue").
+A kind is "command", "plot", "option", "column", "file" (of a result), "event", a section of an
+experiment ("fabric.circuits"), a plugin and its keys ("topology ocs"), a key and its values
+("topology ocs.schedule"), "handler" (of a plugin), "field" (of its records), "attribute" (of what
+plugins call, or its argument), or a module ("netsim.queue").
 """
 
 

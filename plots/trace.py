@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BEFELL = {
     "drop": ("dropped", "x", "#D55E00"),
-    "lose": ("lost on the wire", "X", "#D55E00"),
+    "lost": ("lost on the wire", "X", "#D55E00"),
     "trim": ("trimmed", "v", "#CC79A7"),
     "mark": ("marked", "^", "#E69F00"),
 }

@@ -185,4 +185,4 @@ def assert_conserved(engine: Engine) -> None:
     assert (
         int(hosts["sent_bytes"].sum()) == int(hosts["received_bytes"].sum()) + lost + rest.n_bytes
     )
-    assert engine.counts.payload_bytes == int(engine.flow_states().got_bytes.sum())
+    assert engine.counts.payload_bytes == int(engine.flow_states().received_bytes.sum())

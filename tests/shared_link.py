@@ -48,12 +48,12 @@ class Measured:
 def measure(engine: Engine, port: int, start_ps: int, end_ps: int, step_ps: int) -> Measured:
     """Run to ``end_ps``; from ``start_ps`` on, look at the port every ``step_ps``."""
     _run_to(engine, start_ps)
-    before = np.array(engine.flow_states().got_bytes)
+    before = np.array(engine.flow_states().received_bytes)
     held = []
     for t in range(start_ps + step_ps, end_ps + 1, step_ps):
         _run_to(engine, t)
         held.append(int(engine.link_counters().queue_bytes[port * engine.fabric.n_classes]))
-    payload = np.array(engine.flow_states().got_bytes) - before
+    payload = np.array(engine.flow_states().received_bytes) - before
     par = engine.state.hosts.pars["transport0"][0]
     full, header = int(par["payload_bytes"]), int(par["header_bytes"])
     return Measured(payload * (1 + header / full), np.array(held), end_ps - start_ps)

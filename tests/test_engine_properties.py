@@ -114,7 +114,7 @@ def test_every_flow_arrives_and_none_too_early(setting: Setting) -> None:
     if setting.transport != "datagram":
         assert (acked_ps(engine) >= fct_ps(engine)).all()
         assert (acked_ps(engine) >= ideal.acked_ps).all()
-    got = engine.flow_states().got_bytes
+    got = engine.flow_states().received_bytes
     assert np.array_equal(got, setting.flows.size_bytes)
 
 

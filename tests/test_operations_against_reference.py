@@ -241,7 +241,9 @@ def test_where_nothing_is_lost_everything_is_done() -> None:
         engine = run(engine_for(one.case, trace=False, jit=False), one.case.until_ps)
         plan, states = plan_of(one.calls), engine.flow_states()
         compare_flows(plan, one)
-        assert states.got_bytes.tolist() == [it.size_bytes for it in plan.messages if it.size_bytes]
+        assert states.received_bytes.tolist() == [
+            it.size_bytes for it in plan.messages if it.size_bytes
+        ]
         assert (states.start_ps <= states.done_ps).all()
         assert engine.counts.tasks_done == len(one.case.tasks)
         ends = engine.task_states().end_ps

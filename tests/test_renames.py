@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 from netsim.cli.app import app, commands
 from netsim.cli.plot import KINDS
+from netsim.cli.trace import EVENTS
+from netsim.engine.kernels import fields
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.errors import did_you_mean
@@ -44,6 +46,10 @@ NAMES = {
     "fabric.circuits.indirect": fabric.INDIRECT,
     "column": set().union(*COLUMNS.values()),
     "file": files.SINGLE - RENAMED["file"].keys(),
+    "event": EVENTS,
+    "field": {
+        name for one in vars(fields).values() for name in getattr(one, "__annotations__", ())
+    },
     "handler": [*HANDLERS, *QUEUE_HANDLERS],
     "attribute": {name for kind in CALLED for name in (*dir(kind), *signature(kind).parameters)},
 }

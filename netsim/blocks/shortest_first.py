@@ -63,7 +63,7 @@ def _settle(env, rx, above):
 def _longer(env, link, rx):
     """Has the message at ``link`` more bytes left than ``rx``?"""
     other = env.rx[link - 1]
-    return other.size_bytes - other.got_bytes > rx.size_bytes - rx.got_bytes
+    return other.size_bytes - other.received_bytes > rx.size_bytes - rx.received_bytes
 
 
 def _join(env, above, below):

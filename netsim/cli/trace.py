@@ -33,8 +33,8 @@ RANK = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?|100)")
 LIMIT = 60
 WHOLE = re.compile("[0-9]{1,18}")
 EVENTS = (
-    "send", "arrive", "forward", "drop", "trim", "mark", "lose", "receive", "create", "timer",
-    "pause", "resume", "give",
+    "send", "arrive", "forward", "drop", "trim", "mark", "lost", "receive", "create", "timer",
+    "pause", "resume", "indirect",
 )  # fmt: skip
 SHOWN = tuple(name for name in EVENTS if name != "create")
 """Events of the text without --events."""

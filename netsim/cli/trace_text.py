@@ -16,8 +16,8 @@ BEFELL = {
     "drop": "dropped",
     "trim": "trimmed",
     "mark": "marked",
-    "lose": "lost",
-    "no route": "without a route",
+    "lost": "lost",
+    "unroutable": "without a route",
 }
 
 HOST_TIMER = "host timer"

@@ -97,9 +97,9 @@ class HandlerMonitor:
     def _delivery(self, rx: Any) -> None:
         """No more bytes can be delivered than different packets have carried."""
         arrived = self.arrived_bytes.get(rx.flow, 0)
-        if rx.got_bytes > arrived:
+        if rx.received_bytes > arrived:
             raise ConformanceError(
-                f"flow {rx.flow}: {rx.got_bytes} bytes are delivered and only {arrived} have "
+                f"flow {rx.flow}: {rx.received_bytes} bytes are delivered and only {arrived} have "
                 "arrived; what comes twice must be delivered once"
             )
 

@@ -54,9 +54,9 @@ def shared_receiver(testbed: Testbed) -> dict[str, float]:
 def _measure(testbed: Testbed, flows: FlowTable) -> dict[str, float]:
     engine = testbed.engine(flows, networks.dumbbell(FLOWS), jit=True)
     run_until(engine, HALF_PS)
-    before = np.array(engine.flow_states().got_bytes)
+    before = np.array(engine.flow_states().received_bytes)
     run_until(engine, 2 * HALF_PS)
-    got = (engine.flow_states().got_bytes - before).astype(float)
+    got = (engine.flow_states().received_bytes - before).astype(float)
     if not got.any():
         raise NotApplicableError("nothing arrived in the time measured")
     packets = PacketFormat()

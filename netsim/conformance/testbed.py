@@ -277,10 +277,10 @@ def _all_complete(engine: Engine, why: str) -> None:
             f"flow {unfinished[0]} arrived, but its sender never called finish() "
             f"({unfinished.size} flows; {why})"
         )
-    early = np.flatnonzero(flows.got_bytes != engine.flows.size_bytes)
+    early = np.flatnonzero(flows.received_bytes != engine.flows.size_bytes)
     if early.size:
         raise ConformanceError(
-            f"flow {early[0]}: got_bytes is not its size; only deliver() may change it"
+            f"flow {early[0]}: received_bytes is not its size; only deliver() may change it"
         )
 
 

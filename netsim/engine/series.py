@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 
 NIC_WORDS = ("sent_bytes", "received_bytes", "payload_bytes")
 TX_WORDS = ("sent_bytes",)
-RX_WORDS = ("got_bytes",)
+RX_WORDS = ("received_bytes",)
 """What is kept of a host and of the two sides of a flow, before the fields that were asked for."""
 
 

@@ -82,7 +82,7 @@ class FlowStates:
     done_ps: Ints  # the receiver has every byte
     acked_ps: Ints  # the sender knows
     finished: Ints  # 1 when it does, or has given up
-    got_bytes: Ints  # payload delivered to the application
+    received_bytes: Ints  # payload delivered to the application
     sent_packets: Ints  # data packets, those sent again included
     retransmits: Ints  # data packets whose number was sent before
     traffic_class: Ints  # of its data
@@ -207,7 +207,7 @@ def flow_states(state: State) -> FlowStates:
         done_ps=_view(rx, "done_ps"),
         acked_ps=_view(tx, "acked_ps"),
         finished=_view(tx, "finished"),
-        got_bytes=_view(rx, "got_bytes"),
+        received_bytes=_view(rx, "received_bytes"),
         sent_packets=_view(tx, "sent_packets"),
         retransmits=_view(tx, "retransmits"),
         traffic_class=_view(tx, "prio"),
@@ -357,7 +357,7 @@ SAME = {
     "switches": ((), SWITCH_FIELDS),
     "nics": (("sent_packets", "sent_bytes", "received_packets", "received_bytes"), HOST_FIELDS),
     "tx": (("start_ps", "acked_ps", "sent_packets", "retransmits"), TX_FIELDS),
-    "rx": (("done_ps", "got_bytes"), RX_FIELDS),
+    "rx": (("done_ps", "received_bytes"), RX_FIELDS),
     "tasks": (("ready_ps", "start_ps", "end_ps"), PROGRAM_TASK_FIELDS),
     "program_hosts": ((), PROGRAM_HOST_FIELDS),
 }

@@ -25,7 +25,7 @@ DEFAULT_BUDGET = 64_000_000
 
 AUTO, NONE = "auto", "none"
 
-ENGINE_FIELDS = {"tx": ("sent_packets", "retransmits"), "rx": ("got_bytes",)}
+ENGINE_FIELDS = {"tx": ("sent_packets", "retransmits"), "rx": ("received_bytes",)}
 """State that the engine keeps for every transport."""
 
 _PORT = re.compile("[0-9]{1,10}")

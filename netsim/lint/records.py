@@ -96,9 +96,7 @@ class Records:
         if function != "log_row" or n_arguments == 2 + len(self.log):
             return
         if not self.log:
-            raise InputError(
-                "log_row() is called, and the file has no LOG", hint='LOG = ("event",)'
-            )
+            raise InputError("log_row() is called, but LOG is missing", hint='LOG = ("event",)')
         message = (
             f"log_row() is given {n_arguments - 2} numbers, and LOG has {len(self.log)} columns"
         )

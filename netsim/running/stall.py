@@ -143,7 +143,7 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
     table, states = engine.flows, engine.flow_states()
     named = [
         f"flow {f} (host {table.src[f]} to host {table.dst[f]}, "
-        f"{states.got_bytes[f]} of {states.size_bytes[f]} bytes)"
+        f"{states.received_bytes[f]} of {states.size_bytes[f]} bytes)"
         for f in flows[:NAMED].tolist()
     ]
     if flows.size > NAMED:

@@ -57,15 +57,15 @@ EVENTS = {
     DROPPED: "drop",
     TRIMMED: "trim",
     MARKED: "mark",
-    LOST: "lose",
+    LOST: "lost",
     RECEIVED: "receive",
     CREATED: "create",
     TX: "sender",
     RX: "receiver",
     PAUSED: "pause",
     RESUMED: "resume",
-    UNROUTABLE: "no route",
-    SENT_INDIRECT: "give",
+    UNROUTABLE: "unroutable",
+    SENT_INDIRECT: "indirect",
     ASKED: "asked",
     SET: "set",
 }
@@ -83,7 +83,7 @@ KINDS = {
     CNP: "CNP",
 }
 
-ENGINE_STATE = {"tx": ("sent_packets", "retransmits"), "rx": ("got_bytes",)}
+ENGINE_STATE = {"tx": ("sent_packets", "retransmits"), "rx": ("received_bytes",)}
 """State that the engine keeps for every transport."""
 
 

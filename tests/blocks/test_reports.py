@@ -34,7 +34,7 @@ def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
     hosts = SimpleNamespace(host_ports=[host_port])
     links = SimpleNamespace(pool=pool, zero_packet=zero_packet)
     env = SimpleNamespace(host=host, par=par, bits=[0] * WORDS, hosts=hosts, links=links)
-    names = [*reports.RX_STATE, "flow", "peer", "entropy", "bits", "got_bytes"]
+    names = [*reports.RX_STATE, "flow", "peer", "entropy", "bits", "received_bytes"]
     rx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, size_bytes=N * 4096, done_ps=-1)
     rx.bits_end = WORDS
     return env, rx

@@ -32,14 +32,14 @@ def test_the_list_is_sorted_and_keeps_equals_in_order(
     sizes: list[int], steps: list[tuple[str, int, int]]
 ) -> None:
     flows = [
-        SimpleNamespace(flow=i, peer=i % 5, size_bytes=10 * n, got_bytes=0, above=0, below=0)
+        SimpleNamespace(flow=i, peer=i % 5, size_bytes=10 * n, received_bytes=0, above=0, below=0)
         for i, n in enumerate(sizes)
     ]
     env = SimpleNamespace(rx=flows, host=SimpleNamespace(first=0, last=0, active=[-1] * 8))
     expected: list[int] = []
 
     def left(i: int) -> int:
-        return flows[i].size_bytes - flows[i].got_bytes
+        return flows[i].size_bytes - flows[i].received_bytes
 
     for what, which, n_bytes in steps:
         i = which % len(flows)
@@ -50,7 +50,7 @@ def test_the_list_is_sorted_and_keeps_equals_in_order(
             shortest_first.remove(env, flows[i])
             expected.remove(i)
         elif what == "l" and i in expected:
-            flows[i].got_bytes = min(flows[i].size_bytes, flows[i].got_bytes + n_bytes)
+            flows[i].received_bytes = min(flows[i].size_bytes, flows[i].received_bytes + n_bytes)
             passed = sum(left(j) > left(i) for j in expected[: expected.index(i)])
             assert shortest_first.lift(env, flows[i]) == (passed > 0)
             at = expected.index(i)

@@ -96,7 +96,7 @@ class TestBroken:
         assert [one.status for one in found] == [PASS, PASS]
 
     def test_state_of_another_host(self, tmp_path: Path) -> None:
-        change = ("tx.acked += 1", "tx.acked = env.rx[tx.flow].got_bytes // 4096")
+        change = ("tx.acked += 1", "tx.acked = env.rx[tx.flow].received_bytes // 4096")
         found = tried(tmp_path, ["permutation"], change)
         assert mentions(found["permutation"].detail, "on_control", "host 3", "env.rx[3]")
 

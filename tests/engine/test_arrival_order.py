@@ -99,5 +99,5 @@ def test_loss_of_long_streams_is_equal_within_a_percent(n: int) -> None:
         queues = fabric_with(model, queue_bytes=35 * PACKET, **given)
         params = {"data_class": int(model == "trim")}
         engine = build(builder.build("star"), flows, "datagram", queues, params=params)
-        lost = size - run_all(engine).flow_states().got_bytes
+        lost = size - run_all(engine).flow_states().received_bytes
         assert np.ptp(lost) < 0.01 * np.mean(lost)

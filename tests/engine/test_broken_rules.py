@@ -60,7 +60,7 @@ def test_control_packets_may_have_a_size_of_their_own(tmp_path: Path, size: int)
     found = one.conservation()
     assert found.bytes.sent == found.bytes.received
     links = one.link_counters()
-    data = int(one.flow_states().got_bytes.sum()) + 64 * N_PACKETS * len(FLOWS)
+    data = int(one.flow_states().received_bytes.sum()) + 64 * N_PACKETS * len(FLOWS)
     acks = size * N_PACKETS * len(FLOWS)
     assert int(links.sent_bytes[: one.network.n_hosts].sum()) == data + acks
 

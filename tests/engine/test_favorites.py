@@ -101,6 +101,6 @@ def test_classes_that_take_turns_are_at_most_a_packet_apart() -> None:
     got = run_all(
         build(star(n + 1), flows, "datagram", fabric, jit=False, **mixed), 3 * PACKETS * PACKET_PS
     )
-    packets = got.flow_states().got_bytes // 4096
+    packets = got.flow_states().received_bytes // 4096
     assert packets.min() > PACKETS // 2
     assert np.ptp(packets) <= 1

@@ -127,7 +127,7 @@ def test_a_run_is_as_if_the_table_had_had_the_sizes(transport: str, tmp_path: Pa
     other = done(transport, load_of(tmp_path, wanted, wanted), jit=False)
     assert one.digest() == other.digest()
     assert one.flow_states().size_bytes.tolist() == wanted.tolist()
-    assert one.flow_states().got_bytes.tolist() == wanted.tolist()
+    assert one.flow_states().received_bytes.tolist() == wanted.tolist()
     log = one.program_log()
     assert log is not None
     assert log["size"].size == 2 * wanted.size

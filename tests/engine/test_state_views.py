@@ -76,7 +76,7 @@ def test_flows_are_seen_as_they_change_and_cannot_be_written() -> None:
     assert start_ps[2] == done_ps[0] + 2 * US + NETWORK.lookahead_ps
     assert (states.acked_ps > done_ps).all()
     assert states.finished.tolist() == [1, 1, 1]
-    assert states.got_bytes.tolist() == [SIZE, SIZE, SIZE]
+    assert states.received_bytes.tolist() == [SIZE, SIZE, SIZE]
     assert states.sent_packets.tolist() == [10, 10, 10]
     assert states.retransmits.tolist() == [0, 0, 0]
     for column in vars(states).values():

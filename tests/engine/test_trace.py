@@ -207,7 +207,7 @@ def test_state_is_that_after_each_handler():
     assert sender["tx.una"][-1] == 15
     receiver = rows.filter(pl.col("event") == "receiver")
     assert receiver["rx.expected"].to_list() == list(range(1, 16))
-    assert receiver["rx.got_bytes"][-1] == SIZE
+    assert receiver["rx.received_bytes"][-1] == SIZE
 
 
 def test_pauses_of_the_sender():
@@ -237,7 +237,7 @@ def test_losses_on_the_wire():
     assert lost == traced.link_counters().lost_packets.sum() > 0
     transport = traced.protocol.modules[0]
     rows = event_table(NETWORK, ordered(NETWORK, raw), transport)[0].filter(
-        pl.col("event") == "lose"
+        pl.col("event") == "lost"
     )
     assert rows["packet"].null_count() == 0
 
@@ -256,7 +256,7 @@ def test_packets_without_a_route(setting):
     assert strays == traced.conservation().packets.unroutable > 0
     transport = traced.protocol.modules[0]
     rows = event_table(NETWORK, ordered(NETWORK, raw), transport)[0].filter(
-        pl.col("event") == "no route"
+        pl.col("event") == "unroutable"
     )
     assert rows["packet"].null_count() == 0
     assert set(rows["node"]) == {leaf}

@@ -52,9 +52,9 @@ def share_of_line_rate(engine: Engine, n: int) -> float:
     """What the hosts of a rotor get, once all is as it will be, by what their links carry."""
     period = (n - 1) * SLOT
     run(engine, BEFORE * period)
-    before = int(engine.flow_states().got_bytes.sum())
+    before = int(engine.flow_states().received_bytes.sum())
     run(engine, CYCLES * period)
-    got = int(engine.flow_states().got_bytes.sum()) - before
+    got = int(engine.flow_states().received_bytes.sum()) - before
     assert engine.conservation().packets.missing == 0
     return got / 936 * FULL_PS / (n * (CYCLES - BEFORE) * period)
 

@@ -32,7 +32,7 @@ PLAUSIBLE: dict[str, tuple[Any, ...]] = {
     "ports": ("all", ["leaf0:*", "leaf0 -> spine*"], ["leaf0:1", "h1"], ["h0 - leaf*"], 3, 0, []),
     "hosts": (["h0"], ["h*"], 1, 0, "h1"),
     "flows": ([0], [0, "1..2"], "0..3", 2, 0, []),
-    "fields": (["cwnd"], ["rate", "una"], ["tx.retransmits", "rx.got_bytes"], "next_seq", []),
+    "fields": (["cwnd"], ["rate", "una"], ["tx.retransmits", "rx.received_bytes"], "next_seq", []),
 }
 """What a user may well write, by the unit of a parameter ("queue" is of the fabric's sizes)."""
 

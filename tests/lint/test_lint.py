@@ -41,7 +41,7 @@ SETS = [
     ("build_packet", "env.host.rule_broken = 3", "env.host.rule_broken belongs to the engine"),
     ("build_packet", "host = env.host; host.port = 3", "env.host.port belongs to the engine"),
     ("build_packet", "other = env.tx[0]; other.finished = 1", "tx.finished belongs to the engine"),
-    ("build_packet", "env.rx[0].got_bytes = 1", "rx.got_bytes belongs to the engine"),
+    ("build_packet", "env.rx[0].received_bytes = 1", "rx.received_bytes belongs to the engine"),
     ("build_packet", "for one in env.tx: one.host = 1", "tx.host belongs to the engine"),
     ("build_packet", "flow(env, 3).host = 1", "tx.host belongs to the engine"),
     ("build_packet", "(tx if now > 3 else env.tx[1]).host = 1", "tx.host belongs to the engine"),

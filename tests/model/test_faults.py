@@ -135,7 +135,7 @@ def test_draws_do_not_depend_on_anything_but_the_seed():
     first, again, other = (
         one_flow(4_096_000, LinkFault(NIC, loss=0.05), seed=seed) for seed in (1, 1, 2)
     )
-    arrived = [int(e.flow_states().got_bytes[0]) for e in (first, again, other)]
+    arrived = [int(e.flow_states().received_bytes[0]) for e in (first, again, other)]
     assert arrived[0] == arrived[1] != arrived[2]
 
 

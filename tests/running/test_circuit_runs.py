@@ -105,7 +105,7 @@ def test_a_trace_shows_what_went_by_way_of_a_third_rack(tmp_path):
     assert result.summary["circuits"]["indirect_packets"] > 0
     write_result(tmp_path / "result", point, result)
     events = trace_flow(load_result(tmp_path / "result"), 0).events
-    given = events.filter(pl.col("event") == "give")
+    given = events.filter(pl.col("event") == "indirect")
     assert len(given) > 0
     assert set(given["node_name"]) == {"tor0"}
     assert set(given["to_name"]) == {"tor1"}

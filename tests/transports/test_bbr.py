@@ -45,9 +45,9 @@ def wan(transport: str = "bbr", *, loss: float = 0.0, queue: int = 40_000, **giv
 def rates_bps(engine: Engine, since_ps: int, until_ps: int) -> np.ndarray:
     """Each flow's goodput from ``since_ps`` to ``until_ps``, on the wire's scale."""
     run(engine, since_ps)
-    before = np.array(engine.flow_states().got_bytes)
+    before = np.array(engine.flow_states().received_bytes)
     run(engine, until_ps)
-    got = np.array(engine.flow_states().got_bytes) - before
+    got = np.array(engine.flow_states().received_bytes) - before
     par = engine.state.hosts.pars["transport0"][0]
     on_the_wire = (par["payload_bytes"] + par["header_bytes"]) / par["payload_bytes"]
     return got * on_the_wire * 8 * S / (until_ps - since_ps)

@@ -183,10 +183,10 @@ def test_flows_share_the_bottleneck() -> None:
     starts = [i * 370 * MS for i in range(8)]
     engine = transfer(network, [10**6] * 8, starts_ps=starts, buffer_bytes=2_750_000)
     run(engine, 10 * S)
-    payload = np.array(engine.flow_states().got_bytes)
+    payload = np.array(engine.flow_states().received_bytes)
     sent = counter_of_bottleneck(engine)
     run(engine, 50 * S)
-    shares = (np.array(engine.flow_states().got_bytes) - payload).astype(float)
+    shares = (np.array(engine.flow_states().received_bytes) - payload).astype(float)
     assert counter_of_bottleneck(engine) - sent > 0.995 * 40 * 10**9 / 8
     assert shares.sum() ** 2 / (8 * (shares**2).sum()) > 0.95
     tx = engine.state.hosts.tx

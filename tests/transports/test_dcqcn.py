@@ -351,9 +351,9 @@ def test_fair_shares_and_queue(n: int) -> None:
         preset="paper-40g",
     )
     run(engine, 60 * MS)
-    pauses, before = counter(engine, "pfc_pauses"), np.array(engine.flow_states().got_bytes)
+    pauses, before = counter(engine, "pfc_pauses"), np.array(engine.flow_states().received_bytes)
     mean = mean_queue(engine, 0, 120 * MS, 20 * US)
-    rates = engine.flow_states().got_bytes - before
+    rates = engine.flow_states().received_bytes - before
     assert jain(rates) > 0.95
     goodput = rates.sum() * 8 / (60 * MS * 1e-12) / (40 * G)
     assert goodput > 0.94 * 1000 / 1048
@@ -376,7 +376,7 @@ def test_incast_without_pauses() -> None:
         before = counter(engine, "pfc_pauses"), engine.counts.payload_bytes
         run(engine, 30 * MS)
         pauses[transport] = counter(engine, "pfc_pauses") - before[0]
-        bytes_late[transport] = int(engine.flow_states().got_bytes.sum())
+        bytes_late[transport] = int(engine.flow_states().received_bytes.sum())
         assert counter(engine, "drops") == 0
         assert_conserved(engine)
     assert pauses["roce"] > 1000

@@ -38,9 +38,9 @@ def built(network: Network, rows: list[tuple[int, int, int, int]]) -> Engine:
 def packets_between(engine: Engine, begin_ps: int, end_ps: int) -> np.ndarray:
     """How many packets of each flow arrive in a time."""
     run(engine, begin_ps)
-    before = engine.flow_states().got_bytes.copy()
+    before = engine.flow_states().received_bytes.copy()
     run(engine, end_ps)
-    return np.asarray((engine.flow_states().got_bytes - before) / 4096)
+    return np.asarray((engine.flow_states().received_bytes - before) / 4096)
 
 
 def test_one_flow_gets_what_credits_leave() -> None:

@@ -151,10 +151,10 @@ def test_the_oldest_message_has_its_share(share: float) -> None:
     params, faults = {"fifo_share": share}, combine([], NETWORK.n_ports)
     engine = build(NETWORK, flow_table(flows), "homa", FABRIC, params=params, faults=faults)
     run(engine, 100 * US)
-    before = int(engine.flow_states().got_bytes[0])
+    before = int(engine.flow_states().received_bytes[0])
     run(engine, 400 * US)
     assert (fct_ps(engine) < 0).sum() > 1
-    got = (int(engine.flow_states().got_bytes[0]) - before) / PAYLOAD
+    got = (int(engine.flow_states().received_bytes[0]) - before) / PAYLOAD
     assert 0 <= got - share * 300 * US / FULL < FAR / 2
 
 

@@ -106,7 +106,7 @@ def test_acknowledgments_cover_four_packets() -> None:
 
 
 def received(engine: Engine) -> np.ndarray:
-    return np.array(engine.flow_states().got_bytes, float)
+    return np.array(engine.flow_states().received_bytes, float)
 
 
 @pytest.mark.parametrize(

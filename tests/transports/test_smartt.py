@@ -80,7 +80,7 @@ def incast(n: int, packets: int, faults: LinkFaults | None = None) -> Engine:
 
 
 def received(engine: Engine) -> np.ndarray:
-    return np.array(engine.flow_states().got_bytes, float)
+    return np.array(engine.flow_states().received_bytes, float)
 
 
 @pytest.mark.parametrize("n", [3, 8, 15])

@@ -182,7 +182,7 @@ def test_losses_are_repaired(queue_packets: int) -> None:
     engine = run(build(network, flows, "swift", fabric))
     assert counter(engine, "drops") > 0
     assert engine.flow_states().retransmits.sum() == counter(engine, "drops")
-    assert (engine.flow_states().got_bytes == 500 * PAYLOAD).all()
+    assert (engine.flow_states().received_bytes == 500 * PAYLOAD).all()
     assert (acked_ps(engine) > 0).all()
     assert_conserved(engine)
 

@@ -336,7 +336,7 @@ class TxRecord(FlowRecord):
 
 
 class RxRecord(FlowRecord):
-    got_bytes: Bytes
+    received_bytes: Bytes
     done_ps: Ps
     next_done: FlowId
 

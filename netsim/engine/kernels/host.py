@@ -104,7 +104,7 @@ def receive(env: Env, links: LinkState, p: GlobalPort, slot: Slot, now: Ps) -> N
     if kind < FIRST_CONTROL:
         rx = env.rx[flow]
         if SETS_FLOW_SIZE:
-            if rx.got_bytes == 0:
+            if rx.received_bytes == 0:
                 learn_size(env, rx)
         if kind == DATA:
             host.handler = IN_ON_DATA

@@ -66,12 +66,12 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
 
 def deliver(env: Env, now: Ps, rx: RxRecord, n_bytes: int) -> None:
     """Hand ``n_bytes`` new payload bytes of a flow to the application."""
-    rx.got_bytes += n_bytes
+    rx.received_bytes += n_bytes
     host = env.host
     host.payload_bytes += n_bytes
-    if rx.got_bytes > rx.size_bytes:
-        broken(host, TOO_MANY_BYTES, rx.got_bytes)
-    if rx.got_bytes == rx.size_bytes and rx.done_ps < 0:
+    if rx.received_bytes > rx.size_bytes:
+        broken(host, TOO_MANY_BYTES, rx.received_bytes)
+    if rx.received_bytes == rx.size_bytes and rx.done_ps < 0:
         rx.done_ps = now
         host.delivered += 1
         rx.next_done = host.done_head
