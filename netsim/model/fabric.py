@@ -85,13 +85,22 @@ class Ecn:
     """
 
     kmin_bytes: int | Bdp = field(
-        metadata={"key": Key("queue", REQUIRED, "never marked up to here")}
+        metadata={"key": Key("queue", REQUIRED, "queue up to which no packet is marked")}
     )
     kmax_bytes: int | Bdp = field(
-        metadata={"key": Key("queue", None, "always above here; kmin_bytes by default")}
+        metadata={
+            "key": Key(
+                "queue", None, "queue above which every packet is marked; default: kmin_bytes"
+            )
+        }
     )
-    pmax: float = _key("fraction", 1.0, "probability just below kmax")
-    at: str = _key("choice", "enqueue", 'or "dequeue"', choices=("enqueue", "dequeue"))
+    pmax: float = _key("fraction", 1.0, "marking probability just below kmax_bytes")
+    at: str = _key(
+        "choice",
+        "enqueue",
+        "whether the queue is measured at enqueue, without the packet, or at dequeue, with it",
+        choices=("enqueue", "dequeue"),
+    )
 
 
 WAIT, DROP = AT_CIRCUIT_END = ("wait", "drop")
@@ -100,10 +109,8 @@ WAIT, DROP = AT_CIRCUIT_END = ("wait", "drop")
 DIRECT, OPPORTUNISTIC, VLB = INDIRECT = ("none", "opportunistic", "vlb")
 """Whether packets go by way of a third switch, and which."""
 
-GUARD = Key("time", "0ps", "for so long nothing is started at either end of a day")
-CLOCK_OFFSET = Key(
-    "time", "0ps", "the most that edge switches' clocks are wrong", rules={"maximum": "1ms"}
-)
+GUARD = Key("time", "0ps", "time at either end of a day in which no transmission starts")
+CLOCK_OFFSET = Key("time", "0ps", "largest clock error of an edge switch", rules={"maximum": "1ms"})
 
 
 @dataclass(frozen=True)
@@ -120,25 +127,33 @@ class CircuitRules:
         default=0, metadata={"key": CLOCK_OFFSET, "written": "clock_offset"}
     )
     at_circuit_end: str = _key(
-        "choice", WAIT, 'or "drop": what is under way as a circuit ends', choices=AT_CIRCUIT_END
+        "choice",
+        WAIT,
+        "wait: hold packets for the next day; drop: lose packets in flight at a circuit's end",
+        choices=AT_CIRCUIT_END,
     )
     indirect: str = _key(
         "choice",
         DIRECT,
-        "opportunistic, vlb: packets go by way of a third switch",
+        "whether packets may go through a third switch",
         choices=INDIRECT,
     )
-    indirect_class: int = _key(
-        "count", 0, "with opportunistic: the class of what is relayed, for those above it"
-    )
+    indirect_class: int = _key("count", 0, "opportunistic: class of indirect packets")
 
 
-ECN = Key("table", "none", "or ecn = false where the transport asks for ECN", none="none")
+ECN = Key(
+    "table",
+    "none",
+    "table [fabric.ecn]; false turns off ECN that the transport asks for",
+    none="none",
+)
 
-CIRCUITS = Key("table", None, "how edge switches use circuits that are there at times only")
+CIRCUITS = Key("table", None, "table [fabric.circuits]")
 
 
-QUEUE_DISCIPLINE = Key("text", "drop_tail", "the queue discipline, with keys of its own: see below")
+QUEUE_DISCIPLINE = Key(
+    "text", "drop_tail", "name or file of the queue discipline, which adds keys of its own"
+)
 
 
 def queue_spec(name: str, packets: PacketFormat | None = None, **params: Any) -> PluginSpec:
@@ -173,21 +188,24 @@ class Fabric:
     load_balancing: str = _key(
         "choice",
         "ecmp",
-        "ecmp_symmetric, spray_random, spray_round_robin, spray_permutation, least_loaded",
+        "how a switch chooses between equal-cost ports",
         choices=LOAD_BALANCING,
     )
     plane_balancing: str = _key(
         "choice",
         HASH,
-        "round_robin, permutation, least_loaded, entropy; which of a host's several ports packets "
-        "take",
+        "how a host with several ports chooses one for a packet",
         choices=PLANE_BALANCING,
     )
     n_classes: int = _key(
-        "count", 1, "strict priorities, 0 first; at most 8", minimum=1, maximum=CLASSES
+        "count",
+        1,
+        "traffic classes, strict priority, 0 first; at most 8",
+        minimum=1,
+        maximum=CLASSES,
     )
     ecn: Ecn | None = field(default=None, metadata={"key": ECN})
-    ecn_from_class: int = _key("count", 0, "classes below are not marked")
+    ecn_from_class: int = _key("count", 0, "first class that is marked")
     circuits: CircuitRules | None = field(default=None, metadata={"key": CIRCUITS})
 
     @property

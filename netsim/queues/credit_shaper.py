@@ -23,12 +23,12 @@ PARAMS = [
         "credit_bytes",
         "bytes",
         "84B",
-        "a credit of average size",
+        "average size of a credit",
         source=SCRIPTS,
         minimum="1B",
     ),
-    Param("credit_slots", "count", 8, "credits that may wait", source=SCRIPTS, minimum=1),
-    Param("credit_burst", "count", 2, "credits that may go at once", source=SCRIPTS, minimum=1),
+    Param("credit_slots", "count", 8, "capacity of the credit queue", source=SCRIPTS, minimum=1),
+    Param("credit_burst", "count", 2, "largest burst of credits", source=SCRIPTS, minimum=1),
 ]
 
 PORT_STATE = ("full_ps",)  # when the bucket of tokens is, or was, full

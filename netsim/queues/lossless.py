@@ -24,14 +24,25 @@ from netsim.queue import (
 from netsim.units import format_bytes
 
 PARAMS = [
-    Param("xoff_bytes", "queue", "15pkt", "an ingress port and class pauses above this"),
-    Param("xon_bytes", "queue", "12pkt", "and resumes below this"),
+    Param("xoff_bytes", "queue", "15pkt", "an ingress port pauses a class above this"),
+    Param("xon_bytes", "queue", "12pkt", "and resumes it below this"),
     Param(
-        "headroom_bytes", "queue", None, "room above XOFF; auto: for the longest cable", none="auto"
+        "headroom_bytes",
+        "queue",
+        None,
+        "buffer above XOFF; auto: enough for the longest cable",
+        none="auto",
     ),
-    Param("shared_buffer_bytes", "buffer", None, "per switch; XOFF is then alpha * what is free"),
-    Param("alpha", "ratio", 0.125, "XOFF as a share of what is free", minimum=1e-6, maximum=ALPHA),
-    Param("xon_gap_bytes", "queue", "3KB", "with a shared buffer: resumes so far below XOFF"),
+    Param(
+        "shared_buffer_bytes",
+        "buffer",
+        None,
+        "per switch; XOFF is then alpha times the free buffer",
+    ),
+    Param(
+        "alpha", "ratio", 0.125, "XOFF as a share of the free buffer", minimum=1e-6, maximum=ALPHA
+    ),
+    Param("xon_gap_bytes", "queue", "3KB", "with a shared buffer: distance of XON below XOFF"),
 ]
 
 COUPLED = True

@@ -70,28 +70,26 @@ from netsim.workloads.traffic._collectives import wires_of
 BLOCKS, STRIDED = GROUPS = ("blocks", "strided")
 
 PARAMS = [
-    Param("what", "choice", "all_reduce", "what groups do", choices=COLLECTIVES),
-    Param("algorithm", "text", "auto", "how: its name, or auto"),
-    Param("size", "bytes", "8MB", "bytes, see above", minimum="1B"),
-    Param("group_size", "count", None, "hosts of a group; all hosts by default", minimum=2),
-    Param("groups", "choice", BLOCKS, "which hosts are a group", choices=GROUPS),
-    Param("repeat", "count", 1, "times, one after the other", minimum=1),
-    Param("channels", "count", 1, "parts of the buffer that go side by side", minimum=1),
-    Param("chunk", "bytes", None, "of pieces that are sent on as they come", minimum="1B"),
-    Param("latency", "time", "0us", "of software, in each step"),
-    Param("reduce_rate", "rate", None, "at which a host adds up; at once by default"),
-    Param(
-        "window", "count", None, "sends of a host at a time, of direct; all by default", minimum=1
-    ),
-    Param("node", "count", None, "hosts of a node, of hierarchical and ring_order", minimum=1),
+    Param("what", "choice", "all_reduce", "collective", choices=COLLECTIVES),
+    Param("algorithm", "text", "auto", "algorithm, or auto"),
+    Param("size", "bytes", "8MB", "buffer size, see above", minimum="1B"),
+    Param("group_size", "count", None, "hosts per group; default: all", minimum=2),
+    Param("groups", "choice", BLOCKS, "how hosts are grouped", choices=GROUPS),
+    Param("repeat", "count", 1, "repetitions in sequence", minimum=1),
+    Param("channels", "count", 1, "parts of the buffer that are sent in parallel", minimum=1),
+    Param("chunk", "bytes", None, "chunk that is forwarded as it arrives", minimum="1B"),
+    Param("latency", "time", "0us", "software latency of each step"),
+    Param("reduce_rate", "rate", None, "rate at which a host reduces; default: instantly"),
+    Param("window", "count", None, "direct: concurrent sends of a host; default: all", minimum=1),
+    Param("node", "count", None, "hosts per node, for hierarchical and ring_order", minimum=1),
     Param(
         "ring_order",
         "choice",
         "same",
-        "of the channels of a ring, in nodes of `node`; see above",
+        "order of the channels of a ring, with nodes of `node` hosts; see above",
         choices=RING_ORDERS,
     ),
-    Param("root", "count", 0, "place in the group of who broadcasts, gathers, ..."),
+    Param("root", "count", 0, "rank that broadcasts, gathers, ..."),
 ]
 
 
