@@ -81,7 +81,7 @@ class InputError(Exception):
         fields = ("message", "file", "key", "hint", "code")
         return InputError(**{name: getattr(self, name) for name in fields} | changes)
 
-    def telling(self, words: str) -> InputError:
+    def with_suffix(self, words: str) -> InputError:
         """The same error with more words to its message, or to each of its messages."""
         return CombinedInputError(
             one.replace(message=f"{one.message} {words}") for one in self.errors

@@ -108,7 +108,7 @@ def act(env, now, task):
     if task.kind == SEND and task.start_ps < 0 and (chance >> 5) % 4 < env.par.resize:
         set_size(env, task, 1 + (chance >> 7) % task.listed)
     may_again = task.kind in (COMPUTE, JOIN)
-    if task.end_ps < 0 or task.untold == 1 or task.runs >= env.par.most_runs:
+    if task.end_ps < 0 or task.unreported == 1 or task.runs >= env.par.most_runs:
         may_again = False
     if chance % 4 < 3 and (task.waits_for_start == 1 or may_again):
         start(env, now, task)

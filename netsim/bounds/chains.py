@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.columns import places, rounds_in_order
+from netsim.model.columns import indices, rounds_in_order
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import RECEIVE, SEND, TaskTable
 
@@ -32,7 +32,7 @@ def longest_chain_ps(tasks: TaskTable, flows: FlowTable, fct_ps: Ints, left_ps: 
     begin, follower, step, done = begins.data, followers.data, steps_ps.data, done_ps.data
     for some, apart in rounds_in_order(n, then, first):
         if apart:
-            links = places(begins, some)
+            links = indices(begins, some)
             ends_ps = np.repeat(done_ps[some], begins[some + 1] - begins[some]) + steps_ps[links]
             np.maximum.at(done_ps, followers[links], ends_ps)
             continue

@@ -54,11 +54,11 @@ def take(state: State) -> Snapshot:
     assert state.clock.clock["resume"][0] == 0, "a window is not complete"
     in_use = _in_use(state)
     snapshot = {}
-    for place, array in _leaves(state):
+    for path, array in _leaves(state):
         raw = _bytes_of(array)
-        if place in in_use:
-            raw = _entries_of(array)[in_use[place]].reshape(-1)
-        snapshot[place] = Stored(_kind(array.dtype), array.shape, raw)
+        if path in in_use:
+            raw = _entries_of(array)[in_use[path]].reshape(-1)
+        snapshot[path] = Stored(_kind(array.dtype), array.shape, raw)
     return snapshot
 
 
@@ -71,26 +71,26 @@ def put(state: State, snapshot: Snapshot) -> None:
     _compare(state, snapshot)
     leaves, in_part = dict(_leaves(state)), _kept_in_part(state)
     found = {
-        place: stored.raw.view(leaves[place].dtype).reshape(stored.shape)
-        for place, stored in snapshot.items()
-        if place not in in_part
+        path: stored.raw.view(leaves[path].dtype).reshape(stored.shape)
+        for path, stored in snapshot.items()
+        if path not in in_part
     }
     restored = {group: _resized(getattr(state, group), group, snapshot) for group in _groups()}
-    arrays = {place: array for group in restored for place, array in _walk(group, restored[group])}
+    arrays = {path: array for group in restored for path, array in _walk(group, restored[group])}
     try:
         check(state, found, arrays["links.pool"].shape[0])
     except ImpossibleError as error:
         raise ForeignSnapshotError(str(error)) from None
     for group, value in restored.items():
         setattr(state, group, value)
-    for place in found:
-        _bytes_of(arrays[place])[:] = snapshot[place].raw
+    for path in found:
+        _bytes_of(arrays[path])[:] = snapshot[path].raw
     # Which entries are in use is known once all else is there.
-    for place, entries in _in_use(state).items():
-        kept = _entries_of(arrays[place])
-        if snapshot[place].raw.size != entries.size * kept.shape[1]:
-            raise ForeignSnapshotError(f"{place} has another number of entries")
-        kept[entries] = snapshot[place].raw.reshape(-1, kept.shape[1])
+    for path, entries in _in_use(state).items():
+        kept = _entries_of(arrays[path])
+        if snapshot[path].raw.size != entries.size * kept.shape[1]:
+            raise ForeignSnapshotError(f"{path} has another number of entries")
+        kept[entries] = snapshot[path].raw.reshape(-1, kept.shape[1])
     packets = np.asarray(state.links.pool)[_occupied(state)]
     try:
         check_packets(state, packets, state.links.queues.shape[0] // state.links.ports.shape[0])
@@ -109,12 +109,12 @@ def _leaves(state: State) -> Iterator[tuple[str, Any]]:
         yield from _walk(group, getattr(state, group))
 
 
-def _walk(place: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, np.ndarray):
-        yield place, value
+        yield path, value
         return
     for name, inner in _fields(value):
-        yield from _walk(f"{place}.{name}", inner)
+        yield from _walk(f"{path}.{name}", inner)
 
 
 def _fields(group: Any) -> Iterable[tuple[str, Any]]:
@@ -132,13 +132,13 @@ def _kept_in_part(state: State) -> list[str]:
     """Arrays of which a snapshot has some entries. What a fabric does not use has one alone."""
     links = {f"links.{name}": array for name, array in _fields(state.links)}
     slots = state.links.pool.shape[0]
-    return [LOG, *(place for place in BY_SLOT if links[place].shape[0] == slots)]
+    return [LOG, *(path for path in BY_SLOT if links[path].shape[0] == slots)]
 
 
 def _in_use(state: State) -> dict[str, Array]:
     """Of these arrays the entries that a snapshot has."""
     slots = _occupied(state)
-    return {place: rows_written(state) if place == LOG else slots for place in _kept_in_part(state)}
+    return {path: rows_written(state) if path == LOG else slots for path in _kept_in_part(state)}
 
 
 def _entries_of(array: Any) -> Any:
@@ -149,31 +149,31 @@ def _entries_of(array: Any) -> Any:
 def _compare(state: State, snapshot: Snapshot) -> None:
     """Raise ForeignSnapshotError unless a snapshot's arrays are those of ``state``."""
     leaves = dict(_leaves(state))
-    for place in sorted(leaves.keys() ^ snapshot.keys()):
-        raise ForeignSnapshotError(f"{place} is in one of them only")
+    for path in sorted(leaves.keys() ^ snapshot.keys()):
+        raise ForeignSnapshotError(f"{path} is in one of them only")
     in_part = _kept_in_part(state)
-    for place, stored in snapshot.items():
-        array = leaves[place]
+    for path, stored in snapshot.items():
+        array = leaves[path]
         if (stored.kind, stored.shape[1:]) != (_kind(array.dtype), array.shape[1:]):
-            raise ForeignSnapshotError(f"the records of {place} differ")
-        larger = place in GROWING and stored.shape[:1] > array.shape[:1] > (1,)
+            raise ForeignSnapshotError(f"the records of {path} differ")
+        larger = path in GROWING and stored.shape[:1] > array.shape[:1] > (1,)
         if stored.shape != array.shape and not larger:
-            raise ForeignSnapshotError(f"{place} has another length")
+            raise ForeignSnapshotError(f"{path} has another length")
         n_bytes = math.prod(stored.shape) * array.dtype.itemsize
-        require_room(n_bytes if larger else 0, what=place)
-        if place not in in_part and stored.raw.size != n_bytes:
-            raise ForeignSnapshotError(f"{place} is not as long as it says")
-    slots = {snapshot[place].shape[0] for place in GROWING if leaves[place].shape[0] > 1}
+        require_room(n_bytes if larger else 0, what=path)
+        if path not in in_part and stored.raw.size != n_bytes:
+            raise ForeignSnapshotError(f"{path} is not as long as it says")
+    slots = {snapshot[path].shape[0] for path in GROWING if leaves[path].shape[0] > 1}
     if len(slots) > 1:
         raise ForeignSnapshotError("the packets have another number of slots")
 
 
-def _resized(value: Any, place: str, snapshot: Snapshot) -> Any:
+def _resized(value: Any, path: str, snapshot: Snapshot) -> Any:
     """A group, or an array, with new arrays where those of a snapshot have another size."""
     if isinstance(value, np.ndarray):
-        shape = snapshot[place].shape
+        shape = snapshot[path].shape
         return value if shape == value.shape else _zeros(shape, value)
-    inner = {name: _resized(one, f"{place}.{name}", snapshot) for name, one in _fields(value)}
+    inner = {name: _resized(one, f"{path}.{name}", snapshot) for name, one in _fields(value)}
     return value._replace(**inner)
 
 

@@ -102,20 +102,20 @@ def check(state: State, found: Mapping[str, Any], pool: int) -> None:
     """
     fresh = {f"{group}.{name}": array for group in ("links", "hosts", "clock")
              for name, array in _named(getattr(state, group))}  # fmt: skip
-    for place in SAME_ARRAYS:
-        if place in found:
-            _require(_bytes(found[place]) == _bytes(fresh[place]), place)
-    for place, names in SAME.items():
+    for path in SAME_ARRAYS:
+        if path in found:
+            _require(_bytes(found[path]) == _bytes(fresh[path]), path)
+    for path, names in SAME.items():
         for name in names:
-            if name in (found[place].dtype.names or ()):
-                same = np.array_equal(found[place][name], np.asarray(fresh[place])[name])
-                _require(same, f"{place}.{name}")
+            if name in (found[path].dtype.names or ()):
+                same = np.array_equal(found[path][name], np.asarray(fresh[path])[name])
+                _require(same, f"{path}.{name}")
     limits = _limits(state, pool)
-    for place, record in RECORDS.items():
-        own = set(found[place].dtype.names or ()) - set(SAME.get(place, ()))
+    for path, record in RECORDS.items():
+        own = set(found[path].dtype.names or ()) - set(SAME.get(path, ()))
         for name, kind in _typed(record):
             if kind in limits and name in own:
-                _within(found[place][name], -1, limits[kind], f"{place}.{name}")
+                _within(found[path][name], -1, limits[kind], f"{path}.{name}")
     _check_rings(state, found, pool)
     _check_heaps(found["hosts.nics"], found["hosts.timers"], found["hosts.heap"])
     _check_ports(state, found)
@@ -153,16 +153,16 @@ def _check_rings(state: State, found: Mapping[str, Any], pool: int) -> None:
     _within(found["links.pool_used"], 0, pool + 1, "links.pool_used")
 
 
-def _ring(records: Any, names: tuple[str, str, str, str], pool: int, place: str) -> None:
+def _ring(records: Any, names: tuple[str, str, str, str], pool: int, path: str) -> None:
     off, mask, head, tail = (np.asarray(records[name]) for name in names)
-    _within(mask, 0, pool, f"{place}.{names[1]}")
-    _require(not (mask & (mask + 1)).any(), f"{place}.{names[1]}")
-    _within(off, 0, pool, f"{place}.{names[0]}")
-    _within(off + mask, 0, pool, f"{place}.{names[0]}")
+    _within(mask, 0, pool, f"{path}.{names[1]}")
+    _require(not (mask & (mask + 1)).any(), f"{path}.{names[1]}")
+    _within(off, 0, pool, f"{path}.{names[0]}")
+    _within(off + mask, 0, pool, f"{path}.{names[0]}")
     for name, ends in ((names[2], head), (names[3], tail)):
-        _within(ends, 0, MAX_COUNTED, f"{place}.{name}")
+        _within(ends, 0, MAX_COUNTED, f"{path}.{name}")
     length = tail - head
-    _require(bool(((length >= 0) & (length <= mask + 1)).all()), f"{place}.{names[3]}")
+    _require(bool(((length >= 0) & (length <= mask + 1)).all()), f"{path}.{names[3]}")
 
 
 def _check_heaps(nics: Any, timers: Any, heap: Any) -> None:
@@ -171,10 +171,10 @@ def _check_heaps(nics: Any, timers: Any, heap: Any) -> None:
     room = np.append(begins[1:] - 1, heap.size) - begins
     length = heap[begins - 1]
     _require(bool(((length >= 0) & (length <= room)).all()), "hosts.heap")
-    place = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-    slots = heap[np.repeat(begins, length) + place]
+    within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+    slots = heap[np.repeat(begins, length) + within]
     _within(slots, 0, timers.shape[0], "hosts.heap")
-    _require(np.array_equal(timers["pos"][slots], place), "hosts.timers.pos")
+    _require(np.array_equal(timers["pos"][slots], within), "hosts.timers.pos")
     _require(int((timers["pos"] >= 0).sum()) == slots.size, "hosts.timers.pos")
 
 
@@ -206,9 +206,9 @@ def _check_flows(state: State, found: Mapping[str, Any]) -> None:
     kept = rx["prio"] == np.asarray(state.hosts.rx["prio"])
     _within(tx["prio"], 0, classes, "hosts.tx.prio")
     _within(rx["prio"][~kept], 0, classes, "hosts.rx.prio")
-    for side, place in ((tx, "hosts.tx"), (rx, "hosts.rx")):
-        _require(bool((side["n_packets"] >= 0).all()), f"{place}.n_packets")
-        _require(bool((side["n_packets"] <= 32 * words).all()), f"{place}.n_packets")
+    for side, path in ((tx, "hosts.tx"), (rx, "hosts.rx")):
+        _require(bool((side["n_packets"] >= 0).all()), f"{path}.n_packets")
+        _require(bool((side["n_packets"] <= 32 * words).all()), f"{path}.n_packets")
     _require(bool(((tx["high_seq"] >= 0) & (tx["high_seq"] <= tx["n_packets"])).all()), "hosts.tx")
     hosts = found["hosts.program_hosts"]
     rows = (hosts["next_row"] >= hosts["first_row"]) & (hosts["next_row"] <= hosts["end_row"])
@@ -252,11 +252,11 @@ def _bytes(array: Any) -> bytes:
     return np.ascontiguousarray(array).tobytes()
 
 
-def _within(values: Any, least: int, below: int, place: str) -> None:
+def _within(values: Any, least: int, below: int, path: str) -> None:
     values = np.asarray(values)
-    _require(bool(((values >= least) & (values < below)).all()), place)
+    _require(bool(((values >= least) & (values < below)).all()), path)
 
 
-def _require(holds: bool, place: str) -> None:
+def _require(holds: bool, path: str) -> None:
     if not holds:
-        raise ImpossibleError(f"{place} holds what cannot be")
+        raise ImpossibleError(f"{path} holds what cannot be")

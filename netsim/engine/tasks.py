@@ -88,8 +88,8 @@ def build_tasks(table: TaskTable | None, simulation: Simulation, program: Progra
         one = np.zeros(1, np.int64)
         return Tasks(np.zeros(0, TASK), one, one, one, one, *of_program)
     order = np.argsort(table.host, kind="stable")
-    place = np.empty(order.size, np.int64)
-    place[order] = np.arange(order.size)
+    index = np.empty(order.size, np.int64)
+    index[order] = np.arange(order.size)
     tasks = np.zeros(order.size, program.task)
     tasks["number"] = order
     for name in ("kind", "host", "flow", "duration_ps"):
@@ -97,10 +97,10 @@ def build_tasks(table: TaskTable | None, simulation: Simulation, program: Progra
     tasks["until_acked"] = table.done_when[order] == ACKED
     for name in ("in_stream", "next_done", "ready_ps", "start_ps", "end_ps"):
         tasks[name] = -1
-    first, then = (place[side] for side in table.edges())
+    first, then = (index[side] for side in table.edges())
     tasks["edges"] = np.bincount(then, minlength=order.size)
     tasks["ready_ps"][tasks["edges"] == 0] = 0
-    before, behind = (place[side] for side in table.in_streams())
+    before, behind = (index[side] for side in table.in_streams())
     tasks["in_stream"][before] = behind
     tasks["pending"][behind] = 1
     tasks["pending"][tasks["kind"] == RECEIVE] = 1
@@ -112,8 +112,8 @@ def build_tasks(table: TaskTable | None, simulation: Simulation, program: Progra
         tasks=tasks,
         next_task=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         next_tasks=np.concatenate([then[np.argsort(first, kind="stable")], [-1]]),
-        send_task=_places(table, SEND, place, len(flows)),
-        receive_task=_places(table, RECEIVE, place, len(flows)),
+        send_task=_indices(table, SEND, index, len(flows)),
+        receive_task=_indices(table, RECEIVE, index, len(flows)),
         program=of_program[0],
         program_hosts=of_program[1],
         log=of_program[2],
@@ -179,7 +179,7 @@ def _parameters(simulation: Simulation, program: Program, use: ProgramSpec) -> A
     return par
 
 
-def _places(table: TaskTable, kind: int, place: Array, n_flows: int) -> Array:
+def _indices(table: TaskTable, kind: int, index: Array, n_flows: int) -> Array:
     """The record of each flow's task of a kind, or -1."""
     numbers = table.of_flows(kind, n_flows)
-    return np.where(numbers >= 0, place[numbers], -1)
+    return np.where(numbers >= 0, index[numbers], -1)

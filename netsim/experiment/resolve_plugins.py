@@ -77,7 +77,7 @@ class PluginResolver:
         except InputError as error:
             if label is None:
                 raise
-            raise error.telling(f"in {written(label)}") from None
+            raise error.with_suffix(f"in {written(label)}") from None
 
     def classes(self, tables: Any, axes: Mapping[str, Any]) -> tuple[FlowClass, ...] | None:
         """The tables [classes.NAME], or None after noting what is wrong with them."""

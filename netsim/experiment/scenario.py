@@ -281,7 +281,7 @@ def _settled(
         for fabric, rate_bps, round_trip_ps in kinds:
             where = f"at {format_rate(rate_bps)} and a base round trip of"
             for error in wrong_sizes(fabric, point.packets):
-                raise error.telling(f"{where} {format_time(round_trip_ps, 5)}")
+                raise error.with_suffix(f"{where} {format_time(round_trip_ps, 5)}")
     return settle_sizes(settled, network, point.packets)
 
 
@@ -289,7 +289,7 @@ def _placed(error: InputError, point: Point) -> InputError:
     """An error with the experiment's file, and with topology and faults where those are axes."""
     for axis in ("topology", FAULTS):
         if axis in point.axes:
-            error = error.telling(f"with {axis} {written(point.axes[axis])}")
+            error = error.with_suffix(f"with {axis} {written(point.axes[axis])}")
     return error.at(file=point.file)
 
 

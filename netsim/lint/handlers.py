@@ -59,14 +59,14 @@ def mistakes(
     handlers: Mapping[str, FunctionType], table: HandlerTable, records: Records
 ) -> list[InputError]:
     """What the handlers of a file, which are those of `table`, do that they may not."""
-    course = _Course(table, records)
-    found = [mistake for name, one in handlers.items() for mistake in course.handler(name, one)]
+    checker = _CallChecker(table, records)
+    found = [mistake for name, one in handlers.items() for mistake in checker.handler(name, one)]
     found.sort(key=lambda mistake: (mistake.path, mistake.line))
     told = {str(mistake.placed()): mistake.placed() for mistake in found}
     return list(told.values())[:MANY]
 
 
-class _Course:
+class _CallChecker:
     """Follows handlers and what they call, each function once for what it is given."""
 
     def __init__(self, table: HandlerTable, records: Records) -> None:
@@ -105,9 +105,13 @@ class _Body:
     """One function with one combination of arguments."""
 
     def __init__(
-        self, course: _Course, function: FunctionType, node: Function, given: tuple[Value, ...]
+        self,
+        checker: _CallChecker,
+        function: FunctionType,
+        node: Function,
+        given: tuple[Value, ...],
     ) -> None:
-        self.course, self.function, self.node = course, function, node
+        self.checker, self.function, self.node = checker, function, node
         code = function.__code__
         self.path = code.co_filename
         self.variables = dict.fromkeys((*code.co_varnames, *code.co_cellvars), NOTHING)
@@ -142,7 +146,7 @@ class _Body:
                 self.value(value)
                 self._store(target, NOTHING)
             case ast.For(target=target, iter=values, body=body, orelse=orelse):
-                items = self._each(self.value(values), self.course.records.item, node)
+                items = self._each(self.value(values), self.checker.records.item, node)
                 self._store(target, items)
                 self._all([*body, *orelse])
             case ast.Return(value=ast.expr() as value):
@@ -171,7 +175,7 @@ class _Body:
         self._store(target, self.value(value))
 
     def _store(self, target: ast.expr, value: Value) -> None:
-        records = self.course.records
+        records = self.checker.records
         match target:
             case ast.Name(id=name):
                 self.variables[name] = self.variables.get(name, NOTHING) | value
@@ -195,7 +199,7 @@ class _Body:
 
     def value(self, node: ast.expr) -> Value:
         """What an expression may stand for."""
-        records = self.course.records
+        records = self.checker.records
         match node:
             case ast.Name(id=name):
                 if self._static(node) is UNKNOWN and name not in self.variables:
@@ -254,15 +258,15 @@ class _Body:
             return NOTHING
         if callee.__module__.startswith(OURS):
             try:
-                self.course.records.may_call(callee.__name__, len(given))
+                self.checker.records.may_call(callee.__name__, len(given))
             except InputError as wrong:
                 self._tell(node, wrong)
-            return self.course.records.given_by(callee.__name__)
-        if callee in self.course.under_way:
+            return self.checker.records.given_by(callee.__name__)
+        if callee in self.checker.under_way:
             error = InputError(f"{callee.__name__} calls itself", hint="a loop can be compiled")
             self._tell(node, error)
             return NOTHING
-        returned, found = self.course.call(callee, values)
+        returned, found = self.checker.call(callee, values)
         if _is_block(callee) and not _is_block(self.function):
             # A block does what it is asked to: the mistake is in what it was given.
             name = f"{callee.__module__.rpartition('.')[2]}.{callee.__name__}"
@@ -295,7 +299,7 @@ class _Body:
         """setattr(record, "field", value) and getattr(record, "field")."""
         match node.args[1:2]:
             case [ast.Constant(value=str(name))]:
-                records = self.course.records
+                records = self.checker.records
                 if callee is getattr:
                     return self._each(given[0], lambda ref: records.get(ref, name), node)
                 self._each(given[0], lambda ref: records.may_set(ref, name), node)

@@ -35,9 +35,9 @@ def join_names(
 ) -> tuple[NDArray[np.int16], tuple[str, ...]]:
     """Several columns of indices into names in one, whose names are those of all, each once."""
     names = tuple(dict.fromkeys(name for _, own in columns for name in own))
-    place = {name: k for k, name in enumerate(names)}
+    index = {name: k for k, name in enumerate(names)}
     parts = [
-        np.array([place[name] for name in own], np.int16)[column] if own else column
+        np.array([index[name] for name in own], np.int16)[column] if own else column
         for column, own in columns
     ]
     return np.concatenate(parts), names
@@ -92,7 +92,7 @@ def rounds_in_order(
     while free.size:
         if free.size > NARROW:
             yield free, True
-            these = released[places(first, free)]
+            these = released[indices(first, free)]
             np.subtract.at(waiting, these, 1)
             free = np.sort(these[waiting[these] == 0])
             free = free[np.diff(free, prepend=-1) > 0]
@@ -109,7 +109,7 @@ def rounds_in_order(
         free = np.array(some, np.int64)
 
 
-def places(first: Ints, some: Ints) -> Ints:
+def indices(first: Ints, some: Ints) -> Ints:
     """The indices first[k] .. first[k + 1] - 1 of each of some k, one k after the other."""
     counts = first[some + 1] - first[some]
     found: Ints = np.repeat(first[some] - np.cumsum(counts) + counts, counts)

@@ -272,12 +272,12 @@ class Network:
         )
         return found
 
-    def first_port(self, switch: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.int64]:
+    def first_port(self, switch: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
         """Global port of the first candidate of each switch (index), by a place in its row.
 
         That is a group, or what `host_group` says; none may be the switch's own.
         """
-        entry = self.route[self.route_first[switch] + place]
+        entry = self.route[self.route_first[switch] + index]
         local: NDArray[np.int32] = self.route_ports[entry >> COUNT_BITS]
         return self.node_first_port[switch + self.n_hosts] + local
 

@@ -69,8 +69,8 @@ def _first_slots(
     entry = network.route[network.route_first[switch] + network.host_group[lanes.data_to]]
     count = entry & COUNT_MASK
     lane = np.repeat(np.arange(n), count)
-    place = np.arange(lane.size) - np.repeat(np.cumsum(count) - count, count)
-    local = network.route_ports[(entry >> COUNT_BITS)[lane] + place]
+    index = np.arange(lane.size) - np.repeat(np.cumsum(count) - count, count)
+    local = network.route_ports[(entry >> COUNT_BITS)[lane] + index]
     found = np.where(count > 0, phase_schedule.n_slots, 0)
     np.minimum.at(
         found, lane, first[network.node_first_port[switch + network.n_hosts][lane] + local]

@@ -150,11 +150,11 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | 
 
     # Chunk by chunk: its message, its place there, and its two flows.
     message = np.repeat(apart, chunks)
-    place = np.arange(message.size) - np.repeat(np.cumsum(chunks) - chunks, chunks)
-    n_new = 1 + (place > 0)
+    index = np.arange(message.size) - np.repeat(np.cumsum(chunks) - chunks, chunks)
+    n_new = 1 + (index > 0)
     second = n + np.cumsum(n_new) - 1
-    first = np.where(place > 0, second - 1, message)
-    size = np.minimum(chunk_bytes, flows.size_bytes[message] - place * chunk_bytes)
+    first = np.where(index > 0, second - 1, message)
+    size = np.minimum(chunk_bytes, flows.size_bytes[message] - index * chunk_bytes)
 
     n_all = n + int(n_new.sum())
     segments = RelaySegments(
@@ -169,17 +169,17 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | 
         segments.message[ends], segments.segment[ends], segments.chunk[ends] = (
             message,
             segment,
-            place,
+            index,
         )
     cut = np.repeat(chunks > 1, chunks)
     table = _flows(segments, size, first, second)
     _wait(table, segments, first[~cut], second[~cut])
-    tasks = _received(load.tasks, message, place, second, np.repeat(chunks, chunks))
+    tasks = _received(load.tasks, message, index, second, np.repeat(chunks, chunks))
     program, parts = load.program, load.parts
     if program is not None:
         program = replace(program, relayed=apart)
     if cut.any():
-        in_chunks = _Chunks(message, place, first, second).of(cut)
+        in_chunks = _Chunks(message, index, first, second).of(cut)
         tasks, ends = _in_chunks(tasks, table, in_chunks)
         parts = tuple(part.with_last_tasks(ends) for part in parts)
     load = replace(load, flows=table, tasks=tasks, parts=parts, program=program)
@@ -191,13 +191,13 @@ class _Chunks:
     """Chunks of messages, in order: the message and the place there, and the two flows of each."""
 
     message: Ints
-    place: Ints
+    index: Ints
     first: Ints
     second: Ints
 
     def of(self, which: NDArray[np.bool_]) -> _Chunks:
         """Some of them."""
-        columns = (self.message, self.place, self.first, self.second)
+        columns = (self.message, self.index, self.first, self.second)
         return _Chunks(*(column[which] for column in columns))
 
 
@@ -261,13 +261,13 @@ def _wait(table: FlowTable, segments: RelaySegments, whole: Ints, onward: Ints) 
 
 
 def _received(
-    tasks: TaskTable | None, message: Ints, place: Ints, second: Ints, chunks: Ints
+    tasks: TaskTable | None, message: Ints, index: Ints, second: Ints, chunks: Ints
 ) -> TaskTable | None:
     """Tasks that wait for the last chunk of what they waited for; for the others: `_in_chunks`."""
     if tasks is None:
         return None
     tasks = _copy(tasks)
-    last = place == chunks - 1
+    last = index == chunks - 1
     of_message = np.full(int(max(tasks.flow.max(initial=0), message.max())) + 1, -1)
     of_message[message[last]] = second[last]
     receives = np.flatnonzero(tasks.kind == RECEIVE)
@@ -283,21 +283,21 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     Returns, too, by which task each one is done: of a message's send task that of its last chunk.
     """
     n, n_flows = 0 if tasks is None else len(tasks), len(table)
-    new = _New(n)
+    new = _TaskAppender(n)
     none = np.full(n_flows, -1, np.int64)
     send = none.copy() if tasks is None else tasks.of_flows(SEND, n_flows)
     receive = none if tasks is None else tasks.of_flows(RECEIVE, n_flows)
 
     # The first segment, chunk by chunk. Its first flow starts when the message would have.
-    starting = of.first[(of.place == 0) & (send[of.first] < 0)]
+    starting = of.first[(of.index == 0) & (send[of.first] < 0)]
     send[starting] = new.add(SEND, table.src[starting], starting, table.start_ps[starting])
     table.start_ps[starting] = 0
-    later = of.first[of.place > 0]
+    later = of.first[of.index > 0]
     send[later] = new.add(SEND, table.src[later], later)
     # The second one: what has come goes on, in order.
     here = new.add(RECEIVE, table.dst[of.first], of.first)
     send[of.second] = new.add(SEND, table.src[of.second], of.second)
-    before = np.flatnonzero(of.place > 0) - 1
+    before = np.flatnonzero(of.index > 0) - 1
     behind = before + 1
     edges = [
         (send[of.first[before]], send[of.first[behind]]),
@@ -310,12 +310,12 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     others = ~is_last & (receive[final] >= 0)
     arrived = new.add(RECEIVE, table.dst[of.second[others]], of.second[others])
     edges.append((arrived, receive[final[others]]))
-    edges += _by_tasks(table, send, new, of.first[of.place == 0])
+    edges += _by_tasks(table, send, new, of.first[of.index == 0])
     joined = new.joined(tasks)
     moved = np.arange(len(joined))
     if tasks is not None:
         # Of the traffic's send tasks, those that waited for one wait for the last chunk's.
-        sends, last = send[of.first[of.place == 0]], send[of.first[is_last]]
+        sends, last = send[of.first[of.index == 0]], send[of.first[is_last]]
         own = sends < n
         joined.done_when = joined.done_when.copy()
         joined.done_when[last[own]] = joined.done_when[sends[own]]
@@ -327,7 +327,9 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     return joined, moved
 
 
-def _by_tasks(table: FlowTable, send: Ints, new: _New, starting: Ints) -> list[tuple[Ints, Ints]]:
+def _by_tasks(
+    table: FlowTable, send: Ints, new: _TaskAppender, starting: Ints
+) -> list[tuple[Ints, Ints]]:
     """Makes flows wait by tasks that waited at their own host; returns the edges.
 
     Only if there are any among `starting`: otherwise the engine does the same.
@@ -350,7 +352,7 @@ def _by_tasks(table: FlowTable, send: Ints, new: _New, starting: Ints) -> list[t
     return [(tasks[which.reshape(-1)], send[waiter[here]])]
 
 
-class _New:
+class _TaskAppender:
     """Tasks that come behind the first `n`."""
 
     def __init__(self, n: int) -> None:

@@ -250,11 +250,11 @@ def shortest_paths(wiring: Wiring) -> RoutingTable:
 def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
     """All that the rows of a network's switches follow from, switches counted within it."""
     switches = wiring.switches_of(network)
-    place = _places(wiring, switches)
+    index = _indices(wiring, switches)
     ports = [wiring.fabric_ports(switch) for switch in switches.tolist()]
-    peers = [place[wiring.fabric_peers(switch)] for switch in switches.tolist()]
+    peers = [index[wiring.fabric_peers(switch)] for switch in switches.tolist()]
     counts = np.array([one.size for one in ports])
-    edges = place[wiring.edges_of(network)]
+    edges = index[wiring.edges_of(network)]
     return tuple(
         one.tobytes() for one in (counts, np.concatenate(ports), np.concatenate(peers), edges)
     )
@@ -280,7 +280,7 @@ def _write_rows(
     switches = wiring.switches_of(network)
     distance = switch_distances(wiring, network)
     n_groups = distance.shape[1]
-    place = _places(wiring, switches)
+    index = _indices(wiring, switches)
     known: dict[tuple[bytes, bytes, bytes], NDArray[np.int64]] = {}  # rows, by what decides them
     for at, switch in enumerate(switches.tolist()):
         ports, peers = wiring.fabric_ports(switch), wiring.fabric_peers(switch)
@@ -288,7 +288,7 @@ def _write_rows(
         if key not in known:
             row = np.zeros(n_groups, np.int64)
             if ports.size:
-                near = distance[place[peers]]
+                near = distance[index[peers]]
                 lists, which = _distinct_columns((near == distance[at] - 1) & (near >= 0))
                 entries = np.array([writer.entry(ports[column]) for column in lists], np.int64)
                 row = entries[which]
@@ -298,11 +298,11 @@ def _write_rows(
         route[first : first + n_groups] = known[key]
 
 
-def _places(wiring: Wiring, switches: NDArray[np.int64]) -> NDArray[np.int64]:
+def _indices(wiring: Wiring, switches: NDArray[np.int64]) -> NDArray[np.int64]:
     """int64[n_switches]: where each of ``switches`` stands among them."""
-    place = np.zeros(wiring.n_switches, np.int64)
-    place[switches] = np.arange(switches.size)
-    return place
+    index = np.zeros(wiring.n_switches, np.int64)
+    index[switches] = np.arange(switches.size)
+    return index
 
 
 def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
@@ -313,9 +313,9 @@ def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
     spines of a tree, are reached by the same groups. -1 marks what cannot be reached.
     """
     switches, edges = wiring.switches_of(network), wiring.edges_of(network)
-    place = _places(wiring, switches)
+    index = _indices(wiring, switches)
     distance = np.full((switches.size, edges.size), -1, np.int16)
-    distance[place[edges], np.arange(edges.size)] = 0
+    distance[index[edges], np.arange(edges.size)] = 0
     seen = np.packbits(distance == 0, axis=1)
     number_of: dict[bytes, int] = {}
     neighbors: list[NDArray[np.int64]] = []  # the distinct sets of neighbors
@@ -324,7 +324,7 @@ def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
         peers = wiring.fabric_peers(switch)
         which[at] = number_of.setdefault(peers.tobytes(), len(neighbors))
         if which[at] == len(neighbors):
-            neighbors.append(place[np.unique(peers)])
+            neighbors.append(index[np.unique(peers)])
     arriving = np.zeros((len(neighbors), seen.shape[1]), np.uint8)
     frontier, hops = seen.copy(), 0
     while frontier.any():

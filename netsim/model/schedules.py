@@ -144,8 +144,8 @@ class Schedule:
         ordered = np.sort(matchings, axis=1)
         twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NONE)
         if not self.duplex:
-            for slot, place in np.argwhere(twice)[:1].tolist():
-                other = int(ordered[slot, place])
+            for slot, index in np.argwhere(twice)[:1].tolist():
+                other = int(ordered[slot, index])
                 a, b = np.flatnonzero(matchings[slot] == other)[:2].tolist()
                 raise InputError(
                     f"slot {slot} joins both port {a} and port {b} to port {other}",

@@ -119,8 +119,8 @@ def add_tree(
     builder.cables(hosts, above, tree.rates_bps[0], tree.delays_ps[0], nic=nic)
     for tier, (parents, bundle) in enumerate(zip(tree.parents, tree.bundles, strict=True)):
         width = prod(tree.parents[:tier])  # switches of this tier in a subtree
-        subtree, place = np.divmod(np.arange(nodes[tier].size), width)
-        first = subtree // tree.children[tier + 1] * (width * parents) + place * parents
+        subtree, index = np.divmod(np.arange(nodes[tier].size), width)
+        first = subtree // tree.children[tier + 1] * (width * parents) + index * parents
         up = first[:, None] + np.repeat(np.arange(parents), bundle)
         builder.cables(
             np.repeat(nodes[tier], up.shape[1]),

@@ -41,8 +41,8 @@ class WeightedPaths:
                     local, peers, weights = ports[switch]
                     best = (away[peers] >= 0) & (away[peers] + weights == away[switch])
                     if away[switch] >= 0:
-                        place = int(wiring.route_first[switch]) + group
-                        route[place] = writer.entry(local[best])
+                        index = int(wiring.route_first[switch]) + group
+                        route[index] = writer.entry(local[best])
         return writer.table(route)
 
     def _ports(

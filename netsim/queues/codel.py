@@ -49,13 +49,13 @@ def choose_packet(env, now, port, queue):
     if not may_drop(env, now, queue):
         queue.dropping = 0
     elif queue.dropping == 1:
-        go_on(env, now, port, queue)
+        drop_due(env, now, port, queue)
     else:
-        begin(env, now, port, queue)
+        start_dropping(env, now, port, queue)
     return 0
 
 
-def begin(env, now, port, queue):
+def start_dropping(env, now, port, queue):
     """Drop the head, and begin where the last such phase ended if that was not long ago."""
     if not signal(env, now, port, queue):
         may_drop(env, now, queue)
@@ -68,7 +68,7 @@ def begin(env, now, port, queue):
     queue.next_ps = now + gap_ps(env.par.interval, queue.count)
 
 
-def go_on(env, now, port, queue):
+def drop_due(env, now, port, queue):
     """Drop as many as are due."""
     while queue.dropping == 1 and now >= queue.next_ps:
         queue.count += 1

@@ -130,7 +130,7 @@ def simulate(
     threads = 1 if checked else threads or os.cpu_count() or 1
     options = Options(threads=threads, checked=checked, on_hang=on_hang)
     run = _Run(point, scenario, options, progress, should_stop, keeper)
-    ending = run.go()
+    ending = run.simulate()
     timings = {"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads}
     return engine_result(point, scenario, run.engine, ending, timings)
 
@@ -205,7 +205,7 @@ class _Run:
         if keeper is not None:
             keeper.put_back(self.engine, self.patience)
 
-    def go(self) -> Ending:
+    def simulate(self) -> Ending:
         """Run until there is a reason to stop."""
         until_ps = self.stop.time_ps
         why = drive(

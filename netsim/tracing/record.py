@@ -69,7 +69,7 @@ def trace_flow(
     end_ps = min(until_ps or HORIZON_PS, int(result.summary["simulated_ps"]))
     session = _Session(point, scenario, flow, end_ps, progress, should_stop)
     session.goal_ps = min(end_ps, _last_ps(recorded) or end_ps)
-    session.go()
+    session.simulate()
     transport = transport_of(point, scenario, flow)
     entries = TraceEntries.joined(session.drained)
     trace = flow_trace(session.engine, entries, flow, point, transport, session.stop_reason)
@@ -139,7 +139,7 @@ class _Session:
     goal_ps: int = 0
     stop_reason: str = ""
 
-    def go(self) -> None:
+    def simulate(self) -> None:
         """Run until the flow is done, from the start again if a buffer was too small."""
         capacity = CAPACITY
         while True:

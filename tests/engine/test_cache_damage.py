@@ -116,12 +116,12 @@ def test_where_the_sources_stood_is_kept_with_the_code(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def untold(monkeypatch: pytest.MonkeyPatch) -> None:
+def unreported(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process that begins, no warning has been given."""
     monkeypatch.setattr(errors, "_told", set())
 
 
-@pytest.mark.usefixtures("untold")
+@pytest.mark.usefixtures("unreported")
 def test_a_disk_that_is_full(tmp_path, capfd):
     """No file may be longer than 4,000 bytes: writing the code fails in the middle."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -135,7 +135,7 @@ def test_a_disk_that_is_full(tmp_path, capfd):
     assert mentions(told, tmp_path)
 
 
-@pytest.mark.usefixtures("untold")
+@pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize("place", ["a file", "below a file", "/dev/full/x", "/proc/x"])
 def test_a_place_that_cannot_be(tmp_path, monkeypatch, capfd, place):
     (tmp_path / "a file").write_text("")
@@ -148,7 +148,7 @@ def test_a_place_that_cannot_be(tmp_path, monkeypatch, capfd, place):
     assert compiled(None)(21) == 42
 
 
-@pytest.mark.usefixtures("untold")
+@pytest.mark.usefixtures("unreported")
 def test_an_account_without_a_home(monkeypatch, capfd):
     for name in ("NETSIM_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -162,7 +162,7 @@ def test_an_account_without_a_home(monkeypatch, capfd):
     assert capfd.readouterr().err == told
 
 
-@pytest.mark.usefixtures("untold")
+@pytest.mark.usefixtures("unreported")
 def test_a_folder_that_may_only_be_read_is_read(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
     folder = cache_folder("key")
@@ -179,7 +179,7 @@ def test_a_folder_that_may_only_be_read_is_read(tmp_path, monkeypatch, capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.usefixtures("untold")
+@pytest.mark.usefixtures("unreported")
 def test_a_folder_that_others_can_write_is_not_used(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / "mine"))
     for place in ("mine", f"mine/{FOLDER}", f"mine/{FOLDER}/{KEY}"):
@@ -194,7 +194,7 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path, monkeypatch, capfd
     assert cache_folder(KEY) is not None  # nothing is there yet
 
 
-@pytest.mark.usefixtures("untold")
+@pytest.mark.usefixtures("unreported")
 def test_code_of_another_user_is_not_run(tmp_path, monkeypatch, capfd):
     """Neither a file nor a folder of theirs, nor a file that they can write, nor a link to one."""
     assert compiled(tmp_path)(1) == 2
@@ -223,7 +223,7 @@ def test_code_of_another_user_is_not_run(tmp_path, monkeypatch, capfd):
         require_private(tmp_path)
 
 
-@pytest.mark.usefixtures("untold")
+@pytest.mark.usefixtures("unreported")
 def test_a_closed_standard_error(monkeypatch):
     monkeypatch.setenv("NETSIM_CACHE_DIR", "/dev/null/x")
     monkeypatch.setattr(sys, "stderr", None)

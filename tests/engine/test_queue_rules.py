@@ -86,15 +86,15 @@ RULES = {
     ),
     "a place where nothing waits": (
         in_handler("choose_packet", "return queue_length(queue)"),
-        r"choose_packet named place \d+ of a queue, where no packet waits",
+        r"choose_packet used index \d+ of a queue, where no packet waits",
     ),
     "to remove what is not there": (
         in_handler("admit", "remove(env, now, port, class_of(env, port, 1), 0)", "return 0"),
-        "admit named place 0 of a queue, where no packet waits",
+        "admit used index 0 of a queue, where no packet waits",
     ),
     "to peek behind the end": (
         in_handler("admit", "peek(env, class_of(env, port, 0), 500)", "return 0"),
-        "admit named place 500 of a queue, where no packet waits",
+        "admit used index 500 of a queue, where no packet waits",
     ),
     "to take from elsewhere": (
         in_handler("choose_packet", "pop_tail(env, port, queue)", "return 0"),

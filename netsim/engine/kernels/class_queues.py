@@ -98,23 +98,23 @@ def count_drop(
         trace_record(links, DROPPED, port.number, pkt, now, queue.bytes)
 
 
-def close_gap(links: LinkState, queue: QueueRecord, place: int) -> None:
-    """Take the packet at ``place`` out of a queue's ring: the shorter part of the rest moves up."""
+def close_gap(links: LinkState, queue: QueueRecord, index: int) -> None:
+    """Take the packet at ``index`` out of a queue's ring: the shorter part of the rest moves up."""
     n = queue.tail - queue.head
-    if 2 * place < n:
-        for k in range(place, 0, -1):
+    if 2 * index < n:
+        for k in range(index, 0, -1):
             move_packet(links, queue, k - 1, k)
         queue.head += 1
     else:
-        for k in range(place, n - 1):
+        for k in range(index, n - 1):
             move_packet(links, queue, k + 1, k)
         queue.tail -= 1
 
 
-def move_packet(links: LinkState, queue: QueueRecord, source: int, place: int) -> None:
-    """Copy what is at place ``source`` of a queue's ring to ``place``."""
+def move_packet(links: LinkState, queue: QueueRecord, source: int, index: int) -> None:
+    """Copy what is at index ``source`` of a queue's ring to ``index``."""
     here = ring_slot(queue.off, queue.mask, queue.head + source)
-    there = ring_slot(queue.off, queue.mask, queue.head + place)
+    there = ring_slot(queue.off, queue.mask, queue.head + index)
     links.pool[there] = links.pool[here]
     if HAS_ON_DEPARTURE:
         links.ingress[there] = links.ingress[here]

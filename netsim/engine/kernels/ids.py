@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         """A port of a host, by one of the network's ways: what packets are addressed to."""
 
     class QueueId(int):
-        """The queue of one class at one port; see `places.queue_of`."""
+        """The queue of one class at one port; see `indices.queue_of`."""
 
     class Slot(int):
         """Where a packet lies in the pool."""

@@ -165,14 +165,14 @@ def launch_from_host(
 
 def first_open(links: LinkState, host_port: HostPortRecord, port: PortRecord) -> int:
     """Where the first packet of a control FIFO is whose class is not paused; its end if nowhere."""
-    place = host_port.ctrl_head
+    index = host_port.ctrl_head
     if port.paused != 0:
-        while place < host_port.ctrl_tail:
-            slot = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, place)
+        while index < host_port.ctrl_tail:
+            slot = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, index)
             if (port.paused >> int(links.pool[slot].prio)) & 1 == 0:
                 break
-            place += 1
-    return place
+            index += 1
+    return index
 
 
 def transmit_control(
@@ -185,9 +185,9 @@ def transmit_control(
 ) -> None:
     """Send the first packet of the control FIFO that is not paused; there is one."""
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
-    place = first_open(links, host_port, port)
-    links.pool[slot] = links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, place)]
-    for i in range(place, host_port.ctrl_head, -1):
+    index = first_open(links, host_port, port)
+    links.pool[slot] = links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, index)]
+    for i in range(index, host_port.ctrl_head, -1):
         before = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i - 1)
         links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)] = links.pool[before]
     host_port.ctrl_head += 1

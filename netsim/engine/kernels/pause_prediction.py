@@ -230,8 +230,8 @@ def replay(
         else:
             if int(links.pool[slot].kind) != PFC:
                 admit_at_ingress(env, port, slot, w0 + arrives)
-            place = order_at(links.readers[first + ingress], w0 + arrives)
-            key = arrives << KEY_BITS | place << INDEX_BITS | arrival
+            index = order_at(links.readers[first + ingress], w0 + arrives)
+            key = arrives << KEY_BITS | index << INDEX_BITS | arrival
             arrival += 1
         mask = port.pause_requested & (PFC_FRAME_PENDING - 1)
         if mask != pause_requested:

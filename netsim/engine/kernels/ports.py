@@ -38,7 +38,7 @@ from netsim.engine.kernels.rules import (
     ENQUEUED_TWICE,
     IDLE_PORT,
     IN_HAND,
-    NO_PLACE,
+    NO_SUCH_INDEX,
     NOT_OPEN,
     UNKNOWN_CLASS,
     broken,
@@ -206,28 +206,28 @@ def start_transmission(
 
 
 def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:
-    """The place of the packet of class ``cls`` that is sent, or -1 if there is none any more."""
+    """The index of the packet of class ``cls`` that is sent, or -1 if there is none any more."""
     queue = env.links.queues[queue_of(port.number, cls)]
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
     env.switch.handler = IN_CHOOSE_PACKET
-    place: int = choose_packet(env, now, port, queue)
-    if place < 0 or place >= queue.tail - queue.head:
-        broken(env.switch, NO_PLACE, place)
+    index: int = choose_packet(env, now, port, queue)
+    if index < 0 or index >= queue.tail - queue.head:
+        broken(env.switch, NO_SUCH_INDEX, index)
         return -1
-    return place
+    return index
 
 
 def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
     """Start transmitting a packet of class ``cls``, which leaves its queue."""
     links = env.links
     queue = links.queues[queue_of(port.number, cls)]
-    place = 0
+    index = 0
     if HAS_CHOOSE_PACKET:
-        place = picked(env, port, cls, now)
-        if place < 0:
+        index = picked(env, port, cls, now)
+        if index < 0:
             return
-    waiting = ring_slot(queue.off, queue.mask, queue.head + place)
+    waiting = ring_slot(queue.off, queue.mask, queue.head + index)
     ingress = LocalPort(0)
     if HAS_ON_DEPARTURE:
         ingress = LocalPort(links.ingress[waiting])
@@ -238,7 +238,7 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
         prefetch(links.pool, ring_slot(queue.off, queue.mask, queue.head + 1))
     start_transmission(env, port, cls, links.pool[waiting], ingress, now)
     if HAS_CHOOSE_PACKET:
-        close_gap(links, queue, place)
+        close_gap(links, queue, index)
         if queue.head == queue.tail:
             port.backlog &= ~(1 << cls)
 

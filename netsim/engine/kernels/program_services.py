@@ -49,7 +49,7 @@ def start(env: ProgramEnv, now: Ps, task: ProgramTaskRecord) -> None:
     if task.waits_for_start == 1:
         task.waits_for_start = 0
         task.pending -= 1
-    elif task.end_ps < 0 or task.untold == 1:
+    elif task.end_ps < 0 or task.unreported == 1:
         broken(env.engine.host, UNDER_WAY, task.index)
         return
     elif task.kind == SEND or task.kind == RECEIVE:

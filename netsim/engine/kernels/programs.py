@@ -31,7 +31,7 @@ def program_timer(env: Env, now: Ps, timer: TimerRecord) -> bool:
     """Call the program for a timer that fires, of a task or its own; False if it is not for it."""
     code = timer.code
     if code == TIMER_TASK:
-        return tell(env, now, TaskId(timer.owner))
+        return report_task(env, now, TaskId(timer.owner))
     own = program_env_of(env)
     count_call(env, own.host, now)
     if code == TIMER_BEGIN:
@@ -44,14 +44,14 @@ def program_timer(env: Env, now: Ps, timer: TimerRecord) -> bool:
     return True
 
 
-def tell(env: Env, now: Ps, k: TaskId) -> bool:
+def report_task(env: Env, now: Ps, k: TaskId) -> bool:
     """Tell the program of a task that is done; False if it is not to be told."""
     task: Any = env.hosts.tasks[k]
-    if task.untold == 0:
+    if task.unreported == 0:
         return False
     own = program_env_of(env)
     count_call(env, own.host, now)
-    task.untold = 0
+    task.unreported = 0
     own.host.under_way -= 1
     env.host.handler = IN_ON_TASK
     program_on_task(own, now, task)

@@ -70,8 +70,8 @@ def choose_class(env, now, port):
 @QUEUE_HANDLERS.row(
     IN_CHOOSE_PACKET,
     SWITCH,
-    "`queue` is served: returns the place of a packet",
-    returns="the place of a waiting packet",
+    "`queue` is served: returns the index of a packet",
+    returns="the index of a waiting packet",
 )
 def choose_packet(env, now, port, queue):
     """The head."""

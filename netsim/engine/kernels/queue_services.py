@@ -34,7 +34,7 @@ from netsim.engine.kernels.rules import (
     IN_HAND,
     LOST_TRACK,
     NO_PAYLOAD,
-    NO_PLACE,
+    NO_SUCH_INDEX,
     NOT_LATER,
     NOT_PREDICTED,
     ONLY_IN_ADMIT,
@@ -80,32 +80,32 @@ def queue_length(queue: QueueRecord) -> int:
     return queue.tail - queue.head
 
 
-def _known_place(env: QueueEnv, queue: QueueRecord, place: int) -> bool:
+def _is_valid_index(env: QueueEnv, queue: QueueRecord, index: int) -> bool:
     """Does a packet wait there? If not, a rule is broken."""
-    if 0 <= place < queue.tail - queue.head:
+    if 0 <= index < queue.tail - queue.head:
         return True
-    broken(env.switch, NO_PLACE, place)
+    broken(env.switch, NO_SUCH_INDEX, index)
     return False
 
 
-def peek(env: QueueEnv, queue: QueueRecord, place: int) -> Any:
-    """The waiting packet at ``place`` of a class, 0 for the head."""
-    if not _known_place(env, queue, place):
-        place = 0
-    return env.links.pool[ring_slot(queue.off, queue.mask, queue.head + place)]
+def peek(env: QueueEnv, queue: QueueRecord, index: int) -> Any:
+    """The waiting packet at ``index`` of a class, 0 for the head."""
+    if not _is_valid_index(env, queue, index):
+        index = 0
+    return env.links.pool[ring_slot(queue.off, queue.mask, queue.head + index)]
 
 
-def remove(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, place: int) -> None:
-    """Drop the waiting packet at ``place`` of a class; those behind it close up."""
-    if not _known_place(env, queue, place):
+def remove(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, index: int) -> None:
+    """Drop the waiting packet at ``index`` of a class; those behind it close up."""
+    if not _is_valid_index(env, queue, index):
         return
-    pkt = env.links.pool[ring_slot(queue.off, queue.mask, queue.head + place)]
+    pkt = env.links.pool[ring_slot(queue.off, queue.mask, queue.head + index)]
     size = Bytes(pkt.size_bytes)
     if HAS_SERIES:
         look_at_port(env.links, port.number, now)
     count_drop(env.links, port, queue, pkt, now)
     queue.bytes -= size
-    close_gap(env.links, queue, place)
+    close_gap(env.links, queue, index)
     if queue.head == queue.tail:
         note_empty_queues(env.links, port)
 
@@ -126,7 +126,7 @@ def pop_tail(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
         broken(switch, ONLY_IN_ADMIT, 0)
     elif switch.holds_packet == 1:
         broken(switch, IN_HAND, 0)
-    elif _known_place(env, queue, queue.tail - queue.head - 1):
+    elif _is_valid_index(env, queue, queue.tail - queue.head - 1):
         switch.holds_packet = 1
         if HAS_ON_DEPARTURE:
             switch.held_packet_ingress = LocalPort(env.links.ingress[slot])

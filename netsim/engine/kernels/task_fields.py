@@ -31,7 +31,7 @@ class ProgramTaskRecord(TaskRecord):
     of_program: int  # 1 if it is one of the program's
     index: int  # of those, among its host's
     waits_for_start: int  # 1 until the program starts it
-    untold: int  # 1 from when it is done until the program is told
+    unreported: int  # 1 from when it is done until the program is told
     runs: int  # how often it was done
     first_start_ps: Ps  # of the first time that it was done
     busy_ps: Ps  # for how long it was under way, each time that it was done

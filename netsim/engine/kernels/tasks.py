@@ -89,7 +89,7 @@ def note_end(env: Env, now: Ps, k: TaskId) -> bool:
     """
     task: Any = env.hosts.tasks[k]
     if task.of_program == 1:
-        task.untold = 1
+        task.unreported = 1
         arm(env.hosts.timers, env.hosts.heap, env.host, task.timer, now)
     else:
         env.hosts.program_hosts[env.host.host].under_way -= 1

@@ -178,7 +178,7 @@ def _settled(noted: Noted, table: OperationTable, wires: Wires | None) -> Settle
         try:
             return wires.settled(call.what, hosts, size_bytes, how)
         except InputError as error:
-            raise error.telling(table.name(first)) from None
+            raise error.with_suffix(table.name(first)) from None
 
     return settled
 
