@@ -5,24 +5,7 @@ experiment gives values as a person writes them ("1us", 15, 0.25), and the plugi
 receives what the simulator computes with (integer picoseconds, bytes, bits per
 second, counts; floats; bools; text).
 
-| unit | written | the plugin receives |
-|---|---|---|
-| time | "1.5us" | int, picoseconds |
-| bytes | "2MB" | int |
-| queue | "35pkt", "64KB" or "0.2bdp" | int, bytes of a port; of queue disciplines only |
-| buffer | "35pkt" or "64KB" | int, bytes of a whole switch; likewise |
-| rate | "800Gbps" | int, bits per second, > 0 |
-| count | 15 | int, >= 0 unless `minimum` says otherwise, < 2^31 |
-| fraction | 0.25 | float in [0, 1] |
-| ratio | 2.5 | float, >= 0 and <= 2^20 unless `minimum` and `maximum` say otherwise |
-| bool | true | bool |
-| choice | "random" | str, one of `choices` |
-| text | "anything" | str |
-| file | "flows.csv" | str, the path; relative ones start at the experiment's directory |
-| sizes | "2MB" or [["1KB", 0.5], ["1MB", 1.0]] | tuple of (bytes, cumulative probability) |
-| sizes | "web_search" or "sizes.csv" | str, the name of a distribution or of a file |
-| job | "gpt3_175b", "job.toml" or a table | str or dict, for a reader such as `load_job` |
-| topology | a table with kind and parameters, or a kind | a topology in use; of topologies only |
+docs/experiment-file.md lists the units (`UNITS`): how a value is written, what the plugin receives.
 
 A parameter with `each` may have a value for each of several parts, such as the tiers of a tree. A
 person writes one for all of them, or a table of some, `{leaf = "400Gbps", spine = "1.6Tbps"}`; the
