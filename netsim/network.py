@@ -37,15 +37,15 @@ from netsim.model.relays import RelayRule
 from netsim.model.rounds import pairs_by_circuits, random_rounds
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 from netsim.model.schedules import Schedule, round_robin_matchings
+from netsim.model.time_slots import Expander
 from netsim.model.trees import TIERS, Tree, add_tree, reserve_trees
-from netsim.model.turns import Expander
 from netsim.model.ways import (
     Way,
     Ways,
-    in_slot,
-    over_cables,
-    over_circuits,
-    over_direct_circuits,
+    circuit_routes,
+    direct_circuit_routes,
+    packet_fabric_routes,
+    routes_in_slot,
 )
 from netsim.renames import former
 
@@ -68,17 +68,17 @@ __all__ = [
     "add_tree",
     "build_subtopology",
     "build_topology",
+    "circuit_routes",
+    "direct_circuit_routes",
     "from_networkx",
-    "in_slot",
-    "over_cables",
-    "over_circuits",
-    "over_direct_circuits",
+    "packet_fabric_routes",
     "pairs_by_circuits",
     "random_rounds",
     "read_graph",
     "read_topo",
     "reserve_trees",
     "round_robin_matchings",
+    "routes_in_slot",
     "shortest_paths",
     "with_reduction",
 ]

@@ -110,6 +110,10 @@ RENAMED: dict[str, dict[str, str]] = {
     },
     "netsim.network": {
         "Defaults": "GraphDefaults",
+        "in_slot": "routes_in_slot",
+        "over_cables": "packet_fabric_routes",
+        "over_circuits": "circuit_routes",
+        "over_direct_circuits": "direct_circuit_routes",
         "build_part": "build_subtopology",
         "expect_trees": "reserve_trees",
         "tournament": "round_robin_matchings",

@@ -13,13 +13,13 @@ from netsim.network import (
     Schedule,
     Way,
     Ways,
-    over_cables,
-    over_circuits,
+    circuit_routes,
+    packet_fabric_routes,
     round_robin_matchings,
 )
 
 NS, US, GBPS = 10**3, 10**6, 10**9
-CIRCUITS, PACKETS = Way("circuits", over_circuits), Way("packets", over_cables)
+CIRCUITS, PACKETS = Way("circuits", circuit_routes), Way("packets", packet_fabric_routes)
 TO_RACK, FIBER, TO_SPINE = US, 300 * NS, 500 * NS
 """Delays of cables."""
 
@@ -80,5 +80,5 @@ def opera(
         rotor = builder.add_circuit_switch(f"rotor{number}", schedule)
         for tor in tors:
             builder.fiber(tor, rotor, 100 * GBPS, FIBER)
-    ways = Ways([Way("direct", over_circuits), Way("expander", Expander(drain_ps))], **rule)
+    ways = Ways([Way("direct", circuit_routes), Way("expander", Expander(drain_ps))], **rule)
     return builder.build("opera", ways=ways)

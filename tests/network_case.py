@@ -21,7 +21,7 @@ from netsim.model.routing import (
     shortest_paths,
 )
 from netsim.model.schedules import Schedule
-from netsim.model.turns import RoutingBySlot, SlotTables
+from netsim.model.time_slots import TimeSlotRouting, TimeSlotTables
 from netsim.model.ways import Way, Ways
 
 
@@ -69,7 +69,7 @@ class Over:
 
 
 @dataclass(frozen=True, eq=False)
-class OverBySlot(RoutingBySlot):
+class OverBySlot(TimeSlotRouting):
     """The same for slots that last so long each; slot 0 begins at ``offset_ps``."""
 
     by: list[Over]
@@ -79,9 +79,9 @@ class OverBySlot(RoutingBySlot):
     def __call__(self, wiring: Wiring) -> RoutingTable:
         return self.by[0](wiring)
 
-    def by_slot(self, wiring: Wiring) -> SlotTables:
+    def by_slot(self, wiring: Wiring) -> TimeSlotTables:
         tables = (one(wiring) for one in self.by)
-        return SlotTables(np.array(self.slots_ps), self.offset_ps, tables)
+        return TimeSlotTables(np.array(self.slots_ps), self.offset_ps, tables)
 
 
 def ways_of(case: Case, network: Network) -> Ways:

@@ -97,9 +97,9 @@ from netsim.network import (
     Schedule,
     Way,
     Ways,
-    in_slot,
-    over_cables,
-    over_direct_circuits,
+    direct_circuit_routes,
+    packet_fabric_routes,
+    routes_in_slot,
 )
 from netsim.params import REQUIRED, Param
 from netsim.topologies._ocs_rotors import rotors
@@ -280,14 +280,14 @@ def _ways(params: Mapping[str, Any], slots: int) -> Ways | None:
     circuits, expander, packets = "circuits", "expander", "packets"
     large_bytes = params["small"] or 0
     if params["drain"] is not None:
-        by = [Way(circuits, over_direct_circuits), Way(expander, Expander(params["drain"]))]
+        by = [Way(circuits, direct_circuit_routes), Way(expander, Expander(params["drain"]))]
         return Ways(by, large_bytes=large_bytes, small=expander, control=expander)
     if params["packet_rate"] is None:
-        by = [Way(f"slot {k}", in_slot(k)) for k in range(slots)]
+        by = [Way(f"slot {k}", routes_in_slot(k)) for k in range(slots)]
         return Ways(by, by_phase=True) if slots else None
-    by = [Way(f"slot {k}", in_slot(k, over_direct_circuits)) for k in range(slots)]
+    by = [Way(f"slot {k}", routes_in_slot(k, direct_circuit_routes)) for k in range(slots)]
     return Ways(
-        [*(by or [Way(circuits, over_direct_circuits)]), Way(packets, over_cables)],
+        [*(by or [Way(circuits, direct_circuit_routes)]), Way(packets, packet_fabric_routes)],
         large_bytes=large_bytes,
         by_phase=slots > 0,
         small=packets,

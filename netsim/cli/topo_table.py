@@ -148,12 +148,12 @@ def _kind_lines(row: NetworkRow, part: str) -> Lines:
         shown = fewest if way.fewest == way.most else f"{fewest} to {most}"
         over = f"ways over {way.links} links" + (f" by {way.by}" if way.by else "")
         found[part, over] = f"{shown}, {100 * way.share:.3g} % of pairs"
-    if row.turns is not None:
-        ends = sorted({row.turns.shortest, row.turns.longest})
+    if paths := row.slot_paths:
+        ends = sorted({paths.shortest, paths.longest})
         longest = " to ".join(map(str, ends)) + " links"
-        by = f" by {row.turns.by}" if row.turns.by else ""
-        found[part, f"longest path between edges{by}"] = f"{longest} in {row.turns.slots:,} slots"
-        found[part, f"mean path between edges{by}"] = f"{row.turns.mean:.3g} links"
+        by = f" by {paths.by}" if paths.by else ""
+        found[part, f"longest path between edges{by}"] = f"{longest} in {paths.slots:,} slots"
+        found[part, f"mean path between edges{by}"] = f"{paths.mean:.3g} links"
     return found
 
 

@@ -36,7 +36,7 @@ class Parts:
     carrier: bool = False
     apart: bool = False
     ways: bool = False
-    turns: bool = False
+    time_slots: bool = False
     sampled: bool = False
     histogram: bool = False
     circuits: bool = False
@@ -46,7 +46,7 @@ class Parts:
     @property
     def loses(self) -> bool:
         """May links lose packets, or switches have no route for them?"""
-        return self.faults or self.circuits or self.turns or self.apart
+        return self.faults or self.circuits or self.time_slots or self.apart
 
     @classmethod
     def of(
@@ -66,7 +66,7 @@ class Parts:
             apart=not network.reaches_all,
             carrier=network.has_several_ports and faults is not None and faults.carrier is not None,
             ways=network.n_ways > 1,
-            turns=network.turns is not None,
+            time_slots=network.time_slots is not None,
             sampled=sampling is not None,
             histogram=sampling is not None and sampling.queues,
             circuits=network.circuits is not None and network.circuits.change,

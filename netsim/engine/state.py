@@ -148,9 +148,9 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         or how == OPPORTUNISTIC,
         "BALANCING": BALANCING[fabric.load_balancing],
         "POLICY_ROUTING": parts.ways,
-        "TURNS": parts.turns,
+        "TIME_SLOT_ROUTING": parts.time_slots,
         "FAULTS": parts.faults,
-        "MAY_BE_UNROUTABLE": parts.faults or parts.turns or parts.apart or how != DIRECT,
+        "MAY_BE_UNROUTABLE": parts.faults or parts.time_slots or parts.apart or how != DIRECT,
         "CIRCUITS": parts.circuits,
         "PHASE_DRIVEN": parts.phase_driven,
         "INDIRECT": how,
@@ -194,8 +194,8 @@ def build_net(simulation: Simulation) -> Net:
     routes = None if faults is None else faults.routes
     if routes is None and faults is not None:
         routes = RowWriter(network).changes(np.zeros(0, np.int64))
-    none, turns = np.zeros(1, np.int64), network.turns
-    ends_ps = none if turns is None else np.cumsum(turns.slots_ps)
+    none, slots = np.zeros(1, np.int64), network.time_slots
+    ends_ps = none if slots is None else np.cumsum(slots.slots_ps)
     return grouped(
         Net,
         n_hosts=network.n_hosts,
@@ -210,11 +210,11 @@ def build_net(simulation: Simulation) -> Net:
         row_from=none if routes is None else routes.row_from_ps,
         row_first=none if routes is None else routes.row_first,
         # No time is before the first slot: it begins up to a period before 0.
-        slots_from=0 if turns is None else turns.offset_ps % ends_ps[-1] - ends_ps[-1],
+        slots_from=0 if slots is None else slots.offset_ps % ends_ps[-1] - ends_ps[-1],
         slot_ends=ends_ps,
-        slot_row_first=none[None] if turns is None else turns.row_first,
-        route=(turns or routes or network).route,
-        route_ports=(turns or routes or network).route_ports,
+        slot_row_first=none[None] if slots is None else slots.row_first,
+        route=(slots or routes or network).route,
+        route_ports=(slots or routes or network).route_ports,
         node_salt=node_salt,
         **build_detours(simulation),
     )

@@ -13,8 +13,8 @@ from netsim.inventory.bisection import MAX_FLOW, TIERS, Bisection, bisection, ha
 from netsim.inventory.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.inventory.circuits import CircuitRow, circuit_switches
 from netsim.inventory.paths import Distance, PathCounts, path_counts, ways_between_hosts
+from netsim.inventory.slot_paths import SlotPaths, slot_paths
 from netsim.inventory.symmetry import kinds_of_networks
-from netsim.inventory.turns import TurnsRow, turns_row
 from netsim.model.network import Network
 
 Ints = NDArray[np.int64]
@@ -74,7 +74,7 @@ class NetworkRow:
     ways: tuple[Distance, ...]
     edges: int
     to_edges: int
-    turns: TurnsRow | None = None
+    slot_paths: SlotPaths | None = None
 
     @property
     def diameter(self) -> int:
@@ -220,7 +220,7 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
         ways=_distances(network, number, found),
         edges=int(np.diff(network.first_group)[number]),
         to_edges=min(int(one.groups.size) for one in found),
-        turns=turns_row(network, number),
+        slot_paths=slot_paths(network, number),
     )
 
 

@@ -292,7 +292,7 @@ class NetworkBuilder:
             route_ports=table.route_ports,
             routing=routing,
             ways=ways,
-            turns=None if ways is None else ways.turns(wiring),
+            time_slots=None if ways is None else ways.time_slots(wiring),
             circuits=circuits,
             plan=Plan(
                 names=self._names,

@@ -28,7 +28,7 @@ from netsim.model.routing import (
     shortest_paths,
 )
 from netsim.model.schedules import NONE
-from netsim.model.turns import Turns
+from netsim.model.time_slots import CompactSlotTables
 from netsim.model.ways import Ways
 from netsim.units import format_time
 
@@ -74,7 +74,7 @@ class Network:
         route, route_ports: see `netsim.model.routing.RoutingTable`.
         routing: what made them, and makes others when links are down.
         ways: several ways and the rule by which packets take them; None: there is one.
-        turns: routes that take turns; what is said above is then of slot 0. None: all stay.
+        time_slots: routes of each time slot; those above are then of slot 0. None: they stay.
         circuits: of cables that go through circuit switches; None if there are no such switches.
         relays: which messages go by way of a peer; None: those without a network in common are
             refused.
@@ -110,7 +110,7 @@ class Network:
     route_ports: NDArray[np.int32]
     routing: Routing = shortest_paths
     ways: Ways | None = None
-    turns: Turns | None = None
+    time_slots: CompactSlotTables | None = None
     circuits: Circuits | None = None
     relays: RelayRule | None = None
     switch_queue_bytes: NDArray[np.int64] | None = None

@@ -81,7 +81,7 @@ def follow_failures(network: Network, faults: LinkFaults, converge_ps: Ints) -> 
     other way. Raises InputError for too many changes, for routes that take turns, or if the rows do
     not fit into memory.
     """
-    if network.turns is not None:
+    if network.time_slots is not None:
         raise InputError(
             "routes that take turns with circuits do not follow failures as well",
             key="routing.converge",

@@ -27,19 +27,19 @@ from netsim.model.routing import (
     shortest_paths,
 )
 from netsim.model.schedules import NONE
-from netsim.model.turns import RoutingBySlot, SlotTables, Turns
+from netsim.model.time_slots import CompactSlotTables, TimeSlotRouting, TimeSlotTables
 
 Ints = NDArray[np.int64]
 
 
-def over_circuits(wiring: Wiring) -> RoutingTable:
+def circuit_routes(wiring: Wiring) -> RoutingTable:
     """All shortest paths over circuits, and over nothing else."""
     return shortest_paths(wiring.only(_by_circuit(wiring)))
 
 
-def over_direct_circuits(wiring: Wiring) -> RoutingTable:
+def direct_circuit_routes(wiring: Wiring) -> RoutingTable:
     """Circuits that join a switch to the one at which a packet is to arrive, and no others."""
-    table = over_circuits(wiring)
+    table = circuit_routes(wiring)
     lengths = np.diff(wiring.first_group)[wiring.switch_network]
     switch = np.repeat(np.arange(wiring.n_switches), lengths)
     place = np.arange(switch.size) - np.repeat(wiring.route_first, lengths)
@@ -52,7 +52,7 @@ def over_direct_circuits(wiring: Wiring) -> RoutingTable:
     return RoutingTable(route, table.route_ports)
 
 
-def in_slot(slot: int, routing: Routing = over_circuits) -> Routing:
+def routes_in_slot(slot: int, routing: Routing = circuit_routes) -> Routing:
     """Routes over what is there in one slot of phase-driven circuit switches, by another
     routing."""
 
@@ -64,7 +64,7 @@ def in_slot(slot: int, routing: Routing = over_circuits) -> Routing:
     return found
 
 
-def over_cables(wiring: Wiring) -> RoutingTable:
+def packet_fabric_routes(wiring: Wiring) -> RoutingTable:
     """All shortest paths over cables that go through no circuit switch."""
     return shortest_paths(wiring.only(~_by_circuit(wiring)))
 
@@ -81,7 +81,7 @@ def _by_circuit(wiring: Wiring) -> NDArray[np.bool_]:
 class Way:
     """A way: its name, which results tell, and what makes its routes.
 
-    Those of a `RoutingBySlot` take turns; one way at most has one.
+    Those of a `TimeSlotRouting` take turns; one way at most has one.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Ways:
         names = self.names
         if not names or len(set(names)) < len(names):
             raise InputError("the ways of a network need names, each its own")
-        if sum(isinstance(way.routing, RoutingBySlot) for way in self.ways) > 1:
+        if sum(isinstance(way.routing, TimeSlotRouting) for way in self.ways) > 1:
             raise InputError("the routes of more than one way take turns", hint="one at most")
         for what in ("small", "control", "otherwise"):
             name = getattr(self, what)
@@ -131,16 +131,16 @@ class Ways:
         writer = TableWriter()
         return writer.table(_joined(writer, wiring, [way.routing(wiring) for way in self.ways]))
 
-    def turns(self, wiring: Wiring) -> Turns | None:
+    def time_slots(self, wiring: Wiring) -> CompactSlotTables | None:
         """Those rows in every slot, if the routes of a way take turns.
 
         Raises InputError if they do not fit into memory.
         """
         for way in self.ways:
-            if isinstance(way.routing, RoutingBySlot):
+            if isinstance(way.routing, TimeSlotRouting):
                 found = way.routing.by_slot(wiring)
                 others = [None if one is way else one.routing(wiring) for one in self.ways]
-                return _turns(wiring, found, others)
+                return _compact(wiring, found, others)
         return None
 
     def number(self, name: str | None) -> int:
@@ -160,7 +160,9 @@ def _joined(writer: TableWriter, wiring: Wiring, tables: Sequence[RoutingTable])
     return route
 
 
-def _turns(wiring: Wiring, found: SlotTables, others: Sequence[RoutingTable | None]) -> Turns:
+def _compact(
+    wiring: Wiring, found: TimeSlotTables, others: Sequence[RoutingTable | None]
+) -> CompactSlotTables:
     """The rows of all ways, one of which (None among `others`) has a table for each slot."""
     writer = TableWriter()
     first = len(others) * np.append(wiring.route_first, wiring.n_entries)
@@ -179,4 +181,6 @@ def _turns(wiring: Wiring, found: SlotTables, others: Sequence[RoutingTable | No
             row_first[slot, switch] = place
         require_room(2 * 8 * used, what=f"the routes of {slot + 1:,} slots", key="topology")
     table = writer.table(np.concatenate(rows))
-    return Turns(found.slots_ps, found.offset_ps, row_first, table.route, table.route_ports)
+    return CompactSlotTables(
+        found.slots_ps, found.offset_ps, row_first, table.route, table.route_ports
+    )

@@ -195,7 +195,7 @@ def _memory(scenario: Scenario, point: Point, todo: Work | None) -> int:
         + network.n_hosts * HOST_BYTES
         + network.n_ports * (sizes.PORT_BYTES + queue_bytes)
         + network.route.nbytes
-        + (0 if network.turns is None else network.turns.nbytes)
+        + (0 if network.time_slots is None else network.time_slots.nbytes)
         + circuits.memory_bytes(network, classes)
         + _pool_bytes(scenario, point, todo)
         + _bitmap_bytes(scenario, point)

@@ -19,7 +19,7 @@ from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
 from netsim.model.phases import check_control, check_phases, least_control_ps
 from netsim.model.schedules import Schedule, round_robin_matchings
-from netsim.network import NetworkBuilder, Way, Ways, in_slot
+from netsim.network import NetworkBuilder, Way, Ways, routes_in_slot
 
 CONTROL, SWITCHING, SYNC = 10 * US, 3 * US, 500 * NS
 DARK = SWITCHING + SYNC
@@ -199,7 +199,7 @@ def two_switches(ways: Ways | None) -> Network:
     return builder.build("two", ways=ways)
 
 
-BY_SLOT = Ways([Way(f"slot {k}", in_slot(k)) for k in range(2)], by_phase=True)
+BY_SLOT = Ways([Way(f"slot {k}", routes_in_slot(k)) for k in range(2)], by_phase=True)
 
 
 @pytest.mark.parametrize("ways", [None, BY_SLOT])

@@ -331,7 +331,7 @@ def test_slots_in_which_rotors_join_nobody_are_apart() -> None:
     given = {"racks": 22, "hosts_per_rack": 1, "switches": 6, "stagger": True}
     network = ocs(**given, slot="60us", switching="2us", drain="5us")
     (row,) = inventory(network).networks
-    assert row.turns is not None
+    assert row.slot_paths is not None
     # Four of six rotors at least: 3 circuits for 22 racks, and two more.
-    assert 3 <= row.turns.shortest <= row.turns.longest <= 5
-    assert row.turns.mean < 3
+    assert 3 <= row.slot_paths.shortest <= row.slot_paths.longest <= 5
+    assert row.slot_paths.mean < 3

@@ -16,8 +16,8 @@ from netsim.engine.kernels.specialization_constants import (
     FAULTS,
     INDIRECT,
     N_CLASSES,
+    TIME_SLOT_ROUTING,
     TRACE,
-    TURNS,
 )
 from netsim.engine.kernels.trace import UNROUTABLE, trace_packet
 from netsim.model.arithmetic import PURPOSE_THIRD_SWITCH, below, mix, permuted, rand32
@@ -72,7 +72,7 @@ def slot_of_routes(net: Net, now: Ps) -> int:
 
 def row_of(net: Net, node: NodeId, now: Ps) -> int:
     """Where the row of the routing table begins that switch ``node`` has at a time."""
-    if TURNS:
+    if TIME_SLOT_ROUTING:
         return net.slot_row_first[slot_of_routes(net, now), node - net.n_hosts]
     if not FAULTS:
         return net.route_first[node]

@@ -86,7 +86,7 @@ FAULTS: bool = _feature("FAULTS")
 """Can links lose packets or go down?"""
 MAY_BE_UNROUTABLE: bool = _feature("MAY_BE_UNROUTABLE")
 """Can packets reach a switch that has no route for them?"""
-TURNS: bool = _feature("TURNS")
+TIME_SLOT_ROUTING: bool = _feature("TIME_SLOT_ROUTING")
 """Do routes change with the time slot?"""
 CIRCUITS: bool = _feature("CIRCUITS")
 """Are there circuits that are not always up (circuits.py)?"""

@@ -1,4 +1,4 @@
-"""How far switches with hosts are from each other where routes take turns."""
+"""Path lengths between edge switches in a time-slotted routing table."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from netsim.model.network import Network
 from netsim.model.rounds import pairs_by_circuits
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE
-from netsim.model.turns import RoutingBySlot
+from netsim.model.time_slots import TimeSlotRouting
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class TurnsRow:
-    """Links between two switches with hosts, by routes that take turns.
+class SlotPaths:
+    """Links between two edge switches, by time-slotted routes.
 
     Attributes:
         by: the name of their way.
@@ -33,31 +33,31 @@ class TurnsRow:
     mean: float
 
 
-def turns_row(network: Network, number: int) -> TurnsRow | None:
+def slot_paths(network: Network, number: int) -> SlotPaths | None:
     """That of a network, by its number; None if its routes stay, or lead nowhere."""
-    turns, ways = network.turns, network.ways
+    slots, ways = network.time_slots, network.ways
     begin, end = network.first_group[number : number + 2].tolist()
     n = end - begin
-    if turns is None or n < 2:
+    if slots is None or n < 2:
         return None
     which = 0
     if ways is not None:
-        which = [isinstance(way.routing, RoutingBySlot) for way in ways.ways].index(True)
+        which = [isinstance(way.routing, TimeSlotRouting) for way in ways.ways].index(True)
     edges = network.edge_switch[begin:end].astype(np.int64)
     first_port = network.node_first_port[network.n_hosts + edges]
     place = np.full(network.n_nodes, -1)
     place[network.n_hosts + edges] = np.arange(n)
     own = np.arange(n)
     lengths, links, pairs = [], 0, 0
-    for slot in range(turns.slots_ps.size):
-        rows = turns.row_first[slot, edges][:, None] + which * n + own
-        entries = turns.route[rows]
+    for slot in range(slots.slots_ps.size):
+        rows = slots.row_first[slot, edges][:, None] + which * n + own
+        entries = slots.route[rows]
         led = (entries != NO_ROUTE) & (entries & COUNT_MASK > 0)
-        ports = turns.route_ports[np.where(led, entries >> COUNT_BITS, 0)]
+        ports = slots.route_ports[np.where(led, entries >> COUNT_BITS, 0)]
         ends = place[network.port_node[network.port_peer[first_port[:, None] + ports]]]
         counts = pairs_by_circuits(np.where(led & (ends == own), own, own[:, None]))
         lengths.append(len(counts))
         links += sum((circuits + 1) * count for circuits, count in enumerate(counts))
         pairs += sum(counts)
     name = "" if ways is None else ways.ways[which].name
-    return TurnsRow(name, len(lengths), min(lengths), max(lengths), links / max(1, pairs))
+    return SlotPaths(name, len(lengths), min(lengths), max(lengths), links / max(1, pairs))

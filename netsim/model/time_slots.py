@@ -1,4 +1,4 @@
-"""Routes that take turns, slot by slot, such as those over circuits that come and go."""
+"""Time-slotted routes, such as those over circuits that come and go."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SLOTS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class SlotTables:
+class TimeSlotTables:
     """Tables of slots that last `slots_ps` (int64[n]); slot 0 begins at `offset_ps`."""
 
     slots_ps: Ints
@@ -33,7 +33,7 @@ class SlotTables:
 
 
 @dataclass(frozen=True, eq=False)
-class Turns:
+class CompactSlotTables:
     """The rows of all switches in every slot; equal ones are there once.
 
     Attributes:
@@ -55,19 +55,19 @@ class Turns:
         return self.row_first.nbytes + self.route.nbytes + self.route_ports.nbytes
 
 
-class RoutingBySlot(ABC):
-    """A `Routing` whose tables take turns; called it gives that of slot 0."""
+class TimeSlotRouting(ABC):
+    """A `Routing` with a table for each time slot; called, it returns that of slot 0."""
 
     @abstractmethod
     def __call__(self, wiring: Wiring) -> RoutingTable: ...
 
     @abstractmethod
-    def by_slot(self, wiring: Wiring) -> SlotTables:
+    def by_slot(self, wiring: Wiring) -> TimeSlotTables:
         """All tables of a period."""
 
 
 @dataclass(frozen=True)
-class Expander(RoutingBySlot):
+class Expander(TimeSlotRouting):
     """Shortest paths over the circuits that are there, and stay for a while.
 
     A circuit is on paths from when its light passes until `drain_ps` before it ends; cables that
@@ -88,7 +88,7 @@ class Expander(RoutingBySlot):
         slots_ps, begin_ps = self._slots(circuits)
         return shortest_paths(wiring.only(self._there(circuits, begin_ps, int(slots_ps[0]))))
 
-    def by_slot(self, wiring: Wiring) -> SlotTables:
+    def by_slot(self, wiring: Wiring) -> TimeSlotTables:
         """All tables of a period.
 
         Raises InputError if slots are too many or schedules do not repeat, and, as tables are
@@ -96,7 +96,7 @@ class Expander(RoutingBySlot):
         """
         circuits = wiring.circuits
         if circuits is None or not circuits.change:
-            return SlotTables(np.array([HORIZON_PS]), 0, [shortest_paths(wiring)])
+            return TimeSlotTables(np.array([HORIZON_PS]), 0, [shortest_paths(wiring)])
         slots_ps, first_ps = self._slots(circuits)
         begins_ps = first_ps + np.cumsum(slots_ps) - slots_ps
 
@@ -106,7 +106,7 @@ class Expander(RoutingBySlot):
                 _check_joined(wiring, table, f"from {format_time(begin_ps, 6)} on")
                 yield table
 
-        return SlotTables(slots_ps, first_ps, tables())
+        return TimeSlotTables(slots_ps, first_ps, tables())
 
     def _slots(self, circuits: Circuits) -> tuple[Ints, int]:
         """How long slots last, between two times at which circuits come or leave paths, and when

@@ -20,7 +20,7 @@ from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
 from netsim.model.routing import NO_ROUTE
-from netsim.model.turns import MAX_SLOTS, Turns
+from netsim.model.time_slots import MAX_SLOTS, CompactSlotTables
 from netsim.network import Expander, NetworkBuilder, Schedule, Way, Ways
 
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
@@ -37,16 +37,16 @@ def network() -> Network:
                  small="expander")  # fmt: skip
 
 
-def turns_of(network: Network) -> Turns:
-    assert network.turns is not None
-    return network.turns
+def slots_of(network: Network) -> CompactSlotTables:
+    assert network.time_slots is not None
+    return network.time_slots
 
 
-def candidates(turns: Turns, slot: int, switch: int, place: int) -> list[int] | None:
+def candidates(slots: CompactSlotTables, slot: int, switch: int, place: int) -> list[int] | None:
     """Local ports by which a switch sends in a slot; None if there is no way."""
-    entry = int(turns.route[turns.row_first[slot, switch] + place])
+    entry = int(slots.route[slots.row_first[slot, switch] + place])
     return (
-        None if entry == NO_ROUTE else turns.route_ports[entry >> 16 :][: entry & 0xFFFF].tolist()
+        None if entry == NO_ROUTE else slots.route_ports[entry >> 16 :][: entry & 0xFFFF].tolist()
     )
 
 
@@ -61,10 +61,10 @@ def lit(network: Network, port: int, begin_ps: int, end_ps: int) -> bool:
 
 
 def test_slots_end_where_rotors_turn_and_where_they_are_about_to(network: Network) -> None:
-    turns = turns_of(network)
+    slots = slots_of(network)
     period = 3 * SLOT
-    assert turns.slots_ps.sum() == period
-    begins = set(((turns.offset_ps + np.cumsum(turns.slots_ps)) % period).tolist())
+    assert slots.slots_ps.sum() == period
+    begins = set(((slots.offset_ps + np.cumsum(slots.slots_ps)) % period).tolist())
     changes = np.arange(0, period, SLOT // ROTORS)
     assert begins == {*((changes + DARK) % period), *((changes - DRAIN) % period)}
 
@@ -73,15 +73,15 @@ def test_in_every_slot_all_racks_are_joined_by_circuits_that_are_there_and_stay(
     network: Network,
 ) -> None:
     """Every list of every table, against the days of the ports in it; the lists lead on."""
-    turns = turns_of(network)
-    ends = turns.offset_ps + np.cumsum(turns.slots_ps)
+    slots = slots_of(network)
+    ends = slots.offset_ps + np.cumsum(slots.slots_ps)
     port_switch = network.port_node[network.port_peer] - network.n_hosts
     first = network.node_first_port[network.n_hosts :]
-    for slot, (end, slot_ps) in enumerate(zip(ends.tolist(), turns.slots_ps.tolist(), strict=True)):
+    for slot, (end, slot_ps) in enumerate(zip(ends.tolist(), slots.slots_ps.tolist(), strict=True)):
         for group in range(RACKS):
             left = {}
             for switch in range(RACKS):
-                ports = candidates(turns, slot, switch, RACKS + group)
+                ports = candidates(slots, slot, switch, RACKS + group)
                 assert ports is not None
                 assert (ports == []) == (switch == network.edge_switch[group])
                 for port in first[switch] + np.array(ports, int):
@@ -98,10 +98,10 @@ def test_in_every_slot_all_racks_are_joined_by_circuits_that_are_there_and_stay(
 
 def test_the_ways_of_circuits_are_not_those_of_the_expander(network: Network) -> None:
     """The first way stays as it is: one circuit, whether it is there or not."""
-    turns = turns_of(network)
+    slots = slots_of(network)
     for switch in range(RACKS):
         for group in range(RACKS):
-            alone = {tuple(candidates(turns, slot, switch, group) or ()) for slot in range(30)}
+            alone = {tuple(candidates(slots, slot, switch, group) or ()) for slot in range(30)}
             assert alone == {tuple(network.candidates(switch, group).tolist())}
 
 
@@ -134,7 +134,7 @@ def test_large_flows_wait_for_their_circuit_and_small_ones_do_not(network: Netwo
 
 
 class Few:
-    """What an engine has of routes that take turns: slots of 3, 1 and 7 ps."""
+    """What an engine has of time-slotted routes: slots of 3, 1 and 7 ps."""
 
     slot_ends = np.array([3, 4, 11])
 
@@ -171,21 +171,21 @@ def test_slots_of_switches_with_different_periods_are_those_of_both_together() -
     """One turns every 2 and 3 us, the other every 4: after 20 us all is as it was."""
     one = Schedule([2 * US, 3 * US], [[1, 0, -1], [-1, 2, 1]])
     other = Schedule(4 * US, [[2, -1, 0], [-1, -1, -1]], offset_ps=US)
-    turns = turns_of(of(one, other, ALWAYS))
+    slots = slots_of(of(one, other, ALWAYS))
     changes = {t + 5 * k for k in range(8) for t in (0, 2)} | {1 + 4 * k for k in range(10)}
-    ends = turns.offset_ps + np.cumsum(turns.slots_ps)
+    ends = slots.offset_ps + np.cumsum(slots.slots_ps)
     assert sorted((ends // US % 40).tolist()) == sorted(one for one in changes if one < 40)
 
 
 def test_circuits_that_never_change_have_one_slot() -> None:
-    turns = turns_of(of(Schedule(US, [[1, 2, 0]] * 2, duplex=False)))
-    assert turns.slots_ps.size == len(turns.row_first) == 1
+    slots = slots_of(of(Schedule(US, [[1, 2, 0]] * 2, duplex=False)))
+    assert slots.slots_ps.size == len(slots.row_first) == 1
 
 
 def test_equal_rows_are_there_once() -> None:
     """Light from 0 to 1 comes and goes: what the others do is the same all the time."""
-    turns = turns_of(of(Schedule(US, [[1, 0, -1], [-1, -1, -1]], duplex=False), ALWAYS))
-    assert [np.unique(column).size for column in turns.row_first.T] == [2, 2, 1]
+    slots = slots_of(of(Schedule(US, [[1, 0, -1], [-1, -1, -1]], duplex=False), ALWAYS))
+    assert [np.unique(column).size for column in slots.row_first.T] == [2, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_links_may_fail_and_routes_do_not_follow(network: Network) -> None:
 def test_a_hundred_racks_take_some_seconds() -> None:
     """108 racks and six rotors, as in Opera: 107 matchings and a turn in which one joins nobody."""
     begin = process_time()
-    turns = turns_of(opera(108, 6, slot_ps=600 * US, night_ps=10 * US, drain_ps=20 * US))
+    slots = slots_of(opera(108, 6, slot_ps=600 * US, night_ps=10 * US, drain_ps=20 * US))
     assert process_time() - begin < 30
-    assert turns.slots_ps.size == 2 * 107
-    assert turns.nbytes < 50e6
+    assert slots.slots_ps.size == 2 * 107
+    assert slots.nbytes < 50e6
