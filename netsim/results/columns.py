@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from netsim.results.column import Column
 from netsim.results.serving_columns import ITERATIONS, REQUESTS, SERVING_SWEEP
-from netsim.results.trace_columns import CRITICAL, SEGMENTS, STORY, TRACE
+from netsim.results.trace_columns import CRITICAL, REQUEST_LATENCY, SEGMENTS, TRACE
 
 FLOWS = (
     Column("flow", "index", "flow, in the order of the traffic"),
@@ -340,7 +340,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         ("trace", TRACE),
         ("segments", SEGMENTS),
         ("critical", CRITICAL),
-        ("story", STORY),
+        ("request_latency", REQUEST_LATENCY),
     )
 }
 

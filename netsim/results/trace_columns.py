@@ -103,7 +103,7 @@ CRITICAL = (
     Column("ideal_ps", "ps", "completion time of the flow alone in the network; else null"),
 )
 
-STORY = (
+REQUEST_LATENCY = (
     Column("start_ps", "ps", "start"),
     Column("end_ps", "ps", "end, which is the start of the next row"),
     Column(

@@ -239,7 +239,7 @@ def event_table(
     import polars as pl
 
     entries, node, row, is_packet = found.entries, found.node, found.row, found.is_packet
-    packets, journeys, far = found.packets, found.journeys, found.far
+    packets, latency, far = found.packets, found.latency, found.far
     time, port, what, value = entries.T[:4]
     is_copy = (what == TX) | (what == RX)
     names = np.array([network.node_name(n) for n in range(network.n_nodes)])
@@ -261,7 +261,7 @@ def event_table(
             "node_name": names[node],
             "to_name": _masked(names[far], leaves),
             "port": port,
-            "packet": _masked(journeys.packet, journeys.packet >= 0),
+            "packet": _masked(latency.packet, latency.packet >= 0),
             "kind": _masked(kind_column, is_packet),
             "seq": of_packet("seq"),
             "aux": of_packet("aux"),
@@ -270,10 +270,10 @@ def event_table(
             "ecn": of_packet("ecn"),
             "entropy": of_packet("entropy"),
             "hops": of_packet("hops"),
-            "is_retransmit": _masked(journeys.again, (what == SENT) & (kind_column != "")),
+            "is_retransmit": _masked(latency.again, (what == SENT) & (kind_column != "")),
             "queue_bytes": _masked(value, at_switch),
-            "wait_ps": _masked(journeys.wait_ps, journeys.wait_ps >= 0),
-            "rtt_ps": _masked(journeys.rtt_ps, journeys.rtt_ps >= 0),
+            "wait_ps": _masked(latency.wait_ps, latency.wait_ps >= 0),
+            "rtt_ps": _masked(latency.rtt_ps, latency.rtt_ps >= 0),
             "timer": _masked(_timer_names(value), is_copy & (value >= 0)),
         }
     )

@@ -18,7 +18,7 @@ from netsim.engine.kernels.trace import (
     TraceEntries,
 )
 from netsim.model.network import Network
-from netsim.tracing.journeys import Journeys, follow
+from netsim.tracing.packet_latency import PacketLatency, follow
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Ordered:
         is_packet: whether it is about a packet.
         packets: of the entries that are about a packet.
         tx, rx: copies of the flow's sides, in the order of `row`.
-        journeys: which entries are about the same packet.
+        latency: which entries are about the same packet.
     """
 
     entries: np.ndarray
@@ -46,7 +46,7 @@ class Ordered:
     packets: np.ndarray
     tx: np.ndarray
     rx: np.ndarray
-    journeys: Journeys
+    latency: PacketLatency
 
     def of_packets(self, name: str) -> np.ndarray:
         """A field of the packet of each entry; 0 for those about none."""
@@ -68,9 +68,9 @@ def ordered(network: Network, recorded: TraceEntries) -> Ordered:
     far = network.port_node[network.port_peer[entries[:, PORT]]].astype(np.int64)
     is_packet = entries[:, WHAT] < TX
     packets = recorded.packets[row[is_packet]]
-    journeys = _follow(entries, packets, is_packet, node, far)
+    latency = _follow(entries, packets, is_packet, node, far)
     return Ordered(
-        entries, order, node, far, row, is_packet, packets, recorded.tx, recorded.rx, journeys
+        entries, order, node, far, row, is_packet, packets, recorded.tx, recorded.rx, latency
     )
 
 
@@ -94,7 +94,7 @@ def _follow(
     is_packet: np.ndarray,
     node: np.ndarray,
     far: np.ndarray,
-) -> Journeys:
+) -> PacketLatency:
     about: list[Any] = [None] * len(entries)
     heads = zip(
         packets["kind"].tolist(), packets["seq"].tolist(), packets["time"].tolist(), strict=True

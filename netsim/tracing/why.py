@@ -113,8 +113,8 @@ class Walk:
         self.node, self.far = found.node.tolist(), found.far.tolist()
         self.kind, self.seq = found.of_packets("kind").tolist(), found.of_packets("seq").tolist()
         self.prio, self.arrival = (found.of_packets(name).tolist() for name in ("prio", "time"))
-        self.number = found.journeys.packet.tolist()
-        self.is_again = found.journeys.again.tolist()
+        self.number = found.latency.packet.tolist()
+        self.is_again = found.latency.again.tolist()
         self.delay = self.network.port_delay_ps.tolist()
         self.of_packet: dict[int, list[int]] = defaultdict(list)
         for i, number in enumerate(self.number):

@@ -94,7 +94,7 @@ def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Resul
         critical_path(result, step=2)
     whole = critical_path(result)
     (longest,) = whole.hosts(1)
-    at = whole.pieces.group_by("host").agg((pl.col("end_ps") - pl.col("start_ps")).sum())
+    at = whole.segments.group_by("host").agg((pl.col("end_ps") - pl.col("start_ps")).sum())
     assert at.sort("end_ps")["host"][-1] == longest
     assert len(whole.hosts(9)) > len(whole.hosts(9, 0, 1)) == 1
     drawn = netsim("plot", "r", "--kind", "timeline", "--hosts", "critical", "--out", "t.png")

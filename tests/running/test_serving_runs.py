@@ -95,7 +95,7 @@ def test_the_story_of_a_request(netsim: Callable[..., Result]) -> None:
         lines = gaps[gaps.index("Longest gaps") :].splitlines()
         assert sum(line.strip().startswith("token ") for line in lines) == shown
     story = pl.read_csv("story.csv")
-    assert story.columns == [*COLUMNS["story"]]
+    assert story.columns == [*COLUMNS["request_latency"]]
     assert story["start_ps"].to_list()[1:] == story["end_ps"].to_list()[:-1]
     requests = load_result("r").requests
     assert requests is not None

@@ -22,7 +22,13 @@ from netsim.cli import app
 from netsim.engine.engine import Engine
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.results import COLUMNS, load_result
-from netsim.tracing.backwards import START_REASONS, WHAT, Piece, Times, pieces
+from netsim.tracing.critical_path_search import (
+    SEGMENT_TYPES,
+    START_REASONS,
+    PathSegment,
+    Times,
+    path_segments,
+)
 from netsim.workloads.tracing.critical_path import critical_path
 
 US = 10**6
@@ -34,16 +40,16 @@ def times_of(engine: Engine) -> Times:
     return Times(states.ready_ps, states.start_ps, states.end_ps, started, flows.done_ps)
 
 
-def path_of(load: Workload, n_hosts: int) -> tuple[list[Piece], Times]:
+def path_of(load: Workload, n_hosts: int) -> tuple[list[PathSegment], Times]:
     tasks = load.tasks or TaskTable([], [])
     given: dict[str, Any] = {"tasks": load.tasks} if load.tasks is not None else {}
     engine = run(build(star(n_hosts), load.flows, "datagram", DROP_TAIL, jit=False, **given))
     times = times_of(engine)
-    return pieces(tasks, load.flows, times), times
+    return path_segments(tasks, load.flows, times), times
 
 
-def check(path: list[Piece], tasks: TaskTable, flows: FlowTable, times: Times) -> None:
-    """The pieces fill the time to the last end, and each waited for the one before it."""
+def check(path: list[PathSegment], tasks: TaskTable, flows: FlowTable, times: Times) -> None:
+    """The segments fill the time to the last end, and each waited for the one before it."""
     edges = set(zip(*(side.tolist() for side in tasks.edges()), strict=True))
     streams = set(zip(*(side.tolist() for side in tasks.in_streams()), strict=True))
     ends = np.concatenate([times.end_ps, times.delivered_ps])
@@ -81,11 +87,11 @@ def test_random_tasks_and_flows() -> None:
         run(engine, *([case.until_ps] if case.until_ps is not None else []))
         tasks, flows, times = tasks_of(case), flows_of(case), times_of(engine)
         assert tasks is not None
-        path = pieces(tasks, flows, times)
+        path = path_segments(tasks, flows, times)
         check(path, tasks, flows, times)
         seen.update(one.start_reason for one in path)
         seen.update(one.segment_type for one in path)
-    assert seen.keys() >= {*START_REASONS, *WHAT} - {"stream"}
+    assert seen.keys() >= {*START_REASONS, *SEGMENT_TYPES} - {"stream"}
 
 
 def test_flows_that_wait_for_flows_here_and_elsewhere() -> None:
@@ -143,10 +149,10 @@ def test_nothing_is_done_and_times_of_other_tasks() -> None:
     tasks.wait_for([[], [0]])
     flows, none = FlowTable([0], [1], [1]), np.array([-1])
     nothing = Times(*np.full((3, 2), -1), none, none)
-    assert pieces(tasks, flows, nothing) == []
+    assert path_segments(tasks, flows, nothing) == []
     ready, start, end = np.array([[0, 2], [0, 2], [1, 3]])
     with raises_input("task 1", "host 0"):
-        pieces(tasks, flows, Times(ready, start, end, none, none))
+        path_segments(tasks, flows, Times(ready, start, end, none, none))
 
 
 EXPERIMENT = """
@@ -241,7 +247,7 @@ def test_messages_in_chunks_by_way_of_a_peer(netsim: Callable[..., Result]) -> N
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0
     result = load_result("r")
     assert result.relay_segments is not None
-    path = critical_path(result).pieces.filter(pl.col("end_ps") > pl.col("start_ps"))
+    path = critical_path(result).segments.filter(pl.col("end_ps") > pl.col("start_ps"))
     # A ring of four hosts in two racks: the two messages between racks change rails.
     assert path["segment_type"].to_list() == ["flow"] * 6
     assert path["to"][:-1].to_list() == path["host"][1:].to_list()

@@ -47,7 +47,8 @@ SAID = {
     "latency": "latency of software",
     "start": "until flows were to start",
 }
-"""Kinds of pieces (`netsim.tracing.backwards.WHAT`), and how they are told."""
+"""Kinds of segments (`netsim.tracing.critical_path_search.SEGMENT_TYPES`), and how they are
+told."""
 
 
 def show(result: Result, asked: Mapping[str, Any], outputs: Outputs) -> None:
@@ -61,17 +62,17 @@ def show(result: Result, asked: Mapping[str, Any], outputs: Outputs) -> None:
     path = critical_path(result, asked["experiment-dir"], asked["step"], trust=asked["trust"])
     for warning in path.warnings:
         click.echo(f"warning: {warning}", err=True)
-    chosen = path.pieces.filter(pl.col("end_ps") >= since_ps)
+    chosen = path.segments.filter(pl.col("end_ps") >= since_ps)
     write_tables("critical", chosen, outputs.csv, outputs.parquet)
     if outputs.as_json:
         kinds = path.by_kind().to_dicts()
         rest = {"point": path.point, "start_ps": path.start_ps, "warnings": path.warnings}
-        print_json({**rest, "kinds": kinds, "pieces": chosen.to_dicts()})
+        print_json({**rest, "kinds": kinds, "segments": chosen.to_dicts()})
         return
     if outputs.quiet:
         return
     if not outputs.csv and not outputs.parquet:
-        _print_pieces(
+        _print_segments(
             chosen.filter(pl.col("end_ps") > pl.col("start_ps")),
             LIMIT if outputs.limit is None else outputs.limit,
         )
@@ -81,7 +82,7 @@ def show(result: Result, asked: Mapping[str, Any], outputs: Outputs) -> None:
 
 
 def kinds_table(path: CriticalPath) -> Wide:
-    """The time on the path by kind of piece."""
+    """The time on the path by kind of segment."""
     kinds = path.by_kind().filter(path.by_kind()["time_ps"] > 0)
     length_ps = path.end_ps - path.start_ps
     unit, scale = common_unit([length_ps])
@@ -93,7 +94,7 @@ def kinds_table(path: CriticalPath) -> Wide:
     share = kinds["time_ps"] / max(1, length_ps)
     columns = [
         Column("", names, left=True),
-        Column("pieces", [f"{n:,}" for n in kinds["pieces"].to_list()], rank=3),
+        Column("segments", [f"{n:,}" for n in kinds["segments"].to_list()], rank=3),
         Column(f"time\n{unit}", times("time_ps")),
         Column("share", [f"{100 * one:.1f} %" for one in share.to_list()]),
     ]
@@ -110,10 +111,10 @@ def _kind(row: Mapping[str, Any], what: str) -> str:
     return f"{what}, {row['kind']}" if row["kind"] else what
 
 
-def _print_pieces(pieces: pl.DataFrame, limit: int) -> None:
-    """A line for each piece that took time."""
-    shown = pieces.head(limit) if limit else pieces
-    unit, scale = common_unit(pieces["end_ps"].to_list()[-1:])
+def _print_segments(segments: pl.DataFrame, limit: int) -> None:
+    """A line for each segment that took time."""
+    shown = segments.head(limit) if limit else segments
+    unit, scale = common_unit(segments["end_ps"].to_list()[-1:])
     rows = list(shown.iter_rows(named=True))
     columns = [
         Column(f"from\n{unit}", [number(row["start_ps"], scale) for row in rows]),
@@ -124,8 +125,8 @@ def _print_pieces(pieces: pl.DataFrame, limit: int) -> None:
         Column("starts after", [row["start_reason"] for row in rows], left=True),
     ]
     show_table(Wide(columns))
-    if len(shown) < len(pieces):
-        more = len(pieces) - len(shown)
+    if len(shown) < len(segments):
+        more = len(segments) - len(shown)
         click.echo(f"... and {more:,} more (--limit 0 prints all; --from chooses)")
 
 

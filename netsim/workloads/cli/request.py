@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from netsim.results import Result
-    from netsim.workloads.tracing.request_story import RequestStory
+    from netsim.workloads.tracing.request_latency import LatencyBreakdown
 
 WORST = {"ttft": "ttft_ps", "tbt": "tbt_max_ps"}
 """What may stand for a number: the request with the largest of a column of requests.parquet."""
@@ -51,25 +51,25 @@ WITH = ()
 
 def show(result: Result, asked: Mapping[str, Any], outputs: Outputs) -> None:
     """Print or write the latency breakdown of a request."""
-    from netsim.workloads.tracing.request_story import request_story
+    from netsim.workloads.tracing.request_latency import request_latency
 
-    story = request_story(result, request_number(result, asked["request"]))
-    write_tables("story", story.rows, outputs.csv, outputs.parquet)
+    breakdown = request_latency(result, request_number(result, asked["request"]))
+    write_tables("request_latency", breakdown.rows, outputs.csv, outputs.parquet)
     if outputs.as_json:
-        print_json({"request": story.request, "rows": story.rows.to_dicts()})
+        print_json({"request": breakdown.request, "rows": breakdown.rows.to_dicts()})
         return
     if outputs.quiet:
         return
-    for line in headlines(story):
+    for line in headlines(breakdown):
         click.echo(line)
-    if not len(story.rows):
+    if not len(breakdown.rows):
         click.echo("it had not come when the run ended")
         return
-    show_table(story_table(story))
-    gaps = story.gaps()
+    show_table(stage_table(breakdown))
+    gaps = breakdown.gaps()
     if len(gaps):
         show_table(gap_table(gaps, GAPS if outputs.limit is None else outputs.limit))
-    for line in hints(story):
+    for line in hints(breakdown):
         click.echo(line)
 
 
@@ -89,12 +89,12 @@ def request_number(result: Result, text: str) -> int:
     return int(found["request"][0])
 
 
-def headlines(story: RequestStory) -> Iterator[str]:
+def headlines(breakdown: LatencyBreakdown) -> Iterator[str]:
     """The request, and what it saw."""
-    one = story.request
+    one = breakdown.request
     prompt, output = (f"{one[name]:,}" for name in ("prompt_tokens", "output_tokens"))
     done = "" if one["end_ps"] is not None else f", {one['generated_tokens']:,} generated"
-    named = f"request {one['request']} of {story.point}"
+    named = f"request {one['request']} of {breakdown.point}"
     yield f"{named}: {prompt} tokens of prompt, {output} of output{done}"
     parts = [f"arrival {format_time(one['arrival_ps'], 5)}"]
     for name, title in (("ttft_ps", "time to first token"), ("tbt_p50_ps", "gaps: median")):
@@ -106,9 +106,9 @@ def headlines(story: RequestStory) -> Iterator[str]:
     yield ", ".join(parts)
 
 
-def story_table(story: RequestStory) -> Wide:
+def stage_table(breakdown: LatencyBreakdown) -> Wide:
     """A row for each thing that the request did, its tokens on one machine together."""
-    rows = list(_stretches(story.rows))
+    rows = list(_stretches(breakdown.rows))
     unit, scale = common_unit([row["end_ps"] for row in rows])
     columns = [
         Column(f"from\n{unit}", [number(row["start_ps"], scale) for row in rows]),
@@ -175,12 +175,12 @@ def gap_table(gaps: pl.DataFrame, limit: int = GAPS) -> Wide:
     return Wide(columns, title="Longest gaps between its tokens", elsewhere="--csv has all")
 
 
-def hints(story: RequestStory) -> Iterator[str]:
+def hints(breakdown: LatencyBreakdown) -> Iterator[str]:
     """Which flow the KV cache waited for, and where to look further."""
-    for row in story.rows.filter(story.rows["flow"].is_not_null()).iter_rows(named=True):
+    for row in breakdown.rows.filter(breakdown.rows["flow"].is_not_null()).iter_rows(named=True):
         times = row["flow_ps"] / max(1, row["ideal_ps"])
         yield (
-            f"the last flow of its KV cache was {row['flow']}, of {story.request['kv_flows']}: "
+            f"the last flow of its KV cache was {row['flow']}, of {breakdown.request['kv_flows']}: "
             f"{format_time(row['flow_ps'], 4)}, {times:.3f} times what it takes alone "
             f"(--flow {row['flow']} shows what it waited for)"
         )

@@ -112,9 +112,9 @@ def _bar(bar: Mapping[str, Any]) -> Slice:
 
 
 def _pieces(path: CriticalPath, found: Timeline) -> list[Slice]:
-    """The pieces of a critical path that took time, within the time that is seen."""
+    """The segments of a critical path that took time, within the time that is seen."""
     slices = []
-    for one in path.pieces.iter_rows(named=True):
+    for one in path.segments.iter_rows(named=True):
         begin, end = one["start_ps"], one["end_ps"]
         if begin < end and begin < found.to_ps and end > found.from_ps:
             where = f"h{one['host']}" + (f" to h{one['to']}" if one["to"] is not None else "")

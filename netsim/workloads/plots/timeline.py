@@ -208,7 +208,7 @@ def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool
 
     seen = (pl.col("start_ps") < found.to_ps) & (pl.col("end_ps") >= found.from_ps)
     short_ps = (found.to_ps - found.from_ps) / MAX_PARTS
-    x, y = path_line(path.pieces.filter(seen), found.rows, short_ps)
+    x, y = path_line(path.segments.filter(seen), found.rows, short_ps)
     if not np.isfinite(y).any():
         return False
     around = [Stroke(linewidth=3.2, foreground="white"), Normal()]

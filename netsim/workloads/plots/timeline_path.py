@@ -16,12 +16,12 @@ SENT, RECEIVED, LEVEL = -0.2, 0.2, 0.3
 
 
 def path_line(
-    pieces: pl.DataFrame, rows: pl.DataFrame, short_ps: float = 0
+    segments: pl.DataFrame, rows: pl.DataFrame, short_ps: float = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """float64[m] times in ps and places among rows, two for each part; NaN where none is shown.
 
     A flow goes from the row in which its source sends to that in which its destination receives, or
-    stays in the one of these that is shown. Pieces that take less than `short_ps` and follow one
+    stays in the one of these that is shown. Segments that take less than `short_ps` and follow one
     another are one part, in the row of those shown in which they are for longest.
     """
     import numpy as np
@@ -29,10 +29,10 @@ def path_line(
     places = _places(rows)
     x: list[float] = []
     y: list[float] = []
-    some: dict[float, int] | None = None  # of a part of several pieces, its rows and their times
-    for piece in pieces.iter_rows(named=True):
-        begin, end = piece["start_ps"], piece["end_ps"]
-        here, there = _ends(piece, places)
+    some: dict[float, int] | None = None  # of a part of several segments, its rows and their times
+    for segment in segments.iter_rows(named=True):
+        begin, end = segment["start_ps"], segment["end_ps"]
+        here, there = _ends(segment, places)
         if end - begin >= short_ps:
             some = None
             x += [begin, end]
@@ -54,17 +54,17 @@ Places = tuple[dict[tuple[int, int | None], int], dict[tuple[int, str], int]]
 """Rows of a host's streams that compute, and of its kinds of communication."""
 
 
-def _ends(piece: Mapping[str, Any], places: Places) -> tuple[float, float]:
-    """Where a piece begins and ends among the rows."""
+def _ends(segment: Mapping[str, Any], places: Places) -> tuple[float, float]:
+    """Where a segment begins and ends among the rows."""
     of_streams, of_kinds = places
-    ends = [(piece["host"], LEVEL)] * 2
-    if piece["segment_type"] == "flow":
-        ends = [(piece["host"], SENT), (piece["to"], RECEIVED)]
+    ends = [(segment["host"], LEVEL)] * 2
+    if segment["segment_type"] == "flow":
+        ends = [(segment["host"], SENT), (segment["to"], RECEIVED)]
     found = []
     for host, beside in ends:
-        place = of_kinds.get((host, piece["kind"]))
-        if place is None or (piece["segment_type"] == "compute" and not piece["kind"]):
-            place = of_streams.get((host, piece["stream"]), place)
+        place = of_kinds.get((host, segment["kind"]))
+        if place is None or (segment["segment_type"] == "compute" and not segment["kind"]):
+            place = of_streams.get((host, segment["stream"]), place)
         found.append(math.nan if place is None else place + beside)
     here, there = found
     return (there if math.isnan(here) else here), (here if math.isnan(there) else there)

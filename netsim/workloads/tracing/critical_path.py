@@ -15,7 +15,7 @@ from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import ACKED, KINDS, SEND, TaskTable
 from netsim.results import COLUMNS
-from netsim.tracing.backwards import Ints, Piece, Times, pieces
+from netsim.tracing.critical_path_search import Ints, PathSegment, Times, path_segments
 from netsim.tracing.replay import differences, point_of
 from netsim.workloads.operations.table import WHATS, OperationTable
 
@@ -34,21 +34,21 @@ class CriticalPath:
     """The critical path of a result.
 
     Attributes:
-        pieces: one row each, in the order of time; columns as in `COLUMNS["critical"]`.
+        segments: one row each, in the order of time; columns as in `COLUMNS["critical"]`.
         point: name of the result's point, and the step if it is that of one.
-        start_ps: when the first piece begins: 0, or as the step before ended.
+        start_ps: when the first segment begins: 0, or as the step before ended.
         warnings: what is no longer as it was when the result was written.
     """
 
-    pieces: pl.DataFrame
+    segments: pl.DataFrame
     point: str
     start_ps: int = 0
     warnings: tuple[str, ...] = ()
 
     @property
     def end_ps(self) -> int:
-        """When the last piece ends."""
-        return int(self.pieces["end_ps"][-1]) if len(self.pieces) else self.start_ps
+        """When the last segment ends."""
+        return int(self.segments["end_ps"][-1]) if len(self.segments) else self.start_ps
 
     def hosts(self, most: int, from_ps: int = 0, to_ps: int | None = None) -> list[int]:
         """The hosts at which the path is for longest between two times, in ascending order; at the
@@ -57,33 +57,32 @@ class CriticalPath:
 
         end = self.end_ps if to_ps is None else to_ps
         length = pl.col("end_ps").clip(from_ps, end) - pl.col("start_ps").clip(from_ps, end)
-        found = self.pieces.group_by("host").agg(length.sum().alias("time_ps"))
+        found = self.segments.group_by("host").agg(length.sum().alias("time_ps"))
         found = found.filter(pl.col("time_ps") > 0).sort(
             "time_ps", "host", descending=[True, False]
         )
         return sorted(found["host"].head(most).to_list())
 
     def by_kind(self) -> pl.DataFrame:
-        """The time of each kind of piece (`segment_type`, `kind`), the longest first.
+        """The time of each kind of segment (`segment_type`, `kind`), the longest first.
 
-        Columns: `pieces`, how many that took time; `time_ps`, of them all; of that `ideal_ps`, what
-        their flows would have taken alone in the network, and `waited_ps`, the rest (null if there
-        are no flows); and `stream_ps`, the time of those for which the next piece waited because of
-        its stream alone.
+        Columns: `segments`, those that took time; `time_ps`, their sum; in it `ideal_ps`, the ideal
+        times of their flows, and `waited_ps`, the rest (null without flows); and `stream_ps`, the
+        time of those for which the next segment waited because of its stream alone.
         """
         import polars as pl
 
         held = (pl.col("start_reason").shift(-1) == "stream").fill_null(value=False)
         of_flows = pl.col("ideal_ps").is_not_null().any()
         return (
-            self.pieces.with_columns(time_ps=pl.col("end_ps") - pl.col("start_ps"))
+            self.segments.with_columns(time_ps=pl.col("end_ps") - pl.col("start_ps"))
             .with_columns(
                 waited_ps=pl.col("time_ps") - pl.col("ideal_ps"),
                 stream_ps=pl.when(held).then("time_ps").otherwise(0),
             )
             .group_by("segment_type", "kind", maintain_order=True)
             .agg(
-                (pl.col("time_ps") > 0).sum().alias("pieces"),
+                (pl.col("time_ps") > 0).sum().alias("segments"),
                 pl.col("time_ps").sum(),
                 *(pl.when(of_flows).then(pl.col(name).sum()) for name in ("ideal_ps", "waited_ps")),
                 pl.col("stream_ps").sum(),
@@ -129,7 +128,7 @@ def critical_path(
     _same(result, tasks, flows)
     last, start_ps = (None, 0) if step is None else _of_step(result, scenario, tasks, step)
     try:
-        found = pieces(tasks, flows, _times(result), last)
+        found = path_segments(tasks, flows, _times(result), last)
     except InputError as error:
         raise error.at(file=file) from None
     found = [
@@ -195,9 +194,9 @@ def _times(result: Result) -> Times:
 
 
 def _table(
-    found: Sequence[Piece], scenario: Scenario, tasks: TaskTable, point: Point
+    found: Sequence[PathSegment], scenario: Scenario, tasks: TaskTable, point: Point
 ) -> pl.DataFrame:
-    """The pieces, with what is known of them beside their times."""
+    """The segments, with what is known of them beside their times."""
     import polars as pl
 
     flows = scenario.messages
@@ -232,7 +231,7 @@ def _table(
 
 
 class _Operations:
-    """What is known of pieces from the operations of ranks, or of flows, that they belong to."""
+    """What is known of segments from the operations of ranks, or of flows, that they belong to."""
 
     def __init__(self, scenario: Scenario, tasks: TaskTable) -> None:
         self.tasks = tasks
@@ -247,8 +246,8 @@ class _Operations:
             self.of_messages = {self.table.kinds[kind] for kind in kinds.tolist()} - {""}
             self.of_task = self.table.of_tasks(n_tasks)[: len(tasks)]
 
-    def of(self, one: Piece) -> dict[str, Any]:
-        """The operation, the stream and the kind of a piece, and what it is."""
+    def of(self, one: PathSegment) -> dict[str, Any]:
+        """The operation, the stream and the kind of a segment, and what it is."""
         operation = int(self.of_task[one.task]) if one.task >= 0 else -1
         computes = one.segment_type == "compute"
         what, stream = one.segment_type, int(self.tasks.stream[one.task]) if computes else -1
@@ -279,7 +278,7 @@ def _handed_over(scenario: Scenario, point: Point) -> Ints:
     return found
 
 
-def _label(one: Piece, tasks: TaskTable, flows: FlowTable, send: Ints) -> str:
+def _label(one: PathSegment, tasks: TaskTable, flows: FlowTable, send: Ints) -> str:
     """The name of a task; of a flow its own or that of its send task."""
     task = one.task if one.task >= 0 or one.flow < 0 else int(send[one.flow])
     if tasks.label is not None and task >= 0 and tasks.label[task]:

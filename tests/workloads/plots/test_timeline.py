@@ -197,7 +197,7 @@ def test_the_first_rows_are_shown_and_the_others_counted(with_operations: Result
 
 def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -> None:
     names = ("segment_type", "host", "to", "stream", "kind", "start_ps", "end_ps")
-    pieces = pl.DataFrame(
+    segments = pl.DataFrame(
         [
             ("compute", 4, None, 0, "forward", 0, 10 * US),
             ("flow", 4, 6, None, "pp", 10 * US, 16 * US),
@@ -209,16 +209,16 @@ def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -
         orient="row",
     )
     rows = timeline_of([with_operations], View()).rows
-    x, y = path_line(pieces, rows)
+    x, y = path_line(segments, rows)
     assert (x / US).tolist() == [0, 10, 10, 16, 16, 38, 38, 40, 40, 60]
     np.testing.assert_allclose(y, [0.3, 0.3, 0.8, 3.2, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
-    # Pieces of less than 17 us are drawn together, the first two where more of that is.
-    x, y = path_line(pieces, rows, 17 * US)
+    # Segments of less than 17 us are drawn together, the first two where more of that is.
+    x, y = path_line(segments, rows, 17 * US)
     assert (x / US).tolist() == [0, 16, 16, 38, 38, 40, 40, 60]
     np.testing.assert_allclose(y, [0.3, 0.3, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
-    x, y = path_line(pieces, rows.filter(pl.col("host") == 4))
+    x, y = path_line(segments, rows.filter(pl.col("host") == 4))
     np.testing.assert_allclose(y[:5], [0.3, 0.3, 0.8, 0.8, np.nan])
-    path: Any = SimpleNamespace(pieces=pieces)
+    path: Any = SimpleNamespace(segments=segments)
     axes = timeline.draw([with_operations], View(path=path)).axes[0]
     assert [line.get_label() for line in axes.get_lines() if line.get_label()[0] != "_"] == [
         "critical path"

@@ -35,7 +35,7 @@ NONE = -1
 
 
 @dataclass
-class Journeys:
+class PacketLatency:
     """Per entry: the packet's number (in the order of creation), and times, NONE without one.
 
     `wait_ps`, of a packet that leaves: since it came. `rtt_ps`, of an answer that reaches the
@@ -77,7 +77,7 @@ def follow(
     packets: list[tuple[int, int, int] | None],
     node: list[int],
     far_node: list[int],
-) -> Journeys:
+) -> PacketLatency:
     """Follow the packets through the entries, which stand in the order of time.
 
     Parameters
@@ -87,7 +87,7 @@ def follow(
     node, far_node : the node of each entry's port, and the node at the other end of its link.
     """
     n = len(entries)
-    journeys = Journeys(
+    journeys = PacketLatency(
         packet=np.full(n, NONE, np.int64),
         wait_ps=np.full(n, NONE, np.int64),
         rtt_ps=np.full(n, NONE, np.int64),

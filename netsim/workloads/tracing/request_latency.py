@@ -45,11 +45,11 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class RequestStory:
+class LatencyBreakdown:
     """The story of a request.
 
     Attributes:
-        rows: one behind the other from its arrival to its end, columns as in `COLUMNS["story"]`.
+        rows: consecutive, from its arrival to its end; columns as in `COLUMNS["request_latency"]`.
         request: its row of requests.parquet.
         point: name of the result's point.
     """
@@ -103,7 +103,7 @@ class _Stretch(NamedTuple):
     host: int
 
 
-def request_story(result: Result, request: int) -> RequestStory:
+def request_latency(result: Result, request: int) -> LatencyBreakdown:
     """The story of a request, from the tables of a result; nothing is simulated again.
 
     Raises InputError if the result is of no serving run, or has no such request.
@@ -122,15 +122,15 @@ def request_story(result: Result, request: int) -> RequestStory:
             hint=f"0 to {len(requests) - 1}",
         )
     row = requests.row(request, named=True)
-    maker = _Maker(row, log_of(log), iterations, result.flows, result.summary["simulated_ps"])
+    maker = _LatencyRows(row, log_of(log), iterations, result.flows, result.summary["simulated_ps"])
     schema = {
         name: pl.String if column.unit == "" else pl.Int64
-        for name, column in COLUMNS["story"].items()
+        for name, column in COLUMNS["request_latency"].items()
     }
-    return RequestStory(pl.DataFrame(list(maker.rows()), schema=schema), row, result.name)
+    return LatencyBreakdown(pl.DataFrame(list(maker.rows()), schema=schema), row, result.name)
 
 
-class _Maker:
+class _LatencyRows:
     """Makes the rows of a story."""
 
     def __init__(

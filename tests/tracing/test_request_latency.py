@@ -1,4 +1,4 @@
-"""The story of one request."""
+"""The latency breakdown of one request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from serving_case import Row, log_of, mixed_plan, plan_of, row, split_run
 from netsim.cli.wide import Wide
 from netsim.results.files import _array
 from netsim.running.serving import serving_result
-from netsim.workloads.cli.request import gap_table, headlines, hints, request_number, story_table
+from netsim.workloads.cli.request import gap_table, headlines, hints, request_number, stage_table
 from netsim.workloads.serving.data import (
     DONE,
     DOWN,
@@ -26,7 +26,7 @@ from netsim.workloads.serving.data import (
     UP,
     ServingPlan,
 )
-from netsim.workloads.tracing.request_story import request_story
+from netsim.workloads.tracing.request_latency import request_latency
 
 FLOWS = {
     "flow": np.arange(4),
@@ -65,8 +65,8 @@ def told(rows: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_request_that_is_decoded_elsewhere() -> None:
-    story = request_story(result_of(*split_run()), 1)
-    assert told(story.rows, "iterations", "decode_batch", "prompt_tokens") == [
+    breakdown = request_latency(result_of(*split_run()), 1)
+    assert told(breakdown.rows, "iterations", "decode_batch", "prompt_tokens") == [
         ("queueing", 150, 300, 0, None, 1, 0, 10),
         ("prefill", 300, 400, 0, 1, 1, 0, 20),
         ("kv", 400, 470, 1, None, 1, 1, 0),
@@ -78,15 +78,15 @@ def test_a_request_that_is_decoded_elsewhere() -> None:
 
 
 def test_the_flow_that_was_last() -> None:
-    story = request_story(result_of(*split_run()), 0)
-    (kv,) = story.rows.filter(pl.col("stage") == "kv").iter_rows(named=True)
+    breakdown = request_latency(result_of(*split_run()), 0)
+    (kv,) = breakdown.rows.filter(pl.col("stage") == "kv").iter_rows(named=True)
     assert (kv["flow"], kv["flow_ps"], kv["ideal_ps"], kv["network_ps"]) == (1, 125, 50, 140)
-    (line,) = hints(story)
+    (line,) = hints(breakdown)
     assert mentions(line, "KV", "1", "2", "125ps", "2.500")
 
 
 def test_what_gaps_are_made_of() -> None:
-    gaps = request_story(result_of(*split_run()), 1).gaps()
+    gaps = request_latency(result_of(*split_run()), 1).gaps()
     assert gaps.select("token", "gap_ps", "kv_ps", "waiting_ps", "computing_ps").rows() == [
         (2, 160, 70, 30, 60),
         (3, 80, 0, 0, 80),
@@ -98,7 +98,7 @@ def test_what_gaps_are_made_of() -> None:
 def test_a_machine_that_is_down_while_a_cache_comes_is_not_counted_twice() -> None:
     plan, rows = split_run()
     rows += [row(2, 410, DOWN), row(2, 460, UP), row(2, 480, DOWN), row(2, 485, UP)]
-    gaps = request_story(result_of(plan, rows), 1).gaps()
+    gaps = request_latency(result_of(plan, rows), 1).gaps()
     columns = gaps.select("kv_ps", "down_ps", "waiting_ps", "computing_ps")
     assert columns.row(0) == (70, 5, 25, 60)
     assert (gaps["waiting_ps"] >= 0).all()
@@ -107,9 +107,9 @@ def test_a_machine_that_is_down_while_a_cache_comes_is_not_counted_twice() -> No
 def test_gaps_are_those_of_the_table() -> None:
     result = result_of(*split_run())
     for request in (0, 1):
-        story = request_story(result, request).gaps()
-        assert (story["waiting_ps"] >= 0).all()
-        gaps = story["gap_ps"]
+        breakdown = request_latency(result, request).gaps()
+        assert (breakdown["waiting_ps"] >= 0).all()
+        gaps = breakdown["gap_ps"]
         assert gaps.max() == result.requests["tbt_max_ps"][request]
         assert gaps[0] == result.requests["second_token_ps"][request]
         assert gaps.mean() == result.requests["tpot_ps"][request]
@@ -136,8 +136,8 @@ def failing() -> tuple[ServingPlan, list[Row]]:
 
 
 def test_a_request_whose_machine_failed() -> None:
-    story = request_story(result_of(*failing()), 0)
-    assert told(story.rows, "down_ps") == [
+    breakdown = request_latency(result_of(*failing()), 0)
+    assert told(breakdown.rows, "down_ps") == [
         ("queueing", 5, 10, 0, None, 0),
         ("prefill", 10, 18, 0, None, 0),
         ("prefill", 18, 26, 0, 1, 0),
@@ -146,7 +146,7 @@ def test_a_request_whose_machine_failed() -> None:
         ("lost", 45, 102, 0, None, 55),
         ("prefill", 102, 112, 0, 3, 0),
     ]
-    last = story.gaps().row(-1, named=True)
+    last = breakdown.gaps().row(-1, named=True)
     assert (last["gap_ps"], last["down_ps"], last["computing_ps"], last["waiting_ps"]) == (
         72,
         55,
@@ -158,18 +158,18 @@ def test_a_request_whose_machine_failed() -> None:
 def test_a_request_that_is_not_done() -> None:
     plan, rows = split_run()
     rows = [one for one in rows if one["time_ps"] <= 440]
-    story = request_story(result_of(plan, rows, complete=False), 1)
-    assert told(story.rows) == [
+    breakdown = request_latency(result_of(plan, rows, complete=False), 1)
+    assert told(breakdown.rows) == [
         ("queueing", 150, 300, 0, None),
         ("prefill", 300, 400, 0, 1),
         ("kv", 400, 440, 0, None),
     ]
-    assert next(headlines(story)).endswith("1 generated")
+    assert next(headlines(breakdown)).endswith("1 generated")
     rows = [one for one in rows if one["time_ps"] <= 260]
-    story = request_story(result_of(plan, rows, complete=False), 1)
-    assert told(story.rows) == [("queueing", 150, 200, 0, None)]
+    breakdown = request_latency(result_of(plan, rows, complete=False), 1)
+    assert told(breakdown.rows) == [("queueing", 150, 200, 0, None)]
     rows = [row(0, 120, STARTED, 0)]
-    assert not len(request_story(result_of(plan, rows, complete=False), 1).rows)
+    assert not len(request_latency(result_of(plan, rows, complete=False), 1).rows)
 
 
 def test_a_request_that_waits_behind_iterations_of_others() -> None:
@@ -185,11 +185,11 @@ def test_a_request_that_waits_behind_iterations_of_others() -> None:
         row(0, 200, FIRST_TOKEN, 1),
         row(0, 200, DONE, 1, tokens=1),
     ]
-    story = request_story(result_of(plan, rows), 1)
-    first = story.rows.row(0, named=True)
+    breakdown = request_latency(result_of(plan, rows), 1)
+    first = breakdown.rows.row(0, named=True)
     assert first["stage"] == "queueing"
     assert first["computing_ps"] + first["network_ps"] == 50
-    assert not len(story.gaps())
+    assert not len(breakdown.gaps())
 
 
 def cells(table: Wide) -> dict[str, list[str]]:
@@ -197,22 +197,22 @@ def cells(table: Wide) -> dict[str, list[str]]:
 
 
 def test_what_is_printed() -> None:
-    story = request_story(result_of(*split_run()), 1)
+    breakdown = request_latency(result_of(*split_run()), 1)
     assert mentions(
-        list(headlines(story)), "request 1", "20", "4", "150ps", "250ps", "80ps", "99", "160ps"
+        list(headlines(breakdown)), "request 1", "20", "4", "150ps", "250ps", "80ps", "99", "160ps"
     )
-    table = cells(story_table(story))
+    table = cells(stage_table(breakdown))
     assert table["stage"] == [
         *("waiting for prefill", "prefill", "KV cache on its way", "waiting to decode", "decoding"),
     ]
     assert table["its iterations"] == ["1", "1", "1", "1", "3"]
     assert table["time ps"] == ["150", "100", "70", "30", "200"]
-    gaps = cells(gap_table(story.gaps()))
+    gaps = cells(gap_table(breakdown.gaps()))
     assert gaps["gap before"] == ["token 2", "token 3", "token 4", "median, token 3"]
     assert gaps["KV cache ps"] == ["70", "0", "0", "0"]
-    fewer = cells(gap_table(story.gaps(), 1))
+    fewer = cells(gap_table(breakdown.gaps(), 1))
     assert fewer["gap before"] == ["token 2", "median, token 3"]
-    every = cells(gap_table(story.gaps(), 0))
+    every = cells(gap_table(breakdown.gaps(), 0))
     assert every["gap before"] == gaps["gap before"]
 
 
@@ -222,14 +222,14 @@ def test_requests_by_name() -> None:
     with raises_input("request", key="--request"):
         request_number(result, "-1")
     with raises_input("request 2", key="--request"):
-        request_story(result, 2)
+        request_latency(result, 2)
     result.requests = None
     with raises_input("request"):
-        request_story(result, 0)
+        request_latency(result, 0)
 
 
 def test_a_log_that_is_damaged() -> None:
     result = result_of(*split_run())
     result.log = result.log.drop("event")
     with raises_input("column", key="event"):
-        request_story(result, 0)
+        request_latency(result, 0)
