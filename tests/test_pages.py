@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from marked import marked
 
 from netsim.cli import app
 
@@ -97,7 +98,7 @@ def test_names_in_a_page_are_in_the_file_that_they_stand_behind(page):
 
 def test_the_way_of_a_run_is_that_of_the_code():
     page = ROOT / "netsim" / "README.md"
-    picture = page.read_text("utf-8").split("```")[1]
+    picture = marked(page.read_text("utf-8"), "run")
     steps, things = STEP.findall(picture), THING.findall(picture)
     assert (len(steps), len(things)) == (picture.count("│"), picture.count("▼") - 1)
     for path, names in steps:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import networkx as nx
+from marked import marked
 
 import netsim
 
@@ -156,8 +157,8 @@ def rooms_drawn() -> dict[str, int]:
 
     The second picture is that of the workloads, which are above all of the first.
     """
-    text = (ROOT / "README.md").read_text("utf-8").partition("## The rooms")[2]
-    simulator, workloads = text.split("```")[1:4:2]
+    page = (ROOT / "README.md").read_text("utf-8")
+    simulator, workloads = marked(page, "simulator").strip(), marked(page, "workloads").strip()
     return {
         f"{package}.{name}": number
         for package, first, picture in (("netsim", 0, simulator), (WORKLOADS, -100, workloads))
@@ -183,14 +184,14 @@ def test_the_picture_of_the_rooms_is_true() -> None:
 
 
 def test_the_table_of_the_rooms_has_every_folder() -> None:
-    text = (ROOT / "README.md").read_text("utf-8").partition("| room |")[2].partition("\n\n")[0]
+    text = marked((ROOT / "README.md").read_text("utf-8"), "rooms")
     folders = {name for name in rooms_drawn() if modules()[name].name == "__init__.py"}
     listed = re.findall(r"^\| `(?:\.\./)?([\w/]+)/` \|", text, re.MULTILINE)
     assert sorted(f"netsim.{name.replace('/', '.')}" for name in listed) == sorted(folders)
 
 
 def test_the_engines_page_has_every_file() -> None:
-    text = (ROOT / "engine" / "README.md").read_text("utf-8").partition("## The files\n")[2]
+    text = marked((ROOT / "engine" / "README.md").read_text("utf-8"), "files")
     engine = ROOT / "engine"
     files = {path.relative_to(engine).as_posix() for path in engine.rglob("*.py")}
     listed = []
