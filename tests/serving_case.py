@@ -19,8 +19,8 @@ from netsim.workloads.serving.data import (
     MIXED,
     PREFILL,
     STARTED,
-    Machines,
     Requests,
+    ServingInstances,
     ServingPlan,
 )
 from netsim.workloads.serving.failures import Outages
@@ -29,7 +29,7 @@ Row = dict[str, int]
 
 
 def cost() -> IterationCost:
-    """What an iteration costs on some machine."""
+    """What an iteration costs on some instance."""
     return iteration_cost(
         load_deployment({"model": "llama3_8b", "machine": "h100_80gb", "options": {"tp": 2}})
     )
@@ -41,15 +41,15 @@ def plan_of(
     hosts: int = 2,
     **more: Any,
 ) -> ServingPlan:
-    """Machines of `hosts` hosts each, and requests (arrival, prompt, output).
+    """Instances of `hosts` hosts each, and requests (arrival, prompt, output).
 
-    Those are prefilled on the first machine that is not of decode, and decoded on the last one.
+    Those are prefilled on the first instance that is not of decode, and decoded on the last one.
     """
     k, n = len(roles), len(requests)
     columns = np.array(requests, np.int64).reshape(-1, 3).T
     split = DECODE in roles
     plan: dict[str, Any] = {
-        "machines": Machines(
+        "instances": ServingInstances(
             np.array(roles, np.int8), np.arange(k + 1) * hosts, np.arange(k * hosts, dtype=np.int32)
         ),
         "requests": Requests(*columns),
@@ -117,4 +117,4 @@ def lost_shares(outages: Outages, machines: int, until_ps: int) -> tuple[np.ndar
     of = outages
     ends = [np.minimum(one, until_ps) for one in (of.down_ps, of.up_ps, of.whole_ps)]
     parts = (ends[1] - ends[0], ends[2] - ends[1])
-    return tuple(np.bincount(of.machine, part, machines) / until_ps for part in parts)
+    return tuple(np.bincount(of.instance, part, machines) / until_ps for part in parts)

@@ -1,7 +1,7 @@
 """Serving runs against a slow and obvious reference, row by row and picosecond by picosecond.
 
-Small random runs in which machines are full, prompts are cut, and machines fail. Of the network the
-reference is told when KV caches were there and given up; it says when they were sent.
+Small random runs in which instances are full, prompts are cut, and instances fail. Of the network
+the reference is told when KV caches were there and given up; it says when they were sent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from engine_case import kept
 from engine_runs import DROP_TAIL, build
-from reference.serving import Machine, Request, Row, Rules, changes_of
+from reference.serving import Machine, Request, Row, Rules, transitions_of
 from served import US, Served, all_served_once, deployment
 from traffic_cases import star
 
@@ -40,7 +40,7 @@ AT_ONCE = 100
 
 
 def limited(rng: random.Random, tp: int) -> dict[str, Any]:
-    """A deployment of machines with room for some hundred tokens of KV cache, or for many."""
+    """A deployment of instances with room for some hundred tokens of KV cache, or for many."""
     if rng.random() < 0.3:
         return deployment(tp)
     one = load_deployment(deployment(tp, machine={"memory": "1MB"}))
@@ -62,13 +62,13 @@ def requests_of(rng: random.Random, most: int, many: int) -> list[tuple[float, i
 def outages_of(rng: random.Random, machines: int, shrinks: bool) -> list[tuple[int, int, int, int]]:
     """Machine, down, up, whole, in us."""
     found = []
-    for machine in range(machines):
+    for instance in range(machines):
         at = 0
         for _ in range(rng.choice((0, 1, 4))):
             down = at + rng.randint(1, 1500)
             up = down + rng.randint(1, 400)
             at = up + (rng.randint(0, 600) if shrinks and rng.random() < 0.6 else 0)
-            found.append((machine, down, up, at))
+            found.append((instance, down, up, at))
     return found
 
 
@@ -120,7 +120,7 @@ class Transfers:
         assert program is not None
         role, request, of = (program.task_state[name] for name in ("role", "request", "of"))
         start_ps, end_ps = run.engine.task_states().start_ps, run.engine.task_states().end_ps
-        places, leader = tasks.local_indices(), run.plan.machines.leader
+        places, leader = tasks.local_indices(), run.plan.instances.leader
         self.there_ps, self.given_up_ps = dict[int, int](), dict[int, int]()
         self.sent_ps: dict[int, set[int]] = {}
         at_first = leader[run.plan.prefill_instance]
@@ -137,17 +137,17 @@ class Transfers:
 
 
 def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Machine]:
-    """All machines of a run, as the reference has them.
+    """All instances of a run, as the reference has them.
 
     Where all-reduces go in packets it is told how long iterations took.
     """
     plan, params = run.plan, run.params
-    transfers, changes = Transfers(run), changes_of(outages)
+    transfers, transitions = Transfers(run), transitions_of(outages)
     found = []
-    for k, role in enumerate(plan.machines.role.tolist()):
+    for k, role in enumerate(plan.instances.role.tolist()):
         table = params["decode_deployment" if role == DECODE else "deployment"]
         group = Group(role, load_deployment(table), 1)
-        ends = iter(run.iterations(int(plan.machines.leader[k])))
+        ends = iter(run.iterations(int(plan.instances.leader[k])))
         lasts: Callable[..., int] = partial(iteration_ps, group.cost)
         if params.get("all_reduces") == "packets":
             lasts = partial(took, ends)
@@ -174,13 +174,13 @@ def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Mach
                 one.given_up_ps = transfers.given_up_ps.get(number, -1)
             requests.append(one)
         rooms = group.capacity_tokens, group.shrunk_tokens
-        gpus, turns = group.deployment.tp, changes.get(k, [])
+        gpus, turns = group.deployment.tp, transitions.get(k, [])
         found.append(Machine(ROLES[role], gpus, *rooms, rules, requests, turns))
     return found
 
 
 def took(iterations: Iterator[tuple[int, int, int, int]], *_: int) -> int:
-    """How long the next iteration of a machine took."""
+    """How long the next iteration of an instance took."""
     begin, end, *_ = next(iterations)
     return end - begin
 
@@ -189,18 +189,18 @@ def check(seed: int, folder: Path, *, packets: bool = False) -> Served:
     """A random run agrees with the reference in every row and every KV cache sent."""
     run, outages = random_run(random.Random(seed), folder, packets)
     transfers, sent = Transfers(run), dict[int, set[int]]()
-    for machine, leader in zip(
-        expected(run, outages), run.plan.machines.leader.tolist(), strict=True
+    for instance, leader in zip(
+        expected(run, outages), run.plan.instances.leader.tolist(), strict=True
     ):
-        machine.run()
+        instance.run()
         ours = [
             Row(row["time_ps"], EVENTS[row["event"]], *(row[name] for name in Row._fields[2:]))
             for row in run.rows
             if row["host"] == leader
         ]
         # What is told at one instant has no order.
-        assert sorted(ours) == sorted(machine.rows), (seed, machine.role)
-        for (number, _), at in machine.sent.items():
+        assert sorted(ours) == sorted(instance.rows), (seed, instance.role)
+        for (number, _), at in instance.sent.items():
             sent.setdefault(number, set()).add(at)
     # In packets, layers are computed when their all-reduces let them be.
     if not packets or run.params.get("kv", "after") == "after":
@@ -210,13 +210,13 @@ def check(seed: int, folder: Path, *, packets: bool = False) -> Served:
 
 
 def told(run: Served) -> set[tuple[str, str]]:
-    """What machines of each role tell."""
-    roles = dict(zip(run.plan.machines.leader, run.plan.machines.role, strict=True))
+    """What instances of each role tell."""
+    roles = dict(zip(run.plan.instances.leader, run.plan.instances.role, strict=True))
     return {(ROLES[roles[row["host"]]], EVENTS[row["event"]]) for row in run.rows}
 
 
 def test_every_row_of_random_runs(tmp_path: Path) -> None:
-    """Among which is everything that machines of each role do."""
+    """Among which is everything that instances of each role do."""
     met = set().union(*(told(check(seed, tmp_path)) for seed in range(CASES)))
     some = {"iteration", "started", "first token", "done", "lost", "down", "up"}
     both = some | {"joined"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from netsim.workloads.serving.account import account
 from netsim.workloads.serving.figures import serving_figures
 from netsim.workloads.serving.outcome import outcome
+from netsim.workloads.serving.request_audit import audit
 
 if TYPE_CHECKING:
     from netsim.results.run_result import Table
@@ -25,6 +25,6 @@ def serving_result(
     if plan is None or log is None:
         return {}, {}
     found = outcome(plan, log, flows["start_ps"])
-    counts = account(found.requests, log, complete=complete)
+    counts = audit(found.requests, log, complete=complete)
     figures = {**serving_figures(plan, found, log), "account": counts}
     return {"requests": found.requests, "iterations": found.iterations}, {"serving": figures}

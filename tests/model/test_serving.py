@@ -1,17 +1,17 @@
-"""Machines, requests and who serves which, as data."""
+"""Instances, requests and who serves which, as data."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from netsim.flows import FlowTable, TaskTable, Workload
-from netsim.workloads.serving.data import DECODE, PREFILL, Machines, Requests, ServingPlan
+from netsim.workloads.serving.data import DECODE, PREFILL, Requests, ServingInstances, ServingPlan
 
 
 def plan() -> ServingPlan:
-    """Two prefill machines of two hosts, a decode machine of three, two requests."""
+    """Two prefill instances of two hosts, a decode instance of three, two requests."""
     return ServingPlan(
-        machines=Machines(
+        instances=ServingInstances(
             np.array([PREFILL, PREFILL, DECODE], np.int8),
             np.array([0, 2, 4, 7]),
             np.array([8, 9, 4, 5, 1, 2, 3], np.int32),
@@ -27,13 +27,13 @@ def plan() -> ServingPlan:
     )
 
 
-def test_machines_are_their_hosts_of_which_the_first_leads() -> None:
-    machines = plan().machines
+def test_instances_are_their_hosts_of_which_the_first_leads() -> None:
+    machines = plan().instances
     assert len(machines) == 3
     assert machines.leader.tolist() == [8, 4, 1]
     assert machines.size.tolist() == [2, 2, 3]
     assert machines.of(2).tolist() == [1, 2, 3]
-    assert machines.name(2) == "decode machine 2"
+    assert machines.name(2) == "decode instance 2"
 
 
 def test_a_plan_beside_other_traffic_knows_its_flows() -> None:

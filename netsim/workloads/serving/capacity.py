@@ -13,54 +13,54 @@ from netsim.workloads.serving.tokens import Ints, Log
 
 
 def capacity_figures(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) -> dict[str, Any]:
-    """How often machines failed between two times, and the mean share of all GPUs at work.
+    """How often instances failed between two times, and the mean share of all GPUs at work.
 
-    A machine that is down has no GPU at work, one that shrank has one less. Whoever has nothing to
-    do any more counts as whole: what becomes of such a machine is not in the log.
+    An instance that is down has no GPU at work, one that shrank has one less. Whoever has nothing
+    to do any more counts as whole: what becomes of such an instance is not in the log.
     """
     rows = np.flatnonzero((log["event"] == DOWN) | (log["event"] == UP))
     rows = rows[np.lexsort((rows, log["time_ps"][rows], log["host"][rows]))]
     host, time_ps = log["host"][rows], log["time_ps"][rows]
-    machine = _machine_of(plan, host)
+    instance = _instance_of(plan, host)
     begin = np.clip(time_ps, since_ps, until_ps)
-    end = np.maximum(begin, _over_ps(plan, log, until_ps)[machine])
+    end = np.maximum(begin, _over_ps(plan, log, until_ps)[instance])
     end[:-1][host[1:] == host[:-1]] = begin[1:][host[1:] == host[:-1]]
-    lost = (plan.machines.size[machine] - log["tokens"][rows]).astype(float) @ (end - begin)
+    lost = (plan.instances.size[instance] - log["tokens"][rows]).astype(float) @ (end - begin)
     inside = (log["event"][rows] == DOWN) & (time_ps >= since_ps) & (time_ps < until_ps)
-    every = float(plan.machines.size.sum()) * max(until_ps - since_ps, 1)
+    every = float(plan.instances.size.sum()) * max(until_ps - since_ps, 1)
     return {"count": int(inside.sum()), "available_gpu_share": 1 - float(lost) / every}
 
 
-def _machine_of(plan: ServingPlan, hosts: Ints) -> Ints:
-    """The machine that each of some leaders leads."""
-    leader = plan.machines.leader
+def _instance_of(plan: ServingPlan, hosts: Ints) -> Ints:
+    """The instance that each of some leaders leads."""
+    leader = plan.instances.leader
     order = np.argsort(leader)
     found: Ints = order[np.searchsorted(leader, hosts, sorter=order)]
     return found
 
 
 def _over_ps(plan: ServingPlan, log: Log, until_ps: int) -> Ints:
-    """int64[k]: when each machine was done with all that came to it, at most `until_ps`.
+    """int64[k]: when each instance was done with all that came to it, at most `until_ps`.
 
-    A prefill machine is done with a request as its first token is told, others as its last one is.
+    A prefill instance is done with a request as its first token is told, others as its last one is.
     """
-    k, machine = len(plan.machines), _machine_of(plan, log["host"])
+    k, instance = len(plan.instances), _instance_of(plan, log["host"])
     comes = np.bincount(plan.prefill_instance, minlength=k)
     comes += np.bincount(plan.decode_instance[plan.decode_instance >= 0], minlength=k)
-    leaves = np.where(plan.machines.role == PREFILL, FIRST_TOKEN, DONE)
-    rows = np.flatnonzero(log["event"] == leaves[machine])
+    leaves = np.where(plan.instances.role == PREFILL, FIRST_TOKEN, DONE)
+    rows = np.flatnonzero(log["event"] == leaves[instance])
     last_ps = np.zeros(k, np.int64)
-    np.maximum.at(last_ps, machine[rows], log["time_ps"][rows])
-    over = np.bincount(machine[rows], minlength=k) == comes
+    np.maximum.at(last_ps, instance[rows], log["time_ps"][rows])
+    over = np.bincount(instance[rows], minlength=k) == comes
     return np.where(over, np.minimum(last_ps, until_ps), until_ps)
 
 
-def expected_capacity(policy: Policy, gpus: int, machines: int) -> float | None:
-    """The mean share of GPUs at work, of equal machines of `gpus` each; None where no formula is.
+def expected_capacity(policy: Policy, gpus: int, instances: int) -> float | None:
+    """The mean share of GPUs at work, of equal instances of `gpus` each; None where no formula is.
 
-    Without spares a machine is an alternating renewal process: exact. With spares the wait for one
-    is that of Palm's machine interference, which the time of a swap hardly changes. There is none
-    for spares of machines that shrink.
+    Without spares an instance is an alternating renewal process: exact. With spares the wait for
+        one is that of Palm's instance interference, which the time of a swap hardly changes. There
+        is none for spares of instances that shrink.
     """
     mean_up_ps = policy.mtbf_ps / gpus
     if policy.spares == 0:
@@ -71,5 +71,5 @@ def expected_capacity(policy: Policy, gpus: int, machines: int) -> float | None:
         return working_ps / (mean_up_ps + short_ps)
     if policy.on_failure == SHRINK:
         return None
-    up = up_shares_cold(machines, policy.spares, mean_up_ps, max(policy.repair_ps, 1))
-    return 1 / (1 / goodput_of_groups(up, machines, 1) + policy.swap_ps / mean_up_ps)
+    up = up_shares_cold(instances, policy.spares, mean_up_ps, max(policy.repair_ps, 1))
+    return 1 / (1 / goodput_of_groups(up, instances, 1) + policy.swap_ps / mean_up_ps)

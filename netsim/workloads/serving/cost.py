@@ -1,6 +1,6 @@
-"""How long an iteration of a machine takes, from what its leader's record says.
+"""How long an iteration of an instance takes, from what its leader's record says.
 
-Compiled into the engine, as `machine.py` is; the formulas are those of
+Compiled into the engine, as `instance.py` is; the formulas are those of
 `netsim.workloads.inference.cost`.
 """
 
@@ -9,7 +9,7 @@ from netsim.workloads.serving.state import SHRUNK
 
 
 def cost_of(host):
-    """The cost of the host's machine: what a program's record holds are numbers alone."""
+    """The cost of the host's instance: what a program's record holds are numbers alone."""
     return IterationCost(
         layers=host.cost_layers,
         tp=host.cost_tp,

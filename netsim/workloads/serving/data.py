@@ -1,7 +1,7 @@
-"""What is known of a serving run before it begins: machines, requests, and who serves which.
+"""What is known of a serving run before it begins: instances, requests, and who serves which.
 
-A *machine* is hosts, of one GPU each, that hold one copy of a model and compute together. Its first
-host is its *leader*. A machine prefills prompts and decodes (`MIXED`), or does one of them.
+A *instance* is hosts, of one GPU each, that hold one copy of a model and compute together. Its
+first host is its *leader*. An instance prefills prompts and decodes (`MIXED`), or does one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from netsim.model.workload import WorkloadPart
 
 MIXED, PREFILL, DECODE = range(3)
 ROLES = ("mixed", "prefill", "decode")
-"""What machines do, and its names."""
+"""What instances do, and its names."""
 
 ITERATION, STARTED, FIRST_TOKEN, KV_THERE, JOINED, DONE, LOST, DOWN, UP = range(9)
 EVENTS = (
@@ -38,16 +38,16 @@ LOG = ("event", "request", "start_ps", "batch", "tokens", "context", "pairs")
 none. `start_ps`, `batch`, `context` and `pairs` are of iterations, else 0: when it began, how many
 sequences get a token that decode, the sum of their contexts in tokens, and the query-key pairs of
 the prompts' tokens. `tokens` are the prompts' of an iteration, the output tokens that a request was
-told by then in each of its rows, and the GPUs at work in those of a machine, down and up."""
+told by then in each of its rows, and the GPUs at work in those of an instance, down and up."""
 
 
 @dataclass(frozen=True, eq=False)
-class Machines:
-    """A table of k machines; a machine is known by its row.
+class ServingInstances:
+    """A table of k instances; an instance is known by its row.
 
     Attributes:
         role: int8[k], MIXED, PREFILL or DECODE.
-        hosts_ptr, hosts: int64[k + 1], int32[m]; machine i has the hosts from `hosts_ptr[i]` to
+        hosts_ptr, hosts: int64[k + 1], int32[m]; instance i has the hosts from `hosts_ptr[i]` to
             before `hosts_ptr[i + 1]`.
     """
 
@@ -60,21 +60,21 @@ class Machines:
 
     @property
     def leader(self) -> NDArray[np.int32]:
-        """int32[k]: the first host of each machine."""
+        """int32[k]: the first host of each instance."""
         return self.hosts[self.hosts_ptr[:-1]]
 
     @property
     def size(self) -> NDArray[np.int64]:
-        """int64[k]: how many hosts each machine has."""
+        """int64[k]: how many hosts each instance has."""
         return np.diff(self.hosts_ptr)
 
-    def of(self, machine: int) -> NDArray[np.int32]:
-        """int32[tp]: the hosts of a machine."""
-        return self.hosts[self.hosts_ptr[machine] : self.hosts_ptr[machine + 1]]
+    def of(self, instance: int) -> NDArray[np.int32]:
+        """int32[tp]: the hosts of an instance."""
+        return self.hosts[self.hosts_ptr[instance] : self.hosts_ptr[instance + 1]]
 
-    def name(self, machine: int) -> str:
-        """What a machine is called: "decode machine 5"."""
-        return f"{ROLES[self.role[machine]]} machine {machine}"
+    def name(self, instance: int) -> str:
+        """What an instance is called: "decode instance 5"."""
+        return f"{ROLES[self.role[instance]]} instance {instance}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +96,14 @@ class Requests:
 
 @dataclass(frozen=True, eq=False)
 class ServingPlan(WorkloadPart):
-    """Which machines serve which requests, and what they cost.
+    """Which instances serve which requests, and what they cost.
 
     Attributes:
-        machines: all of them.
+        instances: all of them.
         requests: all of them.
-        prefill_instance: int32[n], the mixed or prefill machine of each request.
-        decode_instance: int32[n], its decode machine; -1: there is none.
-        costs: of each role in ROLES that has machines, what an iteration costs (an `IterationCost`
+        prefill_instance: int32[n], the mixed or prefill instance of each request.
+        decode_instance: int32[n], its decode instance; -1: there is none.
+        costs: of each role in ROLES that has instances, what an iteration costs (an `IterationCost`
             of `netsim.workloads.inference`); of others None.
         ttft_ps: the SLO: longest time to the first token; None if there is none.
         tbt_ps: longest time between tokens; None if there is none.
@@ -114,7 +114,7 @@ class ServingPlan(WorkloadPart):
         stall_ps: the SLO's: no gap between tokens is longer; None: any may be.
     """
 
-    machines: Machines
+    instances: ServingInstances
     requests: Requests
     prefill_instance: NDArray[np.int32]
     decode_instance: NDArray[np.int32]

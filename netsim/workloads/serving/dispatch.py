@@ -1,15 +1,15 @@
-"""The router: which machine serves which request, settled by its own estimate before the run.
+"""The router: which instance serves which request, settled by its own estimate before the run.
 
-It knows what has arrived and how long machines take by the analytic model, and is not told what
+It knows what has arrived and how long instances take by the analytic model, and is not told what
 becomes of requests: so whom it sends a request to depends on nothing that happens on the network.
 
-- round_robin: one machine after the other;
+- round_robin: one instance after the other;
 - random: each equally likely;
-- least_work: the machine that will be done first with all that it was given, by the estimate
-  that it works on one request after the other. Of machines without work it is the one that has been
-  so for longest.
+- least_work: the instance that will be done first with all that it was given, by the estimate
+  that it works on one request after the other. Of instances without work it is the one that has
+  been so for longest.
 
-Where a request is decoded by another machine, that is settled likewise, in the order in which
+Where a request is decoded by another instance, that is settled likewise, in the order in which
 prompts are done by the same estimate.
 """
 
@@ -28,38 +28,38 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Dispatched:
-    """Who serves each of n requests, of machines counted from 0, and when it would be done.
+    """Who serves each of n requests, of instances counted from 0, and when it would be done.
 
     Attributes:
-        machine: int32[n].
+        instance: int32[n].
         done_ps: int64[n], by the router's estimate.
     """
 
-    machine: NDArray[np.int32]
+    instance: NDArray[np.int32]
     done_ps: Ints
 
 
 def dispatch(
-    how: str, at_ps: Ints, work_ps: Ints, n_machines: int, rng: np.random.Generator
+    how: str, at_ps: Ints, work_ps: Ints, n_instances: int, rng: np.random.Generator
 ) -> Dispatched:
-    """Machines for requests.
+    """Instances for requests.
 
     Args:
         how: one of `DISPATCH`.
-        at_ps: int64[n], when each request comes to the machines, in any order.
-        work_ps: int64[n], for how long it keeps a machine.
-        n_machines: at least 1.
+        at_ps: int64[n], when each request comes to the instances, in any order.
+        work_ps: int64[n], for how long it keeps an instance.
+        n_instances: at least 1.
         rng: of "random".
     """
     n = at_ps.size
     order = np.argsort(at_ps, kind="stable")
-    machine = np.zeros(n, np.int32)
+    instance = np.zeros(n, np.int32)
     if how == ROUND_ROBIN:
-        machine[order] = np.arange(n) % n_machines
+        instance[order] = np.arange(n) % n_instances
     elif how == RANDOM:
-        machine[order] = rng.integers(0, n_machines, n)
+        instance[order] = rng.integers(0, n_instances, n)
     done = np.zeros(n, np.int64)
-    free: list[tuple[int, int]] = [(0, one) for one in range(n_machines)]
+    free: list[tuple[int, int]] = [(0, one) for one in range(n_instances)]
     chosen, ends = [], []
     arrivals, work = at_ps[order].tolist(), work_ps[order].tolist()
     if how == MIN_WORK:
@@ -69,11 +69,11 @@ def dispatch(
             heapq.heapreplace(free, (end, one))
             chosen.append(one)
             ends.append(end)
-        machine[order] = chosen
+        instance[order] = chosen
     else:
-        free_at_of = [0] * n_machines
-        for at, takes, one in zip(arrivals, work, machine[order].tolist(), strict=True):
+        free_at_of = [0] * n_instances
+        for at, takes, one in zip(arrivals, work, instance[order].tolist(), strict=True):
             free_at_of[one] = max(free_at_of[one], at) + takes
             ends.append(free_at_of[one])
     done[order] = ends
-    return Dispatched(machine, done)
+    return Dispatched(instance, done)

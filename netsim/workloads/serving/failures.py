@@ -1,11 +1,12 @@
-"""When machines of a serving run fail and are back: drawn before the run, or read from a file.
+"""When instances of a serving run fail and are back: drawn before the run, or read from a file.
 
-A machine fails as soon as one of its GPUs does: its time up is exponential, with the mean time to a
-failure of one GPU over the number of GPUs. It is *whole* again when a GPU in order is in its place,
-`swap` after there is one. The GPU that failed is in order again after `repair`, and then waits with
-the spares for the machine that has been without for the longest time: without spares that is its
-own. With `on_failure = "stop"` a machine is down until it is whole, with "shrink" only for
-`restart`, and then works with a GPU less. A machine that is not whole does not fail again.
+An instance fails as soon as one of its GPUs does: its time up is exponential, with the mean time to
+    a failure of one GPU over the number of GPUs. It is *whole* again when a GPU in order is in its
+    place, `swap` after there is one. The GPU that failed is in order again after `repair`, and then
+    waits with the spares for the instance that has been without for the longest time: without
+    spares that is its own. With `on_failure = "stop"` an instance is down until it is whole, with
+    "shrink" only for `restart`, and then works with a GPU less. An instance that is not whole does
+    not fail again.
 
 At rates of real GPUs, one in ten years, no run sees a failure: `mtbf` is what a run is to be tried
 with, and the ratio of `repair` and `mtbf` is what the capacity depends on.
@@ -35,16 +36,16 @@ STOP, SHRINK = ON_FAILURE = ("stop", "shrink")
 
 MAX_OUTAGES = 1_000_000
 BLOCK = 64
-"""Times of each machine that are drawn at once."""
+"""Times of each instance that are drawn at once."""
 
 FAILURE_PARAMS = [
     Param("mtbf", "time", None, "mean time to a failure of one GPU; none: no failures are drawn"),
-    Param("outages", "file", None, "a CSV file of machine, down, up, whole, in place of mtbf"),
+    Param("outages", "file", None, "a CSV file of instance, down, up, whole, in place of mtbf"),
     Param(
         "on_failure",
         "choice",
         STOP,
-        "a machine without one of its GPUs is down until it is whole, or works with one less",
+        "an instance without one of its GPUs is down until it is whole, or works with one less",
         choices=ON_FAILURE,
     ),
     Param("repair", "time", None, "of mtbf: until a GPU that failed is in order again"),
@@ -56,7 +57,9 @@ FAILURE_PARAMS = [
         maximum=1_000_000,
     ),
     Param("swap", "time", None, 'of mtbf: until a GPU in order is in its place, "0ps" by default'),
-    Param("restart", "time", None, "of on_failure = shrink: until a machine works without the GPU"),
+    Param(
+        "restart", "time", None, "of on_failure = shrink: until an instance works without the GPU"
+    ),
     Param(
         "failures_until",
         "time",
@@ -72,20 +75,20 @@ class Outages:
     """A table of n failures, in the order in which they come.
 
     Attributes:
-        machine: int32[n].
-        down_ps, up_ps: int64[n]; from the one to before the other the machine does nothing, and
+        instance: int32[n].
+        down_ps, up_ps: int64[n]; from the one to before the other the instance does nothing, and
             what was in its GPUs' memory is lost. At least 1 ps.
         whole_ps: int64[n], not before `up_ps`; from `up_ps` until then it has a GPU less. No
-            failure of the same machine comes before.
+            failure of the same instance comes before.
     """
 
-    machine: NDArray[np.int32]
+    instance: NDArray[np.int32]
     down_ps: Ints
     up_ps: Ints
     whole_ps: Ints
 
     def __len__(self) -> int:
-        return int(self.machine.size)
+        return int(self.instance.size)
 
 
 NO_OUTAGES = Outages(
@@ -114,8 +117,8 @@ def failures_of(
 ) -> Outages:
     """The failures that `FAILURE_PARAMS` ask for; relative files start at `directory`.
 
-    `gpus` is int64[k], the GPUs of each machine. Raises InputError for what contradicts itself, and
-    for a mistake in the file.
+    `gpus` is int64[k], the GPUs of each instance. Raises InputError for what contradicts itself,
+    and for a mistake in the file.
     """
     _check(params)
     if params["outages"] is not None:
@@ -157,14 +160,14 @@ def _check(params: Mapping[str, Any]) -> None:
         if needed and params[name] is None:
             raise InputError("missing", key=f"traffic.{name}", hint='a time, such as "100ms"')
     if params["on_failure"] == SHRINK and not drawn:
-        hint = "it is one of mtbf; in a file of outages a machine is up before it is whole"
+        hint = "it is one of mtbf; in a file of outages an instance is up before it is whole"
         raise InputError("has no effect", key="traffic.on_failure", hint=hint, code="no_effect")
 
 
 def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Generator) -> Outages:
-    """Failures before `until_ps` of machines with so many GPUs, int64[k], each.
+    """Failures before `until_ps` of instances with so many GPUs, int64[k], each.
 
-    The times up of a machine are the same draws whatever the policy. Raises InputError if there
+    The times up of an instance are the same draws whatever the policy. Raises InputError if there
     would be too many.
     """
     mean_ps = policy.mtbf_ps / gpus
@@ -177,28 +180,28 @@ def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Gener
             hint=f"at most {MAX_OUTAGES:,}",
         )
     up = _TimesUp(mean_ps, rng)
-    soonest = [(up.next_ps(machine), machine) for machine in range(gpus.size)]
+    soonest = [(up.next_ps(instance), instance) for instance in range(gpus.size)]
     heapq.heapify(soonest)
-    in_order_ps = deque([0] * policy.spares)  # when each GPU is, that no machine has; not falling
+    in_order_ps = deque([0] * policy.spares)  # when each GPU is, that no instance has; not falling
     rows: list[tuple[int, int, int, int]] = []
     while soonest and soonest[0][0] < until_ps:
-        down_ps, machine = soonest[0]
+        down_ps, instance = soonest[0]
         in_order_ps.append(down_ps + policy.repair_ps)
         there_ps = max(down_ps, in_order_ps.popleft())
         whole_ps = max(there_ps + policy.swap_ps, down_ps + 1)
         up_ps = whole_ps
-        if policy.on_failure == SHRINK and gpus[machine] > 1:
+        if policy.on_failure == SHRINK and gpus[instance] > 1:
             up_ps = min(down_ps + max(policy.restart_ps, 1), whole_ps)
-        rows.append((machine, down_ps, up_ps, whole_ps))
-        heapq.heapreplace(soonest, (whole_ps + up.next_ps(machine), machine))
+        rows.append((instance, down_ps, up_ps, whole_ps))
+        heapq.heapreplace(soonest, (whole_ps + up.next_ps(instance), instance))
     return _table(rows)
 
 
 class _TimesUp:
-    """How long each machine stays up, again and again: exponential, with a mean of its own.
+    """How long each instance stays up, again and again: exponential, with a mean of its own.
 
-    Draws are made for all machines together, so that the n-th of a machine is the same whatever the
-    others do.
+    Draws are made for all instances together, so that the n-th of an instance is the same whatever
+    the others do.
     """
 
     def __init__(self, mean_ps: NDArray[np.float64], rng: np.random.Generator) -> None:
@@ -206,13 +209,13 @@ class _TimesUp:
         self._blocks: list[NDArray[np.float64]] = []
         self._taken = [0] * mean_ps.size
 
-    def next_ps(self, machine: int) -> int:
-        """The next time up of a machine, at least 1 ps."""
-        block, row = divmod(self._taken[machine], BLOCK)
-        self._taken[machine] += 1
+    def next_ps(self, instance: int) -> int:
+        """The next time up of an instance, at least 1 ps."""
+        block, row = divmod(self._taken[instance], BLOCK)
+        self._taken[instance] += 1
         if block == len(self._blocks):
             self._blocks.append(self._rng.exponential(size=(BLOCK, self._mean_ps.size)))
-        drawn_ps = float(self._blocks[block][row, machine] * self._mean_ps[machine])
+        drawn_ps = float(self._blocks[block][row, instance] * self._mean_ps[instance])
         return max(round(min(drawn_ps, HORIZON_PS)), 1)
 
 
@@ -221,36 +224,36 @@ def _table(rows: list[tuple[int, int, int, int]]) -> Outages:
     return Outages(columns[0].astype(np.int32), columns[1], columns[2], columns[3])
 
 
-def read_outages(path: Path, machines: int) -> Outages:
-    """Failures of a CSV file, in any order: machine, down, up, and whole if it is later than up.
+def read_outages(path: Path, instances: int) -> Outages:
+    """Failures of a CSV file, in any order: instance, down, up, and whole if it is later than up.
 
     A line is such as "3, 10ms, 25ms". Raises InputError, with file and line, for what is no such
-    line, names no machine, or overlaps another failure of its machine.
+    line, names no instance, or overlaps another failure of its instance.
     """
     rows = []
     for line, text in read_lines(path):
         words = [word.strip() for word in text.split(",")]
         if len(words) not in (3, 4):
-            raise at_line(path, line, "is no machine with two or three times", "3, 10ms, 25ms")
+            raise at_line(path, line, "is no instance with two or three times", "3, 10ms, 25ms")
         try:
             times = [parse_time_ps(word) for word in words[1:]]
         except InputError as error:
             raise at_line(path, line, error.message, error.hint) from None
         try:
-            machine = whole(words[0])
+            instance = whole(words[0])
         except ValueError:
-            machine = -1
-        if not 0 <= machine < machines:
-            hint = f"0 to {machines - 1}"
-            raise at_line(path, line, f"there is no machine {written(words[0])}", hint)
+            instance = -1
+        if not 0 <= instance < instances:
+            hint = f"0 to {instances - 1}"
+            raise at_line(path, line, f"there is no instance {written(words[0])}", hint)
         down_ps, up_ps, whole_ps = *times[:2], times[-1]
         if not down_ps < up_ps <= whole_ps:
-            raise at_line(path, line, "a machine is up after it is down, and whole after that")
-        rows.append((down_ps, machine, up_ps, whole_ps, line))
+            raise at_line(path, line, "an instance is up after it is down, and whole after that")
+        rows.append((down_ps, instance, up_ps, whole_ps, line))
     rows.sort()
     whole_of: dict[int, int] = {}
-    for down_ps, machine, _, whole_ps, line in rows:
-        if down_ps < whole_of.get(machine, 0):
-            raise at_line(path, line, f"machine {machine} is not whole yet as it fails")
-        whole_of[machine] = whole_ps
-    return _table([(machine, down, up, whole) for down, machine, up, whole, _ in rows])
+    for down_ps, instance, _, whole_ps, line in rows:
+        if down_ps < whole_of.get(instance, 0):
+            raise at_line(path, line, f"instance {instance} is not whole yet as it fails")
+        whole_of[instance] = whole_ps
+    return _table([(instance, down, up, whole) for down, instance, up, whole, _ in rows])

@@ -1,4 +1,4 @@
-"""The figures of a serving run: what users saw, what machines did, what the network took of it."""
+"""The figures of a serving run: what users saw, what instances did, what the network took of it."""
 
 from __future__ import annotations
 
@@ -101,18 +101,18 @@ def _slo(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
 
 
 def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict[str, Any]]:
-    """What the machines of each role did."""
-    busy = np.zeros(len(plan.machines), np.int64)
+    """What the instances of each role did."""
+    busy = np.zeros(len(plan.instances), np.int64)
     length = iterations["end_ps"] - iterations["start_ps"]
     np.add.at(busy, iterations["instance"], length)
     found = {}
-    for role in np.unique(plan.machines.role).tolist():
-        these, machines = iterations["role"] == ROLES[role], plan.machines.role == role
+    for role in np.unique(plan.instances.role).tolist():
+        these, instances = iterations["role"] == ROLES[role], plan.instances.role == role
         time = int(length[these].sum())
-        used = busy[machines] / max(1, span_ps)
+        used = busy[instances] / max(1, span_ps)
         found[ROLES[role]] = {
-            "machines": int(machines.sum()),
-            "hosts": int(plan.machines.size[machines].sum()),
+            "machines": int(instances.sum()),
+            "hosts": int(plan.instances.size[instances].sum()),
             "iterations": int(these.sum()),
             "iteration_ps": distribution(length[these]),
             "prompt_tokens": int(iterations["prompt_tokens"][these].sum()),

@@ -37,8 +37,8 @@ Table = dict[str, NDArray[Any]]
 class Outcome:
     """What became of a serving run.
 
-    `requests` has a row for each request, `iterations` one for each iteration, machine by machine,
-    and `gaps` are the times between tokens, of all requests.
+    `requests` has a row for each request, `iterations` one for each iteration, instance by
+    instance, and `gaps` are the times between tokens, of all requests.
     """
 
     requests: Table
@@ -156,14 +156,14 @@ def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
 
 
 def iteration_table(plan: ServingPlan, log: Log) -> Table:
-    """One row an iteration, machine by machine."""
-    machine = _machines(plan, log)
+    """One row an iteration, instance by instance."""
+    instance = _instances(plan, log)
     rows = np.flatnonzero(log["event"] == ITERATION)
-    rows = rows[np.lexsort((log["time_ps"][rows], machine[rows]))]
+    rows = rows[np.lexsort((log["time_ps"][rows], instance[rows]))]
     table: Table = {
-        "instance": machine[rows],
+        "instance": instance[rows],
         "host": log["host"][rows],
-        "role": np.array(ROLES)[plan.machines.role[machine[rows]]],
+        "role": np.array(ROLES)[plan.instances.role[instance[rows]]],
         "start_ps": log["start_ps"][rows],
         "end_ps": log["time_ps"][rows],
         "decode_batch": log["batch"][rows],
@@ -174,16 +174,16 @@ def iteration_table(plan: ServingPlan, log: Log) -> Table:
     return {**table, "network_ps": _network(plan, table, _gpus(plan, log, table))}
 
 
-def _machines(plan: ServingPlan, log: Log) -> Ints:
-    """int64[rows]: the machine that each row of the log is of."""
-    machines = plan.machines
-    order = np.argsort(machines.leader)
-    return order[np.searchsorted(machines.leader[order], log["host"])]
+def _instances(plan: ServingPlan, log: Log) -> Ints:
+    """int64[rows]: the instance that each row of the log is of."""
+    instances = plan.instances
+    order = np.argsort(instances.leader)
+    return order[np.searchsorted(instances.leader[order], log["host"])]
 
 
 def _gpus(plan: ServingPlan, log: Log, table: Table) -> Ints:
-    """int64[n]: how many GPUs each iteration began with, as the last change of its machine says."""
-    found = plan.machines.size[table["instance"]]
+    """int64[n]: GPUs with which each iteration began, by its instance's log."""
+    found = plan.instances.size[table["instance"]]
     changes = np.flatnonzero(np.isin(log["event"], (DOWN, UP)))
     for host in np.unique(log["host"][changes]).tolist():
         of = changes[log["host"][changes] == host]
@@ -196,9 +196,11 @@ def _gpus(plan: ServingPlan, log: Log, table: Table) -> Ints:
 def _network(plan: ServingPlan, table: Table, gpus: Ints) -> Ints:
     """int64[n]: what of the time of each iteration is none of computing.
 
-    A machine without some of its GPUs computes for as much longer.
+    An instance without some of its GPUs computes for as much longer.
     """
-    role, size = (column[table["instance"]] for column in (plan.machines.role, plan.machines.size))
+    role, size = (
+        column[table["instance"]] for column in (plan.instances.role, plan.instances.size)
+    )
     names = ("prompt_tokens", "decode_batch", "context_tokens", "attention_pairs")
     rows = zip(role.tolist(), *(table[name].tolist() for name in names), strict=True)
     computing = [

@@ -2,7 +2,7 @@
 
 The router deals requests out by its own estimate (`dispatch.py`). A prompt is work for as long as
 it takes alone in an iteration; a token that is decoded, for its share of an iteration of as many
-sequences of mean length as a machine holds.
+sequences of mean length as an instance holds.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from netsim.workloads.serving.data import (
     MIXED,
     PREFILL,
     ROLES,
-    Machines,
     Requests,
+    ServingInstances,
     ServingPlan,
 )
 from netsim.workloads.serving.dispatch import dispatch
@@ -41,7 +41,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Group:
-    """The machines of one role; `pool` has a part of what they hold."""
+    """The instances of one role; `pool` has a part of what they hold."""
 
     role: int
     deployment: Deployment
@@ -64,7 +64,7 @@ class Group:
         return self._tokens(self.deployment.tp - 1)
 
     def _tokens(self, gpus: int) -> int:
-        """Tokens that fit beside the weights, on so many GPUs that have all of a machine's."""
+        """Tokens that fit beside the weights, on so many GPUs that have all of an instance's."""
         one, pool = self.deployment, self.pool
         if pool is None:
             return int(min(kv_room_tokens(one, gpus), COUNT))
@@ -87,7 +87,7 @@ class Rules:
 
     Attributes:
         dispatch: how the router deals them out.
-        max_batch: sequences that a machine computes with, at most.
+        max_batch: sequences that an instance computes with, at most.
         ttft_ps, tbt_ps, stall_ps: the objective; None: there is none.
     """
 
@@ -98,27 +98,27 @@ class Rules:
     stall_ps: int | None
 
 
-def place_machines(groups: Mapping[int, Group], hosts: Ints) -> Machines:
-    """Machines role by role, GPU by GPU on the given hosts."""
+def place_instances(groups: Mapping[int, Group], hosts: Ints) -> ServingInstances:
+    """Instances role by role, GPU by GPU on the given hosts."""
     role = np.repeat([group.role for group in groups.values()], [g.n for g in groups.values()])
     size = np.array([groups[one].deployment.tp for one in role.tolist()])
     ptr = np.concatenate([[0], np.cumsum(size)])
-    return Machines(role.astype(np.int8), ptr, hosts[: ptr[-1]].astype(np.int32))
+    return ServingInstances(role.astype(np.int8), ptr, hosts[: ptr[-1]].astype(np.int32))
 
 
 def strided(groups: Mapping[int, Group], stride: int) -> Ints:
-    """The host of each GPU of each machine, where a machine's are `stride` hosts apart.
+    """The host of each GPU of each instance, where an instance's are `stride` hosts apart.
 
-    So many machines of a role take turns on the hosts from the first free one on.
+    So many instances of a role take turns on the hosts from the first free one on.
     """
     found, free = [], 0
     for group in groups.values():
         tp = group.deployment.tp
         if group.n % stride:
-            message = f"{group.n} {ROLES[group.role]} machines do not take turns by {stride}"
+            message = f"{group.n} {ROLES[group.role]} instances do not take turns by {stride}"
             raise InputError(message, key="traffic.stride", hint=f"a divisor of {group.n}")
-        machine, gpu = np.arange(group.n)[:, None], np.arange(tp)
-        at = machine // stride * (stride * tp) + machine % stride + gpu * stride
+        instance, gpu = np.arange(group.n)[:, None], np.arange(tp)
+        at = instance // stride * (stride * tp) + instance % stride + gpu * stride
         found.append(free + at.reshape(-1))
         free += group.n * tp
     return np.concatenate(found)
@@ -126,16 +126,16 @@ def strided(groups: Mapping[int, Group], stride: int) -> Ints:
 
 def plan_of(
     groups: Mapping[int, Group],
-    machines: Machines,
+    instances: ServingInstances,
     drawn: Drawn,
     rules: Rules,
     rng: np.random.Generator,
 ) -> ServingPlan:
-    """The plan of a run. Raises InputError if a request is longer than a machine has room for."""
+    """The plan of a run. Raises InputError if a request is longer than an instance has room for."""
     requests = drawn.requests
     for group in groups.values():
-        machine, prompts = f"a {ROLES[group.role]} machine", group.role == PREFILL
-        drawn.check_room(group.capacity_tokens, machine, prompts=prompts)
+        instance, prompts = f"a {ROLES[group.role]} instance", group.role == PREFILL
+        drawn.check_room(group.capacity_tokens, instance, prompts=prompts)
     first = groups[MIXED] if MIXED in groups else groups[PREFILL]
     work = _prompt_work(first, requests)
     if first.role == MIXED:
@@ -147,15 +147,15 @@ def plan_of(
         later = np.flatnonzero(requests.output_tokens > 1)
         work = _decode_work(groups[DECODE], requests, rules.max_batch)
         to = dispatch(rules.dispatch, given.done_ps[later], work[later], groups[DECODE].n, rng)
-        second[later] = first.n + to.machine
+        second[later] = first.n + to.instance
         expected_ps = max(expected_ps, int(to.done_ps.max(initial=0)))
     known = [groups.get(role) for role in range(len(ROLES))]
     costs = [None if group is None else group.cost for group in known]
     nothing = np.zeros(len(requests), np.int64)
     return ServingPlan(
-        machines=machines,
+        instances=instances,
         requests=requests,
-        prefill_instance=given.machine,
+        prefill_instance=given.instance,
         decode_instance=second,
         costs=(costs[MIXED], costs[PREFILL], costs[DECODE]),
         ttft_ps=rules.ttft_ps,
@@ -168,7 +168,7 @@ def plan_of(
 
 
 def _alone_ps(groups: Mapping[int, Group], first: Group, requests: Requests) -> int:
-    """When the last request would be done if each had its machines for itself."""
+    """When the last request would be done if each had its instances for itself."""
     cost, longest = groups.get(DECODE, first).cost, requests.prompt_tokens + requests.output_tokens
     token_ps = iteration_ps(cost, 1, 0, 1, int(longest.mean()))
     takes = _prompt_work(first, requests) + (requests.output_tokens - 1) * token_ps
@@ -187,7 +187,7 @@ def _prompt_work(group: Group, requests: Requests) -> Ints:
 
 
 def _decode_work(group: Group, requests: Requests, max_batch: int) -> Ints:
-    """int64[n]: the share of each request in a machine's time while it decodes."""
+    """int64[n]: the share of each request in an instance's time while it decodes."""
     length = int((requests.prompt_tokens + requests.output_tokens).mean())
     batch = max(1, min(max_batch, len(requests), group.capacity_tokens // length))
     takes = iteration_ps(group.cost, batch, 0, batch, batch * length)

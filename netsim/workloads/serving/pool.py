@@ -1,6 +1,6 @@
-"""Memory pooling: part of what machines hold is in the memory of other hosts, and read from there.
+"""Memory pooling: part of what instances hold is in the memory of other hosts, and read from there.
 
-A pool has a share of the KV cache of the machines that decode, or of the weights of all machines.
+A pool has a share of the KV cache of the instances that decode, or of the weights of all instances.
 In every iteration each GPU reads what it would have in its own memory, beside its computing: of the
 KV cache as much as the contexts take that are decoded, of weights all.
 """
@@ -16,8 +16,8 @@ from netsim.flows import JOIN, RECEIVE, SEND
 from netsim.limits import PS_BITS
 from netsim.workloads.inference import Deployment, kv_bytes_of_token
 from netsim.workloads.inference.roofline import weight_bytes
-from netsim.workloads.serving.shares import shares
-from netsim.workloads.serving.state import ASKED, READ
+from netsim.workloads.serving.kv_partition import partition
+from netsim.workloads.serving.state import POOL_READ, POOL_REQUEST
 from netsim.workloads.serving.tables import CONTROL, POOL, Tables
 
 Ints = NDArray[np.int64]
@@ -56,25 +56,25 @@ class Pool:
 
 
 def add_reads(
-    tables: Tables, hosts: Ints, pool: Ints, n_bytes: int, slots: int, asked: int
+    tables: Tables, hosts: Ints, pool: Ints, n_bytes: int, n_iterations: int, asked: int
 ) -> None:
     """The tasks and flows of reading. What belongs together stands together at its host.
 
     Args:
-        hosts: int64[k, tp], of machines.
-        pool: int64[p], hosts of the pool, each of which has an equal share for every machine.
-        n_bytes: that a machine reads in an iteration, at most.
-        slots: iterations of each.
+        hosts: int64[k, tp], of instances.
+        pool: int64[p], hosts of the pool, each of which has an equal share for every instance.
+        n_bytes: that an instance reads in an iteration, at most.
+        n_iterations: iterations of each.
         asked: bytes of a message that asks for everything.
     """
-    share = shares(pool.size, hosts.shape[1])
-    shape = (len(hosts), slots)
+    share = partition(pool.size, hosts.shape[1])
+    shape = (len(hosts), n_iterations)
     leader = np.broadcast_to(hosts[:, :1, None], (*shape, pool.size))
     orders = tables.add_flows(leader, pool, asked, CONTROL)
     asks = tables.add_tasks(SEND, leader, flow=orders, deferred=True)
     tables.set_host("pooled", hosts, 1)
-    tables.set_host("n_asks", hosts[:, 0], pool.size)
-    tables.point_host("asks", hosts[:, 0], asks[:, 0, 0])
+    tables.set_host("n_pool_requests", hosts[:, 0], pool.size)
+    tables.point_host("pool_requests", hosts[:, 0], asks[:, 0, 0])
     size = share.sizes(np.array([n_bytes]), 1)[0, 0]
     src = np.broadcast_to(pool[share.source], (*shape, len(share)))
     flows = tables.add_flows(src, hosts[:, None, share.sink], size, POOL)
@@ -82,13 +82,13 @@ def add_reads(
         mine = share.source == k
         come = tables.add_tasks(RECEIVE, host, flow=orders[:, :, k])
         sends = tables.add_tasks(SEND, host, flow=flows[:, :, mine], deferred=True)
-        tables.set("role", come, ASKED)
+        tables.set("role", come, POOL_REQUEST)
         tables.point("of", come, sends[:, :, 0])
         tables.set("parts", come, int(mine.sum()))
-        tables.set("most", sends, size[mine])
+        tables.set("max_bytes", sends, size[mine])
     for gpu in range(hosts.shape[1]):
         host = hosts[:, gpu, None]
         come = tables.add_tasks(RECEIVE, host[:, :, None], flow=flows[:, :, share.sink == gpu])
         read = tables.add_tasks(JOIN, np.broadcast_to(host, shape))
         tables.wait(come, read[:, :, None])
-        tables.set("role", read, READ)
+        tables.set("role", read, POOL_READ)

@@ -64,7 +64,7 @@ REQUEST_PARAMS = [
         "rate",
         "ratio",
         None,
-        "requests per second, of all machines together; a trace's own by default",
+        "requests per second, of all instances together; a trace's own by default",
         maximum=1e9,
     ),
     Param(
@@ -161,11 +161,11 @@ class Drawn:
     notes: tuple[str, ...]
     trace: RequestTrace | None
 
-    def check_room(self, capacity_tokens: int, machine: str, *, prompts: bool = False) -> None:
-        """Raise InputError if a request is longer than the KV cache of a machine.
+    def check_room(self, capacity_tokens: int, instance: str, *, prompts: bool = False) -> None:
+        """Raise InputError if a request is longer than the KV cache of an instance.
 
-        `capacity_tokens` are those that fit beside the weights, `machine` is what they belong to,
-        in words: "a decode machine". With `prompts` it holds nothing but these.
+        `capacity_tokens` are those that fit beside the weights, `instance` is what they belong to,
+        in words: "a decode instance". With `prompts` it holds nothing but these.
         """
         requests = self.requests
         tokens = requests.prompt_tokens + (0 if prompts else requests.output_tokens)
@@ -178,7 +178,7 @@ class Drawn:
                 file = f"{self.trace.path}:{self.trace.lines[request % len(self.trace)]}"
             raise InputError(
                 f"request {request} has {prompt:,} tokens of prompt and {output:,} of output, and "
-                f"the KV cache of {machine} has room for {max(0, capacity_tokens):,}",
+                f"the KV cache of {instance} has room for {max(0, capacity_tokens):,}",
                 file=file,
                 key=None if file else "traffic.lengths",
                 hint="shorter requests, or GPUs with more memory",

@@ -1,4 +1,4 @@
-"""What a leader keeps of its machine, of its requests, and of what else its tasks are.
+"""What a leader keeps of its instance, of its requests, and of what else its tasks are.
 
 Fields of the program's records (`netsim.program`). Lists of requests are linked through `next`, and
 known by the places of their first and last task; -1 is none.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from netsim.workloads.inference.cost import IterationCost
 
-REQUEST, KV_SENT, CHANGE, ANNOUNCED, REDUCED, ASKED, READ = range(1, 8)
+REQUEST, KV_SENT, TRANSITION, ANNOUNCED, REDUCED, POOL_REQUEST, POOL_READ = range(1, 8)
 """What a task is to the program, its field `role`. At a leader a request, which comes as the task
-is done; the leader's own part of a KV cache, sent; or, never started, a note that the machine
+is done; the leader's own part of a KV cache, sent; or, never started, a note that the instance
 changes. At other GPUs that an iteration is known; at all of them that an all-reduce is over, or
 that what is pooled has been read; at hosts of the pool that it is asked for. Of other tasks, 0."""
 
@@ -19,7 +19,7 @@ ROW_BYTES, TICKS = 8, 1 << 16
 how long it computes."""
 
 DOWN, WHOLE, SHRUNK = range(3)
-"""What a machine is, and becomes by a change."""
+"""What an instance is, and becomes by a change."""
 
 TASK_STATE = (
     "role",
@@ -27,22 +27,22 @@ TASK_STATE = (
     "request",  # its number
     "prompt",  # its tokens
     "output",
-    "told",  # output tokens that were told
+    "generated",  # output tokens that were told
     "left",  # tokens to be computed before the next one can be told; 0: it decodes
     "next",  # in the list that it is in
     "kv",  # the first of the tasks that send its KV cache; -1: it is not sent
     "parts",  # of its KV cache that have been started; of who asks a pool, how many flows answer
     "sending",  # tasks of the leader that send its KV cache and are not done
     # Of a part of a KV cache: its request's task. Of who asks a pool: the first task that answers.
-    # Of a change: what the machine becomes, and when.
+    # Of a change: what the instance becomes, and when.
     "of",
     "at_ps",
     # Of an all-reduce, or from a pool, what is sent at most:
-    "most",
+    "max_bytes",
 )
 
 HOST_STATE = (
-    "role",  # 1 + its machine's, of a leader
+    "role",  # 1 + its instance's, of a leader
     "state",  # DOWN, WHOLE or SHRUNK
     "busy",  # 1 during an iteration
     "start_ps",  # of the iteration
@@ -57,12 +57,12 @@ HOST_STATE = (
     "shrunk_room",
     "open",  # requests that are not over here
     "done",  # that were told all of their tokens here
-    "change",  # the next one, and how many there are from it on
-    "changes",
+    "transition",  # the next one, and how many there are from it on
+    "n_transitions",
     "starts",  # tasks that send a part of a KV cache
     "part",  # the one that is sent next in this iteration
     "n_parts",  # of a KV cache; 0 where none is sent
-    "size",  # of the machine, GPUs
+    "size",  # of the instance, GPUs
     "causal",  # 1 if a token looks at those before it only
     # Requests that wait, the head partly computed; that are to be told their first token as the
     # iteration ends; that decode; and of these the first one that has not been told to.
@@ -73,35 +73,35 @@ HOST_STATE = (
     "decoding",
     "decoding_end",
     "fresh",
-    # Of each GPU, if all-reduces are sent: see `slots.py`.
-    "n_slots",
+    # Of each GPU, if all-reduces are sent: see `iteration_exchange.py`.
+    "n_iterations",
     "n_groups",  # of all-reduces in an iteration; 0 if they are none of it
-    "slot",  # the next one, or the one that is under way
-    "announced",  # slots that the leader told of
+    "iteration",  # the next one, or the one that is under way
+    "n_announced",  # iterations that the leader has announced
     "group",
     "group_ps",  # for how long it computes
     "left_out_ps",  # of that the latency of all-reduces that are not sent
     "clock_ps",  # in which a leader tells times
     "rows",  # of the iteration
-    "most_rows",  # that are listed
+    "max_rows",  # that are listed
     "messages",  # of a leader, the first one
-    "told",  # of another GPU, the first message to it
+    "announcements",  # of another GPU, the first message to it
     "reduces",  # the first task of all-reduces, how many each one has, and which is its first
     "reduce_tasks",
     "reduce_begin",
-    # If memory is pooled: see `slots.py`; by formula (`cost.py`) how long it is read.
+    # If memory is pooled: see `iteration_exchange.py`; by formula (`cost.py`) how long it is read.
     "pooled",  # 1 of each GPU that reads
-    "reads",  # slots for which this GPU has read
-    "waits",  # 1 if it has nothing to do until it has read
-    "asks",  # of a leader, the first task that asks, and how many there are for a slot
-    "n_asks",
-    "most_context",  # for which reads are listed; 0 if all is read in each iteration
+    "reads",  # iterations for which this GPU has read
+    "waits_for_read",  # 1 if it has nothing to do until it has read
+    "pool_requests",  # of a leader: first task, and how many of an iteration
+    "n_pool_requests",
+    "max_context",  # for which reads are listed; 0 if all is read in each iteration
     ("reading_ps", float),
     ("token_reading_ps", float),  # of each token of the contexts
     *((f"cost_{name}", float) for name in IterationCost._fields),
 )
 
-END, PART, TURN, BEGIN = range(4)
-"""Timers: an iteration ends; a part of KV caches goes; the machine changes; an iteration begins."""
+END, PART, TRANSITION_TIMER, BEGIN = range(4)
+"""Timers: an iteration ends; a part of KV caches goes; a transition; an iteration begins."""
 
 TIMERS = 4

@@ -1,10 +1,10 @@
-"""The tasks and flows of a serving run, of all machines and requests, as columns.
+"""The tasks and flows of a serving run, of all instances and requests, as columns.
 
-At the leader of its first machine a request is a task that is done as it arrives; at the leader of
-its decode machine one that is done as all of its KV cache is there. Between both go, part by part
+At the leader of its first instance a request is a task that is done as it arrives; at the leader of
+its decode instance one that is done as all of its KV cache is there. Between both go, part by part
 of the KV cache:
 
-    leader      starts its own flows to the decode machine, and a message to each other GPU
+    leader      starts its own flows to the decode instance, and a message to each other GPU
     other GPU   starts its flows as it has that message
     decode GPU  sends a message to its leader as it has its share of all parts
     leader      is told by its own share and these messages
@@ -32,7 +32,7 @@ from netsim.flows import (
     TaskTable,
     Workload,
 )
-from netsim.workloads.serving.shares import Shares
+from netsim.workloads.serving.kv_partition import KvPartition
 
 Ints = NDArray[np.int64]
 
@@ -158,14 +158,15 @@ def _joined(rows: list[dict[str, Any]], name: str) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Transfer:
-    """How KV caches go from machines to others.
+    """How KV caches go from instances to others.
 
     Attributes:
         parts: in which each goes, one after the other.
-        control_bytes: of a message between GPUs of a machine.
-        from_hosts, to_hosts: int64[n, m] and int64[n, k], the hosts of both machines of n requests.
+        control_bytes: of a message between GPUs of an instance.
+        from_hosts, to_hosts: int64[n, m] and int64[n, k], the hosts of both instances of n
+            requests.
         size_bytes: int64[n], of the caches.
-        shares: between these machines.
+        shares: between these instances.
     """
 
     parts: int
@@ -173,7 +174,7 @@ class Transfer:
     from_hosts: Ints
     to_hosts: Ints
     size_bytes: Ints
-    shares: Shares
+    partition: KvPartition
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +211,7 @@ def add_arrivals(tables: Tables, leader: Ints, arrival_ps: Ints) -> Ints:
 
 def add_transfers(tables: Tables, how: Transfer) -> Transferred:
     """Tasks and flows of KV caches."""
-    n, parts, share = how.size_bytes.size, how.parts, how.shares
+    n, parts, share = how.size_bytes.size, how.parts, how.partition
     src = how.from_hosts[:, share.source][:, None, :]
     dst = how.to_hosts[:, share.sink][:, None, :]
     flows = tables.add_flows(src, dst, share.sizes(how.size_bytes, parts), KV)

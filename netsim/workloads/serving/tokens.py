@@ -1,8 +1,8 @@
 """When each token of each request was told, from the log of a serving run.
 
 The log (`LOG` of `data.py`) tells of iterations, and when a request was in the first and
-the last one on a machine: so a request's tokens came at the end of each iteration between. A token
-also comes at the end of the prefill that a FIRST_TOKEN row is of.
+the last one on an instance: so a request's tokens came at the end of each iteration between. A
+    token also comes at the end of the prefill that a FIRST_TOKEN row is of.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Tokens(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class Stays:
     """For how long requests were decoded: each from iteration `begin` to before iteration `end` of
-    `ends_ps`, which holds all iterations' ends, machine by machine. In the order of their requests.
+    `ends_ps`, which holds all iterations' ends, instance by instance. In the order of their
+    requests.
     """
 
     request: Ints

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.operations.table import JobSteps
-from netsim.workloads.serving.shares import shares
+from netsim.workloads.serving.kv_partition import partition
 
 Ints = NDArray[np.int64]
 
@@ -156,7 +156,7 @@ class Steps:
         phase, done = prefill
         to, then = decode
         self.kinds.add(KV)
-        share = shares(phase.tp, to.tp)
+        share = partition(phase.tp, to.tp)
         src, dst = share.source, share.sink
         for part in range(len(phase.compute_ps)):
             pieces = phase.layers if per_layer else 1
@@ -191,7 +191,7 @@ class Steps:
         """
         phase, done = of
         self.kinds |= {CONTROL, POOL}
-        share = shares(pool.size, phase.tp)
+        share = partition(pool.size, phase.tp)
         dst, m = share.sink, len(share)
         n, layers, k = len(phase.step), phase.layers, len(phase.ranks)
         shape = (n, layers, k, m)

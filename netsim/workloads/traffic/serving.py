@@ -36,35 +36,35 @@ from netsim.params import REQUIRED, Param
 from netsim.units import format_time
 from netsim.workloads.collectives import ALGORITHMS, WHOLE_PACKETS, CollectiveOptions, Wire, hops_of
 from netsim.workloads.operations import Wires
-from netsim.workloads.serving import machine, slots
+from netsim.workloads.serving import instance, iteration_exchange
 from netsim.workloads.serving.all_reduces import (
-    Slots,
-    check_slots,
-    flows_of_slot,
+    ListedIterations,
+    check_iterations,
+    flows_of_iteration,
     left_out_ps,
     reduces_merged,
 )
-from netsim.workloads.serving.changes import changes_of, check_shrunk
 from netsim.workloads.serving.data import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
 from netsim.workloads.serving.dispatch import DISPATCH
+from netsim.workloads.serving.failure_transitions import check_shrunk, transitions_of
 from netsim.workloads.serving.failures import FAILURE_PARAMS, failures_of
-from netsim.workloads.serving.plan import Group, Rules, place_machines, plan_of
+from netsim.workloads.serving.kv_partition import flows_between
+from netsim.workloads.serving.plan import Group, Rules, place_instances, plan_of
 from netsim.workloads.serving.requests import REQUEST_PARAMS, draw_requests
-from netsim.workloads.serving.shares import flows_between
 from netsim.workloads.serving.state import (
     ANNOUNCED,
-    ASKED,
     BEGIN,
     END,
     HOST_STATE,
     KV_SENT,
     PART,
-    READ,
+    POOL_READ,
+    POOL_REQUEST,
     REDUCED,
     REQUEST,
     TASK_STATE,
     TIMERS,
-    TURN,
+    TRANSITION_TIMER,
 )
 from netsim.workloads.serving.tables import KINDS
 from netsim.workloads.serving.workload import Sending, workload_of
@@ -159,16 +159,16 @@ def flows(
         tbt_ps=params["tbt"],
         stall_ps=_stall_ps(params["tbt"], params["stall"]),
     )
-    plan = plan_of(groups, place_machines(groups, hosts), drawn, rules, of_router)
+    plan = plan_of(groups, place_instances(groups, hosts), drawn, rules, of_router)
     sending = Sending(parts, params["control"], tuple(params["classes"].values()), listed, pool)
     last_ps = int(drawn.requests.arrival_ps[-1])
-    outages = failures_of(params, plan.machines.size, last_ps, of_failures, context.directory)
+    outages = failures_of(params, plan.instances.size, last_ps, of_failures, context.directory)
     check_shrunk(outages, groups.values(), of_file=params["outages"] is not None)
     if listed and len(outages):
         message = "a machine that fails cannot give up an all-reduce that is under way"
         raise InputError(message, key="traffic.all_reduces", hint='"formula"')
-    check_slots(plan, listed, params["token_budget"] if params["chunked"] else None)
-    load = workload_of(plan, groups, network.n_hosts, sending, changes_of(outages))
+    check_iterations(plan, listed, params["token_budget"] if params["chunked"] else None)
+    load = workload_of(plan, groups, network.n_hosts, sending, transitions_of(outages))
     return replace(load, notes=(*drawn.notes, *_notes(groups, listed)))
 
 
@@ -195,7 +195,7 @@ def _slots(
     hosts: NDArray[np.int64],
     network: Network,
     context: TrafficContext,
-) -> dict[int, Slots]:
+) -> dict[int, ListedIterations]:
     """How the iterations of each role are listed; nothing if all-reduces are none of them."""
     if params["all_reduces"] == "formula":
         for name in ("all_reduces_per_iteration", "slots", "algorithm", "latency"):
@@ -222,8 +222,8 @@ def _slots(
         prompts = params["token_budget"]
         if not params["chunked"]:
             prompts = max(prompts, int(requests.prompt_tokens.max())) + batch
-        found[role] = Slots(
-            slots=params["slots"] or 100,
+        found[role] = ListedIterations(
+            n_iterations=params["slots"] or 100,
             groups=params["all_reduces_per_iteration"] or 2,
             how=how,
             max_rows=batch if role == DECODE else max(prompts, batch),
@@ -232,7 +232,7 @@ def _slots(
             ways=tuple(_wire(how, machine, wires) for machine in machines),
         )
         reduces_merged(group, found[role])
-        n_flows += group.n * found[role].slots * flows_of_slot(group, found[role])
+        n_flows += group.n * found[role].n_iterations * flows_of_iteration(group, found[role])
     context.reserve(WITH_TASKS * n_flows, key="traffic.slots")
     return found
 
@@ -242,10 +242,10 @@ def _wire(how: CollectiveOptions, machine: NDArray[np.int64], wires: Wires) -> W
     return wires.wire(hops_of("all_reduce", machine.size, WHOLE_PACKETS, how), machine)
 
 
-def _notes(groups: Mapping[int, Group], slots: Mapping[int, Slots]) -> list[str]:
+def _notes(groups: Mapping[int, Group], listed: Mapping[int, ListedIterations]) -> list[str]:
     """What all-reduces stand for."""
     told = []
-    for role, one in slots.items():
+    for role, one in listed.items():
         merged = reduces_merged(groups[role], one)
         if merged > 1:
             each = left_out_ps(groups[role], one)
@@ -269,35 +269,35 @@ def _flows_of_request(groups: Mapping[int, Group], parts: int) -> int:
 def on_begin(env, now):
     """Leaders note when their machine fails first."""
     if env.host.role > 0:
-        machine.next_turn(env, now)
+        instance.schedule_transition(env, now)
 
 
 def on_task(env, now, task):
     """A request has come, a part of a KV cache has gone, or GPUs have added up or been told."""
     if task.role == REQUEST:
-        machine.arrives(env, now, task)
+        instance.accept_request(env, now, task)
     elif task.role == KV_SENT:
-        machine.kv_sent(env, now, task)
+        instance.end_kv_transfer(env, now, task)
     elif task.role == REDUCED:
-        machine.all_reduced(env, now)
+        instance.end_all_reduce(env, now)
     elif task.role == ANNOUNCED:
-        slots.announced(env, now)
-    elif task.role == ASKED:
-        slots.asked(env, now, task)
-    elif task.role == READ:
-        slots.has_read(env, now)
+        iteration_exchange.iteration_announced(env, now)
+    elif task.role == POOL_REQUEST:
+        iteration_exchange.answer_pool_read(env, now, task)
+    elif task.role == POOL_READ:
+        iteration_exchange.end_pool_read(env, now)
 
 
 def on_timer(env, now, k):
-    """An iteration begins or ends, or a part of it does, or the machine changes."""
+    """An iteration begins or ends, or a part of it does, or a transition is due."""
     if k == BEGIN:
-        machine.begin_iteration(env, now)
+        instance.begin_iteration(env, now)
     elif k == END:
         if env.host.n_groups > 0:
-            slots.computed(env, now)
+            iteration_exchange.end_computation(env, now)
         else:
-            machine.end_iteration(env, now)
+            instance.end_iteration(env, now)
     elif k == PART:
-        machine.part_is_over(env, now)
-    elif k == TURN:
-        machine.turn(env, now)
+        instance.send_next_part(env, now)
+    elif k == TRANSITION_TIMER:
+        instance.apply_transition(env, now)

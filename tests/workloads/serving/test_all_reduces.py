@@ -93,7 +93,7 @@ def two_racks() -> Network:
     return builder.build("two racks")
 
 
-def test_latency_that_is_left_out_is_that_of_each_machine() -> None:
+def test_latency_that_is_left_out_is_that_of_each_instance() -> None:
     network = two_racks()
     given = {"deployment": deployment(4), "machines": 2, "rate": 1.0, "requests": 2}
     given |= {"all_reduces": "packets", "all_reduces_per_iteration": 1, "slots": 300}
@@ -101,8 +101,8 @@ def test_latency_that_is_left_out_is_that_of_each_machine() -> None:
     wires = Wires(network, 4096, 64)
     hops = hops_of("all_reduce", 4, WHOLE_PACKETS, CollectiveOptions("ring"))
     alone = [
-        closed_form_ps("all_reduce", 4, 1, wires.wire(hops, machine), CollectiveOptions("ring"))
-        for machine in np.arange(8).reshape(2, 4)
+        closed_form_ps("all_reduce", 4, 1, wires.wire(hops, instance), CollectiveOptions("ring"))
+        for instance in np.arange(8).reshape(2, 4)
     ]
     assert alone[1] > 1.5 * alone[0]
     left = np.asarray(load.host_state["left_out_ps"])
@@ -135,7 +135,7 @@ def left_out(tp: int) -> str:
 
 
 @pytest.mark.parametrize("kv", ["after", "layers"])
-def test_split_machines_with_all_reduces(tmp_path: Path, kv: str) -> None:
+def test_split_instances_with_all_reduces(tmp_path: Path, kv: str) -> None:
     asked = [(30 * k, 300 + 40 * k, 1 + k % 4) for k in range(5)]
     more = {"kv_chunks": 3} if kv == "layers" else {}
     run = Served(tmp_path, asked, kv=kv, deployment=deployment(4), **more, **HALVES, **PACKETS)
@@ -150,7 +150,7 @@ def test_split_machines_with_all_reduces(tmp_path: Path, kv: str) -> None:
         assert begin[0] < part[0] < part[1] < part[2] == first[1]
 
 
-def test_machines_share_a_network_and_are_served(tmp_path: Path) -> None:
+def test_instances_share_a_network_and_are_served(tmp_path: Path) -> None:
     asked = [(20 * k, 50 + 30 * k, 2 + k % 4) for k in range(6)]
     run = Served(
         tmp_path,

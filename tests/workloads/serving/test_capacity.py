@@ -32,15 +32,15 @@ def test_formulas_against_draws(policy: Policy, gpus: int) -> None:
     assert down + short / gpus == pytest.approx(1 - expected, rel=0.08)
 
 
-def test_there_is_no_formula_for_spares_of_machines_that_shrink() -> None:
+def test_there_is_no_formula_for_spares_of_instances_that_shrink() -> None:
     policy = Policy(MTBF, REPAIR, spares=1, on_failure="shrink", restart_ps=1)
     assert expected_capacity(policy, 4, 2) is None
 
 
 def test_a_log_of_failures() -> None:
     plan = mixed_plan([(100, 10, 3)], machines=3)
-    host, size = int(plan.machines.leader[0]), int(plan.machines.size[0])
-    every = int(plan.machines.size.sum())
+    host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
+    every = int(plan.instances.size.sum())
     rows = [
         row(host, 200, DOWN, tokens=0),
         row(host, 300, UP, tokens=size - 1),
@@ -56,12 +56,12 @@ def test_a_log_of_failures() -> None:
 
 
 @pytest.mark.parametrize("open_requests", [0, 1])
-def test_a_machine_that_is_done_while_it_is_short_of_a_gpu_is_whole_from_then_on(
+def test_a_instance_that_is_done_while_it_is_short_of_a_gpu_is_whole_from_then_on(
     open_requests: int,
 ) -> None:
     """In a run that was cut it may have something to do yet."""
     plan = mixed_plan([(100, 10, 3)] * (1 + open_requests), machines=2)
-    host, size = int(plan.machines.leader[0]), int(plan.machines.size[0])
+    host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     rows = [
         row(host, 200, DOWN, tokens=0),
         row(host, 300, UP, tokens=size - 1),
@@ -72,18 +72,18 @@ def test_a_machine_that_is_done_while_it_is_short_of_a_gpu_is_whole_from_then_on
     lost = size * 100 + short
     found = capacity_figures(plan, log_of(rows), 100, 1100)
     assert found["available_gpu_share"] == pytest.approx(
-        1 - lost / (1000 * plan.machines.size.sum())
+        1 - lost / (1000 * plan.instances.size.sum())
     )
 
 
-def test_a_prefill_machine_is_done_as_it_told_all_first_tokens() -> None:
+def test_a_prefill_instance_is_done_as_it_told_all_first_tokens() -> None:
     plan, rows = split_run()
-    host, size = int(plan.machines.leader[0]), int(plan.machines.size[0])
+    host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     last = max(one["time_ps"] for one in rows if one["event"] == FIRST_TOKEN)
     rows.append(row(host, last - 10, DOWN, tokens=size - 1))
     found = capacity_figures(plan, log_of(rows), 0, 10_000)
     assert found["available_gpu_share"] == pytest.approx(
-        1 - 10 / (10_000 * plan.machines.size.sum())
+        1 - 10 / (10_000 * plan.instances.size.sum())
     )
 
 

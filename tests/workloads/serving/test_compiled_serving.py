@@ -1,7 +1,7 @@
 """Serving that is compiled: against queueing theory, and against the same as plain Python.
 
-One machine that computes one prompt at a time is one server. The transport and the fabric are those
-of `serving_small`.
+One instance that computes one prompt at a time is one server. The transport and the fabric are
+those of `serving_small`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ prefill_machines = 1
 decode_machines = 1
 max_batch = 1
 """
-"""One machine of each role. Requests of one token end where they are prefilled."""
+"""One instance of each role. Requests of one token end where they are prefilled."""
 
 Ints = NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""Which machine serves which request."""
+"""Which instance serves which request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from netsim.workloads.serving.dispatch import DISPATCH, dispatch
 
 def machines(how: str, at: list[int], work: list[int], n: int = 2) -> list[int]:
     rng = np.random.default_rng(1)
-    return dispatch(how, np.array(at), np.array(work), n, rng).machine.tolist()
+    return dispatch(how, np.array(at), np.array(work), n, rng).instance.tolist()
 
 
 def test_round_robin_goes_by_arrival() -> None:
@@ -22,23 +22,23 @@ def test_least_work_takes_who_is_done_first() -> None:
     assert machines("least_work", [0, 0, 10, 20], [100, 30, 30, 70]) == [0, 1, 1, 1]
 
 
-def test_of_idle_machines_the_one_that_waits_for_longest() -> None:
+def test_of_idle_instances_the_one_that_waits_for_longest() -> None:
     assert machines("least_work", [0, 10, 20, 30], [1, 1, 1, 1], 3) == [0, 1, 2, 0]
 
 
 @pytest.mark.parametrize("how", DISPATCH)
 def test_when_requests_would_be_done(how: str) -> None:
-    """One after the other on each machine, in the order of their arrival."""
+    """One after the other on each instance, in the order of their arrival."""
     rng = np.random.default_rng(3)
     at, work = rng.integers(0, 1000, 300), rng.integers(1, 30, 300)
     found = dispatch(how, at, work, 4, rng)
     for one in range(4):
         free = 0
         for request in np.argsort(at, kind="stable").tolist():
-            if found.machine[request] == one:
+            if found.instance[request] == one:
                 free = max(free, int(at[request])) + int(work[request])
                 assert found.done_ps[request] == free
-    assert set(found.machine.tolist()) == {0, 1, 2, 3}
+    assert set(found.instance.tolist()) == {0, 1, 2, 3}
 
 
 def test_least_work_waits_less_than_chance() -> None:
@@ -51,4 +51,4 @@ def test_least_work_waits_less_than_chance() -> None:
 
 def test_nobody_comes() -> None:
     none = np.zeros(0, np.int64)
-    assert dispatch("least_work", none, none, 3, np.random.default_rng(0)).machine.size == 0
+    assert dispatch("least_work", none, none, 3, np.random.default_rng(0)).instance.size == 0

@@ -1,4 +1,4 @@
-"""Failures of machines: closed forms of availability, what no draw may break, and files of them."""
+"""Failures of instances: draws, files of outages, and what is lost and served again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def up_share(found: Outages, machines: int, until_ps: int = UNTIL) -> float:
 
 
 @pytest.mark.parametrize("gpus", [1, 8, 32])
-def test_machines_that_stop_are_up_as_a_renewal_process_is(gpus: int) -> None:
+def test_instances_that_stop_are_up_as_a_renewal_process_is(gpus: int) -> None:
     found = drawn(Policy(MTBF, REPAIR, swap_ps=50_000), [gpus] * 8)
     down = 1 - group_availability(MTBF, REPAIR + 50_000, gpus)
     # One part in the square root of the number of failures, times three.
@@ -64,7 +64,7 @@ def test_a_few_spares_are_palms_machine_interference(spares: int) -> None:
     assert 1 - up_share(found, machines) == pytest.approx(1 - share, rel=0.06)
 
 
-def test_machines_that_shrink_are_down_for_the_restart_and_short_of_one_gpu_then() -> None:
+def test_instances_that_shrink_are_down_for_the_restart_and_short_of_one_gpu_then() -> None:
     policy = Policy(MTBF, REPAIR, on_failure="shrink", restart_ps=40_000)
     down, short = lost_shares(drawn(policy, [8] * 8), 8, UNTIL)
     cycle = MTBF / 8 + REPAIR
@@ -77,7 +77,7 @@ def test_machines_that_shrink_are_down_for_the_restart_and_short_of_one_gpu_then
 
 def test_two_gpus_fail_twice_as_often_as_one() -> None:
     found = drawn(Policy(MTBF, 1), [1, 2])
-    counts = np.bincount(found.machine)
+    counts = np.bincount(found.instance)
     assert counts[1] / counts[0] == pytest.approx(2, rel=0.15)
 
 
@@ -90,7 +90,7 @@ def test_the_first_failures_are_the_same_whatever_the_policy() -> None:
     firsts = []
     for policy in policies:
         found = drawn(policy, [8, 8, 4])
-        firsts.append([found.down_ps[found.machine == one][0] for one in range(3)])
+        firsts.append([found.down_ps[found.instance == one][0] for one in range(3)])
     assert firsts[0] == firsts[1] == firsts[2]
     assert drawn(policies[0], [8, 8, 4], seed=4).down_ps[0] != min(firsts[0])
 
@@ -113,8 +113,8 @@ def test_what_no_draw_breaks(
     assert (found.down_ps < found.up_ps).all()
     assert (found.up_ps <= found.whole_ps).all()
     assert (found.down_ps < 60_000_000).all()
-    for machine in range(len(gpus)):
-        here = found.machine == machine
+    for instance in range(len(gpus)):
+        here = found.instance == instance
         assert (found.down_ps[here][1:] > found.whole_ps[here][:-1]).all()
     # At any time no more GPUs have taken over than there were spares and are repaired.
     taken = np.sort(found.whole_ps - swap)
@@ -178,7 +178,7 @@ def test_parameters_that_do_not_go_together(tmp_path: Path, given: Any, words: s
 def test_a_file_of_failures(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("# listed\n1, 5us, 7us, 9us\n\n0, 1us, 3us\n1, 1us, 5us\n")
     found = asked(tmp_path, outages="mine.csv")
-    assert found.machine.tolist() == [0, 1, 1]
+    assert found.instance.tolist() == [0, 1, 1]
     assert found.down_ps.tolist() == [10**6, 10**6, 5 * 10**6]
     assert found.up_ps.tolist() == [3 * 10**6, 5 * 10**6, 7 * 10**6]
     assert found.whole_ps.tolist() == [3 * 10**6, 5 * 10**6, 9 * 10**6]
@@ -189,15 +189,15 @@ def test_a_file_of_failures(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0, 5us\n", ":1: is no machine with two or three times"),
-        ("0, 5us, 5us\n", ":1: a machine is up after it is down"),
-        ("0, 5us, 7us, 6us\n", ":1: a machine is up after it is down"),
-        ("2, 5us, 7us\n", ':1: there is no machine "2" (0 to 1)'),
-        ("-1, 5us, 7us\n", ':1: there is no machine "-1"'),
+        ("0, 5us\n", ":1: is no instance with two or three times"),
+        ("0, 5us, 5us\n", ":1: an instance is up after it is down"),
+        ("0, 5us, 7us, 6us\n", ":1: an instance is up after it is down"),
+        ("2, 5us, 7us\n", ':1: there is no instance "2" (0 to 1)'),
+        ("-1, 5us, 7us\n", ':1: there is no instance "-1"'),
         ("0, 5, 7us\n", ':1: "5"'),
-        ("9" * 5000 + ", 5us, 7us\n", ':1: there is no machine "999'),
-        ("\u0661, 5us, 7us\n", ":1: there is no machine"),
-        ("0, 5us, 7us\n\n0, 1us, 6us\n", ":1: machine 0 is not whole yet as it fails"),
+        ("9" * 5000 + ", 5us, 7us\n", ':1: there is no instance "999'),
+        ("\u0661, 5us, 7us\n", ":1: there is no instance"),
+        ("0, 5us, 7us\n\n0, 1us, 6us\n", ":1: instance 0 is not whole yet as it fails"),
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, text: str, words: str) -> None:

@@ -71,7 +71,7 @@ def test_a_freeze_among_many_gaps_is_a_stall() -> None:
     assert _slo(plan, table, 1.0)["stalled"] == 1
 
 
-def test_machines_by_role() -> None:
+def test_instances_by_role() -> None:
     found = figures()["roles"]
     assert list(found) == ["prefill", "decode"]
     assert found["prefill"]["utilization_mean"] == pytest.approx(200 / 600)

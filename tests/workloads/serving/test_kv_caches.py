@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
 
-from netsim.workloads.serving.shares import flows_between, shares
+from netsim.workloads.serving.kv_partition import flows_between, partition
 
 HALVES = {"prefill_machines": 1, "decode_machines": 1}
 CONTROL = 2 * (256 + 64) * 80 + 2 * US
@@ -26,7 +26,7 @@ def alone_ps(*n_bytes: int) -> int:
     ("sources", "sinks"), [(1, 1), (2, 2), (4, 1), (1, 3), (8, 32), (3, 2), (6, 4)]
 )
 def test_shares_of_a_cache(sources: int, sinks: int) -> None:
-    flows = shares(sources, sinks)
+    flows = partition(sources, sinks)
     assert len(flows) == flows_between(sources, sinks)
     whole = 12 * sources * sinks
     sizes = flows.sizes(np.array([whole]), 2)[0]
@@ -42,7 +42,7 @@ def test_shares_of_a_cache(sources: int, sinks: int) -> None:
 
 
 def test_bytes_of_a_cache_that_does_not_divide() -> None:
-    flows = shares(3, 2)
+    flows = partition(3, 2)
     n_bytes = np.array([10**12 + 7, 4, 1000])
     sizes = flows.sizes(n_bytes, 7)
     assert sizes.shape == (3, 7, 4)
@@ -98,7 +98,7 @@ def test_layers_go_behind_their_computation(tmp_path: Path) -> None:
     all_served_once(layers.plan, layers)
 
 
-def test_machines_of_different_sizes(tmp_path: Path) -> None:
+def test_instances_of_different_sizes(tmp_path: Path) -> None:
     run = Served(
         tmp_path,
         [(20 * k, 100 + k, 1 + k % 4) for k in range(6)],
@@ -117,7 +117,7 @@ def test_machines_of_different_sizes(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_a_prefill_machine_has_a_cache_until_it_is_sent(tmp_path: Path) -> None:
+def test_a_prefill_instance_has_a_cache_until_it_is_sent(tmp_path: Path) -> None:
     # Room for one prompt: the next begins as the first one's cache is delivered.
     table = deployment(1, machine={"memory": "1MB"})
     one = Served(tmp_path, [(0, 100, 2)] * 2, deployment=table, token_budget=100, **HALVES)

@@ -14,7 +14,6 @@ from serving_case import Row, cost, log_of, mixed_plan, row, split_run
 
 from netsim.errors import RunError
 from netsim.workloads.inference import compute_ps, iteration_ps
-from netsim.workloads.serving.account import account
 from netsim.workloads.serving.data import (
     DONE,
     DOWN,
@@ -27,6 +26,7 @@ from netsim.workloads.serving.data import (
     ServingPlan,
 )
 from netsim.workloads.serving.outcome import Outcome, outcome
+from netsim.workloads.serving.request_audit import audit
 from netsim.workloads.serving.tokens import stays, tokens
 
 FLOW_STARTS = np.array([300, 310, 420, 400])
@@ -110,7 +110,7 @@ def test_a_request_of_one_token_has_no_gaps() -> None:
 
 
 def restarted() -> tuple[ServingPlan, list[Row]]:
-    """A machine fails in the third iteration, with two tokens told; two more come after it."""
+    """An instance fails in the third iteration, with two tokens told; two more come after it."""
     return mixed_plan([(0, 8, 4)]), [
         row(0, 0, STARTED, 0),
         row(0, 10, ITERATION, start_ps=0, tokens=8),
@@ -137,7 +137,7 @@ def test_a_request_that_was_lost_and_computed_again() -> None:
     assert found.requests["ttft_ps"].tolist() == [10]
     assert found.requests["second_token_ps"].tolist() == [10]
     assert found.requests["tbt_max_ps"].tolist() == [92]
-    assert account(found.requests, log_of(rows), complete=True)["done"] == 1
+    assert audit(found.requests, log_of(rows), complete=True)["done"] == 1
 
 
 def test_a_run_that_was_cut() -> None:
@@ -146,7 +146,7 @@ def test_a_run_that_was_cut() -> None:
     found = of(plan, rows)
     assert found.requests["end_ps"].tolist() == [560, -1]
     assert found.requests["generated_tokens"].tolist() == [3, 2]
-    assert account(found.requests, log_of(rows), complete=False) == {
+    assert audit(found.requests, log_of(rows), complete=False) == {
         "done": 1,
         "under_way": 1,
         "waiting": 0,
@@ -174,7 +174,7 @@ def test_requests_that_are_lost_or_served_twice(change: Any, message: str) -> No
     plan, rows = split_run()
     rows = change(rows)
     with pytest.raises(RunError) as error:
-        account(of(plan, rows).requests, log_of(rows), complete=True)
+        audit(of(plan, rows).requests, log_of(rows), complete=True)
     assert message in str(error.value)
 
 
@@ -184,9 +184,9 @@ def random_run(seed: int) -> tuple[ServingPlan, list[Row], dict[int, list[int]]]
     asked = [rng.choice([1, 2, 3, 20, 150]) for _ in range(40)]
     told: dict[int, list[int]] = defaultdict(list)
     rows: list[Row] = []
-    for machine in (0, 1):
-        host, now = 2 * machine, rng.randrange(50)
-        waiting = [one for one in range(40) if one % 2 == machine]
+    for instance in (0, 1):
+        host, now = 2 * instance, rng.randrange(50)
+        waiting = [one for one in range(40) if one % 2 == instance]
         running: list[int] = []
         while waiting or running:
             starts = waiting.pop(0) if waiting and rng.random() < 0.3 else None
@@ -232,7 +232,7 @@ def test_tokens_of_random_runs(seed: int, at_once: int) -> None:
 def test_gaps_of_random_runs(seed: int) -> None:
     plan, rows, told = random_run(seed)
     found = of(plan, rows)
-    account(found.requests, log_of(rows), complete=True)
+    audit(found.requests, log_of(rows), complete=True)
     every = []
     for request, times in told.items():
         gaps = sorted(b - a for a, b in pairwise(times))

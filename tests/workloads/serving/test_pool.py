@@ -64,7 +64,7 @@ def test_what_is_pooled_makes_room() -> None:
     assert room(pool_of="kv", pool_share=0.5, **formula) == pytest.approx(2 * alone, abs=2)
     more = weights / 4 / TOKEN
     assert room(pool_of="weights", pool_share=0.25, **formula) == pytest.approx(alone + more, abs=2)
-    # All of it elsewhere: three hosts, for two machines of two GPUs.
+    # All of it elsewhere: three hosts, for two instances of two GPUs.
     sent = {"pool_of": "kv", "pool": 3, **PACKETS}
     assert room(**sent) == 3 * 1_000_000 // (4 * TOKEN)
     assert room(**{**sent, "pool_share": 0.5}) == 3 * 1_000_000 // (2 * TOKEN)
@@ -104,11 +104,11 @@ def test_an_iteration_waits_for_what_it_reads(tmp_path: Path) -> None:
     assert took == pytest.approx([alone / 2 + 10 * US] * 2, abs=10 * US)
 
 
-def test_split_machines_with_a_pool(tmp_path: Path) -> None:
+def test_split_instances_with_a_pool(tmp_path: Path) -> None:
     asked = [(30 * k, 100 + 40 * k, 1 + k % 3) for k in range(5)]
     run = Served(tmp_path, asked, pool=2, pool_of="kv", **HALVES, **PACKETS)
     flows = run.load.flows
-    # The decode machine alone reads.
+    # The decode instance alone reads.
     reads = flows.dst[(flows.kind == flows.kinds.index("pool")).reshape(-1)]
     assert set(reads.tolist()) == {2, 3}
     all_served_once(run.plan, run)

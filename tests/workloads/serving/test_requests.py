@@ -191,15 +191,15 @@ def test_what_contradicts_itself_is_told(folder: Path, given: dict[str, Any], me
     assert message in str(error.value)
 
 
-def test_a_request_that_no_machine_can_hold_is_named(folder: Path) -> None:
+def test_a_request_that_no_instance_can_hold_is_named(folder: Path) -> None:
     path = folder / "long.csv"
     path.write_text(TRACE + "6,1000000,5\n")
     found = drawn(folder, arrivals="trace", trace="long.csv", lengths="trace")
-    found.check_room(1_000_005, "a machine")
+    found.check_room(1_000_005, "an instance")
     with pytest.raises(InputError) as error:
-        found.check_room(1_000_004, "a decode machine")
+        found.check_room(1_000_004, "a decode instance")
     assert mentions(str(error.value), path, "6", "request 3", "1,000,000", "5")
     assert mentions(str(error.value), "KV", "1,000,004")
-    found.check_room(1_000_000, "a prefill machine", prompts=True)
+    found.check_room(1_000_000, "a prefill instance", prompts=True)
     with raises_input("request 0", "1,500", key="traffic.lengths"):
-        drawn(rate=1.0, requests=2).check_room(1000, "a machine")
+        drawn(rate=1.0, requests=2).check_room(1000, "an instance")

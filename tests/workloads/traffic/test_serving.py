@@ -57,18 +57,18 @@ def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
 
 def test_machines_of_both_roles_and_their_hosts() -> None:
     found = plan(deployment=deployment(4), decode_deployment=deployment(2), **HALVES)
-    assert found.machines.role.tolist() == [PREFILL, DECODE]
-    assert [found.machines.of(k).tolist() for k in range(2)] == [[0, 1, 2, 3], [4, 5]]
+    assert found.instances.role.tolist() == [PREFILL, DECODE]
+    assert [found.instances.of(k).tolist() for k in range(2)] == [[0, 1, 2, 3], [4, 5]]
     assert found.costs[MIXED] is None
     assert (found.costs[PREFILL].tp, found.costs[DECODE].tp) == (4, 2)
     apart = plan(machines=4, stride=4)
-    assert [apart.machines.of(k).tolist() for k in range(2)] == [[0, 4], [1, 5]]
+    assert [apart.instances.of(k).tolist() for k in range(2)] == [[0, 4], [1, 5]]
 
 
 def test_a_file_places_gpus(tmp_path: Any) -> None:
     (tmp_path / "hosts.csv").write_text("rank,host\n0,7\n1,3\n3,0\n2,5\n")
     found = plan(machines=2, placement_file="hosts.csv", directory=tmp_path)
-    assert [found.machines.of(k).tolist() for k in range(2)] == [[7, 3], [5, 0]]
+    assert [found.instances.of(k).tolist() for k in range(2)] == [[7, 3], [5, 0]]
 
 
 def test_a_wrong_deployment_is_told_with_its_key() -> None:

@@ -1,4 +1,4 @@
-"""The account of requests: none is lost, none is served twice, and each gets what it asked for."""
+"""The audit of requests: none is lost, none is served twice, and each gets what it asked for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from netsim.workloads.serving.tokens import Ints, Log
 OF_REQUESTS = (STARTED, FIRST_TOKEN, JOINED, LOST, DONE)
 
 
-def account(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
+def audit(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
     """Count requests and tokens at the end of a run.
 
     Args:

@@ -3,7 +3,7 @@
 The leader tells the others of an iteration by two messages, of which each says by its size what a
 number would: how many rows it has, and for how long it computes. Then each GPU goes on by itself,
 group by group, and what it waits for are all-reduces alone. Compiled into the engine, as
-`machine.py` is.
+`instance.py` is.
 """
 
 from netsim.program import SEND, flow_bytes, set_size, set_timer, start, task_at
@@ -12,69 +12,72 @@ from netsim.workloads.serving.cost import cost_of
 from netsim.workloads.serving.state import END, ROW_BYTES, TICKS
 
 
-def begin_slot(env, now):
+def announce_iteration(env, now):
     """At a leader: an iteration begins, and the other GPUs are told."""
     host = env.host
-    if host.slot == host.n_slots:
+    if host.iteration == host.n_iterations:
         raise IndexError("all iterations that are listed are over: more traffic.slots are needed")
     rows = host.tokens + host.batch
     work = compute_ps(cost_of(host), rows, host.pairs, host.batch, host.context)
     ticks = min((work + host.clock_ps // 2) // host.clock_ps, TICKS)
     others = host.size - 1
-    place = host.messages + 2 * others * host.slot
+    place = host.messages + 2 * others * host.iteration
     for _ in range(others):
-        tell_size(env, now, place, ROW_BYTES * rows)
-        tell_size(env, now, place + 1, ticks)
+        send_size(env, now, place, ROW_BYTES * rows)
+        send_size(env, now, place + 1, ticks)
         place += 2
-    ask_pool(env, now)
-    compute(env, now, rows, ticks)
+    request_pool_reads(env, now)
+    begin_groups(env, now, rows, ticks)
 
 
-def ask_pool(env, now):
+def request_pool_reads(env, now):
     """At a leader: hosts of the pool are told how much of what they hold is read."""
     host = env.host
     amount = TICKS
-    if host.most_context > 0:
-        amount = (host.context * TICKS + host.most_context - 1) // host.most_context
-    first = host.asks + host.n_asks * host.slot
-    for place in range(first, first + host.n_asks):
-        tell_size(env, now, place, amount)
+    if host.max_context > 0:
+        amount = (host.context * TICKS + host.max_context - 1) // host.max_context
+    first = host.pool_requests + host.n_pool_requests * host.iteration
+    for place in range(first, first + host.n_pool_requests):
+        send_size(env, now, place, amount)
 
 
-def asked(env, now, task):
-    """At a host of the pool: so much of it goes to each GPU of the machine."""
+def answer_pool_read(env, now, task):
+    """At a host of the pool: so much of it goes to each GPU of the instance."""
     amount = flow_bytes(env, task) - env.par.control
     for place in range(task.of, task.of + task.parts):
         answer = task_at(env, place)
-        set_size(env, answer, max(1, answer.most * amount // TICKS))
+        set_size(env, answer, max(1, answer.max_bytes * amount // TICKS))
         start(env, now, answer)
 
 
-def tell_size(env, now, place, more):
+def send_size(env, now, place, more):
     """Send a message that is longer by so many bytes than one that tells nothing."""
     message = task_at(env, place)
     set_size(env, message, env.par.control + more)
     start(env, now, message)
 
 
-def announced(env, now):
+def iteration_announced(env, now):
     """At another GPU: it knows of one more iteration."""
     host = env.host
-    host.announced += 1
+    host.n_announced += 1
     if host.busy == 0:
-        follow(env, now)
+        begin_next(env, now)
 
 
-def follow(env, now):
+def begin_next(env, now):
     """At another GPU: the next iteration begins."""
     host = env.host
     host.busy = 1
-    rows = flow_bytes(env, task_at(env, host.told + host.slot)) - env.par.control
-    ticks = flow_bytes(env, task_at(env, host.told + host.n_slots + host.slot)) - env.par.control
-    compute(env, now, rows // ROW_BYTES, ticks)
+    rows = flow_bytes(env, task_at(env, host.announcements + host.iteration)) - env.par.control
+    ticks = (
+        flow_bytes(env, task_at(env, host.announcements + host.n_iterations + host.iteration))
+        - env.par.control
+    )
+    begin_groups(env, now, rows // ROW_BYTES, ticks)
 
 
-def compute(env, now, rows, ticks):
+def begin_groups(env, now, rows, ticks):
     """The first group of an iteration."""
     host = env.host
     host.group = 0
@@ -83,52 +86,52 @@ def compute(env, now, rows, ticks):
     set_timer(env, now, END, now + host.group_ps)
 
 
-def computed(env, now):
+def end_computation(env, now):
     """What is computed before an all-reduce is; the last one also waits for what is read."""
     host = env.host
-    if host.pooled == 1 and host.group == host.n_groups - 1 and host.reads <= host.slot:
-        host.waits = 1
+    if host.pooled == 1 and host.group == host.n_groups - 1 and host.reads <= host.iteration:
+        host.waits_for_read = 1
     else:
-        add_up(env, now)
+        start_all_reduce(env, now)
 
 
-def has_read(env, now):
+def end_pool_read(env, now):
     """What is pooled is there."""
     host = env.host
     host.reads += 1
-    if host.waits == 1:
-        host.waits = 0
-        add_up(env, now)
+    if host.waits_for_read == 1:
+        host.waits_for_read = 0
+        start_all_reduce(env, now)
 
 
-def add_up(env, now):
+def start_all_reduce(env, now):
     """The next all-reduce begins here."""
     host = env.host
-    first = host.reduces + (host.slot * host.n_groups + host.group) * host.reduce_tasks
+    first = host.reduces + (host.iteration * host.n_groups + host.group) * host.reduce_tasks
     for place in range(first, first + host.reduce_tasks):
         task = task_at(env, place)
         if task.kind == SEND:
-            set_size(env, task, max(1, task.most * host.rows // host.most_rows))
+            set_size(env, task, max(1, task.max_bytes * host.rows // host.max_rows))
     start(env, now, task_at(env, first + host.reduce_begin))
 
 
-def is_last(host):
+def end_group(host):
     """An all-reduce is over: was it the last one of the iteration?"""
     host.group += 1
     if host.group < host.n_groups:
         return False
-    host.slot += 1
+    host.iteration += 1
     return True
 
 
-def go_on(env, now):
+def begin_next_group(env, now):
     """The next group begins."""
     set_timer(env, now, END, now + env.host.group_ps)
 
 
-def over(env, now):
+def end_follower_iteration(env, now):
     """At another GPU: an iteration is over."""
     host = env.host
     host.busy = 0
-    if host.announced > host.slot:
-        follow(env, now)
+    if host.n_announced > host.iteration:
+        begin_next(env, now)

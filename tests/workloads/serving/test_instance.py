@@ -1,4 +1,4 @@
-"""Who is in which iteration of a machine, and when tokens come, by hand."""
+"""Who is in which iteration of an instance, and when tokens come, by hand."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def test_a_request_waits_for_room_in_the_kv_cache(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_machines_take_turns(tmp_path: Path) -> None:
+def test_instances_take_turns(tmp_path: Path) -> None:
     run = Served(tmp_path, [(10 * k, 100, 2) for k in range(4)], machines=2, stride=2)
-    assert run.plan.machines.hosts.tolist() == [0, 2, 1, 3]
+    assert run.plan.instances.hosts.tolist() == [0, 2, 1, 3]
     assert run.plan.prefill_instance.tolist() == [0, 1, 0, 1]
     assert [r["request"] for r in run.told("done", 0)] == [0, 2]
     assert [r["request"] for r in run.told("done", 1)] == [1, 3]

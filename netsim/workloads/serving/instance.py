@@ -1,9 +1,8 @@
-"""A machine's iterations: who is in the next one, how long it takes, and what comes of it.
+"""An instance's iterations: who is in the next one, how long it takes, and what comes of it.
 
 These functions are compiled into the engine: the handlers of `netsim.workloads.traffic.serving`
-call them, at
-leaders. What is in the records stands in `state.py`. An iteration takes time for those that are in
-it, not for those that wait.
+call them at leaders. `state.py` describes the records. An iteration takes time for those that are
+in it, not for those that wait.
 """
 
 from netsim.program import cancel_timer, log_row, set_timer, start, task_at
@@ -21,22 +20,27 @@ from netsim.workloads.serving.data import (
     UP,
 )
 from netsim.workloads.serving.data import DOWN as GOES_DOWN
-from netsim.workloads.serving.slots import begin_slot, go_on, is_last, over
-from netsim.workloads.serving.state import BEGIN, DOWN, END, PART, SHRUNK, TURN
+from netsim.workloads.serving.iteration_exchange import (
+    announce_iteration,
+    begin_next_group,
+    end_follower_iteration,
+    end_group,
+)
+from netsim.workloads.serving.state import BEGIN, DOWN, END, PART, SHRUNK, TRANSITION_TIMER
 
 # --- who is in an iteration -----------------------------------------------------------------------
 
 
-def arrives(env, now, request):
+def accept_request(env, now, request):
     """A request has come: its prompt, or what was to come of its KV cache."""
     if request.left == 0:
-        tell(env, now, KV_THERE, request)
+        log_request(env, now, KV_THERE, request)
     put_waiting(env, request)
-    wake(env, now)
+    schedule_iteration(env, now)
 
 
-def wake(env, now):
-    """Unless it is at work, the machine begins an iteration once all that comes now has come."""
+def schedule_iteration(env, now):
+    """Unless it is at work, the instance begins an iteration once all that comes now has come."""
     if env.host.busy == 0 and env.host.state != DOWN:
         set_timer(env, now, BEGIN, now)
 
@@ -50,16 +54,16 @@ def begin_iteration(env, now):
     host.pairs = 0
     while host.fresh >= 0:
         request = task_at(env, host.fresh)
-        tell(env, now, JOINED, request)
+        log_request(env, now, JOINED, request)
         host.fresh = request.next
-    take_waiting(env, now)
+    schedule_waiting(env, now)
     if host.batch == 0 and host.tokens == 0:
         return
     host.busy = 1
     host.start_ps = now
     host.part = 0
     if host.n_groups > 0:
-        begin_slot(env, now)
+        announce_iteration(env, now)
         return
     host.duration_ps = duration_of(env)
     set_timer(env, now, END, now + host.duration_ps)
@@ -67,30 +71,30 @@ def begin_iteration(env, now):
         set_timer(env, now, PART, now + host.duration_ps // host.n_parts)
 
 
-def take_waiting(env, now):
+def schedule_waiting(env, now):
     """In the order in which they came, until one finds no room."""
     host = env.host
     room = env.par.token_budget - host.batch
     while host.waiting >= 0:
         request = task_at(env, host.waiting)
-        has_begun = 0 < request.left < request.prompt + request.told
-        if not has_begun and not fits(env, request):
+        has_begun = 0 < request.left < request.prompt + request.generated
+        if not has_begun and not has_room(env, request):
             return
-        tokens = share_of(env, request, room)
+        tokens = tokens_to_prefill(env, request, room)
         if tokens == 0 and request.left > 0:
             return
         if not has_begun:
-            host.used += need(host, request)
+            host.used += kv_tokens(host, request)
             host.sequences += 1
             if request.left > 0:
-                tell(env, now, STARTED, request)
+                log_request(env, now, STARTED, request)
         if request.left == 0:
             host.waiting = request.next
             put_decoding(env, request)
-            tell(env, now, JOINED, request)
+            log_request(env, now, JOINED, request)
             room -= 1
             continue
-        compute(host, request, tokens)
+        prefill(host, request, tokens)
         room -= tokens
         if request.left > 0:
             return
@@ -98,21 +102,21 @@ def take_waiting(env, now):
         put_filling(env, request)
 
 
-def need(host, request):
+def kv_tokens(host, request):
     """Tokens of KV cache that a request takes: where it decodes, with all that it will be told."""
     if host.role == 1 + PREFILL:
         return request.prompt
     return request.prompt + request.output
 
 
-def fits(env, request):
+def has_room(env, request):
     """Is there a place, and room for its KV cache?"""
     host = env.host
     room = host.shrunk_room if host.state == SHRUNK else host.room
-    return host.sequences < env.par.max_batch and host.used + need(host, request) <= room
+    return host.sequences < env.par.max_batch and host.used + kv_tokens(host, request) <= room
 
 
-def share_of(env, request, room):
+def tokens_to_prefill(env, request, room):
     """How many tokens of a prompt are computed in this iteration.
 
     Where prompts are not cut, the first of an iteration is computed however long it is.
@@ -124,9 +128,9 @@ def share_of(env, request, room):
     return request.left if env.host.tokens == 0 else 0
 
 
-def compute(host, request, tokens):
+def prefill(host, request, tokens):
     """So many tokens of a prompt are in this iteration; each looks at itself and those before."""
-    before = request.prompt + request.told - request.left
+    before = request.prompt + request.generated - request.left
     host.tokens += tokens
     host.pairs += prompt_pairs(host.causal == 1, before, tokens)
     request.left -= tokens
@@ -142,12 +146,12 @@ def end_iteration(env, now):
         env, now, ITERATION, -1, host.start_ps, host.batch, host.tokens, host.context, host.pairs
     )
     host.busy = 0
-    tell_decoding(env, now)
-    tell_filled(env, now)
-    wake(env, now)
+    advance_decoding(env, now)
+    finish_prefills(env, now)
+    schedule_iteration(env, now)
 
 
-def tell_decoding(env, now):
+def advance_decoding(env, now):
     """Another token each; who has them all leaves."""
     host = env.host
     place = host.decoding
@@ -156,21 +160,21 @@ def tell_decoding(env, now):
     while place >= 0:
         request = task_at(env, place)
         place = request.next
-        request.told += 1
-        if request.told < request.output:
+        request.generated += 1
+        if request.generated < request.output:
             last = request.index
-            host.context += request.prompt + request.told
+            host.context += request.prompt + request.generated
             continue
         if last < 0:
             host.decoding = place
         else:
             task_at(env, last).next = place
         host.batch -= 1
-        is_over(env, now, request)
+        finish_request(env, now, request)
     host.decoding_end = last
 
 
-def tell_filled(env, now):
+def finish_prefills(env, now):
     """Their prompts are computed: they are told a token, and go where they decode."""
     host = env.host
     place = host.filling
@@ -178,50 +182,50 @@ def tell_filled(env, now):
     while place >= 0:
         request = task_at(env, place)
         place = request.next
-        request.told += 1
-        tell(env, now, FIRST_TOKEN, request)
-        if request.told == request.output:
-            is_over(env, now, request)
+        request.generated += 1
+        log_request(env, now, FIRST_TOKEN, request)
+        if request.generated == request.output:
+            finish_request(env, now, request)
         elif host.role == 1 + PREFILL:
             while request.parts < host.n_parts:
                 send_part(env, now, request)
-            leaves(env)
+            release_request(env)
         else:
             put_decoding(env, request)
             if host.fresh < 0:
                 host.fresh = request.index
 
 
-def is_over(env, now, request):
+def finish_request(env, now, request):
     """A request has been told all of its tokens."""
-    tell(env, now, DONE, request)
+    log_request(env, now, DONE, request)
     env.host.done += 1
-    env.host.used -= need(env.host, request)
-    leaves(env)
+    env.host.used -= kv_tokens(env.host, request)
+    release_request(env)
 
 
-def leaves(env):
+def release_request(env):
     """A request is not computed with any more. Without any, nothing is to happen here."""
     env.host.sequences -= 1
     env.host.open -= 1
     if env.host.open == 0:
-        cancel_timer(env, TURN)
+        cancel_timer(env, TRANSITION_TIMER)
 
 
-def all_reduced(env, now):
+def end_all_reduce(env, now):
     """An all-reduce is over at this GPU."""
     host = env.host
-    if is_last(host):
+    if end_group(host):
         if host.role > 0:
             end_iteration(env, now)
         else:
-            over(env, now)
+            end_follower_iteration(env, now)
         return
     while host.part < host.n_parts - 1 and (host.part + 1) * host.n_groups <= (
         host.group * host.n_parts
     ):
         send_parts(env, now)
-    go_on(env, now)
+    begin_next_group(env, now)
 
 
 # --- KV caches ------------------------------------------------------------------------------------
@@ -236,7 +240,7 @@ def send_part(env, now, request):
     request.parts += 1
 
 
-def part_is_over(env, now):
+def send_next_part(env, now):
     """Some layers of this iteration are computed, by formula: so goes that part of KV caches."""
     host = env.host
     send_parts(env, now)
@@ -257,45 +261,45 @@ def send_parts(env, now):
     host.part += 1
 
 
-def kv_sent(env, now, task):
+def end_kv_transfer(env, now, task):
     """A part of a KV cache is there. As all of it is, there is room for another one."""
     request = task_at(env, task.of)
     request.sending -= 1
     if request.sending == 0:
         env.host.used -= request.prompt
-        wake(env, now)
+        schedule_iteration(env, now)
 
 
 # --- failures -------------------------------------------------------------------------------------
 
 
-def turn(env, now):
-    """The machine fails, is back, or is whole again."""
+def apply_transition(env, now):
+    """The instance fails, is back, or is whole again."""
     host = env.host
-    change = task_at(env, host.change)
-    host.change += 1
-    host.changes -= 1
-    host.state = change.of
+    transition = task_at(env, host.transition)
+    host.transition += 1
+    host.n_transitions -= 1
+    host.state = transition.of
     gpus = host.size
     if host.state == DOWN:
         gpus = 0
-        lose_all(env, now)
+        lose_all_requests(env, now)
     elif host.state == SHRUNK:
         gpus -= 1
     what = GOES_DOWN if gpus == 0 else UP
     log_row(env, now, what, -1, 0, 0, gpus, 0, 0)
-    next_turn(env, now)
-    wake(env, now)
+    schedule_transition(env, now)
+    schedule_iteration(env, now)
 
 
-def next_turn(env, now):
-    """Note when the machine changes next, as long as there is something to do."""
+def schedule_transition(env, now):
+    """Note when the instance changes next, as long as there is something to do."""
     host = env.host
-    if host.changes > 0 and host.open > 0:
-        set_timer(env, now, TURN, task_at(env, host.change).at_ps)
+    if host.n_transitions > 0 and host.open > 0:
+        set_timer(env, now, TRANSITION_TIMER, task_at(env, host.transition).at_ps)
 
 
-def lose_all(env, now):
+def lose_all_requests(env, now):
     """What was in the memory of the GPUs is lost: all of it is to be computed once more.
 
     Those that were at work come before those that wait, in the order in which they were taken.
@@ -305,10 +309,10 @@ def lose_all(env, now):
     cancel_timer(env, PART)
     if host.waiting >= 0:
         head = task_at(env, host.waiting)
-        if 0 < head.left < head.prompt + head.told:
-            lose(env, now, head)
-    back(env, now, host.filling, host.filling_end)
-    back(env, now, host.decoding, host.decoding_end)
+        if 0 < head.left < head.prompt + head.generated:
+            lose_request(env, now, head)
+    requeue(env, now, host.filling, host.filling_end)
+    requeue(env, now, host.decoding, host.decoding_end)
     host.filling = -1
     host.decoding = -1
     host.fresh = -1
@@ -317,7 +321,7 @@ def lose_all(env, now):
     host.busy = 0
 
 
-def back(env, now, first, last):
+def requeue(env, now, first, last):
     """A list of requests is put in front of those that wait."""
     host = env.host
     if first < 0:
@@ -326,27 +330,27 @@ def back(env, now, first, last):
     while place >= 0:
         request = task_at(env, place)
         place = request.next
-        lose(env, now, request)
+        lose_request(env, now, request)
     if host.waiting < 0:
         host.waiting_end = last
     task_at(env, last).next = host.waiting
     host.waiting = first
 
 
-def lose(env, now, request):
+def lose_request(env, now, request):
     """Prompt and tokens so far are to be computed, as one prompt."""
-    tell(env, now, LOST, request)
-    env.host.used -= need(env.host, request)
+    log_request(env, now, LOST, request)
+    env.host.used -= kv_tokens(env.host, request)
     env.host.sequences -= 1
-    request.left = request.prompt + request.told
+    request.left = request.prompt + request.generated
 
 
 # --- lists ----------------------------------------------------------------------------------------
 
 
-def tell(env, now, what, request):
+def log_request(env, now, what, request):
     """A row of the log."""
-    log_row(env, now, what, request.request, 0, 0, request.told, 0, 0)
+    log_row(env, now, what, request.request, 0, 0, request.generated, 0, 0)
 
 
 def put_waiting(env, request):
@@ -381,4 +385,4 @@ def put_decoding(env, request):
         task_at(env, host.decoding_end).next = request.index
     host.decoding_end = request.index
     host.batch += 1
-    host.context += request.prompt + request.told
+    host.context += request.prompt + request.generated

@@ -1,6 +1,6 @@
-"""Which GPU of one machine has which part of a KV cache that another machine's GPUs are to have.
+"""Which GPU of one instance has which part of a KV cache that another instance's GPUs are to have.
 
-Each machine's GPUs share it evenly and in order, so that GPU i of m has what is between i / m and
+Each instance's GPUs share it evenly and in order, so that GPU i of m has what is between i / m and
 (i + 1) / m of it. What a pair of GPUs have in common is one flow: m + n - gcd(m, n) of them between
 m and n GPUs, which is the larger of both where the smaller divides it.
 """
@@ -17,11 +17,11 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class KvPartition:
     """The f flows of a KV cache between `sources` and `sinks` GPUs, in the order of the cache.
 
     Attributes:
-        source, sink: int64[f], GPUs of either machine.
+        source, sink: int64[f], GPUs of either instance.
         bounds: int64[f + 1], where the flows' parts end, of `whole`.
     """
 
@@ -55,17 +55,17 @@ def _scaled(n_bytes: Ints, part: Ints, whole: int) -> Ints:
 
 
 def flows_between(sources: int, sinks: int) -> int:
-    """How many flows `shares` has."""
+    """How many flows `partition` has."""
     return sources + sinks - math.gcd(sources, sinks)
 
 
-def shares(sources: int, sinks: int) -> Shares:
-    """The flows between two machines of so many GPUs."""
+def partition(sources: int, sinks: int) -> KvPartition:
+    """The flows between two instances of so many GPUs."""
     whole = math.lcm(sources, sinks)
     bounds = np.union1d(
         np.arange(sources + 1) * (whole // sources), np.arange(sinks + 1) * (whole // sinks)
     )
     begin = bounds[:-1]
-    return Shares(
+    return KvPartition(
         sources, sinks, begin * sources // whole, begin * sinks // whole, bounds.astype(np.int64)
     )

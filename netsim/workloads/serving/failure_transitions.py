@@ -1,4 +1,4 @@
-"""What becomes of machines, and when, as their leaders note it: failures, one change at a time."""
+"""What becomes of instances, and when, as their leaders note it: failures, one change at a time."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Changes:
-    """What becomes of machines: c changes, each machine's together and in the order of time.
+class Transitions:
+    """What becomes of instances: c transitions, each instance's together and in the order of time.
 
     Attributes:
-        machine: int64[c].
+        instance: int64[c].
         at_ps: int64[c].
         becomes: int64[c], DOWN, WHOLE or SHRUNK.
     """
 
-    machine: Ints
+    instance: Ints
     at_ps: Ints
     becomes: Ints
 
 
-def changes_of(outages: Outages) -> Changes:
-    """A machine is down, then perhaps shrunk, then whole."""
+def transitions_of(outages: Outages) -> Transitions:
+    """An instance is down, then perhaps shrunk, then whole."""
     at = np.stack([outages.down_ps, outages.up_ps, outages.whole_ps], axis=1)
     kept = np.ones(at.shape, bool)
     kept[:, 1] = outages.up_ps < outages.whole_ps
-    order = np.lexsort((outages.down_ps, outages.machine))
-    machine = np.broadcast_to(outages.machine[:, None], at.shape).astype(np.int64)
+    order = np.lexsort((outages.down_ps, outages.instance))
+    instance = np.broadcast_to(outages.instance[:, None], at.shape).astype(np.int64)
     becomes = np.broadcast_to([DOWN, SHRUNK, WHOLE], at.shape)
     kept = kept[order]
-    return Changes(*(column[order][kept] for column in (machine, at, becomes)))
+    return Transitions(*(column[order][kept] for column in (instance, at, becomes)))
 
 
 def check_shrunk(outages: Outages, groups: Iterable[Group], *, of_file: bool) -> None:
-    """Raise InputError if a machine is to work with a GPU less on which its model does not fit.
+    """Raise InputError if an instance is to work with a GPU less on which its model does not fit.
 
     The error names what says so: a file of outages, or else `on_failure`.
     """
     key, hint = ("outages", "up = whole") if of_file else ("on_failure", '"stop"')
     first = 0
     for group in groups:
-        of_group = (outages.machine >= first) & (outages.machine < first + group.n)
+        of_group = (outages.instance >= first) & (outages.instance < first + group.n)
         first += group.n
         gpus = group.deployment.tp - 1
         if group.shrunk_tokens == 0 and (outages.up_ps < outages.whole_ps)[of_group].any():

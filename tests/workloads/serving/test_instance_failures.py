@@ -1,4 +1,4 @@
-"""Machines that fail: what is lost, who is served again, and that nobody is served twice."""
+"""Failures of instances: draws, files of outages, and what is lost and served again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from traffic_cases import made
 
 from netsim.workloads.inference import kv_bytes_of_token, load_deployment
 from netsim.workloads.inference.roofline import weight_bytes
-from netsim.workloads.serving.changes import changes_of
 from netsim.workloads.serving.data import MIXED, ServingPlan
+from netsim.workloads.serving.failure_transitions import transitions_of
 from netsim.workloads.serving.failures import Outages
 from netsim.workloads.serving.plan import Group
 from netsim.workloads.serving.state import DOWN, SHRUNK, WHOLE
@@ -25,7 +25,7 @@ COST = cost()
 def failing(
     tmp_path: Path, rows: str, requests: list[tuple[float, int, int]], **given: Any
 ) -> Served:
-    """A run in which machines fail as the rows of a file say."""
+    """A run in which instances fail as the rows of a file say."""
     (tmp_path / "down.csv").write_text(f"{rows}\n")
     return Served(tmp_path, requests, outages="down.csv", **given)
 
@@ -59,7 +59,7 @@ def test_those_at_work_come_before_those_that_wait(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_a_machine_goes_on_without_a_gpu(tmp_path: Path) -> None:
+def test_a_instance_goes_on_without_a_gpu(tmp_path: Path) -> None:
     run = failing(tmp_path, "0,50us,150us,500us", [(0, 100, 5)], machines=1)
     slow = 2 * prefill_ps(COST, 100)
     slower = 2 * decode_ps(COST, 101)
@@ -73,10 +73,10 @@ def test_a_machine_goes_on_without_a_gpu(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-@pytest.mark.parametrize("machine", [0, 1])
+@pytest.mark.parametrize("instance", [0, 1])
 @pytest.mark.parametrize("kv", ["after", "layers"])
-def test_split_machines_that_fail_again_and_again(tmp_path: Path, kv: str, machine: int) -> None:
-    rows = "\n".join(f"{machine},{at}us,{at + 130}us" for at in range(40, 4000, 290))
+def test_split_instances_that_fail_again_and_again(tmp_path: Path, kv: str, instance: int) -> None:
+    rows = "\n".join(f"{instance},{at}us,{at + 130}us" for at in range(40, 4000, 290))
     asked = [(60 * k, 900 + 31 * k, 1 + k % 5) for k in range(12)]
     run = failing(
         tmp_path,
@@ -88,8 +88,8 @@ def test_split_machines_that_fail_again_and_again(tmp_path: Path, kv: str, machi
         token_budget=2000,
         **({"kv_chunks": 3} if kv == "layers" else {}),
     )
-    assert len(run.told("lost", 2 * machine)) > 3
-    assert not run.told("lost", 2 - 2 * machine)
+    assert len(run.told("lost", 2 * instance)) > 3
+    assert not run.told("lost", 2 - 2 * instance)
     all_served_once(run.plan, run)
 
 
@@ -97,9 +97,9 @@ def test_random_failures_lose_nobody(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     for trial in range(8):
         rows = []
-        for machine in range(3):
+        for instance in range(3):
             times = np.cumsum(rng.integers(20, 700, 12))
-            rows += [f"{machine},{a}us,{b}us,{c}us" for a, b, c in times.reshape(-1, 3)]
+            rows += [f"{instance},{a}us,{b}us,{c}us" for a, b, c in times.reshape(-1, 3)]
         sizes = rng.integers(1, [3000, 400, 9], (20, 3)).tolist()
         asked = [(at, prompt, output) for at, prompt, output in sorted(sizes)]
         given: dict[str, Any] = {"machines": 3}
@@ -124,15 +124,15 @@ def test_the_run_ends_with_its_requests_not_with_failures(tmp_path: Path) -> Non
 
 
 def test_changes_of_failures() -> None:
-    machine = np.array([0, 1, 1], np.int32)
+    instance = np.array([0, 1, 1], np.int32)
     down, up, whole = (np.array(one) for one in ([10, 20, 50], [25, 30, 60], [40, 30, 70]))
-    changes = changes_of(Outages(machine, down, up, whole))
-    assert changes.machine.tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
-    assert changes.at_ps.tolist() == [10, 25, 40, 20, 30, 50, 60, 70]
-    assert changes.becomes.tolist() == [DOWN, SHRUNK, WHOLE, DOWN, WHOLE, DOWN, SHRUNK, WHOLE]
+    transitions = transitions_of(Outages(instance, down, up, whole))
+    assert transitions.instance.tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
+    assert transitions.at_ps.tolist() == [10, 25, 40, 20, 30, 50, 60, 70]
+    assert transitions.becomes.tolist() == [DOWN, SHRUNK, WHOLE, DOWN, WHOLE, DOWN, SHRUNK, WHOLE]
 
 
-def test_a_machine_has_less_room_without_a_gpu(tmp_path: Path) -> None:
+def test_a_instance_has_less_room_without_a_gpu(tmp_path: Path) -> None:
     # Room for 250 tokens beside the weights of a GPU, and so for fewer beside twice the weights.
     one = load_deployment(deployment(machine={"memory": "1MB"}))
     weights, token = weight_bytes(one), kv_bytes_of_token(one) / 2
@@ -145,7 +145,7 @@ def test_a_machine_has_less_room_without_a_gpu(tmp_path: Path) -> None:
         Served(tmp_path, [(9, 9, 2)], **shrinking)
     large = deployment(machine={"memory": f"{round(2 * weights + 250 * token)}B"})
     assert Group(MIXED, load_deployment(large), 1).shrunk_tokens == 125
-    # So the second of two requests of 110 waits until the machine is whole.
+    # So the second of two requests of 110 waits until the instance is whole.
     asked = [(0, 100, 10)] * 2
     run = failing(tmp_path, "0,1us,2us,4ms", asked, machines=1, deployment=large)
     started = {row["request"]: row["time_ps"] for row in run.told("started")}
@@ -168,9 +168,9 @@ def test_failures_do_not_depend_on_the_router_nor_on_lengths() -> None:
         )
     ]
     times = [np.array(one.task_state["at_ps"]) for one in found]
-    changes = [at[at > 0].tolist() for at in times]
-    assert len(changes[0]) > 4
-    assert changes[0] == changes[1] == changes[2]
+    transitions = [at[at > 0].tolist() for at in times]
+    assert len(transitions[0]) > 4
+    assert transitions[0] == transitions[1] == transitions[2]
     router, both = found[1].part(ServingPlan), found[3].part(ServingPlan)
     lengths = found[2].part(ServingPlan)
     assert router is not None
