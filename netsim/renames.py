@@ -63,6 +63,7 @@ RENAMED: dict[str, dict[str, str]] = {
         "transports": "fct_by_transport",
     },
     "fabric": {
+        "n_classes": "n_traffic_classes",
         "planes": "plane_balancing",
         "model": "queue_discipline",
     },
@@ -84,6 +85,24 @@ RENAMED: dict[str, dict[str, str]] = {
     "fabric.circuits.indirect": {
         "offload": "opportunistic",
         "valiant": "vlb",
+    },
+    "stop": {
+        "time": "max_time",
+        "flow_deadline": "flow_timeout",
+    },
+    "routing": {
+        "converge": "convergence_delay",
+    },
+    "outputs": {
+        "sample": "sample_interval",
+        "budget": "sample_budget",
+        "queues": "queue_stats",
+    },
+    "faults": {
+        "loss": "loss_rate",
+    },
+    "": {
+        "classes": "flow_classes",
     },
     "option": {
         "--again": "--force",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
-PLOT = "queues, rates and state over time, of a run with [outputs] sample"
+PLOT = "queues, rates and state over time, of a run with [outputs] sample_interval"
 
 MOST = 6
 """Curves on a panel; more cannot be told apart."""
@@ -42,7 +42,7 @@ def draw(results: Sequence[Result]) -> Figure:
         raise InputError(
             "the result has no series",
             file=str(result.path),
-            hint='sample = "10us" in [outputs] of the experiment writes them',
+            hint='sample_interval = "10us" in [outputs] of the experiment writes them',
         )
     panels = _panels(series)
     unit, scale = style.time_unit([float(series["time_ps"].to_numpy().max())])

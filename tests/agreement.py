@@ -63,7 +63,7 @@ def _sampling(case: Case, rng: random.Random) -> Sampling:
     sampling = sampled(case, every)
     if rng.random() < 0.5:
         return sampling
-    in_budget = intervals(sampling, network_of(case), case.fabric["n_classes"])
+    in_budget = intervals(sampling, network_of(case), case.fabric["n_traffic_classes"])
     each = sampling.budget_bytes // in_budget
     return replace(sampling, interval_ps=every // 16 + 1, budget_bytes=each * (MIN_INTERVALS + 2))
 
@@ -124,7 +124,7 @@ def compare_totals(engine: Engine, expected: Outcome, free: int | None = None) -
     if engine.parts.phase_driven:  # else no circuit follows the slots
         assert slot_begins(engine, expected.end_ps) == expected.slots
     counted = counters_of(engine, expected.end_ps)
-    classes = engine.fabric.n_classes
+    classes = engine.fabric.n_traffic_classes
     for (port, c), counters in expected.counters.items():
         assert Counters(**counted[port * classes + c]) == counters, (port, c)
     found, balance = engine.conservation(), expected.balance

@@ -45,7 +45,7 @@ LOSSLESS = fabric_with("lossless", xoff_bytes=15 * PACKET, xon_bytes=12 * PACKET
 TRIM = fabric_with(
     "trim",
     load_balancing="spray_permutation",
-    n_classes=2,
+    n_traffic_classes=2,
     queue_bytes=35 * PACKET,
     header_queue_bytes=1_000_000,
 )
@@ -60,7 +60,7 @@ def bdp_queues(queue: int = 29, kmin: int = 6, kmax: int = 24) -> Fabric:
     return fabric_with(
         "trim",
         load_balancing="ecmp",
-        n_classes=2,
+        n_traffic_classes=2,
         queue_bytes=queue * PACKET,
         header_queue_bytes=1_000_000,
         ecn=Ecn(kmin * PACKET, kmax * PACKET, 1.0, "dequeue"),
@@ -160,14 +160,14 @@ class Stock:
 def under_way(engine: Engine) -> Stock:
     """What is on links and in switches' queues, PFC frames apart."""
     links, network = engine.state.links, engine.network
-    first_queue = network.n_host_ports * engine.fabric.n_classes
+    first_queue = network.n_host_ports * engine.fabric.n_traffic_classes
     slots = []
     for p in range(network.n_ports):
         reader = links.readers[int(network.port_peer[p])]
         tail = int(links.ports["tail"][p])
         index = np.arange(int(reader["head"]), tail)
         slots.append(int(reader["ring_off"]) + (index & int(reader["ring_mask"])))
-    for i in range(first_queue, network.n_ports * engine.fabric.n_classes):
+    for i in range(first_queue, network.n_ports * engine.fabric.n_traffic_classes):
         queue = links.queues[i]
         index = np.arange(int(queue["head"]), int(queue["tail"]))
         slots.append(int(queue["off"]) + (index & int(queue["mask"])))

@@ -57,9 +57,9 @@ def compare_series(case: Case, simulator: Simulator, engine: Engine) -> None:
     assert levels is not None
     moments = simulator.series.up_to(engine.now_ps)
     assert found.end_ps.tolist() == [moment.time_ps for moment in moments]
-    n_classes = engine.fabric.n_classes
+    n_traffic_classes = engine.fabric.n_traffic_classes
     for k, queue in enumerate(found.queues.tolist()):
-        port, c = divmod(queue, n_classes)
+        port, c = divmod(queue, n_traffic_classes)
         counters = [moment.counters[port, c] for moment in moments]
         for ours, name in (
             (found.queue_sent_bytes, "bytes"),
@@ -88,7 +88,7 @@ def _compare_levels(
 ) -> None:
     """What a queue held: nothing at a host; at a switch as the reference noted it."""
     k, port, c = at
-    queue = port * engine.fabric.n_classes + c
+    queue = port * engine.fabric.n_traffic_classes + c
     where = simulator.ports[port]
     if not isinstance(where, SwitchPort):
         assert not found.max_bytes[:, k].any()
@@ -108,8 +108,8 @@ def _compare_levels(
 
 def _compare_hosts(case: Case, found: SeriesReading, engine: Engine) -> None:
     """A host's bytes are those of its ports, and of the flows that end there."""
-    n_classes = engine.fabric.n_classes
-    ports = found.queues // n_classes
+    n_traffic_classes = engine.fabric.n_traffic_classes
+    ports = found.queues // n_traffic_classes
     dst = np.array([flow[1] for flow in case.flows])
     for host in range(case.n_hosts):
         first, end = engine.network.node_first_port[host : host + 2].tolist()

@@ -52,7 +52,7 @@ def measure(engine: Engine, port: int, start_ps: int, end_ps: int, step_ps: int)
     held = []
     for t in range(start_ps + step_ps, end_ps + 1, step_ps):
         _run_to(engine, t)
-        held.append(int(engine.link_counters().queue_bytes[port * engine.fabric.n_classes]))
+        held.append(int(engine.link_counters().queue_bytes[port * engine.fabric.n_traffic_classes]))
     payload = np.array(engine.flow_states().received_bytes) - before
     par = engine.state.hosts.pars["transport0"][0]
     full, header = int(par["payload_bytes"]), int(par["header_bytes"])

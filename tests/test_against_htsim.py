@@ -40,7 +40,7 @@ def trim(packets: int, load_balancing: str = "spray_permutation") -> Fabric:
     return fabric_with(
         "trim",
         load_balancing=load_balancing,
-        n_classes=2,
+        n_traffic_classes=2,
         queue_bytes=packets * PACKET,
         header_queue_bytes=TRIM.queue.params["header_queue_bytes"],
     )

@@ -92,7 +92,7 @@ def settings_of_runs(draw: st.DrawFn, *, lossy: bool) -> Setting:
     fabric = fabric_with(
         model,
         load_balancing=draw(st.sampled_from(spread)),
-        n_classes=2 if transport == "ndp" else draw(st.integers(1, 3)),
+        n_traffic_classes=2 if transport == "ndp" else draw(st.integers(1, 3)),
         ecn=draw(st.sampled_from((None, ecn))),
     )
     fabric = changed(fabric, **buffers)

@@ -240,9 +240,9 @@ def test_a_class_that_the_fabric_has_not_is_refused_with_file_and_row(tmp_path):
     (tmp_path / "flows.csv").write_text("src,dst,size_bytes,class\n0,1,5000,0\n1,2,5000,1\n")
     listed = text(traffic='kind = "flow_list"\nfile = "flows.csv"', top='transport = "dctcp"')
     assert mentions(
-        refusal(tmp_path, listed), "flows.csv:3", "class 1", "class 0", "fabric.n_classes"
+        refusal(tmp_path, listed), "flows.csv:3", "class 1", "class 0", "fabric.n_traffic_classes"
     )
-    accepted(tmp_path, listed, "fabric.n_classes=2")
+    accepted(tmp_path, listed, "fabric.n_traffic_classes=2")
 
 
 OWN_TRAFFIC = '''
@@ -260,19 +260,19 @@ def test_the_class_of_any_pattern_is_checked(tmp_path):
     (tmp_path / "own.py").write_text(OWN_TRAFFIC)
     own = text(traffic='kind = "./own.py"', top='transport = "dctcp"')
     assert mentions(
-        refusal(tmp_path, own, "fabric.n_classes=3"),
+        refusal(tmp_path, own, "fabric.n_traffic_classes=3"),
         "e.toml",
         "flow 1",
         "class 3",
         "0",
         "2",
-        "fabric.n_classes",
+        "fabric.n_traffic_classes",
     )
     beside = text(top='transport = "dctcp"') + (
-        '\n[classes.more]\ntransport = "dctcp"\ntraffic = "./own.py"\n'
+        '\n[flow_classes.more]\ntransport = "dctcp"\ntraffic = "./own.py"\n'
     )
     assert mentions(
-        refusal(tmp_path, beside), "e.toml", "classes.more.traffic", "flow 1", "class 3"
+        refusal(tmp_path, beside), "e.toml", "flow_classes.more.traffic", "flow 1", "class 3"
     )
 
 
@@ -282,8 +282,11 @@ def test_the_class_of_any_pattern_is_checked(tmp_path):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("stop.time=80000s", 'stop.time: "80000s" is too large (less than 2^56 ps, 20 hours)'),
-        ("stop.flow_deadline=1e3s", "stop.flow_deadline"),
+        (
+            "stop.max_time=80000s",
+            'stop.max_time: "80000s" is too large (less than 2^56 ps, 20 hours)',
+        ),
+        ("stop.flow_timeout=1e3s", "stop.flow_timeout"),
         ("faults.x={links='all', down='80000s'}", "faults.x.down: "),
         ("fabric.queue_bytes=99999999999999999999pkt", "fabric.queue_bytes: "),
         ("fabric.queue_bytes=1024TiB", "fabric.queue_bytes: "),

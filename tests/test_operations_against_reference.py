@@ -118,7 +118,7 @@ def _with_others(rng: random.Random, case: Case, load: Workload) -> Case:
         or rng.random() < 0.4
     ):
         return case
-    if case.transport == "mixed" or case.fabric["n_classes"] < 2:
+    if case.transport == "mixed" or case.fabric["n_traffic_classes"] < 2:
         return case
     others = [name for name in OTHERS if name != case.transport]
     of_class = {cls: rng.choice(others) for cls in range(len(KINDS)) if rng.random() < 0.6}

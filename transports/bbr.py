@@ -44,7 +44,7 @@ PARAMS = [
 FABRIC = {
     "queue_discipline": "drop_tail",
     "load_balancing": "ecmp",
-    "n_classes": 1,
+    "n_traffic_classes": 1,
     "queue_bytes": "1000pkt",
 }
 

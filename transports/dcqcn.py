@@ -123,7 +123,7 @@ PRESETS = {
 FABRIC = {
     "queue_discipline": "lossless",
     "load_balancing": "ecmp",
-    "n_classes": 2,
+    "n_traffic_classes": 2,
     "shared_buffer_bytes": "32MB",
     "alpha": 0.125,
     "xon_gap_bytes": "3KB",

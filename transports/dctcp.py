@@ -69,7 +69,7 @@ PARAMS = [
 FABRIC = {
     "queue_discipline": "drop_tail",
     "load_balancing": "ecmp",
-    "n_classes": 1,
+    "n_traffic_classes": 1,
     "queue_bytes": "500pkt",
     "ecn": {"kmin_bytes": "0.35bdp", "at": "enqueue"},
 }

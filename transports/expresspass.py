@@ -80,7 +80,7 @@ PARAMS = [
 FABRIC = {
     "queue_discipline": "credit_shaper",
     "load_balancing": "ecmp_symmetric",
-    "n_classes": 2,
+    "n_traffic_classes": 2,
     "queue_bytes": "100pkt",
 }
 

@@ -116,7 +116,7 @@ FABRIC = {
     "queue_discipline": "drop_tail",
     "load_balancing": "spray_permutation",
     "plane_balancing": "permutation",
-    "n_classes": 8,
+    "n_traffic_classes": 8,
     "queue_bytes": "10000pkt",
 }
 

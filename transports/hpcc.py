@@ -88,7 +88,7 @@ PRESETS = {
 FABRIC = {
     "queue_discipline": "lossless",
     "load_balancing": "ecmp",
-    "n_classes": 1,
+    "n_traffic_classes": 1,
     "shared_buffer_bytes": "32MB",
     "alpha": 0.125,
 }

@@ -49,7 +49,7 @@ FABRIC = {
     "queue_discipline": "trim",
     "load_balancing": "spray_permutation",
     "plane_balancing": "permutation",
-    "n_classes": 2,
+    "n_traffic_classes": 2,
     "queue_bytes": "8pkt",
     "header_queue_bytes": "1MB",
     "header_ratio": 10,

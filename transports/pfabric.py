@@ -47,7 +47,7 @@ FABRIC = {
     "queue_discipline": "pfabric",
     "load_balancing": "spray_round_robin",
     "plane_balancing": "round_robin",
-    "n_classes": 1,
+    "n_traffic_classes": 1,
     "queue_bytes": "60pkt",
 }
 PRESETS: dict[str, dict[str, object]] = {"800g": {}}

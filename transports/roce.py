@@ -16,7 +16,7 @@ PARAMS = [
 FABRIC = {
     "queue_discipline": "lossless",
     "load_balancing": "ecmp",
-    "n_classes": 1,
+    "n_traffic_classes": 1,
     "xoff_bytes": "15pkt",
     "xon_bytes": "12pkt",
 }

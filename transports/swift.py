@@ -114,7 +114,7 @@ PRESETS = {
 FABRIC = {
     "queue_discipline": "drop_tail",
     "load_balancing": "ecmp",
-    "n_classes": 1,
+    "n_traffic_classes": 1,
     "queue_bytes": "1000pkt",
 }
 

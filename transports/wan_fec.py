@@ -68,7 +68,7 @@ PRESETS = {
     "loss_1%": {"k": 200, "m": 12},
 }
 
-FABRIC = {"queue_discipline": "drop_tail", "load_balancing": "ecmp", "n_classes": 1}
+FABRIC = {"queue_discipline": "drop_tail", "load_balancing": "ecmp", "n_traffic_classes": 1}
 
 PARITY, REPAIR, PROBE = 2, 3, 4
 

@@ -11,7 +11,7 @@ FABRIC = {
     "queue_discipline": "trim",
     "load_balancing": "ecmp",
     "plane_balancing": "entropy",
-    "n_classes": 2,
+    "n_traffic_classes": 2,
     "queue_bytes": "29pkt",
     "header_queue_bytes": "1MB",
     "ecn": {"kmin_bytes": "6pkt", "kmax_bytes": "24pkt", "pmax": 1.0, "at": "dequeue"},

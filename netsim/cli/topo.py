@@ -100,13 +100,16 @@ def distinct(points: Sequence[Point]) -> list[tuple[str, Point]]:
 
     first: dict[str, Point] = {}
     for point in points:
-        said = ["topology", *(("traffic", "classes", "seed") if adapts(point.topology) else ())]
+        said = [
+            "topology",
+            *(("traffic", "flow_classes", "seed") if adapts(point.topology) else ()),
+        ]
         made_of = {section: point.resolved.get(section) for section in said}
         first.setdefault(json.dumps(made_of, sort_keys=True), point)
     chosen = list(first.values())
     told = {"topology"}
     if any(adapts(point.topology) for point in chosen):
-        told |= {"traffic", "classes", "seed"}
+        told |= {"traffic", "flow_classes", "seed"}
     return [(_name_among(point, told), point) for point in chosen]
 
 

@@ -28,7 +28,7 @@ def trimming(testbed: Testbed) -> str:
     """Switches cut packets that do not fit down to their headers."""
     changes: dict[str, Any] = {
         "queue_discipline": "trim",
-        "n_classes": 2,
+        "n_traffic_classes": 2,
         "queue_bytes": "4pkt",
         "header_queue_bytes": "1MB",
     }
@@ -87,8 +87,8 @@ def changing_routes(testbed: Testbed) -> str:
         LinkFault(np.array([uplink]), rate_bps=networks.RATE_BPS // 4, until_ps=DOWN_PS[1]),
     ]
     found = combine(faults, network.n_ports)
-    converge_ps = np.full(network.n_switches, CONVERGE_PS)
-    routes = follow_failures(network, found, converge_ps)
+    convergence_delay_ps = np.full(network.n_switches, CONVERGE_PS)
+    routes = follow_failures(network, found, convergence_delay_ps)
     flows = permutation_of(packets_of(testbed, 30) * PACKET)
     run = testbed.run(flows, network, faults=replace(found, routes=routes))
     if run.lost == 0:

@@ -24,7 +24,7 @@ def incast_of(testbed: Testbed, n_packets: int) -> FlowTable:
     src = np.repeat(np.arange(1, HOSTS), 2)
     n = np.arange(src.size)
     size = n_packets * PACKET - 1000 * (n % 3)
-    return FlowTable(src, 0, size, cls=n % _queue(testbed).n_classes)
+    return FlowTable(src, 0, size, cls=n % _queue(testbed).n_traffic_classes)
 
 
 def everybody(testbed: Testbed, n_packets: int) -> FlowTable:
@@ -33,12 +33,12 @@ def everybody(testbed: Testbed, n_packets: int) -> FlowTable:
     src, dst = src[src != dst], dst[src != dst]
     n = np.arange(src.size)
     size = n_packets * PACKET - 777 * (n % 5)
-    return FlowTable(src, dst, size, n % 7 * 100_000, cls=n % _queue(testbed).n_classes)
+    return FlowTable(src, dst, size, n % 7 * 100_000, cls=n % _queue(testbed).n_traffic_classes)
 
 
 def lone_packets(testbed: Testbed) -> str:
     """One packet after the other in an empty network, of every class."""
-    classes = np.arange(_queue(testbed).n_classes)
+    classes = np.arange(_queue(testbed).n_traffic_classes)
     run = testbed.run(
         FlowTable(classes % 3, 4 + classes % 3, PACKET, classes * APART_PS, cls=classes)
     )
@@ -74,12 +74,12 @@ def busy(testbed: Testbed) -> str:
     n = packets_of(testbed, 30)
     network = networks.star(HOSTS)
     src = np.arange(1, HOSTS)
-    flows = FlowTable(src, 0, n * PACKET, cls=src % _queue(testbed).n_classes)
+    flows = FlowTable(src, 0, n * PACKET, cls=src % _queue(testbed).n_traffic_classes)
     first_ps, last_ps = PACKET_PS + networks.DELAY_PS, n * PACKET_PS
     run = testbed.run(flows, network, until_ps=last_ps)
     counters = run.engine.link_counters()
     port = int(network.port_peer[0])
-    classes = _queue(testbed).n_classes
+    classes = _queue(testbed).n_traffic_classes
     sent = int(counters.sent_bytes[port * classes : (port + 1) * classes].sum())
     busy_ps = sent * 8 * 10**12 // networks.RATE_BPS
     wanted_ps = last_ps - first_ps
@@ -146,7 +146,7 @@ def threads(testbed: Testbed) -> str:
     n = network.n_hosts
     src = np.repeat(np.arange(n), 2)
     dst = (src + np.tile([5, 16], n)) % n
-    cls = np.arange(src.size) % _queue(testbed).n_classes
+    cls = np.arange(src.size) % _queue(testbed).n_traffic_classes
     ways = {f"{count} threads": {"jit": True, "threads": count} for count in (1, 2, 4)}
     return same(testbed, FlowTable(src, dst, 60 * PACKET + 9, cls=cls), network, ways)
 

@@ -62,11 +62,11 @@ class QueueTestbed(Testbed):
         return written_by({"queue_discipline": self.queue}).plugin.path
 
     @property
-    def n_classes(self) -> int:
+    def n_traffic_classes(self) -> int:
         """Traffic classes of the fabric."""
         module = written_by({"queue_discipline": self.queue}).plugin.module
         least, _ = classes_of(module) or (CLASSES, CLASSES)
-        return int(self.keys.get("n_classes", least))
+        return int(self.keys.get("n_traffic_classes", least))
 
     @property
     def features(self) -> Mapping[str, bool]:
@@ -80,7 +80,7 @@ class QueueTestbed(Testbed):
         """The fabric with the discipline, with some keys changed."""
         packets = PacketFormat()
         table = {
-            "n_classes": self.n_classes,
+            "n_traffic_classes": self.n_traffic_classes,
             **self.keys,
             **changes,
             "queue_discipline": self.queue,

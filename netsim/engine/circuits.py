@@ -108,9 +108,9 @@ def _turning(circuits: Circuits) -> list[tuple[Array, Array]]:
     return [(none, none), *((port[ends == slot], port[begins == slot]) for slot in later)]
 
 
-def memory_bytes(network: Network, n_classes: int) -> int:
+def memory_bytes(network: Network, n_traffic_classes: int) -> int:
     """What circuits take: a record of each port, what each class lost, and both ends' days."""
     if network.circuits is None or not network.circuits.change:
         return 0
-    per_port = CIRCUIT.itemsize + n_classes * LOSS.itemsize
+    per_port = CIRCUIT.itemsize + n_traffic_classes * LOSS.itemsize
     return network.n_ports * per_port + 2 * 2 * network.circuits.days_ps.nbytes

@@ -131,21 +131,21 @@ class Engine:
 
     def link_counters(self) -> LinkCounters:
         """The counters of every link and class."""
-        return state_views.link_counters(self.state, self.fabric.n_classes)
+        return state_views.link_counters(self.state, self.fabric.n_traffic_classes)
 
     def series(self) -> SeriesReading | None:
         """What was kept of queues, hosts and flows over time, if that was asked for."""
         if self.sampling is None:
             return None
         return read_series(
-            self.state, self.sampling, self.network, self.fabric.n_classes, self.now_ps
+            self.state, self.sampling, self.network, self.fabric.n_traffic_classes, self.now_ps
         )
 
     def queue_levels(self) -> QueueLevels | None:
         """Mean and percentile of every queue over the whole run, if that was asked for."""
         if self.sampling is None or not self.sampling.queues:
             return None
-        return queue_levels(self.state, self.fabric.n_classes, self.now_ps)
+        return queue_levels(self.state, self.fabric.n_traffic_classes, self.now_ps)
 
     def paused_classes(self) -> Ints:
         """int64[n_ports]: bit c is set where PFC has paused class c of the port."""

@@ -65,8 +65,8 @@ class Failures:
     def _broken(self, record: Any, where: str) -> RunError:
         """A handler that ran on a node broke a rule of the engine."""
         text = TEXTS[int(record["rule_broken"])]
-        value, n_classes = int(record["breaking_value"]), self.fabric.n_classes
-        text = text.format(value=value, n_classes=n_classes)
+        value, n_traffic_classes = int(record["breaking_value"]), self.fabric.n_traffic_classes
+        text = text.format(value=value, n_traffic_classes=n_traffic_classes)
         number = int(record["breaking_handler"])
         return RunError(f"{self._whose(number)}: {_name(number)} {text} ({where})")
 

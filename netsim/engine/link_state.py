@@ -51,7 +51,7 @@ def build_links(
 ) -> LinkState:
     """The packets' side of the state, for what a protocol has in its records."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
-    n, h, c = network.n_ports, network.n_host_ports, fabric.n_classes
+    n, h, c = network.n_ports, network.n_host_ports, fabric.n_traffic_classes
     sizes = rings.sizes
     sized = simulation.sizes
     kinds = (fabric,) if sized is None else sized.fabrics

@@ -54,37 +54,41 @@ def nics_of(hosts: Ints, network: Network) -> Ints:
     )
 
 
-def interval_bytes(sampling: Sampling, network: Network, n_classes: int) -> int:
+def interval_bytes(sampling: Sampling, network: Network, n_traffic_classes: int) -> int:
     """What the samples of one interval take."""
     sides = [sum(name.startswith(side) for name in sampling.fields) for side in ("tx.", "rx.")]
     width = max(len(NIC_WORDS), len(TX_WORDS) + sides[0], len(RX_WORDS) + sides[1])
     watched = nics_of(sampling.hosts, network).size + 2 * sampling.flows.size
-    return int(sampling.ports.size * n_classes * SAMPLE.itemsize + 8 * width * watched)
+    return int(sampling.ports.size * n_traffic_classes * SAMPLE.itemsize + 8 * width * watched)
 
 
-def intervals(sampling: Sampling, network: Network, n_classes: int) -> int:
+def intervals(sampling: Sampling, network: Network, n_traffic_classes: int) -> int:
     """For how many intervals there is room. Raises InputError, without a file, for too few."""
-    each = max(1, interval_bytes(sampling, network, n_classes))
-    n = sampling.budget_bytes // each & ~1
+    each = max(1, interval_bytes(sampling, network, n_traffic_classes))
+    n = sampling.sample_budget_bytes // each & ~1
     if n < MIN_INTERVALS:
         raise InputError(
-            f"{format_bytes(sampling.budget_bytes)} hold {n} intervals of these series, "
+            f"{format_bytes(sampling.sample_budget_bytes)} hold {n} intervals of these series, "
             f"each of {format_bytes(each)}",
-            key="outputs.budget",
+            key="outputs.sample_budget",
             hint=f"at least {format_bytes(MIN_INTERVALS * each)}, or fewer ports, hosts, flows",
         )
     return n
 
 
-def memory_bytes(sampling: Sampling, network: Network, n_classes: int, simulated_ps: int) -> int:
+def memory_bytes(
+    sampling: Sampling, network: Network, n_traffic_classes: int, simulated_ps: int
+) -> int:
     """What series take of the memory if so much time is simulated: samples, levels, the table."""
     levels = network.n_ports if sampling.queues else sampling.ports.size
     bins = 8 * BINS_APART if sampling.queues else 0
-    taken = int(levels) * n_classes * (LEVEL.itemsize + bins)
+    taken = int(levels) * n_traffic_classes * (LEVEL.itemsize + bins)
     if sampling.interval_ps is not None:
-        most = intervals(sampling, network, n_classes)
+        most = intervals(sampling, network, n_traffic_classes)
         n = min(most, simulated_ps // sampling.interval_ps + 1)
-        taken += 4 * n * interval_bytes(sampling, network, n_classes)  # the table has more columns
+        taken += (
+            4 * n * interval_bytes(sampling, network, n_traffic_classes)
+        )  # the table has more columns
     return taken
 
 
@@ -92,7 +96,7 @@ def build_series(
     sampling: Sampling | None,
     network: Network,
     flows: FlowTable,
-    n_classes: int,
+    n_traffic_classes: int,
     protocol: Protocol,
 ) -> dict[str, Any]:
     """The arrays of Wires for series, before the run; next to nothing without any."""
@@ -104,10 +108,10 @@ def build_series(
     clock["end_ps"] = INF
     n = 0
     if there:
-        n = intervals(sampling, network, n_classes)
+        n = intervals(sampling, network, n_traffic_classes)
         clock["interval_ps"] = sampling.interval_ps
         clock["end_ps"] = n * clock["interval_ps"]
-    n_rows, level_of, levels = _levels(sampling, network, n_classes)
+    n_rows, level_of, levels = _levels(sampling, network, n_traffic_classes)
     clock["n_rows"] = n_rows
     words = words_of(sampling, protocol)
     watched, first_watched = _watched(sampling, flows, network)
@@ -130,19 +134,19 @@ def build_series(
     }
 
 
-def _levels(sampling: Sampling, network: Network, n_classes: int) -> tuple[int, Ints, Any]:
+def _levels(sampling: Sampling, network: Network, n_traffic_classes: int) -> tuple[int, Ints, Any]:
     """How many queues have samples, the level of each port's class 0, and the levels."""
     ports = sampling.ports
     if sampling.queues:
         ports = np.union1d(ports, np.arange(network.n_hosts, network.n_ports))
     level_of = np.full(network.n_ports, -1, np.int64)
-    level_of[ports] = np.arange(ports.size) * n_classes
-    levels = aligned_zeros(max(1, ports.size * n_classes), LEVEL)
+    level_of[ports] = np.arange(ports.size) * n_traffic_classes
+    levels = aligned_zeros(max(1, ports.size * n_traffic_classes), LEVEL)
     levels["first_bin"] = np.arange(levels.size) * BINS_APART
     levels["due_ps"] = INF
     n_rows = 0
     if sampling.interval_ps is not None:
-        sampled = (level_of[sampling.ports][:, None] + np.arange(n_classes)).reshape(-1)
+        sampled = (level_of[sampling.ports][:, None] + np.arange(n_traffic_classes)).reshape(-1)
         n_rows = sampled.size
         levels["row"][sampled] = np.arange(n_rows)
         levels["due_ps"][sampled] = sampling.interval_ps

@@ -40,7 +40,8 @@ class SeriesReading:
 
     An interval ends at `end_ps`, int64[intervals], and the last one now, whatever its length; the
     others last `interval_ps`, which is `first_interval_ps` or, where there was no room for so many,
-    that doubled. The things are classes of ports, at ``port * n_classes + class``, hosts, flows.
+    that doubled. The things are classes of ports, at ``port * n_traffic_classes + class``, hosts,
+    flows.
     """
 
     first_interval_ps: int
@@ -73,7 +74,7 @@ class QueueLevels:
 
 
 def read_series(
-    state: State, sampling: Sampling, network: Network, n_classes: int, now_ps: int
+    state: State, sampling: Sampling, network: Network, n_traffic_classes: int, now_ps: int
 ) -> SeriesReading | None:
     """The series up to now, if there are any. Changes nothing."""
     links = state.links
@@ -81,8 +82,10 @@ def read_series(
         return None
     interval_ps = int(links.series_clock["interval_ps"][0])
     end_ps = np.minimum(np.arange(1, -(-now_ps // interval_ps) + 1) * interval_ps, now_ps)
-    queues = (sampling.ports[:, None] * n_classes + np.arange(n_classes)).reshape(-1)
-    found = _queue_series(state, queues, n_classes, end_ps, now_ps)
+    queues = (sampling.ports[:, None] * n_traffic_classes + np.arange(n_traffic_classes)).reshape(
+        -1
+    )
+    found = _queue_series(state, queues, n_traffic_classes, end_ps, now_ps)
     copies = _copies(state, end_ps)
     hosts = _of_hosts(copies[NIC], sampling, network)
     ports = {name: _in_each(found[name]) for name in ("sent_bytes", "drops", "trims", "ecn_marks")}
@@ -133,9 +136,9 @@ class _Pending:
     """What some queues hold since they last changed: until ``free_at`` ``held`` bytes, ``after``
     that ``after``, where a transmission has ended that nobody has noticed yet."""
 
-    def __init__(self, state: State, queues: Ints, n_classes: int, now_ps: int) -> None:
+    def __init__(self, state: State, queues: Ints, n_traffic_classes: int, now_ps: int) -> None:
         links = state.links
-        port, cls = np.divmod(queues, n_classes)
+        port, cls = np.divmod(queues, n_traffic_classes)
         level = links.level_of[port] + cls
         self.levels = np.asarray(links.levels)[level]
         self.held = np.array(links.queues["bytes"][queues])
@@ -156,7 +159,7 @@ class _Pending:
 
 
 def _queue_series(
-    state: State, queues: Ints, n_classes: int, end_ps: Ints, now_ps: int
+    state: State, queues: Ints, n_traffic_classes: int, end_ps: Ints, now_ps: int
 ) -> dict[str, Any]:
     """Of each queue: counts at the end of each interval; mean and maximum within it."""
     links, n = state.links, len(end_ps)
@@ -173,7 +176,7 @@ def _queue_series(
         return {name: np.zeros((n, queues.size), np.int64) for name in names}
     interval_ps = int(links.series_clock["interval_ps"][0])
     samples = np.asarray(links.samples).reshape(-1, queues.size)[:n]
-    pending = _Pending(state, queues, n_classes, now_ps)
+    pending = _Pending(state, queues, n_traffic_classes, now_ps)
     closed = pending.levels["due_ps"] // interval_ps - 1
     open_ = np.arange(n)[:, None] >= closed
     at, begins = end_ps[:, None], np.arange(n)[:, None] * interval_ps
@@ -181,7 +184,7 @@ def _queue_series(
     def filled(name: str, now: Any) -> Ints:
         return np.where(open_, now, samples[name])
 
-    port, cls = np.divmod(queues, n_classes)
+    port, cls = np.divmod(queues, n_traffic_classes)
     records = np.asarray(links.queues)[queues]
     paused = (np.asarray(links.ports["paused"])[port] >> cls) & 1
     found = {
@@ -225,16 +228,19 @@ def _copies(state: State, end_ps: Ints) -> dict[int, Ints]:
     return found
 
 
-def queue_levels(state: State, n_classes: int, now_ps: int) -> QueueLevels:
+def queue_levels(state: State, n_traffic_classes: int, now_ps: int) -> QueueLevels:
     """Mean and percentile of every queue of the switches, up to now. Changes nothing."""
     links = state.links
     n_ports = links.level_of.size
-    mean, p99 = np.zeros(n_ports * n_classes), np.zeros(n_ports * n_classes, np.int64)
+    mean, p99 = (
+        np.zeros(n_ports * n_traffic_classes),
+        np.zeros(n_ports * n_traffic_classes, np.int64),
+    )
     leaving = np.flatnonzero(links.level_of >= 0)
-    queues = (leaving[:, None] * n_classes + np.arange(n_classes)).reshape(-1)
+    queues = (leaving[:, None] * n_traffic_classes + np.arange(n_traffic_classes)).reshape(-1)
     if not queues.size or now_ps == 0:
         return QueueLevels(mean, p99)
-    pending = _Pending(state, queues, n_classes, now_ps)
+    pending = _Pending(state, queues, n_traffic_classes, now_ps)
     mean[queues] = _area(*pending.area(np.full(queues.size, now_ps))) / now_ps
     largest = state.links.queues["max_bytes"][queues]
     spans = (pending.free_at - pending.levels["since_ps"], now_ps - pending.free_at)

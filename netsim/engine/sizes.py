@@ -72,11 +72,11 @@ class Rings:
     used: int
 
     @classmethod
-    def of(cls, network: Network, n_classes: int, sizes: Sizes) -> Rings:
+    def of(cls, network: Network, n_traffic_classes: int, sizes: Sizes) -> Rings:
         """The rings of a network whose ports have so many classes."""
         n, h = network.n_ports, network.n_host_ports
         queues_at = n * sizes.link_slots
-        control_at = queues_at + (n - h) * n_classes * sizes.queue_slots
+        control_at = queues_at + (n - h) * n_traffic_classes * sizes.queue_slots
         return cls(sizes, queues_at, control_at, control_at + h * sizes.control_slots)
 
     @property

@@ -98,7 +98,7 @@ def build_state(
     plans = foresees(simulation.fabric, discipline, simulation.parts)
     planned = discipline.queue if plans else None
     sizes = options.sizes or initial_sizes(network, simulation.packets)
-    rings = Rings.of(network, simulation.fabric.n_classes, sizes)
+    rings = Rings.of(network, simulation.fabric.n_traffic_classes, sizes)
     trace: Trace | Array = np.zeros(1, np.int64)
     if options.trace:
         records = (protocol.packet, protocol.tx, protocol.rx)
@@ -138,7 +138,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         )
     at = fabric.ecn.at if fabric.ecn is not None else None
     return {
-        "N_CLASSES": fabric.n_classes,
+        "N_CLASSES": fabric.n_traffic_classes,
         **discipline.features,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",

@@ -124,7 +124,8 @@ class SlotStates:
 
 @dataclass(frozen=True)
 class LinkCounters:
-    """The links by port and class: copies, int64[n_ports * n_classes], at port * n_classes + class.
+    """The links by port and class: copies, int64[n_ports * n_traffic_classes], at port *
+    n_traffic_classes + class.
 
     Packets and bytes that are sent are those that the port began to send. `queue_bytes` are held,
     the packet in transmission included, which a port that has nothing else to send counts until it
@@ -259,11 +260,11 @@ def _view(records: Any, field: str) -> Ints:
 LOST = fields_of(LossRecord)
 
 
-def link_counters(state: State, n_classes: int) -> LinkCounters:
+def link_counters(state: State, n_traffic_classes: int) -> LinkCounters:
     """The counters of every link."""
     queues, losses = state.links.queues, state.links.losses
     n = queues.shape[0]
-    port, cls = np.divmod(np.arange(n), n_classes)
+    port, cls = np.divmod(np.arange(n), n_traffic_classes)
     paused_ps = np.array(queues["paused_ps"])
     still = (paused_classes(state)[port] >> cls) & 1 == 1
     paused_ps[still] += counts(state).now_ps - queues["paused_since"][still]

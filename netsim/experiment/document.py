@@ -21,11 +21,11 @@ PLUGIN_SECTIONS = ("topology", "transport", "traffic")
 FAULTS = "faults"
 
 CLASS_SECTIONS = ("transport", "traffic")
-"""What a table [classes.NAME] holds."""
+"""What a table [flow_classes.NAME] holds."""
 
 
 def category(key: str) -> str:
-    """The kind of plugin that a section holds: "transport" for "classes.wan.transport".
+    """The kind of plugin that a section holds: "transport" for "flow_classes.wan.transport".
 
     What stands inside [topology], such as [topology.plane], are topologies, too.
     """

@@ -14,7 +14,7 @@ from netsim.plugins.registry import PluginSpec
 
 @dataclass(frozen=True)
 class FlowClass:
-    """A table [classes.NAME]: flows with a transport of their own.
+    """A table [flow_classes.NAME]: flows with a transport of their own.
 
     Those are more traffic or, without, flows of these `kinds` of the experiment's own traffic.
     """
@@ -37,7 +37,7 @@ class FaultSpec:
     name: str
     links: str | None
     node: str | None
-    loss: float
+    loss_rate: float
     bit_error_rate: float
     rate_bps: int
     mtbf_ps: int | None
@@ -56,12 +56,12 @@ class FaultSpec:
 class StopCondition:
     """When a run ends before its flows do.
 
-    `time_ps`: simulated time at which it stops. `flow_deadline_ps`: a flow older than
+    `max_time_ps`: simulated time at which it stops. `flow_timeout_ps`: a flow older than
     this is a stall. `drain`: run on until the network is empty once all flows have finished.
     """
 
-    time_ps: int | None = None
-    flow_deadline_ps: int | None = None
+    max_time_ps: int | None = None
+    flow_timeout_ps: int | None = None
     drain: bool = False
 
 
@@ -69,11 +69,11 @@ class StopCondition:
 class RoutingSpec:
     """How long after a change who knows of it, in ps or NEVER.
 
-    `converge_ps` are patterns of switches' names, each with the time after which those have new
-    routes; the first that fits counts.
+    `convergence_delay_ps` are patterns of switches' names, each with the time after which those
+    have new routes; the first that fits counts.
     """
 
-    converge_ps: tuple[tuple[str, int], ...]
+    convergence_delay_ps: tuple[tuple[str, int], ...]
     carrier: CarrierDelays
 
 
@@ -81,17 +81,17 @@ class RoutingSpec:
 class SeriesSpec:
     """What is kept over time, as it is written; what there is of it is known with the network.
 
-    `sample` is an interval in ps, "auto", or None: no series, but `queues` are looked at. A number
-    of ports, hosts or flows means so many, spread evenly.
+    `sample_interval` is in ps, "auto", or None: no series, but perhaps `queue_stats`. A number of
+    ports, hosts or flows means this many, evenly spread.
     """
 
-    sample: int | str | None
+    sample_interval: int | str | None
     ports: int | tuple[str, ...]
     hosts: int | tuple[str, ...]
     flows: int | tuple[int | str, ...]
     fields: tuple[str, ...]
-    budget_bytes: int
-    queues: bool
+    sample_budget_bytes: int
+    queue_stats: bool
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
     if not point.faults:
         some_have_faults = FAULTS in point.axes
         soonest = {
-            "converge": min(time for _, time in point.routing.converge_ps),
+            "convergence_delay": min(time for _, time in point.routing.convergence_delay_ps),
             "carrier_delay": point.routing.carrier.own_ps,
         }
         for key, time in soonest.items():
@@ -53,7 +53,7 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
         _check_rate(use, ports, network, point)
         fault = LinkFault(
             ports=ports,
-            loss=use.loss,
+            loss=use.loss_rate,
             bit_error_rate=use.bit_error_rate,
             outages_ps=use.outages_ps,
             rate_bps=use.rate_bps,
@@ -64,19 +64,19 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
         if use.mtbf_ps is not None:
             outages.append(_random_outages(use, parts, point))
     faults = combine(found, network.n_ports, np.concatenate(outages) if outages else None)
-    converge_ps = _converge(point.routing.converge_ps, network)
+    convergence_delay_ps = _converge(point.routing.convergence_delay_ps, network)
     if not any(use.takes_down for use in point.faults):
         return faults
     if point.routing.carrier.own_ps != NEVER:
         faults = replace(faults, carrier=point.routing.carrier)
-    if (converge_ps < NEVER).any():
+    if (convergence_delay_ps < NEVER).any():
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
             raise InputError(
                 "while routes change, the way back is not the way there",
-                key="routing.converge",
+                key="routing.convergence_delay",
                 hint=f'"never" with load_balancing "{ECMP_SYMMETRIC}"',
             )
-        faults = replace(faults, routes=follow_failures(network, faults, converge_ps))
+        faults = replace(faults, routes=follow_failures(network, faults, convergence_delay_ps))
     return faults
 
 
@@ -207,13 +207,13 @@ def _random_outages(use: FaultSpec, parts: list[Ints], point: Point) -> Ints:
     """
     assert use.mtbf_ps is not None
     assert use.mttr_ps is not None
-    stop_ps = HORIZON_PS if point.stop.time_ps is None else point.stop.time_ps
+    stop_ps = HORIZON_PS if point.stop.max_time_ps is None else point.stop.max_time_ps
     end_ps = min(use.until_ps, stop_ps)
     if end_ps >= HORIZON_PS:
         raise InputError(
             "links would fail for ever",
             key=f"faults.{use.name}.until",
-            hint='when it ends, such as "10ms", or stop.time',
+            hint='when it ends, such as "10ms", or stop.max_time',
         )
     links = sum(part.size for part in parts)
     expected = links * (max(0, end_ps - use.at_ps) / (use.mtbf_ps + use.mttr_ps) + 1)
@@ -259,9 +259,11 @@ def _converge(patterns: tuple[tuple[str, int], ...], network: Network) -> Ints:
         if not fits.any():
             hint = f"they are named like {names[0]}, {names[-1]}"
             message = f'"{pattern}" matches no switch of this network'
-            raise InputError(message, key="routing.converge", hint=hint)
+            raise InputError(message, key="routing.convergence_delay", hint=hint)
         times[fits & (times < 0)] = time
     for switch in np.flatnonzero(times < 0)[:1].tolist():
         message = f"says nothing of switch {names[switch]}"
-        raise InputError(message, key="routing.converge", hint='"*" = "never" for all others')
+        raise InputError(
+            message, key="routing.convergence_delay", hint='"*" = "never" for all others'
+        )
     return times

@@ -66,11 +66,11 @@ class Resolver:
             plugins.use(section, tree.get(section), variant.axes) for section in PLUGIN_SECTIONS
         )
         packets = self._section(tree, "packets", resolve_packets)
-        classes = plugins.classes(tree.get("classes", {}), variant.axes)
+        classes = plugins.classes(tree.get("flow_classes", {}), variant.axes)
         fabric = None
         if packets is not None and transport is not None and classes is not None:
             transports = {"transport": transport}
-            transports |= {f"classes.{one.name}.transport": one.transport for one in classes}
+            transports |= {f"flow_classes.{one.name}.transport": one.transport for one in classes}
             fabric = self._fabrics.fabric(tree.get("fabric", {}), transports, packets)
         faults = self._section(tree, "faults", resolve_faults)
         routing = self._section(tree, "routing", resolve_routing)

@@ -191,9 +191,9 @@ def _common(
     values = dict(section)  # its tables and sizes as they are
     del values["queue_discipline"]
     ecn, circuits = values.pop("ecn"), values.pop("circuits")
-    if values["n_classes"] is None:  # which stands for the default, unless the file says it
+    if values["n_traffic_classes"] is None:  # which stands for the default, unless the file says it
         needed = classes_of(module)
-        values["n_classes"] = None if needed is None else needed[0]
+        values["n_traffic_classes"] = None if needed is None else needed[0]
     values = _with_defaults(values, keys_of(Fabric))
     values["ecn"] = None if ecn is None else _ecn(dict(ecn))
     values["circuits"] = None if circuits is None else _circuits(dict(circuits))
@@ -323,20 +323,20 @@ def _contradictions(fabric: Fabric) -> list[InputError]:
         errors.append(InputError(message, key=f"fabric.{key}", hint=hint))
 
     least, most = classes_of(queue.module) or (1, CLASSES)
-    if not least <= fabric.n_classes <= most:
+    if not least <= fabric.n_traffic_classes <= most:
         hint = f"exactly {least}" if least == most else f"{least} to {most}"
-        message = f'{fabric.n_classes} with queue_discipline = "{fabric.queue_discipline}"'
-        wrong("n_classes", message, hint)
-    if fabric.ecn and fabric.ecn_from_class >= fabric.n_classes:
-        there = f"classes are numbered 0 to {fabric.n_classes - 1}"
+        message = f'{fabric.n_traffic_classes} with queue_discipline = "{fabric.queue_discipline}"'
+        wrong("n_traffic_classes", message, hint)
+    if fabric.ecn and fabric.ecn_from_class >= fabric.n_traffic_classes:
+        there = f"classes are numbered 0 to {fabric.n_traffic_classes - 1}"
         wrong("ecn_from_class", f"there is no class {fabric.ecn_from_class}", there)
     rules = fabric.circuits or CircuitRules()
-    if rules.indirect == OPPORTUNISTIC and rules.indirect_class + 1 >= fabric.n_classes:
+    if rules.indirect == OPPORTUNISTIC and rules.indirect_class + 1 >= fabric.n_traffic_classes:
         wrong(
             "circuits.indirect_class",
             f"no packet can go indirectly in class {rules.indirect_class}: that is for classes "
             f"above "
-            f"it, and n_classes is {fabric.n_classes}",
+            f"it, and n_traffic_classes is {fabric.n_traffic_classes}",
             "a lower one, or more classes, with data in the higher ones",
         )
     if rules.indirect != DIRECT and fabric.load_balancing == ECMP_SYMMETRIC:

@@ -80,8 +80,8 @@ class FabricResolver:
         first = next(iter(transports))
         defaults = own = by_section[first]
         if len(by_section) > 1:
-            n_classes = max(one.get("n_classes", 1) for one in by_section.values())
-            defaults = by_section[first] = {**own, "n_classes": n_classes}
+            n_traffic_classes = max(one.get("n_traffic_classes", 1) for one in by_section.values())
+            defaults = by_section[first] = {**own, "n_traffic_classes": n_traffic_classes}
         try:
             merged = self._merged(defaults, table)
             plugin = self._plugins.find("fabric", fabrics.discipline_of(merged))
@@ -139,17 +139,17 @@ def _check_classes(
     fabric: Fabric, transport: PluginSpec, section: str, defaults: Mapping[str, Any]
 ) -> None:
     """Refuse fewer classes than the transport says it uses, or than its parameters name."""
-    needed = defaults.get("n_classes", 1)
-    if fabric.n_classes < needed:
+    needed = defaults.get("n_traffic_classes", 1)
+    if fabric.n_traffic_classes < needed:
         raise InputError(
-            f"{fabric.n_classes} traffic class(es) for {transport.name}",
-            key="fabric.n_classes",
+            f"{fabric.n_traffic_classes} traffic class(es) for {transport.name}",
+            key="fabric.n_traffic_classes",
             hint=f"at least {needed}",
         )
     for name, value in transport.params.items():
-        if name.endswith("_class") and isinstance(value, int) and value >= fabric.n_classes:
+        if name.endswith("_class") and isinstance(value, int) and value >= fabric.n_traffic_classes:
             raise InputError(
                 f"there is no class {value}",
                 key=f"{section}.{name}",
-                hint=f"fabric.n_classes is {fabric.n_classes}, so 0 to {fabric.n_classes - 1}",
+                hint=f"0 to {fabric.n_traffic_classes - 1}: fabric.n_traffic_classes is the number",
             )

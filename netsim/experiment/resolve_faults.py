@@ -17,7 +17,7 @@ from netsim.model.faults import NOMINAL
 from netsim.model.routing import NEVER
 from netsim.units import format_rate, format_time
 
-FOR_A_TIME = ("loss", "bit_error_rate", "rate", "mtbf")
+FOR_A_TIME = ("loss_rate", "bit_error_rate", "rate", "mtbf")
 """Keys of what goes wrong between `at` and `until`."""
 
 
@@ -55,7 +55,7 @@ def resolve_routing(table: Tree) -> RoutingSpec:
             key="routing.peer_carrier_delay",
             hint=f"at least carrier_delay, {_delay(own)}",
         )
-    return RoutingSpec(section.converge, CarrierDelays(own, other))
+    return RoutingSpec(section.convergence_delay, CarrierDelays(own, other))
 
 
 def describe_faults(faults: Sequence[FaultSpec]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def describe_faults(faults: Sequence[FaultSpec]) -> dict[str, Any]:
     described: dict[str, Any] = {}
     for fault in faults:
         table: dict[str, Any] = {"links": fault.links} if fault.links else {"node": fault.node}
-        table |= {"loss": fault.loss, "bit_error_rate": fault.bit_error_rate}
+        table |= {"loss_rate": fault.loss_rate, "bit_error_rate": fault.bit_error_rate}
         if fault.rate_bps != NOMINAL:
             table["rate"] = format_rate(fault.rate_bps)
         if fault.mtbf_ps is not None and fault.mttr_ps is not None:
@@ -78,9 +78,9 @@ def describe_faults(faults: Sequence[FaultSpec]) -> dict[str, Any]:
 
 def describe_routing(routing: RoutingSpec) -> dict[str, Any]:
     """The [routing] table that says the same."""
-    times = {pattern: _delay(time) for pattern, time in routing.converge_ps}
+    times = {pattern: _delay(time) for pattern, time in routing.convergence_delay_ps}
     return {
-        "converge": times["*"] if list(times) == ["*"] else times,
+        "convergence_delay": times["*"] if list(times) == ["*"] else times,
         "carrier_delay": _delay(routing.carrier.own_ps),
         "peer_carrier_delay": _delay(routing.carrier.other_ps),
     }
@@ -133,7 +133,7 @@ def _fault(name: str, section: FaultSection) -> FaultSpec:
         name=name,
         links=section.links,
         node=section.node,
-        loss=section.loss,
+        loss_rate=section.loss_rate,
         bit_error_rate=section.bit_error_rate,
         rate_bps=NOMINAL if section.rate is None else section.rate,
         mtbf_ps=section.mtbf,

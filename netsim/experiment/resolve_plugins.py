@@ -80,7 +80,7 @@ class PluginResolver:
             raise error.with_suffix(f"in {written(label)}") from None
 
     def classes(self, tables: Any, axes: Mapping[str, Any]) -> tuple[FlowClass, ...] | None:
-        """The tables [classes.NAME], or None after noting what is wrong with them."""
+        """The tables [flow_classes.NAME], or None after noting what is wrong with them."""
         if not isinstance(tables, dict):
             return None  # noted when the top level was checked
         classes: list[FlowClass] = []
@@ -88,10 +88,10 @@ class PluginResolver:
             if not isinstance(table, dict):
                 return None
             transport, traffic = (
-                self.use(f"classes.{name}.{section}", table.get(section), axes)
+                self.use(f"flow_classes.{name}.{section}", table.get(section), axes)
                 for section in CLASS_SECTIONS
             )
-            key = f"classes.{name}"
+            key = f"flow_classes.{name}"
             kinds = self._errors.once(
                 key, f"{key} {table!r}", partial(_kinds, key, table, tuple(classes))
             )
@@ -99,7 +99,7 @@ class PluginResolver:
                 return None
             classes.append(FlowClass(name, transport, traffic, kinds))
         if len(classes) >= TRANSPORTS:
-            return self._errors.once("classes", "too many classes", lambda: _too_many(classes))
+            return self._errors.once("flow_classes", "too many classes", lambda: _too_many(classes))
         return tuple(classes)
 
     def _checked(self, section: str, plugin: Plugin, table: Tree) -> PluginSpec:
@@ -164,12 +164,14 @@ class PluginResolver:
         return name
 
     def describe_classes(self, classes: Sequence[FlowClass], tree: Tree) -> dict[str, Any]:
-        """The section [classes] of `tree` that says the same; nothing without classes."""
+        """The section [flow_classes] of `tree` that says the same; nothing without classes."""
         if not classes:
             return {}
         return {
-            "classes": {
-                flow_class.name: self._describe_class(flow_class, tree["classes"][flow_class.name])
+            "flow_classes": {
+                flow_class.name: self._describe_class(
+                    flow_class, tree["flow_classes"][flow_class.name]
+                )
                 for flow_class in classes
             }
         }
@@ -214,7 +216,8 @@ def _no_kind(section: str, kind: Any) -> PluginSpec:
 
 
 def _kinds(key: str, table: Tree, before: Sequence[FlowClass]) -> tuple[str, ...]:
-    """The kinds of flows that a table [classes.NAME] is for; none if it has traffic of its own."""
+    """The kinds of flows that a table [flow_classes.NAME] is for; none if it has traffic of its
+    own."""
     kinds = table.get("kinds")
     if kinds is None:
         if "traffic" not in table:
@@ -229,7 +232,7 @@ def _kinds(key: str, table: Tree, before: Sequence[FlowClass]) -> tuple[str, ...
     for k, kind in enumerate(kinds):
         others = [one.name for one in before if kind in one.kinds]
         if kind in kinds[:k] or others:
-            where = f" (and in classes.{others[0]})" if others else ""
+            where = f" (and in flow_classes.{others[0]})" if others else ""
             raise InputError(
                 f"{written(kind)} is named twice{where}", key=f"{key}.kinds", code="duplicate"
             )
@@ -237,4 +240,6 @@ def _kinds(key: str, table: Tree, before: Sequence[FlowClass]) -> tuple[str, ...
 
 
 def _too_many(classes: Sequence[FlowClass]) -> tuple[FlowClass, ...]:
-    raise InputError(f"{len(classes)} classes", key="classes", hint=f"at most {TRANSPORTS - 1}")
+    raise InputError(
+        f"{len(classes)} classes", key="flow_classes", hint=f"at most {TRANSPORTS - 1}"
+    )

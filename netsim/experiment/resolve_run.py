@@ -39,7 +39,7 @@ def resolve_stop(table: Tree) -> StopCondition:
         section = StopSection.model_validate(table)
     except ValidationError as error:
         raise CombinedInputError(problems(error, StopSection, "stop")) from None
-    return StopCondition(section.time, section.flow_deadline, section.drain)
+    return StopCondition(section.max_time, section.flow_timeout, section.drain)
 
 
 def describe_stop(stop: StopCondition) -> dict[str, Any]:
@@ -49,8 +49,8 @@ def describe_stop(stop: StopCondition) -> dict[str, Any]:
         return "none" if time_ps is None else format_time(time_ps)
 
     return {
-        "time": limit(stop.time_ps),
-        "flow_deadline": limit(stop.flow_deadline_ps),
+        "max_time": limit(stop.max_time_ps),
+        "flow_timeout": limit(stop.flow_timeout_ps),
         "drain": stop.drain,
     }
 

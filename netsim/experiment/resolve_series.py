@@ -1,4 +1,5 @@
-"""What is kept over time ([outputs] sample): of which ports, hosts and flows, and which fields."""
+"""What is kept over time ([outputs] sample_interval): of which ports, hosts and flows, and which
+fields."""
 
 from __future__ import annotations
 
@@ -38,25 +39,29 @@ Chosen = int | tuple[Any, ...]
 def resolve_series(section: OutputsSection) -> SeriesSpec | None:
     """The series of an [outputs] table, None without; `InputError`s with keys, without a file."""
     chosen = {key: getattr(section, key) for key in ("ports", "hosts", "flows")}
-    if section.sample is None and not section.queues:
-        given = [key for key in (*chosen, "fields", "budget") if key in section.model_fields_set]
+    if section.sample_interval is None and not section.queue_stats:
+        given = [
+            key for key in (*chosen, "fields", "sample_budget") if key in section.model_fields_set
+        ]
         if given:
             errors = [
                 InputError(
-                    "is of no use without series", key=f"outputs.{key}", hint='sample = "10us"'
+                    "is of no use without series",
+                    key=f"outputs.{key}",
+                    hint='sample_interval = "10us"',
                 )
                 for key in given
             ]
             raise CombinedInputError(errors)
         return None
     return SeriesSpec(
-        sample=section.sample,
+        sample_interval=section.sample_interval,
         ports=_chosen("ports", chosen["ports"], DEFAULT_PORTS, (str,)),
         hosts=_chosen("hosts", chosen["hosts"], DEFAULT_HOSTS, (str,)),
         flows=_chosen("flows", chosen["flows"], DEFAULT_FLOWS, (int, str)),
         fields=tuple(str(name) for name in _chosen("fields", section.fields, (), (str,))),
-        budget_bytes=section.budget,
-        queues=section.queues,
+        sample_budget_bytes=section.sample_budget,
+        queue_stats=section.queue_stats,
     )
 
 
@@ -64,19 +69,19 @@ def describe_series(use: SeriesSpec | None) -> dict[str, Any]:
     """The keys of [outputs] that say the same."""
     if use is None:
         return {}
-    sample = use.sample if isinstance(use.sample, str) else NONE
-    if isinstance(use.sample, int):
-        sample = format_time(use.sample)
+    sample = use.sample_interval if isinstance(use.sample_interval, str) else NONE
+    if isinstance(use.sample_interval, int):
+        sample = format_time(use.sample_interval)
     plain = {
         key: value if isinstance(value, int) else list(value)
         for key, value in (("ports", use.ports), ("hosts", use.hosts), ("flows", use.flows))
     }
     return {
-        "sample": sample,
+        "sample_interval": sample,
         **plain,
         "fields": list(use.fields),
-        "budget": format_bytes(use.budget_bytes),
-        "queues": use.queues,
+        "sample_budget": format_bytes(use.sample_budget_bytes),
+        "queue_stats": use.queue_stats,
     }
 
 
@@ -88,18 +93,20 @@ def sampling_of(
         return None
     none = np.zeros(0, np.int64)
     fields = tuple(_field(name, transports) for name in use.fields)
-    sampling = Sampling(None, none, none, none, fields, use.budget_bytes, use.queues)
-    if use.sample is None:
+    sampling = Sampling(None, none, none, none, fields, use.sample_budget_bytes, use.queue_stats)
+    if use.sample_interval is None:
         return sampling
-    interval_ps = use.sample if isinstance(use.sample, int) else network.lookahead_ps
+    interval_ps = (
+        use.sample_interval if isinstance(use.sample_interval, int) else network.lookahead_ps
+    )
     return Sampling(
         interval_ps,
         _ports(use.ports, network),
         _hosts(use.hosts, network),
         _flows(use.flows, len(flows)),
         fields,
-        use.budget_bytes,
-        use.queues,
+        use.sample_budget_bytes,
+        use.queue_stats,
     )
 
 

@@ -196,12 +196,12 @@ def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:
         host_rate_bps=network.host_rate_bps,
         payload_bytes=point.packets.payload_bytes,
         header_bytes=point.packets.header_bytes,
-        n_classes=point.fabric.n_classes,
+        n_traffic_classes=point.fabric.n_traffic_classes,
     )
     uses = [(0, "traffic", point.traffic)]
     for number, one in enumerate(point.classes, 1):
         if one.traffic is not None:
-            uses.append((number, f"classes.{one.name}.traffic", one.traffic))
+            uses.append((number, f"flow_classes.{one.name}.traffic", one.traffic))
     loads = [
         _workload(use, network, context, TRAFFIC_STREAM + number, key) for number, key, use in uses
     ]
@@ -223,7 +223,7 @@ def class_of_kinds(flows: FlowTable, classes: Sequence[FlowClass]) -> np.ndarray
             if name not in there:
                 named = ", ".join(filter(None, there))
                 hint = f"the kinds of the traffic are {named}" if named else "it names no kinds"
-                key = f"classes.{one.name}.kinds"
+                key = f"flow_classes.{one.name}.kinds"
                 raise InputError(
                     f"the traffic has no flows of kind {written(name)}", key=key, hint=hint
                 )
@@ -303,8 +303,8 @@ def _workload(
     load = load.with_program(traffic, network.n_hosts)
     units = network.reduction
     load.validate(network.n_hosts if units is None else units.network.n_hosts)
-    assert context.n_classes is not None
-    checks.check_classes(load.flows, context.n_classes, key)
+    assert context.n_traffic_classes is not None
+    checks.check_classes(load.flows, context.n_traffic_classes, key)
     return load
 
 
@@ -336,7 +336,7 @@ def _check_transports(point: Point) -> None:
 
 def _keys_of_transports(point: Point) -> list[tuple[str, PluginSpec]]:
     """The transport of each class, by number, and the key of its section."""
-    keys = ["transport", *(f"classes.{one.name}.transport" for one in point.classes)]
+    keys = ["transport", *(f"flow_classes.{one.name}.transport" for one in point.classes)]
     return list(zip(keys, point.transport_of_class, strict=True))
 
 

@@ -155,7 +155,7 @@ def _kinds(value: Any) -> Any:
 
 
 class ClassSection(_Section):
-    """[classes.NAME], with either `traffic` or `kinds`"""
+    """[flow_classes.NAME], with either `traffic` or `kinds`"""
 
     transport: Any
     """transport of the class"""
@@ -172,7 +172,7 @@ class FaultSection(_Section):
     """links that fail: "all", "A - B" (both directions) or "A -> B"; * matches any text"""
     node: Annotated[str | None, BeforeValidator(_Convert("text"))] = None
     """instead of links: every link of the matching switches or hosts"""
-    loss: _Fraction = 0.0
+    loss_rate: _Fraction = 0.0
     """probability that a packet is lost, whatever its size"""
     bit_error_rate: _Fraction = 0.0
     """probability that a bit is wrong; the packet is then lost"""
@@ -207,7 +207,9 @@ class RoutingSection(_Section):
     """[routing]: how long after a change switches have new routes, by patterns of their names, and
     hosts know of ports without carrier."""
 
-    converge: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_converge)] = (("*", NEVER),)
+    convergence_delay: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_converge)] = (
+        ("*", NEVER),
+    )
     """delay from a link change until switches have new routes, or a table by switch pattern"""
     carrier_delay: Annotated[int, BeforeValidator(_converge_one)] = NEVER
     """delay until a host knows that one of its ports lost or regained carrier"""
@@ -218,9 +220,9 @@ class RoutingSection(_Section):
 class StopSection(_Section):
     """[stop]"""
 
-    time: _Limit = None
+    max_time: _Limit = None
     """stop at this simulated time"""
-    flow_deadline: _Limit = None
+    flow_timeout: _Limit = None
     """a flow that takes longer is a stall"""
     drain: _Bool = False
     """continue until the network is empty"""
@@ -233,7 +235,7 @@ class OutputsSection(_Section):
     """result directory, relative to the current one; default: results/NAME"""
     links: _Bool = True
     """write links.parquet"""
-    sample: Annotated[int | str | None, BeforeValidator(_interval)] = None
+    sample_interval: Annotated[int | str | None, BeforeValidator(_interval)] = None
     '''length of an interval of series.parquet, or "auto"'''
     ports: Any = None
     """ports to sample: patterns or a number; default: 256 of the switches"""
@@ -243,9 +245,9 @@ class OutputsSection(_Section):
     """flows to sample: indices, ranges or a number; default: 64"""
     fields: Any = None
     """transport state to sample of these flows"""
-    budget: Annotated[int, BeforeValidator(_Convert("bytes", minimum="1KB"))] = 64_000_000
+    sample_budget: Annotated[int, BeforeValidator(_Convert("bytes", minimum="1KB"))] = 64_000_000
     """memory for samples; beyond it, intervals are merged"""
-    queues: _Bool = False
+    queue_stats: _Bool = False
     """add the mean and 99th percentile of queues to links.parquet"""
 
 
@@ -291,8 +293,8 @@ class FileSection(_Section):
     """a kind, or [transport] with kind and parameters"""
     traffic: Any
     """a kind, or [traffic] with kind and parameters"""
-    classes: dict[str, ClassSection] = Field(default_factory=dict)
-    """[classes.NAME]: more traffic with a transport of its own"""
+    flow_classes: dict[str, ClassSection] = Field(default_factory=dict)
+    """[flow_classes.NAME]: more traffic with a transport of its own"""
     packets: dict[str, Any] = Field(default_factory=dict)
     """packet sizes"""
     fabric: dict[str, Any] = Field(default_factory=dict)
@@ -342,7 +344,7 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], section: str) -> Inpu
         return InputError(context["message"], key=key, hint=context["hint"] or None, code=code)
     if detail["type"] == "extra_forbidden":
         tables: dict[str, type[BaseModel]]
-        tables = {"ecn": EcnSection, "circuits": CircuitsSection, "classes": ClassSection}
+        tables = {"ecn": EcnSection, "circuits": CircuitsSection, "flow_classes": ClassSection}
         known = tables.get(path[0], model) if len(path) > 1 else model
         return InputError(
             "unknown key", key=key, hint=did_you_mean(name, known.model_fields), code="unknown_key"

@@ -64,7 +64,7 @@ def _section(key: str, value: Any, find: Finder) -> list[Variant]:
         return _plugin(key, value, find)
     if key == FAULTS and isinstance(value, list):
         return _faults(value)
-    if key == "classes" and isinstance(value, dict):
+    if key == "flow_classes" and isinstance(value, dict):
         return _tables(value, [_flow_class(f"{key}.{name}", value[name], find) for name in value])
     if key in SWEPT_SECTIONS and isinstance(value, dict):
         counts = _counts(value, find) if key == "fabric" else ()
@@ -73,7 +73,7 @@ def _section(key: str, value: Any, find: Finder) -> list[Variant]:
 
 
 def _flow_class(key: str, table: Any, find: Finder) -> list[Variant]:
-    """All variants of a table [classes.NAME]."""
+    """All variants of a table [flow_classes.NAME]."""
     if not isinstance(table, dict):
         return [Variant(table)]
     parts = [

@@ -89,22 +89,22 @@ def _pfc(fabric: Fabric) -> list[int]:
     return [PFC_FRAME_BYTES] if fabric.coupled else []
 
 
-def check_classes(flows: FlowTable, n_classes: int, key: str) -> None:
+def check_classes(flows: FlowTable, n_traffic_classes: int, key: str) -> None:
     """Refuse flows of a traffic class that the fabric does not have."""
-    for flow in np.flatnonzero(flows.cls >= n_classes)[:1].tolist():
+    for flow in np.flatnonzero(flows.cls >= n_traffic_classes)[:1].tolist():
         raise InputError(
-            f"flow {flow}: {no_class(int(flows.cls[flow]), n_classes)}",
+            f"flow {flow}: {no_class(int(flows.cls[flow]), n_traffic_classes)}",
             key=key,
             hint=CLASSES_HINT,
         )
 
 
-CLASSES_HINT = "fabric.n_classes says how many there are"
+CLASSES_HINT = "fabric.n_traffic_classes says how many there are"
 
 
-def no_class(cls: int, n_classes: int) -> str:
+def no_class(cls: int, n_traffic_classes: int) -> str:
     """That there is no such class."""
-    there = "class 0 only" if n_classes == 1 else f"classes 0 to {n_classes - 1}"
+    there = "class 0 only" if n_traffic_classes == 1 else f"classes 0 to {n_traffic_classes - 1}"
     return f"class {cls}, but the fabric has {there}"
 
 

@@ -197,7 +197,7 @@ class Fabric:
         "how a host with several ports chooses one for a packet",
         choices=PLANE_BALANCING,
     )
-    n_classes: int = _key(
+    n_traffic_classes: int = _key(
         "count",
         1,
         "traffic classes, strict priority, 0 first; at most 8",

@@ -27,7 +27,7 @@ class TrafficContext:
         seed: of the run.
         host_rate_bps: line rate of a host.
         payload_bytes, header_bytes: of a full data packet.
-        n_classes: traffic classes of the fabric, None if that is not known.
+        n_traffic_classes: traffic classes of the fabric, None if that is not known.
     """
 
     directory: Path
@@ -35,7 +35,7 @@ class TrafficContext:
     host_rate_bps: int
     payload_bytes: int = 4096
     header_bytes: int = 64
-    n_classes: int | None = None
+    n_traffic_classes: int | None = None
 
     def reserve(self, n_flows: float, *, key: str = "traffic") -> None:
         """Announce how many flows are about to be made; to be called before arrays of them are.

@@ -73,25 +73,27 @@ class RowWriter:
         )
 
 
-def follow_failures(network: Network, faults: LinkFaults, converge_ps: Ints) -> RouteChanges:
+def follow_failures(
+    network: Network, faults: LinkFaults, convergence_delay_ps: Ints
+) -> RouteChanges:
     """The rows of every switch as links go down and come back.
 
-    `converge_ps` (int64[n_switches]) is how long after each change a switch has its new row. A link
-    that is down one way is not used that way. Links to hosts are in no table, since there is no
-    other way. Raises InputError for too many changes, for routes that take turns, or if the rows do
-    not fit into memory.
+    `convergence_delay_ps` (int64[n_switches]) is how long after each change a switch has its new
+    row. A link that is down one way is not used that way. Links to hosts are in no table, since
+    there is no other way. Raises InputError for too many changes, for routes that take turns, or if
+    the rows do not fit into memory.
     """
     if network.time_slots is not None:
         raise InputError(
             "routes that take turns with circuits do not follow failures as well",
-            key="routing.converge",
+            key="routing.convergence_delay",
             hint='"never"',
         )
     writer = RowWriter(network)
     alone = np.zeros(network.n_hosts, bool)
     for time, down in _states(network, faults):
         table = network.routing(network.wiring(~down))
-        writer.add(table.route, table.route_ports, np.minimum(time + converge_ps, NEVER))
+        writer.add(table.route, table.route_ports, np.minimum(time + convergence_delay_ps, NEVER))
         alone |= cut_off(network, table, down)
     return writer.changes(np.flatnonzero(alone & ~never_joined(network)))
 
@@ -112,7 +114,7 @@ def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray
     if begins.size > MAX_CHANGES:
         raise InputError(
             f"routes would change {begins.size:,} times",
-            key="routing.converge",
+            key="routing.convergence_delay",
             hint=f"at most {MAX_CHANGES:,} times at which links go down or come back",
         )
     for begin, end in zip(begins, np.append(begins[1:], at.size), strict=True):

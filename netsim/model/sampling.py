@@ -18,7 +18,7 @@ class Sampling:
     """The series of a run. `ports`, `hosts` and `flows` are numbers, in ascending order.
 
     `interval_ps` is how long an interval is at first; None: there are no series. `fields` are
-    names of flows' state, such as "tx.cwnd". The samples take `budget_bytes` at most. With
+    names of flows' state, such as "tx.cwnd". The samples take `sample_budget_bytes` at most. With
     `queues`, the mean and the 99th percentile of every switch's queues are kept besides.
     """
 
@@ -27,5 +27,5 @@ class Sampling:
     hosts: Numbers
     flows: Numbers
     fields: tuple[str, ...] = ()
-    budget_bytes: int = 64_000_000
+    sample_budget_bytes: int = 64_000_000
     queues: bool = False

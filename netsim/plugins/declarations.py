@@ -112,7 +112,7 @@ def check_queue(module: ModuleType, file: str) -> None:
             file=file,
             key="CLASSES",
             hint=f"1 to {CLASSES}; or the fewest and the most, (2, 4); leave it out if "
-            "n_classes of [fabric] decides",
+            "n_traffic_classes of [fabric] decides",
         )
     for name in QUEUE_FUNCTIONS:
         if not callable(getattr(module, name, check_queue)):

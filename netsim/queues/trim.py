@@ -1,8 +1,8 @@
 """Packet trimming: of a data packet that does not fit, the header goes on.
 
 Class 0 has headers and control packets, class 1 data. While both wait, `header_ratio` packets of
-class 0 are served for each of class 1. Further classes (`n_classes`) are for traffic that nobody
-trims: it waits, or is dropped, behind these two. Handley et al., "Re-architecting datacenter
+class 0 are served for each of class 1. Further classes (`n_traffic_classes`) are for traffic that
+nobody trims: it waits, or is dropped, behind these two. Handley et al., "Re-architecting datacenter
 networks and stacks for low latency and high performance" (NDP), SIGCOMM 2017, section 3.1.
 """
 

@@ -28,7 +28,7 @@ def circuit_columns(engine: Engine) -> Table:
     counters = engine.link_counters()
     names = np.array([*circuits.names, ""])  # that of -1 is the last
     return {
-        "circuit_switch": np.repeat(names[circuits.of_port], engine.fabric.n_classes),
+        "circuit_switch": np.repeat(names[circuits.of_port], engine.fabric.n_traffic_classes),
         "no_circuit_drops": counters.no_circuit_packets,
         "no_circuit_bytes": counters.no_circuit_bytes,
     }

@@ -191,7 +191,7 @@ def task_figures(tasks: Table | None) -> dict[str, int]:
 
 def link_table(engine: Engine) -> Table:
     """One row for each directed link and traffic class."""
-    network, classes = engine.network, engine.fabric.n_classes
+    network, classes = engine.network, engine.fabric.n_traffic_classes
     counters = engine.link_counters()
     port = np.repeat(np.arange(network.n_ports), classes)
     names = end_names(network)

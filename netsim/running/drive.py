@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 FINISHED, INTERRUPTED = "finished", "interrupted"
 TIME_LIMIT, UNDELIVERED = "time_limit", "undelivered"
-"""Why a run ends: every flow is done at both ends, the user interrupted it, `stop.time` is reached,
+"""Why a run ends: every flow is done at both ends, the user interrupted it, `stop.max_time` is
+reached,
 or no events are left."""
 
 ENDINGS = {Status.DONE: FINISHED, Status.IDLE: UNDELIVERED, Status.TIME_LIMIT: TIME_LIMIT}

@@ -186,7 +186,7 @@ def _memory(scenario: Scenario, point: Point, todo: Work | None) -> int:
         return n_bytes
     from netsim.engine import circuits, sizes
 
-    network, classes = scenario.network, scenario.fabric.n_classes
+    network, classes = scenario.network, scenario.fabric.n_traffic_classes
     queue_bytes = classes * (sizes.QUEUE_BYTES + ROW_BYTES)
     return (
         n_bytes
@@ -221,9 +221,11 @@ def _series_bytes(scenario: Scenario, point: Point, todo: Work) -> int:
 
     if scenario.sampling is None:
         return 0
-    n_classes = scenario.fabric.n_classes
+    n_traffic_classes = scenario.fabric.n_traffic_classes
     try:
-        return memory_bytes(scenario.sampling, scenario.network, n_classes, todo.simulated_ps)
+        return memory_bytes(
+            scenario.sampling, scenario.network, n_traffic_classes, todo.simulated_ps
+        )
     except InputError as error:
         raise error.at(file=point.file) from None
 
@@ -238,12 +240,12 @@ def _pool_bytes(scenario: Scenario, point: Point, todo: Work) -> int:
 
     network, fabric = scenario.network, scenario.fabric
     initial = sizes.initial_sizes(network, point.packets)
-    rings = sizes.Rings.of(network, fabric.n_classes, initial)
+    rings = sizes.Rings.of(network, fabric.n_traffic_classes, initial)
     ingress = sizes.INGRESS_BYTES * (rings.control_at - rings.queues_at) if fabric.coupled else 0
     all_bytes = rings.used * sizes.SLOT_BYTES
     if not sizes.is_sparse(network, scenario.flows):
         return int((GROWN_PAUSING if fabric.coupled else GROWN) * all_bytes) + ingress
-    port_slots = initial.link_slots + fabric.n_classes * initial.queue_slots
+    port_slots = initial.link_slots + fabric.n_traffic_classes * initial.queue_slots
     port_bytes = port_slots * sizes.SLOT_BYTES
     return min(all_bytes + ingress, todo.path_ports * port_bytes, todo.hops * PAGE_BYTES)
 

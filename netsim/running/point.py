@@ -207,7 +207,7 @@ class _Run:
 
     def simulate(self) -> Ending:
         """Run until there is a reason to stop."""
-        until_ps = self.stop.time_ps
+        until_ps = self.stop.max_time_ps
         why = drive(
             self.engine,
             self._look,
@@ -220,7 +220,7 @@ class _Run:
         if why == INTERRUPTED and self.keeper is not None:
             self.keeper.keep(self.engine, self.wall_s, self.patience)
         if why == TIME_LIMIT:
-            return self._ended(TIME_LIMIT, "stopped by stop.time", undelivered(self.engine))
+            return self._ended(TIME_LIMIT, "stopped by stop.max_time", undelivered(self.engine))
         if why == UNDELIVERED:
             return self._idle()
         return Ending(why, complete=why == FINISHED, reason=self.stall)
@@ -248,7 +248,7 @@ class _Run:
 
     def _stall(self, lost_patience: bool) -> str | None:
         """STALLED, and the reason, if some flows wait for too long."""
-        deadline_ps = self.stop.flow_deadline_ps
+        deadline_ps = self.stop.flow_timeout_ps
         if deadline_ps is not None and (late := overdue(self.engine, deadline_ps)).size:
             return self._stalled("past the flow deadline", late)
         if not lost_patience or hopes(self.engine):

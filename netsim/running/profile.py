@@ -82,7 +82,7 @@ def profile(point: Point) -> Profile:
     seconds[CODE] = engine.code_s
     seconds[BUILD] -= engine.code_s
     with step(DRIVE):
-        until_ps = HORIZON_PS if point.stop.time_ps is None else point.stop.time_ps
+        until_ps = HORIZON_PS if point.stop.max_time_ps is None else point.stop.max_time_ps
         why = drive(engine, until_ps=until_ps, stop_when_done=not point.stop.drain)
     with step(COLLECT):
         timings = {"wall_s": seconds[DRIVE], "compile_s": seconds[CODE], "threads": 1}

@@ -22,7 +22,7 @@ def series_table(engine: Engine) -> Table | None:
     found = engine.series()
     if found is None:
         return None
-    network, classes = engine.network, engine.fabric.n_classes
+    network, classes = engine.network, engine.fabric.n_traffic_classes
     ports, cls = np.divmod(found.queues, classes)
     parts = [
         _rows(
@@ -104,5 +104,5 @@ def series_figures(engine: Engine) -> dict[str, Any]:
         return {}
     said = f"sampled every {format_time(found.interval_ps)}"
     if found.interval_ps != found.first_interval_ps:
-        said += f": thinned to keep to {engine.sampling.budget_bytes / 1e6:g} MB"
+        said += f": thinned to keep to {engine.sampling.sample_budget_bytes / 1e6:g} MB"
     return {"series": {"interval_ps": found.interval_ps, "said": said}}

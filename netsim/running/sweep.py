@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def cut(self) -> bool:
-        """Whether the run ended at stop.time, as the experiment wants it."""
+        """Whether the run ended at stop.max_time, as the experiment wants it."""
         return bool(self.row["status"] == "time_limit")
 
 

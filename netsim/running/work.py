@@ -141,8 +141,8 @@ def work(point: Point, scenario: Scenario) -> Work:
         last_ps += network.circuits.phase_schedule.reconfiguration_ps
     simulated_ps = max(int(load_ps.max(initial=0)), last_ps, 1)
     share = 1.0
-    if point.stop.time_ps is not None and point.stop.time_ps < simulated_ps:
-        share = point.stop.time_ps / simulated_ps
+    if point.stop.max_time_ps is not None and point.stop.max_time_ps < simulated_ps:
+        share = point.stop.max_time_ps / simulated_ps
     # Where flows are few and far between, nothing happens for most of the time.
     active_ps = float(simulated_ps)
     if network.circuits is None:

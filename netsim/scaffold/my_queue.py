@@ -23,7 +23,7 @@ PRESETS = {"coarse": {"quantum_bytes": "8pkt"}}
 # --- State: all zero at first. A bare name is a whole number (int64), ("name", float) is not ------
 PORT_STATE = ("turn",)  # one record for each output port: the class whose turn it is
 CLASS_STATE = ("deficit_bytes",)  # and one for each of its classes: what it may still send
-# CLASSES = 2 for a discipline that needs so many; without it n_classes of [fabric] decides.
+# CLASSES = 2 for a discipline that needs so many; without it n_traffic_classes of [fabric] decides.
 
 MAX_CLASSES = 8
 

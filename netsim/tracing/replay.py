@@ -172,7 +172,7 @@ def _places(result: Result) -> Iterator[Path]:
 
 def _plugin_files(tree: Mapping[str, Any]) -> list[str]:
     """Plugins that are given by a path."""
-    tables = [tree, *tree.get("classes", {}).values()]
+    tables = [tree, *tree.get("flow_classes", {}).values()]
     sections = [table.get(section, {}) for table in tables for section in PLUGIN_SECTIONS]
     for section in sections:  # which grow by what stands inside of a topology
         sections += [value for value in section.values() if isinstance(value, dict)]

@@ -63,7 +63,7 @@ def flows(
     src, dst = (mistakes.of(_hosts, table, name, network.n_hosts) for name in ("src", "dst"))
     if src is not None and dst is not None:
         mistakes.of(fail_at, table, src == dst, lambda row: f"host {src[row]} sends to itself")
-    cls = mistakes.of(_classes, table, context.n_classes) if "class" in table.columns else 0
+    cls = mistakes.of(_classes, table, context.n_traffic_classes) if "class" in table.columns else 0
     sizes, starts = mistakes.of(_sizes, table), mistakes.of(_starts, table)
     after = mistakes.of(_after, table) if "after" in table.columns else None
     mistakes.tell()
@@ -83,9 +83,9 @@ def _hosts(table: Rows, name: str, n_hosts: int) -> NDArray[np.int64]:
     return hosts
 
 
-def _classes(table: Rows, n_classes: int | None) -> NDArray[np.int64]:
+def _classes(table: Rows, n_traffic_classes: int | None) -> NDArray[np.int64]:
     classes = integers(table, "class")
-    known = CLASSES if n_classes is None else n_classes
+    known = CLASSES if n_traffic_classes is None else n_traffic_classes
     errors = (
         table.error(row, no_class(int(classes[row]), known))
         for row in np.flatnonzero((classes < 0) | (classes >= known)).tolist()

@@ -135,7 +135,7 @@ def _read_connection(matrix: _Matrix, line: int, words: list[str]) -> None:
         raise at_line(matrix.path, line, "a connection has either a start or a trigger")
     size = _whole(matrix, line, "size", values.get("size", ""))
     if size < 1 and matrix.endless is None:
-        hint = 'traffic.endless = "1GB" gives it a size, and stop.time ends the run'
+        hint = 'traffic.endless = "1GB" gives it a size, and stop.max_time ends the run'
         raise at_line(matrix.path, line, "a flow without end (size 0)", hint)
     size = size or matrix.endless or 0
     matrix.src.append(source)

@@ -68,8 +68,8 @@ def flows(
     kinds = np.array(each(rows, "kind", _one_of(KINDS)), np.int64)
     _check_cells(rows, kinds)
     host = _numbers(rows, "host", network.n_hosts, "hosts")
-    n_classes = CLASSES if context.n_classes is None else context.n_classes
-    cls = _numbers(rows, "class", n_classes, "classes", default=0)
+    n_traffic_classes = CLASSES if context.n_traffic_classes is None else context.n_traffic_classes
+    cls = _numbers(rows, "class", n_traffic_classes, "classes", default=0)
     to = _numbers(rows, "to", network.n_hosts, "hosts")
     fail_at(rows, to == host, lambda row: f"host {host[row]} sends to itself")
     size = _cells(rows, "size", parse_bytes, 0)

@@ -26,7 +26,7 @@ def test_from_nothing_to_a_result(tmp_path: Path) -> None:
     check, run, test = [line.split() for line in said.splitlines() if line.startswith("  ")]
     assert (check[:2], run[:2]) == (["netsim", "check-queue"], ["netsim", "run"])
     assert "pass" in python(tmp_path, *check, "--case", "lone packets", "--case", "busy")
-    small = ("--set", "traffic.size=40KB", "--set", "classes.second.traffic.size=40KB")
+    small = ("--set", "traffic.size=40KB", "--set", "flow_classes.second.traffic.size=40KB")
     python(tmp_path, *run, *small, env=PLAIN)
     sweep = load_sweep(tmp_path / "results" / "mine").table
     assert sweep["status"].to_list() == ["finished"] * 2

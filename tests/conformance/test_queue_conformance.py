@@ -62,7 +62,7 @@ def one(tmp_path: Path, source: str, case: str, **keys: object) -> str:
 def test_a_fifo_passes(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(FIFO)
-    testbed = QueueTestbed.with_queue(path, keys={"n_classes": 2})
+    testbed = QueueTestbed.with_queue(path, keys={"n_traffic_classes": 2})
     assert testbed.run(incast_of(testbed, 20)).total("drops") > 0
     assert not failures(check_queue(path, cases=["incast", "busy", "order", "growth"]))
 

@@ -94,7 +94,7 @@ def test_loss_of_long_streams_is_equal_within_a_percent(n: int) -> None:
     builder.cables(hosts, np.full(n + 1, builder.add_switch("s")), 100 * 10**9, 5 * NS)
     size = 512 << 20
     flows = FlowTable(np.arange(n), np.full(n, n), np.full(n, size))
-    trim = {"n_classes": 2, "header_queue_bytes": 10**6}
+    trim = {"n_traffic_classes": 2, "header_queue_bytes": 10**6}
     for model, given in (("drop_tail", {}), ("trim", trim)):
         queues = fabric_with(model, queue_bytes=35 * PACKET, **given)
         params = {"data_class": int(model == "trim")}

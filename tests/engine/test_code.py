@@ -44,7 +44,7 @@ def test_a_process_holds_some_only(monkeypatch):
     loaded: OrderedDict[str, object] = OrderedDict()
     monkeypatch.setattr(code, "_loaded", loaded)
     monkeypatch.setattr(code, "LOADED", 2)
-    codes = [code_for(replace(DROP_TAIL, n_classes=n)) for n in (1, 2, 3)]
+    codes = [code_for(replace(DROP_TAIL, n_traffic_classes=n)) for n in (1, 2, 3)]
     keys = [each.key for each in codes]
     assert len(set(keys)) == 3
     for each in (codes[0], codes[1], codes[0], codes[2]):

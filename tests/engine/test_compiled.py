@@ -39,7 +39,7 @@ FEATURES = {
         "roce",
         replace(
             changed(LOSSLESS, shared_buffer_bytes=40 * PACKET, alpha=0.5),
-            n_classes=3,
+            n_traffic_classes=3,
             load_balancing="least_loaded",
             ecn=Ecn(PACKET, 5 * PACKET, 0.7, at="dequeue"),
         ),

@@ -29,17 +29,21 @@ PACKET_PS = 80 * PACKET
 SEEDS = 16
 
 FABRICS = {
-    "ndp": fabric_with("trim", n_classes=2, queue_bytes=8 * PACKET, header_queue_bytes=10**6),
-    "expresspass": fabric_with("credit_shaper", load_balancing="ecmp_symmetric", n_classes=2),
+    "ndp": fabric_with(
+        "trim", n_traffic_classes=2, queue_bytes=8 * PACKET, header_queue_bytes=10**6
+    ),
+    "expresspass": fabric_with(
+        "credit_shaper", load_balancing="ecmp_symmetric", n_traffic_classes=2
+    ),
     "roce": LOSSLESS,
     "dcqcn": fabric_with(
         "lossless",
-        n_classes=3,
+        n_traffic_classes=3,
         xoff_bytes=100 * PACKET,
         xon_bytes=90 * PACKET,
         ecn=Ecn(10 * PACKET, 40 * PACKET, 0.2, "dequeue"),
     ),
-    "homa": fabric_with(n_classes=8, queue_bytes=10**8),
+    "homa": fabric_with(n_traffic_classes=8, queue_bytes=10**8),
 }
 
 
@@ -95,7 +99,7 @@ def test_classes_that_take_turns_are_at_most_a_packet_apart() -> None:
     plugin = registry.find("transport", "datagram")
     others = [PluginSpec(plugin, resolve(plugin, {"data_class": k})) for k in range(1, n)]
     drr = str(Path(netsim.scaffold.__file__).with_name("my_queue.py"))
-    fabric = fabric_with(drr, queue_bytes=20 * PACKET, quantum_bytes=PACKET, n_classes=8)
+    fabric = fabric_with(drr, queue_bytes=20 * PACKET, quantum_bytes=PACKET, n_traffic_classes=8)
     flows = FlowTable(np.arange(n), np.full(n, n), np.full(n, 3 * PACKETS * 4096))
     mixed = {"beside": others, "transport_of_flow": np.arange(n)}
     got = run_all(

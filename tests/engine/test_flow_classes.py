@@ -124,8 +124,8 @@ def test_tables_of_flows_joined():
 
 
 CLASSES = {
-    "classes.wan.transport": 'kind = "roce"\ndata_class = 1',
-    "classes.wan.traffic": 'kind = "permutation"\nsize = "20KB"',
+    "flow_classes.wan.transport": 'kind = "roce"\ndata_class = 1',
+    "flow_classes.wan.traffic": 'kind = "permutation"\nsize = "20KB"',
 }
 
 
@@ -149,42 +149,49 @@ class TestExperiment:
         assert flows.dst[:16].tolist() != flows.dst[16:].tolist()
 
     def test_parameters_of_a_class_are_axes(self, tmp_path):
-        sections = {**CLASSES, "classes.wan.traffic": 'kind = "permutation"\nload = [0.5, 1.0]'}
+        sections = {
+            **CLASSES,
+            "flow_classes.wan.traffic": 'kind = "permutation"\nload = [0.5, 1.0]',
+        }
         points = load(tmp_path, text(**sections)).points()
         assert [point.classes[0].traffic.params["load"] for point in points] == [0.5, 1.0]
-        assert list(points[0].axes) == ["classes.wan.traffic.load"]
+        assert list(points[0].axes) == ["flow_classes.wan.traffic.load"]
 
     def test_the_fabric_has_the_classes_that_all_need(self, tmp_path):
         content = text(
-            top='transport = "roce"', **{**CLASSES, "classes.wan.transport": 'kind = "ndp"'}
+            top='transport = "roce"', **{**CLASSES, "flow_classes.wan.transport": 'kind = "ndp"'}
         )
         (point,) = load(tmp_path, content).points()
-        assert point.fabric.n_classes == 2
+        assert point.fabric.n_traffic_classes == 2
 
     def test_what_is_written_back_is_what_was_read(self, tmp_path):
         (point,) = load(tmp_path, text(**CLASSES)).points()
-        assert point.resolved["classes"]["wan"]["traffic"]["size"] == "20KB"
-        assert point.resolved["classes"]["wan"]["transport"]["data_class"] == 1
+        assert point.resolved["flow_classes"]["wan"]["traffic"]["size"] == "20KB"
+        assert point.resolved["flow_classes"]["wan"]["transport"]["data_class"] == 1
 
     @pytest.mark.parametrize(
         ("section", "body", "message"),
         [
-            ("transport", 'kind = "rose"', "classes.wan.transport: unknown transport"),
-            ("transport", 'kind = "roce"\nrtt = 1', "classes.wan.transport.rtt: unknown parameter"),
-            ("transport", 'kind = "roce"\ndata_class = 5', "classes.wan.transport.data_class"),
-            ("traffic", 'kind = "permutation"\nload = 2', "classes.wan.traffic.load"),
+            ("transport", 'kind = "rose"', "flow_classes.wan.transport: unknown transport"),
+            (
+                "transport",
+                'kind = "roce"\nrtt = 1',
+                "flow_classes.wan.transport.rtt: unknown parameter",
+            ),
+            ("transport", 'kind = "roce"\ndata_class = 5', "flow_classes.wan.transport.data_class"),
+            ("traffic", 'kind = "permutation"\nload = 2', "flow_classes.wan.traffic.load"),
         ],
     )
     def test_mistakes(self, tmp_path, section: str, body: str, message: str):
-        found = messages(tmp_path, text(**{**CLASSES, f"classes.wan.{section}": body}))
+        found = messages(tmp_path, text(**{**CLASSES, f"flow_classes.wan.{section}": body}))
         assert [message in line for line in found] == [True], found
 
     def test_a_class_needs_both(self, tmp_path):
-        content = text(**{"classes.wan.transport": 'kind = "roce"'})
-        assert any("classes.wan.traffic" in line for line in messages(tmp_path, content))
+        content = text(**{"flow_classes.wan.transport": 'kind = "roce"'})
+        assert any("flow_classes.wan.traffic" in line for line in messages(tmp_path, content))
 
     def test_what_is_not_simulated_cannot_be_mixed(self, tmp_path):
-        content = text(**{**CLASSES, "classes.wan.transport": 'kind = "ideal"'})
+        content = text(**{**CLASSES, "flow_classes.wan.transport": 'kind = "ideal"'})
         (point,) = load(tmp_path, content).points()
         with raises_input("ideal"):
             prepare(point)

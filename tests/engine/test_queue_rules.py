@@ -29,12 +29,16 @@ FLOWS = [(0, 2, 40_000, 0), (1, 2, 40_000, 0), (3, 2, 40_000, 0)]
 
 
 def engine(
-    folder: Path, text: str, n_classes: int = 2, transport: str = "datagram", **options: object
+    folder: Path,
+    text: str,
+    n_traffic_classes: int = 2,
+    transport: str = "datagram",
+    **options: object,
 ) -> Engine:
     """An engine whose switches do what `HEAD` and `text` say, of which later functions count."""
     (folder / "mine.py").write_text(HEAD + text, "utf-8")
     plugin = registry.find("queue", "mine.py", relative_to=folder)
-    fabric = Fabric(PluginSpec(plugin, {}), n_classes=n_classes)
+    fabric = Fabric(PluginSpec(plugin, {}), n_traffic_classes=n_traffic_classes)
     return build(NETWORK, flow_table(FLOWS), transport, fabric, jit=False, **options)
 
 
@@ -207,7 +211,7 @@ def test_a_shaper_sends_when_it_said_it_would(coupled, tmp_path):
         "return 0",
         coupled=coupled,
     )
-    one = run(engine(tmp_path, text, n_classes=1))
+    one = run(engine(tmp_path, text, n_traffic_classes=1))
     flows = one.flow_states()
     assert (flows.done_ps > 0).all()
     full_ps, last_ps, delay_ps = 4160 * 80, (40_000 - 9 * 4096 + 64) * 80, 1_000_000

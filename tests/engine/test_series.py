@@ -32,7 +32,7 @@ def test_thinned_is_as_if_sampled_so_from_the_start(transport: str, model: str) 
     case = random_case(5, transport=transport, model=model)
     assert case.until_ps is not None
     fine = sampled(case, case.until_ps // 4000)
-    each = interval_bytes(fine, network_of(case), case.fabric["n_classes"])
+    each = interval_bytes(fine, network_of(case), case.fabric["n_traffic_classes"])
     options = {"trace": False, "jit": False}
 
     def runs(sampling: Sampling | None) -> Engine:
@@ -82,6 +82,6 @@ def test_bins_are_as_wide_as_the_model_says() -> None:
 
 def test_a_budget_for_too_few_intervals_is_refused() -> None:
     case = random_case(1, transport="roce", model="lossless")
-    with raises_input("0", key="outputs.budget") as refused:
+    with raises_input("0", key="outputs.sample_budget") as refused:
         engine_for(case, jit=False, sampling=sampled(case, 1000, budget_bytes=1000))
-    assert refused.value.key == "outputs.budget"
+    assert refused.value.key == "outputs.sample_budget"

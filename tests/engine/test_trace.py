@@ -39,7 +39,7 @@ SENDERS = range(len(FLOWS))
 SHORT_TRIM = fabric_with(
     model="trim",
     load_balancing="spray_permutation",
-    n_classes=2,
+    n_traffic_classes=2,
     queue_bytes=4 * PACKET,
     header_queue_bytes=3 * 64,
 )

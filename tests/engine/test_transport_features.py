@@ -57,7 +57,7 @@ def test_what_is_sent_while_a_packet_is_filled_finds_room(network: Network, tmp_
     path = tmp_path / "mine.py"
     asks = "from netsim.transport import send\nTX_STATE = ('next_seq',)\n" + ASKS
     path.write_text(HEAD + asks + "\ndef setup(env, tx, rx):\n    tx.prio = 1\n")
-    fabric = replace(DROP_TAIL, n_classes=2)
+    fabric = replace(DROP_TAIL, n_traffic_classes=2)
     one = build(network, flow_table([(0, 2, 40 * 4096, 0)]), str(path), fabric, jit=False)
     ports = range(int(network.node_first_port[1]))
     for p in ports:

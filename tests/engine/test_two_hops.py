@@ -42,7 +42,7 @@ def rotor(n: int) -> Network:
 
 def on(network: Network, flows: Flows, indirect: str, rate: str = "none") -> Engine:
     """An engine in plain Python for datagrams of class 1, in queues that never overflow."""
-    fabric = replace(DROP_TAIL, n_classes=2, circuits=CircuitRules(indirect=indirect))
+    fabric = replace(DROP_TAIL, n_traffic_classes=2, circuits=CircuitRules(indirect=indirect))
     params = {"data_class": 1, "rate": rate}
     given = {"packets": PACKETS, "params": params, "jit": False}
     return build(network, flow_table(flows), "datagram", fabric, **given)
@@ -104,7 +104,7 @@ def test_by_way_of_any_switch_half_is_carried_whoever_sends_to_whom() -> None:
 @pytest.mark.parametrize("indirect", ["opportunistic", "vlb"])
 def test_no_packet_crosses_more_than_two_circuits(indirect: str) -> None:
     permutation, uniform = patterns(4, 100)
-    fabric = replace(DROP_TAIL, n_classes=2, circuits=CircuitRules(indirect=indirect))
+    fabric = replace(DROP_TAIL, n_traffic_classes=2, circuits=CircuitRules(indirect=indirect))
     engine = keep_sent(
         build(
             rotor(4),
@@ -151,7 +151,7 @@ def test_one_packet_waits_as_long_on_average_by_two_circuits_as_by_one() -> None
 def test_compiled_code_does_the_same_with_any_number_of_threads(indirect: str) -> None:
     permutation, uniform = patterns(6, 60)
     rules = CircuitRules(100 * NS, 300 * NS, indirect=indirect)
-    fabric = replace(DROP_TAIL, n_classes=2, circuits=rules)
+    fabric = replace(DROP_TAIL, n_traffic_classes=2, circuits=rules)
     given = (rotor(6), flow_table(permutation + uniform), "datagram", fabric)
     engines = [
         run(build(*given, params={"data_class": 1}, packets=PACKETS, jit=jit, threads=threads))

@@ -115,14 +115,14 @@ BAD = {
             fabric="""
             queue_discipline = "trimm"
             load_balancing = ["ecmp", "spry_rr"]
-            n_classes = 9
+            n_traffic_classes = 9
             ecn.kmin = "5pkt"
             ecn.at = "arrival"
             """
         ),
         [
             ("fabric.queue_discipline", "unknown_value"),
-            ("fabric.n_classes", "out_of_range"),
+            ("fabric.n_traffic_classes", "out_of_range"),
             ("fabric.ecn.kmin_bytes", "missing"),
             ("fabric.ecn.at", "unknown_value"),
             ("fabric.ecn.kmin", "unknown_key"),
@@ -130,9 +130,9 @@ BAD = {
         ],
     ),
     "a discipline's parameters": (
-        text(fabric="n_classes = 9\nqueue_bytes = 35\nheader_ratio = 0\nheader_rato = 1"),
+        text(fabric="n_traffic_classes = 9\nqueue_bytes = 35\nheader_ratio = 0\nheader_rato = 1"),
         [
-            ("fabric.n_classes", "out_of_range"),
+            ("fabric.n_traffic_classes", "out_of_range"),
             ("fabric.queue_bytes", "wrong_type"),
             ("fabric.header_ratio", "out_of_range"),
         ],
@@ -162,8 +162,8 @@ BAD = {
         [("fabric.xon_bytes", "invalid")],
     ),
     "trim with five classes": (
-        text(fabric="n_classes = 5\necn_from_class = 5\necn.kmin_bytes = '1pkt'"),
-        [("fabric.n_classes", "invalid"), ("fabric.ecn_from_class", "invalid")],
+        text(fabric="n_traffic_classes = 5\necn_from_class = 5\necn.kmin_bytes = '1pkt'"),
+        [("fabric.n_traffic_classes", "invalid"), ("fabric.ecn_from_class", "invalid")],
     ),
     "queues too small": (
         text(fabric='queue_bytes = "4KB"\nheader_queue_bytes = "63B"'),
@@ -174,8 +174,8 @@ BAD = {
         [("packets.control_bytes", "invalid")],
     ),
     "too few classes for the transport": (
-        text(fabric='queue_discipline = "drop_tail"\nn_classes = 1'),
-        [("fabric.n_classes", "invalid")],
+        text(fabric='queue_discipline = "drop_tail"\nn_traffic_classes = 1'),
+        [("fabric.n_traffic_classes", "invalid")],
     ),
     "no such class": (
         text(transport='kind = "roce"\ndata_class = 1', top=""),
@@ -194,9 +194,9 @@ BAD = {
         [("fabric.alpha", "no_effect"), ("fabric.queue_bytes", "no_effect")],
     ),
     "stop and outputs": (
-        text(stop='time = 10\ndrain = "no"', outputs='link = true\ndirectory = ["a", "b"]'),
+        text(stop='max_time = 10\ndrain = "no"', outputs='link = true\ndirectory = ["a", "b"]'),
         [
-            ("stop.time", "wrong_type"),
+            ("stop.max_time", "wrong_type"),
             ("stop.drain", "wrong_type"),
             ("outputs.directory", "wrong_type"),
             ("outputs.link", "unknown_key"),
@@ -324,12 +324,12 @@ def test_a_transports_own_fabric_is_checked_and_blamed(tmp_path):
 
 
 def test_errors_of_overrides_name_them(tmp_path):
-    content = text(stop="time = 3")
+    content = text(stop="max_time = 3")
     error = errors_of(tmp_path, content, "traffic.size=5", "topology.leaf=1")
     assert places(error) == [
         ("--set", "topology.leaf", "unknown_key"),
         ("--set", "traffic.size", "wrong_type"),
-        ("e.toml", "stop.time", "wrong_type"),
+        ("e.toml", "stop.max_time", "wrong_type"),
     ]
     error = errors_of(tmp_path, content, "seed", "=3", "seed.x=1", "traffic.load.x=1")
     assert places(error) == [("--set", None, "wrong_type")] * 2
@@ -351,9 +351,11 @@ def test_every_mistake_has_one_line_whatever_its_values_are(tmp_path):
 
 
 def test_transports_whose_fabrics_do_not_agree_are_the_experiments_mistake(tmp_path):
-    extra = '[classes.b.transport]\nkind = "homa"\n[classes.b.traffic]\nkind = "permutation"'
+    extra = (
+        '[flow_classes.b.transport]\nkind = "homa"\n[flow_classes.b.traffic]\nkind = "permutation"'
+    )
     assert keys_and_codes(tmp_path, text(extra, top='transport = "nscc"')) == [
-        ("fabric.n_classes", "invalid")
+        ("fabric.n_traffic_classes", "invalid")
     ]
 
 
@@ -361,7 +363,10 @@ def test_transports_that_cannot_share_a_network_are_refused_by_check(tmp_path):
     source = Path(datagram.__file__).read_text("utf-8")
     for name in ("one", "other"):  # a host has one field of that name, and so has a flow
         (tmp_path / f"{name}.py").write_text(f'{source}\nHOST_STATE = ("start_ps",)\n')
-    extra = '[classes.b.transport]\nkind = "./other.py"\n[classes.b.traffic]\nkind = "permutation"'
+    extra = (
+        "[flow_classes.b.transport]\nkind = "
+        '"./other.py"\n[flow_classes.b.traffic]\nkind = "permutation"'
+    )
     points = load(tmp_path, text(extra, top='transport = "./one.py"')).points()
     with raises_input("start_ps", file="e.toml"):
         code_needed(points, [Parts()] * len(points))

@@ -34,7 +34,7 @@ def test_a_minimal_file_is_complete(tmp_path):
     assert point.traffic.params["size"] == 2 * 10**6
     assert point.packets == PacketFormat(4096, 64, 64)
     assert point.fabric.queue_discipline == "trim"
-    assert point.stop.time_ps is None
+    assert point.stop.max_time_ps is None
     assert point.outputs.directory == "results/e"
     assert point.directory == tmp_path
 
@@ -49,7 +49,7 @@ def test_the_resolved_point_is_an_experiment_that_gives_itself(tmp_path):
         ecn.kmin_bytes = "20pkt"
         ecn.pmax = 0.2
         """,
-        stop='time = "1.25ms"',
+        stop='max_time = "1.25ms"',
         top="",
     )
     (point,) = load(tmp_path, content).points()
@@ -290,7 +290,10 @@ def test_without_any_word_on_the_fabric(tmp_path):
     (point,) = load(
         tmp_path, text(top='transport = "mine.py"'), "fabric.queue_discipline=trim"
     ).points()
-    assert (point.fabric.n_classes, point.fabric.queue.params["queue_bytes"]) == (2, 8 * 4160)
+    assert (point.fabric.n_traffic_classes, point.fabric.queue.params["queue_bytes"]) == (
+        2,
+        8 * 4160,
+    )
 
 
 def test_ecn_can_be_switched_off(tmp_path):
@@ -361,12 +364,15 @@ def test_the_documented_file_says_the_defaults(tmp_path):
     (tmp_path / "mine.py").write_text(TRANSPORT)
     own = documented.replace('"datagram"', '"mine.py"')
     everything = re.sub(r"(?m)^#(?!indirect_class)(?=[a-z\[])", "", own)
-    for model, n_classes in (("drop_tail", 1), ("lossless", 1), ("trim", 2)):
-        changes = [f"fabric.queue_discipline={model}", f"fabric.n_classes={n_classes}"]
+    for model, n_traffic_classes in (("drop_tail", 1), ("lossless", 1), ("trim", 2)):
+        changes = [
+            f"fabric.queue_discipline={model}",
+            f"fabric.n_traffic_classes={n_traffic_classes}",
+        ]
         (point,) = load(tmp_path, everything, *changes).points()
         assert point.fabric == Fabric(
             queue_spec(model),
-            n_classes=n_classes,
+            n_traffic_classes=n_traffic_classes,
             ecn=Ecn(20 * 4160, 80 * 4160),
             circuits=CircuitRules(),
         )

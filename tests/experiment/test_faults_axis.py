@@ -20,7 +20,7 @@ leaves = 4
 [traffic]
 kind = "permutation"
 [routing]
-converge = "10us"
+convergence_delay = "10us"
 """
 
 NONE = 'label = "none"'
@@ -37,7 +37,7 @@ links = "h1 - *"
 down = "5us"
 [faults.worn]
 links = "all"
-loss = 0.1
+loss_rate = 0.1
 """
 
 
@@ -68,10 +68,10 @@ def test_a_table_without_faults_and_label_is_called_none(tmp_path):
 
 
 def test_a_section_may_be_called_label(tmp_path):
-    section = '[faults.label]\nlinks = "all"\nloss = 0.5\n'
+    section = '[faults.label]\nlinks = "all"\nloss_rate = 0.5\n'
     (point,) = load(tmp_path, experiment(section)).points()
     assert point.axes == {"faults": "label"}
-    assert point.faults[0].loss == 0.5
+    assert point.faults[0].loss_rate == 0.5
 
 
 def test_lists_in_a_table_are_axes_of_their_own(tmp_path):
@@ -90,7 +90,7 @@ def test_overrides_reach_the_tables_that_have_the_section(tmp_path):
         for point in load(tmp_path, text, "faults.broken.up=40us").points()
     ]
     assert ends == [[], [((5_000_000, 40_000_000),)], [((5_000_000, 40_000_000),), ()]]
-    added = load(tmp_path, text, 'faults.more={links="all", loss=0.5}').points()
+    added = load(tmp_path, text, 'faults.more={links="all", loss_rate=0.5}').points()
     assert [len(point.faults) for point in added] == [1, 2, 3]
 
 

@@ -33,7 +33,7 @@ def flows(params, network, rng, context):
 
 OWN = {
     "traffic": 'kind = "./job.py"',
-    "classes.up": 'transport = "roce"\nkinds = ["tp"]',
+    "flow_classes.up": 'transport = "roce"\nkinds = ["tp"]',
 }
 
 
@@ -45,8 +45,8 @@ def there(tmp_path: Path) -> Path:
 
 def test_flows_of_a_kind_use_their_class(there: Path) -> None:
     extra = {
-        "classes.wan.transport": 'kind = "roce"',
-        "classes.wan.traffic": 'kind = "incast"\nfan_in = 3',
+        "flow_classes.wan.transport": 'kind = "roce"',
+        "flow_classes.wan.traffic": 'kind = "incast"\nfan_in = 3',
     }
     (point,) = load(there, text(**OWN, **extra)).points()
     scenario = prepare(point)
@@ -56,8 +56,8 @@ def test_flows_of_a_kind_use_their_class(there: Path) -> None:
     expected = {"tp": 1, "pp": 0, "": 2}
     assert scenario.class_of_flow.tolist() == [expected[name] for name in names]
     assert names.count("tp") == 8 * 4
-    assert point.resolved["classes"]["up"]["kinds"] == ["tp"]
-    assert "traffic" not in point.resolved["classes"]["up"]
+    assert point.resolved["flow_classes"]["up"]["kinds"] == ["tp"]
+    assert "traffic" not in point.resolved["flow_classes"]["up"]
     assert len(point.uses) == len([use for use in point.uses if use is not None])
 
 
@@ -90,32 +90,36 @@ def test_a_run(there: Path) -> None:
     ("up", "message"),
     [
         ('transport = "roce"\nkinds = ["tp"]\ntraffic = "incast"', r"kinds: stands beside traffic"),
-        ('transport = "roce"', r"classes\.up\.traffic: missing.*kinds"),
+        ('transport = "roce"', r"flow_classes\.up\.traffic: missing.*kinds"),
         ('transport = "roce"\nkinds = []', r"kinds: .* is not a list of names"),
         ('transport = "roce"\nkinds = "tp"', r'"tp" is not a list of names'),
         ('transport = "roce"\nkinds = ["tp", "tp"]', r'kinds: "tp" is named twice$'),
-        ('kinds = ["tp"]', r"classes\.up\.transport: missing"),
-        ('transport = "roce"\nkind = ["tp"]', r'classes\.up\.kind: unknown key .*"kinds"'),
+        ('kinds = ["tp"]', r"flow_classes\.up\.transport: missing"),
+        ('transport = "roce"\nkind = ["tp"]', r'flow_classes\.up\.kind: unknown key .*"kinds"'),
     ],
 )
 def test_mistakes_of_the_file(there: Path, up: str, message: str) -> None:
 
-    found = messages(there, text(**{**OWN, "classes.up": up}))
+    found = messages(there, text(**{**OWN, "flow_classes.up": up}))
     assert any(re.search(message, line) for line in found), found
 
 
 def test_a_kind_has_one_class(there: Path) -> None:
-    other = {"classes.out": 'transport = "roce"\nkinds = ["pp", "tp"]'}
+    other = {"flow_classes.out": 'transport = "roce"\nkinds = ["pp", "tp"]'}
     assert mentions(
-        messages(there, text(**OWN, **other)), "e.toml", "classes.out.kinds", "tp", "classes.up"
+        messages(there, text(**OWN, **other)),
+        "e.toml",
+        "flow_classes.out.kinds",
+        "tp",
+        "flow_classes.up",
     )
 
 
 def test_a_kind_that_the_traffic_has_not_is_told_with_those_that_it_has(there: Path) -> None:
-    sections = {**OWN, "classes.up": 'transport = "roce"\nkinds = ["tq"]'}
+    sections = {**OWN, "flow_classes.up": 'transport = "roce"\nkinds = ["tq"]'}
     (point,) = load(there, text(**sections)).points()
-    with raises_input("tq", key="classes.up.kinds"):
+    with raises_input("tq", key="flow_classes.up.kinds"):
         prepare(point)
-    (point,) = load(there, text(**{"classes.up": OWN["classes.up"]})).points()
-    with raises_input("kind", key="classes.up.kinds"):
+    (point,) = load(there, text(**{"flow_classes.up": OWN["flow_classes.up"]})).points()
+    with raises_input("kind", key="flow_classes.up.kinds"):
         prepare(point)

@@ -22,8 +22,8 @@ PATHS = st.sampled_from(
             "packets.payload_bytes",
             "fabric.queue_discipline",
         ),
-        *("fabric.n_classes", "fabric.queue_bytes", "fabric.ecn", "fabric.ecn.kmin_bytes"),
-        *("fabric.alpha", "stop.time", "outputs.links", "outputs.directory", "a.b.c"),
+        *("fabric.n_traffic_classes", "fabric.queue_bytes", "fabric.ecn", "fabric.ecn.kmin_bytes"),
+        *("fabric.alpha", "stop.max_time", "outputs.links", "outputs.directory", "a.b.c"),
     ]
 )
 SCALARS = st.one_of(

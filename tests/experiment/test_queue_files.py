@@ -25,8 +25,8 @@ PRESETS = {"small": {"room": "3pkt", "share": 1}}
 
 
 def check(params, fabric, packets):
-    if params["share"] > fabric.n_classes:
-        yield InputError("too many", key="share", hint="at most n_classes")
+    if params["share"] > fabric.n_traffic_classes:
+        yield InputError("too many", key="share", hint="at most n_traffic_classes")
     if packets.control_bytes > 1000:
         yield InputError("too large", key="packets.control_bytes", hint="at most 1KB")
 
@@ -61,7 +61,7 @@ def test_a_discipline_lies_beside_its_experiment(tmp_path, mine, monkeypatch):
     use = point.fabric.queue
     assert use.plugin.path == mine
     assert use.params == {"room": 5 * 4160, "share": 2, "most": None}
-    assert point.fabric.n_classes == 2
+    assert point.fabric.n_traffic_classes == 2
     assert use in point.uses
     fabric = point.resolved["fabric"]
     assert (fabric["queue_discipline"], fabric["room"], fabric["most"]) == (
@@ -174,14 +174,14 @@ def test_what_is_settled_has_to_be_the_parameters(tmp_path, mine):
 BAD = {
     "a wrong value": (of_mine("room = 5"), 'fabric.room: 5 has no unit (write it like "64KB"'),
     "too small": (of_mine('room = "1KB"'), 'fabric.room: "1KB" is too small (at least 1pkt)'),
-    "its own check": (of_mine("share = 3"), "fabric.share: too many (at most n_classes)"),
+    "its own check": (of_mine("share = 3"), "fabric.share: too many (at most n_traffic_classes)"),
     "a check of the packets": (
         of_mine(packets='control_bytes = "2KB"'),
         "packets.control_bytes: too large (at most 1KB)",
     ),
     "another number of classes": (
-        of_mine("n_classes = 3"),
-        'fabric.n_classes: 3 with queue_discipline = "./mine.py" (exactly 2)',
+        of_mine("n_traffic_classes = 3"),
+        'fabric.n_traffic_classes: 3 with queue_discipline = "./mine.py" (exactly 2)',
     ),
     "a key without effect": (
         of_mine('share = 0\nroom = "5pkt"'),
@@ -209,8 +209,9 @@ def test_mistakes_in_an_experiment(tmp_path, name):
 
 BROKEN = {
     "a reserved name": (
-        'PARAMS = [*PARAMS, Param("n_classes", "count", 1, "of what?")]',
-        "PARAMS.n_classes: this name is taken: it is a key of [fabric] for every discipline",
+        'PARAMS = [*PARAMS, Param("n_traffic_classes", "count", 1, "of what?")]',
+        "PARAMS.n_traffic_classes: this name is taken: it is a key of [fabric] for every "
+        "discipline",
     ),
     "a parameter that is no number": (
         'PARAMS = [*PARAMS, Param("sizes", "file", "a.csv", "of what?")]',

@@ -98,7 +98,7 @@ def test_messages(tmp_path, tables, expected):
 
 
 def test_what_does_not_fit_one_of_the_networks_names_it(tmp_path):
-    rest = REST + '[faults.worn]\nlinks = "leaf0 - spine0"\nloss = 0.1\n'
+    rest = REST + '[faults.worn]\nlinks = "leaf0 - spine0"\nloss_rate = 0.1\n'
     tree, dumbbell = load(tmp_path, experiment(TREE, DUMBBELL, rest=rest)).points()
     assert prepare(tree).faults is not None
     with pytest.raises(InputError) as caught:

@@ -34,7 +34,7 @@ FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "queue_discipline": ("choice", tuple(registry.names("queue"))),
     "load_balancing": ("choice", LOAD_BALANCING),
     "planes": ("choice", PLANE_BALANCING),
-    "n_classes": ("count", ()),
+    "n_traffic_classes": ("count", ()),
     "ecn_from_class": ("count", ()),
     **{
         param.name: (param.unit, param.choices)
@@ -49,18 +49,18 @@ FIXED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
         "control_bytes": ("bytes", ()),
     },
     "fabric": FABRIC,
-    "routing": {"converge": ("time", ())},
-    "stop": {"time": ("time", ()), "flow_deadline": ("time", ()), "drain": ("bool", ())},
+    "routing": {"convergence_delay": ("time", ())},
+    "stop": {"max_time": ("time", ()), "flow_timeout": ("time", ()), "drain": ("bool", ())},
     "outputs": {
         "directory": ("text", ()),
         "links": ("bool", ()),
-        "sample": ("time", ()),
+        "sample_interval": ("time", ()),
         "ports": ("ports", ()),
         "hosts": ("hosts", ()),
         "flows": ("flows", ()),
         "fields": ("fields", ()),
-        "budget": ("bytes", ()),
-        "queues": ("bool", ()),
+        "sample_budget": ("bytes", ()),
+        "queue_stats": ("bool", ()),
     },
 }
 """Sections, their keys, and the unit and choices of each."""
@@ -68,7 +68,7 @@ FIXED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
 ECN = {"kmin_bytes": "queue", "kmax_bytes": "queue", "pmax": "fraction", "at": "choice"}
 CIRCUITS = {"guard": "time", "clock_offset": "time", "at_circuit_end": "choice"}
 FAULT = {
-    "loss": "fraction",
+    "loss_rate": "fraction",
     "bit_error_rate": "fraction",
     "rate": "rate",
     **dict.fromkeys(("down", "up", "at", "until", "mtbf", "mttr"), "time"),
@@ -181,7 +181,7 @@ def small(rng: random.Random) -> Tree:
         tree["topology"]["reconfigure"] = rng.choice(["once", "phases"])
         tree.pop("fabric", None)
     if rng.random() < 0.2:
-        tree["outputs"] = {"sample": rng.choice(["auto", "1us", "20us"])}
+        tree["outputs"] = {"sample_interval": rng.choice(["auto", "1us", "20us"])}
     return tree
 
 

@@ -27,7 +27,7 @@ DECLARATIONS = {
         "3",
         '{"queue_discipline": "x"}',
         '{"nosuch": 1}',
-        '{"n_classes": 9}',
+        '{"n_traffic_classes": 9}',
         '{"ecn": {}}',
         "[]",
     ),

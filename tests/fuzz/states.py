@@ -25,7 +25,7 @@ have netsim say which digest its state has."""
 
 EXPERIMENTS = (
     'transport = "ndp"\n[topology]\nkind = "fat_tree"\nhosts_per_leaf = 3\nleaves = 2\n'
-    '[traffic]\nkind = "permutation"\nsize = "60KB"\n[outputs]\nsample = "10us"\n',
+    '[traffic]\nkind = "permutation"\nsize = "60KB"\n[outputs]\nsample_interval = "10us"\n',
     'transport = "dcqcn"\n[topology]\nkind = "dumbbell"\nhosts = 3\n'
     '[traffic]\nkind = "permutation"\nsize = "40KB"\n',
     'transport = "swift"\n[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'

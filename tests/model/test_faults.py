@@ -153,7 +153,7 @@ def test_pauses_are_never_lost():
 
 class TestExperiment:
     def ports(self, tmp_path, links: str) -> list[str]:
-        content = text(**{"faults.some": f'links = "{links}"\nloss = 0.1'})
+        content = text(**{"faults.some": f'links = "{links}"\nloss_rate = 0.1'})
         (point,) = load(tmp_path, content).points()
         scenario = prepare(point)
         assert scenario.faults is not None
@@ -184,15 +184,15 @@ class TestExperiment:
         assert prepare(point).faults is None
 
     def test_loss_is_an_axis(self, tmp_path):
-        content = text(**{"faults.some": 'links = "all"\nloss = [0.1, 0.2]'})
-        assert [p.faults[0].loss for p in load(tmp_path, content).points()] == [0.1, 0.2]
+        content = text(**{"faults.some": 'links = "all"\nloss_rate = [0.1, 0.2]'})
+        assert [p.faults[0].loss_rate for p in load(tmp_path, content).points()] == [0.1, 0.2]
 
     def test_what_is_written_back_is_what_was_read(self, tmp_path):
         content = text(**{"faults.cut": 'links = "leaf0 - spine0"\ndown = "1us"\nup = "2ms"'})
         (point,) = load(tmp_path, content).points()
         assert point.resolved["faults"]["cut"] == {
             "links": "leaf0 - spine0",
-            "loss": 0.0,
+            "loss_rate": 0.0,
             "bit_error_rate": 0.0,
             "down": "1us",
             "up": "2ms",
@@ -201,13 +201,16 @@ class TestExperiment:
     @pytest.mark.parametrize(
         ("section", "message"),
         [
-            ("loss = 0.1", 'faults.bad.links: missing (such as links = "all")'),
+            ("loss_rate = 0.1", 'faults.bad.links: missing (such as links = "all")'),
             ('links = "all"', "faults.bad: nothing goes wrong"),
-            ('links = "all"\nloss = 2', "faults.bad.loss: 2 is not a fraction (between 0 and 1)"),
-            ('links = "all"\nlos = 1', 'faults.bad.los: unknown key (did you mean "loss"?)'),
+            (
+                'links = "all"\nloss_rate = 2',
+                "faults.bad.loss_rate: 2 is not a fraction (between 0 and 1)",
+            ),
+            ('links = "all"\nlos = 1', 'faults.bad.los: unknown key (did you mean "loss_rate"?)'),
             ('links = "all"\nup = "1us"', "faults.bad: the link comes up but never goes down"),
-            ('links = "a b"\nloss = 1', 'faults.bad.links: "a b" does not name links'),
-            ('links = "all"\nnode = "h0"\nloss = 1', "faults.bad.node: links and node"),
+            ('links = "a b"\nloss_rate = 1', 'faults.bad.links: "a b" does not name links'),
+            ('links = "all"\nnode = "h0"\nloss_rate = 1', "faults.bad.node: links and node"),
             (
                 'links = "all"\nmtbf = "1ms"',
                 "faults.bad.mttr: mtbf without mttr (both, or neither)",
@@ -224,7 +227,7 @@ class TestExperiment:
             ('links = "all"\ndown = "1us"\nat = "1us"', "faults.bad.at: has no effect"),
             ('links = "all"\ndown = "1us"\nuntil = "1us"', "faults.bad.until: has no effect"),
             (
-                'links = "all"\nloss = 0.1\nat = "2us"\nuntil = "1us"',
+                'links = "all"\nloss_rate = 0.1\nat = "2us"\nuntil = "1us"',
                 "faults.bad.until: ends before it begins (later than 2us)",
             ),
             ('links = "all"\nrate = "0Gbps"', "faults.bad.rate: "),
@@ -242,12 +245,15 @@ class TestExperiment:
 
     def test_everything_is_written_back(self, tmp_path):
         some = 'node = "spine*"\nrate = "10Gbps"\nmtbf = "1ms"\nmttr = "5us"\nuntil = "2ms"'
-        sections = {"faults.some": some, "routing.converge": '"leaf*" = "1us"\n"*" = "never"'}
+        sections = {
+            "faults.some": some,
+            "routing.convergence_delay": '"leaf*" = "1us"\n"*" = "never"',
+        }
         sections["routing"] = 'carrier_delay = "2us"'
         (point,) = load(tmp_path, text(**sections)).points()
         assert point.resolved["faults"]["some"] == {
             "node": "spine*",
-            "loss": 0.0,
+            "loss_rate": 0.0,
             "bit_error_rate": 0.0,
             "rate": "10Gbps",
             "mtbf": "1ms",
@@ -256,7 +262,7 @@ class TestExperiment:
             "until": "2ms",
         }
         assert point.resolved["routing"] == {
-            "converge": {"leaf*": "1us", "*": "never"},
+            "convergence_delay": {"leaf*": "1us", "*": "never"},
             "carrier_delay": "2us",
             "peer_carrier_delay": "2us",
         }
@@ -270,7 +276,7 @@ class TestExperiment:
         ("sections", "message"),
         [
             (
-                {"faults.bad": 'node = "leaf9"\nloss = 0.1'},
+                {"faults.bad": 'node = "leaf9"\nloss_rate = 0.1'},
                 ("faults.bad.node", "leaf9"),
             ),
             (
@@ -282,22 +288,28 @@ class TestExperiment:
                 {"faults.bad": 'links = "all"\nmtbf = "1ms"\nmttr = "1us"'},
                 "faults.bad.until",
             ),
-            ({"routing": 'converge = "1us"'}, "routing.converge"),
+            ({"routing": 'convergence_delay = "1us"'}, "routing.convergence_delay"),
             (
                 {
                     "fabric": 'load_balancing = "ecmp_symmetric"',
                     "faults.a": 'links = "all"\ndown = "1us"',
-                    "routing": 'converge = "1us"',
+                    "routing": 'convergence_delay = "1us"',
                 },
-                "routing.converge",
+                "routing.convergence_delay",
             ),
             (
-                {"faults.a": 'links = "all"\ndown = "1us"', "routing.converge": '"leaf*" = "1us"'},
-                ("routing.converge", "spine0"),
+                {
+                    "faults.a": 'links = "all"\ndown = "1us"',
+                    "routing.convergence_delay": '"leaf*" = "1us"',
+                },
+                ("routing.convergence_delay", "spine0"),
             ),
             (
-                {"faults.a": 'links = "all"\ndown = "1us"', "routing.converge": '"x" = "1us"'},
-                ("routing.converge", "x"),
+                {
+                    "faults.a": 'links = "all"\ndown = "1us"',
+                    "routing.convergence_delay": '"x" = "1us"',
+                },
+                ("routing.convergence_delay", "x"),
             ),
         ],
     )
@@ -310,8 +322,8 @@ class TestExperiment:
         late = 'carrier_delay = "2us"\npeer_carrier_delay = "1us"'
         found = messages(tmp_path, text(routing=late))
         assert any("routing.peer_carrier_delay" in line for line in found)
-        found = messages(tmp_path, text(routing='converge = "soon"\nconvergence = "1us"'))
-        assert any("routing.converge: " in line for line in found)
+        found = messages(tmp_path, text(routing='convergence_delay = "soon"\nconvergence = "1us"'))
+        assert any("routing.convergence_delay: " in line for line in found)
         assert any("routing.convergence" in line for line in found)
 
     def failures(self, tmp_path, seed: int = 1, **more: str) -> LinkFaults:
@@ -363,7 +375,7 @@ class TestExperiment:
         assert network.n_hosts + 4 + 1 in ends
 
     def test_links_that_do_not_exist(self, tmp_path):
-        content = text(**{"faults.bad": 'links = "leaf9 - spine0"\nloss = 0.1'})
+        content = text(**{"faults.bad": 'links = "leaf9 - spine0"\nloss_rate = 0.1'})
         (point,) = load(tmp_path, content).points()
         with raises_input("leaf9", "spine0"):
             prepare(point)

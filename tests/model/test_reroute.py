@@ -35,10 +35,10 @@ def ports_between(network: Network, a: str, b: str) -> np.ndarray:
 
 
 def faults_with_routes(
-    network: Network, faults: list[LinkFault], converge_ps: int | np.ndarray
+    network: Network, faults: list[LinkFault], convergence_delay_ps: int | np.ndarray
 ) -> LinkFaults:
     found = combine(faults, network.n_ports)
-    times = np.broadcast_to(np.int64(converge_ps), network.n_switches)
+    times = np.broadcast_to(np.int64(convergence_delay_ps), network.n_switches)
     return replace(found, routes=follow_failures(network, found, times))
 
 
@@ -115,21 +115,21 @@ def datagrams(n: int, faults: LinkFaults | None) -> Engine:
     return run(build(NETWORK, flows, "datagram", fabric, faults=faults, jit=False))
 
 
-@pytest.mark.parametrize("converge_ps", [0, 5 * US, 12 * US + 1, NEVER])
+@pytest.mark.parametrize("convergence_delay_ps", [0, 5 * US, 12 * US + 1, NEVER])
 def test_a_spine_that_fails_loses_what_is_under_way_and_what_is_sent_until_routes_follow(
-    converge_ps: int,
+    convergence_delay_ps: int,
 ) -> None:
     n, down_ps, up_ps = 200, 20 * US, 40 * US
     dead = [
         LinkFault(ports_between(NETWORK, leaf, "spine1"), outages_ps=((down_ps, up_ps),))
         for leaf in ("leaf0", "leaf1")
     ]
-    engine = datagrams(n, faults_with_routes(NETWORK, dead, converge_ps))
+    engine = datagrams(n, faults_with_routes(NETWORK, dead, convergence_delay_ps))
     counters = engine.link_counters()
     up, other = (int(ports_between(NETWORK, "leaf0", spine)[0]) for spine in ("spine1", "spine0"))
     # Packet k stands at the leaf at k SEND + HOP, and is at the far leaf two hops later.
     at_leaf = np.arange(n) * SEND + HOP
-    changed = down_ps + converge_ps, up_ps + converge_ps
+    changed = down_ps + convergence_delay_ps, up_ps + convergence_delay_ps
     one_path = (changed[0] <= at_leaf) & (at_leaf < changed[1])
     turn = np.cumsum(~one_path) - 1  # the choices made before
     entity = np.array([2 * int(NETWORK.port_peer[0]) + 1])  # data that comes in by the host's port
@@ -147,14 +147,14 @@ def test_a_spine_that_fails_loses_what_is_under_way_and_what_is_sent_until_route
 
 def test_a_lone_way_that_fails_makes_packets_unroutable() -> None:
     """The leaf drops what comes in between the two changes of its routes, at the host's port."""
-    down_ps, up_ps, converge_ps, n = 20 * US, 40 * US, 3 * US, 200
+    down_ps, up_ps, convergence_delay_ps, n = 20 * US, 40 * US, 3 * US, 200
     both = np.concatenate([ports_between(NETWORK, "leaf0", f"spine{k}") for k in range(2)])
     faults = faults_with_routes(
-        NETWORK, [LinkFault(both, outages_ps=((down_ps, up_ps),))], converge_ps
+        NETWORK, [LinkFault(both, outages_ps=((down_ps, up_ps),))], convergence_delay_ps
     )
     engine = datagrams(n, faults)
     at_leaf = np.arange(n) * SEND + HOP
-    gone = (down_ps + converge_ps <= at_leaf) & (at_leaf < up_ps + converge_ps)
+    gone = (down_ps + convergence_delay_ps <= at_leaf) & (at_leaf < up_ps + convergence_delay_ps)
     lost = ~gone & (at_leaf < up_ps) & (at_leaf + HOP > down_ps)
     links = engine.link_counters()
     port = int(NETWORK.port_peer[0])
@@ -190,13 +190,13 @@ def test_go_back_n_goes_on_by_the_other_way() -> None:
     flows = flow_table([(0, 2, 400_000, 0), (1, 3, 400_000, 0)])
     ports = np.concatenate([ports_between(NETWORK, leaf, "spine0") for leaf in ("leaf0", "leaf1")])
     done = {}
-    for converge_ps in (10 * US, NEVER):
+    for convergence_delay_ps in (10 * US, NEVER):
         dead = [
             LinkFault(ports, outages_ps=((5 * US, 10**15),)),
         ]
-        faults = faults_with_routes(NETWORK, dead, converge_ps)
+        faults = faults_with_routes(NETWORK, dead, convergence_delay_ps)
         engine = build(NETWORK, flows, "roce", DROP_TAIL, faults=faults, jit=False)
-        done[converge_ps] = fct_ps(run(engine, 20_000 * US))
+        done[convergence_delay_ps] = fct_ps(run(engine, 20_000 * US))
     assert (done[10 * US] > 0).all()
     assert (done[10 * US] < 5000 * US).all()
 
@@ -204,5 +204,5 @@ def test_go_back_n_goes_on_by_the_other_way() -> None:
 def test_too_many_changes_are_refused() -> None:
     times = tuple((k, k + 1) for k in range(0, 100_000, 2))
     down = LinkFault(ports_between(NETWORK, "leaf0", "spine0"), outages_ps=times)
-    with raises_input("100,000", key="routing.converge"):
+    with raises_input("100,000", key="routing.convergence_delay"):
         faults_with_routes(NETWORK, [down], US)

@@ -211,7 +211,7 @@ def test_one_way_at_most_takes_turns() -> None:
 
 def test_links_may_fail_and_routes_do_not_follow(network: Network) -> None:
     faults = combine([LinkFault(np.array([20]), outages_ps=((0, US),))], network.n_ports)
-    with raises_input(key="routing.converge"):
+    with raises_input(key="routing.convergence_delay"):
         follow_failures(network, faults, np.zeros(network.n_switches, np.int64))
 
 

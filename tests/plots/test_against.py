@@ -167,8 +167,8 @@ class TestAgainst:
             against.compare(incast, x, y)
 
     def test_a_word_that_two_axes_end_with(self, make):
-        result = make("p", {"traffic.size": "1MB", "classes.b.traffic.size": "2MB"})
-        with raises_input("traffic.size", "classes.b.traffic.size"):
+        result = make("p", {"traffic.size": "1MB", "flow_classes.b.traffic.size": "2MB"})
+        with raises_input("traffic.size", "flow_classes.b.traffic.size"):
             against.compare([result], "size", "drops")
 
     def test_the_confidence_interval_of_a_mean(self):

@@ -135,12 +135,12 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
     }
     full = packets["payload_bytes"] + packets["header_bytes"]
     two = model in ("trim", "credit_shaper") or transport == "ndp"
-    n_classes = 2 if two else rng.randint(1, 8)
+    n_traffic_classes = 2 if two else rng.randint(1, 8)
     if model == "trim" and transport != "ndp":
-        n_classes = rng.choice((2, 2, 3, 5))
+        n_traffic_classes = rng.choice((2, 2, 3, 5))
     rto_ps = rng.choice((20 * US, 60 * US, 200 * US))
     flows = _flows(rng, n_hosts, list(graph.reach), packets["payload_bytes"])
-    fabric = _fabric(rng, drawn, n_classes, full)
+    fabric = _fabric(rng, drawn, n_traffic_classes, full)
     # Timers may never end (a queue too small for a packet, pauses in a circle).
     last_start = max(start for *_, start in flows)
     until_ps = last_start + rng.choice((1, 5, 20)) * rto_ps + rng.randrange(100 * US)
@@ -151,7 +151,7 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
         fabric=fabric,
         packets=packets,
         transport=transport,
-        params=_params(rng, transport, model, n_classes, rto_ps),
+        params=_params(rng, transport, model, n_traffic_classes, rto_ps),
         flows=flows,
         seed=rng.choice((0, 1, rng.getrandbits(31))),
         until_ps=until_ps,
@@ -170,7 +170,9 @@ def _nics(
     }
 
 
-def _fabric(rng: random.Random, drawn: dict[str, Any], n_classes: int, full: int) -> dict[str, Any]:
+def _fabric(
+    rng: random.Random, drawn: dict[str, Any], n_traffic_classes: int, full: int
+) -> dict[str, Any]:
     """Buffers of a few packets; ``full`` is the size of a full packet."""
     model = drawn["model"]
     xoff = rng.choice((0, full, 2 * full, 3 * full + 1, 8 * full))
@@ -178,13 +180,13 @@ def _fabric(rng: random.Random, drawn: dict[str, Any], n_classes: int, full: int
     fabric = {
         "queue_discipline": model,
         "load_balancing": drawn["load_balancing"],
-        "n_classes": n_classes,
+        "n_traffic_classes": n_traffic_classes,
         "queue_bytes": rng.choice((full, 2 * full, 3 * full - 1, 5 * full, 12 * full)),
         "header_queue_bytes": CONTROL_BYTES * rng.choice((1, 3, 10, 100)),
         "header_ratio": rng.choice((1, 3, 10, 10)),
         "lower_queue_bytes": rng.choice((full, 2 * full, 12 * full)),
         "ecn": _ecn(rng, full),
-        "ecn_from_class": rng.choice((0, rng.randrange(n_classes))),
+        "ecn_from_class": rng.choice((0, rng.randrange(n_traffic_classes))),
         "xoff_bytes": xoff,
         "xon_bytes": rng.choice((max(1, xoff), xoff // 2 + 1, 1)),
         "headroom_bytes": rng.choice((0, 2 * full, 20 * full, 10**7, 10**7)),
@@ -199,7 +201,7 @@ def _fabric(rng: random.Random, drawn: dict[str, Any], n_classes: int, full: int
         fabric["interval_ps"] = rng.choice((NS, US, 5 * US + 1, 20 * US))
         fabric["mark"] = rng.random() < 0.3
     if model == "mixed":
-        fabric["classes"] = n_classes
+        fabric["classes"] = n_traffic_classes
         fabric["buffer_bytes"] = rng.choice((10, 40, 100)) * full
         fabric["gap_ps"] = rng.choice((0, NS, US))
     if model == "credit_shaper":
@@ -223,25 +225,25 @@ def _ecn(rng: random.Random, full: int) -> dict[str, Any] | None:
 
 
 def _params(
-    rng: random.Random, transport: str, model: str, n_classes: int, rto_ps: int
+    rng: random.Random, transport: str, model: str, n_traffic_classes: int, rto_ps: int
 ) -> dict[str, Any]:
     if transport == "datagram":
         rate = None if rng.random() < 0.5 else rng.choice((3, 7, 10, 90)) * 10**9 + 1
-        data_class = rng.randrange(1 if model == "trim" else 0, n_classes)
+        data_class = rng.randrange(1 if model == "trim" else 0, n_traffic_classes)
         return {"rate_bps": rate, "data_class": data_class}
     if transport == "mixed":
         return {
-            "classes": n_classes,
+            "classes": n_traffic_classes,
             "gap_ps": rng.choice((0, 1, NS, 3 * US)),
             "most": rng.choice((0, 5, 50)),
-            "data_class": rng.randrange(n_classes),
+            "data_class": rng.randrange(n_traffic_classes),
         }
     if transport == "roce":
         return {
             "ack_every": rng.choice((1, 1, 2, 5)),
             "rto_ps": rto_ps,
-            "data_class": rng.randrange(n_classes),
-            "ack_class": rng.choice((None, rng.randrange(n_classes))),
+            "data_class": rng.randrange(n_traffic_classes),
+            "ack_class": rng.choice((None, rng.randrange(n_traffic_classes))),
         }
     return {"initial_window": rng.choice((1, 2, 8, 30)), "rto_ps": rto_ps}
 

@@ -144,9 +144,9 @@ class Case:
     Nodes 0..n_hosts-1 are hosts, the switches follow. A node's local ports are in the order of
     its cables in the list; global port numbers go through the nodes in order.
 
-    ``fabric`` has model (a name of ``queues.DISCIPLINES``), load_balancing, n_classes, ecn (None,
-    or kmin_bytes, kmax_bytes, pmax, at), ecn_from_class, and what the discipline takes; keys that
-    do not matter to it may be missing.
+    ``fabric`` has model (a name of ``queues.DISCIPLINES``), load_balancing, n_traffic_classes, ecn
+    (None, or kmin_bytes, kmax_bytes, pmax, at), ecn_from_class, and what the discipline takes; keys
+    that do not matter to it may be missing.
     ``packets`` has payload_bytes, header_bytes and control_bytes.
     ``params`` holds the transport's own parameters, see ``transports.py``.
     ``flows`` are (source host, destination host, bytes, start_ps); ``nics`` has the NIC that a flow

@@ -40,7 +40,7 @@ class Port:
     def __init__(
         self, sim: Simulator, node: Node, local: int, index: int, rate_bps: int, delay_ps: int
     ) -> None:
-        n_classes = sim.case.fabric["n_classes"]
+        n_traffic_classes = sim.case.fabric["n_traffic_classes"]
         self.sim = sim
         self.node = node
         self.local = local
@@ -53,10 +53,10 @@ class Port:
         self.busy = False
         self.last_end_ps = 0
         self.loss_draws = 0
-        self.paused = [False] * n_classes
-        self.paused_since = [0] * n_classes
+        self.paused = [False] * n_traffic_classes
+        self.paused_since = [0] * n_traffic_classes
         self.departures: list[Departure] = []
-        self.counters = [Counters() for _ in range(n_classes)]
+        self.counters = [Counters() for _ in range(n_traffic_classes)]
 
     def transmit(self, packet: Packet, c: int | None = None) -> int:
         """Start sending a packet now; the port is busy until its last bit has left.

@@ -102,14 +102,14 @@ def _all_reach(edges: list[int], ways: set[tuple[int, int]]) -> bool:
 
 def _two_hops(case: Case, rng: random.Random) -> dict[str, str | int]:
     """By way of third switches, if there are classes for that."""
-    n_classes = case.fabric["n_classes"]
+    n_traffic_classes = case.fabric["n_traffic_classes"]
     chosen = rng.choice(("none", "vlb", "opportunistic", "opportunistic"))
     if case.fabric["queue_discipline"] in PAUSING or chosen == "none":
         return {}
-    if chosen == "opportunistic" and n_classes > 1:
+    if chosen == "opportunistic" and n_traffic_classes > 1:
         return {
             "indirect": "opportunistic",
-            "indirect_class": min(rng.choice((0, 0, 1)), n_classes - 2),
+            "indirect_class": min(rng.choice((0, 0, 1)), n_traffic_classes - 2),
         }
     return {"indirect": "vlb"}
 

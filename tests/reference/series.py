@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class Held(list[int]):
     """q[c] of a port's classes, with every value that each took on: (since when, bytes)."""
 
-    def __init__(self, sim: Simulator, n_classes: int) -> None:
-        super().__init__([0] * n_classes)
+    def __init__(self, sim: Simulator, n_traffic_classes: int) -> None:
+        super().__init__([0] * n_traffic_classes)
         self.sim = sim
-        self.history: list[list[tuple[int, int]]] = [[(0, 0)] for _ in range(n_classes)]
+        self.history: list[list[tuple[int, int]]] = [[(0, 0)] for _ in range(n_traffic_classes)]
 
     def __setitem__(self, c: Any, n_bytes: Any) -> None:
         super().__setitem__(c, n_bytes)

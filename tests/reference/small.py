@@ -27,7 +27,7 @@ def fabric(model: str = "drop_tail", **changes: Any) -> dict[str, Any]:
     return {
         "queue_discipline": model,
         "load_balancing": "ecmp",
-        "n_classes": 2 if model in ("trim", "credit_shaper") else 1,
+        "n_traffic_classes": 2 if model in ("trim", "credit_shaper") else 1,
         "queue_bytes": 10**6,
         "header_queue_bytes": 10**6,
         "header_ratio": 10,

@@ -48,16 +48,16 @@ class SwitchPort(Port):
         self, sim: Simulator, node: Switch, local: int, index: int, rate_bps: int, delay_ps: int
     ) -> None:
         super().__init__(sim, node, local, index, rate_bps, delay_ps)
-        n_classes = sim.case.fabric["n_classes"]
+        n_traffic_classes = sim.case.fabric["n_traffic_classes"]
         self.switch = node
-        self.fifos: list[list[Waiting]] = [[] for _ in range(n_classes)]
+        self.fifos: list[list[Waiting]] = [[] for _ in range(n_traffic_classes)]
         self.sending: tuple[Waiting, int] | None = None  # and the class that it waited in
-        self.held = Held(sim, n_classes)  # q[c]
+        self.held = Held(sim, n_traffic_classes)  # q[c]
         self.draws = 0
         self.latest_rate_bps = rate_bps  # of the transmission that started last
         self.look: Event | None = None
         self.without_day = False  # it may not start, and it is not known when it may
-        self.holding_back = [False] * n_classes
+        self.holding_back = [False] * n_traffic_classes
         self.owes_frame = False
 
     def turn_at(self, time_ps: int) -> tuple[int, ...]:

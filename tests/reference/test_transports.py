@@ -54,7 +54,7 @@ def test_pulls() -> None:
     935.36 and 1015.36. The pull for packet 2, at 940.48, brings packet 4 at 1150.72 + 360.
     The pull for packet 3 finds nothing left to send, and packet 4 completes the flow: no pull.
     """
-    control = fabric(n_classes=2)
+    control = fabric(n_traffic_classes=2)
     flows = [(0, 1, 5 * PAYLOAD, 0)]
     outcome = simulate(case(2, star(1), flows, "ndp", {"initial_window": 2}, control))
     assert [(d.start_ps, d.aux, d.prio) for d in outcome.departures[1] if d.kind == PULL] == [
@@ -105,7 +105,7 @@ def test_ndp_timeout() -> None:
     815.36 and re-arms the timer (10 us). The receiver's pulls found nothing to send and
     left no credit; the timeout gives one: packet 1 goes at 10815.36.
     """
-    small = fabric(n_classes=2, queue_bytes=FULL)
+    small = fabric(n_traffic_classes=2, queue_bytes=FULL)
     params = {"initial_window": 3, "rto_ps": 10**7}
     outcome = simulate(case(2, star(1, 50), [(0, 1, 3 * PAYLOAD, 0)], "ndp", params, small))
     assert starts(outcome.departures[0], DATA)[3:] == [(10_815_360, 1)]

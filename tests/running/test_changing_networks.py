@@ -43,7 +43,10 @@ def test_a_run_waits_for_a_repair(tmp_path):
 
 
 def test_a_run_does_not_wait_for_what_is_down_for_good(tmp_path):
-    sections = {"faults.dead": 'node = "leaf1"\ndown = "1us"', "routing": 'converge = "10us"'}
+    sections = {
+        "faults.dead": 'node = "leaf1"\ndown = "1us"',
+        "routing": 'convergence_delay = "10us"',
+    }
     result = simulate(point_of(tmp_path, **sections))
     assert (result.stop_reason, result.complete) == ("stalled", False)
     assert result.reason is not None
@@ -59,10 +62,10 @@ def run_with_all(tmp_path: Path) -> tuple[Point, RunResult]:
         **{
             "faults.dead": 'links = "leaf0 -> spine0"\ndown = "2us"\nup = "8us"',
             "faults.slow": 'links = "h3 - leaf1"\nrate = "25Gbps"\nat = "1us"\nuntil = "5us"',
-            "faults.worn": 'links = "h1 -> leaf0"\nloss = 0.25\nuntil = "1us"',
+            "faults.worn": 'links = "h1 -> leaf0"\nloss_rate = 0.25\nuntil = "1us"',
             "faults.flaky": 'links = "leaf1 - spine1"\nmtbf = "1us"\nmttr = "300ns"\nuntil = "6us"',
             "faults.late": 'links = "all"\ndown = "1000s"',
-            "routing": 'converge = "500ns"',
+            "routing": 'convergence_delay = "500ns"',
         },
     )
     return point, simulate(point)

@@ -131,7 +131,7 @@ def test_another_format_and_another_machine(
         (
             "experiment",
             {"seed": 2, "traffic": {"kind": "flow_list"}, "stop": {"time": "1ms"}},
-            "is of another experiment: seed was 1 and is 2; stop.time was not given and is "
+            "is of another experiment: seed was 1 and is 2; stop.max_time was not given and is "
             '"1ms"; traffic.size was "1MB" and is not given',
         ),
         (

@@ -85,7 +85,7 @@ def test_two_hops_are_no_way_back_by_the_same_cables(tmp_path):
 def test_a_run_says_that_no_packet_could_go_indirectly(tmp_path, capsys):
     opportunistic = {"fabric.circuits": 'indirect = "opportunistic"'}
     result = simulate(
-        point_of(tmp_path, fabric=ROTOR["fabric"] + "\nn_classes = 2", **opportunistic)
+        point_of(tmp_path, fabric=ROTOR["fabric"] + "\nn_traffic_classes = 2", **opportunistic)
     )
     assert result.summary["circuits"]["indirect_packets"] == 0
     assert "no packet went indirectly: data is of class 0, which is not" in capsys.readouterr().err
@@ -98,7 +98,7 @@ def test_a_trace_shows_what_went_by_way_of_a_third_rack(tmp_path):
     point = point_of(
         tmp_path,
         top='[transport]\nkind = "datagram"\ndata_class = 1',
-        fabric=ROTOR["fabric"] + "\nn_classes = 2",
+        fabric=ROTOR["fabric"] + "\nn_traffic_classes = 2",
         **{"fabric.circuits": 'indirect = "opportunistic"'},
     )
     result = simulate(point)
@@ -159,7 +159,7 @@ def test_faults_of_circuit_switches_and_fibers(tmp_path):
     ("fault", "message"),
     [
         ('links = "all"\nrate = "10Gbps"', "faults.dead.rate: the link tor0:1 is a circuit"),
-        ('node = "rotr0"\nloss = 0.1', '"rotr0" matches no node of this network'),
+        ('node = "rotr0"\nloss_rate = 0.1', '"rotr0" matches no node of this network'),
     ],
 )  # fmt: skip
 def test_faults_that_circuits_cannot_have(tmp_path, fault, message):
@@ -179,7 +179,7 @@ def test_a_fiber_fails_and_is_repaired_as_a_whole(tmp_path):
 
 
 def test_what_a_result_tells_of_circuits(tmp_path):
-    lost = {"fabric.circuits": 'at_circuit_end = "drop"', "stop": 'time = "200us"'}
+    lost = {"fabric.circuits": 'at_circuit_end = "drop"', "stop": 'max_time = "200us"'}
     point = point_of(tmp_path, **lost)
     result = simulate(point)
     figures = result.summary["circuits"]

@@ -99,15 +99,15 @@ def test_an_unreliable_transport_that_does_not_send_all_is_not_complete(write):
 
 
 def test_a_time_limit_says_what_is_missing(write):
-    status, complete, reason = run(write(stop='time = "7us"'))
+    status, complete, reason = run(write(stop='max_time = "7us"'))
     assert (status, complete) == ("time_limit", False)
-    assert "stop.time" in reason
+    assert "stop.max_time" in reason
     assert "of 3 flows" in reason
-    assert run(write(stop='time = "1ms"'))[:2] == ("finished", True)
+    assert run(write(stop='max_time = "1ms"'))[:2] == ("finished", True)
 
 
 def test_all_delivered_at_the_time_limit_is_complete(write):
-    assert run(write(NEVER_FINISHES, *KEEPS_TRYING, stop='time = "1ms"')) == (
+    assert run(write(NEVER_FINISHES, *KEEPS_TRYING, stop='max_time = "1ms"')) == (
         "time_limit",
         True,
         "",
@@ -127,7 +127,7 @@ def test_senders_that_never_finish_are_a_stall(write, timers):
     ("change", "queue", "stop", "text", "status"),
     [
         (RELIABLE, "2pkt", "", "can happen", 1),
-        (RELIABLE, "1000pkt", 'time = "7us"', "stop.time", 0),  # as the experiment wants it
+        (RELIABLE, "1000pkt", 'time = "7us"', "stop.max_time", 0),  # as the experiment wants it
     ],
 )
 def test_a_command_whose_run_is_not_complete_says_why(write, change, queue, stop, text, status):

@@ -121,9 +121,9 @@ def test_a_sweep_has_the_figures_of_each_point(netsim: Callable[..., Result]) ->
 def test_a_run_that_is_cut_off_has_the_steps_that_are_done(netsim: Callable[..., Result]) -> None:
     netsim("run", "job.toml", "--out", "whole")
     first, _ = load_result("whole").summary["job"]["steps"]
-    netsim("run", "job.toml", "--out", "r", "--set", f"stop.time={first['time_ps'] + 1000}ps")
+    netsim("run", "job.toml", "--out", "r", "--set", f"stop.max_time={first['time_ps'] + 1000}ps")
     summary = load_result("r").summary
     assert summary["operations_done"] < summary["operations"]
     assert summary["job"]["steps"] == [first]
-    netsim("run", "job.toml", "--out", "q", "--set", "stop.time=4us")
+    netsim("run", "job.toml", "--out", "q", "--set", "stop.max_time=4us")
     assert load_result("q").summary["job"]["step_ps"] is None

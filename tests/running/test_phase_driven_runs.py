@@ -143,7 +143,7 @@ def test_a_turn_is_hidden_by_what_hosts_compute(tmp_path):
 
 def test_a_phase_that_is_never_over_is_told(tmp_path):
     """A link loses all packets, and datagrams are not sent again."""
-    point = point_of(tmp_path, "faults.worn.links=tor2 -> tor3", "faults.worn.loss=1")
+    point = point_of(tmp_path, "faults.worn.links=tor2 -> tor3", "faults.worn.loss_rate=1")
     result = simulate(point)
     assert not result.complete
     assert result.reason is not None

@@ -167,7 +167,7 @@ def test_a_run_stalls_with_the_sizes_that_are_sent(tmp_path: Path) -> None:
     source = MINE.replace("start, task_at", "set_size, start, task_at")
     source = source.replace("        start(env, now, task_at(env, 1))\n", SIZED)
     (tmp_path / "mine.py").write_text(source.format(deferred="[True] * 4 + [False] * 4", last=3))
-    cut = '[faults.all]\nlinks = "all"\ndown = "0us"\n[stop]\nflow_deadline = "1ms"'
+    cut = '[faults.all]\nlinks = "all"\ndown = "0us"\n[stop]\nflow_timeout = "1ms"'
     text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more=cut)
     result = simulate(load(tmp_path, text).points()[0])
     assert mentions(str(result.reason), "flow 1", "host 0", "host 1", "0", "1000")
@@ -185,12 +185,12 @@ def test_what_a_program_keeps_is_part_of_the_memory_that_is_predicted(tmp_path: 
 
 
 def test_what_is_lost_for_good_does(tmp_path: Path) -> None:
-    lossy = '[faults.all]\nlinks = "all"\nloss = 0.3'
+    lossy = '[faults.all]\nlinks = "all"\nloss_rate = 0.3'
     result = simulate(server(tmp_path, "datagram", lossy))
     # What a datagram loses stays lost: nothing more can happen, and nobody waits for it.
     assert (result.complete, result.stop_reason) == (True, "undelivered")
     assert result.summary["flows_finished"] < 24
-    cut = '[faults.all]\nlinks = "all"\ndown = "20us"\n[stop]\nflow_deadline = "1ms"'
+    cut = '[faults.all]\nlinks = "all"\ndown = "20us"\n[stop]\nflow_timeout = "1ms"'
     result = simulate(server(tmp_path, "ndp", cut))
     assert (result.complete, result.stop_reason) == (False, "stalled")
 

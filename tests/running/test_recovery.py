@@ -20,7 +20,7 @@ NETWORK = {
     "top": 'transport = {kind = "roce", rto = "200us"}',
     "topology": 'kind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\nhost_rate = "100Gbps"',
     "traffic": 'kind = "flow_list"\nfile = "flows.csv"',
-    "outputs": 'sample = "1us"',
+    "outputs": 'sample_interval = "1us"',
 }
 
 
@@ -72,7 +72,7 @@ def test_a_flow_is_back_a_round_trip_after_its_link_is(tmp_path):
 
 
 def test_what_is_not_back_is_told(tmp_path):
-    sections = {"faults.dead": DOWN.replace('"40us"', '"none"'), "stop": 'time = "350us"'}
+    sections = {"faults.dead": DOWN.replace('"40us"', '"none"'), "stop": 'max_time = "350us"'}
     result, row = result_of(tmp_path, **sections)
     found = result.summary["recovery"]
     assert (found["flows"], found["flows_not_back"], found["max_ps"]) == (1, 1, None)

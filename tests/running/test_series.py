@@ -46,7 +46,7 @@ def in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("in_plain_python")
 def test_a_result_has_its_series(tmp_path: Path) -> None:
-    outputs = 'sample = "500ns"\nfields = ["credit", "rx.owed"]\nqueues = true\n'
+    outputs = 'sample_interval = "500ns"\nfields = ["credit", "rx.owed"]\nqueue_stats = true\n'
     chosen = point(tmp_path, outputs)
     plain = simulate(point(tmp_path, ""), threads=1)
     run = simulate(chosen, threads=1)
@@ -89,17 +89,25 @@ def test_without_series_there_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("outputs", "key", "says"),
     [
-        ('sample = "1"', "outputs.sample", "unit"),
+        ('sample_interval = "1"', "outputs.sample_interval", "unit"),
         ('fields = ["credit"]', "outputs.fields", "is of no use without series"),
-        ('sample = "1us"\nports = [3]', "outputs.ports", "does not name ports"),
-        ('sample = "1us"\nhosts = true', "outputs.hosts", "does not name hosts"),
-        ('sample = "1us"\nflows = ["a"]', "outputs.flows", "does not name flows"),
-        ('sample = "1us"\nflows = ["0..2"]', "outputs.flows", "out of range"),
-        ('sample = "1us"\nports = ["leaf7:*"]', "outputs.ports", "matches nothing"),
-        (f'sample = "1us"\nports = ["leaf0:{"9" * 5000}"]', "outputs.ports", "matches nothing"),
-        ('sample = "1us"\nhosts = ["x"]', "outputs.hosts", "matches nothing"),
-        ('sample = "1us"\nfields = ["credti"]', "outputs.fields", 'did you mean "credit"'),
-        ('sample = "1us"\nbudget = "1KB"', "outputs.budget", "hold 0 intervals"),
+        ('sample_interval = "1us"\nports = [3]', "outputs.ports", "does not name ports"),
+        ('sample_interval = "1us"\nhosts = true', "outputs.hosts", "does not name hosts"),
+        ('sample_interval = "1us"\nflows = ["a"]', "outputs.flows", "does not name flows"),
+        ('sample_interval = "1us"\nflows = ["0..2"]', "outputs.flows", "out of range"),
+        ('sample_interval = "1us"\nports = ["leaf7:*"]', "outputs.ports", "matches nothing"),
+        (
+            f'sample_interval = "1us"\nports = ["leaf0:{"9" * 5000}"]',
+            "outputs.ports",
+            "matches nothing",
+        ),
+        ('sample_interval = "1us"\nhosts = ["x"]', "outputs.hosts", "matches nothing"),
+        ('sample_interval = "1us"\nfields = ["credti"]', "outputs.fields", 'did you mean "credit"'),
+        (
+            'sample_interval = "1us"\nsample_budget = "1KB"',
+            "outputs.sample_budget",
+            "hold 0 intervals",
+        ),
     ],
 )
 @pytest.mark.usefixtures("in_plain_python")
@@ -114,7 +122,7 @@ def test_ports_are_named_as_links_and_by_their_nodes(tmp_path: Path) -> None:
     from netsim.experiment.scenario import prepare
 
     def ports(names: str) -> list[str]:
-        scenario = prepare(point(tmp_path, f'sample = "auto"\nports = {names}'))
+        scenario = prepare(point(tmp_path, f'sample_interval = "auto"\nports = {names}'))
         assert scenario.sampling is not None
         assert scenario.sampling.interval_ps == scenario.network.lookahead_ps
         return [scenario.network.port_name(p) for p in scenario.sampling.ports.tolist()]

@@ -87,7 +87,7 @@ def test_the_same_traffic_with_ndp_completes(ring: Path) -> None:
 
 
 def test_a_flow_past_its_deadline_stops_the_run(ring: Path) -> None:
-    result = run(ring, "ndp", 'flow_deadline = "100us"')
+    result = run(ring, "ndp", 'flow_timeout = "100us"')
     assert result.stop_reason == "stalled"
     assert result.reason is not None
     assert mentions(result.reason, "flow")
@@ -112,7 +112,7 @@ def test_a_run_that_repeats_itself_is_told(
         topology=f'kind = "fat_tree"\n{tree}',
         traffic='kind = "incast"\nfan_in = 1\nsize = "250KB"',
         fabric=f'planes = "{planes}"',
-        stop='flow_deadline = "100us"',
+        stop='flow_timeout = "100us"',
     )
     (point,) = load(tmp_path, experiment).points()
     result, told = simulate(point, threads=1), capsys.readouterr().err

@@ -87,7 +87,7 @@ def test_tasks_that_are_never_done_are_named(tmp_path: Path) -> None:
     assert result.reason is not None
     assert mentions(result.reason, "4", "6")
     assert mentions(result.reason, "task 2", "flow 0", "host 1")
-    cut = simulate(point(tmp_path, more='[stop]\ntime = "1ms"'))
+    cut = simulate(point(tmp_path, more='[stop]\nmax_time = "1ms"'))
     assert cut.stop_reason == "time_limit"
     assert "2 of 2 flows" in (cut.reason or "")
 

@@ -31,9 +31,9 @@ MEASURED = [
     ("p2p_512", ["transport=ndp:800g"], 2_970_116, 0.178),
     ("p2p_512", ["transport=roce:800g"], 1_983_860, 0.300),
     ("pfc_victim", ["transport=roce"], 14_066, 0.00298),
-    ("wan_beside", ["classes.wan.transport.data_class=1"], 9_720_695, 0.426),
-    ("wan_fec", ["transport=wan_fec:loss_1%", "faults.errors.loss=1e-4"], 354_166, 0.0502),
-    ("wan_tcp", ["transport=cubic", "faults.errors.loss=1e-4"], 26_858_093, 0.949),
+    ("wan_beside", ["flow_classes.wan.transport.data_class=1"], 9_720_695, 0.426),
+    ("wan_fec", ["transport=wan_fec:loss_1%", "faults.errors.loss_rate=1e-4"], 354_166, 0.0502),
+    ("wan_tcp", ["transport=cubic", "faults.errors.loss_rate=1e-4"], 26_858_093, 0.949),
 ]
 
 
@@ -91,7 +91,7 @@ def test_senders_that_keep_their_rate_send_again_what_narrow_links_trim():
 
 def test_a_run_that_is_cut_off_is_predicted_until_then():
     whole = todo_of("incast", ["transport=roce", "traffic.fan_in=64"])
-    half = todo_of("incast", ["transport=roce", "traffic.fan_in=64", "stop.time=2600us"])
+    half = todo_of("incast", ["transport=roce", "traffic.fan_in=64", "stop.max_time=2600us"])
     assert half.simulated_ps == 2_600_000_000
     assert half.hops == pytest.approx(whole.hops / 2, rel=0.01)
     assert half.seconds(1) == pytest.approx(whole.seconds(1) / 2, rel=0.1)

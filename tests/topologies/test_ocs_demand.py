@@ -279,7 +279,7 @@ def test_presets_run_with_what_belongs_to_them(
         topology=f"{topology}\nracks = 8\nhosts_per_rack = 1",
         traffic='kind = "all_to_all"\nsize = "10KB"\ngroup_size = 2',
         packets=packets,
-        fabric='n_classes = 2\nqueue_bytes = "1GB"',
+        fabric='n_traffic_classes = 2\nqueue_bytes = "1GB"',
         **{"fabric.circuits": circuits} if circuits else {},
     )
     (point,) = load(tmp_path, content).points()

@@ -236,7 +236,7 @@ def test_a_transport_says_what_state_to_show(netsim, result, tmp_path):
 
 def test_a_flow_of_a_class_is_traced_with_its_own_transport(netsim, tmp_path):
     classes = """
-[classes.more]
+[flow_classes.more]
 transport = "roce"
 traffic = { kind = "permutation", size = "20KB" }
 """

@@ -24,7 +24,7 @@ from netsim.model.flows import FlowTable
 
 def flow_list(directory: Path, text: str, n_hosts: int = 4) -> FlowTable:
     (directory / "flows.csv").write_text(text)
-    return make("flow_list", n_hosts, directory=directory, n_classes=2, file="flows.csv")
+    return make("flow_list", n_hosts, directory=directory, n_traffic_classes=2, file="flows.csv")
 
 
 def test_flow_list_csv(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def lossless(ecn: Ecn | None) -> Fabric:
     """A switch of the paper's: 12 MB, XOFF at what is left of it (section 4, beta = 8)."""
     return fabric_with(
         "lossless",
-        n_classes=2,
+        n_traffic_classes=2,
         shared_buffer_bytes=12_000_000,
         alpha=1.0,
         xon_gap_bytes=3000,
@@ -85,7 +85,7 @@ def build(
 def queue_bytes(engine: Engine, host: int) -> int:
     """Bytes held at the switch's port to a host, of the class of data."""
     port = int(engine.network.port_peer[engine.network.node_first_port[host]])
-    return int(engine.link_counters().queue_bytes[port * engine.fabric.n_classes + 1])
+    return int(engine.link_counters().queue_bytes[port * engine.fabric.n_traffic_classes + 1])
 
 
 def mean_queue(engine: Engine, host: int, until_ps: int, every_ps: int) -> float:
@@ -289,7 +289,7 @@ def test_pauses_do_not_hold_back_cnps_in_a_class_of_their_own(own_class: bool) -
     Its CNP takes the ideal time where it has class 0 to itself, as it does by default.
     """
     fabric = fabric_with(
-        "lossless", n_classes=2, xoff_bytes=8 * 1048, xon_bytes=4 * 1048, ecn=EVERY_PACKET
+        "lossless", n_traffic_classes=2, xoff_bytes=8 * 1048, xon_bytes=4 * 1048, ecn=EVERY_PACKET
     )
     flows = [(1, 2, 10**7, 0), (0, 1, 10**6, 50 * US)]
     params = {"min_rate": "40Gbps"} | ({} if own_class else {"cnp_class": "none"})

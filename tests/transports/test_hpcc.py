@@ -222,7 +222,7 @@ def test_load_is_that_of_the_whole_port() -> None:
         network,
         flow_table([(i, 3 + i, 10**8, 0) for i in range(3)]),
         "hpcc",
-        replace(SHARED, n_classes=2),
+        replace(SHARED, n_traffic_classes=2),
         params={"data_class": 1},
         beside=[PluginSpec(datagram, resolve(datagram, {"rate": "50Gbps"}))],
         transport_of_flow=np.array([0, 0, 1]),

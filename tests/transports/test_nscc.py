@@ -133,7 +133,7 @@ def test_incast(rate: str, queue: tuple[int, int, int], n: int) -> None:
 
 
 def test_drops_are_repaired_after_a_timeout() -> None:
-    drops = fabric_with("drop_tail", n_classes=2, queue_bytes=4 * PACKET, ecn_from_class=1)
+    drops = fabric_with("drop_tail", n_traffic_classes=2, queue_bytes=4 * PACKET, ecn_from_class=1)
     flows = flow_table([(h, 0, 60 * PAYLOAD, 0) for h in range(1, 5)])
     engine = run(build(fat_tree(8, 2, "100Gbps"), flows, "nscc", drops, jit=False))
     assert_conserved(engine)

@@ -184,7 +184,7 @@ def test_reps_leaves_a_dead_path() -> None:
 
 def test_timeouts_repair_what_is_dropped() -> None:
     """Without trimming nothing tells of a loss but the timeout."""
-    drops = fabric_with("drop_tail", n_classes=2, queue_bytes=4 * PACKET, ecn_from_class=1)
+    drops = fabric_with("drop_tail", n_traffic_classes=2, queue_bytes=4 * PACKET, ecn_from_class=1)
     flows = flow_table([(h, 0, 60 * PAYLOAD, 0) for h in range(1, 5)])
     engine = run(build(fat_tree(8, 2, "100Gbps"), flows, "smartt", drops, jit=False))
     assert_conserved(engine)

@@ -233,7 +233,7 @@ class LinkState(NamedTuple):
     ports: Records[GlobalPort, PortRecord]  # PORT[n_ports], and the discipline's own fields
     readers: Records[GlobalPort, LinkReaderRecord]  # LINK_READER[n_ports]
     balance: Records[GlobalPort, BalanceRecord]  # BALANCE[n_ports]
-    queues: Records[QueueId, QueueRecord]  # QUEUE[n_ports * n_classes], and its own fields
+    queues: Records[QueueId, QueueRecord]  # QUEUE[n_ports * n_traffic_classes], and its own fields
     switches: Records[int, SwitchRecord]  # SWITCH[n_switches], and the discipline's own fields
     discipline: Records[int, Any]  # [kinds of ports]: the parameters of the queue discipline
     size_kind: Numbers[GlobalPort, int]  # int64[n_ports], if there are several kinds
@@ -253,7 +253,7 @@ class LinkState(NamedTuple):
     fabric: Records[int, FabricRecord]  # FABRIC[kinds of ports]; 0 has what all have in common
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
     phases: Records[int, PhaseRecord]  # PHASE[...]: of each link one behind the other, likewise
-    losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_classes], likewise, or circuits
+    losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_traffic_classes], likewise, or circuits
     circuits: Records[GlobalPort, CircuitRecord]  # CIRCUIT[n_ports], if there are circuits
     days: Numbers[tuple[int, int], Ps]  # int64[..., 2], likewise: from ... until ...
     reconfiguring_ports: Numbers[

@@ -49,7 +49,7 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
     TOO_MANY_BYTES: "delivered more bytes than the flow has: {value}",
-    UNKNOWN_CLASS: "used traffic class {value}; the fabric has {n_classes}, counted from 0",
+    UNKNOWN_CLASS: "used traffic class {value}; the fabric has {n_traffic_classes}, counted from 0",
     NO_TIMER: "used timer {value}, which is not declared or not of this host",
     NO_BIT: "used bit {value} of a bitmap: there is no such packet, or no such bitmap is declared",
     NOT_CONTROL: "sent a control packet of kind {value}; send() is for kinds 2 to 14",

@@ -177,7 +177,7 @@ def find_job(name: str, directory: Path, overrides: Sequence[str] = ()) -> Job:
         hint = did_you_mean(name, (PAPER, PLAN, *known))
         raise InputError("there is no such job", file=name, hint=hint) from None
     tree, key = read_toml(path), ""
-    if "traffic" in tree or "classes" in tree:
+    if "traffic" in tree or "flow_classes" in tree:
         key, job = _job_of(tree, path)
         if isinstance(job, str):
             path, key = locate_job(job, path.parent), ""
@@ -200,11 +200,11 @@ def find_job(name: str, directory: Path, overrides: Sequence[str] = ()) -> Job:
 def _job_of(experiment: Mapping[str, Any], path: Path) -> tuple[str, Any]:
     """The first job of an experiment's traffic, or of that of its classes, and its key."""
     traffic = {"traffic": experiment.get("traffic")}
-    classes = experiment.get("classes")
+    classes = experiment.get("flow_classes")
     if isinstance(classes, Mapping):
         for name, one in classes.items():
             if isinstance(one, Mapping):
-                traffic[f"classes.{name}.traffic"] = one.get("traffic")
+                traffic[f"flow_classes.{name}.traffic"] = one.get("traffic")
     for key, table in traffic.items():
         if isinstance(table, Mapping) and "job" in table:
             return f"{key}.job", table["job"]

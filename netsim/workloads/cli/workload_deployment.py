@@ -61,7 +61,7 @@ def _tree_of(name: str, directory: Path) -> tuple[dict[str, Any], Path, str] | N
     if path is None:
         return None
     tree = read_toml(path)
-    if not tree.keys() & {"traffic", "classes"}:
+    if not tree.keys() & {"traffic", "flow_classes"}:
         return tree, path, ""
     try:
         inside = _of_experiment(tree)

@@ -51,7 +51,7 @@ def test_files_of_jobs_and_of_experiments(netsim, tmp_path, monkeypatch, what):
             "file": JOB,
             "experiment": '[traffic]\nkind = "training"\njob = "mine.toml"\n',
             "table": f'[traffic]\nkind = "training"\n[traffic.job]\n{inside}',
-            "class": '[classes.a.traffic]\nkind = "training"\njob = "mine.toml"\n',
+            "class": '[flow_classes.a.traffic]\nkind = "training"\njob = "mine.toml"\n',
             "named": '[traffic]\nkind = "training"\njob = "gpt3_175b"\n',
         }[what]
     )

@@ -20,7 +20,9 @@ NS3 = "2\n0 2 3 100 1000000 2.000000000\n1 2 3 100 1000000 2.000000000\n"
 
 def ns3(directory: Path, text: str, n_hosts: int = 4, **given: object) -> Workload:
     (directory / "flow.txt").write_text(text)
-    return made("ns3_flows", n_hosts, directory=directory, n_classes=2, file="flow.txt", **given)
+    return made(
+        "ns3_flows", n_hosts, directory=directory, n_traffic_classes=2, file="flow.txt", **given
+    )
 
 
 def test_flow_txt(tmp_path: Path) -> None:

@@ -71,7 +71,11 @@ def test_zero_shares_what_its_stage_says(zero: int) -> None:
 def test_classes_and_fidelity_by_kind() -> None:
     classes = {"pp": 0, "tp": 1}
     load = training(
-        8, {"tp": 2, "pp": 2, "dp": 2}, classes=classes, fidelity={"dp": "formula"}, n_classes=2
+        8,
+        {"tp": 2, "pp": 2, "dp": 2},
+        classes=classes,
+        fidelity={"dp": "formula"},
+        n_traffic_classes=2,
     )
     assert kinds(load) == {"tp", "pp"}
     flows = load.flows
