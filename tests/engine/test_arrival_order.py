@@ -1,4 +1,4 @@
-"""Paced senders that meet at every packet: none of them is favored (MODEL.md, "Turns").
+"""Paced senders that meet at every packet: none of them is favored (MODEL.md, "Arrival order").
 
 With a fixed order of ports one sender would lose everything, at any length of the run.
 """
