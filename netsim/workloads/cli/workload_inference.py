@@ -183,19 +183,19 @@ def count_table(comparison: Comparison) -> Wide:
     handed = [prompt * n * one.kv_bytes for n, one in zip(layers, counts, strict=True)]
     return Wide(
         [
-            Column("a layer of", list(comparison.models), left=True),
+            Column("model, per layer", list(comparison.models), left=True),
             Column("layers", [str(n) for n in layers]),
             Column("parameters", [f"{round(one.parameters):,}" for one in counts]),
             Column(
                 f"GFLOP of a\nprompt of {prompt:,}", [_giga(one.prompt_flops) for one in counts]
             ),
-            Column("GFLOP of a\ntoken behind", [_giga(one.decode_flops) for one in counts]),
+            Column("GFLOP of a\ndecoded token", [_giga(one.decode_flops) for one in counts]),
             Column("KV bytes\nof a token", [f"{one.kv_bytes:,.0f}" for one in counts]),
-            Column("handed over,\nall layers", [format_bytes(round(n), 5) for n in handed]),
+            Column("KV cache,\nall layers", [format_bytes(round(n), 5) for n in handed]),
             Column("all-reduce\nof a prompt", [_size(one.all_reduce_bytes) for one in counts]),
             Column(f"sent by each\nof {gpus} GPUs", [_size(n) for n in sent]),
         ],
-        title="What is counted in a layer; sent: by two all-reduces",
+        title="Counts per layer; sent: by two all-reduces",
         elsewhere="--json has all",
     )
 

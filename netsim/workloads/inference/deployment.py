@@ -18,10 +18,10 @@ ROOFLINES = ("parts", "layer")
 class Formats:
     """The number format of each tensor."""
 
-    weights: str = key(choice(FORMATS), "of weights, as they are kept and read", "fp8")
-    kv: str = key(choice(FORMATS), "of keys and values that are kept", "fp8")
-    activations: str = key(choice(FORMATS), "of activations, and of what is added up", "fp8")
-    compute: str = key(choice(FORMATS), "in which is multiplied", "fp8")
+    weights: str = key(choice(FORMATS), "format in which weights are stored and read", "fp8")
+    kv: str = key(choice(FORMATS), "format of the KV cache", "fp8")
+    activations: str = key(choice(FORMATS), "format of activations and all-reduces", "fp8")
+    compute: str = key(choice(FORMATS), "format of matrix multiplication", "fp8")
 
     def bytes_of(self, tensor: str) -> float:
         """Bytes of one number of a tensor: "weights", "kv" or "activations"."""
@@ -32,60 +32,63 @@ class Formats:
 class Options:
     """How the GPUs share a model, and what is counted."""
 
-    tp: int = key(count(0), "GPUs that share each matrix; 0: the best, where it is searched", 0)
+    tp: int = key(count(0), "tensor-parallel GPUs; 0: the best, where it is searched", 0)
     all_reduce: str = key(
         choice(ALL_REDUCES),
-        "2 (tp - 1) steps (ring), or 2 in which all send to all (direct); bytes are the same",
+        "ring: 2 (tp - 1) steps; direct: 2 steps, all to all; equal bytes",
         "ring",
     )
     overlap: bool = key(
-        flag(), "all-reduces go beside everything else: the longer counts, not the sum", False
+        flag(), "all-reduces overlap everything else: the longer time counts, not the sum", False
     )
     kv_replicated: bool = key(
         flag(),
-        "with more GPUs than heads of keys and values each has a whole head, which several hold "
-        "and read; else they share it",
+        "with more GPUs than KV heads, each GPU holds and reads a whole head; otherwise "
+        "GPUs share it",
         True,
     )
     attention: str = key(
-        choice(ATTENTIONS), "a prompt's pairs of tokens: half of them (causal), or all", "causal"
+        choice(ATTENTIONS),
+        "attention of a prompt: half of the token pairs (causal), or all",
+        "causal",
     )
     roofline: str = key(
         choice(ROOFLINES),
-        "the longer of computing and reading counts: of matrices, attention and head one behind "
-        "the other (parts), or of all together (layer)",
+        "parts: matrices, attention and head have a roofline each, in sequence; layer: one for all",
         "parts",
     )
     embeddings: bool = key(
-        flag(), "embedding and head take memory, and the head is read and computed", False
+        flag(), "whether the embedding and the head take memory, and the head takes time", False
     )
-    memory_share: float = key(number(0, 1), "of a GPU's memory, for weights and keys and values", 1)
+    memory_share: float = key(number(0, 1), "share of a GPU's memory for weights and KV cache", 1)
 
 
 @dataclass(frozen=True)
 class Costs:
     """What a machine and its software reach of the peaks, and what they add; by default nothing."""
 
-    prefill_efficiency: float = key(number(0, 1), "share of the peak, tokens of prompts", 1)
-    decode_efficiency: float = key(number(0, 1), "share of the peak, tokens of decoding", 1)
-    memory_efficiency: float = key(number(0, 1), "share of the memory's rate", 1)
-    network_efficiency: float = key(number(0, 1), "share of the scale-up network's rate", 1)
-    step_latency: int = key(time(), "for each step of an all-reduce", 0)
-    layer_overhead: int = key(time(), "for each layer of an iteration: launches", 0)
-    iteration_overhead: int = key(time(), "for each iteration", 0)
+    prefill_efficiency: float = key(number(0, 1), "share of the peak FLOP/s in prefill", 1)
+    decode_efficiency: float = key(number(0, 1), "share of the peak FLOP/s in decode", 1)
+    memory_efficiency: float = key(number(0, 1), "share of the memory bandwidth", 1)
+    network_efficiency: float = key(number(0, 1), "share of the scale-up network's bandwidth", 1)
+    step_latency: int = key(time(), "latency of a step of an all-reduce", 0)
+    layer_overhead: int = key(time(), "launch time per layer of an iteration", 0)
+    iteration_overhead: int = key(time(), "time per iteration", 0)
     sequence_overhead: int = key(
-        time(), "for each sequence of an iteration; its prompts count as one", 0
+        time(), "time per sequence of an iteration; all its prompts count as one", 0
     )
     prompt_floor: int = key(
-        time(), "an iteration with prompts computes no less, whatever the tokens: launches", 0
+        time(), "shortest compute time of an iteration with prompts: launches", 0
     )
     launch_ahead: bool = key(
-        flag(), "launches go beside computing: the longer counts, not the sum", False
+        flag(), "launches overlap compute: the longer time counts, not the sum", False
     )
     activation_passes: int = key(
-        count(0), "times that a layer reads or writes a token's activations beside its matrices", 0
+        count(0),
+        "reads and writes of a token's activations per layer, in addition to its matrices",
+        0,
     )
-    source: str = key(text(), "where the figures are from", "the roofline alone")
+    source: str = key(text(), "source of the values", "the roofline alone")
 
 
 BARE = Costs()

@@ -21,9 +21,9 @@ class Limits:
     """What is served, and the objectives."""
 
     prompt: int = key(count(), "tokens of a prompt", 1500)
-    context: int = key(count(0), "tokens before one that is decoded; 0: those of a prompt", 0)
-    ttft: int = key(time(), "longest time to the first token: a batch of prompts", 10**12)
-    tbt: int = key(time(), "longest time between tokens: an iteration of decoding", 50 * 10**9)
+    context: int = key(count(0), "tokens before a decoded one; 0: those of a prompt", 0)
+    ttft: int = key(time(), "longest time to first token: a batch of prompts", 10**12)
+    tbt: int = key(time(), "longest time between tokens: a decode iteration", 50 * 10**9)
 
     def tokens(self, phase: str) -> int:
         """Tokens of keys and values that a request of a phase holds."""
