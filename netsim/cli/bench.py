@@ -89,10 +89,10 @@ class Case:
     "--threads", multiple=True, type=click.IntRange(1), help="Threads; 1 and all cores by default."
 )
 @click.option(
-    "--size", help="What each host sends, such as 2MB; by default what takes up to half a minute."
+    "--size", help="Bytes sent by each host, such as 2MB (default: up to half a minute of work)."
 )
 @click.option(
-    "--profile", "profiled", is_flag=True, help="Where the time goes, by one thread, instead."
+    "--profile", "profiled", is_flag=True, help="Print a single-threaded profile instead."
 )
 @json_option
 def command(

@@ -50,7 +50,7 @@ def new_command(
         "--directory",
         type=click.Path(path_type=Path, file_okay=False, exists=True),
         default=".",
-        help="Where to write; here by default.",
+        help="Directory to write to (default: the current one).",
     )
     def command(name: str, directory: Path) -> None:
         paths = written_files(f"my_{kind}", name, directory)

@@ -19,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def experiment_options(command: Command) -> Command:
     """The argument EXPERIMENT and the options that change it."""
     command = click.option(
-        "--seed", metavar="SEED", help='Seed, or several: "1..10". The same as --set seed=…'
+        "--seed", metavar="SEED", help='Seed, or several: "1..10". Same as --set seed=SEED.'
     )(command)
     command = click.option(
         "--set",

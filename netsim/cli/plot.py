@@ -72,7 +72,7 @@ def _kinds_with(name: str) -> str:
 @click.option(
     "--kind", type=Name(KINDS), metavar="KIND", help=f"A kind of plot, see above ({DEFAULT})."
 )
-@click.option("--x", metavar="AXIS", help="Of a sweep: draw --y against this axis, with a table.")
+@click.option("--x", metavar="AXIS", help="Draw --y against this axis of a sweep, with a table.")
 @click.option(
     "--y",
     metavar="COLUMN",

@@ -34,7 +34,7 @@ FAIL = "--fail"
     "failing",
     multiple=True,
     metavar="NAME",
-    help="What becomes of hosts and flows without a link or a node, named as in [faults]: "
+    help="Show the impact of losing a link or a node, named as in [faults]: "
     '"spine0", "plane1.*", "leaf0 - spine*". May be given many times.',
 )
 @click.option("--plot", is_flag=True, help="Draw it as well.")

@@ -83,7 +83,7 @@ def _added(command: Any) -> Any:
     "--experiment-dir",
     "directory",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Where files that the experiment names are, if they are not found.",
+    help="Directory to search for files the experiment refers to.",
 )
 @trust_option
 @json_option

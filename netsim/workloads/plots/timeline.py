@@ -31,11 +31,11 @@ OPTIONS = {
     "hosts": (
         "--hosts",
         "HOSTS",
-        'Of a timeline: hosts to show, such as "0..3,8", or "critical" for the critical path.',
+        'Hosts to show in a timeline, such as "0..3,8", or "critical" for the critical path.',
     ),
     "since": ("--from", "TIME", "Start of the timeline, such as 10us."),
     "until": ("--to", "TIME", "End of the timeline."),
-    "critical_path": ("--critical-path", "", "Of a timeline: mark the critical path."),
+    "critical_path": ("--critical-path", "", "Mark the critical path in a timeline."),
 }
 SUFFIXES = (".pftrace",)
 
