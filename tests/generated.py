@@ -21,10 +21,11 @@ from netsim.experiment import built_in, schema
 from netsim.experiment.locate import GROUPS, stated_time
 from netsim.model.fabric import REQUIRED as REQUIRED_KEY
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, keys_of
+from netsim.model.routing import NEVER
 from netsim.plugins import registry
 from netsim.plugins.params import REQUIRED, Param
 from netsim.results import COLUMNS
-from netsim.units import format_time
+from netsim.units import format_bytes, format_time
 from netsim.workloads.inference.deployment import Costs, Formats, Options
 from netsim.workloads.inference.limits import Limits
 from netsim.workloads.job.keys import keys_of as job_keys_of
@@ -193,11 +194,16 @@ def _default(field: Any) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    return "" if value in ("", {}) else _value(value)
+    if isinstance(value, tuple) or value == NEVER:
+        value = "never"
+    if isinstance(value, int) and value >= 10**6:
+        value = format_bytes(value)
+    return "" if value in ("", None, {}) else _value(value)
 
 
 SECTIONS = {
     "Top level": schema.FileSection,
+    "[flow_classes.NAME]": schema.ClassSection,
     "[packets]": schema.PacketsSection,
     "[faults.NAME]": schema.FaultSection,
     "[routing]": schema.RoutingSection,
