@@ -28,7 +28,7 @@ def modules(folder: str) -> dict[str, str]:
 
     The simulator's own come first. A leading underscore hides a file.
     """
-    found = {}
+    found: dict[str, str] = {}
     for base in ("netsim", *APPLICATIONS):
         spec = find_spec(f"{base}.{folder}")
         for place in spec.submodule_search_locations or () if spec else ():

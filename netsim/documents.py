@@ -96,6 +96,7 @@ EXPERIMENT = {
     "axes": dict,
     "seed": int,
     "hash": str,
+    "tables": [str],
     "plugins": [{"kind": str, "name": str, "file": str, "sha256": str, "sources?": Each(str)}],
     "resolved": {
         **USES,

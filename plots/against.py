@@ -19,7 +19,7 @@ from netsim.experiment.reference import Reference, is_time, resolve_reference
 from netsim.plots import pool, style, sweeps
 from netsim.plots.places import are_names, by_place, places_of, scale_x
 from netsim.plots.words import axis_name
-from netsim.results.sweep import serving_figures
+from netsim.results.columns import metrics
 from netsim.units import format_number
 
 if TYPE_CHECKING:
@@ -219,12 +219,12 @@ def _axis(results: Sequence[Result], written: str) -> str:
 def _columns(result: Result) -> dict[str, float | None]:
     """Every number of a result: statistics by "fct_p99", "slowdown_max", and counters.
 
-    Those of a flow class have its name before them: "wan.fct_p99". Of a serving run there are those
-    that a sweep has: "ttft_p99_ps", "goodput_per_s".
+    Those of a flow class have its name before them: "wan.fct_p99". Columns of a sweep have
+    their own names, such as "ttft_p99_ps".
     """
     found = _numbers(result.summary)
-    if "serving" in result.summary:
-        found |= serving_figures(result.summary["serving"])
+    values = {metric.name: metric.of(result.summary) for metric in metrics()}
+    found |= {name: value for name, value in values.items() if isinstance(value, int | float)}
     for one in result.summary.get("flow_classes", []):
         prefix = f"{one['flow_class']}." if one["flow_class"] else "traffic."
         found |= {prefix + name: number for name, number in _numbers(one).items()}

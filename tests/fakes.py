@@ -25,15 +25,11 @@ class FakeResult:
     stop_reason: str = "finished"
     hash: str = ""
     reason: str | None = None
-    faults: None = None
-    tasks: dict[str, np.ndarray] | None = None
-    series: dict[str, np.ndarray] | None = None
-    relay_segments: dict[str, np.ndarray] | None = None
-    circuit_slots: dict[str, np.ndarray] | None = None
-    operations: dict[str, np.ndarray] | None = None
-    log: dict[str, np.ndarray] | None = None
-    requests: dict[str, np.ndarray] | None = None
-    iterations: dict[str, np.ndarray] | None = None
+    more: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> dict[str, dict[str, np.ndarray]]:
+        return {"flows": self.flows, "links": self.links} | self.more
 
 
 @dataclass

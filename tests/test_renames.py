@@ -45,7 +45,7 @@ NAMES = {
     "fabric.circuits.at_circuit_end": fabric.AT_CIRCUIT_END,
     "fabric.circuits.indirect": fabric.INDIRECT,
     "column": set().union(*COLUMNS.values()),
-    "file": files.SINGLE - RENAMED["file"].keys(),
+    "file": files.tables(),
     "event": EVENTS,
     "field": {
         name for one in vars(fields).values() for name in getattr(one, "__annotations__", ())

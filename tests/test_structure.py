@@ -22,7 +22,7 @@ MAX_PARAMETERS = 8
 ROOT = Path(netsim.__file__).parent
 MAPPED = [ROOT.parent] if not (ROOT / "topologies").is_dir() else []
 WORKLOADS = "netsim.workloads"
-NOT_YET = {"netsim.cli.run", "netsim.running.collect", "netsim.running.serving"}
+NOT_YET: set[str] = set()
 """Modules of the simulator that still import an application."""
 
 FOLDERS = ("experiments", "plots", "topologies", "transports")

@@ -116,7 +116,7 @@ def command(
     --profile takes the time of every step of a run and of what is done inside the windows. The
     first run of it with a transport compiles, since the clock is read in code of its own.
     """
-    from netsim.cli.wide import Column, Wide, show
+    from netsim.terminal import Column, Wide, show
 
     cores = available_cores()
     machine = f"{processor()}, {cores} cores, Python {platform.python_version()}"
@@ -236,8 +236,8 @@ def _fitting_point(case: Case) -> Point:
 def _profile(chosen: Iterator[Case]) -> None:
     """Print where the time of each case goes."""
     from netsim.cli.profile import figures, profile_table
-    from netsim.cli.wide import show
     from netsim.running.profile import profile
+    from netsim.terminal import show
 
     for case in chosen:
         measured = profile(_fitting_point(case))

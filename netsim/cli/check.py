@@ -28,10 +28,10 @@ NAMED_POINTS = 2
 def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_json: bool) -> None:
     """Check EXPERIMENT, print it with every value explicit, and predict what running it takes."""
     from netsim.cli.tables import estimate_table
-    from netsim.cli.wide import show
     from netsim.experiment.report_queue_sizes import report_queue_sizes
     from netsim.results.files import plain
     from netsim.running.estimate import code_needed, estimate, require_memory
+    from netsim.terminal import show
 
     loaded = load_experiment(experiment, overrides, seed)
     points = loaded.points()

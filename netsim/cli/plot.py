@@ -135,7 +135,7 @@ def command(
     path = save(figure, out if out is not None else results[0] / default)
     if comparison is not None:
         from netsim.cli.tables import comparison_table
-        from netsim.cli.wide import show
+        from netsim.terminal import show
 
         show(comparison_table(comparison.table))
         for note in comparison.table.notes:

@@ -25,7 +25,7 @@ ABOUT = {
 
 def profile_table(profile: Profile) -> Table:
     """A row for each step, and for each part of the windows."""
-    from netsim.cli.wide import plain_table
+    from netsim.terminal import plain_table
 
     table = plain_table("step", "", "time", "share", "ns a packet-hop")
     for column in table.columns[2:]:

@@ -157,10 +157,9 @@ def _done(outcomes: list[Outcome]) -> int:
 
 def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool) -> None:
     from netsim.cli.tables import class_table, result_table, sweep_table
-    from netsim.cli.wide import show
     from netsim.results import load_result
-    from netsim.workloads.cli.job_table import job_tables
-    from netsim.workloads.cli.serving_table import serving_tables
+    from netsim.results.columns import each
+    from netsim.terminal import show
 
     axes = list(experiment.axes)
     rows = [_marked(outcome) for outcome in outcomes]
@@ -170,9 +169,7 @@ def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool)
     summaries = [load_result(outcome.directory).summary for outcome in written]
     if summaries and not sweep:
         show(result_table(rows[0], summaries[0], axes))
-        for table in job_tables(summaries[0].get("job")):
-            show(table)
-        for table in serving_tables(summaries[0].get("serving")):
+        for table in (one for sections in each("sections") for one in sections(summaries[0])):
             show(table)
     for note in dict.fromkeys(note for one in summaries for note in one.get("traffic", ())):
         click.echo(f"traffic: {note}")

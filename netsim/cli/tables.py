@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netsim.cli.progress import format_duration, format_speed
-from netsim.cli.wide import Column, Wide, plain_table
-from netsim.units import format_bytes, format_number, format_time, written
+from netsim.results.columns import each, metrics
+from netsim.terminal import (
+    Column,
+    Row,
+    Wide,
+    any_of,
+    common_unit,
+    count,
+    done_of,
+    number,
+    plain_table,
+    time_text,
+)
+from netsim.units import format_bytes, written
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,12 +35,6 @@ TIME_RANKS = (1, 7, 0, 0, 6, 5)
 
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
 COUNTS = ("drops", "lost", "unroutable", "trims", "ecn_marks", "retransmits", "pfc_pauses")
-FAULTS = {"down": "outages", "rate": "other rates", "loss": "losses", "reroute": "new routes"}
-"""What happened to links and routes ("faults" of the summary), and how it is told."""
-
-UNITS = (("ps", 1), ("ns", 10**3), ("us", 10**6), ("ms", 10**9), ("s", 10**12))
-
-Row = Mapping[str, Any]
 
 
 def result_table(row: Row, summary: Mapping[str, Any], axes: Sequence[str] = ()) -> Table:
@@ -61,60 +66,14 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
             # What happened is kept for longer than what did not.
             rank = 4 if any_of(rows, name) else 11
             columns.append(Column(name, [count(row.get(name)) for row in rows], rank=rank))
-    if any_of(rows, "silent_flows"):
-        unit, scale = common_unit([row.get("recovery_max_ps") for row in rows])
-        columns.append(Column("silent\nflows", [count(row.get("silent_flows")) for row in rows], 4))
-        for name, title in (("recovery_p50_ps", "p50"), ("recovery_max_ps", "max")):
-            cells = [number(row.get(name), scale) for row in rows]
-            columns.append(Column(f"recovery\n{title} {unit}", cells, rank=3))
-    if any_of(rows, "step_ps"):
-        unit, scale = common_unit([row.get("step_ps") for row in rows])
-        columns.append(Column(f"step\n{unit}", [number(row.get("step_ps"), scale) for row in rows]))
-        for name in ("mfu", "exposed", "bubble", "skew"):
-            cells = [number(row.get(name)) for row in rows]
-            columns.append(Column(name, cells, rank=2 if any_of(rows, name) else 12))
-    columns += _serving_columns(rows)
-    if any_of(rows, "circuit_duty_cycle"):
-        columns.append(
-            Column("duty\ncycle", [number(row.get("circuit_duty_cycle")) for row in rows], rank=6)
-        )
-        columns.append(
-            Column(
-                "no circuit\ndrops", [count(row.get("no_circuit_drops")) for row in rows], rank=4
-            )
-        )
+    for more in each("sweep_columns"):
+        columns += more(rows)
+    columns += _titled(rows)
     speeds = [number(row.get("packet_hops_per_s"), 1e6) for row in rows]
     columns.append(Column("M packet-\nhops/s", speeds, rank=10))
     columns.append(Column("wall", [wall(row) for row in rows], rank=5))
     columns.append(Column("status", [str(row["status"]) for row in rows], rank=0, left=True))
     return Wide(columns, elsewhere="sweep.parquet has all")
-
-
-def _serving_columns(rows: Sequence[Row]) -> Iterator[Column]:
-    """Columns of the table of a sweep, if any of its points served requests."""
-    if not any_of(rows, "requests_per_s"):
-        return
-    for name, title, rank in (
-        ("offered_per_s", "offered\n1/s", 4),
-        ("tokens_per_s", "tokens\n1/s", 5),
-        ("goodput_per_s", "goodput\n1/s", 0),
-    ):
-        yield Column(title, [number(row.get(name)) for row in rows], rank)
-    shares = [
-        None if row.get("slo_attainment") is None else 100 * row["slo_attainment"] for row in rows
-    ]
-    yield Column("met\n%", [number(share) for share in shares], 0)
-    if any_of(rows, "stalled"):
-        yield Column("stalled", [count(row.get("stalled")) for row in rows], 0)
-    for what, title, statistics in (
-        ("ttft", "TTFT", (("p50", 3), ("p99", 0))),
-        ("second_token", "first gap", (("p99", 0),)),
-        ("tbt", "TBT", (("p50", 3), ("p99", 0), ("max", 2))),
-    ):
-        unit, scale = common_unit([row.get(f"{what}_p99_ps") for row in rows])
-        for statistic, rank in statistics:
-            cells = [number(row.get(f"{what}_{statistic}_ps"), scale) for row in rows]
-            yield Column(f"{title} {statistic}\n{unit}", cells, rank)
 
 
 def axis_columns(rows: Sequence[Row], axes: Sequence[str]) -> list[Column]:
@@ -153,36 +112,20 @@ def comparison_table(compared: sweeps.Table) -> Wide:
     return Wide(columns, elsewhere="a wider terminal or a pipe shows them")
 
 
-def common_unit(times_ps: Sequence[float | None]) -> tuple[str, int]:
-    """The unit of time, and its picoseconds, in which the largest of some times is 1 to 1000."""
-    largest = max((time for time in times_ps if time is not None), default=0)
-    fitting = [unit for unit in UNITS if unit[1] <= largest]
-    return fitting[-1] if fitting else UNITS[0]
-
-
-def any_of(rows: Sequence[Row], name: str) -> bool:
-    """Whether a counter is above zero in any row."""
-    return any(row.get(name) for row in rows)
-
-
-def number(value: float | None, scale: float = 1) -> str:
-    """A number with four significant digits, never as 1e+03; a dash if there is none."""
-    if value is None or math.isnan(value):
-        return "-"
-    return format_number(value / scale)
-
-
-def count(value: int | None) -> str:
-    """A counter with its thousands set apart."""
-    return "-" if value is None else f"{value:,}"
-
-
 def flows(row: Row) -> str:
     """Flows of a point: the number of them, or "done/all" where some are unfinished."""
-    done, total = row.get("flows_finished"), row.get("flows")
-    if done is None or total is None:
-        return "-"
-    return f"{total:,}" if done == total else f"{done:,}/{total:,}"
+    return done_of(row.get("flows_finished"), row.get("flows"))
+
+
+def _titled(rows: Sequence[Row]) -> Iterator[Column]:
+    """Columns of metrics with a title that any point has."""
+    for one in metrics():
+        values = [row.get(one.name) for row in rows]
+        if not one.title or all(value is None for value in values):
+            continue
+        unit, scale = common_unit(values) if one.unit == "ps" else (one.unit, 1)
+        title = one.title if unit in ("", "1") else f"{one.title}\n{unit}"
+        yield Column(title, [number(value, scale) for value in values], one.rank)
 
 
 def wall(row: Row) -> str:
@@ -197,29 +140,21 @@ def _axis(value: Any) -> str:
     return value if isinstance(value, str) else written(value)
 
 
-def _time(value: float | None, digits: int = 5) -> str:
-    return "-" if value is None else format_time(round(value), digits)
-
-
 def _lines(row: Row, summary: Mapping[str, Any], axes: Sequence[str]) -> list[tuple[str, str]]:
     lines = [(axis, _axis(row.get(axis))) for axis in axes]
     lines += [("transport", str(row["transport"]))] if "transport" not in axes else []
     lines += [("status", str(row["status"])), ("flows", flows(row))]
     for title in STATISTICS:
-        lines.append((f"FCT {title}", _time(row.get(f"fct_{title}_ps"))))
-    lines.append(("ideal max", _time(row.get("ideal_max_ps"))))
+        lines.append((f"FCT {title}", time_text(row.get(f"fct_{title}_ps"))))
+    lines.append(("ideal max", time_text(row.get("ideal_max_ps"))))
     if row.get("fair_max_ps") is not None:
-        lines.append(("max-min fair shares, max", _time(row["fair_max_ps"])))
+        lines.append(("max-min fair shares, max", time_text(row["fair_max_ps"])))
     slowdowns = " / ".join(number(row.get(name)) for name in SLOWDOWNS)
     lines.append(("slowdown p50 / p99 / max", slowdowns))
     lines += [(name, count(row.get(name))) for name in COUNTS]
-    if row.get("circuit_duty_cycle") is not None:
-        lost = f"{count(row.get('no_circuit_drops'))} packets lost without one"
-        lines.append(
-            ("circuits", f"up {100 * row['circuit_duty_cycle']:.3g} % of the time, {lost}")
-        )
-    lines += _of_some_points(summary)
-    lines.append(("simulated", _time(row.get("simulated_ps"))))
+    for more in each("lines"):
+        lines += more(summary)
+    lines.append(("simulated", time_text(row.get("simulated_ps"))))
     speed = row.get("packet_hops_per_s")
     hops = count(row.get("packet_hops"))
     lines.append(("packet-hops", f"{hops}, {format_speed(speed)}" if speed else hops))
@@ -227,37 +162,6 @@ def _lines(row: Row, summary: Mapping[str, Any], axes: Sequence[str]) -> list[tu
     extra = f" and {format_duration(compiled)} of compilation" if compiled else ""
     lines.append(("wall", wall(row) + extra))
     return lines
-
-
-def _of_some_points(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Lines on what not every experiment has: tasks, faults, series."""
-    lines = []
-    if "tasks" in summary:
-        done = {"flows": summary["tasks"], "flows_finished": summary["tasks_done"]}
-        lines.append(("tasks", flows(done)))
-    if "faults" in summary:
-        numbers = [(summary["faults"][kind], name) for kind, name in FAULTS.items()]
-        told = ", ".join(f"{name}: {n:,}" for n, name in numbers if n)
-        lines.append(("faults", told or "none yet"))
-    if "recovery" in summary:
-        lines.append(("recovery", _recovery(summary["recovery"])))
-    if "series" in summary:
-        lines.append(("series", summary["series"]["said"]))
-    return lines
-
-
-def _recovery(found: Mapping[str, Any]) -> str:
-    """How long flows got nothing after links went down."""
-    if not found["flows"]:
-        return "no flow was silent"
-    told = f"{found['flows']:,} flows were silent"
-    if found["flows_not_back"]:
-        told += f", {found['flows_not_back']:,} to the end"
-    if found["max_ps"] is not None:
-        told += (
-            f"; back after {_time(found['p50_ps'], 4)} (median), {_time(found['max_ps'], 4)} (max)"
-        )
-    return told
 
 
 def estimate_table(names: Sequence[str], estimates: Sequence[Estimate]) -> Wide:
@@ -270,7 +174,7 @@ def estimate_table(names: Sequence[str], estimates: Sequence[Estimate]) -> Wide:
         ("flows", 4, lambda one: count(one.n_flows)),
         ("packets", 3, lambda one: count(one.packets)),
         ("packet-hops", 0, lambda one: count(one.packet_hops)),
-        ("simulated", 1, lambda one: _time(one.simulated_ps, 3)),
+        ("simulated", 1, lambda one: time_text(one.simulated_ps, 3)),
         ("memory", 0, lambda one: format_bytes(one.memory_bytes, 3)),
         ("wall", 0, lambda one: format_duration(one.seconds)),
     )

@@ -87,7 +87,7 @@ def command(
 
 def _show(counted: Sequence[Counted]) -> None:
     from netsim.cli.topo_table import notes, topo_table
-    from netsim.cli.wide import show
+    from netsim.terminal import show
 
     show(topo_table(counted))
     for note in notes(counted):

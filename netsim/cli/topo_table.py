@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from netsim.cli.wide import plain_table
+from netsim.terminal import plain_table
 from netsim.units import format_number, format_rate, format_time
 
 if TYPE_CHECKING:

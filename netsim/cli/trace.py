@@ -17,9 +17,9 @@ from netsim.cli.options import json_option, print_json, trust_option
 from netsim.cli.trace_outputs import Outputs, flow_json, write_tables
 from netsim.cli.trace_text import print_events, summary
 from netsim.cli.trace_time import LONGEST, longest_table, remarks, time_table
-from netsim.cli.wide import show
 from netsim.discovery import applications
 from netsim.errors import InputError, did_you_mean
+from netsim.terminal import show
 from netsim.units import written
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def command(
 
     loaded = load_result(result)
     lines = LIMIT if limit is None else limit
-    given = {"flow": flow, "from": since, "to": until, "seq": seq, "events": events}
+    given: dict[str, Any] = {"flow": flow, "from": since, "to": until, "seq": seq, "events": events}
     given |= {"fields": fields, "plot": plot, "experiment-dir": directory}
     given |= asked
     for one in TRACES:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from netsim.cli.tables import common_unit, number
-from netsim.cli.wide import Column, Wide
+from netsim.terminal import Column, Wide, common_unit, number
 
 if TYPE_CHECKING:
     import polars as pl

@@ -26,7 +26,7 @@ from netsim.model.port_sizes import settle_sizes
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginSpec
-from netsim.running.collect import conserve
+from netsim.reports.links import conserve
 from netsim.running.drive import FINISHED, UNDELIVERED, Chunk, drive
 from netsim.running.stall import Patience, explain, under_way
 from netsim.units import format_time

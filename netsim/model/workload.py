@@ -150,14 +150,14 @@ class Workload:
         if len(programs) > 1:
             both = " and ".join(program.name for program in programs[:2])
             raise InputError(f"{both} are both programs", hint="a run has one program at most")
-        parts: dict[type[WorkloadPart], list[WorkloadPart]] = {}
+        carried: dict[type[WorkloadPart], list[WorkloadPart]] = {}
         for load, flow, task in zip(loads, first_flow.tolist(), first_task, strict=False):
             for part in load.parts:
-                parts.setdefault(type(part), []).append(part.moved(flow, task))
+                carried.setdefault(type(part), []).append(part.moved(flow, task))
         return Workload(
             flows,
             tasks,
             program=programs[0] if programs else None,
             notes=notes,
-            parts=tuple(kind.join(these) for kind, these in parts.items()),
+            parts=tuple(kind.join(these) for kind, these in carried.items()),
         )

@@ -5,8 +5,7 @@ sweep = load("results/p2p_512")
 print(sweep.table, sweep.points[0].flows)
 """
 
-from netsim.results.column import Column
-from netsim.results.columns import COLUMNS, describe
+from netsim.results.columns import Column, columns, describe
 from netsim.results.destination import check_destination
 from netsim.results.read import (
     FailedPoint,
@@ -40,3 +39,10 @@ __all__ = [
     "write_result",
     "write_sweep",
 ]
+
+
+def __getattr__(name: str) -> dict[str, dict[str, Column]]:
+    """`COLUMNS`: table -> name -> column; made when it is asked for."""
+    if name == "COLUMNS":
+        return columns()
+    raise AttributeError(name)

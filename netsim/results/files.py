@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.discovery import declared
 from netsim.renames import RENAMED
-from netsim.results.columns import describe
+from netsim.results.columns import describe, specs
 from netsim.writing import is_plain_file, replacing_file, sync, write_text
 
 if TYPE_CHECKING:
@@ -25,15 +25,6 @@ FORMAT = 2
 
 FLOWS = "flows.parquet"
 LINKS = "links.parquet"
-FAULTS = "faults.parquet"
-TASKS = "tasks.parquet"
-OPERATIONS = "operations.parquet"
-REQUESTS = "requests.parquet"
-ITERATIONS = "iterations.parquet"
-RELAY_SEGMENTS = "relay_segments.parquet"
-CIRCUIT_SLOTS = "circuit_slots.parquet"
-SERIES = "series.parquet"
-LOG = "log.parquet"
 SUMMARY = "summary.json"
 EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
@@ -47,14 +38,8 @@ PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png
 LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
 """Names of files that a run was about to write when it was killed."""
 
-SINGLE = frozenset(
-    (
-        *(FLOWS, RELAY_SEGMENTS, LINKS, TASKS, OPERATIONS, FAULTS, CIRCUIT_SLOTS, SERIES, LOG),
-        *(REQUESTS, ITERATIONS),
-        *(SUMMARY, EXPERIMENT, CHECKPOINT, RUN),
-        *RENAMED["file"],
-    )
-)
+OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *RENAMED["file"]))
+"""Files of a result beside its tables."""
 
 
 def is_ours(name: str) -> bool:
@@ -62,10 +47,15 @@ def is_ours(name: str) -> bool:
     if left := LEFT_OVER.fullmatch(name):
         name = left[1]
         return name == SWEEP or is_ours(name)
-    if name in SINGLE or PICTURE.fullmatch(name):
+    if name in OTHERS or PICTURE.fullmatch(name) or name in tables():
         return True
     plots = declared("plots", "PLOT") if name.endswith(".png") else ()
     return any(name == f"{kind}.png" or name.startswith(f"{kind}_") for kind in plots)
+
+
+def tables() -> set[str]:
+    """The files of tables that runs write."""
+    return {one.file for one in specs().values() if one.of_run}
 
 
 def remove_left_over(directory: Path, name: str) -> None:

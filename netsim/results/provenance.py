@@ -40,7 +40,7 @@ PRESENTATION = ("cli", "conformance", "lint", "plots", "results", "scaffold", "t
 """Folders of netsim that decide nothing: a run does not come by them, but for lint, which refuses
 transports and changes none, and for DECISIVE."""
 
-DECISIVE = ("results/run_result.py",)
+DECISIVE = ("results/columns.py", "results/run_result.py")
 """Files of those folders that a run makes use of."""
 
 BY_USE = ("experiments", "queues", "topologies", "transports")

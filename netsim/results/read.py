@@ -14,33 +14,19 @@ from netsim.documents import DAMAGED, read_object
 from netsim.errors import InputError
 from netsim.inputs import file_size, is_file, path_problem
 from netsim.results import files
-from netsim.results.columns import COLUMNS
+from netsim.results.columns import columns, specs
 from netsim.units import written
 
 if TYPE_CHECKING:
     import polars as pl
 
-OPTIONAL = (
-    *("flow_kind", "flow_class", "label", "unroutable", "unroutable_bytes"),
-    *("mean_queue_bytes", "p99_queue_bytes"),
-    *("runs", "busy_ps"),
-    *(
-        "circuit_switch",
-        "no_circuit_drops",
-        "no_circuit_bytes",
-        "circuit_duty_cycle",
-        "routing_table",
-    ),
-)
-"""Columns that a table need not have."""
-
 
 class Result:
     """The result of one run. The tables are read when they are first asked for.
 
-    Attributes: `flows`, `links`, `tasks`, `operations`, `requests`, `iterations` and `faults`
-    (polars DataFrames, columns as in `netsim.results.COLUMNS`; None of all but the first two if
-    there are none), `summary` and `experiment` (dicts), `complete` (False for a partial result),
+    Attributes: `flows`, `links` and every other table (polars DataFrames, columns as in
+    `netsim.results.COLUMNS`; None for one that the run did not write),
+    `summary` and `experiment` (dicts), `complete` (False for a partial result),
     `status` and `reason` (how the run ended, and why it is not complete), `name`, `path`.
     Raises InputError, also when a table is first asked for, if what is there is damaged.
     """
@@ -72,67 +58,14 @@ class Result:
         """One row per directed link and traffic class, unless the experiment left them out."""
         return _read_table(self.path / files.LINKS, "links")
 
-    @cached_property
-    def faults(self) -> pl.DataFrame | None:
-        """What went wrong on links and became of routes; None if nothing was to."""
-        path = self.path / files.FAULTS
-        return _read_table(path, "faults") if path.exists() else None
-
-    @cached_property
-    def tasks(self) -> pl.DataFrame | None:
-        """One row per task; None if the traffic had none."""
-        if "tasks" not in self.summary:
-            return None
-        return _read_table(self.path / files.TASKS, "tasks")
-
-    @cached_property
-    def operations(self) -> pl.DataFrame | None:
-        """One row for each operation of a job's ranks; None if the traffic tells of none."""
-        if "operations" not in self.summary:
-            return None
-        return _read_table(self.path / files.OPERATIONS, "operations")
-
-    @cached_property
-    def requests(self) -> pl.DataFrame | None:
-        """One row for each request to a served model; None if nothing was served."""
-        if "serving" not in self.summary:
-            return None
-        return _read_table(self.path / files.REQUESTS, "requests")
-
-    @cached_property
-    def iterations(self) -> pl.DataFrame | None:
-        """One row for each iteration of a machine that serves; None if nothing was served."""
-        if "serving" not in self.summary:
-            return None
-        return _read_table(self.path / files.ITERATIONS, "iterations")
-
-    @cached_property
-    def relay_segments(self) -> pl.DataFrame | None:
-        """One row for each chunk of a relayed message on each segment; None if none was relayed."""
-        if "relays" not in self.summary:
-            return None
-        return _read_table(self.path / files.RELAY_SEGMENTS, "relay_segments")
-
-    @cached_property
-    def circuit_slots(self) -> pl.DataFrame | None:
-        """One row for each slot of circuit switches that follow the workload; None without any."""
-        if "slots" not in self.summary.get("circuits", {}):
-            return None
-        return _read_table(self.path / files.CIRCUIT_SLOTS, "circuit_slots")
-
-    @cached_property
-    def series(self) -> pl.DataFrame | None:
-        """What queues, hosts and flows were like over time; None if nothing was sampled."""
-        if "series" not in self.summary:
-            return None
-        return _read_table(self.path / files.SERIES, "series")
-
-    @cached_property
-    def log(self) -> pl.DataFrame | None:
-        """What a program noted, a row each; None if the traffic is no program that keeps a log."""
-        if "log_rows" not in self.summary:
-            return None
-        return _read_table(self.path / files.LOG, "log")
+    def __getattr__(self, name: str) -> pl.DataFrame | None:
+        if name.startswith("_") or name not in specs():
+            raise AttributeError(f"results have no {name}")
+        table = None
+        if name in self.experiment["tables"]:
+            table = _read_table(self.path / specs()[name].file, name)
+        self.__dict__[name] = table
+        return table
 
     @property
     def complete(self) -> bool:
@@ -157,13 +90,13 @@ class Result:
 
     def hash_fits(self) -> bool | None:
         """Whether the hash is that of the tables; None if links were not kept."""
-        from netsim.results.run_result import HASHED, result_hash
+        from netsim.results.run_result import hashed, result_hash
 
         if not (self.path / files.LINKS).exists():
             return None
-        tables = (getattr(self, name) for name in HASHED)
-        arrays = [_arrays(table) for table in tables if table is not None]
-        return bool(result_hash(*arrays) == self.summary["hash"])
+        tables = {name: getattr(self, name) for name in hashed()}
+        arrays = {name: _arrays(table) for name, table in tables.items() if table is not None}
+        return bool(result_hash(arrays) == self.summary["hash"])
 
     def __repr__(self) -> str:
         partial = "" if self.complete else ", partial"
@@ -320,13 +253,13 @@ def _read_table(path: Path, name: str) -> pl.DataFrame:
     if name == "sweep":
         required = ["point"]
     elif len(table):
-        required = [column for column in COLUMNS[name] if column not in OPTIONAL]
+        required = [one.name for one in columns()[name].values() if not one.optional]
     else:
         required = []
     for column in required:
         if column not in table.columns:
             raise InputError("there is no such column", file=str(path), key=column, hint=DAMAGED)
-        number = COLUMNS[name][column].unit != ""
+        number = columns()[name][column].unit != ""
         if number and not (table[column].dtype.is_numeric() or table[column].dtype == pl.Null):
             raise InputError("is not a column of numbers", file=str(path), key=column)
     return table

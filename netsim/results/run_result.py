@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.results.columns import specs
+
+if TYPE_CHECKING:
+    from netsim.engine.engine import Engine
+    from netsim.experiment import Point
+    from netsim.experiment.scenario import Scenario
+
 Table = dict[str, np.ndarray]
 """Columns by name, arrays of one length."""
-
-
-HASHED = ("flows", "links", "tasks", "operations", "series", "log")
-"""Tables over which the hash of a result is taken, in this order, as far as there are any."""
 
 
 @dataclass(frozen=True)
@@ -31,63 +35,71 @@ class Ending:
     reason: str | None = None
 
 
+@dataclass
+class Run:
+    """What reports are made of: a point and what was simulated; no engine for closed forms."""
+
+    point: Point
+    scenario: Scenario
+    engine: Engine | None
+    ending: Ending
+    timings: Mapping[str, Any]
+    tables: dict[str, Table] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class RunResult:
-    """The tables and figures of a run, and how it ended (`Ending`).
+    """The tables and metrics of a run, and how it ended (`Ending`).
 
-    `faults` has the events of links and routes, None without [faults]; `relay_segments` are
-    those of relayed messages, `circuit_slots` those of circuit switches that followed the workload,
-    None if there are none. `operations` are those of a job's ranks, None without any. `log` has the
-    rows of a program, None if it keeps no log; `requests` and `iterations` are what
-    follows from the log of a serving run, None of any other.
+    Each table is also an attribute, such as `tasks`; None if the run has none.
     """
 
-    flows: Table
-    links: Table
+    tables: dict[str, Table]
     summary: dict[str, Any]
     complete: bool
     stop_reason: str
     hash: str
     reason: str | None
-    faults: Table | None = None
-    tasks: Table | None = None
-    series: Table | None = None
-    relay_segments: Table | None = None
-    circuit_slots: Table | None = None
-    operations: Table | None = None
-    log: Table | None = None
-    requests: Table | None = None
-    iterations: Table | None = None
 
     @classmethod
-    def of(
-        cls,
-        flows: Table,
-        links: Table,
-        summary: dict[str, Any],
-        ending: Ending,
-        **beside: Table | None,
-    ) -> RunResult:
-        """A result with further tables, and the hash of those in `HASHED`, which enters its
-        summary."""
-        hashed = (flows, links, *(beside.get(name) for name in HASHED[2:]))
-        digest = result_hash(*(one for one in hashed if one is not None))
+    def of(cls, tables: dict[str, Table], summary: dict[str, Any], ending: Ending) -> RunResult:
+        """A result; its hash is also in its summary."""
+        digest = result_hash(tables)
         return cls(
-            flows=flows,
-            links=links,
+            tables=tables,
             summary={**summary, "hash": digest},
             complete=ending.complete,
             stop_reason=ending.stop_reason,
             hash=digest,
             reason=ending.reason,
-            **beside,
         )
 
+    @property
+    def flows(self) -> Table:
+        """One row per flow."""
+        return self.tables["flows"]
 
-def result_hash(*tables: Table) -> str:
-    """SHA-256 over tables (`HASHED`): equal if and only if results are, bit for bit."""
+    @property
+    def links(self) -> Table:
+        """One row per directed link and traffic class."""
+        return self.tables["links"]
+
+    def __getattr__(self, name: str) -> Table | None:
+        if name.startswith("_") or name not in specs():
+            raise AttributeError(name)
+        return self.tables.get(name)
+
+
+def hashed() -> list[str]:
+    """The tables that the hash of a result is taken over, in this order, if there are any."""
+    found = [one for one in specs().values() if one.hash_order]
+    return [one.name for one in sorted(found, key=lambda one: one.hash_order)]
+
+
+def result_hash(tables: dict[str, Table]) -> str:
+    """SHA-256 over tables: equal if and only if results are, bit for bit."""
     digest = hashlib.sha256()
-    for table in tables:
+    for table in (tables[name] for name in hashed() if name in tables):
         for name, column in table.items():
             digest.update(name.encode())
             values = column

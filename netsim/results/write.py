@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.results import files
+from netsim.results.columns import specs
 from netsim.results.destination import (
     check_destination,
     holds_complete,
@@ -60,30 +61,12 @@ def write_result(
     old = previous_directory(place) if other_result(place, origin.fingerprint) else None
     if old is not None and os.path.lexists(old):
         check_destination(old)
+    tables = {**result.tables}
+    if not point.outputs.links:
+        del tables["links"]
     with replacing(place, old) as scratch:
-        files.write_table(scratch / files.FLOWS, "flows", result.flows)
-        if point.outputs.links:
-            files.write_table(scratch / files.LINKS, "links", result.links)
-        if result.faults is not None:
-            files.write_table(scratch / files.FAULTS, "faults", result.faults)
-        if result.tasks is not None:
-            files.write_table(scratch / files.TASKS, "tasks", result.tasks)
-        if result.operations is not None:
-            files.write_table(scratch / files.OPERATIONS, "operations", result.operations)
-        if result.requests is not None:
-            files.write_table(scratch / files.REQUESTS, "requests", result.requests)
-        if result.iterations is not None:
-            files.write_table(scratch / files.ITERATIONS, "iterations", result.iterations)
-        if result.relay_segments is not None:
-            files.write_table(
-                scratch / files.RELAY_SEGMENTS, "relay_segments", result.relay_segments
-            )
-        if result.circuit_slots is not None:
-            files.write_table(scratch / files.CIRCUIT_SLOTS, "circuit_slots", result.circuit_slots)
-        if result.series is not None:
-            files.write_table(scratch / files.SERIES, "series", result.series)
-        if result.log is not None:
-            files.write_table(scratch / files.LOG, "log", result.log)
+        for name, table in tables.items():
+            files.write_table(scratch / specs()[name].file, name, table)
         files.write_json(scratch / files.SUMMARY, summary_of(result))
         files.write_json(scratch / files.EXPERIMENT, _experiment(point, result, origin))
         for name in keep:
@@ -121,6 +104,7 @@ def _experiment(point: Point, result: RunResult, origin: Origin) -> dict[str, An
         "plugins": list(origin.plugins),
         "directory": str(point.directory),
         "resolved": point.resolved,
+        "tables": list(result.tables),
     }
 
 

@@ -14,8 +14,8 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.errors import InputError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, INT64, THREADS
+from netsim.reports.circuits import no_indirect_packets
 from netsim.results.run_result import Ending, RunResult
-from netsim.running.circuits import no_indirect_packets
 from netsim.running.collect import closed_form_result, engine_result
 from netsim.running.drive import (
     BEFORE,

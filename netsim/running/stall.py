@@ -14,7 +14,7 @@ from netsim.model.fabric import PATH_FOR_LIFE
 from netsim.model.lanes import ENTROPY, HASH
 from netsim.model.routing import NEVER
 from netsim.model.schedules import NONE
-from netsim.running.circuits import circuits_so_far, waiting_slot
+from netsim.reports.circuits import circuits_so_far, waiting_slot
 from netsim.running.stuck_tasks import stuck
 from netsim.units import format_time
 

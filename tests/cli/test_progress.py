@@ -16,9 +16,9 @@ from netsim.cli.progress import (
     format_duration,
     share,
 )
-from netsim.cli.tables import common_unit, number
 from netsim.memory import available_bytes
 from netsim.running.estimate import Code, require_memory
+from netsim.terminal import common_unit, number
 
 
 def test_speed_leaves_the_compilation_out():

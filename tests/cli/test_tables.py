@@ -6,8 +6,8 @@ import pytest
 from raises_input import mentions
 
 from netsim.cli.tables import class_table, comparison_table, result_table, sweep_table
-from netsim.cli.wide import Column, Wide, needed_width, wide_lines
 from netsim.plots import sweeps
+from netsim.terminal import Column, Wide, needed_width, wide_lines
 
 ROW = {
     "point": "p", "transport": "transport_of_mine", "traffic.fan_in": 64, "status": "finished",

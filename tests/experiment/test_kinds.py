@@ -12,7 +12,7 @@ from experiment_text import load, messages, text
 from raises_input import mentions, raises_input
 
 from netsim.experiment.scenario import prepare
-from netsim.running.collect import class_figures
+from netsim.reports.flows import class_figures
 
 JOB = '''
 """A job of sixteen ranks: all-reduces of two, and messages."""

@@ -14,7 +14,7 @@ from netsim.engine.engine import Engine
 from netsim.experiment import Experiment
 from netsim.experiment.scenario import prepare
 from netsim.model.faults import LinkFault, LinkFaults, combine
-from netsim.running.collect import conserve
+from netsim.reports.links import conserve
 
 NETWORK = fat_tree(4, 2, "100Gbps")
 NIC = np.array([0])

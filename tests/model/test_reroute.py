@@ -19,7 +19,7 @@ from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, NEVER, NO_ROUTE, RouteChanges
-from netsim.running.collect import conserve
+from netsim.reports.links import conserve
 
 NETWORK = fat_tree(2, 2, "100Gbps")
 """Two leaves and two spines; every link takes SEND for a full packet and then 1 us."""

@@ -12,8 +12,8 @@ from raises_input import mentions
 
 from netsim.experiment import Point
 from netsim.experiment.scenario import prepare
+from netsim.reports.faults import FAULTS
 from netsim.results import load_result, write_result
-from netsim.results.columns import FAULTS
 from netsim.results.run_result import RunResult
 from netsim.running.point import simulate
 
@@ -76,7 +76,7 @@ def test_what_happened_is_told(tmp_path):
     loaded = load_result(write_result(tmp_path / "r", point, result))
     table = loaded.faults
     assert table is not None
-    assert table.columns == [column.name for column in FAULTS]
+    assert table.columns == [column.name for column in FAULTS.columns]
 
     def rows(what: str, node: str) -> list[tuple[object, ...]]:
         some = table.filter(pl.col("event") == what, pl.col("node_name") == node)

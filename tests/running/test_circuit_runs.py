@@ -17,8 +17,8 @@ from netsim.experiment import Point
 from netsim.experiment.place_faults import link_faults
 from netsim.experiment.scenario import prepare
 from netsim.network import Network
+from netsim.reports.links import LINKS
 from netsim.results import load_result, write_result
-from netsim.results.columns import LINKS
 from netsim.results.run_result import RunResult
 from netsim.results.sweep import sweep_row
 from netsim.running.estimate import code_needed, estimate, parts_of
@@ -198,7 +198,7 @@ def test_what_a_result_tells_of_circuits(tmp_path):
     write_result(tmp_path / "result", point, result)
     read = load_result(tmp_path / "result")
     assert {"circuit_switch", "no_circuit_drops", "no_circuit_bytes"} <= set(read.links.columns)
-    assert {column.name for column in LINKS} >= set(read.links.columns)
+    assert {column.name for column in LINKS.columns} >= set(read.links.columns)
     row = sweep_row(point, read.summary)
     assert (row["no_circuit_drops"], row["circuit_duty_cycle"]) == (
         figures["no_circuit_drops"],

@@ -10,8 +10,8 @@ from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
 from netsim.experiment import Point
+from netsim.reports.circuits import CIRCUIT_SLOTS
 from netsim.results import load_result, write_result
-from netsim.results.columns import CIRCUIT_SLOTS
 from netsim.running.point import simulate
 
 US = 10**6
@@ -109,7 +109,7 @@ def test_a_result_tells_when_slots_began_and_who_waited(tmp_path):
     written = load_result(write_result(tmp_path / "out", point, result))
     slots = written.circuit_slots
     assert slots is not None
-    assert [column.name for column in CIRCUIT_SLOTS] == slots.columns
+    assert [column.name for column in CIRCUIT_SLOTS.columns] == slots.columns
     flows, n = result.flows, slots["slot"].to_numpy()
     ends = (flows["start_ps"] + flows["fct_ps"]).reshape(3, 4)
     assert n.tolist() == [0, 1, 2]

@@ -13,9 +13,9 @@ from several_ports import rails, two_nics
 
 from netsim.engine.simulation import Parts
 from netsim.experiment import Point
+from netsim.reports.links import end_names
 from netsim.results import load_result, summary_of, write_result
 from netsim.results.sweep import sweep_row
-from netsim.running.collect import end_names
 from netsim.running.estimate import Code, code_needed, estimate
 from netsim.running.point import Progress, simulate
 

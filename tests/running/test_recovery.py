@@ -10,10 +10,10 @@ from experiment_text import load, text
 from raises_input import mentions
 
 from netsim.cli.tables import result_table
+from netsim.reports.recovery import longest_silence
 from netsim.results.run_result import RunResult
 from netsim.results.sweep import sweep_row
 from netsim.running.point import simulate
-from netsim.running.recovery import longest_silence
 
 US = 10**6
 NETWORK = {

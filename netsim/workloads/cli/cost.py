@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from netsim.cli.options import json_option, print_json
-from netsim.cli.wide import Column, Wide, show
+from netsim.terminal import Column, Wide, show
 from netsim.units import format_number
 
 if TYPE_CHECKING:

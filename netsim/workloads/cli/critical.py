@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import print_json
-from netsim.cli.tables import common_unit, number
 from netsim.cli.trace_outputs import Outputs, write_tables
-from netsim.cli.wide import Column, Wide
-from netsim.cli.wide import show as show_table
+from netsim.terminal import Column, Wide, common_unit, number
+from netsim.terminal import show as show_table
 
 if TYPE_CHECKING:
     import polars as pl

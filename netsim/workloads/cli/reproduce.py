@@ -16,8 +16,8 @@ from netsim.limits import THREADS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from netsim.cli.wide import Wide
     from netsim.results import Result
+    from netsim.terminal import Wide
     from netsim.workloads.plots.reproduced import Reproduced, Sweep, Value
 
 FIGURES = ("fig1", "fig2", "fig3a", "fig3b", "fig3c", "fig4", "fig5", "fig6", "exposed", "lite")
@@ -176,7 +176,7 @@ class _Simulation:
 
 def _show(name: str, made: Reproduced) -> None:
     from netsim.cli.tables import comparison_table
-    from netsim.cli.wide import show
+    from netsim.terminal import show
 
     click.echo(f"{name}: {made.about}")
     show(stated_table(made.values))
@@ -188,7 +188,7 @@ def _show(name: str, made: Reproduced) -> None:
 
 def stated_table(values: Sequence[Value]) -> Wide:
     """What the paper states, ours, and the difference."""
-    from netsim.cli.wide import Column, Wide
+    from netsim.terminal import Column, Wide
     from netsim.units import format_number
 
     def with_unit(text: str, value: Value) -> str:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import print_json
-from netsim.cli.tables import common_unit, count, number
 from netsim.cli.trace_outputs import Outputs, write_tables
-from netsim.cli.wide import Column, Wide
-from netsim.cli.wide import show as show_table
 from netsim.errors import InputError
+from netsim.terminal import Column, Wide, common_unit, count, number
+from netsim.terminal import show as show_table
 from netsim.units import format_time, written
 
 if TYPE_CHECKING:

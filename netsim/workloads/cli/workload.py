@@ -16,7 +16,7 @@ from netsim.units import written
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from netsim.cli.wide import Wide
+    from netsim.terminal import Wide
     from netsim.workloads.job.job import Job
     from netsim.workloads.job.plan import Plan
 
@@ -72,7 +72,7 @@ def command(
     netsim workload --validate
     netsim workload moe --placement paper --out racks.png
     """
-    from netsim.cli.wide import show
+    from netsim.terminal import show
     from netsim.workloads.cli import workload_tables as made
 
     if validate == (job is not None):

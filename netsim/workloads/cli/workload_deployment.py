@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.cli.wide import Column, Wide, plain_table
 from netsim.errors import InputError
+from netsim.terminal import Column, Wide, plain_table
 from netsim.units import format_bytes, format_number, written
 from netsim.workloads.cli.workload_tables import count_of, duration
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from netsim.cli.wide import Column, Wide
 from netsim.errors import InputError, did_you_mean
+from netsim.terminal import Column, Wide
 from netsim.units import format_bytes, format_number, format_time, written
 from netsim.workloads.cli.workload_deployment import best_figures, rate_of
 

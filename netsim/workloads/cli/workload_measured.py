@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from netsim.cli.wide import Column, Wide
+from netsim.terminal import Column, Wide
 from netsim.workloads.cli.workload_tables import percent
 
 if TYPE_CHECKING:

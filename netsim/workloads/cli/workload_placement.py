@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.cli.wide import plain_table
+from netsim.terminal import plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table

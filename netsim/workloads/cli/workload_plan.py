@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from netsim.cli.wide import plain_table
+from netsim.terminal import plain_table
 from netsim.units import format_bytes, format_number
 
 if TYPE_CHECKING:

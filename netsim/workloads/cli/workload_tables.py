@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from netsim.cli.tables import UNITS, common_unit
-from netsim.cli.wide import Column, Wide, plain_table
+from netsim.terminal import UNITS, Column, Wide, common_unit, plain_table
 from netsim.units import format_bytes, format_number
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import ACKED, KINDS, SEND, TaskTable
-from netsim.results import COLUMNS
 from netsim.tracing.critical_path_search import Ints, PathSegment, Times, path_segments
 from netsim.tracing.replay import differences, point_of
 from netsim.workloads.operations.table import WHATS, OperationTable
+from netsim.workloads.reports.traces import CRITICAL
 
 if TYPE_CHECKING:
     import polars as pl
@@ -225,7 +225,7 @@ def _table(
                 "ideal_ps": ideal,
             }
         )
-    columns = COLUMNS["critical"].values()
+    columns = CRITICAL.columns
     schema = {one.name: pl.Int64 if one.unit else pl.String for one in columns}
     return pl.DataFrame(rows, schema=schema)
 

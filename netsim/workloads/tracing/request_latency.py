@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.results import COLUMNS
+from netsim.workloads.reports.traces import REQUEST_LATENCY
 from netsim.workloads.serving.data import (
     DONE,
     DOWN,
@@ -124,8 +124,8 @@ def request_latency(result: Result, request: int) -> LatencyBreakdown:
     row = requests.row(request, named=True)
     maker = _LatencyRows(row, log_of(log), iterations, result.flows, result.summary["simulated_ps"])
     schema = {
-        name: pl.String if column.unit == "" else pl.Int64
-        for name, column in COLUMNS["request_latency"].items()
+        column.name: pl.String if column.unit == "" else pl.Int64
+        for column in REQUEST_LATENCY.columns
     }
     return LatencyBreakdown(pl.DataFrame(list(maker.rows()), schema=schema), row, result.name)
 

@@ -8,10 +8,8 @@ import numpy as np
 from serving_case import log_of, split_run
 
 from netsim.cli.tables import sweep_table
-from netsim.cli.wide import Wide
-from netsim.results.sweep import serving_figures
-from netsim.running.serving import serving_result
-from netsim.workloads.cli.serving_table import serving_tables
+from netsim.terminal import Wide
+from netsim.workloads.reports.serving import SWEEP, serving_result, serving_tables
 
 
 def cells(table: Wide) -> dict[str, list[str]]:
@@ -49,7 +47,7 @@ def test_columns_of_a_sweep() -> None:
     plan = replace(plan, tbt_ps=200, stall_ps=190)
     flows = {"start_ps": np.array([300, 310, 400, 420])}
     _, summary = serving_result(plan, log_of(rows), flows, complete=True)
-    row = serving_figures(summary["serving"])
+    row = {metric.name: metric.of(summary) for metric in SWEEP}
     assert (row["ttft_p99_ps"], row["tbt_p99_ps"], row["queueing_p99_ps"]) == (250, 200, 150)
     shown = cells(sweep_table([{"status": "finished", "point": "a", **row}], []))
     assert shown["TTFT p99 ps"] == ["250"]
@@ -57,6 +55,4 @@ def test_columns_of_a_sweep() -> None:
     assert shown["met %"] == ["50"]
     assert shown["stalled"] == ["1"]
     assert shown["first gap p99 ps"] == ["200"]
-    assert "TTFT p99 ps" not in cells(
-        sweep_table([{"status": "finished", **serving_figures({})}], [])
-    )
+    assert "TTFT p99 ps" not in cells(sweep_table([{"status": "finished"}], []))

@@ -7,7 +7,7 @@ import pytest
 from marked import values
 
 import netsim.workloads.cost
-from netsim.cli.wide import Wide
+from netsim.terminal import Wide
 from netsim.workloads.cli.cost import find_book, tables
 from netsim.workloads.cost import compare, load_book, presets
 from netsim.workloads.cost.book import Failures, Fleet, Gpu, LinkKind, Memory, Package, Wafer

@@ -13,9 +13,9 @@ from raises_input import mentions, raises_input
 from serving_case import log_of, split_run
 
 from netsim.plots import against
-from netsim.running.serving import serving_result
 from netsim.workloads.plots import serving_latency
 from netsim.workloads.plots.timeline_bars import View, timeline_of
+from netsim.workloads.reports.serving import serving_result
 
 FLOWS = {"start_ps": np.array([300, 310, 400, 420])}
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from netsim.units import format_number, format_time
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+UNITS = (("ps", 1), ("ns", 10**3), ("us", 10**6), ("ms", 10**9), ("s", 10**12))
+
+Row = Mapping[str, Any]
 
 
 @dataclass
@@ -137,3 +145,39 @@ def plain_table(*headers: str, title: str = "") -> Table:
     for header in headers:
         table.add_column(header)
     return table
+
+
+def common_unit(times_ps: Sequence[float | None]) -> tuple[str, int]:
+    """The unit of time, and its picoseconds, in which the largest of some times is 1 to 1000."""
+    largest = max((time for time in times_ps if time is not None), default=0)
+    fitting = [unit for unit in UNITS if unit[1] <= largest]
+    return fitting[-1] if fitting else UNITS[0]
+
+
+def any_of(rows: Sequence[Row], name: str) -> bool:
+    """Whether a counter is above zero in any row."""
+    return any(row.get(name) for row in rows)
+
+
+def number(value: float | None, scale: float = 1) -> str:
+    """A number with four significant digits, never as 1e+03; a dash if there is none."""
+    if value is None or math.isnan(value):
+        return "-"
+    return format_number(value / scale)
+
+
+def count(value: int | None) -> str:
+    """A counter with its thousands set apart."""
+    return "-" if value is None else f"{value:,}"
+
+
+def time_text(value: float | None, digits: int = 5) -> str:
+    """A time in its own unit; a dash if there is none."""
+    return "-" if value is None else format_time(round(value), digits)
+
+
+def done_of(done: int | None, total: int | None) -> str:
+    """A number of things, or "done/all" where some are not done."""
+    if done is None or total is None:
+        return "-"
+    return f"{total:,}" if done == total else f"{done:,}/{total:,}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,10 +10,40 @@ import numpy as np
 from netsim.limits import INT64
 from netsim.model.faults import NOMINAL, LinkFaults
 from netsim.model.routing import NO_ROUTE
-from netsim.results.run_result import Table
+from netsim.results.columns import Column, TableSpec
+from netsim.results.run_result import Run, Table
 
 if TYPE_CHECKING:
     from netsim.model.network import Network
+
+FAULTS = TableSpec(
+    "faults",
+    (
+        Column(
+            "event",
+            "",
+            "down: the link was down; rate: it had another rate; loss: it lost packets; reroute: a "
+            "switch had new routes",
+        ),
+        Column("link", "index", "link; null for a switch", null_below_zero=True),
+        Column("node", "node", "node whose port feeds the link, or the switch"),
+        Column("node_name", "", "name of node"),
+        Column("to_name", "", "name of the node at the end of the link"),
+        Column("start_ps", "ps", "start"),
+        Column("end_ps", "ps", "end; null without one", null_below_zero=True),
+        Column(
+            "value",
+            "1",
+            "rate: bit/s; loss: probability for a packet of one byte; "
+            "reroute: edge switches without a "
+            "route",
+        ),
+    ),
+)
+
+TABLES = (FAULTS,)
+ORDER = 80
+
 
 DOWN, RATE, LOSS, REROUTE = KINDS = ("down", "rate", "loss", "reroute")
 """What a row of the table is about."""
@@ -21,7 +52,7 @@ NONE = -1
 
 
 def fault_table(network: Network, faults: LinkFaults, end_ps: int) -> Table:
-    """What went wrong until `end_ps`, in the order of time; see `netsim.results.columns`."""
+    """What went wrong until `end_ps`, in the order of time."""
     parts = [_outages(network, faults), *_phases(network, faults), _reroutes(network, faults)]
     table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     happened = np.flatnonzero(table["start_ps"] < end_ps)
@@ -116,3 +147,23 @@ def _reroutes(network: Network, faults: LinkFaults) -> Table:
         end_ps=until[changed],
         value=without[changed].astype(float),
     )
+
+
+TITLES = {"down": "outages", "rate": "other rates", "loss": "losses", "reroute": "new routes"}
+"""How kinds are called in the terminal."""
+
+
+def report(run: Run) -> dict[str, Any]:
+    """The table of faults, and how many there were of each kind."""
+    engine = run.engine
+    if engine is None or engine.faults is None:
+        return {}
+    table = run.tables["faults"] = fault_table(engine.network, engine.faults, engine.counts.now_ps)
+    return {"faults": fault_figures(table, engine.network, engine.faults)}
+
+
+def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """How many faults there were."""
+    if found := summary.get("faults"):
+        told = ", ".join(f"{name}: {found[kind]:,}" for kind, name in TITLES.items() if found[kind])
+        yield "faults", told or "none yet"

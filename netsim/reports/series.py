@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.results.columns import Column, TableSpec
+from netsim.results.run_result import Run
 from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.engine.series_reading import SeriesReading
     from netsim.results.run_result import Table
+
+SERIES = TableSpec(
+    "series",
+    (
+        Column("time_ps", "ps", "end of the interval, since the start of the run"),
+        Column("interval_ps", "ps", "length of the interval; the last one may be shorter"),
+        Column("entity", "", "port, host or flow"),
+        Column(
+            "entity_index", "index", "number of the port (as of its link), the host or the flow"
+        ),
+        Column("name", "", "name of the port (its node and its place there), the host or the flow"),
+        Column(
+            "traffic_class",
+            "index",
+            "traffic class of the port; null otherwise",
+            null_below_zero=True,
+        ),
+        Column("mean_queue_bytes", "B", "port: time-weighted mean of the queue", optional=True),
+        Column("max_queue_bytes", "B", "port: largest queue in the interval", null_below_zero=True),
+        Column("sent_bytes", "B", "bytes that it began to send, with headers; flow: of its data"),
+        Column("drops", "packets", "port: packets dropped", null_below_zero=True),
+        Column("trims", "packets", "port: packets trimmed to their header", null_below_zero=True),
+        Column("ecn_marks", "packets", "port: packets marked by ECN", null_below_zero=True),
+        Column("paused_ps", "ps", "port: time for which it was paused", null_below_zero=True),
+        Column("received_bytes", "B", "host: bytes received, with headers", null_below_zero=True),
+        Column("delivered_bytes", "B", "host, flow: payload delivered", null_below_zero=True),
+    ),
+    hash_order=5,
+)
+
+TABLES = (SERIES,)
+ORDER = 70
+
 
 PORT, HOST, FLOW = "port", "host", "flow"
 
@@ -106,3 +141,18 @@ def series_figures(engine: Engine) -> dict[str, Any]:
     if found.interval_ps != found.first_interval_ps:
         said += f": thinned to keep to {engine.sampling.sample_budget_bytes / 1e6:g} MB"
     return {"series": {"interval_ps": found.interval_ps, "said": said}}
+
+
+def report(run: Run) -> dict[str, Any]:
+    """The table of series, if any were sampled."""
+    table = None if run.engine is None else series_table(run.engine)
+    if run.engine is None or table is None:
+        return {}
+    run.tables["series"] = table
+    return series_figures(run.engine)
+
+
+def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """How often series were sampled."""
+    if "series" in summary:
+        yield "series", summary["series"]["said"]

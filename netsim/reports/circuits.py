@@ -1,7 +1,8 @@
-"""What circuits did in a run: columns of the table of links, the table of slots, their figures."""
+"""Circuit switches: for how much of the time circuits were there, and the table of slots."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,8 +10,14 @@ import numpy as np
 from netsim.model.circuit_times import time_up_ps
 from netsim.model.fabric import OPPORTUNISTIC
 from netsim.model.schedules import NONE
+from netsim.results.columns import Column, Metric, TableSpec
+from netsim.results.run_result import Run
+from netsim.terminal import Column as Cells
+from netsim.terminal import any_of, count, number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from netsim.engine.engine import Engine
     from netsim.engine.state_views import Ints
     from netsim.model.circuits import Circuits
@@ -19,19 +26,87 @@ if TYPE_CHECKING:
 NAMED = 5
 """Flows that a message names; of more it gives the number."""
 
+CIRCUIT_SLOTS = TableSpec(
+    "circuit_slots",
+    (
+        Column("slot", "index", "slot, numbered as its phase"),
+        Column("flows", "flows", "flows of the phase"),
+        Column("bytes", "B", "payload of these flows"),
+        Column(
+            "reconfiguration_start_ps",
+            "ps",
+            "when the switches began to reconfigure; null if they did not",
+            null_below_zero=True,
+        ),
+        Column(
+            "circuit_up_ps", "ps", "when the circuits of all switches are up", null_below_zero=True
+        ),
+        Column(
+            "start_ps",
+            "ps",
+            "when the first flow of the phase started; null if none did",
+            null_below_zero=True,
+        ),
+        Column(
+            "exposed_wait_ps",
+            "ps",
+            "time from that start to circuit_up_ps: 0 if the "
+            "reconfiguration was hidden; null if one "
+            "of the two did not happen",
+            null_below_zero=True,
+        ),
+        Column(
+            "end_ps",
+            "ps",
+            "when the last flow of the phase was delivered; null if one is missing",
+            null_below_zero=True,
+        ),
+    ),
+)
 
-def circuit_columns(engine: Engine) -> Table:
-    """Of each link and class: the circuit switch that it goes through, and what went dark."""
-    circuits = engine.network.circuits
-    if circuits is None:
+TABLES = (CIRCUIT_SLOTS,)
+ORDER = 60
+
+SWEEP = (
+    Metric(
+        "no_circuit_drops",
+        "packets",
+        "packets lost because no circuit was up; included in lost",
+        path="circuits.no_circuit_drops",
+    ),
+    Metric(
+        "circuit_duty_cycle",
+        "1",
+        "mean share of the time for which circuits were up",
+        path="circuits.circuit_duty_cycle",
+    ),
+)
+
+
+def report(run: Run) -> dict[str, Any]:
+    """The table of slots, if circuits follow the workload, and metrics of circuits."""
+    if run.engine is None:
         return {}
-    counters = engine.link_counters()
-    names = np.array([*circuits.names, ""])  # that of -1 is the last
-    return {
-        "circuit_switch": np.repeat(names[circuits.of_port], engine.fabric.n_traffic_classes),
-        "no_circuit_drops": counters.no_circuit_packets,
-        "no_circuit_bytes": counters.no_circuit_bytes,
-    }
+    slots = slot_table(run.engine)
+    if slots is not None:
+        run.tables["circuit_slots"] = slots
+    return circuit_figures(run.engine, slots)
+
+
+def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """For how much of the time circuits were there."""
+    if found := summary.get("circuits"):
+        dropped = f"{count(found['no_circuit_drops'])} packets lost for want of a circuit"
+        yield "circuits", f"up {100 * found['circuit_duty_cycle']:.3g} % of the time, {dropped}"
+
+
+def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
+    """The duty cycle, and packets that met no circuit."""
+    if any_of(rows, "circuit_duty_cycle"):
+        shares = [number(row.get("circuit_duty_cycle")) for row in rows]
+        yield Cells("circuit\nduty", shares, rank=6)
+        drops = [count(row.get("no_circuit_drops")) for row in rows]
+        yield Cells("no\ncircuit", drops, rank=4)
 
 
 def circuits_so_far(engine: Engine) -> Circuits | None:

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.results.columns import Metric
+from netsim.results.run_result import Run
+from netsim.terminal import Column as Cells
+from netsim.terminal import any_of, common_unit, count, number, time_text
+
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
+
+SWEEP = (
+    Metric(
+        "silent_flows",
+        "flows",
+        "flows of the series that retransmitted, and received nothing for longer than a round trip "
+        "after a link went down",
+        path="recovery.flows",
+    ),
+    Metric(
+        "recovery_p50_ps",
+        "ps",
+        "median over these flows of their longest such silence",
+        path="recovery.p50_ps",
+        whole=True,
+    ),
+    Metric(
+        "recovery_max_ps", "ps", "longest of these silences", path="recovery.max_ps", whole=True
+    ),
+)
+ORDER = 85
+
 
 Ints = NDArray[np.int64]
 
@@ -74,3 +102,38 @@ def longest_silence(
         return None
     longest = int(length.argmax())
     return int(down[longest]), int(end[longest])
+
+
+def report(run: Run) -> dict[str, Any]:
+    """How long flows got nothing after links went down."""
+    return {} if run.engine is None else recovery_figures(run.engine)
+
+
+def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """How long flows got nothing after links went down."""
+    if "recovery" in summary:
+        yield "recovery", _recovery(summary["recovery"])
+
+
+def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
+    """Silent flows, and when they were back."""
+    if not any_of(rows, "silent_flows"):
+        return
+    unit, scale = common_unit([row.get("recovery_max_ps") for row in rows])
+    yield Cells("silent\nflows", [count(row.get("silent_flows")) for row in rows], 4)
+    for name, title in (("recovery_p50_ps", "p50"), ("recovery_max_ps", "max")):
+        cells = [number(row.get(name), scale) for row in rows]
+        yield Cells(f"recovery\n{title} {unit}", cells, rank=3)
+
+
+def _recovery(found: Mapping[str, Any]) -> str:
+    """How long flows got nothing after links went down."""
+    if not found["flows"]:
+        return "no flow was silent"
+    told = f"{found['flows']:,} flows were silent"
+    if found["flows_not_back"]:
+        told += f", {found['flows_not_back']:,} to the end"
+    if found["max_ps"] is not None:
+        median, longest = (time_text(found[name], 4) for name in ("p50_ps", "max_ps"))
+        told += f"; back after {median} (median), {longest} (max)"
+    return told

@@ -1,0 +1,1 @@
+"""What a run reports, a file for each subject: see `netsim/results/columns.py`."""

@@ -1,0 +1,91 @@
+"""The tables that `netsim trace --flow` can write."""
+
+from __future__ import annotations
+
+from netsim.results.columns import Column, TableSpec
+
+TRACE = TableSpec(
+    "trace",
+    (
+        Column("time_ps", "ps", "time of the event since the start of the run"),
+        Column(
+            "event",
+            "",
+            "packets: create (control, queued at its host), send (by a "
+            "host), arrive (at a switch's "
+            "output port), forward (by that port), indirect (from that "
+            "port; another one sends it, to "
+            "a third switch), drop, trim, mark, lost (on the wire), "
+            "unroutable (no route at a switch), "
+            "receive (by a host); the sender's NIC: pause, resume (PFC); "
+            "sender, receiver: state of "
+            "that side after an event or a timer",
+        ),
+        Column("node", "node", "node of the event; hosts come first"),
+        Column("node_name", "", "name of node"),
+        Column("to_name", "", "name of the node that the packet goes to next"),
+        Column("port", "index", "port that the packet leaves by; at a host, the port of its NIC"),
+        Column("packet", "index", "packet; the same in all its events"),
+        Column("kind", "", "kind of the packet"),
+        Column("seq", "index", "number in the packet; for data, its place in the flow"),
+        Column("aux", "", "second number in the packet, defined by the transport"),
+        Column("size_bytes", "B", "size on the wire"),
+        Column("traffic_class", "index", "traffic class, 0 is the highest"),
+        Column("ecn", "", "bit 0: congestion experienced; bit 1: its echo"),
+        Column("entropy", "", "value that ECMP hashes in addition to the flow"),
+        Column("hops", "links", "links crossed, including the one that the packet is sent on"),
+        Column("is_retransmit", "", "data that was sent before"),
+        Column(
+            "queue_bytes",
+            "B",
+            "bytes in the packet's class at the port, including the "
+            "packet in transmission: on arrival "
+            "without this packet, later with it",
+        ),
+        Column("wait_ps", "ps", "time for which the packet waited before it was sent"),
+        Column(
+            "rtt_ps",
+            "ps",
+            "for a control packet at the sender: time since the data that it answers was sent",
+        ),
+        Column("timer", "", "timer (or flow start) whose handler ran; null after a packet's"),
+        Column("tx.sent_packets", "packets", "data packets sent by the sender"),
+        Column("tx.retransmits", "packets", "retransmissions among them"),
+        Column("rx.received_bytes", "B", "bytes that the receiver has"),
+    ),
+    of_run=False,
+)
+
+SEGMENTS = TableSpec(
+    "segments",
+    (
+        Column("start_ps", "ps", "start, which is the end of the segment before"),
+        Column("end_ps", "ps", "end"),
+        Column(
+            "segment_type",
+            "",
+            "queue: waiting in a switch; transmission; propagation (with the latency of the "
+            "switch that the packet enters); paused: by PFC; nic: busy with other flows; sending: "
+            "earlier packets of the flow; pacing: the sender's rate; "
+            "timeout: a timer after a loss; "
+            "timer: another timer of the sender; receiver: it paced pulls, credits or grants, or "
+            "served other flows first; other",
+        ),
+        Column("node_name", "", "name of the node"),
+        Column("to_name", "", "name of the node that the packet goes to next"),
+        Column("kind", "", "kind of the packet that waited or was in flight"),
+        Column("seq", "index", "number in the packet"),
+        Column("control", "", "whether it is a control packet"),
+        Column("timer", "", "timer that fired at the end"),
+        Column(
+            "blocked",
+            "",
+            "kind of the packet, or the timer, without which the sender could not send",
+        ),
+        Column("lost_seq", "index", "number of a lost packet that was not yet retransmitted"),
+    ),
+    of_run=False,
+)
+
+TABLES = (TRACE, SEGMENTS)
+ORDER = 100

@@ -1,0 +1,343 @@
+"""The tables of flows, and of the segments of those that are relayed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.bounds.fair_shares import hashed_times
+from netsim.bounds.ideal import ideal_times
+from netsim.errors import InputError
+from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
+from netsim.model.lanes import DEALT_EVENLY, ENTROPY
+from netsim.results.columns import Column, Metric, TableSpec
+from netsim.results.run_result import Run
+
+if TYPE_CHECKING:
+    from netsim.engine.state_views import FlowStates
+    from netsim.experiment import Point
+    from netsim.experiment.scenario import Scenario
+    from netsim.model.flows import FlowTable
+    from netsim.model.relays import RelaySegments
+    from netsim.results.run_result import Table
+
+
+FLOWS = TableSpec(
+    "flows",
+    (
+        Column("flow", "index", "flow, in the order of the traffic"),
+        Column("src", "host", "source"),
+        Column("dst", "host", "destination"),
+        Column("size_bytes", "B", "payload, without headers"),
+        Column("start_ps", "ps", "start; null if the flow did not start", null_below_zero=True),
+        Column(
+            "fct_ps",
+            "ps",
+            "flow completion time: from the start until the receiver has every byte; null if "
+            "unfinished",
+            null_below_zero=True,
+        ),
+        Column(
+            "acked_ps",
+            "ps",
+            "from the start until every byte is acknowledged; null if unfinished",
+            null_below_zero=True,
+        ),
+        Column("ideal_ps", "ps", "completion time of the flow alone in the network"),
+        Column("slowdown", "1", "fct_ps / ideal_ps; null if unfinished"),
+        Column("packets", "packets", "data packets of the flow"),
+        Column("packets_sent", "packets", "data packets sent, including retransmissions"),
+        Column("retransmits", "packets", "data packets retransmitted"),
+        Column(
+            "flow_kind",
+            "",
+            "kind of the flow, such as tp or pp; empty if the traffic names none",
+            optional=True,
+        ),
+        Column("flow_class", "", "name of the flow class, or empty", optional=True),
+        Column("traffic_class", "index", "traffic class of the data, 0 is the highest"),
+        Column(
+            "routing_table",
+            "",
+            "routing table of the data, if the network has several",
+            optional=True,
+        ),
+        Column("label", "", "name of the flow in the traffic", optional=True),
+    ),
+    hash_order=1,
+)
+
+RELAY_SEGMENTS = TableSpec(
+    "relay_segments",
+    (
+        Column(
+            "segment", "index", "segment; the first one of a message has the number of its flow"
+        ),
+        Column("flow", "index", "flow (flows.parquet) that is relayed"),
+        Column("chunk", "index", "chunk of the flow, in the order of sending"),
+        Column("hop", "", "1: from the source to the relay; 2: from the relay to the destination"),
+        Column("src", "host", "host that sends the segment"),
+        Column("dst", "host", "host that receives it"),
+        Column("size_bytes", "B", "payload, without headers"),
+        Column("start_ps", "ps", "start; null if the segment did not start", null_below_zero=True),
+        Column(
+            "fct_ps",
+            "ps",
+            "from the start until the receiver has every byte; null if unfinished",
+            null_below_zero=True,
+        ),
+        Column("ideal_ps", "ps", "completion time of the segment alone in the network"),
+    ),
+)
+
+TABLES = (FLOWS, RELAY_SEGMENTS)
+ORDER = 10
+
+SWEEP = (
+    Metric("flows", "flows", "number of flows"),
+    Metric("flows_finished", "flows", "flows whose receiver has every byte"),
+    Metric(
+        "fct_mean_ps", "ps", "mean flow completion time of the finished flows", path="fct_ps.mean"
+    ),
+    Metric("fct_p50_ps", "ps", "median flow completion time", path="fct_ps.p50"),
+    Metric("fct_p99_ps", "ps", "99th percentile of the flow completion time", path="fct_ps.p99"),
+    Metric("fct_max_ps", "ps", "longest flow completion time", path="fct_ps.max"),
+    Metric("slowdown_mean", "1", "mean slowdown of the finished flows", path="slowdown.mean"),
+    Metric("slowdown_p50", "1", "median slowdown", path="slowdown.p50"),
+    Metric("slowdown_p99", "1", "99th percentile of the slowdown", path="slowdown.p99"),
+    Metric("slowdown_max", "1", "largest slowdown", path="slowdown.max"),
+    Metric("ideal_max_ps", "ps", "longest ideal completion time", whole=True),
+    Metric(
+        "fair_max_ps",
+        "ps",
+        "longest completion time with max-min fair shares of all links; for ecmp with one path per "
+        "flow, and flows of one size that start together",
+        path="fair_ps.max",
+    ),
+    Metric("retransmits", "packets", "data packets retransmitted"),
+)
+
+
+def simulated_flows(
+    point: Point, scenario: Scenario, states: FlowStates
+) -> tuple[Table, Table | None]:
+    """Return the tables of simulated flows and of relay segments."""
+    done_ps, segments = states.done_ps, scenario.segments
+    start_ps = np.where(states.waits_for > 0, -1, states.start_ps)
+    acked_ps = np.where(done_ps >= 0, states.acked_ps, -1)
+    counts = np.array(states.sent_packets), np.array(states.retransmits)
+    cls = np.array(states.traffic_class)
+    table = None
+    if segments is not None:
+        table = _segments(scenario, segments, start_ps, done_ps)
+        n = len(segments.flows)
+        start_ps, cls = start_ps[:n], cls[:n]
+        done_ps, acked_ps = segments.latest(done_ps), segments.latest(acked_ps)
+        counts = segments.total(counts[0]), segments.total(counts[1])
+    flows = _table(
+        point,
+        scenario,
+        start_ps=start_ps,
+        fct_ps=np.where(done_ps >= 0, done_ps - start_ps, -1),
+        acked_ps=np.where(acked_ps >= 0, acked_ps - start_ps, -1),
+        packets_sent=counts[0],
+        retransmits=counts[1],
+        cls=cls,
+    )
+    return flows, table
+
+
+def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
+    """The scenario with the sizes that a program has set, and with ideal times for these."""
+    flows = scenario.flows.of_sizes(states.size_bytes)
+    if flows is scenario.flows:
+        return scenario
+    multipath = scenario.fabric.load_balancing not in PATH_FOR_LIFE
+    network, lanes = scenario.network, scenario.lanes
+    ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
+    return replace(scenario, load=replace(scenario.load, flows=flows), ideal=ideal)
+
+
+def ideal_flows(point: Point, scenario: Scenario) -> Table:
+    """The flows of a transport whose completion times are the ideal ones."""
+    flows, ideal, segments = scenario.flows, scenario.ideal, scenario.segments
+    packets = packet_counts(flows.size_bytes, point.packets)
+    if segments is not None and scenario.alone is not None:
+        flows, ideal, packets = segments.flows, scenario.alone, segments.total(packets)
+    return _table(
+        point,
+        scenario,
+        start_ps=flows.start_ps,
+        fct_ps=ideal.fct_ps,
+        acked_ps=ideal.acked_ps,
+        packets_sent=packets,
+        retransmits=np.zeros(len(flows), np.int64),
+        cls=flows.cls,
+    )
+
+
+def _kinds(flows: FlowTable) -> Table:
+    """The column `flow_kind`, if the traffic names kinds."""
+    return {} if flows.kind is None else {"flow_kind": np.array(flows.kinds, str)[flows.kind]}
+
+
+def _ways(scenario: Scenario, n: int) -> Table:
+    """By which way the data of the first `n` flows goes: of each by its first lane."""
+    network, lanes = scenario.network, scenario.lanes
+    if network.ways is None:
+        return {}
+    number = lanes.data_to[lanes.first[:n]] // network.n_host_ports
+    return {"routing_table": np.array(network.ways.names)[number]}
+
+
+def _segments(
+    scenario: Scenario, segments: RelaySegments, start_ps: np.ndarray, done_ps: np.ndarray
+) -> Table:
+    """One row for each chunk of a relayed message on each of its two segments."""
+    of = np.flatnonzero(segments.segment > 0)
+    of = of[np.lexsort((segments.segment[of], segments.chunk[of], segments.message[of]))]
+    flows = scenario.flows
+    return {
+        "segment": of,
+        "flow": segments.message[of],
+        "chunk": segments.chunk[of],
+        "hop": segments.segment[of],
+        "src": flows.src[of],
+        "dst": flows.dst[of],
+        "size_bytes": flows.size_bytes[of],
+        "start_ps": start_ps[of],
+        "fct_ps": np.where(done_ps >= 0, done_ps - start_ps, -1)[of],
+        "ideal_ps": scenario.ideal.fct_ps[of],
+    }
+
+
+def _table(
+    point: Point,
+    scenario: Scenario,
+    *,
+    start_ps: np.ndarray,
+    fct_ps: np.ndarray,
+    acked_ps: np.ndarray,
+    packets_sent: np.ndarray,
+    retransmits: np.ndarray,
+    cls: np.ndarray,
+) -> Table:
+    """One row a flow of the traffic."""
+    segments, flows, ideal = scenario.segments, scenario.flows, scenario.ideal
+    packets = packet_counts(flows.size_bytes, point.packets)
+    if segments is not None and scenario.alone is not None:
+        flows, ideal, packets = segments.flows, scenario.alone, segments.total(packets)
+    names = np.array(["", *(flow_class.name for flow_class in point.classes)])
+    slowdown = np.where(fct_ps >= 0, fct_ps / ideal.fct_ps, np.nan)
+    return {
+        "flow": np.arange(len(flows)),
+        "src": flows.src,
+        "dst": flows.dst,
+        "size_bytes": flows.size_bytes,
+        "start_ps": start_ps,
+        "fct_ps": fct_ps,
+        "acked_ps": acked_ps,
+        "ideal_ps": ideal.fct_ps,
+        "slowdown": slowdown,
+        "packets": packets,
+        "packets_sent": packets_sent,
+        "retransmits": retransmits,
+        "traffic_class": cls,
+        **_kinds(flows),
+        **_ways(scenario, len(flows)),
+        **({"flow_class": names[scenario.class_of_flow[: len(flows)]]} if point.classes else {}),
+    }
+
+
+def report(run: Run) -> dict[str, Any]:
+    """The tables of flows and relay segments; metrics of all flows and of each class."""
+    point, scenario, engine = run.point, run.scenario, run.engine
+    if engine is None:
+        flows = run.tables["flows"] = ideal_flows(point, scenario)
+        return {**flow_figures(flows), **traffic_notes(scenario)}
+    flows, segments = simulated_flows(point, scenario, engine.flow_states())
+    run.tables["flows"] = flows
+    if segments is not None:
+        run.tables["relay_segments"] = segments
+    return {
+        **flow_figures(flows),
+        **({"flows_held": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
+        **class_figures(point, flows),
+        **fair_figures(point, scenario),
+        **relay_figures(scenario),
+        **traffic_notes(scenario),
+    }
+
+
+def traffic_notes(scenario: Scenario) -> dict[str, list[str]]:
+    """What is to be known of the traffic beside its flows."""
+    return {"traffic": list(scenario.notes)} if scenario.notes else {}
+
+
+def relay_figures(scenario: Scenario) -> dict[str, dict[str, int]]:
+    """The relayed messages' part of the summary, if there are any."""
+    segments = scenario.segments
+    if segments is None:
+        return {}
+    counts = {
+        "messages": int((segments.peer >= 0).sum()),
+        "segments": int((segments.segment > 0).sum()),
+    }
+    return {"relays": counts}
+
+
+def fair_figures(point: Point, scenario: Scenario) -> dict[str, dict[str, float]]:
+    """The completion times if all shared links max-min fairly, on the paths of their hashes.
+
+    Where there is one path for each flow, or for each of its lanes, and fair shares are known.
+    """
+    network, fabric, load = scenario.network, scenario.fabric, scenario.load
+    by_hash = fabric.load_balancing == "ecmp"
+    if network.has_several_ports and fabric.plane_balancing == ENTROPY:
+        by_hash = False
+    if not by_hash or load.tasks is not None or network.circuits is not None:
+        return {}
+    try:
+        flows, lanes, evenly = load.flows, scenario.lanes, fabric.plane_balancing in DEALT_EVENLY
+        times = hashed_times(network, flows, point.packets, lanes, point.seed, evenly=evenly)
+    except InputError:
+        return {}
+    return {"fair_ps": {"mean": float(times.mean()), "max": float(times.max())}}
+
+
+def flow_figures(flows: Table) -> dict[str, Any]:
+    """The flow part of the summary."""
+    done = flows["fct_ps"] >= 0
+    figures: dict[str, Any] = {
+        "flows": int(done.size),
+        "flows_finished": int(done.sum()),
+        "bytes": int(flows["size_bytes"].sum()),
+        "ideal_max_ps": int(flows["ideal_ps"].max()) if done.size else None,
+        "retransmits": int(flows["retransmits"].sum()),
+    }
+    for name in ("fct_ps", "slowdown", "ideal_ps"):
+        values = flows[name][done]
+        figures[name] = dict.fromkeys(("mean", "p50", "p99", "max"))
+        if values.size:
+            p50, p99 = np.percentile(values, [50, 99])
+            figures[name] = {
+                "mean": float(values.mean()),
+                "p50": float(p50),
+                "p99": float(p99),
+                "max": float(values.max()),
+            }
+    return figures
+
+
+def class_figures(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]:
+    """The figures of each flow class, if there are several; "" is that of the experiment itself."""
+    if not point.classes:
+        return {}
+    found = []
+    names = ("", *(one.name for one in point.classes))
+    for name, use in zip(names, point.transport_of_class, strict=True):
+        these = {key: column[flows["flow_class"] == name] for key, column in flows.items()}
+        found.append({"flow_class": name, "transport": use.name, **flow_figures(these)})
+    return {"flow_classes": found}

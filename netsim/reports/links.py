@@ -1,0 +1,192 @@
+"""Links: what each directed link sent, dropped and marked; the account of packets and bytes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.errors import RunError
+from netsim.results.columns import Column, Metric, TableSpec
+from netsim.results.run_result import Run
+
+if TYPE_CHECKING:
+    from netsim.engine.engine import Engine
+    from netsim.model.network import Network
+    from netsim.results.run_result import Table
+
+LINKS = TableSpec(
+    "links",
+    (
+        Column("link", "index", "directed link, numbered as the port that feeds it"),
+        Column("from_node", "node", "node whose port feeds the link; hosts come first"),
+        Column("to_node", "node", "node at the end of the link"),
+        Column("from_name", "", 'name of from_node; "h3:1" is port 1 of a host with several'),
+        Column("to_name", "", "name of to_node, likewise"),
+        Column("traffic_class", "index", "traffic class, 0 is the highest"),
+        Column("rate_bps", "bit/s", "line rate"),
+        Column("bytes", "B", "bytes sent, including headers"),
+        Column("packets", "packets", "packets sent, data and control"),
+        Column("drops", "packets", "packets dropped at the port's queue"),
+        Column("drop_bytes", "B", "bytes of the dropped packets"),
+        Column("lost", "packets", "packets lost on the link: bit errors, random loss, link down"),
+        Column("lost_bytes", "B", "bytes of the lost packets"),
+        Column(
+            "circuit_switch",
+            "",
+            "circuit switch that the link goes through, or empty",
+            optional=True,
+        ),
+        Column(
+            "no_circuit_drops",
+            "packets",
+            "packets lost because no circuit was up; included in lost",
+            optional=True,
+        ),
+        Column("no_circuit_bytes", "B", "bytes of these packets", optional=True),
+        Column(
+            "unroutable",
+            "packets",
+            "packets that arrived by the port and had no route",
+            optional=True,
+        ),
+        Column("unroutable_bytes", "B", "bytes of these packets", optional=True),
+        Column("trims", "packets", "packets trimmed to their header at the port's queue"),
+        Column("ecn_marks", "packets", "packets marked by ECN at the port"),
+        Column("max_queue_bytes", "B", "largest queue, including the packet in transmission"),
+        Column("pfc_pauses_sent", "frames", "PFC frames sent on the link that pause this class"),
+        Column("paused_ps", "ps", "time for which this class of the port was paused"),
+        Column("utilization", "1", "share of the line rate used, over the simulated time"),
+        Column(
+            "mean_queue_bytes",
+            "B",
+            "time-weighted mean of the queue, over the simulated time",
+            optional=True,
+        ),
+        Column(
+            "p99_queue_bytes",
+            "B",
+            "time-weighted 99th percentile of the queue, within 1/32",
+            optional=True,
+        ),
+    ),
+    hash_order=2,
+)
+
+TABLES = (LINKS,)
+ORDER = 40
+
+SWEEP = (
+    Metric("drops", "packets", "packets dropped by switches"),
+    Metric("lost", "packets", "packets lost on links"),
+    Metric("unroutable", "packets", "packets without a route at a switch"),
+    Metric("trims", "packets", "packets trimmed to their header"),
+    Metric("ecn_marks", "packets", "packets marked by ECN"),
+    Metric("pfc_pauses", "frames", "PFC frames that pause"),
+)
+
+SUMS = ("drops", "lost", "unroutable", "trims", "ecn_marks")
+"""Columns of the links table whose sums the summary has."""
+
+LINK_COUNTERS = {
+    "bytes": "sent_bytes",
+    "packets": "sent_packets",
+    "drops": "drops",
+    "drop_bytes": "drop_bytes",
+    "trims": "trims",
+    "ecn_marks": "ecn_marks",
+    "max_queue_bytes": "max_queue_bytes",
+    "pfc_pauses_sent": "pfc_pauses",
+}
+"""Columns of the links table and the engine's counters (`LinkCounters`) that they show."""
+
+WHOSE_FAULT = (
+    "a bug of netsim, or a handler that writes past its own arrays: `netsim run --check-bounds` "
+    "and `netsim check-transport` find such a handler"
+)
+
+
+def report(run: Run) -> dict[str, Any]:
+    """The table of links, its sums, and the account. Raises RunError if packets are missing."""
+    if run.engine is None:
+        names = ("link", "traffic_class", *LINK_COUNTERS)
+        run.tables["links"] = {name: np.zeros(0, np.int64) for name in names}
+        return {**dict.fromkeys(SUMS, 0), "pfc_pauses": 0}
+    conservation = conserve(run.engine)
+    links = run.tables["links"] = link_table(run.engine)
+    return {
+        **{name: int(links[name].sum()) for name in SUMS},
+        "pfc_pauses": int(links["pfc_pauses_sent"].sum()),
+        "conservation": conservation,
+    }
+
+
+def link_table(engine: Engine) -> Table:
+    """One row for each directed link and traffic class."""
+    network, classes = engine.network, engine.fabric.n_traffic_classes
+    counters = engine.link_counters()
+    port = np.repeat(np.arange(network.n_ports), classes)
+    names = end_names(network)
+    table: Table = {
+        "link": port,
+        "from_node": network.port_node[port],
+        "to_node": network.port_node[network.port_peer[port]],
+        "from_name": names[port],
+        "to_name": names[network.port_peer[port]],
+        "traffic_class": np.tile(np.arange(classes), network.n_ports),
+        "rate_bps": network.port_rate_bps[port],
+    }
+    table.update({name: getattr(counters, field) for name, field in LINK_COUNTERS.items()})
+    table["lost"], table["lost_bytes"] = counters.lost_packets, counters.lost_bytes
+    table["unroutable"] = counters.unroutable_packets
+    table["unroutable_bytes"] = counters.unroutable_bytes
+    table.update(circuit_columns(engine))
+    table["paused_ps"] = counters.paused_ps
+    line_rate_bits = table["rate_bps"] * float(max(1, engine.now_ps))
+    table["utilization"] = table["bytes"] * 8e12 / line_rate_bits
+    levels = engine.queue_levels()
+    if levels is not None:
+        table["mean_queue_bytes"] = levels.mean_bytes
+        table["p99_queue_bytes"] = levels.p99_bytes
+    return table
+
+
+def end_names(network: Network) -> np.ndarray:
+    """Of every port: its node's name; if that is a host with several, the port's, as in "h3:1"."""
+    names = np.array([network.node_name(n) for n in range(network.n_nodes)])[network.port_node]
+    several = np.diff(network.node_first_port)[network.port_node] > 1
+    own = np.flatnonzero(several[: network.n_host_ports])
+    of_ports = np.array([network.port_name(port) for port in own.tolist()], str)
+    names = names.astype(np.result_type(names, of_ports))
+    names[own] = of_ports
+    return names
+
+
+def conserve(engine: Engine) -> dict[str, dict[str, int]]:
+    """Account for every packet and byte. Raises RunError if any is missing.
+
+    sent by hosts = received by hosts + dropped + lost on links + without a route + cut off by
+    trimming + in flight.
+    """
+    found = engine.conservation()
+    sums = {"packets": asdict(found.packets), "bytes": asdict(found.bytes)}
+    del sums["packets"]["trimmed"]  # trimming cuts bytes off packets
+    for what, account in (("packets", found.packets), ("bytes", found.bytes)):
+        if account.missing != 0:
+            raise RunError(f"the engine lost {what}: {sums[what]} ({WHOSE_FAULT})")
+    return sums
+
+
+def circuit_columns(engine: Engine) -> Table:
+    """Of each link and class: the circuit switch that it goes through, and what went dark."""
+    circuits = engine.network.circuits
+    if circuits is None:
+        return {}
+    counters = engine.link_counters()
+    names = np.array([*circuits.names, ""])  # that of -1 is the last
+    return {
+        "circuit_switch": np.repeat(names[circuits.of_port], engine.fabric.n_traffic_classes),
+        "no_circuit_drops": counters.no_circuit_packets,
+        "no_circuit_bytes": counters.no_circuit_bytes,
+    }

@@ -1,0 +1,29 @@
+"""The log of a program: rows that its handlers wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netsim.results.columns import Column, TableSpec
+from netsim.results.run_result import Run
+
+LOG = TableSpec(
+    "log",
+    (
+        Column("host", "host", "host whose program logged the row; the program's columns follow"),
+        Column("time_ps", "ps", "time of the row"),
+    ),
+    hash_order=6,
+)
+
+TABLES = (LOG,)
+ORDER = 30
+
+
+def report(run: Run) -> dict[str, Any]:
+    """The rows of the log, if the traffic is a program that keeps one."""
+    log = None if run.engine is None else run.engine.program_log()
+    if log is None:
+        return {}
+    run.tables["log"] = log
+    return {"log_rows": log["time_ps"].size}

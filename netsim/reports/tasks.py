@@ -1,0 +1,96 @@
+"""Tasks: the table, and how many are done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.model.tasks import COMPUTE, KINDS
+from netsim.results.columns import Column, TableSpec
+from netsim.results.run_result import Run
+from netsim.terminal import done_of
+
+if TYPE_CHECKING:
+    from netsim.engine.engine import Engine
+    from netsim.experiment.scenario import Scenario
+    from netsim.results.run_result import Table
+
+TASKS = TableSpec(
+    "tasks",
+    (
+        Column("task", "index", "task, in the order of the traffic"),
+        Column("host", "host", "host of the task"),
+        Column("kind", "", "compute, send, receive or join"),
+        Column(
+            "stream",
+            "index",
+            "stream of a compute task; tasks of a host's stream run in sequence; else null",
+            null_below_zero=True,
+        ),
+        Column(
+            "flow",
+            "index",
+            "flow that a send task starts and a receive task waits for; else null",
+            null_below_zero=True,
+        ),
+        Column(
+            "ready_ps",
+            "ps",
+            "when the tasks that it waits for were done; null if they are not",
+            null_below_zero=True,
+        ),
+        Column(
+            "start_ps",
+            "ps",
+            "start: its stream was free, or its flow delivered; null if it did not start",
+            null_below_zero=True,
+        ),
+        Column("end_ps", "ps", "end; null if it is not done", null_below_zero=True),
+        Column("runs", "runs", "number of runs; start_ps is that of the first", optional=True),
+        Column("busy_ps", "ps", "duration of all its runs", optional=True),
+        Column("label", "", "name of the task in the traffic", optional=True),
+    ),
+    hash_order=3,
+)
+
+TABLES = (TASKS,)
+ORDER = 20
+
+
+def report(run: Run) -> dict[str, Any]:
+    """The table of tasks, if there are any."""
+    tasks = None if run.engine is None else task_table(run.engine, run.scenario)
+    if tasks is None:
+        return {}
+    run.tables["tasks"] = tasks
+    return {"tasks": tasks["task"].size, "tasks_done": int((tasks["end_ps"] >= 0).sum())}
+
+
+def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Tasks, or "done/all" where some are not done."""
+    if "tasks" in summary:
+        yield "tasks", done_of(summary["tasks_done"], summary["tasks"])
+
+
+def task_table(engine: Engine, scenario: Scenario) -> Table | None:
+    """One row a task, if there are tasks; without those by which messages are relayed."""
+    tasks, states, segments = engine.tasks, engine.task_states(), scenario.segments
+    if tasks is None or (segments is not None and segments.tasks is None):
+        return None
+    table: Table = {
+        "task": np.arange(len(tasks)),
+        "host": tasks.host,
+        "kind": np.array(KINDS)[tasks.kind],
+        "stream": np.where(tasks.kind == COMPUTE, tasks.stream, -1),
+        "flow": tasks.flow if segments is None else segments.of_flows(tasks.flow),
+        "ready_ps": states.ready_ps,
+        "start_ps": states.start_ps,
+        "end_ps": states.end_ps,
+        **({"runs": states.runs, "busy_ps": states.busy_ps} if engine.has_program else {}),
+        **({"label": np.array(tasks.label)} if tasks.label is not None else {}),
+    }
+    if segments is None or segments.tasks is None:
+        return table
+    return {name: column[: len(segments.tasks)] for name, column in table.items()}

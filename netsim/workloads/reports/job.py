@@ -1,0 +1,210 @@
+"""Jobs: the table of operations, where the time of steps went, and bandwidths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from netsim.results.columns import Column as TableColumn
+from netsim.results.columns import Metric, TableSpec
+from netsim.results.run_result import Run
+from netsim.terminal import Column, Wide, any_of, common_unit, count, number
+from netsim.units import format_bytes
+from netsim.workloads.operations.job_figures import job_figures
+from netsim.workloads.operations.operation_rows import operation_table
+from netsim.workloads.operations.table import OperationTable
+
+OPERATIONS = TableSpec(
+    "operations",
+    (
+        TableColumn("operation", "index", "operation, in the order of the traffic"),
+        TableColumn("rank", "index", "rank that performs it"),
+        TableColumn("host", "host", "host of the rank"),
+        TableColumn(
+            "stream",
+            "index",
+            "stream; operations of a rank's stream run in sequence; null without one",
+            null_below_zero=True,
+        ),
+        TableColumn("step", "index", "step that it belongs to"),
+        TableColumn("kind", "", "purpose, such as tp, pp or dp; the kind of its flows"),
+        TableColumn(
+            "operation_type", "", "compute, join, send, receive, or a collective as all_reduce"
+        ),
+        TableColumn("size_bytes", "B", "size of the message, or of the collective's buffer"),
+        TableColumn(
+            "group",
+            "index",
+            "message or collective that it is part of; null for others",
+            null_below_zero=True,
+        ),
+        TableColumn("ranks", "ranks", "ranks that take part in the message or collective"),
+        TableColumn(
+            "ready_ps",
+            "ps",
+            "when the operations that it waits for at its rank were done; null if they are not",
+            null_below_zero=True,
+        ),
+        TableColumn(
+            "start_ps",
+            "ps",
+            "start; for a receive, when its message left; null if it did not start",
+            null_below_zero=True,
+        ),
+        TableColumn(
+            "end_ps",
+            "ps",
+            "end: a send when handed over to the network, a receive when "
+            "delivered, a collective when "
+            "both hold for all its messages at this rank; null if it is not done",
+            null_below_zero=True,
+        ),
+        TableColumn(
+            "blocked_by",
+            "index",
+            "operation of the same rank that ended last of those it waited for; null without any",
+            null_below_zero=True,
+        ),
+        TableColumn(
+            "is_analytic", "", "whether it is a collective timed by a formula, without packets"
+        ),
+        TableColumn(
+            "algbw_bps",
+            "bit/s",
+            "algorithm bandwidth of a message or collective: size over "
+            "the time from the last rank's "
+            "start to the last rank's end; null if timed by a formula",
+        ),
+        TableColumn(
+            "busbw_bps",
+            "bit/s",
+            "bus bandwidth: algbw_bps times 2 (n - 1) / n (all_reduce among n ranks), (n - 1) / n "
+            "(reduce_scatter, all_gather, all_to_all, gather, scatter) "
+            "or 1; comparable to link rates",
+        ),
+        TableColumn("label", "", "name of the operation in the traffic", optional=True),
+    ),
+    hash_order=4,
+)
+
+TABLES = (OPERATIONS,)
+ORDER = 22
+
+SWEEP = (
+    Metric("step_ps", "ps", "mean time of a job's step", path="job.step_ps"),
+    Metric("mfu", "1", "model FLOPs utilization of a step", path="job.mfu"),
+    Metric(
+        "exposed",
+        "1",
+        "share of step time in which ranks waited for communication",
+        path="job.exposed",
+    ),
+    Metric(
+        "bubble",
+        "1",
+        "share of step time in which ranks waited for messages not yet sent",
+        path="job.bubble",
+    ),
+    Metric(
+        "skew",
+        "1",
+        "share of step time in which ranks waited for others in a collective",
+        path="job.skew",
+    ),
+)
+
+
+def report(run: Run) -> dict[str, Any]:
+    """The table of operations, if ranks did any, and metrics of steps and collectives."""
+    operations = run.scenario.load.part(OperationTable)
+    if operations is None or run.engine is None or run.engine.tasks is None:
+        return {}
+    flows, steps = run.engine.flow_states(), operations.steps
+    started = np.where(flows.waits_for > 0, -1, flows.start_ps)
+    table = operation_table(
+        operations,
+        run.engine.tasks,
+        run.engine.task_states(),
+        started,
+        None if steps is None else steps.step,
+    )
+    run.tables["operations"] = table
+    return job_figures(table, steps)
+
+
+def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
+    """Where the time of steps went, and bandwidths."""
+    return job_tables(summary.get("job"))
+
+
+def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
+    """The time of a step, and its parts."""
+    if any_of(rows, "step_ps"):
+        unit, scale = common_unit([row.get("step_ps") for row in rows])
+        yield Column(f"step\n{unit}", [number(row.get("step_ps"), scale) for row in rows])
+        for name in ("mfu", "exposed", "bubble", "skew"):
+            cells = [number(row.get(name)) for row in rows]
+            yield Column(name, cells, rank=2 if any_of(rows, name) else 12)
+
+
+Job = Mapping[str, Any]
+
+MAX_STEPS = 6
+"""More would not fit on a screen."""
+
+
+def job_tables(job: Job | None) -> Iterator[Wide]:
+    """What summary.json has of a job ("job"), as tables; none if it has nothing."""
+    if job is None:
+        return
+    if job["steps"]:
+        yield _steps(job)
+    if job["collectives"]:
+        yield _collectives(job["collectives"])
+
+
+def _steps(job: Job) -> Wide:
+    """The time of the steps: a row for each part, the mean of all ranks; a column for each step."""
+    steps: Sequence[Mapping[str, Any]] = job["steps"][:MAX_STEPS]
+    unit, scale = common_unit([one["time_ps"] for one in steps])
+    parts: dict[str, list[float]] = {"computing": [one["compute_ps"] for one in steps]}
+    for kind in dict.fromkeys(kind for one in steps for kind in one["exposed_ps"]):
+        times = [one["exposed_ps"].get(kind, 0) for one in steps]
+        parts[f"exposed {kind}".rstrip()] = times
+    for name in ("bubble", "skew", "other"):
+        times = [one[f"{name}_ps"] for one in steps]
+        if any(times):
+            parts[name] = times
+    has_mfu = any(one["mfu"] is not None for one in steps)
+    names = [f"time, {unit}", *(["MFU"] if has_mfu else []), *parts]
+    columns = [Column("", names, left=True)]
+    for k, one in enumerate(steps):
+        cells = [number(one["time_ps"], scale)]
+        if has_mfu:
+            cells.append("-" if one["mfu"] is None else f"{100 * one['mfu']:.1f} %")
+        for times in parts.values():
+            share = 100 * times[k] / one["time_ps"]
+            cells.append(f"{number(times[k], scale)} ({share:.1f} %)")
+        columns.append(Column(f"step {k}", cells, rank=k))
+    left_out = len(job["steps"]) - len(steps)
+    title = "Steps, mean of the ranks" + (f", the first {MAX_STEPS}" if left_out else "")
+    return Wide(columns, title=title, elsewhere="summary.json has all")
+
+
+def _collectives(found: Sequence[Mapping[str, Any]]) -> Wide:
+    """The bandwidths of messages and collectives."""
+    unit, scale = common_unit([one["time_ps"] for one in found])
+    columns = [
+        Column("kind", [one["kind"] or "-" for one in found], left=True),
+        Column("", [one["operation_type"] for one in found], left=True),
+        Column("ranks", [count(one["ranks"]) for one in found]),
+        Column("how many", [count(one["count"]) for one in found], rank=2),
+        Column("size", [format_bytes(round(one["size_bytes"]), 4) for one in found], rank=1),
+        Column(f"time\n{unit}", [number(one["time_ps"], scale) for one in found]),
+        Column(f"longest\n{unit}", [number(one["time_max_ps"], scale) for one in found], rank=3),
+    ]
+    for name, title in (("algbw_bps", "algorithm"), ("busbw_bps", "bus")):
+        columns.append(Column(f"{title}\nGB/s", [number(one[name], 8e9) for one in found]))
+    return Wide(columns, title="Messages and collectives", elsewhere="summary.json has all")

@@ -1,0 +1,365 @@
+"""Serving: the tables of requests and iterations, what users saw, and what machines did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from netsim.results.columns import Column as TableColumn
+from netsim.results.columns import Metric, TableSpec
+from netsim.results.run_result import Run
+from netsim.terminal import Column, Wide, any_of, common_unit, count, number
+from netsim.units import format_time
+from netsim.workloads.serving.data import ServingPlan
+from netsim.workloads.serving.figures import serving_figures
+from netsim.workloads.serving.outcome import outcome
+from netsim.workloads.serving.request_audit import audit
+
+if TYPE_CHECKING:
+    from netsim.results.run_result import Table
+
+
+REQUESTS = TableSpec(
+    "requests",
+    (
+        TableColumn("request", "index", "request, in order of arrival"),
+        TableColumn("arrival_ps", "ps", "arrival"),
+        TableColumn("prompt_tokens", "tokens", "tokens of the prompt"),
+        TableColumn("output_tokens", "tokens", "tokens to generate"),
+        TableColumn("prefill_instance", "index", "instance that computes the prompt"),
+        TableColumn(
+            "decode_instance",
+            "index",
+            "instance that decodes; null if it is prefill_instance",
+            null_below_zero=True,
+        ),
+        TableColumn(
+            "kv_first_flow",
+            "index",
+            "first flow of the KV-cache transfer; null without one",
+            null_below_zero=True,
+        ),
+        TableColumn("kv_flows", "flows", "flows of the KV-cache transfer, numbered consecutively"),
+        TableColumn(
+            "prefill_start_ps",
+            "ps",
+            "start of the prefill; null if it did not start, as for the times below",
+            null_below_zero=True,
+        ),
+        TableColumn(
+            "first_token_ps", "ps", "when the first token was generated", null_below_zero=True
+        ),
+        TableColumn(
+            "kv_transfer_start_ps",
+            "ps",
+            "start of the first flow of the KV cache; null without a transfer",
+            null_below_zero=True,
+        ),
+        TableColumn(
+            "kv_transfer_end_ps",
+            "ps",
+            "when the decode instance had the whole KV cache and was notified",
+            null_below_zero=True,
+        ),
+        TableColumn(
+            "decode_start_ps",
+            "ps",
+            "start of the first iteration that decoded the request",
+            null_below_zero=True,
+        ),
+        TableColumn("end_ps", "ps", "when the last token was generated", null_below_zero=True),
+        TableColumn("queueing_ps", "ps", "from arrival to prefill_start_ps", null_below_zero=True),
+        TableColumn("ttft_ps", "ps", "time to first token, from arrival", null_below_zero=True),
+        TableColumn("generated_tokens", "tokens", "tokens generated"),
+        TableColumn(
+            "second_token_ps",
+            "ps",
+            "from the first token to the second, with the KV-cache transfer; null below two tokens",
+            null_below_zero=True,
+        ),
+        TableColumn(
+            "tbt_p50_ps",
+            "ps",
+            "median time between tokens, including the first gap",
+            null_below_zero=True,
+        ),
+        TableColumn(
+            "tbt_p99_ps",
+            "ps",
+            "99th percentile of the time between tokens; the SLO is about this one",
+            null_below_zero=True,
+        ),
+        TableColumn("tbt_max_ps", "ps", "longest time between tokens", null_below_zero=True),
+        TableColumn(
+            "tpot_ps", "ps", "mean time between tokens: time per output token after the first"
+        ),
+        TableColumn("restarts", "restarts", "instance failures while the request was in progress"),
+    ),
+)
+
+ITERATIONS = TableSpec(
+    "iterations",
+    (
+        TableColumn("instance", "index", "instance that computes"),
+        TableColumn("host", "host", "its leader, the first of its hosts"),
+        TableColumn("role", "", "role of the instance: mixed, prefill or decode"),
+        TableColumn("start_ps", "ps", "start of the iteration"),
+        TableColumn("end_ps", "ps", "end of the iteration, when its tokens are generated"),
+        TableColumn("decode_batch", "sequences", "sequences that decode; each gets a token"),
+        TableColumn("prompt_tokens", "tokens", "prompt tokens computed"),
+        TableColumn("context_tokens", "tokens", "tokens before the decoding sequences, summed"),
+        TableColumn(
+            "attention_pairs", "pairs", "pairs of a query and a key, for the prompt tokens"
+        ),
+        TableColumn(
+            "network_ps",
+            "ps",
+            "communication not overlapped with compute: all-reduces, by formula or in packets, and "
+            "reads from a memory pool",
+        ),
+    ),
+)
+
+TABLES = (REQUESTS, ITERATIONS)
+ORDER = 32
+
+SWEEP = (
+    Metric(
+        "offered_per_s", "1/s", "requests that arrived, per second", path="serving.offered_per_s"
+    ),
+    Metric(
+        "requests_per_s", "1/s", "requests completed, per second", path="serving.requests_per_s"
+    ),
+    Metric("tokens_per_s", "1/s", "tokens generated, per second", path="serving.tokens_per_s"),
+    Metric(
+        "goodput_per_s",
+        "1/s",
+        "requests that met the SLO, per second of arrivals",
+        path="serving.slo.goodput_per_s",
+    ),
+    Metric(
+        "slo_attainment",
+        "1",
+        "share of all requests that met the SLO",
+        path="serving.slo.attainment",
+    ),
+    Metric(
+        "stalled",
+        "requests",
+        "requests with a time between tokens above the stall limit",
+        path="serving.slo.stalled",
+    ),
+    Metric(
+        "queueing_p99_ps",
+        "ps",
+        "99th percentile of the time from arrival to prefill",
+        path="serving.queueing_ps.p99",
+        whole=True,
+    ),
+    Metric(
+        "ttft_p50_ps", "ps", "median time to first token", path="serving.ttft_ps.p50", whole=True
+    ),
+    Metric(
+        "ttft_p99_ps",
+        "ps",
+        "99th percentile of the time to first token",
+        path="serving.ttft_ps.p99",
+        whole=True,
+    ),
+    Metric(
+        "tbt_p50_ps",
+        "ps",
+        "median time between tokens, over all requests",
+        path="serving.tbt_ps.p50",
+        whole=True,
+    ),
+    Metric(
+        "tbt_p99_ps",
+        "ps",
+        "99th percentile of the time between tokens",
+        path="serving.tbt_ps.p99",
+        whole=True,
+    ),
+    Metric(
+        "tbt_max_ps", "ps", "longest time between tokens", path="serving.tbt_ps.max", whole=True
+    ),
+    Metric(
+        "second_token_p99_ps",
+        "ps",
+        "99th percentile of the time from first to second token",
+        path="serving.second_token_ps.p99",
+        whole=True,
+    ),
+    Metric(
+        "network_share",
+        "1",
+        "share of iteration time that is not compute",
+        path="serving.network.iterations",
+    ),
+    Metric(
+        "restarts",
+        "restarts",
+        "requests lost to failures of instances, and restarted",
+        path="serving.restarts",
+    ),
+    Metric(
+        "available_gpu_share",
+        "1",
+        "mean share of the GPUs that failures left available",
+        path="serving.failures.available_gpu_share",
+    ),
+)
+
+
+def report(run: Run) -> dict[str, Any]:
+    """The tables of requests and iterations, and their metrics.
+
+    Raises RunError if a request is lost or was served twice.
+    """
+    plan, log = run.scenario.load.part(ServingPlan), run.tables.get("log")
+    tables, summary = serving_result(plan, log, run.tables["flows"], complete=run.ending.complete)
+    run.tables |= tables
+    return summary
+
+
+def serving_result(
+    plan: ServingPlan | None, log: Table | None, flows: Table, *, complete: bool
+) -> tuple[dict[str, Table], dict[str, Any]]:
+    """The tables "requests" and "iterations", and the summary's part; nothing if nothing is served.
+
+    `log` is what the program noted, `flows` the table of flows.
+
+    Raises RunError if a request is lost or was served twice.
+    """
+    if plan is None or log is None:
+        return {}, {}
+    found = outcome(plan, log, flows["start_ps"])
+    counts = audit(found.requests, log, complete=complete)
+    figures = {**serving_figures(plan, found, log), "account": counts}
+    return {"requests": found.requests, "iterations": found.iterations}, {"serving": figures}
+
+
+def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
+    """What requests saw, and what machines did."""
+    return serving_tables(summary.get("serving"))
+
+
+def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
+    """Columns of the table of a sweep, if any of its points served requests."""
+    if not any_of(rows, "requests_per_s"):
+        return
+    for name, title, rank in (
+        ("offered_per_s", "offered\n1/s", 4),
+        ("tokens_per_s", "tokens\n1/s", 5),
+        ("goodput_per_s", "goodput\n1/s", 0),
+    ):
+        yield Column(title, [number(row.get(name)) for row in rows], rank)
+    shares = [
+        None if row.get("slo_attainment") is None else 100 * row["slo_attainment"] for row in rows
+    ]
+    yield Column("met\n%", [number(share) for share in shares], 0)
+    if any_of(rows, "stalled"):
+        yield Column("stalled", [count(row.get("stalled")) for row in rows], 0)
+    for what, title, statistics in (
+        ("ttft", "TTFT", (("p50", 3), ("p99", 0))),
+        ("second_token", "first gap", (("p99", 0),)),
+        ("tbt", "TBT", (("p50", 3), ("p99", 0), ("max", 2))),
+    ):
+        unit, scale = common_unit([row.get(f"{what}_p99_ps") for row in rows])
+        for statistic, rank in statistics:
+            cells = [number(row.get(f"{what}_{statistic}_ps"), scale) for row in rows]
+            yield Column(f"{title} {statistic}\n{unit}", cells, rank)
+
+
+Serving = Mapping[str, Any]
+
+TIMES = {
+    "queueing_ps": "waiting for prefill",
+    "ttft_ps": "time to first token",
+    "kv_ps": "KV cache on its way",
+    "second_token_ps": "first to second token",
+    "tbt_ps": "time between tokens",
+    "latency_ps": "from arrival to last token",
+}
+"""Distributions of summary.json ("serving"), and what they are called here."""
+
+STATISTICS = ("mean", "p50", "p90", "p99", "max")
+
+
+def serving_tables(serving: Serving | None) -> Iterator[Wide]:
+    """What summary.json has of a serving run ("serving"), as tables; none if it has nothing."""
+    if serving is None:
+        return
+    yield _rates(serving)
+    if serving["ttft_ps"]["max"] is not None:
+        yield _times(serving)
+    yield _roles(serving["roles"])
+
+
+def _rates(serving: Serving) -> Wide:
+    """Requests and tokens per second, and who met the SLO."""
+    done, every = serving["requests_done"], serving["requests"]
+    slo = serving["slo"]
+    columns = [
+        Column("requests", [count(every) if done == every else f"{done:,}/{every:,}"]),
+        Column("offered\n1/s", [number(serving["offered_per_s"])]),
+        Column("done\n1/s", [number(serving["requests_per_s"])]),
+        Column("tokens\n1/s", [number(serving["tokens_per_s"])]),
+    ]
+    if serving["restarts"]:
+        columns.append(Column("lost and\nagain", [count(serving["restarts"])]))
+    if serving["failures"]["count"]:
+        columns.append(Column("failures", [count(serving["failures"]["count"])]))
+        columns.append(
+            Column("GPUs at\nwork, %", [number(100 * serving["failures"]["available_gpu_share"])])
+        )
+    limits = [
+        f"{name} <= {format_time(limit, 4)}"
+        for name, limit in (
+            ("TTFT", slo["ttft_ps"]),
+            ("TBT", slo["tbt_ps"]),
+            ("any gap", slo.get("stall_ps")),
+        )
+        if limit is not None
+    ]
+    if limits:
+        columns.append(Column(f"met, %\n{', '.join(limits)}", [number(100 * slo["attainment"])]))
+        columns.append(Column("goodput\n1/s", [number(slo["goodput_per_s"])]))
+        if slo.get("stall_ps") is not None:
+            columns.append(Column("stalled", [count(slo["stalled"])]))
+    return Wide(columns, title="Requests", elsewhere="summary.json has all")
+
+
+def _times(serving: Serving) -> Wide:
+    """Distributions of times, a row for each."""
+    rows = {title: serving[key] for key, title in TIMES.items() if serving[key]["max"] is not None}
+    unit, scale = common_unit([row["max"] for row in rows.values()])
+    columns = [Column(unit, list(rows), left=True)]
+    for rank, name in zip((3, 0, 2, 0, 1), STATISTICS, strict=True):
+        columns.append(Column(name, [number(row[name], scale) for row in rows.values()], rank))
+    return Wide(columns, title="What requests saw", elsewhere="summary.json has all")
+
+
+def _roles(roles: Mapping[str, Mapping[str, Any]]) -> Wide:
+    """What the machines of each role did."""
+    found = list(roles.values())
+    unit, scale = common_unit([one["iteration_ps"]["max"] for one in found])
+
+    def share(one: Mapping[str, Any], name: str) -> str:
+        return "-" if one[name] is None else number(100 * one[name])
+
+    columns = [
+        Column("machines", list(roles), left=True),
+        Column("", [count(one["machines"]) for one in found]),
+        Column("GPUs", [count(one["hosts"]) for one in found], rank=2),
+        Column("iterations", [count(one["iterations"]) for one in found], rank=3),
+        Column("batch\nmean", [number(one["batch_mean"]) for one in found], rank=1),
+        *(
+            Column(f"{name}\n{unit}", [number(one["iteration_ps"][name], scale) for one in found])
+            for name in ("p50", "p99")
+        ),
+        Column("busy\n%", [share(one, "utilization_mean") for one in found]),
+        Column("busiest\n%", [share(one, "utilization_max") for one in found], rank=4),
+        Column("network\n%", [share(one, "network_share") for one in found]),
+    ]
+    return Wide(columns, title="Machines and their iterations", elsewhere="summary.json has all")
