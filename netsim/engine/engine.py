@@ -24,7 +24,6 @@ from netsim.engine.kernels.layout import NEEDS_GROWTH, NEEDS_THINNING
 from netsim.engine.kernels.loop import Limits
 from netsim.engine.kernels.profile import WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
-from netsim.engine.program_log import program_log
 from netsim.engine.resize import grow_buffers
 from netsim.engine.series import thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
@@ -119,7 +118,7 @@ class Engine:
     def program_log(self) -> dict[str, Ints] | None:
         """What the program has noted: the host and the time of each row, and the columns of its
         ``LOG``, int64 each; host by host, in the order of the calls. None if it keeps no log."""
-        return program_log(self.state, self.program.log) if self.program.log else None
+        return state_views.program_log(self.state, self.program.log) if self.program.log else None
 
     def program_total(self, name: str) -> int:
         """A field of the program's ``HOST_STATE``, a whole number, summed over all hosts."""

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine import rings
+from netsim.engine import occupancy
 from netsim.engine.kernels.ids import Array
-from netsim.engine.program_log import rows_written
+from netsim.engine.occupancy import rows_written
 from netsim.engine.records import RecordArray, aligned_zeros
 from netsim.engine.snapshot_checks import GROWING, ImpossibleError, check, check_packets
 from netsim.engine.state import State
@@ -124,7 +124,7 @@ def _fields(group: Any) -> Iterable[tuple[str, Any]]:
 
 def _occupied(state: State) -> Array:
     """The slots of the pool that hold a packet."""
-    places = (rings.on_links(state), rings.in_queues(state), rings.in_hosts(state))
+    places = (occupancy.on_links(state), occupancy.in_queues(state), occupancy.in_hosts(state))
     return np.concatenate(places)
 
 

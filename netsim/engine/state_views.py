@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.engine import rings
+from netsim.engine import occupancy
 from netsim.engine.kernels import layout
 from netsim.engine.kernels.fields import LossRecord
 from netsim.engine.kernels.layout import (
@@ -31,7 +31,7 @@ from netsim.engine.kernels.layout import (
     fields_of,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.program_log import rows_written
+from netsim.engine.occupancy import rows_written
 from netsim.engine.state import State
 
 Ints = NDArray[np.int64]
@@ -329,7 +329,7 @@ def conservation(state: State) -> Conservation:
 
 def _in_flight(state: State) -> tuple[int, int]:
     """Packets and bytes on links and in queues, PFC frames left out."""
-    slots = np.concatenate((rings.on_links(state), rings.in_queues(state)))
+    slots = np.concatenate((occupancy.on_links(state), occupancy.in_queues(state)))
     pkts = state.links.pool[slots]
     real = pkts["kind"] != PFC
     return int(real.sum()), int(pkts["size_bytes"][real].sum(dtype=np.int64))
@@ -382,3 +382,13 @@ def digest(state: State) -> str:
             hashed.update(np.ascontiguousarray(array[name]).tobytes())
     hashed.update(state.hosts.log[rows_written(state)].tobytes())
     return hashed.hexdigest()
+
+
+def program_log(state: State, columns: Sequence[str]) -> dict[str, Ints]:
+    """Return a program's log: host and time of each row, and its own ``columns``."""
+    hosts: Any = np.asarray(state.hosts.program_hosts)
+    rows = state.hosts.log[rows_written(state)]
+    table = {"host": np.repeat(hosts["host"], hosts["next_row"] - hosts["first_row"])}
+    for k, name in enumerate(("time_ps", *columns)):
+        table[name] = np.ascontiguousarray(rows[:, k])
+    return table

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from netsim.engine.kernels.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Numbers, Ps
-from netsim.engine.kernels.indexing import WAITS
+from netsim.engine.kernels.indexing import WAITS, include
 from netsim.engine.kernels.instructions import lowest_bit
 from netsim.engine.kernels.layout import N_BUCKETS, Clock, LinkState, Net, Scratch
-from netsim.engine.kernels.port_sets import include
 from netsim.engine.kernels.ports import has_event
 
 WORD = 32

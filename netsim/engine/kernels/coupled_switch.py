@@ -28,6 +28,9 @@ from netsim.engine.kernels.indexing import (
     MODE_COUPLED,
     PFC_FRAME,
     PFC_FRAME_PENDING,
+    exclude,
+    include,
+    next_port,
     queue_of,
     ring_slot,
 )
@@ -43,7 +46,6 @@ from netsim.engine.kernels.layout import (
     Scratch,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.port_sets import exclude, include, next_port
 from netsim.engine.kernels.ports import (
     admit_arrival,
     check_prio,

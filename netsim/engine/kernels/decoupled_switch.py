@@ -30,7 +30,11 @@ from netsim.engine.kernels.indexing import (
     MODE_PREDICTING,
     PFC_FRAME,
     PFC_FRAME_PENDING,
+    exclude,
+    include,
+    includes,
     local_ports_of,
+    next_port,
 )
 from netsim.engine.kernels.layout import (
     GROW_POOL,
@@ -58,7 +62,6 @@ from netsim.engine.kernels.port_plan import (
     from_outside,
     tally,
 )
-from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import admit_arrival, finish_transmission, set_paused, start_next
 from netsim.engine.kernels.queue_services import MAY_DROP, NO_EFFECT
 from netsim.engine.kernels.rules import NOT_PREDICTED, broken

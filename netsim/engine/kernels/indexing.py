@@ -1,4 +1,4 @@
-"""Where things lie: the slots of a ring, the queues of a port, the ports of a node."""
+"""Indices: slots of a ring, queues of a port, ports of a node; and sets of a switch's ports."""
 
 from __future__ import annotations
 
@@ -6,57 +6,107 @@ from collections.abc import Iterable
 
 from netsim.engine.kernels.fields import FlowRecord
 from netsim.engine.kernels.ids import (
+    NO_PORT,
     GlobalPort,
     HostId,
     LocalPort,
     NicId,
     NodeId,
+    Numbers,
     QueueId,
     Slot,
     span,
 )
-from netsim.engine.kernels.layout import ONE_PORT, HostState, Net
+from netsim.engine.kernels.instructions import lowest_bit
+from netsim.engine.kernels.layout import ONE_PORT, PORTS_OF_A_WORD, HostState, Net
 from netsim.engine.kernels.specialization_constants import N_CLASSES, PLANE_BALANCING
 
 PFC_FRAME, WAITS = -1, -2
-"""In the place of the class that a port transmits (``tx_class``): a PFC frame, or, of an idle port,
-that it is looked at again at ``free_at``."""
+"""``tx_class`` of a port that transmits a PFC frame; of an idle port that wakes up at
+``free_at``."""
 
 MODE_COUPLED, MODE_DECOUPLED, MODE_PREDICTING, MODE_PREDICTED = range(4)
-"""How a switch is being simulated (``mode``): its ports in one order of time, one after the other
-where nobody may be paused, or, while it is found out beforehand who is, and once that is known."""
+"""``mode`` of a switch: all ports in one time order; port by port where nobody can be paused; while
+pauses are predicted; and port by port with predicted pauses."""
 
 PFC_FRAME_PENDING = 1 << 8
-"""In ``pause_requested``, above the bits of the classes: the neighbor is still to be told."""
+"""Bit of ``pause_requested`` above those of the classes: the PFC frame is still to be sent."""
 
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:
-    """The slot of what was put in as number ``position``, of a ring of ``mask + 1`` slots."""
+    """Return the slot of entry number ``position`` of a ring of ``mask + 1`` slots."""
     return first + (position & mask)
 
 
 def queue_of(p: GlobalPort, cls: int) -> QueueId:
-    """The queue of class ``cls`` at port ``p``."""
+    """Return the queue of class ``cls`` at port ``p``."""
     return QueueId(int(p) * N_CLASSES + cls)
 
 
 def ports_of(net: Net, node: NodeId) -> Iterable[GlobalPort]:
-    """The ports of a node, in ascending order."""
+    """Return the ports of a node, in ascending order."""
     return span(net.first_port[node], net.first_port[node + 1])
 
 
 def local_ports_of(net: Net, node: NodeId) -> Iterable[LocalPort]:
-    """Likewise, as the node counts them."""
+    """Return the local ports of a node, in ascending order."""
     return span(LocalPort(0), net.first_port[node + 1] - net.first_port[node])
 
 
 def nics_of(hosts: HostState, host: HostId) -> Iterable[NicId]:
-    """The NICs of a host, in ascending order."""
+    """Return the NICs of a host, in ascending order."""
     return span(hosts.first_nic[host], hosts.first_nic[HostId(host + 1)])
 
 
 def nic_of(hosts: HostState, side: FlowRecord) -> NicId:
-    """The NIC that one side of a flow is on."""
+    """Return the NIC that one side of a flow is on."""
     if PLANE_BALANCING == ONE_PORT:
         return NicId(side.host)
     return hosts.port_choices[side.port_choice].nic
+
+
+Words = Numbers[int, int]
+"""Sets of ports: a bit for each port of a switch. Each switch has words of its own, so that nodes
+stepped at the same time never write to the same word; loops visit only the ports in a set."""
+
+
+def include(ports: Words, first_word: int, port: LocalPort) -> None:
+    """Add a port to the set of the switch whose words begin at ``first_word``."""
+    ports[first_word + port // PORTS_OF_A_WORD] |= 1 << (port & (PORTS_OF_A_WORD - 1))
+
+
+def exclude(ports: Words, first_word: int, port: LocalPort) -> None:
+    """Remove a port from a set, if it is in it."""
+    ports[first_word + port // PORTS_OF_A_WORD] &= ~(1 << (port & (PORTS_OF_A_WORD - 1)))
+
+
+def includes(ports: Words, first_word: int, port: LocalPort) -> bool:
+    """Return whether a port is in a set."""
+    word = ports[first_word + port // PORTS_OF_A_WORD]
+    return (word >> (port & (PORTS_OF_A_WORD - 1))) & 1 == 1
+
+
+def next_port(net: Net, ports: Words, node: NodeId, before: LocalPort) -> LocalPort:
+    """Return the next port of a set after ``before`` (NO_PORT: the first), or NO_PORT."""
+    at = before + 1
+    word = net.first_word[node] + at // PORTS_OF_A_WORD
+    end = net.first_word[node + 1]
+    if word >= end:
+        return NO_PORT
+    bits = ports[word] >> (at & (PORTS_OF_A_WORD - 1))
+    if bits != 0:
+        return LocalPort(at + lowest_bit(bits))
+    word += 1
+    while word < end:
+        bits = ports[word]
+        if bits != 0:
+            first = (word - net.first_word[node]) * PORTS_OF_A_WORD
+            return LocalPort(first + lowest_bit(bits))
+        word += 1
+    return NO_PORT
+
+
+def empty(net: Net, ports: Words, node: NodeId) -> None:
+    """Remove all of a switch's ports from a set."""
+    for word in range(net.first_word[node], net.first_word[node + 1]):
+        ports[word] = 0

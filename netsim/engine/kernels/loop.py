@@ -20,7 +20,7 @@ from netsim.engine.kernels.ids import (
     Ps,
     span,
 )
-from netsim.engine.kernels.indexing import nic_of, nics_of, ports_of
+from netsim.engine.kernels.indexing import empty, include, next_port, nic_of, nics_of, ports_of
 from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import (
     DONE,
@@ -40,7 +40,6 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.nic import check_control
 from netsim.engine.kernels.phase_schedule import note_delivery, start_reconfigurations
-from netsim.engine.kernels.port_sets import empty, include, next_port
 from netsim.engine.kernels.profile import lap
 from netsim.engine.kernels.rings import show_moved_links
 from netsim.engine.kernels.specialization_constants import (

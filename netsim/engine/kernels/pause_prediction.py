@@ -22,7 +22,14 @@ from netsim.engine.kernels.coupled_switch import admit_at_ingress, notify_depart
 from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, LocalPort, NodeId, Slot
-from netsim.engine.kernels.indexing import PFC_FRAME_PENDING, local_ports_of, queue_of
+from netsim.engine.kernels.indexing import (
+    PFC_FRAME_PENDING,
+    exclude,
+    include,
+    includes,
+    local_ports_of,
+    queue_of,
+)
 from netsim.engine.kernels.layout import INF, MAX_PENDING_PFC, SLICES, UNDO, Clock, Net, Scratch
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.port_plan import (
@@ -37,7 +44,6 @@ from netsim.engine.kernels.port_plan import (
     plan_port,
     tally,
 )
-from netsim.engine.kernels.port_sets import exclude, include, includes
 from netsim.engine.kernels.queue_handlers import IN_PREDICT_PAUSE
 from netsim.engine.kernels.queue_services import NO_EFFECT
 from netsim.engine.kernels.specialization_constants import N_CLASSES, PER_PORT_SIZES, predict_pause

@@ -13,6 +13,7 @@ from netsim.engine.kernels.ids import Bytes, GlobalPort, LocalPort, NodeId, Ps
 from netsim.engine.kernels.indexing import (
     PFC_FRAME,
     PFC_FRAME_PENDING,
+    includes,
     local_ports_of,
     queue_of,
     ring_slot,
@@ -27,7 +28,6 @@ from netsim.engine.kernels.layout import (
     Scratch,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.port_sets import includes
 from netsim.engine.kernels.ports import lowest
 from netsim.engine.kernels.specialization_constants import N_CLASSES
 from netsim.model.arithmetic import send_time

@@ -23,11 +23,11 @@ from netsim.engine.kernels.indexing import (
     MODE_PREDICTED,
     PFC_FRAME_PENDING,
     WAITS,
+    include,
     queue_of,
     ring_slot,
 )
 from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
-from netsim.engine.kernels.port_sets import include
 from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE_CLASS
 from netsim.engine.kernels.rules import (
     ENQUEUED_TWICE,

@@ -20,7 +20,15 @@ from netsim.engine.kernels.balance import count_unroutable, has_route, output_po
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Numbers, Ps
-from netsim.engine.kernels.indexing import local_ports_of, queue_of, ring_slot
+from netsim.engine.kernels.indexing import (
+    exclude,
+    include,
+    includes,
+    local_ports_of,
+    next_port,
+    queue_of,
+    ring_slot,
+)
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
     BROKEN,
@@ -36,7 +44,6 @@ from netsim.engine.kernels.layout import (
     Scratch,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.port_sets import exclude, include, includes, next_port
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.specialization_constants import (

@@ -15,9 +15,8 @@ from netsim.engine.kernels.class_queues import hold
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import FiberRecord, PortRecord
 from netsim.engine.kernels.ids import NO_PORT, Bytes, LocalPort, Ps
-from netsim.engine.kernels.indexing import WAITS, queue_of, ring_slot
+from netsim.engine.kernels.indexing import WAITS, exclude, include, next_port, queue_of, ring_slot
 from netsim.engine.kernels.layout import LinkState, Net
-from netsim.engine.kernels.port_sets import exclude, include, next_port
 from netsim.engine.kernels.ports import lowest, start_transmission
 from netsim.engine.kernels.rings import ring_full
 from netsim.engine.kernels.series import change, close_until

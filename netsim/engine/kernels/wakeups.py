@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import PortRecord, SwitchRecord
 from netsim.engine.kernels.ids import NO_PORT, LocalPort, NodeId, Ps
-from netsim.engine.kernels.indexing import WAITS
+from netsim.engine.kernels.indexing import WAITS, exclude, include, next_port
 from netsim.engine.kernels.layout import INF, LinkState, Net
-from netsim.engine.kernels.port_sets import exclude, include, next_port
 
 
 def resume_ports(net: Net, links: LinkState, node: NodeId, w1: Ps) -> None:

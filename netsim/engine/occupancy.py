@@ -1,4 +1,4 @@
-"""Which slots of the pool hold a packet: everything else in it is of no use to anybody."""
+"""Which slots of the pool hold a packet, and which rows of a program's log are written."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from netsim.engine.state import State
 
 
 def on_links(state: State) -> Array:
-    """Slots of the packets on links, PFC frames among them. Between two windows."""
+    """Return the slots of packets on links, PFC frames included. Call it between windows."""
     readers = state.links.readers
     return _slots(*(readers[name] for name in ("ring_off", "ring_mask", "head", "tail")))
 
 
 def in_queues(state: State) -> Array:
-    """Slots of the packets in the queues of switches."""
+    """Return the slots of packets in switch queues."""
     queues = state.links.queues
     return _slots(queues["off"], queues["mask"], queues["head"], queues["tail"])
 
 
 def in_hosts(state: State) -> Array:
-    """Slots of the control packets that hosts have yet to send."""
+    """Return the slots of control packets that hosts have yet to send."""
     host_ports = state.hosts.host_ports
     ends = host_ports["ctrl_head"], host_ports["ctrl_tail"]
     return _slots(host_ports["ctrl_off"], host_ports["ctrl_mask"], *ends)
@@ -36,3 +36,11 @@ def _slots(off: Any, mask: Any, head: Any, tail: Any) -> Array:
     rank = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)
     slots: Array = off[owner] + ((head[owner] + rank) & mask[owner])
     return slots
+
+
+def rows_written(state: State) -> Array:
+    """Return the written rows of a program's log, host by host."""
+    hosts: Any = np.asarray(state.hosts.program_hosts)
+    counts = hosts["next_row"] - hosts["first_row"]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(np.repeat(hosts["first_row"], counts) + within)
