@@ -64,8 +64,10 @@ def _sampling(case: Case, rng: random.Random) -> Sampling:
     if rng.random() < 0.5:
         return sampling
     in_budget = intervals(sampling, network_of(case), case.fabric["n_traffic_classes"])
-    each = sampling.budget_bytes // in_budget
-    return replace(sampling, interval_ps=every // 16 + 1, budget_bytes=each * (MIN_INTERVALS + 2))
+    each = sampling.sample_budget_bytes // in_budget
+    return replace(
+        sampling, interval_ps=every // 16 + 1, sample_budget_bytes=each * (MIN_INTERVALS + 2)
+    )
 
 
 def cut_short(case: Case, transmissions: int) -> Case:

@@ -30,7 +30,7 @@ def sampled(case: Case, every_ps: int, budget_bytes: int = 64_000_000) -> Sampli
         hosts=np.arange(case.n_hosts),
         flows=np.arange(len(case.flows)),
         fields=FIELDS[case.transport],
-        budget_bytes=budget_bytes,
+        sample_budget_bytes=budget_bytes,
         queues=True,
     )
 

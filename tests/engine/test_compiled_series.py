@@ -26,7 +26,7 @@ def run_of_chance(**options: object) -> Engine:
     flows = FlowTable(src, dst, rng.integers(1, 100_000, n), rng.integers(0, 20 * US, n))
     ports, hosts = np.arange(network.n_ports), np.arange(16)
     sampling = Sampling(
-        US, ports, hosts, np.arange(n), ("tx.next_seq",), budget_bytes=500_000, queues=True
+        US, ports, hosts, np.arange(n), ("tx.next_seq",), sample_budget_bytes=500_000, queues=True
     )
     fabric = changed(DROP_TAIL, queue_bytes=12 * PACKET)
     return run(build(network, flows, "datagram", fabric, sampling=sampling, **options))

@@ -38,7 +38,7 @@ def test_thinned_is_as_if_sampled_so_from_the_start(transport: str, model: str) 
     def runs(sampling: Sampling | None) -> Engine:
         return run(engine_for(case, sampling=sampling, **options), case.until_ps)
 
-    thinned = runs(replace(fine, budget_bytes=(MIN_INTERVALS + 2) * each))
+    thinned = runs(replace(fine, sample_budget_bytes=(MIN_INTERVALS + 2) * each))
     interval_ps = reading(thinned).interval_ps
     assert fine.interval_ps is not None
     assert interval_ps >= 4 * fine.interval_ps
