@@ -36,17 +36,17 @@ from netsim.model.reduction import with_reduction
 from netsim.model.relays import RelayRule
 from netsim.model.rounds import pairs_by_circuits, random_rounds
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
-from netsim.model.schedules import Schedule, round_robin_matchings
-from netsim.model.time_slots import Expander
-from netsim.model.trees import TIERS, Tree, add_tree, reserve_trees
-from netsim.model.ways import (
-    Way,
-    Ways,
+from netsim.model.routing_policy import (
+    NamedRouting,
+    RoutingPolicy,
     circuit_routes,
     direct_circuit_routes,
     packet_fabric_routes,
     routes_in_slot,
 )
+from netsim.model.schedules import Schedule, round_robin_matchings
+from netsim.model.time_slots import Expander
+from netsim.model.trees import TIERS, Tree, add_tree, reserve_trees
 from netsim.renames import former
 
 __all__ = [
@@ -55,15 +55,15 @@ __all__ = [
     "Demand",
     "Expander",
     "GraphDefaults",
+    "NamedRouting",
     "Network",
     "NetworkBuilder",
     "RelayRule",
     "Routing",
+    "RoutingPolicy",
     "RoutingTable",
     "Schedule",
     "Tree",
-    "Way",
-    "Ways",
     "Wiring",
     "add_tree",
     "build_subtopology",

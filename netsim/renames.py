@@ -113,6 +113,10 @@ RENAMED: dict[str, dict[str, str]] = {
         "--full": "--long",
     },
     "attribute": {
+        "large_bytes": "large_min_bytes",
+        "otherwise": "fallback",
+        "small": "small_table",
+        "ways": "policy",
         "expect": "reserve",
         "held": "deferred",
         "places": "local_indices",
@@ -129,6 +133,8 @@ RENAMED: dict[str, dict[str, str]] = {
     },
     "netsim.network": {
         "Defaults": "GraphDefaults",
+        "Way": "NamedRouting",
+        "Ways": "RoutingPolicy",
         "in_slot": "routes_in_slot",
         "over_cables": "packet_fabric_routes",
         "over_circuits": "circuit_routes",

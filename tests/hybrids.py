@@ -8,18 +8,21 @@ import numpy as np
 
 from netsim.network import (
     Expander,
+    NamedRouting,
     Network,
     NetworkBuilder,
+    RoutingPolicy,
     Schedule,
-    Way,
-    Ways,
     circuit_routes,
     packet_fabric_routes,
     round_robin_matchings,
 )
 
 NS, US, GBPS = 10**3, 10**6, 10**9
-CIRCUITS, PACKETS = Way("circuits", circuit_routes), Way("packets", packet_fabric_routes)
+CIRCUITS, PACKETS = (
+    NamedRouting("circuits", circuit_routes),
+    NamedRouting("packets", packet_fabric_routes),
+)
 TO_RACK, FIBER, TO_SPINE = US, 300 * NS, 500 * NS
 """Delays of cables."""
 
@@ -42,7 +45,7 @@ def hybrid(schedule: Schedule | None = None, **rule: Any) -> Network:
     ocs = builder.add_circuit_switch("ocs", schedule)
     for tor in tors:
         builder.fiber(tor, ocs, 100 * GBPS, FIBER)
-    return builder.build("hybrid", ways=Ways((CIRCUITS, PACKETS), **rule))
+    return builder.build("hybrid", policy=RoutingPolicy((CIRCUITS, PACKETS), **rule))
 
 
 def opera(
@@ -80,5 +83,8 @@ def opera(
         rotor = builder.add_circuit_switch(f"rotor{number}", schedule)
         for tor in tors:
             builder.fiber(tor, rotor, 100 * GBPS, FIBER)
-    ways = Ways([Way("direct", circuit_routes), Way("expander", Expander(drain_ps))], **rule)
-    return builder.build("opera", ways=ways)
+    policy = RoutingPolicy(
+        [NamedRouting("direct", circuit_routes), NamedRouting("expander", Expander(drain_ps))],
+        **rule,
+    )
+    return builder.build("opera", policy=policy)

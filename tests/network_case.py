@@ -20,9 +20,9 @@ from netsim.model.routing import (
     Wiring,
     shortest_paths,
 )
+from netsim.model.routing_policy import NamedRouting, RoutingPolicy
 from netsim.model.schedules import Schedule
 from netsim.model.time_slots import TimeSlotRouting, TimeSlotTables
-from netsim.model.ways import Way, Ways
 
 
 def network_of(case: Case) -> Network:
@@ -46,8 +46,8 @@ def network_of(case: Case) -> Network:
         for edge, delay_ps in one.fibers:
             builder.fiber(edge, switch, one.rate_bps, delay_ps)
     network = builder.build("case")
-    if case.ways is not None:
-        network = builder.build("case", ways=ways_of(case, network))
+    if case.policy is not None:
+        network = builder.build("case", policy=policy_of(case, network))
     delay = np.zeros(network.n_ports, np.int64)
     free = list(network.node_first_port[:-1])
     for c in case.cables:
@@ -84,25 +84,27 @@ class OverBySlot(TimeSlotRouting):
         return TimeSlotTables(np.array(self.slots_ps), self.offset_ps, tables)
 
 
-def ways_of(case: Case, network: Network) -> Ways:
-    """The case's ways, for its network without them."""
-    assert case.ways is not None
+def policy_of(case: Case, network: Network) -> RoutingPolicy:
+    """The case's routing policy, for its network without them."""
+    assert case.policy is not None
     cable_of = np.zeros(network.n_ports, np.int64)
     free = list(network.node_first_port[:-1])
     for number, cable in enumerate(case.cables):
         for node in (cable.a, cable.b):
             cable_of[free[node]] = number
             free[node] += 1
-    ways = []
-    for number in range(len(case.ways.cables)):
-        by = [Over(np.isin(cable_of, list(cables))) for cables in case.ways.slots_of(number)]
-        turning = number == case.ways.turning
-        slots = OverBySlot(by, case.ways.slots_ps, case.ways.offset_ps)
-        ways.append(Way(str(number), slots if turning else by[0]))
-    numbers = case.ways.small, case.ways.control, case.ways.otherwise
-    small, control, otherwise = (None if one is None else str(one) for one in numbers)
-    given = {"large_bytes": case.ways.large_bytes, "by_phase": case.ways.by_phase}
-    return Ways(ways, **given, small=small, control=control, otherwise=otherwise)
+    routings = []
+    for number in range(len(case.policy.cables)):
+        by = [Over(np.isin(cable_of, list(cables))) for cables in case.policy.slots_of(number)]
+        is_slotted = number == case.policy.slotted
+        slots = OverBySlot(by, case.policy.slots_ps, case.policy.offset_ps)
+        routings.append(NamedRouting(str(number), slots if is_slotted else by[0]))
+    numbers = case.policy.small_table, case.policy.control_table, case.policy.fallback
+    small, control, fallback = (None if one is None else str(one) for one in numbers)
+    given = {"large_min_bytes": case.policy.large_min_bytes, "by_phase": case.policy.by_phase}
+    return RoutingPolicy(
+        routings, **given, small_table=small, control_table=control, fallback=fallback
+    )
 
 
 def routes_of(case: Case) -> RouteChanges | None:
@@ -119,7 +121,7 @@ def routes_of(case: Case) -> RouteChanges | None:
     for reroute in sorted(case.reroutes, key=lambda one: one.at_ps):
         switch = reroute.switch - case.n_hosts
         edges = groups[network.switch_network[switch]]
-        first = int(network.route_first[switch]) + reroute.way * len(edges)
+        first = int(network.route_first[switch]) + reroute.table * len(edges)
         for edge, ports in reroute.ports.items():
             entry = lists.entry(np.array(ports)) if ports else NO_ROUTE
             route[first + edges.index(edge)] = entry

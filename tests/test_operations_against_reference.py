@@ -72,7 +72,7 @@ class Job:
 def job(seed: int, *, losses: bool = True) -> Job:
     """Operations on a network of any sort; without losses everything arrives in time."""
     rng = random.Random(f"operations {seed}")
-    none = dict.fromkeys(("tasks", "phases", "program", "ways"), False)
+    none = dict.fromkeys(("tasks", "phases", "program", "policy"), False)
     if not losses:
         none |= dict.fromkeys(("circuits", "faults", "reroutes"), False)
         none |= {"transport": "roce", "queue_discipline": "lossless"}

@@ -20,6 +20,8 @@ from netsim.errors import did_you_mean
 from netsim.experiment import schema
 from netsim.model import fabric
 from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
+from netsim.model.routing_policy import RoutingPolicy
 from netsim.model.tasks import TaskTable
 from netsim.plugins import registry
 from netsim.plugins.files import words
@@ -36,7 +38,7 @@ SECTIONS = {
     "stop": schema.StopSection,
     "outputs": schema.OutputsSection,
 }
-CALLED = (TaskTable, NetworkBuilder)
+CALLED = (TaskTable, NetworkBuilder, RoutingPolicy, Network)
 NAMES = {
     "command": commands(),
     "plot": KINDS,

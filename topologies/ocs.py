@@ -24,7 +24,7 @@ circuit switches itself (co-packaged optics), and the queues for those in its me
   all at once. A rotor with one matching is never dark. With `order` the matchings are others, that
   this number draws: every two racks still meet once, but what several switches join at a time is
   like a random graph, in which nobody is far from anybody, where rounds of the circle method are
-  reflections. Ways of light that go one way (`duplex = false`) are only shuffled.
+  reflections. RoutingPolicy of light that go one way (`duplex = false`) are only shuffled.
 
 - "demand": what the traffic needs, bytes on the wire from rack to rack, known before it begins.
   Messages that go by packets do not count. `algorithm` says how: "greedy" gives each switch one
@@ -92,11 +92,11 @@ from netsim.matchings.tables import Table, table_of
 from netsim.network import (
     Demand,
     Expander,
+    NamedRouting,
     Network,
     NetworkBuilder,
+    RoutingPolicy,
     Schedule,
-    Way,
-    Ways,
     direct_circuit_routes,
     packet_fabric_routes,
     routes_in_slot,
@@ -263,9 +263,9 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
     for spine in builder.add_switches(names, 1, latency_ps) if names else ():
         builder.cables(np.array(tors), spine, params["packet_rate"], params["packet_latency"])
     title = f"{name}_{racks}x{params['hosts_per_rack']}"
-    ways = _ways(params, slots=len(schedules[0].matchings) if _phase_driven(schedules) else 0)
+    policy = _policy(params, slots=len(schedules[0].matchings) if _phase_driven(schedules) else 0)
     try:
-        return builder.build(title, ways=ways)
+        return builder.build(title, policy=policy)
     except InputError as error:
         raise (error if params["drain"] is None else error.at(key="topology.drain")) from None
 
@@ -275,24 +275,32 @@ def _phase_driven(schedules: Sequence[Schedule]) -> bool:
     return bool(schedules) and schedules[0].phase_driven
 
 
-def _ways(params: Mapping[str, Any], slots: int) -> Ways | None:
+def _policy(params: Mapping[str, Any], slots: int) -> RoutingPolicy | None:
     """Which packets go by what, if not all by the same; `slots` are those that follow phases."""
     circuits, expander, packets = "circuits", "expander", "packets"
-    large_bytes = params["small"] or 0
+    large_min_bytes = params["small"] or 0
     if params["drain"] is not None:
-        by = [Way(circuits, direct_circuit_routes), Way(expander, Expander(params["drain"]))]
-        return Ways(by, large_bytes=large_bytes, small=expander, control=expander)
+        by = [
+            NamedRouting(circuits, direct_circuit_routes),
+            NamedRouting(expander, Expander(params["drain"])),
+        ]
+        return RoutingPolicy(
+            by, large_min_bytes=large_min_bytes, small_table=expander, control_table=expander
+        )
     if params["packet_rate"] is None:
-        by = [Way(f"slot {k}", routes_in_slot(k)) for k in range(slots)]
-        return Ways(by, by_phase=True) if slots else None
-    by = [Way(f"slot {k}", routes_in_slot(k, direct_circuit_routes)) for k in range(slots)]
-    return Ways(
-        [*(by or [Way(circuits, direct_circuit_routes)]), Way(packets, packet_fabric_routes)],
-        large_bytes=large_bytes,
+        by = [NamedRouting(f"slot {k}", routes_in_slot(k)) for k in range(slots)]
+        return RoutingPolicy(by, by_phase=True) if slots else None
+    by = [NamedRouting(f"slot {k}", routes_in_slot(k, direct_circuit_routes)) for k in range(slots)]
+    return RoutingPolicy(
+        [
+            *(by or [NamedRouting(circuits, direct_circuit_routes)]),
+            NamedRouting(packets, packet_fabric_routes),
+        ],
+        large_min_bytes=large_min_bytes,
         by_phase=slots > 0,
-        small=packets,
-        control=packets,
-        otherwise=packets,
+        small_table=packets,
+        control_table=packets,
+        fallback=packets,
     )
 
 

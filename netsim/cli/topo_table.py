@@ -71,7 +71,7 @@ def notes(counted: Sequence[Counted]) -> Iterator[str]:
     rows = [row for one in counted for row in one.inventory.networks if row.to_edges < row.edges]
     if rows:
         yield (
-            "Ways and diameter: to the hosts of "
+            "Path diversity and diameter: to the hosts of "
             + "; ".join(f"{row.to_edges} of {row.edges:,} edge switches" for row in rows)
             + "."
         )
@@ -143,11 +143,11 @@ def _kind_lines(row: NetworkRow, part: str) -> Lines:
     if row.bisection is not None:
         found[part, "bisection"] = _rate(row.bisection.rate_bps)
         found[part, "oversubscription"] = _ratio(row.oversubscription)
-    for way in row.ways:
-        fewest, most = format_number(way.fewest), format_number(way.most)
-        shown = fewest if way.fewest == way.most else f"{fewest} to {most}"
-        over = f"ways over {way.links} links" + (f" by {way.by}" if way.by else "")
-        found[part, over] = f"{shown}, {100 * way.share:.3g} % of pairs"
+    for one in row.path_diversity:
+        fewest, most = format_number(one.fewest), format_number(one.most)
+        shown = fewest if one.fewest == one.most else f"{fewest} to {most}"
+        over = f"paths over {one.links} links" + (f" by {one.by}" if one.by else "")
+        found[part, over] = f"{shown}, {100 * one.share:.3g} % of pairs"
     if paths := row.slot_paths:
         ends = sorted({paths.shortest, paths.longest})
         longest = " to ".join(map(str, ends)) + " links"
@@ -186,8 +186,8 @@ def _failure_lines(failed: Failure) -> Lines:
     found: Lines = {(part, ""): f"{failed.cables:,} cable{'s' * (failed.cables != 1)} down"}
     found[part, "hosts cut off"] = f"{failed.hosts_cut_off:,}"
     found[part, "others with fewer ports"] = f"{failed.hosts_fewer_ports:,}"
-    found[part, "others with fewer ways"] = f"{failed.hosts_fewer_ways:,}"
-    found[part, "ways left, at least"] = f"{100 * failed.ways_left:.3g} %"
+    found[part, "others with fewer paths"] = f"{failed.hosts_fewer_paths:,}"
+    found[part, "paths left, at least"] = f"{100 * failed.paths_left:.3g} %"
     if failed.flows_cut_off is not None:
         found[part, "flows cut off"] = f"{failed.flows_cut_off:,}"
         found[part, "other flows touched"] = f"{failed.flows_touched:,}"

@@ -106,7 +106,7 @@ def _sides(
         side["n_packets"] = n_packets
         side["last_bytes"] = flows.size_bytes - (n_packets - 1) * packets.payload_bytes
         side["prio"] = flows.cls
-    if network.has_several_ports or network.n_ways > 1:
+    if network.has_several_ports or network.n_tables > 1:
         tx["port_choice"], rx["port_choice"] = np.arange(n), n + np.arange(n)
     rate_bps = np.add.reduceat(network.port_rate_bps[lanes.src_port], lanes.first[:-1])
     q20 = byte_quotient(rate_bps)
@@ -172,7 +172,7 @@ def _port_choices(
     ]
     table = np.concatenate(rows).astype(np.int32)
     if not simulation.network.has_several_ports:
-        several = simulation.network.n_ways > 1
+        several = simulation.network.n_tables > 1
         return {"port_choices": np.zeros(1, PORT_CHOICE), "lanes": table if several else table[:1]}
     n, total = len(simulation.flows), int(lanes.first[-1])
     port_choices = np.zeros((2, n), PORT_CHOICE)  # of senders, of receivers

@@ -35,7 +35,7 @@ class Parts:
     several_ports: bool = False
     carrier: bool = False
     apart: bool = False
-    ways: bool = False
+    policy: bool = False
     time_slots: bool = False
     sampled: bool = False
     histogram: bool = False
@@ -65,7 +65,7 @@ class Parts:
             several_ports=network.has_several_ports,
             apart=not network.reaches_all,
             carrier=network.has_several_ports and faults is not None and faults.carrier is not None,
-            ways=network.n_ways > 1,
+            policy=network.n_tables > 1,
             time_slots=network.time_slots is not None,
             sampled=sampling is not None,
             histogram=sampling is not None and sampling.queues,

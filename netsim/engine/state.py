@@ -147,7 +147,7 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         or fabric.load_balancing == "least_loaded"
         or how == OPPORTUNISTIC,
         "BALANCING": BALANCING[fabric.load_balancing],
-        "POLICY_ROUTING": parts.ways,
+        "POLICY_ROUTING": parts.policy,
         "TIME_SLOT_ROUTING": parts.time_slots,
         "FAULTS": parts.faults,
         "MAY_BE_UNROUTABLE": parts.faults or parts.time_slots or parts.apart or how != DIRECT,

@@ -1,4 +1,4 @@
-"""What one failure takes: the hosts that it cuts off, or that have fewer ways, and their flows."""
+"""What one failure takes: the hosts that it cuts off, or that have fewer paths, and their flows."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Failure:
         networks: in which any of them is.
         hosts_cut_off: hosts that are joined to the largest part of none of their networks.
         hosts_fewer_ports: other hosts, of which some port has no link that is up.
-        hosts_fewer_ways: other hosts, with fewer ways to or from some host than before.
-        ways_left: the share of the ways that is left between the two edge switches for which it is
+        hosts_fewer_paths: other hosts, with fewer paths to or from some host than before.
+        paths_left: the share of the paths left between the two edge switches for which it is
             least, of those that still reach each other.
         flows_cut_off, flows_touched: flows without any way, and others with fewer; None if there
             are too many edge switches to look at them all.
@@ -41,14 +41,14 @@ class Failure:
     networks: int
     hosts_cut_off: int
     hosts_fewer_ports: int
-    hosts_fewer_ways: int
-    ways_left: float
+    hosts_fewer_paths: int
+    paths_left: float
     flows_cut_off: int | None
     flows_touched: int | None
 
 
 class _Loss(NamedTuple):
-    """Between edge switches of a network, bool[edges, groups]: which pairs have fewer ways, or
+    """Between edge switches of a network, bool[edges, groups]: which pairs have fewer paths, or
     longer ones, which none any more; and the least share that is left to any other."""
 
     groups: Ints
@@ -69,9 +69,9 @@ def failure(network: Network, name: str, ports: Ints, lanes: Lanes) -> Failure:
     lane_fewer = lane_cut.copy()
     least, whole = 1.0, True
     numbers = _touched(network, ports)
-    way_of_lane = lanes.data_to // network.n_host_ports
-    for number, way in product(numbers.tolist(), range(network.n_ways)):
-        loss = _loss(network, number, table, way)
+    table_of_lane = lanes.data_to // network.n_host_ports
+    for number, which in product(numbers.tolist(), range(network.n_tables)):
+        loss = _loss(network, number, table, which)
         least = min(least, loss.least)
         of_edge: Flags = np.logical_or.reduce(loss.fewer, axis=1)
         of_edge[loss.groups] |= np.logical_or.reduce(loss.fewer, axis=0)
@@ -80,14 +80,14 @@ def failure(network: Network, name: str, ports: Ints, lanes: Lanes) -> Failure:
         if loss.groups.size < of_edge.size:
             whole = False
             continue
-        lane = np.flatnonzero(here[lanes.src_port] & (way_of_lane == way))
+        lane = np.flatnonzero(here[lanes.src_port] & (table_of_lane == which))
         src, dst = (network.port_group[port[lane]] for port in (lanes.src_port, lanes.dst_port))
         lane_cut[lane] |= loss.cut[src, dst]
         lane_fewer[lane] |= loss.fewer[src, dst]
     alone = cut_off(network, table, down) & ~never_joined(network)
     first = network.node_first_port[: network.n_hosts]
     fewer_ports = np.logical_or.reduceat(dead, first) & ~alone
-    fewer_ways = np.logical_or.reduceat(fewer, first) & ~alone & ~fewer_ports
+    fewer_paths = np.logical_or.reduceat(fewer, first) & ~alone & ~fewer_ports
     flows_cut = np.logical_and.reduceat(lane_cut, lanes.first[:-1])
     flows_fewer = np.logical_or.reduceat(lane_fewer, lanes.first[:-1]) & ~flows_cut
     return Failure(
@@ -96,8 +96,8 @@ def failure(network: Network, name: str, ports: Ints, lanes: Lanes) -> Failure:
         networks=int(numbers.size),
         hosts_cut_off=int(alone.sum()),
         hosts_fewer_ports=int(fewer_ports.sum()),
-        hosts_fewer_ways=int(fewer_ways.sum()),
-        ways_left=least,
+        hosts_fewer_paths=int(fewer_paths.sum()),
+        paths_left=least,
         flows_cut_off=int(flows_cut.sum()) if whole else None,
         flows_touched=int(flows_fewer.sum()) if whole else None,
     )
@@ -109,15 +109,15 @@ def _touched(network: Network, ports: Ints) -> Ints:
     return np.unique(network.switch_network[nodes - network.n_hosts]).astype(np.int64)
 
 
-def _loss(network: Network, number: int, table: RoutingTable, way: int) -> _Loss:
+def _loss(network: Network, number: int, table: RoutingTable, which: int) -> _Loss:
     """What the edge switches of a network have lost by one way, where routes are as in `table`."""
-    before = path_counts(network, number, way=way)
-    after = reach_by(network, number, table, before.groups, way)
+    before = path_counts(network, number, table_number=which)
+    after = reach_by(network, number, table, before.groups, which)
     switches = np.flatnonzero(network.switch_network == number)
     rows = np.searchsorted(switches, network.wiring().edges_of(number))
-    hops, ways = before.hops[rows], before.ways[rows]
+    hops, paths = before.hops[rows], before.paths[rows]
     cut = (after.hops[rows] < 0) & (hops >= 0)
-    fewer = cut | (after.ways[rows] < ways) | (after.hops[rows] > hops)
+    fewer = cut | (after.paths[rows] < paths) | (after.hops[rows] > hops)
     there = (hops >= 0) & ~cut
-    left = after.ways[rows][there] / ways[there]
+    left = after.paths[rows][there] / paths[there]
     return _Loss(before.groups, fewer, cut, float(left.min(initial=1.0)))

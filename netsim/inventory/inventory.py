@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.inventory.bisection import MAX_FLOW, TIERS, Bisection, bisection, halves, middle_of
 from netsim.inventory.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.inventory.circuits import CircuitRow, circuit_switches
-from netsim.inventory.paths import Distance, PathCounts, path_counts, ways_between_hosts
+from netsim.inventory.paths import Distance, PathCounts, path_counts, path_diversity
 from netsim.inventory.slot_paths import SlotPaths, slot_paths
 from netsim.inventory.symmetry import kinds_of_networks
 from netsim.model.network import Network
@@ -56,9 +56,9 @@ class NetworkRow:
         oversubscription: what that half can send over the bisection.
         across: what all `count` of them carry from the first half of all hosts to the second.
         across_sent_bps: what that half can send into them.
-        ways: pairs of hosts by their distance, where routes are of several kinds by each of them;
-            `to_edges` of `edges` switches with hosts were looked at as destinations.
-        turns: of routes that take turns, by slot; `ways` are of the first slot.
+        path_diversity: pairs of hosts by their distance, for each routing table; `to_edges` of
+            `edges` switches with hosts are counted as destinations.
+        slot_paths: of a time-slotted routing table; `path_diversity` is then of the first slot.
     """
 
     count: int
@@ -71,15 +71,15 @@ class NetworkRow:
     oversubscription: float | None
     across: Bisection
     across_sent_bps: int
-    ways: tuple[Distance, ...]
+    path_diversity: tuple[Distance, ...]
     edges: int
     to_edges: int
     slot_paths: SlotPaths | None = None
 
     @property
     def diameter(self) -> int:
-        """Links on the longest of the shortest ways between two hosts."""
-        return max((way.links for way in self.ways), default=0)
+        """Links on the longest of the shortest paths between two hosts."""
+        return max((one.links for one in self.path_diversity), default=0)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Inventory:
 
     @property
     def diameter(self) -> int:
-        """Links on the longest of the shortest ways between two hosts of one network."""
+        """Links on the longest of the shortest paths between two hosts of one network."""
         return max(row.diameter for row in self.networks)
 
     @property
@@ -199,7 +199,7 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
     inside = np.flatnonzero(network.switch_network == number)
     ports = np.flatnonzero(network.port_network == number)
     hosts = int(np.unique(network.port_node[ports]).size)
-    found = [path_counts(network, number, way=way) for way in range(network.n_ways)]
+    found = [path_counts(network, number, table_number=k) for k in range(network.n_tables)]
     middle = middle_of(network, number)
     cut = bisection(network, number, middle) if hosts > 1 else None
     over = None
@@ -217,7 +217,7 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
         oversubscription=over,
         across=across,
         across_sent_bps=sent_bps,
-        ways=_distances(network, number, found),
+        path_diversity=_distances(network, number, found),
         edges=int(np.diff(network.first_group)[number]),
         to_edges=min(int(one.groups.size) for one in found),
         slot_paths=slot_paths(network, number),
@@ -225,11 +225,11 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
 
 
 def _distances(network: Network, number: int, found: Sequence[PathCounts]) -> tuple[Distance, ...]:
-    """Of all ways of a network, one behind the other."""
-    names = [""] if network.ways is None else network.ways.names
+    """Return the distances of each routing table of a network."""
+    names = [""] if network.policy is None else network.policy.names
     rows: list[Distance] = []
     for name, one in zip(names, found, strict=True):
-        rows += ways_between_hosts(network, number, one, name)
+        rows += path_diversity(network, number, one, name)
     return tuple(rows)
 
 

@@ -1,4 +1,4 @@
-"""By how many ways, and over how many links, hosts reach one another.
+"""Path diversity: by how many paths, and over how many links, hosts reach one another.
 
 A way is one that the routing table allows: with the usual routing a shortest path.
 """
@@ -17,13 +17,13 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_STEPS = 3_000_000
-"""Candidates that are looked at; in a larger network only the ways to some edge switches."""
+"""Candidates that are looked at; in a larger network only the paths to some edge switches."""
 
 
 class Distance(NamedTuple):
-    """Pairs of hosts that are `links` apart: their share of all pairs, fewest and most ways.
+    """Pairs of hosts that are `links` apart: their share of all pairs, fewest and most paths.
 
-    `by` names the routes by which they are, where the network has several (`netsim.model.ways`).
+    `by` names the routing table, where the network has several.
     """
 
     links: int
@@ -37,35 +37,37 @@ class PathCounts(NamedTuple):
     """From each switch of a network to some of its edge switches.
 
     `groups` are their numbers in the network. `hops` (int64[switches, groups]) are links between
-    switches, -1 where there is no way; `ways` (float64, likewise) their number.
+    switches, -1 where there is no path; `paths` (float64, likewise) their number.
     """
 
     groups: Ints
     hops: Ints
-    ways: Floats
+    paths: Floats
 
 
-def path_counts(network: Network, number: int, most: int = MAX_STEPS, way: int = 0) -> PathCounts:
+def path_counts(
+    network: Network, number: int, most: int = MAX_STEPS, table_number: int = 0
+) -> PathCounts:
     """How switches of one network reach its edge switches, or as many of them as `most` allows.
 
-    By the routes of one of the network's ways.
+    By one of the network's routing tables.
     """
     n_groups = int(np.diff(network.first_group)[number])
     switches = np.flatnonzero(network.switch_network == number)
-    rows = network.route_first[switches][:, None] + way * n_groups + np.arange(n_groups)
+    rows = network.route_first[switches][:, None] + table_number * n_groups + np.arange(n_groups)
     steps = int(_counts(network.route[rows]).sum())
     n_chosen = min(n_groups, max(1, n_groups * most // max(steps, 1)))
     groups = np.unique(np.linspace(0, n_groups - 1, n_chosen).round().astype(np.int64))
     own = RoutingTable(network.route, network.route_ports)
-    return reach_by(network, number, own, groups, way)
+    return reach_by(network, number, own, groups, table_number)
 
 
 def reach_by(
-    network: Network, number: int, table: RoutingTable, groups: Ints, way: int = 0
+    network: Network, number: int, table: RoutingTable, groups: Ints, table_number: int = 0
 ) -> PathCounts:
-    """How switches of one network reach some of its edge switches by one way of a table."""
+    """How switches of one network reach some of its edge switches by one routing table."""
     switches = np.flatnonzero(network.switch_network == number)
-    places = way * np.diff(network.first_group)[number] + groups
+    places = table_number * np.diff(network.first_group)[number] + groups
     entries = table.route[network.route_first[switches][:, None] + places].reshape(-1)
     return PathCounts(groups, *_walk(network, switches, entries, table.route_ports))
 
@@ -77,7 +79,7 @@ def _counts(entries: Ints) -> Ints:
 def _walk(
     network: Network, switches: Ints, entries: Ints, route_ports: NDArray[np.int32]
 ) -> tuple[Ints, Floats]:
-    """Hops and ways for each entry of the table, switch by switch: from the ends backwards."""
+    """Hops and paths for each entry of the table, switch by switch: from the ends backwards."""
     n_groups = entries.size // switches.size
     place = np.zeros(network.n_switches, np.int64)
     place[switches] = np.arange(switches.size)
@@ -92,19 +94,19 @@ def _walk(
     onward = place[network.next_switch(np.repeat(own_first, count) + local)]
     onward = onward * n_groups + np.repeat(open_pairs % n_groups, count)
     hops = np.where((counts == 0) & (entries != NO_ROUTE), 0, -1)
-    ways = np.where(hops == 0, 1.0, 0.0)
+    paths = np.where(hops == 0, 1.0, 0.0)
     while open_pairs.size:
         ready = np.logical_and.reduceat(hops[onward] >= 0, begin) & (hops[open_pairs] < 0)
         if not ready.any():
             break
         done = open_pairs[ready]
         hops[done] = np.maximum.reduceat(hops[onward], begin)[ready] + 1
-        ways[done] = np.add.reduceat(ways[onward], begin)[ready]
+        paths[done] = np.add.reduceat(paths[onward], begin)[ready]
     shape = (switches.size, n_groups)
-    return hops.reshape(shape), ways.reshape(shape)
+    return hops.reshape(shape), paths.reshape(shape)
 
 
-def ways_between_hosts(
+def path_diversity(
     network: Network, number: int, found: PathCounts, by: str = ""
 ) -> tuple[Distance, ...]:
     """All pairs of hosts of a network (to the edge switches of `found`) by their distance."""
@@ -115,13 +117,13 @@ def ways_between_hosts(
     hosts = np.bincount(network.port_group[ports], minlength=edges.size).astype(float)
     pairs = hosts[:, None] * hosts[found.groups]
     pairs[found.groups, np.arange(found.groups.size)] -= hosts[found.groups]
-    hops, ways = found.hops[rows], found.ways[rows]
+    hops, paths = found.hops[rows], found.paths[rows]
     there = (pairs > 0) & (hops >= 0)
     total = float(pairs.sum())
     rows_found = []
     for n in np.unique(hops[there]).tolist():
         these = there & (hops == n)
-        some = ways[these]
+        some = paths[these]
         share = float(pairs[these].sum()) / total
         rows_found.append(Distance(n + 2, share, float(some.min()), float(some.max()), by))
     return tuple(rows_found)

@@ -20,7 +20,7 @@ class SlotPaths:
     """Links between two edge switches, by time-slotted routes.
 
     Attributes:
-        by: the name of their way.
+        by: the name of their routing table.
         slots: how many there are.
         shortest, longest: of the slots' longest paths the shortest and the longest one.
         mean: of all pairs in all slots.
@@ -35,14 +35,14 @@ class SlotPaths:
 
 def slot_paths(network: Network, number: int) -> SlotPaths | None:
     """That of a network, by its number; None if its routes stay, or lead nowhere."""
-    slots, ways = network.time_slots, network.ways
+    slots, policy = network.time_slots, network.policy
     begin, end = network.first_group[number : number + 2].tolist()
     n = end - begin
     if slots is None or n < 2:
         return None
     which = 0
-    if ways is not None:
-        which = [isinstance(way.routing, TimeSlotRouting) for way in ways.ways].index(True)
+    if policy is not None:
+        which = [isinstance(one.routing, TimeSlotRouting) for one in policy.routings].index(True)
     edges = network.edge_switch[begin:end].astype(np.int64)
     first_port = network.node_first_port[network.n_hosts + edges]
     place = np.full(network.n_nodes, -1)
@@ -59,5 +59,5 @@ def slot_paths(network: Network, number: int) -> SlotPaths | None:
         lengths.append(len(counts))
         links += sum((circuits + 1) * count for circuits, count in enumerate(counts))
         pairs += sum(counts)
-    name = "" if ways is None else ways.ways[which].name
+    name = "" if policy is None else policy.routings[which].name
     return SlotPaths(name, len(lengths), min(lengths), max(lengths), links / max(1, pairs))

@@ -17,8 +17,8 @@ from netsim.model.network import HOST_TIER, Network
 from netsim.model.parts import placed
 from netsim.model.plan import Plan
 from netsim.model.routing import COUNT_MASK, Routing, Wiring, networks_of, shortest_paths
+from netsim.model.routing_policy import RoutingPolicy
 from netsim.model.schedules import Schedule
-from netsim.model.ways import Ways
 from netsim.units import format_time, written
 
 MAX_SWITCH_PORTS = COUNT_MASK
@@ -187,14 +187,14 @@ class NetworkBuilder:
         return to.add(edge, self._name(edge), rate_bps, _integer(delay_ps, "a fiber's delay in ps"))
 
     def build(
-        self, name: str, routing: Routing | None = None, *, ways: Ways | None = None
+        self, name: str, routing: Routing | None = None, *, policy: RoutingPolicy | None = None
     ) -> Network:
         """The finished network.
 
         Args:
             name: shown in messages and results.
             routing: makes the routing table; all shortest paths by default.
-            ways: in its place, several tables and which packets go by which.
+            policy: in its place, several tables and which packets go by which.
 
         Raises:
             InputError: a host without a port or joined to a host, a rate or delay that is not
@@ -256,17 +256,19 @@ class NetworkBuilder:
             usable=None if circuits is None else circuits.ever_up,
             up_in_slot=None if circuits is None else circuits.up_in_slot,
         )
-        n_ways = 1 if ways is None else len(ways.ways)
+        n_tables = 1 if policy is None else len(policy.routings)
         self.reserve(
             hosts=self._n_hosts,
             switches=len(self._names),
             cables=len(cables),
-            edges=n_ways * int(of_network.max()),
+            edges=n_tables * int(of_network.max()),
         )
-        routing = ways or routing or shortest_paths
+        routing = policy or routing or shortest_paths
         table = routing(wiring)
         host_network = switch_network[host_switch]
-        of_way = np.arange(n_ways)[:, None] * of_network[host_network]  # where its entries begin
+        of_table = (
+            np.arange(n_tables)[:, None] * of_network[host_network]
+        )  # where its entries begin
         own_port = host_peer - first_port[host_switch + self._n_hosts]
         tiers = [HOST_TIER] * self._n_hosts + self._tiers
         return Network(
@@ -282,17 +284,17 @@ class NetworkBuilder:
             switch_names=tuple(self._names),
             port_nic=port_nic.astype(np.int16),
             port_network=host_network.astype(np.int32),
-            host_group=(of_way + number[host_switch]).reshape(-1).astype(np.int32),
-            host_port=np.tile(own_port, n_ways).astype(np.int32),
+            host_group=(of_table + number[host_switch]).reshape(-1).astype(np.int32),
+            host_port=np.tile(own_port, n_tables).astype(np.int32),
             edge_switch=wiring.edge_switch,
             first_group=first_group,
             switch_network=wiring.switch_network,
-            route_first=n_ways * wiring.route_first,
+            route_first=n_tables * wiring.route_first,
             route=table.route,
             route_ports=table.route_ports,
             routing=routing,
-            ways=ways,
-            time_slots=None if ways is None else ways.time_slots(wiring),
+            policy=policy,
+            time_slots=None if policy is None else policy.time_slots(wiring),
             circuits=circuits,
             plan=Plan(
                 names=self._names,

@@ -22,7 +22,7 @@ from netsim.model.arithmetic import PURPOSE_PLANE, mix, salt
 if TYPE_CHECKING:
     from netsim.model.flows import FlowTable
     from netsim.model.network import Network
-    from netsim.model.ways import Ways
+    from netsim.model.routing_policy import RoutingPolicy
 
 Ints = NDArray[np.int64]
 
@@ -98,9 +98,9 @@ def lanes_of(network: Network, flows: FlowTable) -> Lanes:
     """
     first, src, dst = _ends(network, flows)
     lanes = Lanes(first, src, dst, data_to=dst, control_to=dst, control_back=src)
-    if network.ways is not None:
-        data = np.repeat(_wanted_ways(network, network.ways, flows), lanes.counts)
-        data, control = _ways_of(network, network.ways, data, (src, dst))
+    if network.policy is not None:
+        data = np.repeat(_wanted_tables(network, network.policy, flows), lanes.counts)
+        data, control = _tables_of(network, network.policy, data, (src, dst))
         to = network.address
         lanes = Lanes(first, src, dst, to(dst, data), to(dst, control), to(src, control))
     if not network.reaches_all:
@@ -108,30 +108,36 @@ def lanes_of(network: Network, flows: FlowTable) -> Lanes:
     return lanes
 
 
-def _wanted_ways(network: Network, rule: Ways, flows: FlowTable) -> Ints:
-    """int64[n_flows]: the way that the data of each flow goes by if it leads there."""
+def _wanted_tables(network: Network, policy: RoutingPolicy, flows: FlowTable) -> Ints:
+    """int64[n_flows]: the table that the data of each flow uses if it has a route."""
     first = np.zeros(len(flows), np.int64)
-    if rule.by_phase and network.phase_of_flow is not None:
+    if policy.by_phase and network.phase_of_flow is not None:
         first = np.maximum(network.phase_of_flow, 0)
-    return np.where(flows.size_bytes >= rule.large_bytes, first, rule.number(rule.small))
+    return np.where(
+        flows.size_bytes >= policy.large_min_bytes, first, policy.number(policy.small_table)
+    )
 
 
-def _ways_of(
-    network: Network, rule: Ways, data: Ints, ends: tuple[Ints, Ints]
+def _tables_of(
+    network: Network, policy: RoutingPolicy, data: Ints, ends: tuple[Ints, Ints]
 ) -> tuple[Ints, Ints]:
-    """By which ways the data and the control packets go of lanes between pairs of ports.
+    """Return the tables of the data and the control packets of lanes between pairs of ports.
 
-    `data` are the ways that their flows' data should go by.
+    `data` are those that their flows' data should use.
     """
     src, dst = ends
 
-    def led(way: Ints, leads: NDArray[np.bool_]) -> Ints:
-        return way if rule.otherwise is None else np.where(leads, way, rule.number(rule.otherwise))
+    def led(table: Ints, leads: NDArray[np.bool_]) -> Ints:
+        return (
+            table
+            if policy.fallback is None
+            else np.where(leads, table, policy.number(policy.fallback))
+        )
 
     data = led(data, network.reaches(src, network.address(dst, data)))
     control = data
-    if rule.control is not None:
-        control = np.full(data.size, rule.number(rule.control))
+    if policy.control_table is not None:
+        control = np.full(data.size, policy.number(policy.control_table))
     there = network.reaches(src, network.address(dst, control))
     back = network.reaches(dst, network.address(src, control))
     return data, led(control, there & back)
@@ -151,8 +157,8 @@ def _check_routes(network: Network, lanes: Lanes, unanswered: NDArray[np.bool_] 
         for lane in np.flatnonzero(sent & ~network.reaches(here, to))[:1].tolist():
             flow = int(np.searchsorted(lanes.first, lane, side="right")) - 1
             a, b = (int(network.port_node[end[lane]]) for end in (here, there))
-            way = network.way_name(int(to[lane]))
-            by = f' by way "{way}"' if way else ""
+            table = network.table_name(int(to[lane]))
+            by = f' by routing table "{table}"' if table else ""
             raise InputError(
                 f"flow {flow}: no route leads from host {a} to host {b}{by}{what}",
                 hint="circuits that join their switches, be it over others, or other hosts",

@@ -27,9 +27,9 @@ from netsim.model.routing import (
     Wiring,
     shortest_paths,
 )
+from netsim.model.routing_policy import RoutingPolicy
 from netsim.model.schedules import NONE
 from netsim.model.time_slots import CompactSlotTables
-from netsim.model.ways import Ways
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ class Network:
         port_nic: int16[n_host_ports], which NIC of its host a port belongs to, from 0 on.
         port_network: int32[n_host_ports], which network a host's port leads to: one of the
             parts into which the switches fall without the hosts.
-        host_group: int32[n_ways * n_host_ports], of each address (`address`) the entry in the rows
-            of its network's switches: those of the first way, one for each group (edge switch),
-            then those of the second one.
-        host_port: int32[n_ways * n_host_ports], of each address the local port at its edge switch
+        host_group: int32[n_tables * n_host_ports], the entry of each address (`address`) in
+            the rows of its network's switches: those of the first routing table, one for each
+            group (edge switch), then those of the second one.
+        host_port: int32[n_tables * n_host_ports], of each address the local port at its edge switch
             that leads to it.
         edge_switch: int32[n_groups], switch index (node - n_hosts) of each group, network by
             network.
@@ -73,7 +73,7 @@ class Network:
         route_first: int64[n_switches], where a switch's row of the routing table begins.
         route, route_ports: see `netsim.model.routing.RoutingTable`.
         routing: what made them, and makes others when links are down.
-        ways: several ways and the rule by which packets take them; None: there is one.
+        policy: several routing tables and who uses which; None: there is one.
         time_slots: routes of each time slot; those above are then of slot 0. None: they stay.
         circuits: of cables that go through circuit switches; None if there are no such switches.
         relays: which messages go by way of a peer; None: those without a network in common are
@@ -83,9 +83,8 @@ class Network:
         reduction: of switches that add up (`netsim.model.reduction`); None: they do not.
         plan: what it was built from, for a network that it becomes a part of.
 
-    The ports of hosts come first. Packets are addressed to them, by one of the ways; by the first
-    one an address is the port's number. Where every host has one port they are numbered as hosts
-    are.
+    The ports of hosts come first. Packets are addressed to them by one of the routing tables; by
+    the first one an address is the port's number. With one port a host they are numbered as hosts.
     """
 
     name: str
@@ -109,7 +108,7 @@ class Network:
     route: NDArray[np.int64]
     route_ports: NDArray[np.int32]
     routing: Routing = shortest_paths
-    ways: Ways | None = None
+    policy: RoutingPolicy | None = None
     time_slots: CompactSlotTables | None = None
     circuits: Circuits | None = None
     relays: RelayRule | None = None
@@ -136,17 +135,17 @@ class Network:
         return self.host_group[: self.n_host_ports]
 
     @property
-    def n_ways(self) -> int:
-        return 1 if self.ways is None else len(self.ways.ways)
+    def n_tables(self) -> int:
+        return 1 if self.policy is None else len(self.policy.routings)
 
-    def address(self, port: NDArray[np.int64], way: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """How packets are addressed to hosts' ports by a way, or by a way of each."""
-        found: NDArray[np.int64] = port + way * self.n_host_ports
+    def address(self, port: NDArray[np.int64], table: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """How packets are addressed to hosts' ports by a routing table, or by one for each."""
+        found: NDArray[np.int64] = port + table * self.n_host_ports
         return found
 
-    def way_name(self, address: int) -> str:
-        """The name of the way of an address; "" if there is one way only."""
-        return "" if self.ways is None else self.ways.names[address // self.n_host_ports]
+    def table_name(self, address: int) -> str:
+        """Return the name of an address's routing table; "" if there is only one."""
+        return "" if self.policy is None else self.policy.names[address // self.n_host_ports]
 
     @property
     def has_several_ports(self) -> bool:
@@ -232,9 +231,9 @@ class Network:
     def diameter(self) -> int:
         """Links on the longest of all first shortest paths between two hosts, by any way."""
         sizes = np.diff(self.first_group)
-        length = self.n_ways * sizes  # of a row
+        length = self.n_tables * sizes  # of a row
         switch = np.repeat(self.edge_switch.astype(np.int64), np.repeat(length, sizes))
-        entry = np.concatenate([np.tile(np.arange(self.n_ways * n), n) for n in sizes.tolist()])
+        entry = np.concatenate([np.tile(np.arange(self.n_tables * n), n) for n in sizes.tolist()])
         there = self.route[self.route_first[switch] + entry] != NO_ROUTE
         entry, switch, hops = entry[there], switch[there], 2
         while True:
@@ -245,13 +244,13 @@ class Network:
             switch = self.next_switch(self.first_port(switch, entry))
             hops += 1
 
-    def candidates(self, switch: int, group: int, way: int = 0) -> NDArray[np.int32]:
+    def candidates(self, switch: int, group: int, table: int = 0) -> NDArray[np.int32]:
         """Local ports of a switch (index) toward a group of its network; empty for its own.
 
         Raises InputError if there is no route to it.
         """
         begin, end = self.first_group[self.switch_network[switch] :][:2].tolist()
-        entry = int(self.route[int(self.route_first[switch]) + way * (end - begin) + group])
+        entry = int(self.route[int(self.route_first[switch]) + table * (end - begin) + group])
         if entry == NO_ROUTE:
             names = self.switch_names
             to = names[self.edge_switch[begin + group]]
@@ -285,10 +284,10 @@ class Network:
         """Index of the switch that each global port leads to."""
         return self.port_node[self.port_peer[port]].astype(np.int64) - self.n_hosts
 
-    def path(self, src: int, dst: int, way: int = 0) -> list[int]:
+    def path(self, src: int, dst: int, table: int = 0) -> list[int]:
         """Global ports that a packet leaves by on the first path between two hosts' ports.
 
-        That is by one of the ways.
+        They are by one routing table.
 
         Raises InputError if they are not ports of hosts, lead to different networks, or no route
         leads from the one to the other.
@@ -306,7 +305,7 @@ class Network:
         group = int(self.host_group[dst])
         while True:
             switch = int(self.port_node[self.port_peer[ports[-1]]]) - self.n_hosts
-            candidates = self.candidates(switch, group, way)
+            candidates = self.candidates(switch, group, table)
             first = int(self.node_first_port[self.n_hosts + switch])
             if not candidates.size:
                 return [*ports, first + int(self.host_port[dst])]
@@ -334,8 +333,8 @@ class Network:
         for flow in np.flatnonzero((phases < -1) | (phases > last))[:1].tolist():
             message = f"flow {flow} has phase {phases[flow]}"
             raise InputError(message, hint=f"0 to {last}, one for each slot, or -1 for none")
-        if self.ways is not None and self.ways.by_phase and last >= self.n_ways:
-            message = f"phases 0 to {last} have no way each: {self.n_ways} ways by phase"
+        if self.policy is not None and self.policy.by_phase and last >= self.n_tables:
+            message = f"phases 0 to {last} need a routing table each: there are {self.n_tables}"
             raise InputError(message, hint="a way for each slot")
         phase_schedule = replace(circuits.phase_schedule, phase_of_flow=phases.astype(np.int64))
         return replace(self, circuits=replace(circuits, phase_schedule=phase_schedule))

@@ -111,15 +111,15 @@ def fabric_at(fabric: Fabric, rate_bps: int, round_trip_ps: int, own_bytes: int 
 
 
 def base_round_trips(network: Network, packets: PacketFormat) -> Ints:
-    """int64[n_networks]: of each network the longest ways of a full and of a control packet, in ps.
+    """int64[n_networks]: of each network the longest paths of a full and a control packet, in ps.
 
     A way leads from any host's port to any, over the first shortest path, without others.
     """
-    out = longest_ways(network, packets.data_bytes)
-    return out + longest_ways(network, packets.control_bytes)
+    out = longest_paths(network, packets.data_bytes)
+    return out + longest_paths(network, packets.control_bytes)
 
 
-def longest_ways(network: Network, size_bytes: int) -> Ints:
+def longest_paths(network: Network, size_bytes: int) -> Ints:
     """int64[n_networks]: the longest that a packet alone takes between two hosts' ports, in ps.
 
     Of those that a route leads from and to, by any way.
@@ -131,10 +131,10 @@ def longest_ways(network: Network, size_bytes: int) -> Ints:
     np.maximum.at(up_ps, group, cross_ps[host_ports])
     np.maximum.at(down_ps, group, cross_ps[network.port_peer[host_ports]])
     longest = np.zeros(network.first_group.size - 1, np.int64)
-    for number, way, src, dst in _pairs(network):
+    for number, table, src, dst in _pairs(network):
         switch = network.edge_switch[src].astype(np.int64)
         first, behind = network.first_group[number : number + 2].tolist()
-        to = way * (behind - first) + dst - first
+        to = table * (behind - first) + dst - first
         time_ps = up_ps[src] + down_ps[dst]
         going = np.flatnonzero(network.route[network.route_first[switch] + to] != NO_ROUTE)
         switch, to, joined = switch[going], to[going], going
@@ -159,5 +159,5 @@ def _pairs(network: Network) -> Iterator[tuple[int, int, Ints, Ints]]:
         for at in range(begin, end, step):
             some = every[at - begin : at - begin + step]
             pairs = np.repeat(some, every.size), np.tile(every, some.size)
-            for way in range(network.n_ways):
-                yield number, way, *pairs
+            for table in range(network.n_tables):
+                yield number, table, *pairs

@@ -138,15 +138,15 @@ def never_joined(network: Network) -> NDArray[np.bool_]:
 def cut_off(network: Network, table: RoutingTable, down: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """bool[n_hosts]: which hosts are joined to the largest part of none of their networks.
 
-    To be joined is to be so there and back, by any of the network's ways.
+    To be joined is to be so there and back, by any of the network's routing tables.
     """
     uplink = np.arange(network.n_host_ports)
     lone: NDArray[np.bool_] = down[uplink] | down[network.port_peer[uplink]]
     for number, (begin, end) in enumerate(pairwise(network.first_group.tolist())):
         first = network.route_first[network.edge_switch[begin:end]]
         joined = np.zeros((end - begin, end - begin), bool)
-        for way in range(network.n_ways):
-            at = way * (end - begin) + np.arange(end - begin)
+        for which in range(network.n_tables):
+            at = which * (end - begin) + np.arange(end - begin)
             joined |= table.route[first[:, None] + at] != NO_ROUTE
         joined &= joined.T
         part = joined[int(joined.sum(axis=1).argmax())]

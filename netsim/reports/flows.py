@@ -183,13 +183,13 @@ def _kinds(flows: FlowTable) -> Table:
     return {} if flows.kind is None else {"flow_kind": np.array(flows.kinds, str)[flows.kind]}
 
 
-def _ways(scenario: Scenario, n: int) -> Table:
+def _tables(scenario: Scenario, n: int) -> Table:
     """By which way the data of the first `n` flows goes: of each by its first lane."""
     network, lanes = scenario.network, scenario.lanes
-    if network.ways is None:
+    if network.policy is None:
         return {}
     number = lanes.data_to[lanes.first[:n]] // network.n_host_ports
-    return {"routing_table": np.array(network.ways.names)[number]}
+    return {"routing_table": np.array(network.policy.names)[number]}
 
 
 def _segments(
@@ -246,7 +246,7 @@ def _table(
         "retransmits": retransmits,
         "traffic_class": cls,
         **_kinds(flows),
-        **_ways(scenario, len(flows)),
+        **_tables(scenario, len(flows)),
         **({"flow_class": names[scenario.class_of_flow[: len(flows)]]} if point.classes else {}),
     }
 

@@ -162,7 +162,7 @@ def flow_trace(
         fct_ps=done_ps - start_ps if done_ps >= 0 else None,
         acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
         ideal_ps=int(ideal.fct_ps[flow]),
-        routing_table=network.way_name(int(lanes.data_to[lanes.first[flow]])),
+        routing_table=network.table_name(int(lanes.data_to[lanes.first[flow]])),
         events=events.filter(pl.col("time_ps") >= start_ps),
         segments=segments,
         state=shown_state(transport.module, changing),

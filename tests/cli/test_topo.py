@@ -27,7 +27,7 @@ def test_seeds_and_transports_make_no_other_network(netsim):
     assert (only["hosts"], only["diameter"], only["oversubscription"]) == (8, 4, 1)
     assert only["bisection"] == {"rate_bps": 3_200_000_000_000, "how": "max-flow"}
     assert [row["ports"] for row in only["switches"]] == [4, 4]
-    assert only["networks"][0]["ways"][1]["most"] == 2
+    assert only["networks"][0]["path_diversity"][1]["most"] == 2
     assert {row["part"] for row in only["bill"]} == {"nic_port", "switch_port", "cable.hall"}
 
 
@@ -59,7 +59,7 @@ def test_failures(netsim):
     result = netsim("topo", "small.toml", "--fail", "spine0", "--fail", "h3 - leaf1", "--json")
     assert result.exit_code == 0, result.output
     spine, link = json.loads(result.stdout)[0]["failures"]
-    assert (spine["name"], spine["cables"], spine["hosts_fewer_ways"]) == ("spine0", 4, 8)
+    assert (spine["name"], spine["cables"], spine["hosts_fewer_paths"]) == ("spine0", 4, 8)
     assert (link["cables"], link["hosts_cut_off"], link["flows_cut_off"]) == (1, 1, 2)
     text = netsim("topo", "small.toml", "--fail", "spine0").stdout
     assert "without spine0" in text

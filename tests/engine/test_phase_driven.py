@@ -19,7 +19,7 @@ from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
 from netsim.model.phases import check_control, check_phases, least_control_ps
 from netsim.model.schedules import Schedule, round_robin_matchings
-from netsim.network import NetworkBuilder, Way, Ways, routes_in_slot
+from netsim.network import NamedRouting, NetworkBuilder, RoutingPolicy, routes_in_slot
 
 CONTROL, SWITCHING, SYNC = 10 * US, 3 * US, 500 * NS
 DARK = SWITCHING + SYNC
@@ -184,7 +184,7 @@ TURNS = [[[1, 0, 3, 2], [2, 3, 0, 1]], [[2, 3, 0, 1], [1, 0, 3, 2]]]
 """What two circuit switches join: in the second slot each has the first matching of the other."""
 
 
-def two_switches(ways: Ways | None) -> Network:
+def two_switches(policy: RoutingPolicy | None) -> Network:
     """As `racks`, with two circuit switches, each two racks on circuits of both in turn."""
     builder = NetworkBuilder()
     builder.add_hosts(4)
@@ -196,27 +196,29 @@ def two_switches(ways: Ways | None) -> Network:
         switch = builder.add_circuit_switch(f"ocs{number}", schedule)
         for tor in tors:
             builder.fiber(tor, switch, 100 * GBPS, FAR)
-    return builder.build("two", ways=ways)
+    return builder.build("two", policy=policy)
 
 
-BY_SLOT = Ways([Way(f"slot {k}", routes_in_slot(k)) for k in range(2)], by_phase=True)
+BY_SLOT = RoutingPolicy(
+    [NamedRouting(f"slot {k}", routes_in_slot(k)) for k in range(2)], by_phase=True
+)
 
 
-@pytest.mark.parametrize("ways", [None, BY_SLOT])
-def test_by_phase_packets_take_circuits_that_are_there(ways: Ways | None) -> None:
+@pytest.mark.parametrize("policy", [None, BY_SLOT])
+def test_by_phase_packets_take_circuits_that_are_there(policy: RoutingPolicy | None) -> None:
     """Two racks have a circuit in either slot, each of another switch: sprayed over both of them
     packets of either phase wait for the other, and for ever."""
-    network = two_switches(ways)
+    network = two_switches(policy)
     flows = [(a, b, SIZE, 0) for a, b in [(0, 1), (1, 0), (0, 1), (2, 0)]]
     told = network.with_phases([0, 0, 1, 1])
     fabric = replace(DROP_TAIL, load_balancing="spray_round_robin")
     table = flow_table(flows)
     engine = run(build(told, table, "datagram", fabric, packets=PACKETS, jit=False))
     done = fct_ps(engine) >= 0
-    assert done.all() == (ways is not None)
-    if ways is not None:
+    assert done.all() == (policy is not None)
+    if policy is not None:
         lanes = lanes_of(told, table)
-        assert [told.way_name(to) for to in lanes.data_to.tolist()] == [
+        assert [told.table_name(to) for to in lanes.data_to.tolist()] == [
             *("slot 0", "slot 0", "slot 1", "slot 1")
         ]
         # That of phase 1 crosses the second switch, alone.
@@ -224,7 +226,7 @@ def test_by_phase_packets_take_circuits_that_are_there(ways: Ways | None) -> Non
         assert through == 1
         assert engine.slot_states().begin_ps[1] > 0
         with raises_input("0", "1"):
-            two_switches(replace(BY_SLOT, ways=BY_SLOT.ways[:1])).with_phases([0])
+            two_switches(replace(BY_SLOT, routings=BY_SLOT.routings[:1])).with_phases([0])
 
 
 def test_compiled_and_with_any_threads_it_does_the_same() -> None:

@@ -68,7 +68,7 @@ def test_where_there_is_no_symmetry_the_narrowest_tier_counts(monkeypatch) -> No
 @given(networks())
 @settings(max_examples=60, deadline=None)
 def test_ways_are_all_shortest_paths(network: Network) -> None:
-    found = paths.ways_between_hosts(network, 0, paths.reach(network, 0))
+    found = paths.path_diversity(network, 0, paths.path_counts(network, 0))
     graph = network.to_networkx()
     counted: dict[int, list[int]] = {}
     for a, b in itertools.permutations(range(network.n_hosts), 2):
@@ -90,11 +90,11 @@ def test_ways_are_all_shortest_paths(network: Network) -> None:
 
 def test_some_edge_switches_stand_for_all_where_there_are_many() -> None:
     network = three_tiers(6)
-    some, whole = paths.reach(network, 0, most=500), paths.reach(network, 0)
+    some, whole = paths.path_counts(network, 0, most=500), paths.path_counts(network, 0)
     assert 1 <= some.groups.size < whole.groups.size == 18
-    assert np.array_equal(some.ways, whole.ways[:, some.groups])
-    found = paths.ways_between_hosts(network, 0, some)
-    every = paths.ways_between_hosts(network, 0, whole)
+    assert np.array_equal(some.paths, whole.paths[:, some.groups])
+    found = paths.path_diversity(network, 0, some)
+    every = paths.path_diversity(network, 0, whole)
     assert np.array(found) == pytest.approx(np.array(every))
 
 
@@ -116,7 +116,11 @@ def test_three_tiers() -> None:
     ]
     assert counted.bisection == (n // 2 * 800 * GBPS, MAX_FLOW)
     assert (counted.oversubscription, counted.diameter) == (1, 6)
-    assert [(way.links, way.most) for way in counted.networks[0].ways] == [(2, 1), (4, 4), (6, 16)]
+    assert [(way.links, way.most) for way in counted.networks[0].path_diversity] == [
+        (2, 1),
+        (4, 4),
+        (6, 16),
+    ]
 
 
 def test_rails_and_their_racks() -> None:
@@ -213,7 +217,7 @@ def test_ways_that_light_never_goes_count_for_nothing() -> None:
     assert row.duty == pytest.approx((2 + 1 + 1) / (2 * 3))
     assert [(kind.joins, kind.count) for kind in counted.cables] == [(HOST, 3), (FIBER, 3)]
     # All are two links between switches apart at most, by the ring or by the short cut.
-    assert [(way.links, way.fewest, way.most) for way in counted.networks[0].ways] == [
+    assert [(way.links, way.fewest, way.most) for way in counted.networks[0].path_diversity] == [
         (3, 1, 1),
         (4, 1, 1),
     ]

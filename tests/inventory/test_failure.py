@@ -35,8 +35,8 @@ def test_a_spine_a_leaf_and_a_host() -> None:
     network = three_tiers(4)  # two hosts on a leaf, four in a pod
     flows = [(0, 1), (0, 2), (0, 4), (4, 8), (9, 15)]
     core = without(network, "core0", flows)
-    assert (core.cables, core.hosts_cut_off, core.hosts_fewer_ways) == (4, 0, 16)
-    assert core.ways_left == 0.75
+    assert (core.cables, core.hosts_cut_off, core.hosts_fewer_paths) == (4, 0, 16)
+    assert core.paths_left == 0.75
     assert (core.flows_cut_off, core.flows_touched) == (0, 3)
     leaf = without(network, "pod0.leaf0", flows)
     assert (leaf.cables, leaf.hosts_cut_off, leaf.flows_cut_off) == (4, 2, 3)
@@ -44,7 +44,7 @@ def test_a_spine_a_leaf_and_a_host() -> None:
     host = without(network, "h0", flows)
     assert (host.cables, host.hosts_cut_off, host.flows_cut_off, host.flows_touched) == (1, 1, 3, 0)
     link = without(network, "pod0.leaf0 - pod0.agg1", flows)
-    assert (link.cables, link.hosts_fewer_ways, link.ways_left) == (1, 16, 0.5)
+    assert (link.cables, link.hosts_fewer_paths, link.paths_left) == (1, 16, 0.5)
     assert (link.flows_cut_off, link.flows_touched) == (0, 2)
 
 
@@ -53,7 +53,7 @@ def test_a_plane_and_a_nic() -> None:
     flows = [(0, 1), (0, 2), (1, 7)]
     plane = without(network, "rail0.plane1.*", flows)
     assert plane.networks == 1
-    assert (plane.hosts_cut_off, plane.hosts_fewer_ports, plane.hosts_fewer_ways) == (0, 4, 0)
+    assert (plane.hosts_cut_off, plane.hosts_fewer_ports, plane.hosts_fewer_paths) == (0, 4, 0)
     assert (plane.flows_cut_off, plane.flows_touched) == (0, 1)
     nic = without(network, "h0 - rail0.*", flows)
     assert (nic.cables, nic.networks, nic.hosts_cut_off, nic.hosts_fewer_ports) == (2, 2, 0, 1)

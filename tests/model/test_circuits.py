@@ -17,7 +17,7 @@ from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
-from netsim.model.port_sizes import longest_ways
+from netsim.model.port_sizes import longest_paths
 from netsim.model.schedules import END_PS, NONE, Schedule, days_of, round_robin_matchings
 from netsim.model.symmetry import check_symmetric
 from netsim.network import NetworkBuilder
@@ -249,7 +249,7 @@ def test_base_round_trips_are_of_hosts_that_reach_each_other() -> None:
     network = network_with(Schedule(10 * US, [[1, 2, NONE]], duplex=False))
     packets = PacketFormat()
     sent = 4 * 80 * packets.data_bytes  # four links of 100 Gbps
-    assert longest_ways(network, packets.data_bytes).tolist() == [
+    assert longest_paths(network, packets.data_bytes).tolist() == [
         sent + 2 * US + 8 * US + 3 * 300 * NS
     ]
 

@@ -18,7 +18,7 @@ from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec
 from netsim.model.port_sizes import (
     base_round_trips,
-    longest_ways,
+    longest_paths,
     port_sizes,
     settle_sizes,
 )
@@ -49,7 +49,7 @@ def test_the_longest_way_is_that_of_all_pairs_followed_one_by_one(network):
                     for port in path
                 )
                 longest[number] = max(longest[number], way)
-    assert longest_ways(network, 4160).tolist() == longest
+    assert longest_paths(network, 4160).tolist() == longest
 
 
 def test_a_tree_with_faster_links_between_switches():
@@ -105,9 +105,9 @@ def test_sizes_that_are_the_same_everywhere_are_those_of_the_fabric():
 
 def test_pairs_are_followed_some_at_a_time(monkeypatch):
     network = fat_tree(1, 7, "100Gbps", spines=3, host_link_latency="2us")
-    whole = longest_ways(network, 100)
+    whole = longest_paths(network, 100)
     monkeypatch.setattr("netsim.model.port_sizes.AT_ONCE", 20)
-    assert np.array_equal(longest_ways(network, 100), whole)
+    assert np.array_equal(longest_paths(network, 100), whole)
 
 
 def test_a_product_that_is_too_large():

@@ -21,7 +21,7 @@ from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
 from netsim.model.routing import NO_ROUTE
 from netsim.model.time_slots import MAX_SLOTS, CompactSlotTables
-from netsim.network import Expander, NetworkBuilder, Schedule, Way, Ways
+from netsim.network import Expander, NamedRouting, NetworkBuilder, RoutingPolicy, Schedule
 
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS = 80_000
@@ -33,8 +33,8 @@ MAX_CIRCUITS = 6
 @pytest.fixture(scope="module")
 def network() -> Network:
     """16 racks on five rotors of three matchings each, one of which turns every 10 us."""
-    return opera(RACKS, ROTORS, slot_ps=SLOT, night_ps=DARK, drain_ps=DRAIN, large_bytes=10**6,
-                 small="expander")  # fmt: skip
+    return opera(RACKS, ROTORS, slot_ps=SLOT, night_ps=DARK, drain_ps=DRAIN, large_min_bytes=10**6,
+                 small_table="expander")  # fmt: skip
 
 
 def slots_of(network: Network) -> CompactSlotTables:
@@ -161,7 +161,9 @@ def of(*schedules: Schedule, drain_ps: int = 0) -> Network:
         one = builder.add_circuit_switch(f"ocs{number}", schedule)
         for tor in tors:
             builder.fiber(tor, one, 100 * GBPS, US)
-    return builder.build("few", ways=Ways([Way("expander", Expander(drain_ps))]))
+    return builder.build(
+        "few", policy=RoutingPolicy([NamedRouting("expander", Expander(drain_ps))])
+    )
 
 
 ALWAYS = Schedule(US, [[1, 2, 0]], duplex=False)
@@ -204,9 +206,9 @@ def test_circuits_that_make_no_expander(schedules: list[Schedule], message: str)
         of(*schedules)
 
 
-def test_one_way_at_most_takes_turns() -> None:
-    with raises_input("route"):
-        Ways([Way("a", Expander(0)), Way("b", Expander(1))])
+def test_one_table_at_most_is_time_slotted() -> None:
+    with raises_input("routing table"):
+        RoutingPolicy([NamedRouting("a", Expander(0)), NamedRouting("b", Expander(1))])
 
 
 def test_links_may_fail_and_routes_do_not_follow(network: Network) -> None:

@@ -32,10 +32,10 @@ from .random_graphs import (
     several_networks,
 )
 from .random_phases import with_phases
+from .random_policies import with_policy
 from .random_port_sizes import with_port_sizes
 from .random_programs import with_program
 from .random_tasks import with_tasks
-from .random_ways import with_ways
 
 CONTROL_BYTES = 64
 LOAD_BALANCING = (
@@ -75,7 +75,7 @@ RACKS = 0.1
 
 FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "circuits": (0.4, with_circuits),
-    "ways": (0.25, with_ways),
+    "policy": (0.25, with_policy),
     "faults": (0.33, with_faults),
     "reroutes": (0.25, with_reroutes),
     "carrier": (0.35, with_carrier),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .model import PFC, Packet
 from .port import SENDING, TIMER, Port
-from .ways import control_way, data_way
+from .routing_policy import control_table, data_table
 
 if TYPE_CHECKING:
     from .lanes import Spread
@@ -94,7 +94,7 @@ class HostPort(Port):
             packet = sender.build()
             assert lane is not None
             packet.dst = lane[1].index
-            packet.way = data_way(self.sim, packet.flow, lane)
+            packet.table = data_table(self.sim, packet.flow, lane)
             end_ps = self._send(packet)
             if sender.all_sent and not sender.handed_over:
                 sender.handed_over = True
@@ -142,7 +142,7 @@ class Nic:
         """Queue a control packet at the port of its lane."""
         here, there = spread.of_control()
         packet.dst = there.index
-        packet.way = control_way(self.sim, packet.flow, spread.from_source((here, there)))
+        packet.table = control_table(self.sim, packet.flow, spread.from_source((here, there)))
         packet.entropy = spread.entropy
         here.control.append(packet)
         return packet

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from .ways import Ways
+    from .routing_policy import RoutingPolicy
 
 # Packet kinds: 0..7 go to a flow's receiver, 8..14 to its sender, 15 lives on one link.
 DATA = 0
@@ -109,13 +109,13 @@ class Reroute:
     """From a time on, by which local ports a switch sends to the hosts of other edge switches.
 
     ``ports`` are ascending lists by edge switch (all numbers are of nodes); of an edge switch that
-    is not in it the lists stay. They are lists of one way.
+    is not in it the lists stay. They are lists of one routing table.
     """
 
     at_ps: int
     switch: int
     ports: dict[int, tuple[int, ...]]
-    way: int = 0
+    table: int = 0
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,8 @@ class Case:
     ``faults`` are those of links, by the global port that feeds the link.
     ``port_sizes`` are sizes of single ports (global port -> name -> bytes), which go before those
     of ``fabric``: of disciplines, and kmin_bytes and kmax_bytes.
-    ``reroutes`` are what becomes of switches' routes, in any order; ``ways`` are there if there are
-    several.
+    ``reroutes`` are changes of switches' routes, in any order; ``policy`` is there if there are
+    several routing tables.
     ``carrier`` are the times after which hosts know of ports without carrier: their own, others'.
     ``phases``, if circuit switches are phase-driven, are those of all flows, -1 for none.
     ``beside`` has the transport and its parameters of each flow that is not of ``transport``.
@@ -189,7 +189,7 @@ class Case:
     program: dict[str, int] | None = None
     port_sizes: dict[int, dict[str, int]] = field(default_factory=dict)
     phases: tuple[int, ...] = ()
-    ways: Ways | None = None
+    policy: RoutingPolicy | None = None
     carrier: tuple[int, int] | None = None
     beside: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
@@ -211,7 +211,7 @@ class Packet:
     note: int = 0
     arrived_ps: int = 0
     hops: int = 0
-    way: int = 0
+    table: int = 0
 
 
 @dataclass

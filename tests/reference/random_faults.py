@@ -57,7 +57,7 @@ def with_reroutes(case: Case, rng: random.Random) -> Case:
 
     As it is if routes have slots.
     """
-    if case.ways is not None and case.ways.turning is not None:
+    if case.policy is not None and case.policy.slotted is not None:
         return case
     n_hosts, n_switches = case.n_hosts, case.n_switches
     pairs = [(c.a, c.b) for c in case.cables]
@@ -73,9 +73,9 @@ def with_reroutes(case: Case, rng: random.Random) -> Case:
             if rng.random() < 0.6
         }
         at = rng.choice((0, 10 * US, rng.randrange(50 * US)))
-        way = rng.randrange(len(case.ways.cables)) if case.ways else 0
+        table = rng.randrange(len(case.policy.cables)) if case.policy else 0
         if all((one.at_ps, one.switch) != (at, switch) for one in reroutes):
-            reroutes.append(Reroute(at, switch, ports, way))
+            reroutes.append(Reroute(at, switch, ports, table))
     return replace(case, reroutes=reroutes)
 
 

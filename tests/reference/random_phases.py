@@ -33,11 +33,11 @@ def with_phases(case: Case, rng: random.Random) -> Case:
     if rng.random() < 0.3:
         rng.shuffle(late)
     phases = tuple(-1 if rng.random() < none else phase for phase in late)
-    ways = case.ways
-    if ways is not None and rng.random() < 0.5:
-        missing = [rng.choice(ways.cables) for _ in range(n_slots - len(ways.cables))]
-        ways = replace(ways, cables=(*ways.cables, *missing), by_phase=True)
-    return replace(case, circuits=switches, phases=phases, ways=ways)
+    policy = case.policy
+    if policy is not None and rng.random() < 0.5:
+        missing = [rng.choice(policy.cables) for _ in range(n_slots - len(policy.cables))]
+        policy = replace(policy, cables=(*policy.cables, *missing), by_phase=True)
+    return replace(case, circuits=switches, phases=phases, policy=policy)
 
 
 def _least_control(case: Case) -> int:

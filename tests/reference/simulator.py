@@ -122,13 +122,13 @@ class Simulator:
         return ports
 
     def _find_routes(self) -> None:
-        """For each host's port and each way, the ports of each switch that lie on a path with the
+        """For each host's port and each table, the ports of each switch that lie on a path with the
         fewest hops, and how many links a switch is from a host.
 
         Hosts pass nothing on. The number of the lowest switch that a port is joined to by cables,
-        whatever the way, is that of its network.
+        whatever the table, is that of its network.
         """
-        ways = self.case.ways
+        policy = self.case.policy
         everything = frozenset(range(len(self.case.cables)))
         for host in self.hosts:
             for to in host.ports:
@@ -137,9 +137,11 @@ class Simulator:
                 for index, away in hops.items():
                     switch = self.switches[index - self.case.n_hosts]
                     switch.height = min(switch.height or away, away)
-                for way in range(len(ways.cables) if ways else 1):
-                    for slot, cables in enumerate(ways.slots_of(way) if ways else [everything]):
-                        self._find_routes_to(to, way, slot, cables)
+                for table in range(len(policy.cables) if policy else 1):
+                    for slot, cables in enumerate(
+                        policy.slots_of(table) if policy else [everything]
+                    ):
+                        self._find_routes_to(to, table, slot, cables)
 
     def _hops(self, to: HostPort, cables: frozenset[int]) -> dict[int, int]:
         """How many links each switch is from a host's port, over some of the cables."""
@@ -154,21 +156,21 @@ class Simulator:
                     frontier.append(node)
         return hops
 
-    def _find_routes_to(self, to: HostPort, way: int, slot: int, cables: frozenset[int]) -> None:
+    def _find_routes_to(self, to: HostPort, table: int, slot: int, cables: frozenset[int]) -> None:
         hops = self._hops(to, cables)
         for index, away in hops.items():
             switch = self.switches[index - self.case.n_hosts]
-            switch.routes[to.index, way, slot] = [
+            switch.routes[to.index, table, slot] = [
                 port
                 for port in switch.ports
                 if port.peer is to
                 or (_leads(port, cables) and hops.get(port.peer.node.index) == away - 1)
             ]
 
-    def leads(self, way: int, here: HostPort, there: HostPort) -> bool:
+    def leads(self, table: int, here: HostPort, there: HostPort) -> bool:
         """Is there a route from one host's port to another one, in slot 0?"""
         switch = self.switches[here.peer.node.index - self.case.n_hosts]
-        return (there.index, way, 0) in switch.routes
+        return (there.index, table, 0) in switch.routes
 
     # -- the end -----------------------------------------------------------------------------
 

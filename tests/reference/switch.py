@@ -167,7 +167,7 @@ class Switch:
         self.fabric = sim.case.fabric
         self.seed = sim.case.seed
         self.ports: list[SwitchPort] = []
-        # By a host's port, the way, and its slot.
+        # By a host's port, the routing table, and its slot.
         self.routes: dict[tuple[int, int, int], list[SwitchPort]] = {}
         self.height = 0  # the fewest links to a host
         self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
@@ -220,14 +220,14 @@ class Switch:
 
     def candidates(self, packet: Packet) -> list[SwitchPort]:
         """The ports that lead to a packet's destination now."""
-        ways = self.sim.case.ways
-        slot = ways.slot_at(self.sim.now) if ways and packet.way == ways.turning else 0
-        found = self.routes.get((packet.dst, packet.way, slot), [])
+        policy = self.sim.case.policy
+        slot = policy.slot_at(self.sim.now) if policy and packet.table == policy.slotted else 0
+        found = self.routes.get((packet.dst, packet.table, slot), [])
         edge = self.sim.ports[packet.dst].peer.node.index
         if edge == self.index:
             return found
         mine = [r for r in self.sim.case.reroutes if r.switch == self.index and edge in r.ports]
-        past = [r for r in mine if r.at_ps <= self.sim.now and r.way == packet.way]
+        past = [r for r in mine if r.at_ps <= self.sim.now and r.table == packet.table]
         if not past:
             return found
         last = max(past, key=lambda reroute: reroute.at_ps)

@@ -273,7 +273,7 @@ PARAMS = []
 
 
 def build(params):
-    return hybrid(otherwise="packets")
+    return hybrid(fallback="packets")
 """
 
 

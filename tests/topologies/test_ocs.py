@@ -274,8 +274,8 @@ def test_a_packet_fabric_takes_what_is_not_for_the_next_rack() -> None:
     """On a ring one way: routes of the circuits' way lead to the next rack alone."""
     ring = {"racks": 5, "hosts_per_rack": 2, "schedule": "fixed", "matching": "ring"}
     network = ocs(**ring, duplex=False, packet_rate="10Gbps", packet_switches=2)
-    assert network.ways is not None
-    assert network.ways.names == ["circuits", "packets"]
+    assert network.policy is not None
+    assert network.policy.names == ["circuits", "packets"]
     hosts = np.arange(10)
     for way, reached in ((0, {0, 1}), (1, {0, 1, 2, 3, 4})):
         for host in hosts:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         def __lt__(self, other: GlobalPort) -> bool: ...
 
     class Address(int):
-        """A port of a host, by one of the network's ways: what packets are addressed to."""
+        """A port of a host by one routing table: what packets are addressed to."""
 
     class QueueId(int):
         """The queue of one class at one port; see `indices.queue_of`."""

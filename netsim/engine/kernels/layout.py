@@ -202,8 +202,8 @@ class Net(NamedTuple):
     first_word: Numbers[NodeId, int]  # int64[n_nodes + 1]: of a switch's sets of ports
     port_node: Numbers[GlobalPort, NodeId]  # int32[n_ports]
     port_peer: Numbers[GlobalPort, GlobalPort]  # int32[n_ports]
-    host_group: Numbers[Address, int]  # int32[n_ways * n_host_ports]: its entry in rows
-    host_port: Numbers[Address, LocalPort]  # int32[n_ways * n_host_ports]: of the leaf, toward it
+    host_group: Numbers[Address, int]  # int32[n_tables * n_host_ports]: its entry in rows
+    host_port: Numbers[Address, LocalPort]  # int32[n_tables * n_host_ports]: of the leaf, toward it
     route_first: Numbers[NodeId, int]  # int64[n_nodes]: where a switch's row begins
     row_ptr: Numbers[int, int]  # int64[n_switches + 1]: each switch's rows, if links have faults
     row_from: Numbers[int, Ps]  # int64[...]: from when on a row holds, likewise

@@ -1,4 +1,4 @@
-"""Random ways: routes over some of the cables each, and who goes by which."""
+"""Random routing policies: routes over some of the cables each, and who goes by which."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from .model import Case
 from .random_graphs import NS, US
-from .ways import Ways
+from .routing_policy import RoutingPolicy
 
 
-def with_ways(case: Case, rng: random.Random) -> Case:
-    """The case with two or three ways, the last over all cables, for what has no route otherwise.
+def with_policy(case: Case, rng: random.Random) -> Case:
+    """The case with two or three policy, the last over all cables, for what has no route otherwise.
 
     The others are over some of them: chosen at random, or circuits, or all that are none. The first
     one may have others from slot to slot.
@@ -24,28 +24,28 @@ def with_ways(case: Case, rng: random.Random) -> Case:
         chosen.append(rng.choice((some, circuits, frozenset(inner) - circuits)))
     numbers = [*range(len(chosen)), len(chosen)]
     sizes = sorted(size for *_, size, _ in case.flows)
-    ways = Ways(
+    policy = RoutingPolicy(
         cables=(*chosen, frozenset(inner)),
-        large_bytes=rng.choice((0, rng.choice(sizes), sizes[-1] + 1)),
-        small=rng.choice(numbers),
-        control=rng.choice((None, rng.choice(numbers))),
-        otherwise=len(chosen),
+        large_min_bytes=rng.choice((0, rng.choice(sizes), sizes[-1] + 1)),
+        small_table=rng.choice(numbers),
+        control_table=rng.choice((None, rng.choice(numbers))),
+        fallback=len(chosen),
     )
     if rng.random() < 0.5:
-        ways = _turning(ways, inner, rng)
-    return replace(case, ways=ways)
+        policy = _slotted(policy, inner, rng)
+    return replace(case, policy=policy)
 
 
-def _turning(ways: Ways, inner: list[int], rng: random.Random) -> Ways:
-    """The ways, the first of which is over other cables in each slot."""
-    by_slot = [ways.cables[0]]
+def _slotted(policy: RoutingPolicy, inner: list[int], rng: random.Random) -> RoutingPolicy:
+    """The policy, whose first table is over other cables in each slot."""
+    by_slot = [policy.cables[0]]
     for _ in range(rng.randrange(1, 5)):
         some = frozenset(k for k in inner if rng.random() < 0.8)
         by_slot.append(rng.choice((some, *by_slot)))
     most_ps = rng.choice((2, 100 * NS, US, 10 * US))
     return replace(
-        ways,
-        turning=0,
+        policy,
+        slotted=0,
         by_slot=tuple(by_slot),
         slots_ps=tuple(rng.choice((most_ps, rng.randint(1, most_ps))) for _ in by_slot),
         offset_ps=rng.choice((0, rng.randrange(30 * US))),

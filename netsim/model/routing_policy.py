@@ -1,8 +1,8 @@
-"""Ways: several routing tables over one network, and which flows and packets go by which.
+"""Policy routing: several routing tables in one network, and which packets use which.
 
-A network in which switches are joined by circuits and by a packet fabric as well has a way over
-each. A packet is addressed to a port of a host by one of the ways: the ports of hosts are counted
-once for each of them, and a switch's row of the routing table has all edge switches for each.
+A network whose switches are joined by circuits and by a packet fabric has a table over each. A
+packet is addressed to a port of a host by one table: the ports of hosts are counted once for each,
+and a switch's row has all edge switches for each.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def _by_circuit(wiring: Wiring) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way: its name, which results tell, and what makes its routes.
+class NamedRouting:
+    """A routing table: its name, which results report, and the routing that makes it.
 
-    Those of a `TimeSlotRouting` take turns; one way at most has one.
+    At most one of a policy is a `TimeSlotRouting`.
     """
 
     name: str
@@ -89,62 +89,63 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Ways:
-    """The ways of a network, and the rule by which packets take them; a `Routing` of them all.
+class RoutingPolicy:
+    """The routing tables of a network, and which packets use which; a `Routing` of them all.
 
     Attributes:
-        ways: at least one. A lane takes one for its data, and one for its control packets
-            (`lanes.py`).
-        large_bytes: flows of so many bytes or more have their data go by the first way. by_phase:
-        whether flows that have a phase of phase-driven circuit switches have it go by the way
-            of that number instead.
-        small: the name of the way of smaller ones; None: the first as well.
-        control: of all control packets; None: that of their flow's data.
-        otherwise: of what has no route on its way; None: it is refused.
+        routings: at least one. A lane uses one for its data and one for its control packets.
+        large_min_bytes: data of flows of at least this size uses the first table.
+        by_phase: flows with a phase of phase-driven circuit switches use the table of that number
+            instead.
+        small_table: the table of smaller flows; None: the first.
+        control_table: the table of all control packets; None: that of their flow's data.
+        fallback: the table of packets without a route in theirs; None: the flow is refused.
     """
 
-    ways: Sequence[Way]
-    large_bytes: int = 0
+    routings: Sequence[NamedRouting]
+    large_min_bytes: int = 0
     by_phase: bool = False
-    small: str | None = None
-    control: str | None = None
-    otherwise: str | None = None
+    small_table: str | None = None
+    control_table: str | None = None
+    fallback: str | None = None
 
     def __post_init__(self) -> None:
         names = self.names
         if not names or len(set(names)) < len(names):
-            raise InputError("the ways of a network need names, each its own")
-        if sum(isinstance(way.routing, TimeSlotRouting) for way in self.ways) > 1:
-            raise InputError("the routes of more than one way take turns", hint="one at most")
-        for what in ("small", "control", "otherwise"):
+            raise InputError("the routing tables of a network need distinct names")
+        if sum(isinstance(routing.routing, TimeSlotRouting) for routing in self.routings) > 1:
+            raise InputError("more than one routing table is time-slotted", hint="one at most")
+        for what in ("small_table", "control_table", "fallback"):
             name = getattr(self, what)
             if name is not None and name not in names:
                 hint = did_you_mean(name, names)
-                raise InputError(f"{what}: no way is named {name!r}", hint=hint)
+                raise InputError(f"{what}: no routing table is named {name!r}", hint=hint)
 
     @property
     def names(self) -> list[str]:
-        return [way.name for way in self.ways]
+        return [routing.name for routing in self.routings]
 
     def __call__(self, wiring: Wiring) -> RoutingTable:
-        """The rows of all switches; in each the entries of all ways, one way behind the other."""
+        """The rows of all switches; in each the entries of all tables, one after the other."""
         writer = TableWriter()
-        return writer.table(_joined(writer, wiring, [way.routing(wiring) for way in self.ways]))
+        return writer.table(
+            _joined(writer, wiring, [routing.routing(wiring) for routing in self.routings])
+        )
 
     def time_slots(self, wiring: Wiring) -> CompactSlotTables | None:
-        """Those rows in every slot, if the routes of a way take turns.
+        """Those rows in every slot, if a table is time-slotted.
 
         Raises InputError if they do not fit into memory.
         """
-        for way in self.ways:
-            if isinstance(way.routing, TimeSlotRouting):
-                found = way.routing.by_slot(wiring)
-                others = [None if one is way else one.routing(wiring) for one in self.ways]
+        for routing in self.routings:
+            if isinstance(routing.routing, TimeSlotRouting):
+                found = routing.routing.by_slot(wiring)
+                others = [None if one is routing else one.routing(wiring) for one in self.routings]
                 return _compact(wiring, found, others)
         return None
 
     def number(self, name: str | None) -> int:
-        """Of the way of a name; of the first one if it is None."""
+        """Return the number of the table of a name, 0 for None."""
         return 0 if name is None else self.names.index(name)
 
 
@@ -154,8 +155,8 @@ def _joined(writer: TableWriter, wiring: Wiring, tables: Sequence[RoutingTable])
     before = np.repeat(wiring.route_first, length)
     within = np.arange(before.size) - before
     route = np.empty(before.size * len(tables), np.int64)
-    for way, table in enumerate(tables):
-        place = before * len(tables) + way * np.repeat(length, length) + within
+    for number, table in enumerate(tables):
+        place = before * len(tables) + number * np.repeat(length, length) + within
         route[place] = writer.translated(table.route, table.route_ports)
     return route
 
@@ -163,7 +164,7 @@ def _joined(writer: TableWriter, wiring: Wiring, tables: Sequence[RoutingTable])
 def _compact(
     wiring: Wiring, found: TimeSlotTables, others: Sequence[RoutingTable | None]
 ) -> CompactSlotTables:
-    """The rows of all ways, one of which (None among `others`) has a table for each slot."""
+    """The rows of all tables, one of which (None among `others`) has a table for each slot."""
     writer = TableWriter()
     first = len(others) * np.append(wiring.route_first, wiring.n_entries)
     known: dict[bytes, int] = {}

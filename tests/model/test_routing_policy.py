@@ -1,4 +1,4 @@
-"""Ways: routes over parts of a network, which packets go by which, and what is told of them."""
+"""Routing tables over parts of a network, which packets use which, and what is reported."""
 
 from __future__ import annotations
 
@@ -21,10 +21,16 @@ from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
-from netsim.model.port_sizes import longest_ways
+from netsim.model.port_sizes import longest_paths
 from netsim.model.reroute import follow_failures
 from netsim.model.routing import NO_ROUTE, RoutingTable, Wiring, shortest_paths
-from netsim.network import NetworkBuilder, Schedule, Way, Ways, round_robin_matchings
+from netsim.network import (
+    NamedRouting,
+    NetworkBuilder,
+    RoutingPolicy,
+    Schedule,
+    round_robin_matchings,
+)
 
 SIZES = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS, SMALL_PS = 80_000, 5_120
@@ -34,11 +40,11 @@ JOINED, APART = (0, 3), (0, 1)
 
 
 def taken(network: Network, *flows: tuple[int, int, int]) -> list[tuple[str, str, str]]:
-    """The names of the ways of each flow (src, dst, size): data, control there and back."""
+    """The routing tables of each flow (src, dst, size): data, control there and back."""
     lanes = lanes_of(network, flow_table([(*flow, 0) for flow in flows]))
     columns = lanes.data_to, lanes.control_to, lanes.control_back
     return [
-        tuple(network.way_name(one) for one in row)
+        tuple(network.table_name(one) for one in row)
         for row in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
@@ -47,10 +53,14 @@ def taken(network: Network, *flows: tuple[int, int, int]) -> list[tuple[str, str
     ("rule", "large", "small"),
     [
         ({}, "ccc", "ccc"),
-        ({"large_bytes": 1000}, "ccc", "ccc"),
-        ({"large_bytes": 1000, "small": "packets"}, "ccc", "ppp"),
-        ({"control": "packets"}, "cpp", "cpp"),
-        ({"large_bytes": 1000, "small": "packets", "control": "circuits"}, "ccc", "pcc"),
+        ({"large_min_bytes": 1000}, "ccc", "ccc"),
+        ({"large_min_bytes": 1000, "small_table": "packets"}, "ccc", "ppp"),
+        ({"control_table": "packets"}, "cpp", "cpp"),
+        (
+            {"large_min_bytes": 1000, "small_table": "packets", "control_table": "circuits"},
+            "ccc",
+            "pcc",
+        ),
     ],
 )
 def test_large_flows_small_ones_and_control_packets(
@@ -62,25 +72,27 @@ def test_large_flows_small_ones_and_control_packets(
 
 
 def test_what_no_circuit_joins_goes_otherwise() -> None:
-    network = hybrid(otherwise="packets")
+    network = hybrid(fallback="packets")
     assert taken(network, (*JOINED, 1), (*APART, 1)) == [("circuits",) * 3, ("packets",) * 3]
     with raises_input("host 0", "host 1", "circuits"):
         taken(hybrid(), (*JOINED, 1), (*APART, 1))
     with raises_input("host 1", "host 0", "circuits"):
-        taken(hybrid(Schedule(US, round_robin_matchings(4)[:1]), small="packets", large_bytes=2,
-                     control="circuits"), (*APART, 1))  # fmt: skip
+        rule = {"small_table": "packets", "large_min_bytes": 2, "control_table": "circuits"}
+        taken(hybrid(Schedule(US, round_robin_matchings(4)[:1]), **rule), (*APART, 1))
 
 
 def test_light_one_way_takes_data_and_what_answers_it_goes_otherwise() -> None:
     ring = Schedule(10 * US, [[3, -1, -1, -1]], duplex=False)
-    network = hybrid(ring, otherwise="packets")
+    network = hybrid(ring, fallback="packets")
     assert taken(network, (*JOINED, 1)) == [("circuits", "packets", "packets")]
     assert taken(network, (*JOINED[::-1], 1)) == [("packets",) * 3]
 
 
-def test_flows_take_the_time_of_their_ways() -> None:
+def test_flows_take_the_time_of_their_routes() -> None:
     """Alone each, by closed forms: over the circuit or the spine, and what answers it."""
-    network = hybrid(large_bytes=900, small="packets", control="packets", otherwise="packets")
+    network = hybrid(
+        large_min_bytes=900, small_table="packets", control_table="packets", fallback="packets"
+    )
     flows = [(*JOINED, 936, 0), (*JOINED, 836, 100 * US), (*APART, 936, 200 * US)]
     engine = build(network, flow_table(flows), "roce", DROP_TAIL, packets=SIZES, jit=False)
     run(engine)
@@ -100,7 +112,7 @@ def test_flows_take_the_time_of_their_ways() -> None:
 
 def test_circuits_that_change_hold_up_none_of_the_packet_fabric() -> None:
     schedule = Schedule(100 * US, round_robin_matchings(4), switching_ps=10 * US)
-    network = hybrid(schedule, large_bytes=900, small="packets")
+    network = hybrid(schedule, large_min_bytes=900, small_table="packets")
     (late,) = (slot for slot, row in enumerate(round_robin_matchings(4)) if row[0] == 1)
     assert late > 0
     flows = flow_table([(0, 1, 936, 0), (0, 1, 836, 0)])
@@ -122,13 +134,19 @@ def only(ports: np.ndarray) -> Any:
 @given(networks(), st.data())
 @settings(max_examples=40, deadline=None)
 def test_each_way_has_the_routes_that_it_has_alone(network: Network, data: st.DataObject) -> None:
-    """Two ways over random ports: every entry of the joined table, and every walk's address."""
+    """Two tables over random ports: every entry of the joined table, and every walk's address."""
     chosen = [
         np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
         for n in (network.n_ports,) * 2
     ]
-    ways = Ways([Way("a", only(chosen[0])), Way("b", only(chosen[1])), Way("all")])
-    joined = ways(network.wiring())
+    policy = RoutingPolicy(
+        [
+            NamedRouting("a", only(chosen[0])),
+            NamedRouting("b", only(chosen[1])),
+            NamedRouting("all"),
+        ]
+    )
+    joined = policy(network.wiring())
     first = np.append(network.route_first, network.route.size)
     for number, one in enumerate([*map(only, chosen), shortest_paths]):
         alone = one(network.wiring())
@@ -154,35 +172,35 @@ def test_a_network_with_one_way_is_as_one_without() -> None:
     tor = again.add_switch("tor")
     for host in range(2):
         again.cable(host, tor, 10**9, US)
-    one, none = again.build("one", ways=Ways([Way("all")])), again.build("none")
+    one, none = again.build("one", policy=RoutingPolicy([NamedRouting("all")])), again.build("none")
     for name in ("host_group", "host_port", "route_first", "route", "route_ports"):
         assert np.array_equal(getattr(one, name), getattr(none, name))
-    assert (one.n_ways, none.n_ways, given.n_ways) == (1, 1, 2)
+    assert (one.n_tables, none.n_tables, given.n_tables) == (1, 1, 2)
 
 
-def test_paths_diameter_and_base_round_trip_are_of_all_ways() -> None:
+def test_paths_diameter_and_base_round_trip_are_of_all_tables() -> None:
     network = hybrid()
     assert [network.node_name(int(network.port_node[p])) for p in network.path(0, 3)] == [
         "h0", "tor0", "tor3",
     ]  # fmt: skip
-    assert [network.node_name(int(network.port_node[p])) for p in network.path(0, 3, way=1)] == [
+    assert [network.node_name(int(network.port_node[p])) for p in network.path(0, 3, table=1)] == [
         "h0", "tor0", "spine", "tor3",
     ]  # fmt: skip
     assert network.diameter == 4
-    assert longest_ways(network, 1000).tolist() == [2 * TO_RACK + 2 * TO_SPINE + 22 * FULL_PS]
+    assert longest_paths(network, 1000).tolist() == [2 * TO_RACK + 2 * TO_SPINE + 22 * FULL_PS]
 
 
-def test_the_census_counts_each_way() -> None:
+def test_the_inventory_counts_each_table() -> None:
     (row,) = inventory(hybrid()).networks
-    assert [(one.by, one.links, one.fewest) for one in row.ways] == [
+    assert [(one.by, one.links, one.fewest) for one in row.path_diversity] == [
         ("circuits", 3, 1),
         ("packets", 4, 1),
     ]
-    assert [one.share for one in row.ways] == [pytest.approx(1 / 3), 1]
+    assert [one.share for one in row.path_diversity] == [pytest.approx(1 / 3), 1]
 
 
 def test_a_spine_that_fails_cuts_off_what_goes_by_it() -> None:
-    network = hybrid(otherwise="packets")
+    network = hybrid(fallback="packets")
     spine = np.flatnonzero(network.port_node == network.n_nodes - 1)
     both = np.concatenate([spine, network.port_peer[spine]])
     lanes = lanes_of(network, flow_table([(*JOINED, 1, 0), (*APART, 1, 0)]))
@@ -198,20 +216,20 @@ def test_a_spine_that_fails_cuts_off_what_goes_by_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ways", "rule", "message"),
+    ("routings", "rule", "message"),
     [
         ((), {}, "network"),
         ((CIRCUITS, CIRCUITS), {}, ""),
-        ((CIRCUITS, PACKETS), {"small": "packet"}, "packets"),
-        ((CIRCUITS, PACKETS), {"otherwise": "spine"}, "spine"),
+        ((CIRCUITS, PACKETS), {"small_table": "packet"}, "packets"),
+        ((CIRCUITS, PACKETS), {"fallback": "spine"}, "spine"),
     ],
 )
-def test_rules_that_make_no_sense(ways: Any, rule: dict[str, Any], message: str) -> None:
+def test_rules_that_make_no_sense(routings: Any, rule: dict[str, Any], message: str) -> None:
     with raises_input(message):
-        Ways(ways, **rule)
+        RoutingPolicy(routings, **rule)
 
 
-def test_a_network_with_ways_is_no_part_of_another_one() -> None:
+def test_a_network_with_a_routing_policy_is_no_part_of_another_one() -> None:
     builder = NetworkBuilder()
     hosts = builder.add_hosts(4)
     with raises_input("route"):

@@ -1,0 +1,68 @@
+"""Routing tables: over which cables each has routes, and which one packets use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .lanes import Lane
+    from .simulator import Simulator
+
+
+@dataclass(frozen=True)
+class RoutingPolicy:
+    """The policy of a case, known by their numbers, and the rule.
+
+    ``cables`` are those that each table has routes over, by their places in the list. Of the table
+    ``slotted``, if there is one, they are those of slot 0; ``by_slot`` has those of all slots,
+    which last ``slots_ps`` and begin at ``offset_ps``.
+    """
+
+    cables: tuple[frozenset[int], ...]
+    large_min_bytes: int = 0
+    by_phase: bool = False
+    small_table: int = 0
+    control_table: int | None = None
+    fallback: int | None = None
+    slotted: int | None = None
+    by_slot: tuple[frozenset[int], ...] = ()
+    slots_ps: tuple[int, ...] = ()
+    offset_ps: int = 0
+
+    def slot_at(self, time: int) -> int:
+        """The slot at a time."""
+        left = (time - self.offset_ps) % sum(self.slots_ps)
+        for slot, length in enumerate(self.slots_ps):
+            if left < length:
+                return slot
+            left -= length
+        raise AssertionError
+
+    def slots_of(self, table: int) -> tuple[frozenset[int], ...]:
+        """The cables of a table in each of its slots; it has one only, unless they take turns."""
+        return self.by_slot if table == self.slotted else (self.cables[table],)
+
+
+def data_table(sim: Simulator, flow: int, lane: Lane) -> int:
+    """The table of data packets on a lane from the flow's source to its destination."""
+    policy = sim.case.policy
+    if policy is None:
+        return 0
+    first = max(0, sim.case.phases[flow]) if policy.by_phase else 0
+    table = first if sim.flows[flow].listed_bytes >= policy.large_min_bytes else policy.small_table
+    if policy.fallback is not None and not sim.leads(table, *lane):
+        table = policy.fallback
+    return table
+
+
+def control_table(sim: Simulator, flow: int, lane: Lane) -> int:
+    """The table of control packets of both sides, of a lane as above."""
+    policy = sim.case.policy
+    if policy is None:
+        return 0
+    table = data_table(sim, flow, lane) if policy.control_table is None else policy.control_table
+    there_and_back = sim.leads(table, *lane) and sim.leads(table, *lane[::-1])
+    if policy.fallback is not None and not there_and_back:
+        table = policy.fallback
+    return table
