@@ -30,7 +30,7 @@ NAMING = ("kind", "queue_discipline")
 """Keys of tables that name a plugin: the latter that of [fabric], a queue discipline."""
 
 NAMED = 5
-"""Stretches of changed lines that a message names."""
+"""Most folders, or ranges of changed lines, that a message names."""
 
 
 def point_of(result: Result, directory: Path | None = None, *, trust: bool = False) -> Point:
@@ -61,7 +61,7 @@ def point_of(result: Result, directory: Path | None = None, *, trust: bool = Fal
             return point
     names = names or ["a file that the experiment names"]
     raise InputError(
-        f"{names[0]} is not found in {', '.join(str(place) for place in places)}",
+        f"{names[0]} is not found in {', '.join(map(str, places[:NAMED]))}",
         file=file,
         hint="give the directory of the experiment with --experiment-dir",
     )
