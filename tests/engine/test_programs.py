@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from traffic_cases import GBPS, star
 from netsim.engine.compiling.program import program_parameters
 from netsim.engine.kernels.layout import DONE, IDLE, INF, RUNNING
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
-from netsim.errors import InputError, RunError
+from netsim.errors import RunError
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import TrafficContext
@@ -25,101 +24,100 @@ from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginSpec
 
-STARTED = "started, or changed, task {} of this host, which has started, or is to start, and is not"
 RULES = {
     "another host's task": (
         body("on_begin", "start(env, now, task_at(env, 4))"),
-        "on_begin named task 4 of this host, which has not got so many",
+        ("on_begin", "task 4"),
     ),
     "no task": (
         body("on_begin", "start(env, now, task_at(env, -1))"),
-        "on_begin named task -1 of this host",
+        ("on_begin", "-1"),
     ),
     "a task that starts by itself": (
         body("on_begin", "start(env, now, task_at(env, 1))"),
-        "on_begin " + STARTED.format(1),
+        ("on_begin", "task 1"),
     ),
     "a task under way": (
         body("on_begin", "start(env, now, task_at(env, 2))", "start(env, now, task_at(env, 2))"),
-        "on_begin " + STARTED.format(2),
+        ("on_begin", "task 2"),
     ),
     "a task that is not told yet": (
         body("on_begin", "start(env, now, task_at(env, 0))", "start(env, now, task_at(env, 0))"),
-        "on_begin " + STARTED.format(0),
+        ("on_begin", "task 0"),
     ),
     "a flow twice": (
         body("on_task", "if task.index == 3:", "    start(env, now, task)"),
-        "on_task started task 3 of this host again, which sends or receives a flow",
+        ("on_task", "task 3"),
     ),
     "the duration of a join": (
         body("on_begin", "set_duration(env, task_at(env, 0), 5)"),
-        "on_begin gave a task a duration of 5 ps: a join has none, any other 0 to 20 h",
+        ("on_begin", "5 ps", "0", "20"),
     ),
     "a negative duration": (
         body("on_begin", "set_duration(env, task_at(env, 2), -5)"),
-        "on_begin gave a task a duration of -5 ps",
+        ("on_begin", "-5 ps"),
     ),
     "a duration of 20 hours": (
         body("on_begin", "set_duration(env, task_at(env, 2), 1 << 56)"),
-        "on_begin gave a task a duration of 72057594037927936 ps",
+        ("on_begin", "72057594037927936 ps"),
     ),
     "the duration of a task under way": (
         body(
             "on_begin", "start(env, now, task_at(env, 2))", "set_duration(env, task_at(env, 2), 1)"
         ),
-        "on_begin " + STARTED.format(2),
+        ("on_begin", "task 2"),
     ),
     "a timer that is not there": (
         body("on_begin", "set_timer(env, now, 2, 5)"),
-        "on_begin used timer 2, which is not declared in TIMERS, or set it beyond 20 h",
+        ("on_begin", "2", "TIMERS", "20"),
     ),
     "a timer that is not there, canceled": (
         body("on_begin", "cancel_timer(env, -1)"),
-        "on_begin used timer -1, which is not declared in TIMERS",
+        ("on_begin", "-1", "TIMERS"),
     ),
     "a timer that is not there, asked for": (
         body("on_begin", "env.host.seen = armed(env, 7)"),
-        "on_begin used timer 7, which is not declared in TIMERS",
+        ("on_begin", "7", "TIMERS"),
     ),
     "a timer beyond all time": (
         body("on_timer", "set_timer(env, now, 0, INF)")
         + body("on_begin", "set_timer(env, now, 1, 7)"),
-        "on_timer used timer 0, which is not declared in TIMERS, or set it beyond 20 h",
+        ("on_timer", "0", "TIMERS", "20"),
     ),
     "the size of a flow that is received": (
         body("on_task", "set_size(env, task_at(env, 1), 5)"),
-        "on_task set the size of task 1 of this host, which sends no flow, or a relayed one",
+        ("on_task", "task 1"),
     ),
     "the size of a flow that has started, twice": (
         body("on_task", "if task.index == 3:", "    set_size(env, task, 5)"),
-        "on_task set the size of the flow of task 3 of this host, which has started",
+        ("on_task", "task 3"),
     ),
     "no bytes": (
         body("on_begin", "set_size(env, task_at(env, 3), 0)"),
-        "on_begin set a flow's size to 0 bytes: at least 1, at most what the table says",
+        ("on_begin", "0", "1"),
     ),
     "more bytes than there is room for": (
         body("on_begin", *(f"set_size(env, task_at(env, 3), {n})" for n in (9, 4097))),
-        "on_begin set a flow's size to 4097 bytes",
+        ("on_begin", "4097"),
     ),
     "a row of one number": (
         body("on_begin", "log_row(env, now, *(1,))"),
-        "on_begin noted a row of 1 numbers, and LOG names other columns",
+        ("on_begin", "1", "LOG"),
     ),
     "a row too many": (
         body("on_begin", "log_row(env, now, 1, 2)", "log_row(env, now, 1, 2)")
         + body("on_task", "log_row(env, now, 1, 2)"),
-        "on_task noted more than 2 rows, all that log_rows of the workload allows this host",
+        ("on_task", "2", "log_rows"),
     ),
     "timers without end": (
         body("on_begin", "set_timer(env, now, 0, 5)")
         + body("on_timer", "set_timer(env, now, k, 0)"),
-        "on_timer was called 10601 times at one instant, for what it starts there for ever",
+        ("on_timer", "10601"),
     ),
     "tasks without end": (
         body("on_begin", "start(env, now, task_at(env, 0))")
         + body("on_task", "if task.index == 0:", "    start(env, now, task)"),
-        "on_task was called 10601 times at one instant",
+        ("on_task", "10601"),
     ),
 }
 
@@ -129,8 +127,7 @@ def test_what_a_handler_may_not_do(name: str, tmp_path: Path) -> None:
     text, said = RULES[name]
     deferred = [0, 2, 3] if "twice" not in name else []
     one = engine(star(2), load_of(tmp_path, text, deferred, log_rows=[2, 100]))
-    expected = re.escape(f"program mine.py: {said}") + ".*" + re.escape("(host 0)")
-    with pytest.raises(RunError, match=expected):
+    with raises(RunError, "mine.py", said, "host 0"):
         run(one)
 
 
@@ -221,23 +218,23 @@ def test_fields_begin_as_the_workload_says(tmp_path: Path) -> None:
 
 
 WRONG_STATE: dict[str, tuple[dict[str, Any], str]] = {
-    "no such field": ({"host_state": {"sen": 1}}, r"host_state.sen: HOST_STATE has no such field"),
+    "no such field": ({"host_state": {"sen": 1}}, ("host_state.sen", "HOST_STATE")),
     "none declared": (
         {"task_state": {"a": 1}},
-        r'TASK_STATE has no such field \(TASK_STATE = \("a",\)',
+        ("TASK_STATE", "a"),
     ),
     "too few": (
         {"host_state": {"seen": [1, 2, 3]}},
-        r"has the shape \(3,\), and \(2,\) is expected",
+        ("3", "2"),
     ),
-    "no whole numbers": ({"host_state": {"seen": 0.5}}, r"holds float64, and the field does not"),
+    "no whole numbers": ({"host_state": {"seen": 0.5}}, "float64"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG_STATE)
 def test_values_that_fit_no_field(name: str, tmp_path: Path) -> None:
     more, said = WRONG_STATE[name]
-    with pytest.raises(InputError, match=said):
+    with raises_input(said):
         load_of(tmp_path, body("on_begin", "pass"), [], **more)
 
 
