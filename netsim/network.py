@@ -10,8 +10,8 @@ network = builder.build("pair")
 With circuit switches, which change what they join (`topologies/ocs.py` is an example; `tors` are
 switches with hosts):
 
-schedule = Schedule(100_000_000, round_robin_matchings(len(tors)), switching_ps=10_000_000)
-rotor = builder.add_circuit_switch("rotor", schedule)
+schedule = Schedule(100_000_000, round_robin_matchings(len(tors)),
+reconfiguration_delay_ps=10_000_000) rotor = builder.add_circuit_switch("rotor", schedule)
 for tor in tors:
     builder.fiber(tor, rotor, rate_bps=100_000_000_000, delay_ps=500_000)
 

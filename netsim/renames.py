@@ -104,6 +104,13 @@ RENAMED: dict[str, dict[str, str]] = {
     "": {
         "classes": "flow_classes",
     },
+    "topology ocs.schedule": {
+        "fixed": "static",
+        "demand": "demand_aware",
+    },
+    "topology ocs.reconfigure": {
+        "phases": "per_phase",
+    },
     "option": {
         "--again": "--force",
         "--checked": "--check-bounds",
@@ -169,6 +176,21 @@ RENAMED: dict[str, dict[str, str]] = {
         "How": "CollectiveOptions",
     },
     "topology ocs": {
+        "switches": "circuit_switches",
+        "matching": "static_pattern",
+        "matchings": "matching_file",
+        "slots": "max_matchings",
+        "order": "shuffle_seed",
+        "switching": "reconfiguration_delay",
+        "sync": "sync_delay",
+        "control": "control_delay",
+        "margin": "day_margin",
+        "drain": "drain_time",
+        "small": "small_message_max",
+        "duplex": "bidirectional",
+        "predict_error": "prediction_error",
+        "packet_rate": "packet_uplink_rate",
+        "group": "group_size",
         "fibre_latency": "fiber_latency",
     },
     "site": {

@@ -77,7 +77,7 @@ def opera(
         schedule = Schedule(
             slot_ps,
             matchings[number::rotors],
-            switching_ps=night_ps,
+            reconfiguration_delay_ps=night_ps,
             offset_ps=number * slot_ps // rotors,
         )
         rotor = builder.add_circuit_switch(f"rotor{number}", schedule)

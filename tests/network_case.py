@@ -35,12 +35,15 @@ def network_of(case: Case) -> Network:
         if c.circuit is None:
             builder.cable(c.a, c.b, c.rate_bps, 1, nic=c.nic)
     for number, one in enumerate(case.circuits):
-        times = {name: getattr(one, name) for name in ("switching_ps", "sync_ps", "offset_ps")}
-        if one.control_ps is None:
-            ways = {"repeats": one.repeats, "duplex": one.duplex}
+        times = {
+            name: getattr(one, name)
+            for name in ("reconfiguration_delay_ps", "sync_delay_ps", "offset_ps")
+        }
+        if one.control_delay_ps is None:
+            ways = {"repeats": one.repeats, "bidirectional": one.bidirectional}
             schedule = Schedule(one.slots_ps, one.matchings, **ways, **times)
         else:
-            ways = {"control_ps": one.control_ps, "duplex": one.duplex}
+            ways = {"control_delay_ps": one.control_delay_ps, "bidirectional": one.bidirectional}
             schedule = Schedule(None, one.matchings, **ways, **times)
         switch = builder.add_circuit_switch(f"ocs{number}", schedule)
         for edge, delay_ps in one.fibers:

@@ -33,7 +33,7 @@ def test_right_predictions_are_as_good_as_a_packet_switch() -> None:
     took: dict[tuple[str, str], dict[float, int]] = {}
     for point in points("ocs_demand"):
         fabric, traffic = point.axes["topology"], point.traffic.name
-        error = point.topology.params.get("predict_error", 0.0)
+        error = point.topology.params.get("prediction_error", 0.0)
         result = simulate(point, threads=1)
         assert result.complete
         took.setdefault((fabric, traffic), {})[error] = int(result.summary["simulated_ps"])

@@ -42,9 +42,9 @@ def rotors(params: Mapping[str, Any]) -> list[Schedule]:
 
     With a drain they are drawn again if racks are not near one another at all times.
     """
-    if params["drain"] is None:
-        return _schedules(params, _matchings(params, params["order"], 0))
-    order = 1 if params["order"] is None else params["order"]
+    if params["drain_time"] is None:
+        return _schedules(params, _matchings(params, params["shuffle_seed"], 0))
+    order = 1 if params["shuffle_seed"] is None else params["shuffle_seed"]
     best: list[Schedule] = []
     fewest = params["racks"]
     for draw in range(DRAWS):
@@ -63,25 +63,25 @@ def _matchings(params: Mapping[str, Any], order: int | None, draw: int) -> Ints:
     """All that there are: in order, or as a number and the count of draws before say."""
     racks = params["racks"]
     if order is None:
-        return rounds_of(racks, params["duplex"])
+        return rounds_of(racks, params["bidirectional"])
     rng = np.random.default_rng([order, draw] if draw else order)
-    if params["duplex"]:
+    if params["bidirectional"]:
         return random_rounds(racks, rng)
-    shuffled: Ints = rng.permutation(rounds_of(racks, duplex=False))
+    shuffled: Ints = rng.permutation(rounds_of(racks, bidirectional=False))
     return shuffled
 
 
 def _schedules(params: Mapping[str, Any], matchings: Ints) -> list[Schedule]:
-    switches, slot_ps = params["switches"], params["slot"] or SLOT_PS
+    switches, slot_ps = params["circuit_switches"], params["slot"] or SLOT_PS
     if switches > len(matchings):
         raise InputError(
             f"{switches} switches share {len(matchings)} matchings of {params['racks']} racks",
-            key="topology.switches",
+            key="topology.circuit_switches",
             hint=f"at most {len(matchings)}",
         )
     shares = [matchings[number::switches] for number in range(switches)]
     fewer = len(matchings) % switches
-    if params["drain"] is not None and fewer:
+    if params["drain_time"] is not None and fewer:
         # As many slots at each switch, or it is long until all is as it was. The slots in which
         # switches join nobody are as far apart as they can be.
         length, idle = len(shares[0]), switches - fewer
@@ -93,9 +93,9 @@ def _schedules(params: Mapping[str, Any], matchings: Ints) -> list[Schedule]:
             Schedule(
                 slot_ps,
                 share,
-                duplex=params["duplex"],
-                switching_ps=params["switching"],
-                sync_ps=params["sync"],
+                bidirectional=params["bidirectional"],
+                reconfiguration_delay_ps=params["reconfiguration_delay"],
+                sync_delay_ps=params["sync_delay"],
                 offset_ps=number * slot_ps // switches if params["stagger"] else 0,
             )
             for number, share in enumerate(shares)
@@ -109,8 +109,11 @@ def _moments(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Iterat
 
     Fewer circuits than then are not there at any time.
     """
-    racks, slot_ps, drain_ps = params["racks"], params["slot"] or SLOT_PS, params["drain"]
-    night_ps, n_slots = params["switching"] + params["sync"], len(schedules[0].matchings)
+    racks, slot_ps, drain_ps = params["racks"], params["slot"] or SLOT_PS, params["drain_time"]
+    night_ps, n_slots = (
+        params["reconfiguration_delay"] + params["sync_delay"],
+        len(schedules[0].matchings),
+    )
     begins = [(one.offset_ps, slot) for slot in range(n_slots) for one in schedules]
     step = -(-len(begins) // MAX_MOMENTS)
     for offset_ps, slot in begins[::step] if n_slots > 1 else [(drain_ps, 0)]:
@@ -159,14 +162,14 @@ def _apart(params: Mapping[str, Any], moment: Moment) -> InputError:
     names = [" and ".join(f"rotor{k}" for k in one) for one in (moment.turning, moment.idle)]
     why = [f"{names[0]} turn" + "s" * (len(moment.turning) == 1)] if moment.turning else []
     hint = "more switches, or less time to drain"
-    if len(moment.turning) == params["switches"]:
+    if len(moment.turning) == params["circuit_switches"]:
         why, hint = ["all rotors turn"], "several switches, and stagger = true"
     elif moment.idle:
-        pairs = params["racks"] - 1 + (params["racks"] % 2 if params["duplex"] else 0)
+        pairs = params["racks"] - 1 + (params["racks"] % 2 if params["bidirectional"] else 0)
         why.append(f"{names[1]} join nobody, as {pairs} matchings do not divide by the rotors")
         hint = f"as many switches as divide {pairs}, or more of them"
     return InputError(
         f"at {format_time(moment.at_ps, 6)} circuits do not join all racks: {', '.join(why)}",
-        key="topology.drain",
+        key="topology.drain_time",
         hint=hint,
     )

@@ -60,7 +60,10 @@ def build_slots(simulation: Simulation) -> Array:
         return np.zeros(0, SLOT)
     phase_schedule = circuits.phase_schedule
     slots = np.zeros(phase_schedule.n_slots, SLOT)
-    slots["control_ps"], slots["night_ps"] = phase_schedule.control_ps, phase_schedule.night_ps
+    slots["control_delay_ps"], slots["night_ps"] = (
+        phase_schedule.control_delay_ps,
+        phase_schedule.night_ps,
+    )
     slots["begin_ps"][1:] = slots["up_ps"][1:] = INF
     of_flows = phases(simulation)
     slots["waits_for"] = np.bincount(of_flows[of_flows >= 0], minlength=phase_schedule.n_slots)

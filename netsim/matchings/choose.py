@@ -10,9 +10,9 @@ from netsim.matchings.tables import Part, Table, stuffed
 GREEDY, MAX_WEIGHT, BVN, SOLSTICE = ALGORITHMS = ("greedy", "max_weight", "bvn", "solstice")
 
 
-def for_good(table: Table, switches: int, *, duplex: bool) -> list[list[int]]:
+def for_good(table: Table, switches: int, *, bidirectional: bool) -> list[list[int]]:
     """The matching of each switch, which it keeps: `greedy`."""
-    found: list[list[int]] = greedy(table, switches, duplex=duplex).tolist()
+    found: list[list[int]] = greedy(table, switches, bidirectional=bidirectional).tolist()
     return found
 
 

@@ -11,12 +11,12 @@ from netsim.matchings.perfect import FREE
 from netsim.matchings.tables import Table
 
 
-def greedy(table: Table, switches: int, *, duplex: bool) -> NDArray[np.int64]:
+def greedy(table: Table, switches: int, *, bidirectional: bool) -> NDArray[np.int64]:
     """What each circuit switch joins for good: int64[switches, n], the column of each row, or -1.
 
     The next circuit goes to the pair that has most bytes for each circuit that it would then have,
-    as long as both have an uplink that is free; so two racks may have several. With `duplex` pairs
-    are joined both ways, and count by the direction with more bytes.
+    as long as both have an uplink that is free; so two racks may have several. With `bidirectional`
+    pairs are joined both ways, and count by the direction with more bytes.
 
     A rack has one uplink to each circuit switch, so that circuits have to be shared out among these
     as colors are among the edges of a graph: where two racks have no free uplink at the same one,
@@ -24,13 +24,13 @@ def greedy(table: Table, switches: int, *, duplex: bool) -> NDArray[np.int64]:
     König, 1916); both ways there may be none, and then the pair does without.
     """
     n = len(table)
-    ends = 0 if duplex else n  # columns are ends of their own, or the rows again
+    ends = 0 if bidirectional else n  # columns are ends of their own, or the rows again
     joined = np.full((n + ends, switches), FREE, np.int64)
     worth: dict[tuple[int, int], int] = {}
     for row, entries in enumerate(table):
         for column, amount in entries.items():
             if row != column:
-                pair = (min(row, column), max(row, column)) if duplex else (row, column)
+                pair = (min(row, column), max(row, column)) if bidirectional else (row, column)
                 worth[pair] = max(worth.get(pair, 0), amount)
     heap = [(-float(amount), pair, 1) for pair, amount in worth.items()]
     heapq.heapify(heap)

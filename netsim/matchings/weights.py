@@ -10,10 +10,10 @@ from netsim.matchings.perfect import FREE
 from netsim.matchings.tables import Part, Table
 
 
-def slot_by_slot(table: Table, capacity: int, most: int, *, duplex: bool) -> list[Part]:
+def slot_by_slot(table: Table, capacity: int, most: int, *, bidirectional: bool) -> list[Part]:
     """The best matching for a slot of `capacity` bytes, then for what is left, and so on.
 
-    At most `most` of them, and none when nothing is left. With `duplex` rows and columns are
+    At most `most` of them, and none when nothing is left. With `bidirectional` rows and columns are
     joined in pairs, both ways.
     """
     left = [dict(entries) for entries in table]
@@ -23,7 +23,7 @@ def slot_by_slot(table: Table, capacity: int, most: int, *, duplex: bool) -> lis
             {column: min(amount, capacity) for column, amount in entries.items()}
             for entries in left
         ]
-        columns = heaviest_pairs(worth) if duplex else heaviest(worth)
+        columns = heaviest_pairs(worth) if bidirectional else heaviest(worth)
         for row, column in enumerate(columns):
             if column in left[row]:
                 left[row][column] -= capacity

@@ -196,7 +196,7 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
                 hint=f"its schedule has {one.schedule.n_ports} ports",
             )
         days = days_of(one.schedule)
-        pairs, way = _both_ways(days.pairs, one.schedule.duplex)
+        pairs, way = _both_ways(days.pairs, one.schedule.bidirectional)
         edges, delays = np.array(one.edges), np.array(one.delays_ps)
         ends, near = edges[pairs], delays[pairs]
         for a, b in pairs[ends[:, 0] == ends[:, 1]][:1].tolist():
@@ -238,14 +238,14 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
     )
 
 
-def _both_ways(pairs: Ints, duplex: bool) -> tuple[Ints, Ints]:
+def _both_ways(pairs: Ints, bidirectional: bool) -> tuple[Ints, Ints]:
     """The pairs of ports that become cables, and which of `pairs` is the light from either end.
 
     Both are int64[n, 2]. The lower port comes first, in ascending order. A way that light never
     goes is as if it were one more pair behind the others.
     """
     n = len(pairs)
-    if duplex:
+    if bidirectional:
         return pairs, np.repeat(np.arange(n), 2).reshape(n, 2)
     low, high = pairs.min(axis=1), pairs.max(axis=1)
     scale = int(high.max(initial=0)) + 1

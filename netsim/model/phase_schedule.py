@@ -21,7 +21,7 @@ class PhaseSchedule:
 
     Attributes:
         n_slots: slots of each switch, which is the number of phases.
-        control_ps: from the end of a phase to the start of the reconfiguration.
+        control_delay_ps: from the end of a phase to the start of the reconfiguration.
         night_ps: how long reconfigured circuits are down; the longest time of all switches.
         slots: int64[k, 2], for each of the network's days (`Circuits.days_ps`) its first slot and
             the one past its last; -1 for days on a timetable.
@@ -30,7 +30,7 @@ class PhaseSchedule:
     """
 
     n_slots: int
-    control_ps: int
+    control_delay_ps: int
     night_ps: int
     slots: Ints
     phase_of_flow: Ints | None = None
@@ -38,7 +38,7 @@ class PhaseSchedule:
     @property
     def reconfiguration_ps(self) -> int:
         """Return how long all control delays and reconfigurations take together."""
-        return (self.n_slots - 1) * (self.control_ps + self.night_ps)
+        return (self.n_slots - 1) * (self.control_delay_ps + self.night_ps)
 
 
 def phase_schedule_of(
@@ -59,12 +59,12 @@ def phase_schedule_of(
                 f"{first} has {len(one.matchings)} slots, and {name} {len(other.matchings)}",
                 hint="each needs one slot for each phase; a matching may repeat",
             )
-        if other.control_ps != one.control_ps:
-            times = [format_time(each.control_ps or 0, 4) for each in (one, other)]
+        if other.control_delay_ps != one.control_delay_ps:
+            times = [format_time(each.control_delay_ps or 0, 4) for each in (one, other)]
             raise InputError(
                 f"{first} has a control delay of {times[0]}, and {name} of {times[1]}",
-                hint="one control_ps for all phase-driven circuit switches of a network",
+                hint="one control_delay_ps for all phase-driven circuit switches of a network",
             )
-    assert one.control_ps is not None
+    assert one.control_delay_ps is not None
     night_ps = max(schedule.night_ps for _, schedule in phase_driven)
-    return PhaseSchedule(len(one.matchings), one.control_ps, night_ps, slots)
+    return PhaseSchedule(len(one.matchings), one.control_delay_ps, night_ps, slots)

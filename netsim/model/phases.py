@@ -112,9 +112,10 @@ def check_control(network: Network, rules: CircuitRules | None, packets: PacketF
         )
     least_ps = least_control_ps(network, rules, packets)
     phase_schedule = None if network.circuits is None else network.circuits.phase_schedule
-    if phase_schedule is not None and phase_schedule.control_ps < least_ps:
+    if phase_schedule is not None and phase_schedule.control_delay_ps < least_ps:
         raise InputError(
-            f"circuit switches reconfigure {format_time(phase_schedule.control_ps, 4)} after the "
+            f"circuit switches reconfigure {format_time(phase_schedule.control_delay_ps, 4)} "
+            f"after the "
             "last delivery of a phase, while packets and acknowledgments of it are in flight",
             key=KEY,
             hint=f"a time for control of at least {format_time(least_ps, 4)}",

@@ -50,16 +50,18 @@ class Schedule:
         slots_ps: int64[slots], how long each lasts; of a phase-driven one 0.
         matchings: int64[slots, ports], the port that each port is joined to in a slot: by that one
             leaves the light that comes in by this one. -1, or the port itself: none.
-        duplex: whether light goes both ways: the other port is joined to this one as well. If not,
+        bidirectional: whether light goes both ways: the other port is joined to this one as well.
+        If not,
             it may be joined to any, or to none.
-        switching_ps, sync_ps: how long the mirrors take to turn, and receivers to find the beat
+        reconfiguration_delay_ps, sync_delay_ps: how long the mirrors take to turn, and receivers to
+        find the beat
             of what they then see. So long, one after the other, ports are dark whose partner
             is another one than before.
         offset_ps: when the first slot begins.
         repeats: whether the slots are gone through again and again, before `offset_ps` as well. If
             not, nothing is joined before, and the last slot stays.
-        control_ps: of a phase-driven one, the time from when a phase is over until the mirrors
-        turn: to
+        control_delay_ps: of a phase-driven one, the time from when a phase is over until the
+        mirrors turn: to
             notice that, and to give the order. Of a timetable None.
     """
 
@@ -68,32 +70,34 @@ class Schedule:
         slots_ps: ArrayLike | None,
         matchings: ArrayLike,
         *,
-        duplex: bool = True,
-        switching_ps: int = 0,
-        sync_ps: int = 0,
+        bidirectional: bool = True,
+        reconfiguration_delay_ps: int = 0,
+        sync_delay_ps: int = 0,
         offset_ps: int = 0,
         repeats: bool = True,
-        control_ps: int | None = None,
+        control_delay_ps: int | None = None,
     ) -> None:
         """As the attributes; one length may stand for all slots, and None for a phase-driven one.
 
         Raises InputError, without a name, for what cannot be a schedule.
         """
         self.matchings = _table(matchings)
-        self.duplex = bool(duplex)
-        self.control_ps = None
+        self.bidirectional = bool(bidirectional)
+        self.control_delay_ps = None
         if slots_ps is None:
-            self.control_ps = _time(control_ps, "control_ps of slots without lengths")
+            self.control_delay_ps = _time(
+                control_delay_ps, "control_delay_ps of slots without lengths"
+            )
             if offset_ps or not repeats:
                 raise InputError("slots without lengths begin when phases are over")
             self.slots_ps, repeats = np.zeros(len(self.matchings), np.int64), False
         else:
             self.slots_ps = _lengths(slots_ps, len(self.matchings))
-            if control_ps is not None:
-                message = "control_ps is of slots without lengths, and these have some"
-                raise InputError(message, hint="None for slots_ps, or no control_ps")
-        self.switching_ps = _time(switching_ps, "switching_ps")
-        self.sync_ps = _time(sync_ps, "sync_ps")
+            if control_delay_ps is not None:
+                message = "control_delay_ps is of slots without lengths, and these have some"
+                raise InputError(message, hint="None for slots_ps, or no control_delay_ps")
+        self.reconfiguration_delay_ps = _time(reconfiguration_delay_ps, "reconfiguration_delay_ps")
+        self.sync_delay_ps = _time(sync_delay_ps, "sync_delay_ps")
         self.offset_ps = _time(offset_ps, "offset_ps")
         self.repeats = bool(repeats)
         self._check()
@@ -105,12 +109,12 @@ class Schedule:
     @property
     def phase_driven(self) -> bool:
         """Does it follow the phases of the workload?"""
-        return self.control_ps is not None
+        return self.control_delay_ps is not None
 
     @property
     def night_ps(self) -> int:
         """How long a port that gets another partner carries nothing."""
-        return self.switching_ps + self.sync_ps
+        return self.reconfiguration_delay_ps + self.sync_delay_ps
 
     @property
     def period_ps(self) -> int:
@@ -132,7 +136,7 @@ class Schedule:
         for slot in np.flatnonzero(self.slots_ps <= self.night_ps)[:1].tolist():
             raise InputError(
                 f"slot {slot} of {format_time(int(self.slots_ps[slot]), 4)} ends before light "
-                f"passes: switching and sync take {format_time(self.night_ps, 4)}",
+                f"passes: each night takes {format_time(self.night_ps, 4)}",
                 hint="a longer slot",
             )
         if float(self.slots_ps.sum(dtype=float)) + self.offset_ps >= HORIZON_PS:
@@ -143,7 +147,7 @@ class Schedule:
         at, matchings = np.arange(self.n_ports), self.matchings
         ordered = np.sort(matchings, axis=1)
         twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NONE)
-        if not self.duplex:
+        if not self.bidirectional:
             for slot, index in np.argwhere(twice)[:1].tolist():
                 other = int(ordered[slot, index])
                 a, b = np.flatnonzero(matchings[slot] == other)[:2].tolist()
@@ -158,7 +162,8 @@ class Schedule:
             raise InputError(
                 f"slot {slot} joins port {port} to port {other}, and port {other} to "
                 f"{_port(int(matchings[slot, other]))}",
-                hint="matching[i] = j and matching[j] = i, or duplex=False for light one way",
+                hint="matching[i] = j and matching[j] = i, or bidirectional=False for light one "
+                "way",
             )
 
 
@@ -222,7 +227,7 @@ def days_of(schedule: Schedule) -> Days:
     last slot is followed by the first one. The day of such a pair ends in the next period.
     """
     n_slots, n = schedule.matchings.shape
-    slot, port = np.nonzero(schedule.matchings > (np.arange(n) if schedule.duplex else NONE))
+    slot, port = np.nonzero(schedule.matchings > (np.arange(n) if schedule.bidirectional else NONE))
     key = port * n + schedule.matchings[slot, port]
     order = np.lexsort((slot, key))
     slot, key = slot[order], key[order]

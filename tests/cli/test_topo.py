@@ -32,14 +32,14 @@ def test_seeds_and_transports_make_no_other_network(netsim):
 
 
 def test_networks_that_follow_the_traffic_differ_with_it(netsim):
-    ocs = ["topology={kind='ocs', racks=4, hosts_per_rack=1, switches=2, schedule='demand'}"]
+    ocs = ["topology={kind='ocs', racks=4, hosts_per_rack=1, schedule='demand_aware'}"]
     ocs += ["traffic={kind='permutation', size=['4KB', '8KB']}", "transport='datagram'"]
     result = netsim("topo", "small.toml", "--json", *(f"--set={one}" for one in ocs))
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert [one["label"] for one in found] == ["size 4KB", "size 8KB"]
     assert [one["circuit_switches"][0]["ports"] for one in found] == [4, 4]
-    ocs[0] = ocs[0].replace("'demand'", "'fixed'")
+    ocs[0] = ocs[0].replace("'demand_aware'", "'static'")
     result = netsim("topo", "small.toml", "--json", *(f"--set={one}" for one in ocs))
     assert [one["label"] for one in json.loads(result.stdout)] == ["ocs"]
 

@@ -26,7 +26,7 @@ SLOT, DARK = 20 * US, 2 * US
 
 
 def rotor(n: int = 4, **given: int) -> Network:
-    return racks(Schedule(SLOT, round_robin_matchings(n), switching_ps=DARK, **given))
+    return racks(Schedule(SLOT, round_robin_matchings(n), reconfiguration_delay_ps=DARK, **given))
 
 
 def on(network: Network, flows: list[tuple[int, int, int, int]], **rules: object) -> Engine:
@@ -36,7 +36,7 @@ def on(network: Network, flows: list[tuple[int, int, int, int]], **rules: object
 
 
 def test_a_circuit_that_is_always_there_is_a_cable() -> None:
-    always = racks(Schedule(SLOT, [[1, 0]] * 3, switching_ps=DARK))
+    always = racks(Schedule(SLOT, [[1, 0]] * 3, reconfiguration_delay_ps=DARK))
     builder = NetworkBuilder()
     builder.add_hosts(2)
     edges = builder.add_switches(["tor0", "tor1"])
@@ -53,7 +53,7 @@ def test_a_circuit_that_is_always_there_is_a_cable() -> None:
 
 def test_a_ring_of_racks_that_send_one_way() -> None:
     """0 -> 1 -> 2 -> 3 -> 0 for ever: what waits for nothing crosses as many fibers as it must."""
-    network = racks(Schedule(SLOT, [[1, 2, 3, 0]], duplex=False))
+    network = racks(Schedule(SLOT, [[1, 2, 3, 0]], bidirectional=False))
     flows = [(src, dst, 936, 50 * US * k) for k, (src, dst) in enumerate(((0, 1), (1, 0), (2, 1)))]
     engine = run(on(network, flows))
     # Fibers from rack to rack, of which those of rack 0 are longer.
@@ -67,7 +67,9 @@ def test_a_ring_of_racks_that_send_one_way() -> None:
 
 def test_the_ways_of_a_circuit_are_there_at_different_times() -> None:
     """From 0 to 1 in the first slot, back in the second: each waits for its own."""
-    network = racks(Schedule(SLOT, [[1, NONE], [NONE, 0]], duplex=False, switching_ps=DARK))
+    network = racks(
+        Schedule(SLOT, [[1, NONE], [NONE, 0]], bidirectional=False, reconfiguration_delay_ps=DARK)
+    )
     engine = run(on(network, [(0, 1, 936, 0), (1, 0, 936, 0)]))
     rest = FULL_PS + NEAR + FAR + FULL_PS + US
     assert fct_ps(engine).tolist() == [DARK - NEAR + rest, SLOT + DARK - FAR + rest]
@@ -145,7 +147,9 @@ def test_light_under_way_is_lost_to_the_packet(near_ps: int) -> None:
 
 def test_all_to_all_takes_what_duty_and_share_say() -> None:
     """Each pair has its circuit for a third of the time, and of that for nine tenths."""
-    network = racks(Schedule(SLOT, round_robin_matchings(3), switching_ps=DARK), host_gbps=400)
+    network = racks(
+        Schedule(SLOT, round_robin_matchings(3), reconfiguration_delay_ps=DARK), host_gbps=400
+    )
     packets = 3 * (SLOT - DARK) // FULL_PS
     flows = [(a, b, 936 * packets, 0) for a in range(3) for b in range(3) if a != b]
     engine = run(on(network, flows))
@@ -170,7 +174,7 @@ def test_disciplines_that_pause_are_refused() -> None:
 
 
 def test_compiled_code_does_the_same_with_any_number_of_threads() -> None:
-    network = racks(Schedule(SLOT, round_robin_matchings(6), switching_ps=DARK))
+    network = racks(Schedule(SLOT, round_robin_matchings(6), reconfiguration_delay_ps=DARK))
     flows = [(a, b, 936 * 100, 0) for a in range(6) for b in range(6) if a != b]
     rules = CircuitRules(guard_ps=100 * NS, clock_offset_ps=300 * NS)
     given = (flow_table(flows), "datagram", replace(DROP_TAIL, circuits=rules))

@@ -28,10 +28,10 @@ PAIRS = [[1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
 SIZE = 936 * 40
 
 
-def phase_driven(matchings: list[list[int]], control_ps: int = CONTROL) -> Network:
+def phase_driven(matchings: list[list[int]], control_delay_ps: int = CONTROL) -> Network:
     """A rack at each port, of which two that are joined change at once."""
-    given = {"switching_ps": SWITCHING, "sync_ps": SYNC}
-    return racks(Schedule(None, matchings, control_ps=control_ps, **given))
+    given = {"reconfiguration_delay_ps": SWITCHING, "sync_delay_ps": SYNC}
+    return racks(Schedule(None, matchings, control_delay_ps=control_delay_ps, **given))
 
 
 def on(
@@ -128,7 +128,7 @@ def test_a_timetable_of_the_same_slots_does_the_same(at_circuit_end: str) -> Non
     followed = run(on(phase_driven(matchings), flows, phases, **rules))
     begins = followed.slot_states().begin_ps
     lengths = np.diff(begins, append=begins[-1] + 100 * US)
-    times = {"switching_ps": SWITCHING, "sync_ps": SYNC}
+    times = {"reconfiguration_delay_ps": SWITCHING, "sync_delay_ps": SYNC}
     timed = racks(Schedule(lengths, matchings, repeats=False, **times))
     fabric = replace(DROP_TAIL, circuits=CircuitRules(**rules))
     other = run(build(timed, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False))
@@ -192,7 +192,9 @@ def two_switches(policy: RoutingPolicy | None) -> Network:
     for host, tor in enumerate(tors):
         builder.cable(host, tor, 100 * GBPS, US)
     for number, matchings in enumerate(TURNS):
-        schedule = Schedule(None, matchings, control_ps=CONTROL, switching_ps=SWITCHING)
+        schedule = Schedule(
+            None, matchings, control_delay_ps=CONTROL, reconfiguration_delay_ps=SWITCHING
+        )
         switch = builder.add_circuit_switch(f"ocs{number}", schedule)
         for tor in tors:
             builder.fiber(tor, switch, 100 * GBPS, FAR)
@@ -232,7 +234,11 @@ def test_by_phase_packets_take_circuits_that_are_there(policy: RoutingPolicy | N
 def test_compiled_and_with_any_threads_it_does_the_same() -> None:
     """Eight racks, of which each meets each other one; orders are found between windows."""
     matchings = round_robin_matchings(8).tolist()
-    given = {"switching_ps": SWITCHING, "sync_ps": SYNC, "control_ps": CONTROL}
+    given = {
+        "reconfiguration_delay_ps": SWITCHING,
+        "sync_delay_ps": SYNC,
+        "control_delay_ps": CONTROL,
+    }
     flows = [(a, b, SIZE * (1 + a % 3), 0) for row in matchings for a, b in enumerate(row)]
     network = racks(Schedule(None, matchings, **given)).with_phases(np.repeat(np.arange(7), 8))
     table = flow_table(flows)

@@ -32,7 +32,7 @@ def rotor(n: int) -> Network:
     builder.add_hosts(n)
     edges = builder.add_switches([f"tor{k}" for k in range(n)])
     circuits = builder.add_circuit_switch(
-        "ocs", Schedule(SLOT, round_robin_matchings(n), switching_ps=DARK)
+        "ocs", Schedule(SLOT, round_robin_matchings(n), reconfiguration_delay_ps=DARK)
     )
     for host, edge in enumerate(edges):
         builder.cable(host, edge, 100 * GBPS, US)

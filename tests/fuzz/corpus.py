@@ -144,12 +144,16 @@ def small(rng: random.Random) -> Tree:
             "kind": "ocs",
             "racks": racks,
             "hosts_per_rack": 4 // racks + 1,
-            "switches": switches,
+            "circuit_switches": switches,
             "slot": "20us",
-            "switching": "1us",
+            "reconfiguration_delay": "1us",
         }
         if rng.random() < 0.3:
-            follows = {"schedule": "demand", "duplex": rng.random() < 0.5, "packet_rate": "50Gbps"}
+            follows = {
+                "schedule": "demand_aware",
+                "bidirectional": rng.random() < 0.5,
+                "packet_uplink_rate": "50Gbps",
+            }
             tree["topology"] = {
                 key: value for key, value in tree["topology"].items() if key != "slot"
             } | follows
@@ -177,7 +181,7 @@ def small(rng: random.Random) -> Tree:
     )
     if "slot" in tree["topology"] and rng.random() < 0.4:
         del tree["topology"]["slot"]
-        tree["topology"] |= {"schedule": "demand", "packet_rate": "10Gbps"}
+        tree["topology"] |= {"schedule": "demand_aware", "packet_uplink_rate": "10Gbps"}
         tree["topology"]["reconfigure"] = rng.choice(["once", "phases"])
         tree.pop("fabric", None)
     if rng.random() < 0.2:

@@ -101,7 +101,7 @@ TOPOLOGIES: tuple[Tree, ...] = (
     },
     {"kind": "dumbbell", "hosts": 2},
     {"kind": "wan", "datacenter": {"kind": "dumbbell", "hosts": 2}, "links": 2},
-    {"kind": "ocs", "racks": 4, "hosts_per_rack": 2, "switches": 2},
+    {"kind": "ocs", "racks": 4, "hosts_per_rack": 2, "circuit_switches": 2},
 )
 
 _NUMBER = re.compile(rb"(?<![\w.])[0-9]+(?![\w.])")

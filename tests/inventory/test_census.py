@@ -171,7 +171,13 @@ def test_lengths() -> None:
 
 def test_a_rotors_fibers_are_counted_and_its_circuits_are_not() -> None:
     network = built(
-        "ocs", racks=9, hosts_per_rack=2, switches=3, slot="50us", switching="5us", sync="5us"
+        "ocs",
+        racks=9,
+        hosts_per_rack=2,
+        circuit_switches=3,
+        slot="50us",
+        reconfiguration_delay="5us",
+        sync_delay="5us",
     )
     counted = inventory(network)
     assert [(row.joins, row.count) for row in counted.cables] == [(HOST, 18), (FIBER, 27)]
@@ -191,7 +197,7 @@ def test_circuits_that_do_not_change_are_there_always() -> None:
         builder.cable(host, tor, 100 * GBPS, METER_PS)
     ways = [[[1, 0, 3, 2]], [[2, 3, 0, 1]], [[3, 2, 1, 0], [1, 0, 3, 2]]]
     for name, joined in zip("fgh", ways, strict=True):
-        schedule = Schedule(10**7, joined, switching_ps=10**6, repeats=name != "h")
+        schedule = Schedule(10**7, joined, reconfiguration_delay_ps=10**6, repeats=name != "h")
         one = builder.add_circuit_switch(name, schedule)
         for tor in tors:
             builder.fiber(tor, one, 100 * GBPS, METER_PS)
@@ -205,7 +211,7 @@ def test_ways_that_light_never_goes_count_for_nothing() -> None:
     builder = NetworkBuilder()
     builder.add_hosts(3)
     tors = [builder.add_switch(f"tor{i}") for i in range(3)]
-    schedule = Schedule(10**7, [[1, 2, 0], [2, -1, -1]], duplex=False)
+    schedule = Schedule(10**7, [[1, 2, 0], [2, -1, -1]], bidirectional=False)
     ocs = builder.add_circuit_switch("ocs", schedule)
     for host, tor in enumerate(tors):
         builder.cable(host, tor, 100 * GBPS, METER_PS)

@@ -136,42 +136,44 @@ def test_pairs_count_for_both_ways() -> None:
 
 
 @given(tables(), st.integers(1, 15), st.booleans())
-def test_slot_by_slot_everything_is_sent(table: Table, capacity: int, duplex: bool) -> None:
+def test_slot_by_slot_everything_is_sent(table: Table, capacity: int, bidirectional: bool) -> None:
     for row, entries in enumerate(table):
         entries.pop(row, None)
-    parts = slot_by_slot(table, capacity, 1000, duplex=duplex)
-    carried = sum_of((part for part in parts), len(table)) if not duplex else None
+    parts = slot_by_slot(table, capacity, 1000, bidirectional=bidirectional)
+    carried = sum_of((part for part in parts), len(table)) if not bidirectional else None
     for part in parts:
         assert part.amount == capacity
         assert is_matching(part.columns)
-        if duplex:
+        if bidirectional:
             for row, column in enumerate(part.columns):
                 assert column == FREE or part.columns[column] == row
     if carried is not None:
         for row, entries in enumerate(table):
             assert all(carried[row][column] >= amount for column, amount in entries.items())
-    assert slot_by_slot(table, capacity, 2, duplex=duplex) == parts[:2]
+    assert slot_by_slot(table, capacity, 2, bidirectional=bidirectional) == parts[:2]
 
 
 def test_the_best_matching_comes_first() -> None:
-    parts = slot_by_slot(permutations(5, [3, 2]), 3, 9, duplex=False)
+    parts = slot_by_slot(permutations(5, [3, 2]), 3, 9, bidirectional=False)
     assert [part.columns for part in parts] == [
         [(row + shift) % 5 for row in range(5)] for shift in (1, 2)
     ]
 
 
 @given(tables(), st.integers(1, 5), st.booleans())
-def test_greedy_circuits_are_matchings(table: Table, switches: int, duplex: bool) -> None:
-    matchings = greedy(table, switches, duplex=duplex)
+def test_greedy_circuits_are_matchings(table: Table, switches: int, bidirectional: bool) -> None:
+    matchings = greedy(table, switches, bidirectional=bidirectional)
     n = len(table)
     assert matchings.shape == (switches, n)
     for columns in matchings.tolist():
         assert is_matching(columns)
         for row, column in enumerate(columns):
             assert column != row
-            assert column == FREE or column in table[row] or (duplex and row in table[column])
-            assert not duplex or column == FREE or columns[column] == row
-    if not duplex:
+            assert (
+                column == FREE or column in table[row] or (bidirectional and row in table[column])
+            )
+            assert not bidirectional or column == FREE or columns[column] == row
+    if not bidirectional:
         # No pair is without a circuit that has an uplink left at both ends.
         sends, receives = (matchings == FREE).any(axis=0), np.ones(n, bool)
         for row in range(n):
@@ -194,7 +196,7 @@ def test_as_many_permutations_as_switches_all_have_circuits(
         for row, column in enumerate(rng.permutation(n).tolist())
     ]
     whole = table_of(n, [entry for entry in entries if entry[0] != entry[1]])
-    matchings = greedy(whole, switches, duplex=False)
+    matchings = greedy(whole, switches, bidirectional=False)
     circuits = table_of(
         n,
         (
@@ -210,7 +212,7 @@ def test_as_many_permutations_as_switches_all_have_circuits(
 
 def test_circuits_follow_the_shares_of_demand() -> None:
     """Rack 0 sends to two others, three times as much to the one."""
-    matchings = greedy(table_of(3, [(0, 1, 300), (0, 2, 100)]), 4, duplex=False)
+    matchings = greedy(table_of(3, [(0, 1, 300), (0, 2, 100)]), 4, bidirectional=False)
     assert sorted(matchings[:, 0].tolist()) == [1, 1, 1, 2]
 
 

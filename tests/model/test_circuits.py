@@ -55,16 +55,16 @@ def test_in_a_tournament_each_meets_each_other_one_once(n: int) -> None:
 @st.composite
 def schedules(draw: st.DrawFn) -> Schedule:
     n = draw(st.integers(1, 5))
-    duplex = draw(st.booleans())
+    bidirectional = draw(st.booleans())
     matchings = []
     for _ in range(draw(st.integers(1, 6))):
         matching = np.full(n, NONE)
         ports = draw(st.permutations(range(n)))
-        pairs = zip(ports[::2], ports[1::2], strict=False) if duplex else enumerate(ports)
+        pairs = zip(ports[::2], ports[1::2], strict=False) if bidirectional else enumerate(ports)
         for a, b in pairs:
             if draw(st.booleans()):
                 matching[a] = b
-                if duplex:
+                if bidirectional:
                     matching[b] = a
         matchings.append(matching)
     dark = draw(st.integers(0, 3)), draw(st.integers(0, 2))
@@ -72,9 +72,9 @@ def schedules(draw: st.DrawFn) -> Schedule:
     return Schedule(
         lengths,
         matchings,
-        duplex=duplex,
-        switching_ps=dark[0],
-        sync_ps=dark[1],
+        bidirectional=bidirectional,
+        reconfiguration_delay_ps=dark[0],
+        sync_delay_ps=dark[1],
         offset_ps=draw(st.integers(0, 9)),
         repeats=draw(st.booleans()),
     )
@@ -110,7 +110,9 @@ def test_days_are_when_light_passes(schedule: Schedule) -> None:
     days = days_of(schedule)
     pairs = [tuple(pair) for pair in days.pairs.tolist()]
     joined = schedule.matchings
-    slots, ports = np.nonzero(joined > (np.arange(schedule.n_ports) if schedule.duplex else NONE))
+    slots, ports = np.nonzero(
+        joined > (np.arange(schedule.n_ports) if schedule.bidirectional else NONE)
+    )
     assert pairs == sorted({(p, int(joined[s, p])) for s, p in zip(slots, ports, strict=True)})
     end_ps = 4 * int(schedule.slots_ps.sum())
     for number, pair in enumerate(pairs):
@@ -125,12 +127,14 @@ def test_days_are_when_light_passes(schedule: Schedule) -> None:
 
 
 def test_a_schedule_that_does_not_repeat_stays_as_it_ends() -> None:
-    days = days_of(Schedule([10, 20], [[1, 0], [1, 0]], switching_ps=3, offset_ps=5, repeats=False))
+    days = days_of(
+        Schedule([10, 20], [[1, 0], [1, 0]], reconfiguration_delay_ps=3, offset_ps=5, repeats=False)
+    )
     assert days.days_ps.tolist() == [[8, END_PS]]
 
 
 def test_each_pair_that_is_ever_joined_is_a_cable_behind_the_others() -> None:
-    network = network_with(Schedule(10 * US, SWAP, switching_ps=US))
+    network = network_with(Schedule(10 * US, SWAP, reconfiguration_delay_ps=US))
     circuits = network.circuits
     assert circuits is not None
     ports = np.flatnonzero(circuits.of_port >= 0)
@@ -156,7 +160,9 @@ def test_each_pair_that_is_ever_joined_is_a_cable_behind_the_others() -> None:
 
 
 def test_a_pair_that_is_always_joined_is_a_cable_like_any_other() -> None:
-    circuits = network_with(Schedule(10 * US, [[1, 0], [1, 0]], switching_ps=US)).circuits
+    circuits = network_with(
+        Schedule(10 * US, [[1, 0], [1, 0]], reconfiguration_delay_ps=US)
+    ).circuits
     assert circuits is not None
     assert not circuits.change
     assert (circuits.calendar == NONE).all()
@@ -165,7 +171,9 @@ def test_a_pair_that_is_always_joined_is_a_cable_like_any_other() -> None:
 def test_each_way_of_a_cable_has_days_of_its_own() -> None:
     """0 sends to 1, to 2, to 1; 1 to 0 in the second slot only; nobody else to anybody."""
     ways = [[1, NONE, NONE], [2, 0, NONE], [1, NONE, NONE]]
-    network = network_with(Schedule(10 * US, ways, duplex=False, switching_ps=US))
+    network = network_with(
+        Schedule(10 * US, ways, bidirectional=False, reconfiguration_delay_ps=US)
+    )
     circuits = network.circuits
     assert circuits is not None
     days = {
@@ -229,7 +237,7 @@ def test_routes_over_circuits_are_the_shortest_of_directed_paths(schedule: Sched
     ],
 )
 def test_a_flow_without_a_route_is_refused(flow: tuple[int, int], message: str) -> None:
-    network = network_with(Schedule(10 * US, [[1, 2, NONE], [NONE, 0, NONE]], duplex=False))
+    network = network_with(Schedule(10 * US, [[1, 2, NONE], [NONE, 0, NONE]], bidirectional=False))
     with raises_input(message):
         lanes_of(network, FlowTable([flow[0]], [flow[1]], 1))
     assert lanes_of(network, FlowTable([0, 1], [1, 0], 1)).dst_port.tolist() == [1, 0]
@@ -246,7 +254,7 @@ def test_racks_that_a_fixed_matching_leaves_apart_have_no_flows() -> None:
 
 def test_base_round_trips_are_of_hosts_that_reach_each_other() -> None:
     """Of 0 -> 1 -> 2 the longest way leads from 0 to 2: fibers of 1, 2, 2 and 3 us."""
-    network = network_with(Schedule(10 * US, [[1, 2, NONE]], duplex=False))
+    network = network_with(Schedule(10 * US, [[1, 2, NONE]], bidirectional=False))
     packets = PacketFormat()
     sent = 4 * 80 * packets.data_bytes  # four links of 100 Gbps
     assert longest_paths(network, packets.data_bytes).tolist() == [
@@ -257,13 +265,13 @@ def test_base_round_trips_are_of_hosts_that_reach_each_other() -> None:
 def test_symmetric_ecmp_needs_light_both_ways() -> None:
     check_symmetric(network_with(Schedule(10 * US, [[1, 0, NONE], [NONE, 2, 1]])))
     with raises_input("tor0:2", key="fabric.load_balancing"):
-        check_symmetric(network_with(Schedule(10 * US, [[1, 2, 0]], duplex=False)))
+        check_symmetric(network_with(Schedule(10 * US, [[1, 2, 0]], bidirectional=False)))
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"matchings": [[2, 2, 1]], "duplex": False}, ("port 0", "port 1", "port 2")),
+        ({"matchings": [[2, 2, 1]], "bidirectional": False}, ("port 0", "port 1", "port 2")),
         ({"matchings": [[1, 2, 0]]}, ("slot 0", "port 0", "port 1", "port 2")),
         ({"matchings": [[1, NONE]]}, ("slot 0", "port 0", "port 1")),
         ({"matchings": [[1, 0], [2, 0]]}, ("slot 1", "port 0", "port 2")),
@@ -275,8 +283,8 @@ def test_symmetric_ecmp_needs_light_both_ways() -> None:
         ({"slots_ps": [US, US]}, ("2", "1")),
         ({"slots_ps": 0}, "0 ps"),
         ({"slots_ps": 1.5}, ""),
-        ({"switching_ps": US}, ("slot 0", "1us")),
-        ({"sync_ps": -1}, ("sync_ps", "-1")),
+        ({"reconfiguration_delay_ps": US}, ("slot 0", "1us")),
+        ({"sync_delay_ps": -1}, ("sync_delay_ps", "-1")),
         ({"offset_ps": 0.5}, ("offset_ps", "0.5")),
         ({"slots_ps": 2**56 - 1, "offset_ps": 1}, ""),
     ],
@@ -340,7 +348,9 @@ FULL_PS = 4160 * 80
     ],
 )
 def test_rules_that_leave_no_time_are_refused(rules: CircuitRules, message: str | None) -> None:
-    network = network_with(Schedule(10 * US, SWAP, switching_ps=600 * NS, sync_ps=400 * NS))
+    network = network_with(
+        Schedule(10 * US, SWAP, reconfiguration_delay_ps=600 * NS, sync_delay_ps=400 * NS)
+    )
     if message is None:
         check_rules(network, rules, FULL)
         return
@@ -350,7 +360,7 @@ def test_rules_that_leave_no_time_are_refused(rules: CircuitRules, message: str 
 
 def test_two_transmissions_of_one_port_are_refused() -> None:
     for night_ps, fits in ((FULL_PS, True), (FULL_PS - 1, False)):
-        network = network_with(Schedule(10 * US, SWAP, switching_ps=night_ps))
+        network = network_with(Schedule(10 * US, SWAP, reconfiguration_delay_ps=night_ps))
         rules = CircuitRules(at_circuit_end="drop")
         if fits:
             check_rules(network, rules, FULL)

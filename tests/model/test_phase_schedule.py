@@ -24,11 +24,11 @@ PAIRS = [[1, 0, 3, 2], [2, 3, 0, 1], [1, 0, 3, 2]]
 @pytest.mark.parametrize(
     ("slots_ps", "given", "message"),
     [
-        (None, {}, "control_ps"),
-        (None, {"control_ps": -1}, ("control_ps", "-1")),
-        (None, {"control_ps": 1, "offset_ps": 1}, "phase"),
-        (None, {"control_ps": 1, "repeats": False}, "phase"),
-        (US, {"control_ps": 1}, "control_ps"),
+        (None, {}, "control_delay_ps"),
+        (None, {"control_delay_ps": -1}, ("control_delay_ps", "-1")),
+        (None, {"control_delay_ps": 1, "offset_ps": 1}, "phase"),
+        (None, {"control_delay_ps": 1, "repeats": False}, "phase"),
+        (US, {"control_delay_ps": 1}, "control_delay_ps"),
     ],
 )
 def test_what_is_no_steered_schedule(
@@ -52,16 +52,18 @@ def with_switches(*schedules: Schedule) -> Network:
 
 
 def test_all_of_a_network_change_together() -> None:
-    one = Schedule(None, PAIRS, control_ps=9 * US, switching_ps=US)
+    one = Schedule(None, PAIRS, control_delay_ps=9 * US, reconfiguration_delay_ps=US)
     with raises_input("ocs0", "3", "ocs2", "2"):
-        with_switches(one, Schedule(US, PAIRS), Schedule(None, PAIRS[:2], control_ps=9 * US))
+        with_switches(one, Schedule(US, PAIRS), Schedule(None, PAIRS[:2], control_delay_ps=9 * US))
     with raises_input("ocs0", "9us", "ocs1", "8us"):
-        with_switches(one, Schedule(None, PAIRS, control_ps=8 * US))
-    network = with_switches(one, Schedule(US, PAIRS), Schedule(None, PAIRS, control_ps=9 * US))
+        with_switches(one, Schedule(None, PAIRS, control_delay_ps=8 * US))
+    network = with_switches(
+        one, Schedule(US, PAIRS), Schedule(None, PAIRS, control_delay_ps=9 * US)
+    )
     assert network.circuits is not None
     phase_schedule = network.circuits.phase_schedule
     assert phase_schedule is not None
-    assert (phase_schedule.n_slots, phase_schedule.control_ps, phase_schedule.night_ps) == (
+    assert (phase_schedule.n_slots, phase_schedule.control_delay_ps, phase_schedule.night_ps) == (
         3,
         9 * US,
         US,
@@ -86,7 +88,14 @@ def tables(draw: st.DrawFn) -> np.ndarray:
 @settings(max_examples=80, deadline=None)
 def test_days_are_runs_of_slots(table: np.ndarray) -> None:
     """Counted one by one; a pair that stays joined has none."""
-    schedule = Schedule(None, table, duplex=False, control_ps=9 * US, switching_ps=3, sync_ps=4)
+    schedule = Schedule(
+        None,
+        table,
+        bidirectional=False,
+        control_delay_ps=9 * US,
+        reconfiguration_delay_ps=3,
+        sync_delay_ps=4,
+    )
     days = days_of(schedule)
     n_slots = len(table)
     for k, (a, b) in enumerate(days.pairs.tolist()):
@@ -108,7 +117,9 @@ def test_days_are_runs_of_slots(table: np.ndarray) -> None:
 def test_what_came_is_a_timetable(table: np.ndarray, data: st.DataObject) -> None:
     """Of some slots that began, light is counted picosecond by picosecond."""
     night_ps, n_slots = 3, len(table)
-    schedule = Schedule(None, table, duplex=False, control_ps=9 * US, switching_ps=night_ps)
+    schedule = Schedule(
+        None, table, bidirectional=False, control_delay_ps=9 * US, reconfiguration_delay_ps=night_ps
+    )
     circuits = racks(schedule).circuits
     assert circuits is not None
     if not circuits.follow:
@@ -132,7 +143,7 @@ def test_what_came_is_a_timetable(table: np.ndarray, data: st.DataObject) -> Non
 
 
 def test_counts_and_drawings_go_by_slots() -> None:
-    network = racks(Schedule(None, PAIRS, control_ps=9 * US, switching_ps=US))
+    network = racks(Schedule(None, PAIRS, control_delay_ps=9 * US, reconfiguration_delay_ps=US))
     assert network.circuits is not None
     (row,) = circuit_switches(network)
     assert (row.phase_driven, row.matchings, row.night_ps, row.duty) == (True, 3, US, 1.0)

@@ -56,11 +56,11 @@ def test_a_tree_with_faster_links_between_switches():
     network = fat_tree(4, 4, "100Gbps", fabric_rate="400Gbps", spines=1, link_latency="1us")
     # 4160 bytes take 332.8 ns on a host's link and 83.2 ns between switches; 64 take 5.12 and 1.28.
     data_ps = 2 * (332_800 + 83_200) + 4 * 10**6
-    control_ps = 2 * (5_120 + 1_280) + 4 * 10**6
-    assert base_round_trips(network, PACKETS).tolist() == [data_ps + control_ps]
+    control_delay_ps = 2 * (5_120 + 1_280) + 4 * 10**6
+    assert base_round_trips(network, PACKETS).tolist() == [data_ps + control_delay_ps]
     sizes = port_sizes(fabric(queue_bytes=ONE, kmin_bytes=Bdp(Fraction(1, 5))), network, PACKETS)
     assert sizes.rate_bps == (100 * GBPS, 400 * GBPS)
-    rtt_ps = data_ps + control_ps
+    rtt_ps = data_ps + control_delay_ps
     assert [one.queue.params["queue_bytes"] for one in sizes.fabrics] == [
         rtt_ps * 100 // 8000,  # whole
         rtt_ps * 400 // 8000,

@@ -82,7 +82,7 @@ def test_what_no_circuit_joins_goes_otherwise() -> None:
 
 
 def test_light_one_way_takes_data_and_what_answers_it_goes_otherwise() -> None:
-    ring = Schedule(10 * US, [[3, -1, -1, -1]], duplex=False)
+    ring = Schedule(10 * US, [[3, -1, -1, -1]], bidirectional=False)
     network = hybrid(ring, fallback="packets")
     assert taken(network, (*JOINED, 1)) == [("circuits", "packets", "packets")]
     assert taken(network, (*JOINED[::-1], 1)) == [("packets",) * 3]
@@ -111,7 +111,7 @@ def test_flows_take_the_time_of_their_routes() -> None:
 
 
 def test_circuits_that_change_hold_up_none_of_the_packet_fabric() -> None:
-    schedule = Schedule(100 * US, round_robin_matchings(4), switching_ps=10 * US)
+    schedule = Schedule(100 * US, round_robin_matchings(4), reconfiguration_delay_ps=10 * US)
     network = hybrid(schedule, large_min_bytes=900, small_table="packets")
     (late,) = (slot for slot, row in enumerate(round_robin_matchings(4)) if row[0] == 1)
     assert late > 0

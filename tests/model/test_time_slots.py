@@ -166,7 +166,7 @@ def of(*schedules: Schedule, drain_ps: int = 0) -> Network:
     )
 
 
-ALWAYS = Schedule(US, [[1, 2, 0]], duplex=False)
+ALWAYS = Schedule(US, [[1, 2, 0]], bidirectional=False)
 
 
 def test_slots_of_switches_with_different_periods_are_those_of_both_together() -> None:
@@ -180,13 +180,13 @@ def test_slots_of_switches_with_different_periods_are_those_of_both_together() -
 
 
 def test_circuits_that_never_change_have_one_slot() -> None:
-    slots = slots_of(of(Schedule(US, [[1, 2, 0]] * 2, duplex=False)))
+    slots = slots_of(of(Schedule(US, [[1, 2, 0]] * 2, bidirectional=False)))
     assert slots.slots_ps.size == len(slots.row_first) == 1
 
 
 def test_equal_rows_are_there_once() -> None:
     """Light from 0 to 1 comes and goes: what the others do is the same all the time."""
-    slots = slots_of(of(Schedule(US, [[1, 0, -1], [-1, -1, -1]], duplex=False), ALWAYS))
+    slots = slots_of(of(Schedule(US, [[1, 0, -1], [-1, -1, -1]], bidirectional=False), ALWAYS))
     assert [np.unique(column).size for column in slots.row_first.T] == [2, 2, 1]
 
 

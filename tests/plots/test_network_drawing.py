@@ -124,7 +124,7 @@ def test_a_mesh_stands_around_a_circle(n: int, hosts: int) -> None:
 
 @pytest.mark.parametrize("stagger", [False, True])
 def test_matchings_are_those_of_the_schedule(stagger: bool) -> None:
-    network = built("ocs", racks=7, hosts_per_rack=1, switches=2, stagger=stagger)
+    network = built("ocs", racks=7, hosts_per_rack=1, circuit_switches=2, stagger=stagger)
     rounds = round_robin_matchings(7)
     for number in (0, 1):
         expected = {
@@ -145,7 +145,7 @@ def test_matchings_are_those_of_the_schedule(stagger: bool) -> None:
 
 
 def test_circuits_that_stay_are_drawn_switch_by_switch() -> None:
-    network = built("ocs", racks=10, hosts_per_rack=1, switches=9, schedule="fixed")
+    network = built("ocs", racks=10, hosts_per_rack=1, circuit_switches=9, schedule="static")
     *_, first, second, _, _, _, last = draw_networks([Panel("mesh", network)]).axes
     assert (first.get_title(), second.get_title()) == ("ocs0 always", "ocs1 always")
     assert last.get_title() == "ocs5 always\nand 3 more"
@@ -154,7 +154,7 @@ def test_circuits_that_stay_are_drawn_switch_by_switch() -> None:
 
 def test_the_figure_says_how_many_there_are(tmp_path) -> None:
     tree = built("fat_tree", hosts_per_leaf=32, leaves=64)
-    rotor = built("ocs", racks=20, hosts_per_rack=2, switches=2)
+    rotor = built("ocs", racks=20, hosts_per_rack=2, circuit_switches=2)
     figure = draw_networks([Panel("a tree", tree), Panel("rotors", rotor)])
     first, second, *circles = figure.axes
     texts = [text.get_text() for text in first.texts]

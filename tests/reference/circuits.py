@@ -38,7 +38,7 @@ class Circuit:
     def _begin(self, slot: int) -> int:
         switch = self.switch
         n = len(switch.slots_ps)
-        if switch.control_ps is not None:
+        if switch.control_delay_ps is not None:
             if slot <= 0:
                 return -FOR_EVER
             known = self.sim.phase_schedule.begins_ps
@@ -78,7 +78,7 @@ class Circuit:
     def changes(self) -> bool:
         """Is it dark at any time?"""
         slots = range(len(self.switch.matchings))
-        ever = self.switch.repeats or self.switch.control_ps is not None
+        ever = self.switch.repeats or self.switch.control_delay_ps is not None
         return not (ever and all(self._joined(slot) for slot in slots))
 
     def _day_with(self, slot: int) -> Day | None:
@@ -90,7 +90,7 @@ class Circuit:
             first -= 1
         while self._joined(last + 1):
             last += 1
-        dark = self.switch.switching_ps + self.switch.sync_ps
+        dark = self.switch.reconfiguration_delay_ps + self.switch.sync_delay_ps
         return Day(self._begin(first) + dark, self._begin(last + 1))
 
     # -- what the port at this end does --------------------------------------------------------
@@ -139,7 +139,7 @@ class Circuit:
 
     def _near(self, now: int) -> range:
         """Slots among which the next one is in which the port may start."""
-        if self.switch.control_ps is not None:
+        if self.switch.control_delay_ps is not None:
             return range(len(self.switch.matchings))
         # No clock is wrong by more than some slots, which are looked at on both sides.
         here = self._slot_at(now)

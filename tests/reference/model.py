@@ -37,7 +37,7 @@ TURNS = 14
 
 @dataclass(frozen=True)
 class Cable:
-    """A full-duplex cable; each delay includes the latency of the node it enters."""
+    """A full-bidirectional cable; each delay includes the latency of the node it enters."""
 
     a: int
     b: int
@@ -52,21 +52,21 @@ class Cable:
 class CircuitSwitch:
     """A circuit switch: what it joins in each slot, and the fibers that lead to it.
 
-    In a matching stands for each port the one that it is joined to, or -1; if ``duplex`` that one
-    is joined to it, too. ``fibers`` are (node, delay_ps), port by port. One with a ``control_ps``
-    is phase-driven: its slots have no lengths.
+    In a matching stands for each port the one that it is joined to, or -1; if ``bidirectional``
+    that one is joined to it, too. ``fibers`` are (node, delay_ps), port by port. One with a
+    ``control_delay_ps`` is phase-driven: its slots have no lengths.
     """
 
     slots_ps: tuple[int, ...]
     matchings: tuple[tuple[int, ...], ...]
     fibers: tuple[tuple[int, int], ...]
     rate_bps: int
-    switching_ps: int = 0
-    sync_ps: int = 0
+    reconfiguration_delay_ps: int = 0
+    sync_delay_ps: int = 0
     offset_ps: int = 0
     repeats: bool = True
-    duplex: bool = True
-    control_ps: int | None = None
+    bidirectional: bool = True
+    control_delay_ps: int | None = None
 
     def ever_joins(self, port: int, other: int) -> bool:
         """Does light that comes in by a port ever leave by another one?"""

@@ -15,7 +15,7 @@ class PhaseSchedule:
 
     def __init__(self, sim: Simulator) -> None:
         self.sim = sim
-        self.switches = [one for one in sim.case.circuits if one.control_ps is not None]
+        self.switches = [one for one in sim.case.circuits if one.control_delay_ps is not None]
         self.begins_ps = [0]  # of the slots that have an order
         self.last_ps: dict[int, int] = {}  # phase -> its last delivery
         self.left = [0] * (len(self.switches[0].matchings) if self.switches else 0)
@@ -42,11 +42,13 @@ class PhaseSchedule:
             phase = len(self.begins_ps) - 1
             up_ps = self.begins_ps[-1]
             if phase:
-                up_ps += max(one.switching_ps + one.sync_ps for one in self.switches)
+                up_ps += max(
+                    one.reconfiguration_delay_ps + one.sync_delay_ps for one in self.switches
+                )
             over_ps = max(up_ps, self.last_ps.get(phase, 0))
-            control_ps = self.switches[0].control_ps
-            assert control_ps is not None
-            self.begins_ps.append(over_ps + control_ps)
+            control_delay_ps = self.switches[0].control_delay_ps
+            assert control_delay_ps is not None
+            self.begins_ps.append(over_ps + control_delay_ps)
             for switch in self.sim.switches:
                 for port in switch.ports:
                     port.hear_of_order()

@@ -36,7 +36,7 @@ def with_circuits(case: Case, rng: random.Random) -> Case:
         if rounds:
             switch = _rotor(rng, edges, rounds[number::n_circuit_switches])
         else:
-            switch = _circuit_switch(rng, edges, duplex=pauses or rng.random() < 0.6)
+            switch = _circuit_switch(rng, edges, bidirectional=pauses or rng.random() < 0.6)
         if pauses:
             matchings = switch.matchings[:1] * len(switch.matchings)
             switch = replace(switch, matchings=matchings, repeats=True)
@@ -131,18 +131,18 @@ def _largest_network(case: Case) -> list[int]:
     return sorted(largest)
 
 
-def _circuit_switch(rng: random.Random, edges: list[int], *, duplex: bool) -> CircuitSwitch:
+def _circuit_switch(rng: random.Random, edges: list[int], *, bidirectional: bool) -> CircuitSwitch:
     """Fibers to some of the edge switches, to some of them several; up to five slots."""
     n = rng.randint(2, 6)
     nodes = [rng.choice(edges) for _ in range(n)]
     if len(set(nodes)) == 1:
         nodes[0] = next(edge for edge in edges if edge != nodes[1])
-    draw = _matching if duplex else _permutation
+    draw = _matching if bidirectional else _permutation
     matchings = [draw(rng, nodes) for _ in range(rng.randint(1, 5))]
     if rng.random() < 0.4:  # a pair that stays joined
         matchings.insert(rng.randrange(len(matchings)), rng.choice(matchings))
     switch = _rotor(rng, nodes, matchings)
-    return replace(switch, repeats=rng.random() < 0.8, duplex=duplex)
+    return replace(switch, repeats=rng.random() < 0.8, bidirectional=bidirectional)
 
 
 def _rounds(n: int) -> list[tuple[int, ...]]:
@@ -170,8 +170,8 @@ def _rotor(rng: random.Random, nodes: list[int], matchings: list[tuple[int, ...]
         matchings=tuple(matchings),
         fibers=tuple((node, rng.choice((NS, 100 * NS, rng.randint(1, 3 * US)))) for node in nodes),
         rate_bps=rng.choice(GBPS) * 10**9,
-        switching_ps=(switching := rng.randint(0, dark)),
-        sync_ps=dark - switching,
+        reconfiguration_delay_ps=(switching := rng.randint(0, dark)),
+        sync_delay_ps=dark - switching,
         offset_ps=rng.choice((0, 0, rng.randrange(30 * US))),
     )
 

@@ -16,7 +16,7 @@ def with_phases(case: Case, rng: random.Random) -> Case:
     """
     if not case.circuits or case.fabric["circuits"].get("indirect") == "opportunistic":
         return case
-    control_ps = _least_control(case) + rng.choice((0, 0, 1, rng.randrange(5 * US)))
+    control_delay_ps = _least_control(case) + rng.choice((0, 0, 1, rng.randrange(5 * US)))
     chosen = {rng.randrange(len(case.circuits))}
     chosen |= {number for number in range(len(case.circuits)) if rng.random() < 0.8}
     lengths = [len(case.circuits[number].matchings) for number in chosen]
@@ -26,7 +26,7 @@ def with_phases(case: Case, rng: random.Random) -> Case:
         one = switches[number]
         more = [rng.choice(one.matchings) for _ in range(n_slots - len(one.matchings))]
         matchings = (*one.matchings, *more)  # all that it joined before: there are the same cables
-        phase_driven = replace(one, matchings=matchings, control_ps=control_ps)
+        phase_driven = replace(one, matchings=matchings, control_delay_ps=control_delay_ps)
         switches[number] = replace(phase_driven, slots_ps=(), offset_ps=0, repeats=False)
     none = rng.choice((0.2, 0.7))
     late = sorted(rng.choice((-1, *range(n_slots))) for _ in case.flows)

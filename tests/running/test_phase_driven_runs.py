@@ -33,8 +33,8 @@ def build(params):
     builder.add_hosts(4)
     tors = builder.add_switches(["tor0", "tor1", "tor2", "tor3"])
     pairs = [PAIRS[0], PAIRS[2], PAIRS[1]] if params["turned"] else PAIRS
-    schedule = Schedule(None, pairs, control_ps=params["control"], switching_ps=5_000_000)
-    ocs = builder.add_circuit_switch("ocs", schedule)
+    schedule = Schedule(None, pairs, control_delay_ps=params["control"],
+    reconfiguration_delay_ps=5_000_000) ocs = builder.add_circuit_switch("ocs", schedule)
     for host, tor in enumerate(tors):
         builder.cable(host, tor, 100 * 10**9, 1_000_000)
         builder.fiber(tor, ocs, 100 * 10**9, 1_000_000)

@@ -57,8 +57,8 @@ def datacenters(of: st.SearchStrategy[Table]) -> st.SearchStrategy[Table]:
 
 CIRCUITS = st.builds(
     lambda racks, hosts: {
-        "kind": "ocs", "schedule": "fixed", "racks": racks, "hosts_per_rack": hosts,
-        "switches": racks - 1 + racks % 2,
+        "kind": "ocs", "schedule": "static", "racks": racks, "hosts_per_rack": hosts,
+        "circuit_switches": racks - 1 + racks % 2,
     },
     st.integers(2, 6), st.integers(1, 2),
 )  # fmt: skip

@@ -142,7 +142,7 @@ def test_planes_of_planes_and_of_circuits() -> None:
     network = planes(2, inner)
     np.testing.assert_array_equal(network.port_peer, planes(4, TREE).port_peer)
     assert network.switch_names[0] == "plane0.plane0.leaf0"
-    rotor = {"kind": "ocs", "racks": 4, "hosts_per_rack": 2, "switches": 3}
+    rotor = {"kind": "ocs", "racks": 4, "hosts_per_rack": 2, "circuit_switches": 3}
     alone, twice = topology_of(rotor), planes(2, rotor, degraded=0.5)
     assert alone.circuits is not None
     assert twice.circuits is not None

@@ -31,10 +31,10 @@ def ocs(**given: Any) -> Network:
 @pytest.mark.parametrize("switches", [1, 2])
 def test_every_two_racks_have_one_circuit(racks: int, switches: int) -> None:
     if racks == 2 and switches == 2:
-        with raises_input("2", "1", key="topology.switches"):
-            ocs(racks=racks, hosts_per_rack=1, switches=switches)
+        with raises_input("2", "1", key="topology.circuit_switches"):
+            ocs(racks=racks, hosts_per_rack=1, circuit_switches=switches)
         return
-    network = ocs(racks=racks, hosts_per_rack=3, switches=switches)
+    network = ocs(racks=racks, hosts_per_rack=3, circuit_switches=switches)
     circuits = network.circuits
     assert circuits is not None
     assert network.n_hosts == 3 * racks
@@ -49,7 +49,14 @@ def test_every_two_racks_have_one_circuit(racks: int, switches: int) -> None:
 
 
 def test_a_rack_is_joined_to_one_other_by_each_rotor_at_a_time() -> None:
-    network = ocs(racks=9, hosts_per_rack=1, switches=3, slot="10us", switching="1us", sync="1us")
+    network = ocs(
+        racks=9,
+        hosts_per_rack=1,
+        circuit_switches=3,
+        slot="10us",
+        reconfiguration_delay="1us",
+        sync_delay="1us",
+    )
     circuits = network.circuits
     assert circuits is not None
     assert circuits.period_ps.tolist() == [30 * US] * 36
@@ -63,7 +70,14 @@ def test_a_rack_is_joined_to_one_other_by_each_rotor_at_a_time() -> None:
 
 
 def test_staggered_rotors_turn_one_after_the_other() -> None:
-    network = ocs(racks=6, hosts_per_rack=1, switches=2, slot="10us", switching="1us", stagger=True)
+    network = ocs(
+        racks=6,
+        hosts_per_rack=1,
+        circuit_switches=2,
+        slot="10us",
+        reconfiguration_delay="1us",
+        stagger=True,
+    )
     circuits = network.circuits
     assert circuits is not None
     for number in (0, 1):
@@ -73,7 +87,7 @@ def test_staggered_rotors_turn_one_after_the_other() -> None:
 
 
 def test_with_as_many_rotors_as_matchings_every_two_racks_have_a_cable() -> None:
-    network = ocs(racks=6, hosts_per_rack=2, switches=5)
+    network = ocs(racks=6, hosts_per_rack=2, circuit_switches=5)
     circuits = network.circuits
     assert circuits is not None
     assert not circuits.change
@@ -82,7 +96,7 @@ def test_with_as_many_rotors_as_matchings_every_two_racks_have_a_cable() -> None
 
 def test_a_packet_waits_for_its_slot() -> None:
     network = ocs(
-        racks=4, hosts_per_rack=1, slot="10us", switching="2us", host_latency="100ns",
+        racks=4, hosts_per_rack=1, slot="10us", reconfiguration_delay="2us", host_latency="100ns",
         fiber_latency="300ns", switch_latency="50ns",
     )  # fmt: skip
     engine = run(build(network, flow_table([(0, 2, 4096, 0)]), "datagram", DROP_TAIL, jit=False))
@@ -94,7 +108,7 @@ def test_a_packet_waits_for_its_slot() -> None:
 @pytest.mark.parametrize(
     ("given", "key", "message"),
     [
-        ({"racks": 4, "switches": 4}, "topology.switches", ("4", "3")),
+        ({"racks": 4, "circuit_switches": 4}, "topology.circuit_switches", ("4", "3")),
         ({"racks": 4, "slot": "10us"}, "topology.slot", ("slot 0", "10us")),
     ],
 )
@@ -127,14 +141,14 @@ def joined(*pairs: tuple[int, int, int], both: bool = True) -> set[tuple[int, st
 
 
 def test_named_matchings() -> None:
-    fixed = {"hosts_per_rack": 1, "schedule": "fixed"}
-    ring = ocs(racks=4, switches=2, matching="ring", **fixed)
+    fixed = {"hosts_per_rack": 1, "schedule": "static"}
+    ring = ocs(racks=4, circuit_switches=2, static_pattern="ring", **fixed)
     assert ways_of(ring) == joined((0, 0, 1), (0, 2, 3), (1, 1, 2), (1, 3, 0))
-    one_way = ocs(racks=3, matching="ring", duplex=False, **fixed)
+    one_way = ocs(racks=3, static_pattern="ring", bidirectional=False, **fixed)
     assert ways_of(one_way) == joined((0, 0, 1), (0, 1, 2), (0, 2, 0), both=False)
-    pairs = ocs(racks=4, switches=2, matching="pairs", **fixed)
+    pairs = ocs(racks=4, circuit_switches=2, static_pattern="pairs", **fixed)
     assert ways_of(pairs) == joined(*((s, a, a + 1) for s in (0, 1) for a in (0, 2)))
-    mesh = ocs(racks=6, switches=5, **fixed)
+    mesh = ocs(racks=6, circuit_switches=5, **fixed)
     assert {way[1:] for way in ways_of(mesh)} == {
         (f"tor{a}", f"tor{b}") for a in range(6) for b in range(6) if a != b
     }
@@ -143,36 +157,53 @@ def test_named_matchings() -> None:
 
 
 def test_groups_have_rings_and_hypercubes_of_their_own() -> None:
-    fixed = {"hosts_per_rack": 1, "schedule": "fixed"}
-    rings = ocs(racks=8, matching="ring", group=4, duplex=False, **fixed)
+    fixed = {"hosts_per_rack": 1, "schedule": "static"}
+    rings = ocs(racks=8, static_pattern="ring", group_size=4, bidirectional=False, **fixed)
     ways = [(0, a, a // 4 * 4 + (a + 1) % 4) for a in range(8)]
     assert ways_of(rings) == joined(*ways, both=False)
-    cubes = ocs(racks=8, switches=3, matching="hypercube", group=4, **fixed)
+    cubes = ocs(racks=8, circuit_switches=3, static_pattern="hypercube", group_size=4, **fixed)
     ways = [(s, a, a ^ bit) for s, bit in enumerate((1, 2, 1)) for a in range(8)]
     assert ways_of(cubes) == joined(*ways)
-    mixed = ocs(racks=4, switches=3, pair_switches=1, matching="ring", **fixed)
-    ring = ocs(racks=4, switches=2, matching="ring", **fixed)
+    mixed = ocs(racks=4, circuit_switches=3, pair_switches=1, static_pattern="ring", **fixed)
+    ring = ocs(racks=4, circuit_switches=2, static_pattern="ring", **fixed)
     assert ways_of(mixed) == ways_of(ring) | joined((2, 0, 2), (2, 1, 3))
 
 
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"matching": "ring", "group": 3}, "topology.group: groups of 3 racks do not fill 8"),
-        ({"matching": "mesh", "group": 4}, "topology.group: has no effect without a ring"),
+        (
+            {"static_pattern": "ring", "group_size": 3},
+            "topology.group_size: groups of 3 racks do not fill 8",
+        ),
+        (
+            {"static_pattern": "mesh", "group_size": 4},
+            "topology.group_size: has no effect without a ring",
+        ),
         ({"pair_switches": 3}, "topology.pair_switches: 3 of 2 switches join the halves"),
-        ({"racks": 6, "matching": "hypercube"}, "topology.matching: 6 racks make no hypercube"),
+        (
+            {"racks": 6, "static_pattern": "hypercube"},
+            "topology.static_pattern: 6 racks make no hypercube",
+        ),
         ({"schedule": "rotor", "pair_switches": 1}, "topology.pair_switches: has no effect"),
     ],
 )
 def test_groups_that_cannot_be(given: dict[str, object], text: str) -> None:
     with pytest.raises(InputError) as caught:
-        ocs(**{"racks": 8, "hosts_per_rack": 1, "switches": 2, "schedule": "fixed", **given})
+        ocs(
+            **{
+                "racks": 8,
+                "hosts_per_rack": 1,
+                "circuit_switches": 2,
+                "schedule": "static",
+                **given,
+            }
+        )
     assert text in str(caught.value)
 
 
 def test_rotors_of_single_fibers_send_to_every_rack_in_turn() -> None:
-    network = ocs(racks=5, hosts_per_rack=1, switches=2, duplex=False, slot="20us")
+    network = ocs(racks=5, hosts_per_rack=1, circuit_switches=2, bidirectional=False, slot="20us")
     assert len(ways_of(network)) == 5 * 4
     circuits = network.circuits
     assert circuits is not None
@@ -184,11 +215,11 @@ def test_rotors_of_single_fibers_send_to_every_rack_in_turn() -> None:
 def test_matchings_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "ways.txt"
     path.write_text("# switch, two racks\n0 0 2\n0 1 3\n1, 0, 1\n")
-    given = {"racks": 4, "hosts_per_rack": 1, "switches": 2, "schedule": "fixed"}
-    network = ocs(matchings=str(path), **given)
+    given = {"racks": 4, "hosts_per_rack": 1, "circuit_switches": 2, "schedule": "static"}
+    network = ocs(matching_file=str(path), **given)
     assert ways_of(network) == joined((0, 0, 2), (0, 1, 3), (1, 0, 1))
     path.write_text("0 0 2\n0 2 0\n1 3 0\n")
-    network = ocs(matchings=str(path), duplex=False, **given)
+    network = ocs(matching_file=str(path), bidirectional=False, **given)
     assert ways_of(network) == joined((0, 0, 2), (0, 2, 0), (1, 3, 0), both=False)
     for text, message in (
         ("0 0 1\n\n0 1 2", "ways.txt:3: switch 0 joins rack 1 already"),
@@ -199,18 +230,19 @@ def test_matchings_from_a_file(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(InputError) as caught:
-            ocs(matchings=str(path), **given)
+            ocs(matching_file=str(path), **given)
         assert message in str(caught.value)
     path.write_text("0 0 1\n0 2 1")
     with raises_input("port 0", "port 2", "port 1"):
-        ocs(matchings=str(path), duplex=False, **given)
+        ocs(matching_file=str(path), bidirectional=False, **given)
 
 
-@pytest.mark.parametrize("duplex", [True, False])
-def test_a_message_over_a_permanent_circuit_takes_the_closed_form(duplex: bool) -> None:
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_a_message_over_a_permanent_circuit_takes_the_closed_form(bidirectional: bool) -> None:
     """Ten full packets, one behind the other, over three links of one rate."""
     network = ocs(
-        racks=4, hosts_per_rack=1, schedule="fixed", switches=2, matching="ring", duplex=duplex,
+        racks=4, hosts_per_rack=1, schedule="static", circuit_switches=2, static_pattern="ring",
+        bidirectional=bidirectional,
         host_latency="100ns", fiber_latency="300ns", switch_latency="50ns",
     )  # fmt: skip
     flows = flow_table([(k, (k + 1) % 4, 40960, 0) for k in range(4)])
@@ -223,15 +255,15 @@ def test_a_message_over_a_permanent_circuit_takes_the_closed_form(duplex: bool) 
 def test_parameters_of_another_schedule_are_refused() -> None:
     rotor = {"racks": 4, "hosts_per_rack": 1}
     for given, key in (
-        ({"matching": "ring"}, "matching"),
-        ({"schedule": "fixed", "slot": "1us"}, "slot"),
-        ({"schedule": "fixed", "stagger": True}, "stagger"),
+        ({"static_pattern": "ring"}, "static_pattern"),
+        ({"schedule": "static", "slot": "1us"}, "slot"),
+        ({"schedule": "static", "stagger": True}, "stagger"),
     ):
         with raises_input("schedule") as caught:
             ocs(**rotor, **given)
         assert caught.value.key == f"topology.{key}"
-    with raises_input("5", "1", key="topology.matching"):
-        ocs(racks=5, hosts_per_rack=1, schedule="fixed", matching="ring")
+    with raises_input("5", "1", key="topology.static_pattern"):
+        ocs(racks=5, hosts_per_rack=1, schedule="static", static_pattern="ring")
 
 
 def test_presets_are_those_published() -> None:
@@ -272,8 +304,8 @@ def test_drawn_matchings_join_every_two_racks_once_and_bring_all_near(racks: int
 
 def test_a_packet_fabric_takes_what_is_not_for_the_next_rack() -> None:
     """On a ring one way: routes of the circuits' way lead to the next rack alone."""
-    ring = {"racks": 5, "hosts_per_rack": 2, "schedule": "fixed", "matching": "ring"}
-    network = ocs(**ring, duplex=False, packet_rate="10Gbps", packet_switches=2)
+    ring = {"racks": 5, "hosts_per_rack": 2, "schedule": "static", "static_pattern": "ring"}
+    network = ocs(**ring, bidirectional=False, packet_uplink_rate="10Gbps", packet_switches=2)
     assert network.policy is not None
     assert network.policy.names == ["circuits", "packets"]
     hosts = np.arange(10)
@@ -282,15 +314,16 @@ def test_a_packet_fabric_takes_what_is_not_for_the_next_rack() -> None:
             to = network.address(hosts, np.full(10, way))
             found = network.reaches(np.full(10, host), to)
             assert {(int(h) // 2 - host // 2) % 5 for h in hosts[found]} == reached
-    alone = ocs(**ring, duplex=False)
+    alone = ocs(**ring, bidirectional=False)
     assert alone.reaches(np.zeros(10, int), hosts).all()
 
 
 def test_small_messages_go_at_once_over_several_circuits() -> None:
     """Opera: a packet finds a way whenever it comes, and large messages wait for circuits."""
     network = ocs(
-        racks=8, hosts_per_rack=1, switches=4, stagger=True, slot="80us", switching="2us", order=1,
-        drain="5us", small="8KB", host_latency="100ns", fiber_latency="300ns",
+        racks=8, hosts_per_rack=1, circuit_switches=4, stagger=True, slot="80us",
+        reconfiguration_delay="2us", shuffle_seed=1,
+        drain_time="5us", small_message_max="8KB", host_latency="100ns", fiber_latency="300ns",
     )  # fmt: skip
     circuits = network.circuits
     assert circuits is not None
@@ -310,12 +343,21 @@ def test_small_messages_go_at_once_over_several_circuits() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"drain": "1us", "packet_rate": "10Gbps"}, "one of drain and packet_rate"),
-        ({"drain": "1us", "schedule": "fixed"}, 'has no effect with schedule = "fixed"'),
-        ({"small": "1KB"}, "has no effect without a packet_rate or a drain"),
-        ({"drain": "1us"}, "topology.drain: at 299us circuits do not join all racks: all"),
         (
-            {"drain": "1us", "racks": 8, "switches": 6, "stagger": True},
+            {"drain_time": "1us", "packet_uplink_rate": "10Gbps"},
+            "one of drain_time and packet_uplink_rate",
+        ),
+        ({"drain_time": "1us", "schedule": "static"}, 'has no effect with schedule = "static"'),
+        (
+            {"small_message_max": "1KB"},
+            "has no effect without a packet_uplink_rate or a drain_time",
+        ),
+        (
+            {"drain_time": "1us"},
+            "topology.drain_time: at 299us circuits do not join all racks: all",
+        ),
+        (
+            {"drain_time": "1us", "racks": 8, "circuit_switches": 6, "stagger": True},
             "join nobody, as 7 matchings do not divide by the rotors",
         ),
     ],
@@ -328,8 +370,8 @@ def test_expanders_that_make_no_sense(given: dict[str, Any], message: str) -> No
 
 def test_slots_in_which_rotors_join_nobody_are_apart() -> None:
     """21 matchings on six rotors: three have a slot in which they join nobody, never at once."""
-    given = {"racks": 22, "hosts_per_rack": 1, "switches": 6, "stagger": True}
-    network = ocs(**given, slot="60us", switching="2us", drain="5us")
+    given = {"racks": 22, "hosts_per_rack": 1, "circuit_switches": 6, "stagger": True}
+    network = ocs(**given, slot="60us", reconfiguration_delay="2us", drain_time="5us")
     (row,) = inventory(network).networks
     assert row.slot_paths is not None
     # Four of six rotors at least: 3 circuits for 22 racks, and two more.

@@ -29,7 +29,7 @@ def point_of(
     tmp_path: Path, traffic: str, seed: int = 1, transport: str = "datagram", **given: Any
 ):
     """An experiment of demand-aware circuits; `given` are their parameters."""
-    table = {"kind": "ocs", "hosts_per_rack": 1, "schedule": "demand", **given}
+    table = {"kind": "ocs", "hosts_per_rack": 1, "schedule": "demand_aware", **given}
     topology = "\n".join(
         f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
         for key, value in table.items()
@@ -62,12 +62,15 @@ def shares(network: Network) -> dict[tuple[int, int], float]:
 
 def test_greedy_circuits_join_who_sends_most(tmp_path: Path) -> None:
     traffic = flow_list(tmp_path, [(0, 1, 900), (1, 2, 500), (2, 3, 800), (3, 0, 100), (0, 2, 10)])
-    network = prepare(point_of(tmp_path, traffic, racks=4, switches=2)).network
+    network = prepare(point_of(tmp_path, traffic, racks=4, circuit_switches=2)).network
     # All uplinks are in use: 0 and 1, 2 and 3, and with what is left 1 and 2, 3 and 0.
     assert shares(network) == {
         pair: 1.0 for a, b in ((0, 1), (2, 3), (1, 2), (3, 0)) for pair in ((a, b), (b, a))
     }
-    assert network_of(point_of(tmp_path, traffic, racks=4, switches=2)).n_links == network.n_links
+    assert (
+        network_of(point_of(tmp_path, traffic, racks=4, circuit_switches=2)).n_links
+        == network.n_links
+    )
 
 
 def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) -> None:
@@ -85,7 +88,9 @@ def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) ->
         figures["no_circuit_drops"],
     ) == (True, 1, 0)
     # With a control plane light passes 50 us and a night later; its way to the switch is earlier.
-    control = simulate(point_of(tmp_path, traffic, control="50us", switching="7us", **given))
+    control = simulate(
+        point_of(tmp_path, traffic, control_delay="50us", reconfiguration_delay="7us", **given)
+    )
     first = 57 * US - 300_000
     assert control.flows["fct_ps"].tolist() == [first + 11 * send + delays - 100_000] * 3
 
@@ -93,7 +98,7 @@ def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) ->
 def test_what_is_not_answered_needs_no_way_back(tmp_path: Path) -> None:
     """Light from rack 0 to rack 1 alone: datagrams take the closed form, NDP is refused."""
     (tmp_path / "ways.txt").write_text("0 0 1\n")
-    given = {"racks": 2, "schedule": "fixed", "duplex": False, "matchings": "ways.txt"}
+    given = {"racks": 2, "schedule": "static", "bidirectional": False, "matching_file": "ways.txt"}
     point = point_of(tmp_path, flow_list(tmp_path, [(0, 1, 40960)]), **given)
     result = simulate(point)
     assert result.flows["fct_ps"].tolist() == [12 * FULL * 80 + 2 * 500_000 + 2 * 500_000]
@@ -109,8 +114,8 @@ def test_days_are_as_long_as_the_demand_needs(
     are; but no day is shorter than `shortest_day`."""
     rows = [(r, (r + k) % 5, size * 4096) for r in range(5) for k, size in ((1, 75), (2, 25))]
     given = {
-        "racks": 5, "switches": switches, "duplex": False, "algorithm": algorithm,
-        "switching": "100us", "margin": 0.0,
+        "racks": 5, "circuit_switches": switches, "bidirectional": False, "algorithm": algorithm,
+        "reconfiguration_delay": "100us", "day_margin": 0.0,
     }  # fmt: skip
     traffic = flow_list(tmp_path, rows)
     longer = prepare(point_of(tmp_path, traffic, shortest_day="30us", **given)).network
@@ -128,25 +133,31 @@ def test_days_are_as_long_as_the_demand_needs(
 
 def test_a_period_stretches_days_and_keeps_nights(tmp_path: Path) -> None:
     rows = [(r, (r + k) % 5, size * 4096) for r in range(5) for k, size in ((1, 75), (2, 25))]
-    given = {"racks": 5, "duplex": False, "algorithm": "solstice", "switching": "1us"}
+    given = {
+        "racks": 5,
+        "bidirectional": False,
+        "algorithm": "solstice",
+        "reconfiguration_delay": "1us",
+    }
     traffic = flow_list(tmp_path, rows)
     network = prepare(point_of(tmp_path, traffic, period="10us", **given)).network
     assert shares(network)[0, 1] == pytest.approx(0.6, abs=1e-6)
     assert shares(network)[0, 2] == pytest.approx(0.2, abs=1e-6)
-    slow = prepare(point_of(tmp_path, traffic, period="10us", control="2us", **given)).network
+    slow = prepare(point_of(tmp_path, traffic, period="10us", control_delay="2us", **given)).network
     assert shares(slow)[0, 1] == pytest.approx(0.45, abs=1e-6)
     with raises_input("2", key="topology.period") as caught:
         prepare(point_of(tmp_path, traffic, period="2us", **given))
     assert caught.value.key == "topology.period"
 
 
-@pytest.mark.parametrize("duplex", [True, False])
+@pytest.mark.parametrize("bidirectional", [True, False])
 def test_everything_arrives_with_the_best_matching_of_each_slot(
-    tmp_path: Path, duplex: bool
+    tmp_path: Path, bidirectional: bool
 ) -> None:
     point = point_of(
-        tmp_path, 'kind = "all_to_all"\nsize = "20KB"', racks=5, switches=2, duplex=duplex,
-        algorithm="max_weight", slot="8us", switching="1us",
+        tmp_path, 'kind = "all_to_all"\nsize = "20KB"', racks=5, circuit_switches=2,
+        bidirectional=bidirectional,
+        algorithm="max_weight", slot="8us", reconfiguration_delay="1us",
     )  # fmt: skip
     scenario = prepare(point)
     assert set(shares(scenario.network)) == {(a, b) for a in range(5) for b in range(5) if a != b}
@@ -157,18 +168,18 @@ def test_everything_arrives_with_the_best_matching_of_each_slot(
 
 def test_at_most_so_many_slots_are_kept(tmp_path: Path) -> None:
     traffic = 'kind = "all_to_all"\nsize = "20KB"'
-    given = {"racks": 6, "duplex": False, "algorithm": "solstice", "slots": 3}
+    given = {"racks": 6, "bidirectional": False, "algorithm": "solstice", "max_matchings": 3}
     network = prepare(point_of(tmp_path, traffic, **given)).network
     assert len(shares(network)) == 3 * 6
 
 
 def test_a_wrong_prediction_has_other_circuits_and_the_same_sum(tmp_path: Path) -> None:
     traffic = flow_list(tmp_path, [(r, (r + 1) % 8, 409600) for r in range(8)])
-    given = {"racks": 8, "duplex": False, "algorithm": "bvn", "switching": "1us"}
+    given = {"racks": 8, "bidirectional": False, "algorithm": "bvn", "reconfiguration_delay": "1us"}
     right = shares(prepare(point_of(tmp_path, traffic, **given)).network)
     assert right == {(r, (r + 1) % 8): 1.0 for r in range(8)}
     wrong = [
-        shares(prepare(point_of(tmp_path, traffic, seed, predict_error=0.4, **given)).network)
+        shares(prepare(point_of(tmp_path, traffic, seed, prediction_error=0.4, **given)).network)
         for seed in (1, 1, 2)
     ]
     assert wrong[0] == wrong[1] != wrong[2]
@@ -180,7 +191,7 @@ def test_traffic_that_stays_in_racks_has_no_circuits(tmp_path: Path) -> None:
     traffic = flow_list(tmp_path, [(0, 1, 4096), (2, 3, 4096)])
     for algorithm in ("greedy", "bvn", "solstice", "max_weight"):
         point = point_of(
-            tmp_path, traffic, racks=2, hosts_per_rack=2, duplex=False, algorithm=algorithm
+            tmp_path, traffic, racks=2, hosts_per_rack=2, bidirectional=False, algorithm=algorithm
         )
         assert shares(prepare(point).network) == {}
         assert simulate(point).complete
@@ -190,13 +201,13 @@ def test_traffic_that_stays_in_racks_has_no_circuits(tmp_path: Path) -> None:
     ("given", "key", "message"),
     [
         ({"stagger": True}, "stagger", "greedy"),
-        ({"matching": "ring"}, "matching", ""),
+        ({"static_pattern": "ring"}, "static_pattern", ""),
         ({"slot": "1us"}, "slot", "greedy"),
         ({"algorithm": "bvn"}, "algorithm", "circuit"),
         ({"algorithm": "max_weight", "slot": "10us"}, "slot", "light"),
-        ({"schedule": "rotor", "control": "1us"}, "control", "rotor"),
-        ({"schedule": "fixed", "predict_error": 0.1}, "predict_error", ""),
-        ({"small": "1KB"}, "small", "packet_rate"),
+        ({"schedule": "rotor", "control_delay": "1us"}, "control_delay", "rotor"),
+        ({"schedule": "static", "prediction_error": 0.1}, "prediction_error", ""),
+        ({"small_message_max": "1KB"}, "small_message_max", "packet_uplink_rate"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(
@@ -210,7 +221,12 @@ def test_what_makes_no_sense_is_refused(
 def test_what_has_no_circuit_goes_by_packets(tmp_path: Path) -> None:
     """Rack 1 has one uplink in, which is that of rack 0; and a small message takes no circuit."""
     rows = [(0, 1, 40960), (1, 0, 8192), (2, 1, 20480), (3, 2, 40960)]
-    given = {"racks": 4, "packet_rate": "50Gbps", "small": "10KB", "duplex": False}
+    given = {
+        "racks": 4,
+        "packet_uplink_rate": "50Gbps",
+        "small_message_max": "10KB",
+        "bidirectional": False,
+    }
     given |= {"host_latency": "100ns", "fiber_latency": "300ns", "packet_latency": "2us"}
     point = point_of(tmp_path, flow_list(tmp_path, rows), **given)
     network = prepare(point).network
@@ -264,11 +280,16 @@ def test_any_topology_may_adapt_but_keeps_its_hosts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("topology", "packets", "circuits"),
     [
-        ('kind = "ocs:rotornet"\nswitches = 2', "", 'indirect = "opportunistic"'),
-        ('kind = "ocs:opera"\nswitches = 4\ndrain = "20us"\nsmall = "15KB"', "", ""),
-        ('kind = "ocs:sirius"\nswitches = 2', 'payload_bytes = "448B"', 'indirect = "vlb"'),
-        ('kind = "ocs:mems"\nswitches = 2', "", ""),
-        ('kind = "ocs:piezo"\nswitches = 2\ncontrol = "20us"', "", ""),
+        ('kind = "ocs:rotornet"\ncircuit_switches = 2', "", 'indirect = "opportunistic"'),
+        (
+            'kind = "ocs:opera"\ncircuit_switches = 4\ndrain_time = "20us"\nsmall_message_max = '
+            '"15KB"',
+            "",
+            "",
+        ),
+        ('kind = "ocs:sirius"\ncircuit_switches = 2', 'payload_bytes = "448B"', 'indirect = "vlb"'),
+        ('kind = "ocs:mems"\ncircuit_switches = 2', "", ""),
+        ('kind = "ocs:piezo"\ncircuit_switches = 2\ncontrol_delay = "20us"', "", ""),
     ],
 )
 def test_presets_run_with_what_belongs_to_them(

@@ -28,8 +28,14 @@ def plain_python(monkeypatch):
 
 def point_of(tmp_path: Path, transport: str = "datagram", traffic: str = "", **given: Any):
     """An all-reduce of four hosts in racks of their own, partners 2, 1, 1 and 2 away."""
-    table = {"kind": "ocs", "racks": 4, "hosts_per_rack": 1, "schedule": "demand", "switches": 2}
-    table |= {"switching": "25us", "host_rate": "200Gbps", **given}
+    table = {
+        "kind": "ocs",
+        "racks": 4,
+        "hosts_per_rack": 1,
+        "schedule": "demand_aware",
+        "circuit_switches": 2,
+    }
+    table |= {"reconfiguration_delay": "25us", "host_rate": "200Gbps", **given}
     topology = "\n".join(
         f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
         for key, value in table.items()
@@ -41,7 +47,7 @@ def point_of(tmp_path: Path, transport: str = "datagram", traffic: str = "", **g
 
 
 def phased(tmp_path: Path, **given: Any) -> RunResult:
-    return simulate(point_of(tmp_path, reconfigure="phases", **given))
+    return simulate(point_of(tmp_path, reconfigure="per_phase", **given))
 
 
 def joined(network: Network, slot: int) -> dict[int, set[int]]:
@@ -57,9 +63,11 @@ def joined(network: Network, slot: int) -> dict[int, set[int]]:
     return found
 
 
-@pytest.mark.parametrize("duplex", [True, False])
-def test_each_level_has_its_circuits_and_all_uplinks(tmp_path: Path, duplex: bool) -> None:
-    network = prepare(point_of(tmp_path, reconfigure="phases", duplex=duplex)).network
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_each_level_has_its_circuits_and_all_uplinks(tmp_path: Path, bidirectional: bool) -> None:
+    network = prepare(
+        point_of(tmp_path, reconfigure="per_phase", bidirectional=bidirectional)
+    ).network
     partners = [2, 1, 2]
     for slot, away in enumerate(partners):
         assert joined(network, slot) == {rack: {rack ^ away} for rack in range(4)}
@@ -87,7 +95,7 @@ def test_turns_come_as_levels_are_delivered(tmp_path: Path, transport: str) -> N
 
 def test_what_is_hidden_costs_nothing(tmp_path: Path) -> None:
     """As long as alone on a network whose two circuits at a time are a single one."""
-    result = phased(tmp_path, traffic='compute = "50us"', uplink_rate="200Gbps", switches=1)
+    result = phased(tmp_path, traffic='compute = "50us"', uplink_rate="200Gbps", circuit_switches=1)
     assert result.circuit_slots is not None
     assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, 0, 0]
     assert (result.flows["fct_ps"] == result.flows["ideal_ps"]).all()
@@ -97,7 +105,9 @@ def test_a_packet_fabric_takes_what_has_no_circuit_in_its_level(tmp_path: Path) 
     """With one circuit for two partners at once, one of them goes by packets."""
     lines = ["src,dst,size_bytes,after", "0,1,40960,", "0,2,4096,", "1,0,8192,0 1", "2,3,9999,"]
     (tmp_path / "flows.csv").write_text("\n".join(lines))
-    point = point_of(tmp_path, reconfigure="phases", switches=1, packet_rate="10Gbps")
+    point = point_of(
+        tmp_path, reconfigure="per_phase", circuit_switches=1, packet_uplink_rate="10Gbps"
+    )
     traffic = 'kind = "flow_list"\nfile = "flows.csv"'
     topology = "\n".join(
         f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
@@ -113,7 +123,7 @@ def test_a_packet_fabric_takes_what_has_no_circuit_in_its_level(tmp_path: Path) 
 
 def test_the_hash_is_that_of_what_is_written(tmp_path: Path) -> None:
     """Also if the longest name, of a way that no flow takes, is not in the tables."""
-    point = point_of(tmp_path, reconfigure="phases", packet_rate="10Gbps")
+    point = point_of(tmp_path, reconfigure="per_phase", packet_uplink_rate="10Gbps")
     result = simulate(point)
     assert result.flows["routing_table"].dtype.itemsize > max(
         map(len, result.flows["routing_table"])
@@ -126,10 +136,10 @@ def test_a_ring_may_turn_round(tmp_path: Path) -> None:
     rows = [f"{a},{(a + 1) % 4},40960," for a in range(4)]
     rows += [f"{a},{(a - 1) % 4},40960,{(a - 1) % 4}" for a in range(4)]
     (tmp_path / "flows.csv").write_text("\n".join(["src,dst,size_bytes,after", *rows]))
-    rates = 'host_rate = "200Gbps"\nuplink_rate = "200Gbps"\nduplex = false'
-    topology = f'kind = "ocs"\nracks = 4\nhosts_per_rack = 1\nschedule = "demand"\n{rates}'
+    rates = 'host_rate = "200Gbps"\nuplink_rate = "200Gbps"\nbidirectional = false'
+    topology = f'kind = "ocs"\nracks = 4\nhosts_per_rack = 1\nschedule = "demand_aware"\n{rates}'
     sections = {
-        "topology": f'{topology}\nreconfigure = "phases"\nswitching = "25us"',
+        "topology": f'{topology}\nreconfigure = "per_phase"\nreconfiguration_delay = "25us"',
         "traffic": 'kind = "flow_list"\nfile = "flows.csv"',
         "fabric": 'queue_bytes = "1GB"',
     }
@@ -160,11 +170,11 @@ def test_what_makes_no_sense_is_refused(
     tmp_path: Path, given: dict[str, Any], key: str, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        prepare(point_of(tmp_path, reconfigure="phases", **given))
+        prepare(point_of(tmp_path, reconfigure="per_phase", **given))
     assert message in str(caught.value)
     assert caught.value.key == f"topology.{key}"
 
 
 def test_an_order_takes_its_time(tmp_path: Path) -> None:
     with raises_input("1us", key="topology"):
-        prepare(point_of(tmp_path, reconfigure="phases", control="1us"))
+        prepare(point_of(tmp_path, reconfigure="per_phase", control_delay="1us"))

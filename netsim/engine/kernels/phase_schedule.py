@@ -2,7 +2,7 @@
 
 Behind ``PHASE_DRIVEN``. Runs between windows, where all state may be read. A reconfiguration is
 found at the end of the window in which the last flow of a phase is delivered, and takes effect so
-much later (`control_ps`) that nothing in that window depends on it.
+much later (`control_delay_ps`) that nothing in that window depends on it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def start_reconfigurations(net: Net, links: LinkState, clock: Clock) -> None:
             return
         window.slot += 1
         after = clock.slots[window.slot]
-        after.begin_ps = max(slot.up_ps, slot.done_ps) + after.control_ps
+        after.begin_ps = max(slot.up_ps, slot.done_ps) + after.control_delay_ps
         after.up_ps = after.begin_ps + after.night_ps
         apply_matching(net, links, clock, after)
 

@@ -9,7 +9,7 @@ from netsim.engine.kernels.ids import Ps
 class SlotRecord(Declared):
     """A slot: when it begins, and the flows that it waits for."""
 
-    control_ps: Ps  # from the end of the phase before it to its begin
+    control_delay_ps: Ps  # from the end of the phase before it to its begin
     night_ps: Ps  # from its begin until all its circuits are up
     begin_ps: Ps  # INF until known
     up_ps: Ps  # likewise
