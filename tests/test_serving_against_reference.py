@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from engine_case import kept
 from engine_runs import DROP_TAIL, build
-from reference.serving import Machine, Request, Row, Rules, transitions_of
+from reference.serving import Instance, Request, Row, Rules, transitions_of
 from served import US, Served, all_served_once, deployment
 from traffic_cases import star
 
@@ -60,7 +60,7 @@ def requests_of(rng: random.Random, most: int, many: int) -> list[tuple[float, i
 
 
 def outages_of(rng: random.Random, machines: int, shrinks: bool) -> list[tuple[int, int, int, int]]:
-    """Machine, down, up, whole, in us."""
+    """Instance, down, up, whole, in us."""
     found = []
     for instance in range(machines):
         at = 0
@@ -136,7 +136,7 @@ class Transfers:
             self.sent_ps.setdefault(number, set()).add(int(start_ps[k]))
 
 
-def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Machine]:
+def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Instance]:
     """All instances of a run, as the reference has them.
 
     Where all-reduces go in packets it is told how long iterations took.
@@ -175,7 +175,7 @@ def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Mach
             requests.append(one)
         rooms = group.capacity_tokens, group.shrunk_tokens
         gpus, turns = group.deployment.tp, transitions.get(k, [])
-        found.append(Machine(ROLES[role], gpus, *rooms, rules, requests, turns))
+        found.append(Instance(ROLES[role], gpus, *rooms, rules, requests, turns))
     return found
 
 

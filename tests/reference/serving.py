@@ -1,7 +1,7 @@
-"""What a machine that serves a model does: a plain loop over instants.
+"""What an instance that serves a model does: a plain loop over instants.
 
 Follows the documentation of the traffic pattern `serving`, of the rows of its log, and of what
-becomes of machines that fail. It knows of no hosts, tasks and flows. It is told how long an
+becomes of instances that fail. It knows of no hosts, tasks and flows. It is told how long an
 iteration takes, how many pairs of tokens a part of a prompt has, when a KV cache is where it goes,
 and when it need not be kept any longer where it came from.
 """
@@ -16,7 +16,7 @@ DOWN, WHOLE, SHRUNK = "down", "whole", "shrunk"
 
 
 class Row(NamedTuple):
-    """Something that a machine tells. All but the first three are 0 where they say nothing."""
+    """Something that an instance tells. All but the first three are 0 where they say nothing."""
 
     time_ps: int
     what: str
@@ -42,7 +42,7 @@ class Rules:
 
 @dataclass(eq=False)
 class Request:
-    """A request at a machine. ``todo`` tokens are to be computed before it can be told another."""
+    """A request at an instance: ``todo`` tokens are to be computed before it gets another."""
 
     number: int
     comes_ps: int
@@ -57,8 +57,8 @@ class Request:
 
 
 @dataclass(eq=False)
-class Machine:
-    """A machine of a role: mixed, prefill or decode. ``changes`` are times and what it becomes."""
+class Instance:
+    """An instance of a role: mixed, prefill or decode. ``changes``: times and new states."""
 
     role: str
     gpus: int
@@ -256,12 +256,12 @@ def _length(one: Request) -> int:
     return one.prompt + one.told
 
 
-def changes_of(outages: Sequence[Sequence[int]]) -> Mapping[int, list[tuple[int, str]]]:
-    """By machine, what becomes of it: outages are (machine, down, up, whole)."""
+def transitions_of(outages: Sequence[Sequence[int]]) -> Mapping[int, list[tuple[int, str]]]:
+    """By instance, what becomes of it: outages are (instance, down, up, whole)."""
     found: dict[int, list[tuple[int, str]]] = {}
-    for machine, down, up, whole in outages:
-        found.setdefault(machine, []).append((down, DOWN))
+    for instance, down, up, whole in outages:
+        found.setdefault(instance, []).append((down, DOWN))
         if up < whole:
-            found[machine].append((up, SHRUNK))
-        found[machine].append((whole, WHOLE))
+            found[instance].append((up, SHRUNK))
+        found[instance].append((whole, WHOLE))
     return found
