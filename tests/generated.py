@@ -9,7 +9,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,17 @@ from netsim.model.routing import NEVER
 from netsim.plugins import registry
 from netsim.plugins.params import REQUIRED, Param
 from netsim.results import COLUMNS
-from netsim.units import format_bytes, format_time
+from netsim.units import format_bytes, format_rate, format_time
+from netsim.workloads.cost.book import Failures, Fleet, Gpu, LinkKind, Memory, Package, Wafer
 from netsim.workloads.inference.deployment import Costs, Formats, Options
 from netsim.workloads.inference.limits import Limits
 from netsim.workloads.job.keys import keys_of as job_keys_of
+from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
+from netsim.workloads.job.machine import Link, Machine, Unit
+from netsim.workloads.job.model import Model
+from netsim.workloads.job.paper import Infrastructure
+from netsim.workloads.job.plan import Wish
+from netsim.workloads.job.tables import Efficiency
 
 ROOT = Path(__file__).parent.parent
 MARKED = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
@@ -37,7 +44,7 @@ MARKED = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- /generated -->)"
 def pages() -> list[Path]:
     """The pages with generated tables."""
     found = [*(ROOT / "docs").glob("*.md"), ROOT / "experiments" / "README.md"]
-    found.append(ROOT / "netsim" / "workloads" / "inference" / "README.md")
+    found += (ROOT / "netsim" / "workloads").glob("*/README.md")
     return sorted(page for page in found if MARKED.search(page.read_text("utf-8")))
 
 
@@ -96,20 +103,41 @@ def queues() -> Iterator[str]:
         yield ""
 
 
-def deployment() -> Iterator[str]:
-    """The keys of the tables of a deployment."""
-    tables = {"formats": Formats, "options": Options, "costs": Costs, "limits": Limits}
-    for title, part in tables.items():
-        known = job_keys_of(part)
-        rows = []
-        for field in fields(part):
-            how = known[field.name]
-            default = format_time(field.default) if how.unit == "time" else field.default
-            rows.append([f"`{field.name}`", how.unit, _value(default), _line(how.doc)])
-        yield f"### [{title}]"
-        yield ""
-        yield from _table(("key", "value", "default", "meaning"), rows)
-        yield ""
+def part(name: str) -> Iterator[str]:
+    """The keys of a table of a job, a deployment or a book of costs."""
+    rows = []
+    known = job_keys_of(PARTS[name])
+    for field in fields(PARTS[name]):
+        how = known[field.name]
+        rows.append([f"`{field.name}`", how.unit, _part_default(how.unit, field), _line(how.doc)])
+    return _table(("key", "value", "default", "meaning"), rows)
+
+
+def _part_default(unit: str, field: Any) -> str:
+    value = field.default
+    if value is MISSING:
+        return "required"
+    if value in (None, ()):
+        return ""
+    if unit == "time":
+        value = format_time(value)
+    elif unit == "rate":
+        value = format_rate(value)
+    elif unit == "FLOP/s":
+        value = f"{value / 1e15:g}PFLOP/s"
+    elif isinstance(value, Efficiency):
+        value = 1
+    return _value(value)
+
+
+PARTS: dict[str, Any] = {
+    one.__name__: one
+    for one in (
+        *(Formats, Options, Costs, Limits),
+        *(Model, Layout, Machine, Unit, Link, Precision, Optimizer, Overlap, Infrastructure, Wish),
+        *(Wafer, Memory, Package, LinkKind, Failures, Fleet, Gpu),
+    )
+}
 
 
 def names(kind: str) -> Iterator[str]:
@@ -240,7 +268,7 @@ def _command(name: str, parent: click.Context) -> Iterator[list[str]]:
 TABLES: dict[str, Any] = {
     "params": params,
     "queues": queues,
-    "deployment": deployment,
+    "part": part,
     "list": names,
     "experiments": experiments,
     "columns": columns,
