@@ -111,10 +111,10 @@ CHECKPOINT = {
     "byteorder": str,
     "version": str,
     "point": str,
-    "made_of": {"experiment": dict, "plugins": list, "data": list, "libraries": dict},
+    "run_inputs": {"experiment": dict, "plugins": list, "data": list, "libraries": dict},
     "now_ps": COUNT,
     "wall_s": Rule(float, "a time", 0),
-    "patience": {"moved": int, "since_ps": int, "since_windows": int},
+    "stall": {"moved": int, "since_ps": int, "since_windows": int},
     "digest": str,
     "arrays": [Row((str, str, [COUNT], COUNT))],
 }

@@ -95,13 +95,13 @@ class FakeSimulate:
         should_stop: Callable[[], bool] | None,
         on_hang: Callable[[str], None] | None = None,
         checked: bool = False,
-        keeper: Any = None,
+        checkpointer: Any = None,
     ) -> FakeResult:
         """As netsim.running.point.simulate, with a result that has nothing to do with the point."""
         self.seen.append(point)
         self.threads.append(threads)
         self.checked.append(checked)
-        self.keepers.append(keeper)
+        self.keepers.append(checkpointer)
         if progress:
             progress(FakeProgress(phase="compile"))
             progress(FakeProgress(wall_s=1.0))

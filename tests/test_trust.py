@@ -14,7 +14,7 @@ from netsim.experiment import Experiment
 from netsim.plugins import files as plugin_files
 from netsim.plugins import registry
 from netsim.results.replace import real
-from netsim.running.start import Start
+from netsim.running.run_manifest import RunManifest
 
 EXPERIMENT = """
 name = "e"
@@ -52,7 +52,7 @@ def sample(tmp_path_factory):
         Path("queue.py").write_text(planted("queue", "drop_tail"))
         Path("e.toml").write_text(EXPERIMENT)
         netsim.run_experiment("e.toml", out="r")
-        Start.of(Experiment.load("e.toml"), 60.0).note(real("r"))
+        RunManifest.of(Experiment.load("e.toml"), 60.0).write(real("r"))
     return folder
 
 
@@ -74,7 +74,7 @@ def theirs(sample, tmp_path, monkeypatch):
 
 
 READING = [
-    *(["plot", "r", "--kind", kind] for kind in ("fct", "slowdown", "links")),
+    *(["plot", "r", "--kind", kind] for kind in ("fct_cdf", "slowdown", "links")),
     ["plot", "r", "--x", "load"],
     ["plot", "r", "--kind", "fct_vs_load"],  # without fair shares
 ]

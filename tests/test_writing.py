@@ -19,8 +19,8 @@ from netsim.results import write_sweep
 from netsim.results.ownership import shows
 from netsim.results.replace import exclusive
 from netsim.running import checkpoint
-from netsim.running.checkpoint import Standing
-from netsim.running.start import Start, start_of
+from netsim.running.checkpoint import CheckpointHeader
+from netsim.running.run_manifest import RunManifest, read_manifest
 from netsim.workloads.plots.reproduced import _write_csv
 from netsim.writing import replacing_file, write_new
 
@@ -28,7 +28,7 @@ TABLE = pl.DataFrame({"at_ps": [1]})
 
 
 def with_checkpoint(path: Path) -> None:
-    checkpoint.write(path, Standing("a", {}, 0, 0.0, {}, ""), {})
+    checkpoint.write(path, CheckpointHeader("a", {}, 0, 0.0, {}, ""), {})
     assert shows(path)
 
 
@@ -38,7 +38,7 @@ def with_new_file(path: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {
-    "run.json": lambda path: Start("e.toml", [], "/", 60.0).note(path.parent),
+    "run.json": lambda path: RunManifest("e.toml", [], "/", 60.0).write(path.parent),
     "sweep.parquet": lambda path: write_sweep(path.parent, [{"point": "a"}]),
     "checkpoint.netsim": with_checkpoint,
     "fct_cdf.png": lambda path: save(Figure(), path),
@@ -77,7 +77,7 @@ def test_pipes_and_directories_are_refused_and_nothing_is_left(tmp_path: Path) -
         run = tmp_path / "run.json"
         run.symlink_to(name)
         with raises_input("run.json", code="unreadable"):
-            start_of(tmp_path)
+            read_manifest(tmp_path)
         run.unlink()
     with pytest.raises(ZeroDivisionError), replacing_file(tmp_path / "half") as file:
         file.write(bytes(1 // 0))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.running.estimate import Code, Estimate
     from netsim.running.point import Progress
-    from netsim.running.sweep import Outcome
+    from netsim.running.sweep import PointOutcome
 
     Needed = Callable[[Sequence[Point], Sequence[Parts]], Code]
 
@@ -28,7 +28,7 @@ FIRM_S = 10.0
 
 def simulate_points(
     points: list[Point], directory: Path, options: dict[str, Any], *, quiet: bool = False
-) -> tuple[list[Outcome], Interruption]:
+) -> tuple[list[PointOutcome], Interruption]:
     """What became of each point, as far as they were run, and whether a signal ended that.
 
     `options` are those of `run_points`.
@@ -37,7 +37,7 @@ def simulate_points(
     from netsim.running.sweep import run_points
 
     interruption = Interruption(at_once=True)
-    outcomes: list[Outcome] = []
+    outcomes: list[PointOutcome] = []
     report = None if quiet else reporter()
     forecast = Forecast(points)
 

@@ -49,9 +49,9 @@ def command(
     RESULT names the experiment, and that its plugins. Those that are not part of netsim are run
     with --trust alone, and so are checkpoints that you have not written on this machine.
     """
-    from netsim.running.start import Checkpoints, start_of
+    from netsim.running.run_manifest import Checkpoints, read_manifest
 
-    start = start_of(result)
+    start = read_manifest(result)
     options = {
         "threads": threads,
         "checked": checked,

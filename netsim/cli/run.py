@@ -17,7 +17,7 @@ from netsim.limits import THREADS
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment
-    from netsim.running.sweep import Outcome
+    from netsim.running.sweep import PointOutcome
 
 
 @click.command("run")
@@ -69,14 +69,14 @@ def command(
     """
     every_s = checkpoint_seconds(checkpoint)
     loaded = load_experiment(experiment, overrides, seed)
-    from netsim.running.start import Checkpoints, Start
+    from netsim.running.run_manifest import Checkpoints, RunManifest
     from netsim.running.sweep import output_directory
 
     options = {
         "threads": threads,
         "force": force or checked,
         "checked": checked,
-        "checkpoints": Checkpoints(None if every_s is None else Start.of(loaded, every_s)),
+        "checkpoints": Checkpoints(None if every_s is None else RunManifest.of(loaded, every_s)),
     }
     directory = out if out is not None else output_directory(loaded.points())
     output = Output(plot=plot, quiet=quiet, as_json=as_json)
@@ -137,25 +137,25 @@ def run(experiment: Experiment, directory: Path, options: dict[str, Any], output
         click.echo(f"error: {outcome.error}", err=True)
     if interruption():
         click.echo(f"interrupted: {_done(outcomes)} of {len(points)} points complete", err=True)
-        if options["checkpoints"].start is not None:
+        if options["checkpoints"].manifest is not None:
             click.echo(f"netsim resume {shlex.quote(str(directory))} goes on", err=True)
         raise SystemExit(interruption.exit_code)
     if failed:
         raise SystemExit(FAILED)
 
 
-def _described(outcome: Outcome) -> dict[str, Any]:
+def _described(outcome: PointOutcome) -> dict[str, Any]:
     """A point as JSON: its row in the table of a sweep, and where its result is."""
     where = outcome.directory if outcome.written else None
     about = {"directory": where, "complete": outcome.complete, "kept": outcome.kept}
     return {**outcome.row, **about, "reason": outcome.error}
 
 
-def _done(outcomes: list[Outcome]) -> int:
+def _done(outcomes: list[PointOutcome]) -> int:
     return sum(outcome.complete for outcome in outcomes)
 
 
-def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool) -> None:
+def _print_figures(experiment: Experiment, outcomes: list[PointOutcome], sweep: bool) -> None:
     from netsim.cli.tables import class_table, result_table, sweep_table
     from netsim.results import load_result
     from netsim.results.columns import each
@@ -178,13 +178,13 @@ def _print_figures(experiment: Experiment, outcomes: list[Outcome], sweep: bool)
         show(class_table([outcome.row for outcome in written], classes, axes if sweep else []))
 
 
-def _marked(outcome: Outcome) -> dict[str, Any]:
+def _marked(outcome: PointOutcome) -> dict[str, Any]:
     """The row of a point for the screen, where it says which points were kept."""
     status = outcome.row["status"]
     return {**outcome.row, "status": f"{status}, kept" if outcome.kept else status}
 
 
-def _save_picture(directory: Path, outcomes: list[Outcome]) -> Path | None:
+def _save_picture(directory: Path, outcomes: list[PointOutcome]) -> Path | None:
     """Draw the completion times, if any flow finished."""
     from netsim.plots import fct_cdf, save
     from netsim.results import load_result

@@ -104,8 +104,8 @@ def distinct(points: Sequence[Point]) -> list[tuple[str, Point]]:
             "topology",
             *(("traffic", "flow_classes", "seed") if adapts(point.topology) else ()),
         ]
-        made_of = {section: point.resolved.get(section) for section in said}
-        first.setdefault(json.dumps(made_of, sort_keys=True), point)
+        run_inputs = {section: point.resolved.get(section) for section in said}
+        first.setdefault(json.dumps(run_inputs, sort_keys=True), point)
     chosen = list(first.values())
     told = {"topology"}
     if any(adapts(point.topology) for point in chosen):

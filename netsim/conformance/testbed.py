@@ -27,14 +27,14 @@ from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.reports.links import conserve
-from netsim.running.drive import FINISHED, UNDELIVERED, Chunk, drive
-from netsim.running.stall import Patience, explain, under_way
+from netsim.running.drive import FINISHED, UNDELIVERED, StepReport, drive
+from netsim.running.stall import StallDetector, explain, under_way
 from netsim.units import format_time
 
 WINDOWS = 100
 """Windows between two looks at how far a run has come."""
 
-PATIENT_WINDOWS, PATIENT_PS = 2_500, 100 * 10**12
+STALL_WINDOWS, STALL_PS = 2_500, 100 * 10**12
 """A run has stalled if so many windows, or so much time, pass without a byte delivered."""
 
 HOPS_PER_IDEAL = 60
@@ -238,14 +238,14 @@ class Testbed:
 
 def run_to_end(engine: Engine, most_hops: int) -> str:
     """Run until all is done or there is no hope of it; returns why it ended, in words."""
-    patience = Patience(PATIENT_PS, PATIENT_WINDOWS)
+    stall_detector = StallDetector(STALL_PS, STALL_WINDOWS)
 
-    def look(chunk: Chunk) -> str | None:
-        counts = chunk.counts
-        if not chunk.goes_on:
+    def look(report: StepReport) -> str | None:
+        counts = report.counts
+        if not report.is_running:
             return None
-        if patience.lost(counts, counts.payload_bytes + counts.finished):
-            return f"no progress since {format_time(patience.since_ps, 4)}"
+        if stall_detector.is_stalled(counts, counts.payload_bytes + counts.finished):
+            return f"no progress since {format_time(stall_detector.since_ps, 4)}"
         if counts.hops > most_hops:
             return f"still under way after {counts.hops} packet-hops"
         return None

@@ -48,19 +48,19 @@ BY_USE = ("experiments", "queues", "topologies", "transports")
 
 
 @dataclass(frozen=True)
-class Origin:
-    """What a point is made of, taken before it is run.
+class Provenance:
+    """The inputs of a point, recorded before it is run.
 
-    `made_of` is all that decides its result, as JSON can hold it: the values of the experiment, and
-    hashes of code and of files. `fingerprint` is the hash of that. `plugins` describes each plugin
-    as `experiment.json` does: kind, name, file, sha256 of the file, and for one that does not come
-    with netsim its `sources`, by path relative to the plugin's folder. `inputs` are all files that
-    were read for the point. `git` tells which commits its code is from, in no way part of the
-    fingerprint.
+    `run_inputs` is all that decides its result, as JSON can hold it: the values of the experiment,
+    and hashes of code and of files. `fingerprint` is the hash of that. `plugins` describes each
+    plugin as `experiment.json` does: kind, name, file, sha256 of the file, and for one that does
+    not come with netsim its `sources`, by path relative to the plugin's folder. `inputs` are all
+    files that were read for the point. `git` tells which commits its code is from, in no way part
+    of the fingerprint.
     """
 
     fingerprint: str
-    made_of: dict[str, Any]
+    run_inputs: dict[str, Any]
     plugins: tuple[dict[str, Any], ...]
     inputs: tuple[Path, ...]
     git: tuple[dict[str, Any], ...]
@@ -71,26 +71,26 @@ class Origin:
         changed = [one for one in self.plugins if _identity(one) not in before]
         if changed:
             return ", ".join(f"{one['kind']} {one['name']}" for one in changed)
-        if plain(_decisive(earlier["resolved"])) != self.made_of["experiment"]:
+        if plain(_decisive(earlier["resolved"])) != self.run_inputs["experiment"]:
             return "the experiment"
         return "netsim, a library or a file that is read"
 
 
-def origins(points: Sequence[Point]) -> list[Origin]:
-    """The origin of each point; each file is read once."""
+def provenances(points: Sequence[Point]) -> list[Provenance]:
+    """Return the provenance of each point; each file is read once."""
     read = cache(_sha256)
     sources = cache(_Sources)
     known = cache(lambda files: tuple(commits(files)))
-    return [_origin(point, sources, read, known) for point in points]
+    return [_provenance(point, sources, read, known) for point in points]
 
 
-def _origin(point: Point, sources: Any, read: Any, known: Any) -> Origin:
+def _provenance(point: Point, sources: Any, read: Any, known: Any) -> Provenance:
     plugins = [sources(use.plugin.path) for use in point.uses]
     described = tuple(
         _describe(use.plugin, source) for use, source in zip(point.uses, plugins, strict=True)
     )
     data = data_files(point)
-    made_of = plain(
+    run_inputs = plain(
         {
             "netsim": package_hash(),
             "libraries": {name: metadata.version(name) for name in LIBRARIES},
@@ -102,11 +102,11 @@ def _origin(point: Point, sources: Any, read: Any, known: Any) -> Origin:
             "data": [[path.name, read(path)] for path in data],
         }
     )
-    text = json.dumps(made_of, sort_keys=True)
+    text = json.dumps(run_inputs, sort_keys=True)
     files = [Path(point.file), *data, *(path for source in plugins for path in source.hashes)]
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
     code = [Path(point.file), *(path for source in plugins for path in source.hashes)]
-    return Origin(fingerprint, made_of, described, tuple(files), known(_committed(code)))
+    return Provenance(fingerprint, run_inputs, described, tuple(files), known(_committed(code)))
 
 
 def _committed(code: Iterable[Path]) -> tuple[Path, ...]:

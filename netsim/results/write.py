@@ -19,7 +19,7 @@ from netsim.results.destination import (
     previous_directory,
     remove_partial,
 )
-from netsim.results.provenance import LIBRARIES, Origin, origins
+from netsim.results.provenance import LIBRARIES, Provenance, provenances
 from netsim.results.replace import real, replacing
 from netsim.version import __version__
 
@@ -32,7 +32,7 @@ def write_result(
     directory: Path | str,
     point: Point,
     result: RunResult,
-    origin: Origin | None = None,
+    provenance: Provenance | None = None,
     *,
     keep: Sequence[str] = (),
 ) -> Path:
@@ -45,8 +45,8 @@ def write_result(
     beside that, with ".partial" after its name. A complete result of another experiment or other
     code that is replaced stays beside the new one, with ".previous" after its name.
 
-    `origin` is what the point was made of when the run began, for the reader and for later runs.
-    Of what is in the directory, the files named by `keep` stay there.
+    `provenance` is what the point was made of when the run began, for the reader and for later
+    runs. Of what is in the directory, the files named by `keep` stay there.
 
     Returns the directory. Raises InputError if it holds anything that netsim did not write, or
     cannot be written.
@@ -57,8 +57,8 @@ def write_result(
         directory = partial_directory(directory)
     place = real(directory.parent) / directory.name if partial else real(directory)
     check_destination(place)
-    origin = origin or origins([point])[0]
-    old = previous_directory(place) if other_result(place, origin.fingerprint) else None
+    provenance = provenance or provenances([point])[0]
+    old = previous_directory(place) if other_result(place, provenance.fingerprint) else None
     if old is not None and os.path.lexists(old):
         check_destination(old)
     tables = {**result.tables}
@@ -68,7 +68,7 @@ def write_result(
         for name, table in tables.items():
             files.write_table(scratch / specs()[name].file, name, table)
         files.write_json(scratch / files.SUMMARY, summary_of(result))
-        files.write_json(scratch / files.EXPERIMENT, _experiment(point, result, origin))
+        files.write_json(scratch / files.EXPERIMENT, _experiment(point, result, provenance))
         for name in keep:
             files.take_over(place / name, scratch / name)
     if result.complete:
@@ -90,7 +90,7 @@ def summary_of(result: RunResult) -> dict[str, Any]:
     return summary
 
 
-def _experiment(point: Point, result: RunResult, origin: Origin) -> dict[str, Any]:
+def _experiment(point: Point, result: RunResult, provenance: Provenance) -> dict[str, Any]:
     """Everything needed to run the point again, and to know that it gave the same."""
     return {
         "format": files.FORMAT,
@@ -99,9 +99,9 @@ def _experiment(point: Point, result: RunResult, origin: Origin) -> dict[str, An
         "seed": point.seed,
         "hash": result.hash,
         "versions": versions(),
-        "git": list(origin.git),
-        "fingerprint": origin.fingerprint,
-        "plugins": list(origin.plugins),
+        "git": list(provenance.git),
+        "fingerprint": provenance.fingerprint,
+        "plugins": list(provenance.plugins),
         "directory": str(point.directory),
         "resolved": point.resolved,
         "tables": list(result.tables),

@@ -38,7 +38,7 @@ from netsim.writing import replacing_file
 if TYPE_CHECKING:
     from netsim.engine.snapshot import Snapshot
 
-FORMAT = 2
+FORMAT = 3
 """Number of the layout; it changes when a reader would have to."""
 
 MAGIC = b"netsim checkpoint\n"
@@ -56,19 +56,18 @@ ANEW = "`netsim run` with --force begins anew"
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where a run stood, and what it is made of.
+class CheckpointHeader:
+    """State of a run besides its engine.
 
-    `made_of` is that of its `Origin`. `wall_s` is the time that simulating took until then, in
-    every process that had a part in it. `patience` is what was known of stalls (`Patience`).
-    `digest` is the engine's, of its state.
+    `run_inputs` is that of its `Provenance`. `wall_s` is the simulation's wall-clock time so far,
+    in all its processes. `stall` is the state of its `StallDetector`, `digest` the engine's.
     """
 
     point: str
-    made_of: Mapping[str, Any]
+    run_inputs: Mapping[str, Any]
     now_ps: int
     wall_s: float
-    patience: Mapping[str, int]
+    stall: Mapping[str, int]
     digest: str
 
 
@@ -81,7 +80,7 @@ class Checkpoint:
 
     path: Path
     version: str
-    standing: Standing
+    header: CheckpointHeader
     snapshot: Snapshot
     sealed: bool = False
 
@@ -91,14 +90,14 @@ class Checkpoint:
             message = "was not written by you here, and a forged one can do what code can"
             raise InputError(message, file=str(self.path), hint=f"--trust goes on with it; {ANEW}")
 
-    def require(self, made_of: Mapping[str, Any]) -> None:
+    def require(self, run_inputs: Mapping[str, Any]) -> None:
         """Raise InputError unless it is of a run that is made of the same, naming what is not."""
-        then = self.standing.made_of
+        then = self.header.run_inputs
         file = str(self.path)
-        if other := _other_values(then, made_of):
+        if other := _other_values(then, run_inputs):
             what = "; ".join(other[:NAMED]) + ("; and more" if len(other) > NAMED else "")
             raise InputError(f"is of another experiment: {what}", file=file, hint=ANEW)
-        if code := _other_code(then, made_of, self.version):
+        if code := _other_code(then, run_inputs, self.version):
             raise InputError(
                 f"was written by other code: {', '.join(code[:NAMED])}",
                 file=file,
@@ -106,7 +105,7 @@ class Checkpoint:
             )
 
 
-def write(path: Path, standing: Standing, snapshot: Snapshot) -> int:
+def write(path: Path, known: CheckpointHeader, snapshot: Snapshot) -> int:
     """Write a checkpoint in place of the one before it. Returns its size in bytes.
 
     Raises OSError if it cannot be written; the one before is there then.
@@ -116,7 +115,7 @@ def write(path: Path, standing: Standing, snapshot: Snapshot) -> int:
         "format": FORMAT,
         "byteorder": sys.byteorder,
         "version": __version__,
-        **asdict(standing),
+        **asdict(known),
         "arrays": arrays,
     }
     text = json.dumps(header).encode()
@@ -170,7 +169,7 @@ def _read(path: Path, content: Any) -> Checkpoint:
     return Checkpoint(
         path,
         header["version"],
-        Standing(**{name: header[name] for name in Standing.__dataclass_fields__}),
+        CheckpointHeader(**{name: header[name] for name in CheckpointHeader.__dataclass_fields__}),
         {
             name: Stored(kind, tuple(shape), content[begin:stop])
             for name, kind, shape, begin, stop in places

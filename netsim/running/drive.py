@@ -1,4 +1,4 @@
-"""The loop around an engine: a chunk of windows, then a look round, until there is an end."""
+"""Advance an engine in steps of several windows until the run ends."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ ENDINGS = {Status.DONE: FINISHED, Status.IDLE: UNDELIVERED, Status.TIME_LIMIT: T
 
 
 @dataclass(frozen=True)
-class Chunk:
-    """What is known after some windows. `wall_s` is the time since the first chunk began."""
+class StepReport:
+    """The state after a step. `wall_s` is the time since the first step."""
 
     status: Status
     counts: Counts
     wall_s: float
 
     @property
-    def goes_on(self) -> bool:
-        """Whether there is more to simulate."""
+    def is_running(self) -> bool:
+        """Whether the run is not over."""
         return self.status is Status.RUNNING
 
 
-BEFORE = Chunk(Status.RUNNING, Counts(0, 0, 0, 0, 0, 0), 0.0)
-"""What is known before the first chunk."""
+BEFORE = StepReport(Status.RUNNING, Counts(0, 0, 0, 0, 0, 0), 0.0)
+"""The report before the first step."""
 
 
 def drive(
     engine: Engine,
-    look: Callable[[Chunk], str | None] = lambda _: None,
+    look: Callable[[StepReport], str | None] = lambda _: None,
     *,
     until_ps: int = HORIZON_PS,
     stop_when_done: bool = True,
     windows: int | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> str:
-    """Advance an engine until there is a reason to stop, and return the reason.
+    """Advance an engine until there is a reason to stop; return the reason.
 
     Parameters
     ----------
-    look : is shown what is known after every chunk, and may give a reason of its own.
+    look : called with the report of every step; may return a reason to stop.
     until_ps : simulated time at which to stop.
-    stop_when_done : stop as soon as every flow is done at both ends. Otherwise what is left on its
-        way afterwards is simulated as well.
-    windows : of each chunk, shared by all threads; by default a Tuner chooses.
-    should_stop : is asked after every chunk; when true the run ends as INTERRUPTED.
+    stop_when_done : stop as soon as every flow is done at both ends; otherwise also simulate
+        what is still in flight.
+    windows : windows per step, shared by all threads; by default a Tuner chooses.
+    should_stop : called after every step; true ends the run as INTERRUPTED.
 
-    Raises RunError for whatever a handler does wrong.
+    Raises RunError if a handler breaks a rule.
     """
     tuner = Tuner(engine.threads)
     began = time.perf_counter()
@@ -72,7 +72,7 @@ def drive(
         status = engine.advance(n_windows, until_ps, stop_when_done=stop_when_done, workers=workers)
         counts, now = engine.counts, time.perf_counter()
         tuner.learn(workers, n_windows, counts.hops - hops, now - before)
-        reason = look(Chunk(status, counts, now - began)) or ENDINGS.get(status)
+        reason = look(StepReport(status, counts, now - began)) or ENDINGS.get(status)
         if reason is None and should_stop():
             reason = INTERRUPTED
         if reason is not None:

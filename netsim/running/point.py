@@ -23,19 +23,19 @@ from netsim.running.drive import (
     INTERRUPTED,
     TIME_LIMIT,
     UNDELIVERED,
-    Chunk,
+    StepReport,
     drive,
 )
 from netsim.running.estimate import code_needed, parts_of
 from netsim.running.stall import (
-    Patience,
+    StallDetector,
     explain,
-    hopes,
+    may_progress_again,
     missing,
     overdue,
-    patience_ps,
     sent_again,
-    unaware,
+    stall_timeout_ps,
+    unacknowledged,
     undelivered,
 )
 from netsim.running.stuck_tasks import not_done
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
     from netsim.model.workload import Workload
-    from netsim.running.keeper import Keeper
+    from netsim.running.checkpointer import Checkpointer
 
 STALLED = "stalled"
 """Why a run is stopped whose flows get no further."""
@@ -53,7 +53,7 @@ FIRST_LOOK_HOPS = 1_000_000
 """Packet-hops after which it is first looked at whether packets are sent in vain, and then whenever
 they have doubled, until that is so."""
 
-UNAWARE = "these flows are delivered but their senders have not finished"
+UNACKNOWLEDGED = "these flows are delivered but their senders have not finished"
 """What is said of a transport whose senders never call finish()."""
 
 
@@ -79,16 +79,16 @@ class Progress:
     """What an application counts, such as "requests", how many are done, and of how many."""
 
     @classmethod
-    def at(cls, phase: str, chunk: Chunk, load: Workload) -> Progress:
-        """The progress after a chunk of simulating `load`."""
-        counts, n_tasks = chunk.counts, 0 if load.tasks is None else len(load.tasks)
+    def at(cls, phase: str, report: StepReport, load: Workload) -> Progress:
+        """The progress after a report of simulating `load`."""
+        counts, n_tasks = report.counts, 0 if load.tasks is None else len(load.tasks)
         return cls(
             phase=phase,
             simulated_ps=counts.now_ps,
             flows_done=counts.delivered,
             flows_total=len(load.flows),
             packet_hops=counts.hops,
-            wall_s=chunk.wall_s,
+            wall_s=report.wall_s,
             bytes_done=counts.payload_bytes,
             bytes_total=load.flows.total_bytes,
             tasks_done=min(counts.tasks_done, n_tasks),  # flows that wait for flows add some
@@ -104,7 +104,7 @@ def simulate(
     should_stop: Callable[[], bool] | None = None,
     checked: bool = False,
     on_hang: Callable[[str], None] | None = None,
-    keeper: Keeper | None = None,
+    checkpointer: Checkpointer | None = None,
 ) -> RunResult:
     """Simulate `point`.
 
@@ -116,7 +116,7 @@ def simulate(
             a handler that writes past its arrays is an error that names it.
         on_hang: is told, in another thread, of a handler that does not come back. Nothing can
             end it but the end of the process.
-        keeper: writes checkpoints, and knows the one to begin with, if there is one.
+        checkpointer: writes checkpoints, and knows the one to begin with, if there is one.
 
     Raises:
         InputError: the point cannot be built.
@@ -129,7 +129,7 @@ def simulate(
         return closed_form_result(point, scenario)
     threads = 1 if checked else threads or os.cpu_count() or 1
     options = Options(threads=threads, checked=checked, on_hang=on_hang)
-    run = _Run(point, scenario, options, progress, should_stop, keeper)
+    run = _Run(point, scenario, options, progress, should_stop, checkpointer)
     ending = run.simulate()
     timings = {"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads}
     return engine_result(point, scenario, run.engine, ending, timings)
@@ -186,9 +186,9 @@ class _Run:
         options: Options,
         progress: Callable[[Progress], None] | None,
         should_stop: Callable[[], bool] | None,
-        keeper: Keeper | None = None,
+        checkpointer: Checkpointer | None = None,
     ) -> None:
-        self.point, self.scenario, self.keeper = point, scenario, keeper
+        self.point, self.scenario, self.checkpointer = point, scenario, checkpointer
         self.stop = point.stop
         uses = point.transport_of_class
         reliable = [bool(getattr(use.module, "RELIABLE", True)) for use in uses]
@@ -197,13 +197,13 @@ class _Run:
         self.should_stop = should_stop or (lambda: False)
         self.stall: str | None = None  # what has stalled, in words
         self.next_look_hops = FIRST_LOOK_HOPS
-        self.wall_s = self.earlier_s = keeper.earlier_s if keeper else 0.0
+        self.wall_s = self.earlier_s = checkpointer.earlier_s if checkpointer else 0.0
         began = time.perf_counter()
         self.engine = ready_engine(point, scenario, self._tell, options)
         self.compile_s = time.perf_counter() - began
-        self.patience = Patience(patience_ps(self.engine))
-        if keeper is not None:
-            keeper.put_back(self.engine, self.patience)
+        self.stall_detector = StallDetector(stall_timeout_ps(self.engine))
+        if checkpointer is not None:
+            checkpointer.restore(self.engine, self.stall_detector)
 
     def simulate(self) -> Ending:
         """Run until there is a reason to stop."""
@@ -217,24 +217,24 @@ class _Run:
         )
         if in_vain := no_indirect_packets(self.engine):
             warn_once(f"{self.point.name}: {in_vain}")
-        if why == INTERRUPTED and self.keeper is not None:
-            self.keeper.keep(self.engine, self.wall_s, self.patience)
+        if why == INTERRUPTED and self.checkpointer is not None:
+            self.checkpointer.write(self.engine, self.wall_s, self.stall_detector)
         if why == TIME_LIMIT:
             return self._ended(TIME_LIMIT, "stopped by stop.max_time", undelivered(self.engine))
         if why == UNDELIVERED:
             return self._idle()
         return Ending(why, complete=why == FINISHED, reason=self.stall)
 
-    def _look(self, chunk: Chunk) -> str | None:
+    def _look(self, report: StepReport) -> str | None:
         """Tell how far the run has come, and stop it if it has stalled."""
-        self.wall_s = self.earlier_s + chunk.wall_s
-        self._tell("run", replace(chunk, wall_s=self.wall_s))
-        self._tell_of_toil(chunk.counts.hops)
-        moved = chunk.counts.payload_bytes + chunk.counts.tasks_done
-        lost_patience = self.patience.lost(chunk.counts, moved)
-        stalled = self._stall(lost_patience) if chunk.goes_on else None
-        if chunk.goes_on and not stalled and self.keeper is not None:
-            self.keeper.keep_if_due(self.engine, self.wall_s, self.patience)
+        self.wall_s = self.earlier_s + report.wall_s
+        self._tell("run", replace(report, wall_s=self.wall_s))
+        self._tell_of_toil(report.counts.hops)
+        moved = report.counts.payload_bytes + report.counts.tasks_done
+        no_progress = self.stall_detector.is_stalled(report.counts, moved)
+        stalled = self._stall(no_progress) if report.is_running else None
+        if report.is_running and not stalled and self.checkpointer is not None:
+            self.checkpointer.write_if_due(self.engine, self.wall_s, self.stall_detector)
         return stalled
 
     def _tell_of_toil(self, hops: int) -> None:
@@ -246,28 +246,28 @@ class _Run:
             self.next_look_hops = INT64
             warn_once(f"{self.point.name}: {again}")
 
-    def _stall(self, lost_patience: bool) -> str | None:
+    def _stall(self, no_progress: bool) -> str | None:
         """STALLED, and the reason, if some flows wait for too long."""
         deadline_ps = self.stop.flow_timeout_ps
         if deadline_ps is not None and (late := overdue(self.engine, deadline_ps)).size:
             return self._stalled("past the flow deadline", late)
-        if not lost_patience or hopes(self.engine):
+        if not no_progress or may_progress_again(self.engine):
             return None
         # Not those that started meanwhile: nothing moves, either, while hosts compute.
-        late = overdue(self.engine, self.patience.most_ps)
+        late = overdue(self.engine, self.stall_detector.max_ps)
         waiting = np.intersect1d(late, missing(self.engine, self.may_lose))
         if waiting.size:
             return self._stalled("no progress", waiting)
-        if self._all_delivered() and (never := unaware(self.engine)).size:
-            return self._stalled(f"no progress, {UNAWARE}", never)
+        if self._all_delivered() and (never := unacknowledged(self.engine)).size:
+            return self._stalled(f"no progress, {UNACKNOWLEDGED}", never)
         return None
 
     def _idle(self) -> Ending:
         """The network is empty and no timer is set."""
         nothing = "nothing can happen any more"
-        flows, never = missing(self.engine, self.may_lose), unaware(self.engine)
+        flows, never = missing(self.engine, self.may_lose), unacknowledged(self.engine)
         if never.size and not flows.size:
-            why = self._stalled(f"{nothing}, {UNAWARE}", never)
+            why = self._stalled(f"{nothing}, {UNACKNOWLEDGED}", never)
             return Ending(why, complete=False, reason=self.stall)
         return self._ended(FINISHED if self._all_delivered() else UNDELIVERED, nothing, flows)
 
@@ -289,8 +289,8 @@ class _Run:
         self.stall = explain(self.engine, flows, what)
         return STALLED
 
-    def _tell(self, phase: str, chunk: Chunk = BEFORE) -> None:
-        progress = Progress.at(phase, chunk, self.scenario.load)
+    def _tell(self, phase: str, report: StepReport = BEFORE) -> None:
+        progress = Progress.at(phase, report, self.scenario.load)
         if phase == "run" and self.engine.program.resizes:
             progress = replace(
                 progress, bytes_total=int(self.engine.flow_states().size_bytes.sum())

@@ -15,7 +15,7 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import is_closed_form, prepare
 from netsim.limits import HORIZON_PS
 from netsim.results import write_result
-from netsim.results.provenance import origins
+from netsim.results.provenance import provenances
 from netsim.results.run_result import Ending
 from netsim.running.collect import engine_result
 from netsim.running.drive import FINISHED, drive
@@ -89,6 +89,6 @@ def profile(point: Point) -> Profile:
         ending = Ending(why, complete=why == FINISHED)
         result = engine_result(point, scenario, engine, ending, timings)
     with step(WRITE), tempfile.TemporaryDirectory() as folder:
-        (origin,) = origins([point])
-        write_result(Path(folder) / "result", point, result, origin)
+        (provenance,) = provenances([point])
+        write_result(Path(folder) / "result", point, result, provenance)
     return Profile(seconds, engine.window_times(), engine.counts)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netsim.running.start import Checkpoints, start_of
+from netsim.running.run_manifest import Checkpoints, read_manifest
 from netsim.running.sweep import results_of, run_points
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def resume_experiment(
     Raises InputError if there is no such run or a checkpoint does not fit.
     """
     directory = Path(directory)
-    start = start_of(directory)
-    checkpoints = Checkpoints(start, must_fit=True, trust=trust)
-    points = start.load(trust=trust).points()
+    manifest = read_manifest(directory)
+    checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
+    points = manifest.load(trust=trust).points()
     return results_of(
         run_points(points, directory, threads=threads, note=note, checkpoints=checkpoints)
     )

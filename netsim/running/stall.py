@@ -1,4 +1,4 @@
-"""Why does a run not get on? Names the flows that wait and, under PFC, a circle of paused ports."""
+"""Diagnose a stalled run: waiting flows and cycles of paused ports."""
 
 from __future__ import annotations
 
@@ -26,66 +26,65 @@ if TYPE_CHECKING:
 NAMED = 5
 """Flows that a message names; of more it gives the number."""
 
-PATIENCE_PS = 100 * 10**9
-"""Simulated time without a delivered byte, while flows are under way, that counts as a stall ..."""
+STALL_TIMEOUT_PS = 100 * 10**9
+"""Simulated time without a delivered byte, with flows in progress, that counts as a stall ..."""
 
-PATIENCE_RTTS = PATIENCE_PERIODS = 20
+STALL_TIMEOUT_RTTS = STALL_TIMEOUT_PERIODS = 20
 """... or this many of the longest round trips, or periods of circuit switches, if that is more."""
 
 AGAIN = 0.9
-"""Share of the data packets sent that had been sent before, from which on it is told."""
+"""Smallest share of retransmissions that is reported."""
 
 
-def patience_ps(engine: Engine) -> int:
-    """Simulated time without progress after which a run is stalled."""
+def stall_timeout_ps(engine: Engine) -> int:
+    """Return the simulated time without progress after which a run is stalled."""
     rtt = int(engine.flow_states().base_rtt_ps.max(initial=0))
     period = longest_period_ps(engine.network.circuits)
-    return max(PATIENCE_PS, PATIENCE_RTTS * rtt, PATIENCE_PERIODS * period)
+    return max(STALL_TIMEOUT_PS, STALL_TIMEOUT_RTTS * rtt, STALL_TIMEOUT_PERIODS * period)
 
 
 @dataclass
-class Patience:
-    """Is lost when nothing has moved for more than so much simulated time, or so many windows.
+class StallDetector:
+    """Detects a stall: no progress for more than `max_ps`, or `max_windows`.
 
-    `since_ps` is when something last did.
+    `since_ps` is the time of the last progress.
     """
 
-    most_ps: int
-    most_windows: int | None = None
+    max_ps: int
+    max_windows: int | None = None
     moved: int = -1
     since_ps: int = 0
     since_windows: int = 0
 
-    def noted(self) -> dict[str, int]:
-        """What it has seen of the run so far, for a run that goes on in another process."""
+    def state(self) -> dict[str, int]:
+        """Return the state, for a checkpoint."""
         return {
             "moved": self.moved,
             "since_ps": self.since_ps,
             "since_windows": self.since_windows,
         }
 
-    def go_on(self, noted: Mapping[str, int]) -> None:
-        """Have seen what was `noted`."""
-        self.moved, self.since_ps = noted["moved"], noted["since_ps"]
-        self.since_windows = noted["since_windows"]
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Continue from a state."""
+        self.moved, self.since_ps = state["moved"], state["since_ps"]
+        self.since_windows = state["since_windows"]
 
-    def lost(self, now: Counts, moved: int) -> bool:
-        """Whether that is so `now`. `moved` is a number that changes whenever something moves."""
+    def is_stalled(self, now: Counts, moved: int) -> bool:
+        """Return whether the run is stalled; `moved` is a number that changes with any progress."""
         if moved != self.moved:
             self.moved, self.since_ps, self.since_windows = moved, now.now_ps, now.windows
         waited_ps, waited_windows = now.now_ps - self.since_ps, now.windows - self.since_windows
-        too_many = self.most_windows is not None and waited_windows > self.most_windows
-        return waited_ps > self.most_ps or too_many
+        too_many = self.max_windows is not None and waited_windows > self.max_windows
+        return waited_ps > self.max_ps or too_many
 
 
-def hopes(engine: Engine) -> bool:
-    """May what has not moved for long move again? A link or a circuit may come, or new routes, or
-    hosts may notice that a port of theirs is down.
+def may_progress_again(engine: Engine) -> bool:
+    """Return whether a repair, circuit or route change can still restart progress.
 
-    Also if one just did, less than the run's patience ago.
+    That includes one less than the stall timeout ago.
     """
     faults, circuits = engine.faults, circuits_so_far(engine)
-    since_ps = engine.now_ps - patience_ps(engine)
+    since_ps = engine.now_ps - stall_timeout_ps(engine)
     if circuits is not None and (circuits.days_ps[:, 0] > since_ps).any():
         return True
     if faults is None:
@@ -102,23 +101,22 @@ def hopes(engine: Engine) -> bool:
 
 
 def under_way(engine: Engine) -> Ints:
-    """Flows that have started and are not delivered."""
+    """Return the flows that have started and are not delivered."""
     flows = engine.flow_states()
     started = (flows.start_ps <= engine.now_ps) & (flows.waits_for == 0)
     return np.flatnonzero(started & (flows.done_ps < 0))
 
 
 def undelivered(engine: Engine) -> Ints:
-    """Flows that are not delivered, whether they have started or not."""
+    """Return the flows that are not delivered, started or not."""
     return np.flatnonzero(engine.flow_states().done_ps < 0)
 
 
 def missing(engine: Engine, may_lose: np.ndarray) -> Ints:
-    """Flows that are not delivered, without those of which nothing more can be expected.
+    """Return the flows that are not delivered and still should be.
 
-    Where `may_lose` (bool[n_flows]) the transport is not reliable: once its sender has finished
-    and the network is empty, what is lost stays lost; it is not while packets wait for circuits.
-    What a program has not started, it may never.
+    `may_lose` (bool[n_flows]) are flows of unreliable transports: once the sender has finished and
+    no packets wait for circuits, lost bytes stay lost. A program need not start all its flows.
     """
     flows = engine.flow_states()
     given_up = may_lose & (flows.finished != 0) & (not _at_circuits(engine).size)
@@ -126,20 +124,20 @@ def missing(engine: Engine, may_lose: np.ndarray) -> Ints:
     return np.flatnonzero((flows.done_ps < 0) & ~given_up & ~left)
 
 
-def unaware(engine: Engine) -> Ints:
-    """Flows that are delivered and whose sender has not finished."""
+def unacknowledged(engine: Engine) -> Ints:
+    """Return the flows that are delivered and whose sender has not finished."""
     flows = engine.flow_states()
     return np.flatnonzero((flows.done_ps >= 0) & (flows.finished == 0))
 
 
 def overdue(engine: Engine, deadline_ps: int) -> Ints:
-    """Flows under way for longer than ``deadline_ps``."""
+    """Return the flows in progress for longer than ``deadline_ps``."""
     flows = under_way(engine)
     return flows[engine.now_ps - engine.flow_states().start_ps[flows] > deadline_ps]
 
 
 def explain(engine: Engine, flows: Ints, what: str) -> str:
-    """One message: what happened, to which flows, the tasks that wait, and a circle of pauses."""
+    """Return one message: the event, its flows, the waiting tasks and a cycle of pauses."""
     table, states = engine.flows, engine.flow_states()
     named = [
         f"flow {f} (host {table.src[f]} to host {table.dst[f]}, "
@@ -158,20 +156,20 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
         text += f"; {again}"
     if tasks := stuck(engine):
         text += f"; {tasks}"
-    circle = pause_cycle(engine.network, engine.paused_classes())
-    if circle:
-        names = " -> ".join(engine.network.port_name(p) for p in circle)
-        text += f"; ports paused in a circle: {names}"
+    cycle = pause_cycle(engine.network, engine.paused_classes())
+    if cycle:
+        names = " -> ".join(engine.network.port_name(p) for p in cycle)
+        text += f"; cycle of paused ports: {names}"
     return text
 
 
 def sent_again(engine: Engine) -> str:
-    """That nearly all data packets are sent again, and why that may be; "" if they are not."""
+    """Return a note if nearly all data packets are retransmissions, with a likely cause, or ""."""
     flows = engine.flow_states()
     sent, again = int(flows.sent_packets.sum()), int(flows.retransmits.sum())
     if not again or again < AGAIN * sent:
         return ""
-    text = f"{again / sent:.1%} of {sent:,} data packets had been sent before"
+    text = f"{again / sent:.1%} of {sent:,} data packets are retransmissions"
     fabric = engine.fabric
     ways = []
     if engine.network.has_several_ports and fabric.plane_balancing not in (HASH, ENTROPY):
@@ -179,12 +177,12 @@ def sent_again(engine: Engine) -> str:
     if fabric.load_balancing not in PATH_FOR_LIFE:
         ways.append(f"fabric.load_balancing = {fabric.load_balancing}")
     if ways:
-        text += f"; packets overtake each other ({', '.join(ways)}): does the transport bear that?"
+        text += f"; packets are reordered ({', '.join(ways)}): can the transport handle that?"
     return text
 
 
 def _cut_off(network: Network, hosts: Ints) -> str:
-    """That some hosts were without a way to all others for a time."""
+    """Return a note on hosts that were unreachable for a time, or ""."""
     if not hosts.size:
         return ""
     names = [network.node_name(host) for host in hosts[:NAMED].tolist()]
@@ -193,7 +191,7 @@ def _cut_off(network: Network, hosts: Ints) -> str:
 
 
 def _at_circuits(engine: Engine) -> Ints:
-    """Ports of circuits at which packets wait."""
+    """Return the ports at which packets wait for circuits."""
     circuits = engine.network.circuits
     if circuits is None:
         return np.zeros(0, np.int64)
@@ -201,7 +199,7 @@ def _at_circuits(engine: Engine) -> Ints:
 
 
 def _unserved_circuits(engine: Engine) -> str:
-    """Where packets wait for circuits."""
+    """Return a note on ports at which packets wait for circuits, or ""."""
     ports = _at_circuits(engine)
     if not ports.size:
         return ""
@@ -211,10 +209,10 @@ def _unserved_circuits(engine: Engine) -> str:
 
 
 def pause_cycle(network: Network, paused: Ints) -> list[int]:
-    """A circle of paused ports, or an empty list.
+    """Return a cycle of paused ports, or an empty list.
 
-    Port p, paused, waits for the switch at its far end to send; that switch is held up
-    by its own paused ports. A circle among these is a deadlock.
+    A paused port waits for the switch at its far end to send, which its own paused ports block. A
+    cycle among these is a deadlock.
     """
     stopped = paused != 0
     waits_for: dict[int, list[int]] = {}
@@ -223,7 +221,7 @@ def pause_cycle(network: Network, paused: Ints) -> list[int]:
         ports = range(int(network.node_first_port[node]), int(network.node_first_port[node + 1]))
         back = int(network.port_peer[p])
         waits_for[p] = [q for q in ports if stopped[q] and q != back and node >= network.n_hosts]
-    # Whoever waits for nobody will go on; what then remains stands in or before a circle.
+    # Ports that wait for no other will resume; the rest are in a cycle or wait for one.
     changed = True
     while changed:
         free = [p for p, others in waits_for.items() if not any(q in waits_for for q in others)]

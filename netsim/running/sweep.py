@@ -32,11 +32,11 @@ from netsim.results.destination import (
     previous_directory,
     recover_single,
 )
-from netsim.results.provenance import Origin, origins
+from netsim.results.provenance import Provenance, provenances
 from netsim.results.replace import exclusive, real
 from netsim.results.sweep import failed_row, point_directory, sweep_row
-from netsim.running.keeper import Keeper
-from netsim.running.start import Checkpoints, Start
+from netsim.running.checkpointer import Checkpointer
+from netsim.running.run_manifest import Checkpoints, RunManifest
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ Watcher = Callable[["Point"], Callable[["Progress"], None] | None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PointOutcome:
     """What became of one point, without its tables: a sweep of many must not hold them all.
 
     `row` is its row in the table of the sweep, `written` says whether there is a result in
@@ -113,14 +113,14 @@ def run_experiment(
         experiment = Experiment.load(locate(str(experiment)), overrides)
     points = experiment.points()
     directory = Path(out) if out is not None else output_directory(points)
-    start = None if checkpoint_s is None else Start.of(experiment, checkpoint_s)
+    manifest = None if checkpoint_s is None else RunManifest.of(experiment, checkpoint_s)
     outcomes = run_points(
-        points, directory, threads=threads, force=force, checkpoints=Checkpoints(start)
+        points, directory, threads=threads, force=force, checkpoints=Checkpoints(manifest)
     )
     return results_of(outcomes)
 
 
-def results_of(outcomes: Iterable[Outcome]) -> list[Result | FailedPoint]:
+def results_of(outcomes: Iterable[PointOutcome]) -> list[Result | FailedPoint]:
     """The results of points as they end, partial ones and failures included."""
     return [
         load_result(outcome.directory)
@@ -146,7 +146,7 @@ def run_points(
     predicted: Callable[[Mapping[str, Estimate]], None] = lambda _: None,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     **options: Any,
-) -> Iterator[Outcome]:
+) -> Iterator[PointOutcome]:
     """Simulate `points` one after the other; yield each as soon as it is on the disk.
 
     More than one point is a sweep: each has a folder of its own in `directory`, beside the table
@@ -184,11 +184,11 @@ def run_points(
         for run in runs:
             outcome = None if force else run.kept()
             if outcome is None:
-                if checkpoints.start is not None:
-                    checkpoints.start.note(place)
+                if checkpoints.manifest is not None:
+                    checkpoints.manifest.write(place)
                 options["on_hang"] = partial(_hung, run, table, on_hang)
                 outcome = run.simulate(
-                    keeper=run.keeper(checkpoints, note, force=force),
+                    checkpointer=run.checkpointer(checkpoints, note, force=force),
                     progress=watch(run.point),
                     should_stop=should_stop,
                     **options,
@@ -212,21 +212,23 @@ def _planned(points: Sequence[Point], place: Path) -> list[_Run]:
     """The runs of points, all of whose results can be written below `place`."""
     sweep = len(points) > 1
     folders = [point_directory(place, point, sweep=sweep) for point in points]
-    made_of = origins(points)
+    made_from = provenances(points)
     check_destination(place, sweep=sweep)
-    check_folders(folders, [file for origin in made_of for file in origin.inputs])
-    for folder, origin in zip(folders, made_of, strict=True):
-        if other_result(folder, origin.fingerprint) and os.path.lexists(previous_directory(folder)):
+    check_folders(folders, [file for one in made_from for file in one.inputs])
+    for folder, provenance in zip(folders, made_from, strict=True):
+        if other_result(folder, provenance.fingerprint) and os.path.lexists(
+            previous_directory(folder)
+        ):
             check_destination(previous_directory(folder))
-    return [_Run(*parts) for parts in zip(points, folders, made_of, strict=True)]
+    return [_Run(*parts) for parts in zip(points, folders, made_from, strict=True)]
 
 
 def _replaced(runs: Sequence[_Run], directory: Path) -> Iterator[str]:
     """What is told of complete results that those of other code or values will replace."""
     found = defaultdict(list)
     for run in runs:
-        if (old := other_result(run.folder, run.origin.fingerprint)) is not None:
-            found[run.origin.changed_since(old.experiment)].append(run)
+        if (old := other_result(run.folder, run.provenance.fingerprint)) is not None:
+            found[run.provenance.changed_since(old.experiment)].append(run)
     for what, changed in found.items():
         place = previous_directory(directory if len(runs) == 1 else directory / "POINT")
         count = f" of {len(changed)} points" if len(runs) > 1 else ""
@@ -248,58 +250,62 @@ class _Run:
 
     point: Point
     folder: Path
-    origin: Origin
+    provenance: Provenance
 
-    def kept(self) -> Outcome | None:
+    def kept(self) -> PointOutcome | None:
         """The complete result of this very point, if it is there."""
         point = self.point
-        done = done_result(self.folder, self.origin.fingerprint, links=point.outputs.links)
+        done = done_result(self.folder, self.provenance.fingerprint, links=point.outputs.links)
         if done is None:
             return None
         row = sweep_row(point, done.summary)
-        return Outcome(point, self.folder, row, True, True, kept=True)
+        return PointOutcome(point, self.folder, row, True, True, kept=True)
 
-    def keeper(self, wanted: Checkpoints, note: Callable[[str], None], *, force: bool) -> Keeper:
+    def checkpointer(
+        self, wanted: Checkpoints, note: Callable[[str], None], *, force: bool
+    ) -> Checkpointer:
         """What writes the checkpoints of the point, with the one to begin with if there is one."""
         point, folder = self.point, directory_of_partial(self.folder)
-        every_s = wanted.start.checkpoint_s if wanted.start else None
-        keeper = Keeper(point.name, folder / files.CHECKPOINT, self.origin.made_of, every_s)
+        every_s = wanted.manifest.checkpoint_s if wanted.manifest else None
+        checkpointer = Checkpointer(
+            point.name, folder / files.CHECKPOINT, self.provenance.run_inputs, every_s
+        )
         if folder.is_dir():
             files.remove_left_over(folder, files.CHECKPOINT)
-        if force or not keeper.path.exists():
-            return keeper
+        if force or not checkpointer.path.exists():
+            return checkpointer
         try:
-            keeper.find(trust=wanted.trust)
+            checkpointer.find(trust=wanted.trust)
         except InputError as error:
             if wanted.must_fit:
                 raise
             note(f"{error.file}: {error.message}: {point.name} begins anew")
         else:
-            note(f"{point.name} goes on at {format_time(keeper.since_ps, 4)}")
-        return keeper
+            note(f"{point.name} goes on at {format_time(checkpointer.since_ps, 4)}")
+        return checkpointer
 
-    def simulate(self, keeper: Keeper, **options: Any) -> Outcome:
+    def simulate(self, checkpointer: Checkpointer, **options: Any) -> PointOutcome:
         """Simulate the point and write its result; `options` are those of `simulate`."""
         from netsim.running.drive import INTERRUPTED
         from netsim.running.point import simulate
 
         point = self.point
         try:
-            result = simulate(point, keeper=keeper, **options)
+            result = simulate(point, checkpointer=checkpointer, **options)
         except RunError as error:
             return self.failed(str(error))
-        goes_on = keeper.at_work and result.stop_reason == INTERRUPTED
+        goes_on = checkpointer.is_active and result.stop_reason == INTERRUPTED
         keep = (files.CHECKPOINT, files.RUN) if goes_on else ()
-        folder = write_result(self.folder, point, result, self.origin, keep=keep)
+        folder = write_result(self.folder, point, result, self.provenance, keep=keep)
         message = f"{point.name}: {result.reason}" if result.reason else None
         row = sweep_row(point, summary_of(result))
-        return Outcome(point, folder, row, True, result.complete, message)
+        return PointOutcome(point, folder, row, True, result.complete, message)
 
-    def failed(self, error: str) -> Outcome:
+    def failed(self, error: str) -> PointOutcome:
         """What becomes of a run without a result."""
         point = self.point
         text = f"{point.name}: {error}"
-        return Outcome(point, self.folder, failed_row(point), False, False, text)
+        return PointOutcome(point, self.folder, failed_row(point), False, False, text)
 
 
 def _hung(
@@ -321,14 +327,14 @@ class _Table:
         self.moved = prepare_sweep(directory, [run.point.name for run in runs])
         self._rows: dict[str, dict[str, Any] | None] = {}
         for run in runs:
-            found = found_result(run.folder, run.origin.fingerprint)
+            found = found_result(run.folder, run.provenance.fingerprint)
             self._rows[run.point.name] = sweep_row(run.point, found.summary) if found else None
         if any(self._rows.values()) or not is_sweep(directory):
             self._write()
 
-    def enter(self, run: _Run, outcome: Outcome) -> None:
+    def enter(self, run: _Run, outcome: PointOutcome) -> None:
         """The row of a point that was run. That of a complete result gives way to one only."""
-        found = found_result(run.folder, run.origin.fingerprint)
+        found = found_result(run.folder, run.provenance.fingerprint)
         if outcome.complete or found is None or not found.complete:
             self._rows[run.point.name] = outcome.row
             self._write()

@@ -13,7 +13,7 @@ from netsim.engine.simulation import Options
 from netsim.errors import InputError
 from netsim.experiment.scenario import is_closed_form, prepare
 from netsim.limits import HORIZON_PS
-from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, Chunk, drive
+from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, StepReport, drive
 from netsim.running.estimate import estimate, require_memory
 from netsim.running.point import Progress, ready_engine
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
@@ -163,18 +163,18 @@ class _Session:
             should_stop=self.should_stop or (lambda: False),
         )
 
-    def _look(self, chunk: Chunk) -> str | None:
+    def _look(self, report: StepReport) -> str | None:
         """Take what was recorded; the run ends when the flow does."""
         self.drained.append(self.engine.drain_trace())
-        self._tell("run", chunk)
+        self._tell("run", report)
         flows = self.engine.flow_states()
         done = flows.done_ps[self.flow] >= 0 and flows.finished[self.flow] != 0
         return FINISHED if done else None
 
-    def _tell(self, phase: str, chunk: Chunk = BEFORE) -> None:
+    def _tell(self, phase: str, report: StepReport = BEFORE) -> None:
         if self.progress is None:
             return
         # What is waited for is a time, not bytes.
-        waited = min(chunk.counts.now_ps, self.goal_ps)
-        progress = Progress.at(phase, chunk, self.scenario.load)
+        waited = min(report.counts.now_ps, self.goal_ps)
+        progress = Progress.at(phase, report, self.scenario.load)
         self.progress(replace(progress, bytes_done=waited, bytes_total=self.goal_ps))

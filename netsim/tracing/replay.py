@@ -19,7 +19,7 @@ from netsim.plugins import files as plugin_files
 from netsim.plugins import registry
 from netsim.results import Result
 from netsim.results.files import EXPERIMENT
-from netsim.results.provenance import origins
+from netsim.results.provenance import provenances
 from netsim.units import written
 from netsim.writing import write_text
 
@@ -125,7 +125,7 @@ def differences(result: Result, point: Point) -> list[str]:
     found = []
     if result.hash_fits() is False:
         found.append("the tables of the result are not those that its hash was taken of")
-    now = origins([point])[0].plugins
+    now = provenances([point])[0].plugins
     for before, plugin in zip(result.experiment["plugins"], now, strict=False):
         what = f"{before['kind']} {before['name']}"
         if KEPT in plugin["name"]:

@@ -9,7 +9,7 @@ from experiment_text import TRANSPORT, load, messages, text
 from raises_input import mentions, raises_input
 
 from netsim.plugins import registry
-from netsim.results.provenance import origins
+from netsim.results.provenance import provenances
 
 MINE = '''"""Half of the room is for class 0."""
 from netsim.errors import InputError
@@ -152,7 +152,7 @@ def test_what_is_settled_for_a_network(tmp_path):
 
 def test_a_result_notices_an_edit_of_the_file(tmp_path, mine):
     def origin():
-        return origins(load(tmp_path, of_mine()).points())[0]
+        return provenances(load(tmp_path, of_mine()).points())[0]
 
     first = origin()
     assert first.plugins[-1]["kind"] == "queue"

@@ -141,7 +141,7 @@ def _sample(which: int) -> Path:
 
     from netsim.experiment import Experiment
     from netsim.running import tuning
-    from netsim.running.start import Checkpoints, Start
+    from netsim.running.run_manifest import Checkpoints, RunManifest
     from netsim.running.sweep import run_points
 
     os.environ["NUMBA_DISABLE_JIT"] = "1"
@@ -157,7 +157,7 @@ def _sample(which: int) -> Path:
                 folder / "r",
                 threads=1,
                 should_stop=lambda: next(looks) > 6,
-                checkpoints=Checkpoints(Start.of(experiment, 1000.0)),
+                checkpoints=Checkpoints(RunManifest.of(experiment, 1000.0)),
             )
         )
     tuning.CHUNK_S = chunk_s

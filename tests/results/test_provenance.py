@@ -13,7 +13,7 @@ from test_structure import imported, modules
 
 from netsim.experiment import Experiment
 from netsim.results.git import commits
-from netsim.results.provenance import BY_USE, PRESENTATION, data_files, decides, origins
+from netsim.results.provenance import BY_USE, PRESENTATION, data_files, decides, provenances
 
 ONLY_REFUSES = "lint"
 """Called as an experiment is resolved. What passes it runs as it would without."""
@@ -120,13 +120,13 @@ def test_files_that_a_plugin_reads_decide(tmp_path: Path) -> None:
     for rank in range(2):
         (tmp_path / f"t.{rank}.et").write_bytes(b"")
     assert [path.name for path in data_files(point)] == ["t.0.et", "t.1.et"]
-    before = origins([point])[0].fingerprint
+    before = provenances([point])[0].fingerprint
     reference = (
         '[reference]\naxis = "seed"\ncolumn = "fct_mean"\nlabel = "x"\nvalues = [[1, "2us"]]\n'
     )
     (tmp_path / "e.toml").write_text(experiment + reference)
     (referring,) = Experiment.load(tmp_path / "e.toml").points()
     assert referring.resolved["reference"]["axis"] == "seed"
-    assert origins([referring])[0].fingerprint == before
+    assert provenances([referring])[0].fingerprint == before
     (tmp_path / "t.1.et").write_bytes(b"other")
-    assert origins([point])[0].fingerprint != before
+    assert provenances([point])[0].fingerprint != before

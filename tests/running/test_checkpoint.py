@@ -21,7 +21,7 @@ from netsim.engine.snapshot import Stored
 from netsim.plugins import registry
 from netsim.results import files
 from netsim.running import checkpoint
-from netsim.running.checkpoint import Checkpoint, Standing
+from netsim.running.checkpoint import Checkpoint, CheckpointHeader
 
 EXPERIMENT = """
 name = "e"
@@ -37,15 +37,15 @@ kind = "permutation"
 size = "400KB"
 """
 
-MADE_OF = {
+RUN_INPUTS = {
     "netsim": "a hash",
     "libraries": {"numba": "0.68.1", "numpy": "2.0"},
     "experiment": {"seed": 1, "traffic": {"kind": "flow_list", "size": "1MB"}},
     "plugins": [["topology fat_tree", "a hash"], ["transport mine", "one", "two"]],
     "data": [["flows.csv", "a hash"]],
 }
-PATIENCE = {"moved": 7, "since_ps": 12, "since_windows": 3}
-STANDING = Standing("a point", MADE_OF, 12_345, 1.5, PATIENCE, "a digest")
+STALL = {"moved": 7, "since_ps": 12, "since_windows": 3}
+HEADER = CheckpointHeader("a point", RUN_INPUTS, 12_345, 1.5, STALL, "a digest")
 RAW = np.arange(100, dtype=np.uint8)
 SNAPSHOT = {
     "links.ports": Stored("<i8", (10,), RAW[:80]),
@@ -56,19 +56,19 @@ SNAPSHOT = {
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "checkpoint.netsim"
-    assert checkpoint.write(path, STANDING, SNAPSHOT) == path.stat().st_size
+    assert checkpoint.write(path, HEADER, SNAPSHOT) == path.stat().st_size
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
     return path
 
 
 def test_what_is_read_is_what_was_written(file: Path) -> None:
     found = checkpoint.read(file)
-    assert found.standing == STANDING
+    assert found.header == HEADER
     assert found.snapshot.keys() == SNAPSHOT.keys()
     for name, stored in found.snapshot.items():
         assert stored[:2] == SNAPSHOT[name][:2]
         assert np.array_equal(stored.raw, SNAPSHOT[name].raw)
-    found.require(MADE_OF)
+    found.require(RUN_INPUTS)
 
 
 @given(st.data())
@@ -111,7 +111,7 @@ def test_another_file_is_refused(file: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("FORMAT", 3, "3"),
+        ("FORMAT", 4, "4"),
         ("sys.byteorder", "middle", "machine"),
     ],
 )
@@ -120,7 +120,7 @@ def test_another_format_and_another_machine(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(f"netsim.running.checkpoint.{name}", value)
-        checkpoint.write(file, STANDING, SNAPSHOT)
+        checkpoint.write(file, HEADER, SNAPSHOT)
     with raises_input(text):
         checkpoint.read(file)
 
@@ -130,7 +130,7 @@ def test_another_format_and_another_machine(
     [
         (
             "experiment",
-            {"seed": 2, "traffic": {"kind": "flow_list"}, "stop": {"time": "1ms"}},
+            {"seed": 2, "traffic": {"kind": "flow_list"}, "stop": {"max_time": "1ms"}},
             "is of another experiment: seed was 1 and is 2; stop.max_time was not given and is "
             '"1ms"; traffic.size was "1MB" and is not given',
         ),
@@ -154,14 +154,14 @@ def test_another_format_and_another_machine(
 )
 def test_a_run_that_is_made_of_anything_else(file: Path, part: str, value: Any, text: str) -> None:
     with pytest.raises(InputError) as caught:
-        checkpoint.read(file).require({**MADE_OF, part: value})
+        checkpoint.read(file).require({**RUN_INPUTS, part: value})
     assert str(caught.value).startswith(f"{file}: {text} (")
 
 
 def test_a_checkpoint_of_another_version_says_which(file: Path) -> None:
     found: Checkpoint = replace(checkpoint.read(file), version="0.0.1")
     with raises_input("0.0.1"):
-        found.require({**MADE_OF, "netsim": "other"})
+        found.require({**RUN_INPUTS, "netsim": "other"})
 
 
 class Runs:

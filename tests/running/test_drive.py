@@ -14,8 +14,8 @@ from raises_input import mentions, raises
 from netsim.engine.engine import Engine
 from netsim.engine.state_views import Counts, Status
 from netsim.errors import RunError
-from netsim.running.drive import Chunk, drive
-from netsim.running.stall import Patience
+from netsim.running.drive import StepReport, drive
+from netsim.running.stall import StallDetector
 
 FLOWS = flow_table([(0, 3, 200_000, 0), (1, 2, 400_000, 50 * US)])
 
@@ -44,22 +44,22 @@ def test_a_run_ends_at_the_time_asked_for() -> None:
 
 @pytest.mark.parametrize("windows", [1, 10, None])
 def test_every_chunk_is_shown(windows: int | None) -> None:
-    seen: list[Chunk] = []
+    seen: list[StepReport] = []
     one = engine()
     assert drive(one, seen.append, windows=windows) == "finished"
     assert seen[-1].status is Status.DONE
     assert seen[-1].counts == one.counts
-    assert all(chunk.goes_on for chunk in seen[:-1])
+    assert all(report.is_running for report in seen[:-1])
     lengths = [b.counts.windows - a.counts.windows for a, b in pairwise(seen)]
     assert windows is None or set(lengths[:-1]) == {windows}
-    assert sorted(chunk.wall_s for chunk in seen) == [chunk.wall_s for chunk in seen]
+    assert sorted(report.wall_s for report in seen) == [report.wall_s for report in seen]
 
 
 def test_whoever_looks_may_end_the_run() -> None:
     """Its reason comes before those of the engine, and before an interruption."""
 
-    def first_flow(chunk: Chunk) -> str | None:
-        return "the first flow is done" if chunk.counts.delivered else None
+    def first_flow(report: StepReport) -> str | None:
+        return "the first flow is done" if report.counts.delivered else None
 
     one = engine()
     why = drive(one, first_flow, windows=1, should_stop=lambda: one.counts.delivered > 0)
@@ -94,11 +94,11 @@ def test_patience() -> None:
     def at(now_ps: int, windows: int) -> Counts:
         return Counts(now_ps, windows, hops=0, delivered=0, finished=0, payload_bytes=0)
 
-    patience = Patience(10, 3)
-    assert not patience.lost(at(20, 1), 0)
-    assert not patience.lost(at(30, 4), 0)
-    assert patience.lost(at(31, 4), 0)
-    assert patience.lost(at(30, 5), 0)
-    assert not patience.lost(at(35, 6), 1)
-    assert patience.since_ps == 35
-    assert not Patience(10).lost(at(5, 1000), 0)
+    stall_detector = StallDetector(10, 3)
+    assert not stall_detector.is_stalled(at(20, 1), 0)
+    assert not stall_detector.is_stalled(at(30, 4), 0)
+    assert stall_detector.is_stalled(at(31, 4), 0)
+    assert stall_detector.is_stalled(at(30, 5), 0)
+    assert not stall_detector.is_stalled(at(35, 6), 1)
+    assert stall_detector.since_ps == 35
+    assert not StallDetector(10).is_stalled(at(5, 1000), 0)

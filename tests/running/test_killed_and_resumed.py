@@ -103,7 +103,7 @@ def test_at_any_moment(tmp_path: Path) -> None:
         kills += 1
         found = tmp_path / "results" / files.CHECKPOINT
         if found.exists():
-            stood.append(checkpoint.read(found).standing.now_ps)
+            stood.append(checkpoint.read(found).header.now_ps)
     print(kills, "kills; it stood at", stood)
     assert kills > 2
     assert stood == sorted(stood)

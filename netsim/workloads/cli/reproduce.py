@@ -148,10 +148,10 @@ class _Simulation:
         from netsim.cli.points import simulate_points
         from netsim.experiment import Experiment, locate
         from netsim.results import load_result
-        from netsim.running.start import Checkpoints, Start
+        from netsim.running.run_manifest import Checkpoints, RunManifest
 
         loaded = Experiment.load(locate(sweep.experiment), getattr(sweep, self.form))
-        start = None if self.checkpoint_s is None else Start.of(loaded, self.checkpoint_s)
+        start = None if self.checkpoint_s is None else RunManifest.of(loaded, self.checkpoint_s)
         options: dict[str, Any] = {
             "threads": self.threads,
             "force": self.force,

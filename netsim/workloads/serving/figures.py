@@ -9,11 +9,11 @@ import numpy as np
 from netsim.workloads.serving.capacity import capacity_figures
 from netsim.workloads.serving.data import ROLES, ServingPlan
 from netsim.workloads.serving.distribution import distribution
-from netsim.workloads.serving.outcome import Outcome, Table
+from netsim.workloads.serving.outcome import ServingTables, Table
 from netsim.workloads.serving.tokens import Ints, Log
 
 
-def serving_figures(plan: ServingPlan, found: Outcome, log: Log) -> dict[str, Any]:
+def serving_figures(plan: ServingPlan, found: ServingTables, log: Log) -> dict[str, Any]:
     """The part "serving" of the summary.
 
     Rates are over the span, from the first arrival until the last request was done. Times are

@@ -34,7 +34,7 @@ Table = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ServingTables:
     """What became of a serving run.
 
     `requests` has a row for each request, `iterations` one for each iteration, instance by
@@ -46,7 +46,7 @@ class Outcome:
     gaps: Counted
 
 
-def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> Outcome:
+def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> ServingTables:
     """The tables of a run.
 
     Args:
@@ -81,7 +81,7 @@ def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> Outcome:
         **of_gaps,
         "restarts": np.bincount(lost, minlength=n),
     }
-    return Outcome(requests, iteration_table(plan, log), gaps)
+    return ServingTables(requests, iteration_table(plan, log), gaps)
 
 
 def _earliest(n: int, log: Log, what: int) -> Ints:

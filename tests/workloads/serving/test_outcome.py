@@ -25,14 +25,14 @@ from netsim.workloads.serving.data import (
     UP,
     ServingPlan,
 )
-from netsim.workloads.serving.outcome import Outcome, outcome
+from netsim.workloads.serving.outcome import ServingTables, outcome
 from netsim.workloads.serving.request_audit import audit
 from netsim.workloads.serving.tokens import stays, tokens
 
 FLOW_STARTS = np.array([300, 310, 420, 400])
 
 
-def of(plan: ServingPlan, rows: list[Row]) -> Outcome:
+def of(plan: ServingPlan, rows: list[Row]) -> ServingTables:
     return outcome(plan, log_of(rows), FLOW_STARTS[: plan.kv_flows.sum()])
 
 

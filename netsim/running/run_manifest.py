@@ -1,4 +1,4 @@
-"""How a run with checkpoints was started: in a file beside its results until it is done."""
+"""run.json: the command of a run with checkpoints, next to its results until the run ends."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from netsim.experiment import Experiment
 
 FORMAT = 1
-"""Number of what stands in the file."""
+"""Version of the file."""
 
 ANEW = "`netsim run EXPERIMENT` runs the points that are not done"
 
 
 @dataclass(frozen=True)
-class Start:
-    """How a run was started: the experiment's file and what was changed in it, the working
-    directory, to which such changes refer, and how often it writes checkpoints.
+class RunManifest:
+    """The experiment file and its overrides, the working directory that overrides refer to, and the
+    checkpoint interval.
     """
 
     experiment: str
@@ -38,13 +38,13 @@ class Start:
     checkpoint_s: float
 
     @classmethod
-    def of(cls, experiment: Experiment, checkpoint_s: float) -> Start:
-        """A run that is started here and now."""
+    def of(cls, experiment: Experiment, checkpoint_s: float) -> RunManifest:
+        """Return the manifest of a run that starts here and now."""
         file = str(Path(experiment.file).resolve())
         return cls(file, list(experiment.overrides), str(Path.cwd()), checkpoint_s)
 
-    def note(self, directory: Path) -> None:
-        """Write it down in the directory of the results."""
+    def write(self, directory: Path) -> None:
+        """Write it to the result directory."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             files.write_json(directory / files.RUN, {"format": FORMAT, **asdict(self)})
@@ -77,21 +77,21 @@ class Start:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What is wanted of checkpoints in a run: how it was started, if it writes any.
+    """Checkpoints of a run: its manifest, if it writes any.
 
-    Where `must_fit`, a checkpoint that does not is an error; else its point begins anew. With
-    `trust`, one that this user has not written fits as well.
+    With `must_fit`, a checkpoint that does not match is an error; otherwise its point starts over.
+    With `trust`, checkpoints that this user did not write are accepted.
     """
 
-    start: Start | None = None
+    manifest: RunManifest | None = None
     must_fit: bool = False
     trust: bool = False
 
 
-def start_of(directory: Path) -> Start:
-    """How the run was started whose results are to be in `directory`.
+def read_manifest(directory: Path) -> RunManifest:
+    """Return the manifest of the run whose results go to `directory`.
 
-    Raises InputError if there is none that can go on, saying why.
+    Raises InputError if there is no run to resume, with the reason.
     """
     if problem := path_problem(str(directory)):
         raise InputError(f"{written(str(directory))} {problem}")
@@ -104,7 +104,7 @@ def start_of(directory: Path) -> Start:
     for key in ("experiment", "directory"):
         if problem := path_problem(content[key]):
             raise InputError(problem, file=str(path), key=key, hint=DAMAGED)
-    return Start(**{field.name: content[field.name] for field in fields(Start)})
+    return RunManifest(**{field.name: content[field.name] for field in fields(RunManifest)})
 
 
 def _nothing_to_resume(directory: Path) -> InputError:
