@@ -160,21 +160,20 @@ def test_numbers_of_a_network_have_bounds(tmp_path, override, message):
 @pytest.mark.parametrize(
     ("packets", "message"),
     [
-        ('control_bytes = "100KB"', 'packets.control_bytes: "100KB" is too large (at most 65535B)'),
-        ('control_bytes = "64KiB"', 'packets.control_bytes: "64KiB" is too large (at most 65535B)'),
-        ('payload_bytes = "1MiB"', 'packets.payload_bytes: "1MiB" is too large (at most 65535B)'),
-        ('header_bytes = "64KiB"', 'packets.header_bytes: "64KiB" is too large (at most 65535B)'),
+        ('control_bytes = "100KB"', ("packets.control_bytes", "100KB", "65535")),
+        ('control_bytes = "64KiB"', ("packets.control_bytes", "64KiB", "65535")),
+        ('payload_bytes = "1MiB"', ("packets.payload_bytes", "1MiB", "65535")),
+        ('header_bytes = "64KiB"', ("packets.header_bytes", "64KiB", "65535")),
         (
             'payload_bytes = "60KB"\nheader_bytes = "6KB"',
-            "packets.payload_bytes: a packet of 66000 bytes is too large "
-            "(payload and header together are at most 65535 bytes)",
+            ("packets.payload_bytes", "66000", "65535"),
         ),
     ],
 )
 def test_packets_fit_their_record(tmp_path, packets, message):
     with pytest.raises(InputError) as caught:
         load(tmp_path, text(packets=packets))  # `netsim check` looks no further
-    assert str(caught.value) == f"{tmp_path}/e.toml: {message}"
+    assert mentions(caught.value, message)
 
 
 def test_a_flow_of_more_packets_than_a_number_holds(tmp_path):

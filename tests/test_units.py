@@ -64,48 +64,47 @@ def test_parse(parse, text, value):
 @pytest.mark.parametrize(
     ("parse", "value", "message"),
     [
-        (parse_time_ps, 3, '3 has no unit (write it like "1.5us")'),
-        (parse_time_ps, 0, '0 has no unit (write it like "1.5us")'),
-        (parse_time_ps, "3", '"3" has no unit (write it like "1.5us")'),
-        (parse_time_ps, True, 'true is not a time (write it like "1.5us")'),
-        (parse_time_ps, None, 'None is not a time (write it like "1.5us")'),
-        (parse_time_ps, "", '"" is not a time (write it like "1.5us")'),
-        (parse_time_ps, "-1us", '"-1us" is not a time (write it like "1.5us")'),
-        (parse_time_ps, "1e3us", '"1e3us": there is no unit "e3us" (there are: ps, ns, us, ms, s)'),
-        (parse_time_ps, "1.us", '"1.us" is not a time (write it like "1.5us")'),
-        (parse_time_ps, "٣us", '"٣us" is not a time (write it like "1.5us")'),
+        (parse_time_ps, 3, ("3", "1.5us")),
+        (parse_time_ps, 0, ("0", "1.5us")),
+        (parse_time_ps, "3", ("3", "1.5us")),
+        (parse_time_ps, True, "1.5us"),
+        (parse_time_ps, None, "1.5us"),
+        (parse_time_ps, "", "1.5us"),
+        (parse_time_ps, "-1us", ("-1us", "1.5us")),
+        (parse_time_ps, "1e3us", ("1e3us", "e3us")),
+        (parse_time_ps, "1.us", ("1.us", "1.5us")),
+        (parse_time_ps, "٣us", ("٣us", "1.5us")),
         (
             parse_time_ps,
             "1.0005ns",
-            '"1.0005ns" is not a whole number of picoseconds (write it like "1.5us")',
+            ("1.0005ns", "1.5us"),
         ),
         (
             parse_time_ps,
             "9000000s",
-            '"9000000s" is too large (less than 2^56 ps, 20 hours)',
+            ("9000000s", "2", "56 ps", "20"),
         ),
-        (parse_time_ps, "1US", '"1US": there is no unit "US" (did you mean "us"?)'),
-        (parse_bytes, 2_000_000.0, '2000000.0 has no unit (write it like "64KB")'),
-        (parse_bytes, "2mb", '"2mb": there is no unit "mb" (did you mean "MB"?)'),
-        (parse_bytes, "1024TiB", '"1024TiB" is too large (less than 2^50 bytes, 1024 TiB)'),
-        (parse_rate_bps, "1126Tbps", '"1126Tbps" is too large (less than 2^50 bit/s, 1125 Tbps)'),
-        (parse_bytes, "9" * 100, f'"{"9" * 77}..." is not a size (write it like "64KB")'),
-        (parse_bytes, "\0\n1B", '"\\x00\\n1B" is not a size (write it like "64KB")'),
-        (parse_bytes, "0.5B", '"0.5B" is not a whole number of bytes (write it like "64KB")'),
-        (parse_bytes, ["1B"], '["1B"] is not a size (write it like "64KB")'),
-        (parse_rate_bps, "100gbps", '"100gbps": there is no unit "gbps" (did you mean "Gbps"?)'),
+        (parse_time_ps, "1US", ("1US", "US", "us")),
+        (parse_bytes, 2_000_000.0, ("2000000.0", "64KB")),
+        (parse_bytes, "2mb", ("2mb", "mb", "MB")),
+        (parse_bytes, "1024TiB", ("1024TiB", "2", "50", "1024 TiB")),
+        (parse_rate_bps, "1126Tbps", ("1126Tbps", "2", "50", "bit/s", "1125 Tbps")),
+        (parse_bytes, "9" * 100, ("9" * 77 + "...", "64KB")),
+        (parse_bytes, "\0\n1B", ("\\x00\\n1B", "64KB")),
+        (parse_bytes, "0.5B", ("0.5B", "64KB")),
+        (parse_bytes, ["1B"], ("1B", "64KB")),
+        (parse_rate_bps, "100gbps", ("100gbps", "gbps", "Gbps")),
         (
             parse_rate_bps,
             "100GB",
-            '"100GB": there is no unit "GB" (there are: bps, kbps, Mbps, Gbps, Tbps)',
+            ("100GB", "GB"),
         ),
-        (parse_rate_bps, "0Gbps", 'a rate of zero carries nothing (write it like "800Gbps")'),
+        (parse_rate_bps, "0Gbps", "800Gbps"),
     ],
 )
 def test_refused(parse, value, message):
-    with pytest.raises(InputError) as caught:
+    with raises_input(message):
         parse(value)
-    assert str(caught.value) == message
 
 
 def test_a_number_too_long_to_be_written_is_named_by_its_length():
@@ -117,18 +116,14 @@ def test_queues_may_be_written_in_packets():
     assert parse_queue("35pkt", 4160) == 35 * 4160
     assert parse_queue("1 pkt", 4160) == 4160
     assert parse_queue("64KB", 4160) == 64_000
-    for value, message in [
-        ("0.5pkt", '"0.5pkt" is not a whole number of packets (write it like "35pkt")'),
-        (35, '35 has no unit (write it like "64KB" or "35pkt")'),
-        (
-            "99999999999999999999pkt",
-            '"99999999999999999999pkt" of 4160 bytes is too large (less than 2^50 bytes, 1024 TiB)',
-        ),
-        (False, 'false is not a size (write it like "64KB" or "35pkt")'),
+    for value, code in [
+        ("0.5pkt", "wrong_type"),
+        (35, "wrong_type"),
+        ("99999999999999999999pkt", "out_of_range"),
+        (False, "wrong_type"),
     ]:
-        with pytest.raises(InputError) as caught:
+        with raises_input(value, code=code):
             parse_queue(value, 4160)
-        assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ class _Body:
             case ast.Return(value=ast.expr() as value):
                 self.returned |= self.value(value)
             case ast.Global(names=names) if any(name in names for name in _names_set(self.node)):
-                hint = f"state is kept in {self.course.records.state}"
+                hint = f"state is kept in {self.checker.records.state}"
                 error = InputError(f"{', '.join(names)} cannot be set by a handler", hint=hint)
                 self._tell(node, error)
             case ast.expr():

@@ -33,56 +33,56 @@ def test_the_scaffold_is_sound(tmp_path):
 
 
 SETS = [
-    ("setup", "tx.start_ps = 0", "tx.start_ps belongs to the engine"),
-    ("setup", "rx.peer += 1", "rx.peer belongs to the engine"),
-    ("build_packet", "tx.sent_packets = 0", "tx.sent_packets belongs to the engine"),
-    ("build_packet", "pkt.size_bytes = 1", "pkt.size_bytes belongs to the engine"),
-    ("build_packet", "pkt.flow = 3", "pkt.flow belongs to the engine"),
-    ("build_packet", "env.host.rule_broken = 3", "env.host.rule_broken belongs to the engine"),
-    ("build_packet", "host = env.host; host.port = 3", "env.host.port belongs to the engine"),
-    ("build_packet", "other = env.tx[0]; other.finished = 1", "tx.finished belongs to the engine"),
-    ("build_packet", "env.rx[0].received_bytes = 1", "rx.received_bytes belongs to the engine"),
-    ("build_packet", "for one in env.tx: one.host = 1", "tx.host belongs to the engine"),
-    ("build_packet", "flow(env, 3).host = 1", "tx.host belongs to the engine"),
-    ("build_packet", "(tx if now > 3 else env.tx[1]).host = 1", "tx.host belongs to the engine"),
-    ("build_packet", "a, b = env.host, tx; b.host = 1", "tx.host belongs to the engine"),
-    ("build_packet", "(a := tx).host = 1", "tx.host belongs to the engine"),
-    ("build_packet", "tx['host'] = 1", "tx.host belongs to the engine"),
-    ("build_packet", "setattr(tx, 'host', 1)", "tx.host belongs to the engine"),
-    ("build_packet", "env.par.window = 3", "env.par.window does not change in a run"),
-    ("build_packet", "par = env.par; par.rto += 3", "env.par.rto does not change in a run"),
-    ("build_packet", "env.bits[3] = 0", "env.bits belongs to the engine"),
-    ("build_packet", "env.tx[3] = tx", "env.tx belongs to the engine"),
-    ("build_packet", "bits = env.bits; bits[3] |= 1", "env.bits belongs to the engine"),
-    ("build_packet", "env.host = tx", "env.host belongs to the engine"),
-    ("on_data", "pkt.flow = 3", "pkt.flow belongs to the engine"),
-    ("on_data", "pkt.ecn = 0", "pkt.ecn belongs to the engine"),
-    ("on_data", "ack.dst = 3", "pkt.dst belongs to the engine"),
-    ("on_data", "ack.kind = 15", "pkt.kind belongs to the engine"),
-    ("on_forward", "port.delay_ps = 1", "port.delay_ps belongs to the engine"),
-    ("on_forward", "queue.bytes = 0", "queue.bytes belongs to the engine"),
-    ("on_forward", "pkt.dst = 0", "pkt.dst belongs to the engine"),
-    ("on_forward", "pkt.prio = 0", "pkt.prio belongs to the engine"),
-    ("helper", "other.done_head = 0", "env.host.done_head belongs to the engine"),
-    ("helper", "global STATE; STATE = 3", "STATE cannot be set by a handler"),
+    ("setup", "tx.start_ps = 0", "tx.start_ps"),
+    ("setup", "rx.peer += 1", "rx.peer"),
+    ("build_packet", "tx.sent_packets = 0", "tx.sent_packets"),
+    ("build_packet", "pkt.size_bytes = 1", "pkt.size_bytes"),
+    ("build_packet", "pkt.flow = 3", "pkt.flow"),
+    ("build_packet", "env.host.rule_broken = 3", "env.host.rule_broken"),
+    ("build_packet", "host = env.host; host.port = 3", "env.host.port"),
+    ("build_packet", "other = env.tx[0]; other.finished = 1", "tx.finished"),
+    ("build_packet", "env.rx[0].received_bytes = 1", "rx.received_bytes"),
+    ("build_packet", "for one in env.tx: one.host = 1", "tx.host"),
+    ("build_packet", "flow(env, 3).host = 1", "tx.host"),
+    ("build_packet", "(tx if now > 3 else env.tx[1]).host = 1", "tx.host"),
+    ("build_packet", "a, b = env.host, tx; b.host = 1", "tx.host"),
+    ("build_packet", "(a := tx).host = 1", "tx.host"),
+    ("build_packet", "tx['host'] = 1", "tx.host"),
+    ("build_packet", "setattr(tx, 'host', 1)", "tx.host"),
+    ("build_packet", "env.par.window = 3", "env.par.window"),
+    ("build_packet", "par = env.par; par.rto += 3", "env.par.rto"),
+    ("build_packet", "env.bits[3] = 0", "env.bits"),
+    ("build_packet", "env.tx[3] = tx", "env.tx"),
+    ("build_packet", "bits = env.bits; bits[3] |= 1", "env.bits"),
+    ("build_packet", "env.host = tx", "env.host"),
+    ("on_data", "pkt.flow = 3", "pkt.flow"),
+    ("on_data", "pkt.ecn = 0", "pkt.ecn"),
+    ("on_data", "ack.dst = 3", "pkt.dst"),
+    ("on_data", "ack.kind = 15", "pkt.kind"),
+    ("on_forward", "port.delay_ps = 1", "port.delay_ps"),
+    ("on_forward", "queue.bytes = 0", "queue.bytes"),
+    ("on_forward", "pkt.dst = 0", "pkt.dst"),
+    ("on_forward", "pkt.prio = 0", "pkt.prio"),
+    ("helper", "other.done_head = 0", "env.host.done_head"),
+    ("helper", "global STATE; STATE = 3", "STATE"),
 ]
 READS = [
-    ("build_packet", "tx.windw = 1", "tx has no field windw"),
-    ("build_packet", "a = tx.next_sq", "tx has no field next_sq"),
-    ("build_packet", "a = pkt.stmp", "pkt has no field stmp"),
-    ("build_packet", "a = env.par.windw", "env.par has no field windw"),
-    ("build_packet", "a = env.hosts", "env has no hosts"),
-    ("helper", "other.credits = 3", "env.host has no field credits"),
-    ("on_forward", "a = queue.size", "queue has no field size"),
-    ("build_packet", "a = undefined_name", "undefined_name is not defined"),
-    ("build_packet", "helpr(env, tx, 0)", "helpr is not defined"),
-    ("build_packet", "selective.tak(env, tx)", "netsim.blocks.selective has no tak"),
-    ("build_packet", "helper(env, tx)", "helper(): missing a required argument: 'other'"),
-    ("build_packet", "send(env, tx, ACK)", "send(): missing a required argument: 'seq'"),
-    ("build_packet", "armed(env, tx, RTO, 3)", "armed(): too many positional arguments"),
-    ("build_packet", "helper(env, tx, what=3)", "helper(): missing a required argument: 'other'"),
-    ("helper", "helper(env, tx, 0)", "helper calls itself"),
-    ("build_packet", "selective.take(env, tx)", "selective.take: tx has no field n_rtx"),
+    ("build_packet", "tx.windw = 1", ("tx", "windw")),
+    ("build_packet", "a = tx.next_sq", ("tx", "next_sq")),
+    ("build_packet", "a = pkt.stmp", ("pkt", "stmp")),
+    ("build_packet", "a = env.par.windw", ("env.par", "windw")),
+    ("build_packet", "a = env.hosts", ("env", "hosts")),
+    ("helper", "other.credits = 3", "credits"),
+    ("on_forward", "a = queue.size", ("queue", "size")),
+    ("build_packet", "a = undefined_name", "undefined_name"),
+    ("build_packet", "helpr(env, tx, 0)", "helpr"),
+    ("build_packet", "selective.tak(env, tx)", ("netsim.blocks.selective", "tak")),
+    ("build_packet", "helper(env, tx)", "helper()"),
+    ("build_packet", "send(env, tx, ACK)", "send()"),
+    ("build_packet", "armed(env, tx, RTO, 3)", "armed()"),
+    ("build_packet", "helper(env, tx, what=3)", "helper()"),
+    ("helper", "helper(env, tx, 0)", "helper"),
+    ("build_packet", "selective.take(env, tx)", ("selective.take", "tx")),
 ]
 
 
@@ -91,7 +91,7 @@ def test_a_line_that_breaks_a_rule(tmp_path, where, statement, message):
     source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
     errors = check(tmp_path, source)
     line = line_of(source, f"# {where}")
-    assert errors[0].message == message
+    assert mentions(errors[0].message, message)
     assert {error.file for error in errors} == {f"{tmp_path}/mine.py:{line}"}
 
 
@@ -130,26 +130,27 @@ def test_functions_of_other_files(tmp_path):
     (error,) = check(
         tmp_path, source.replace("from netsim.blocks", "import beside\nfrom netsim.blocks")
     )
-    assert (error.file, error.message) == (f"{tmp_path}/beside.py:2", "env.host has no field n")
+    assert error.file == f"{tmp_path}/beside.py:2"
+    assert mentions(error.message, "env.host")
 
 
 @pytest.mark.parametrize(
-    ("body", "line", "message"),
+    ("body", "line"),
     [
-        ("if now > 3:\n        return now", 0, "ready ends without returning"),
-        ("if now > 3:\n        return now\n    return", 3, "ready returns nothing"),
-        ("return None", 1, "ready returns nothing"),
-        ("for i in range(3):\n        return now", 0, "ready ends without returning"),
-        ("while True:\n        if now > 3:\n            break", 0, "ready ends without returning"),
-        ("tx.acked = 0", 0, "ready ends without returning"),
+        ("if now > 3:\n        return now", 0),
+        ("if now > 3:\n        return now\n    return", 3),
+        ("return None", 1),
+        ("for i in range(3):\n        return now", 0),
+        ("while True:\n        if now > 3:\n            break", 0),
+        ("tx.acked = 0", 0),
     ],
 )
-def test_ready_returns_a_time(tmp_path, body, line, message):
+def test_ready_returns_a_time(tmp_path, body, line):
     before, _, after = SOUND.partition("def ready(env, now, tx):\n")
     after = after[after.index("def build_packet") :]
     source = f"{before}def ready(env, now, tx):\n    {body}\n\n\n{after}"
     (error,) = check(tmp_path, source)
-    assert error.message == message
+    assert "ready" in error.message
     assert error.file == f"{tmp_path}/mine.py:{line_of(source, 'def ready') + line}"
     assert "BLOCKED" in str(error)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from lint_case import line_of, mistakes
+from raises_input import mentions
 
 from netsim.errors import InputError
 from netsim.lint import check_program
@@ -70,22 +71,22 @@ def test_what_is_sound_is_not_refused(tmp_path: Path) -> None:
 
 
 MISTAKES = [
-    ("on_task", "task.duration_ps = 5", "task.duration_ps belongs to the engine"),
-    ("on_task", "following.pending = 0", "task.pending belongs to the engine"),
-    ("on_task", "env.host.n_tasks = 1", "env.host.n_tasks belongs to the engine"),
-    ("on_begin", "env.par.gap = 1", "env.par.gap does not change in a run"),
-    ("helper", "other.start_ps = 1", "task.start_ps belongs to the engine"),
-    ("on_begin", "a = env.host.sen", "env.host has no field sen"),
-    ("on_begin", "a = env.par.file", "env.par has no field file"),
-    ("on_begin", "a = env.engine", "env has no engine"),
-    ("on_timer", "start(env, now)", "start(): missing a required argument: 'task'"),
-    ("on_task", "log_row(env, now, 1)", "log_row() is given 1 numbers, and LOG has 2 columns"),
+    ("on_task", "task.duration_ps = 5", "task.duration_ps"),
+    ("on_task", "following.pending = 0", "task.pending"),
+    ("on_task", "env.host.n_tasks = 1", "env.host.n_tasks"),
+    ("on_begin", "env.par.gap = 1", "env.par.gap"),
+    ("helper", "other.start_ps = 1", "task.start_ps"),
+    ("on_begin", "a = env.host.sen", ("env.host", "sen")),
+    ("on_begin", "a = env.par.file", ("env.par", "file")),
+    ("on_begin", "a = env.engine", ("env", "engine")),
+    ("on_timer", "start(env, now)", "start()"),
+    ("on_task", "log_row(env, now, 1)", ("log_row()", "1")),
     (
         "helper",
         "log_row(env, 1, 2, 3, other)",
-        "log_row() is given 3 numbers, and LOG has 2 columns",
+        ("log_row()", "3", "2"),
     ),
-    ("on_timer", "global SEEN; SEEN = 1", "SEEN cannot be set by a handler"),
+    ("on_timer", "global SEEN; SEEN = 1", "SEEN"),
 ]
 
 
@@ -95,7 +96,7 @@ def test_a_mistake_is_told_with_its_line(
 ) -> None:
     source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
     (found,) = check(tmp_path, source)
-    assert found.message == expected
+    assert mentions(found.message, expected)
     assert found.file == f"{tmp_path / 'mine.py'}:{line_of(source, f'# {where}')}"
 
 

@@ -14,13 +14,12 @@ from raises_input import raises_input
 
 from netsim.engine.kernels.balance import slot_of_routes
 from netsim.engine.kernels.ids import Ps
-from netsim.errors import InputError
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
 from netsim.model.routing import NO_ROUTE
-from netsim.model.time_slots import MAX_SLOTS, CompactSlotTables
+from netsim.model.time_slots import CompactSlotTables
 from netsim.network import Expander, NamedRouting, NetworkBuilder, RoutingPolicy, Schedule
 
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
@@ -193,16 +192,16 @@ def test_equal_rows_are_there_once() -> None:
 @pytest.mark.parametrize(
     ("schedules", "message"),
     [
-        ([Schedule(US, [[1, 0, 2], [0, 2, 1]])], "from .* on no circuits that are there join edge"),
-        ([Schedule(US, [[1, 0, 2], [0, 2, 1]], repeats=False)], "schedules that repeat"),
+        ([Schedule(US, [[1, 0, 2], [0, 2, 1]])], "circuit"),
+        ([Schedule(US, [[1, 0, 2], [0, 2, 1]], repeats=False)], "schedule"),
         (
             [Schedule(n, [[1, 0, 2], [0, 2, 1]]) for n in (US + 3, US + 1, US)],
-            f"more than {MAX_SLOTS:,} times in",
+            "20,000",
         ),
     ],
 )  # fmt: skip
 def test_circuits_that_make_no_expander(schedules: list[Schedule], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises_input(message):
         of(*schedules)
 
 

@@ -38,63 +38,60 @@ def test_convert_and_format(unit, written, value):
 @pytest.mark.parametrize(
     ("param", "written", "message"),
     [
-        (Param("p", "time", "1us", ""), 1, '1 has no unit (write it like "1.5us")'),
-        (Param("p", "count", 1, ""), 1.0, "1.0 is not a whole number (write it like 15)"),
-        (Param("p", "count", 1, ""), True, "true is not a whole number (write it like 15)"),
-        (Param("p", "count", 1, ""), "3", '"3" is not a whole number (write it like 15)'),
-        (Param("p", "count", 1, ""), -1, "-1 is negative (at least 0)"),
-        (Param("p", "count", 1, "", minimum=1), 0, "0 is too small (at least 1)"),
+        (Param("p", "time", "1us", ""), 1, ("1", "1.5us")),
+        (Param("p", "count", 1, ""), 1.0, ("1.0", "15")),
+        (Param("p", "count", 1, ""), True, "15"),
+        (Param("p", "count", 1, ""), "3", ("3", "15")),
+        (Param("p", "count", 1, ""), -1, ("-1", "0")),
+        (Param("p", "count", 1, "", minimum=1), 0, ("0", "1")),
         (
             Param("p", "count", 1, ""),
             2**31,
-            "2147483648 is too large (at most 2^31 - 1, 2147483647)",
+            ("2147483648", "2", "31", "1", "2147483647"),
         ),
-        (Param("p", "ratio", 1, ""), 1048577, "1048577 is too large (at most 2^20, 1048576)"),
+        (Param("p", "ratio", 1, ""), 1048577, ("1048577", "2", "20", "1048576")),
         (
             Param("p", "ratio", 1, "", maximum=1e12),
             1e13,
-            "10000000000000.0 is too large (at most 1000000000000.0)",
+            ("10000000000000.0", "1000000000000.0"),
         ),
-        (Param("p", "time", "1us", "", maximum="1ms"), "1s", '"1s" is too large (at most 1ms)'),
-        (Param("p", "fraction", 0.5, ""), 1.5, "1.5 is not a fraction (between 0 and 1)"),
+        (Param("p", "time", "1us", "", maximum="1ms"), "1s", ("1s", "1ms")),
+        (Param("p", "fraction", 0.5, ""), 1.5, ("1.5", "0", "1")),
         (
             Param("p", "fraction", 0.5, ""),
             float("nan"),
-            "nan is not a finite number (write it like 0.5)",
+            "0.5",
         ),
-        (Param("p", "ratio", 0.5, ""), -0.5, "-0.5 is negative (at least 0)"),
-        (Param("p", "ratio", 0.5, ""), "1", '"1" is not a number (write it like 0.5)'),
-        (Param("p", "bool", True, ""), 1, "1 is neither true nor false (without quotes)"),
-        (Param("p", "text", "", ""), 1, '1 is not text (write it in quotes, like "name")'),
+        (Param("p", "ratio", 0.5, ""), -0.5, ("0.5", "0")),
+        (Param("p", "ratio", 0.5, ""), "1", ("1", "0.5")),
+        (Param("p", "bool", True, ""), 1, "1"),
+        (Param("p", "text", "", ""), 1, ("1", "name")),
         (
             Param("p", "choice", "linear", "", choices=("linear", "random")),
             "liner",
-            '"liner" is not a choice (did you mean "linear"?)',
+            ("liner", "linear"),
         ),
         (
             Param("p", "choice", "linear", "", choices=("linear", "random")),
             3,
-            "3 is not a choice (there are: linear, random)",
+            "3",
         ),
         (
             Param("p", "sizes", "1KB", ""),
             [["1KB", 0.5]],
-            "the last cumulative probability is 0.5, not 1 (pairs of size and cumulative "
-            'probability ending at 1, like [["1KB", 0.5], ["1MB", 1.0]])',
+            ("0.5", "1", "1KB", "0.5]", "1MB", "1.0]]"),
         ),
         (
             Param("p", "sizes", "1KB", ""),
             [["1MB", 0.5], ["1KB", 1.0]],
-            "sizes and cumulative probabilities must not fall (pairs of size and cumulative "
-            'probability ending at 1, like [["1KB", 0.5], ["1MB", 1.0]])',
+            ("1", "1KB", "0.5]", "1MB", "1.0]]"),
         ),
-        (Param("p", "sizes", "1KB", ""), "5", '"5" has no unit (write it like "64KB")'),
+        (Param("p", "sizes", "1KB", ""), "5", ("5", "64KB")),
     ],
 )
 def test_refused(param, written, message):
-    with pytest.raises(InputError) as caught:
+    with raises_input(message):
         param.convert(written)
-    assert str(caught.value) == message
 
 
 def test_optional():
@@ -110,21 +107,20 @@ def test_optional():
     [
         (
             {"unit": "tim", "default": 1},
-            'p: unknown unit "tim" (did you mean "time"?)',
+            ("tim", "time"),
         ),
-        ({"unit": "time", "default": 1}, 'p: 1 has no unit (write it like "1.5us")'),
-        ({"unit": "choice", "default": "a"}, "p: a choice needs its `choices`"),
+        ({"unit": "time", "default": 1}, ("1", "1.5us")),
+        ({"unit": "choice", "default": "a"}, ""),
         (
             {"unit": "count", "default": 3, "minimum": "4"},
-            'p: "4" is not a whole number (write it like 15)',
+            ("4", "15"),
         ),
-        ({"unit": "count", "default": 3, "minimum": 4}, "p: 3 is too small (at least 4)"),
+        ({"unit": "count", "default": 3, "minimum": 4}, ("3", "4")),
     ],
 )
 def test_wrong_declarations(arguments, message):
-    with pytest.raises(InputError) as caught:
+    with raises_input(message, key="p"):
         Param("p", doc="", **arguments)
-    assert str(caught.value) == message
 
 
 PARAMS = [

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from raises_input import mentions
+from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
 from netsim.plugins import registry
@@ -60,12 +60,11 @@ def test_listing_plugins_does_not_load_the_compiler():
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("fattree", 'did you mean "fat_tree"?'), ("./fat_tree", "a path to a plugin ends in .py")],
+    [("fattree", '"fat_tree"'), ("./fat_tree", ".py")],
 )
 def test_unknown_names(name, hint):
-    with pytest.raises(InputError) as caught:
+    with raises_input(name, hint):
         registry.find("topology", name)
-    assert str(caught.value) == f'unknown topology "{name}" ({hint})'
 
 
 def test_unknown_names_list_what_there_is():
@@ -114,32 +113,24 @@ def test_modules_beside_a_file_may_be_imported_and_changed(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
-        ("transport", "x = (", "cannot load the plugin \"{name}\": SyntaxError: '(' was never "
-         "closed at line 1 of {path}"),
-        ("transport", "\nimport nothing_of_this_name", "cannot load the plugin \"{name}\": "
-         "ModuleNotFoundError: No module named 'nothing_of_this_name' at line 2 of {path}"),
-        ("transport", "1 / 0", "cannot load the plugin \"{name}\": ZeroDivisionError: division "
-         "by zero at line 1 of {path}"),
-        ("transport", "", "{path}: a transport declares its parameters (PARAMS = [] if it has "
-         "none)"),
-        ("transport", "PARAMS = 3", "{path}: PARAMS: 3 is not a list of Param"),
-        ("transport", "PARAMS = [3]", "{path}: PARAMS[0]: is not a Param"),
-        ("topology", "PARAMS = []", "{path}: a topology needs a function build()"),
-        ("traffic", "PARAMS = []", "{path}: a traffic pattern needs a function flows()"),
-        ("transport", TRANSPORT + "PARAMS += PARAMS", "{path}: PARAMS.rto: this name is taken"),
-        ("transport", TRANSPORT.replace("rto", "kind", 1), "{path}: PARAMS.kind: this name is "
-         "taken"),
-        ("transport", TRANSPORT.replace("10us", "10"), '{path}: PRESETS["fast"].rto: "10" has no '
-         'unit (write it like "1.5us")'),
-        ("transport", TRANSPORT.replace("1ms", "1"), '{name}: rto: "1" has no unit '
-         '(write it like "1.5us")'),
+        ("transport", "x = (", ("(", "line 1")),
+        ("transport", "\nimport nothing_of_this_name", ("nothing_of_this_name", "line 2")),
+        ("transport", "1 / 0", "line 1"),
+        ("transport", "", "PARAMS"),
+        ("transport", "PARAMS = 3", ("PARAMS", "3")),
+        ("transport", "PARAMS = [3]", "PARAMS[0]"),
+        ("topology", "PARAMS = []", "build()"),
+        ("traffic", "PARAMS = []", "flows()"),
+        ("transport", TRANSPORT + "PARAMS += PARAMS", "PARAMS.rto"),
+        ("transport", TRANSPORT.replace("rto", "kind", 1), "PARAMS.kind"),
+        ("transport", TRANSPORT.replace("10us", "10"), ("PRESETS", "fast", "10", "1.5us")),
+        ("transport", TRANSPORT.replace("1ms", "1"), ("1", "1.5us")),
     ],
 )  # fmt: skip
 def test_broken_files(tmp_path, kind, text, message):
     path = write(tmp_path / "mine.py", text)
-    with pytest.raises(InputError) as caught:
+    with raises_input(path.name, message):
         registry.find(kind, "mine.py", relative_to=tmp_path)
-    assert str(caught.value) == message.format(name="mine.py", path=path)
 
 
 def test_missing_file(tmp_path):
@@ -152,13 +143,9 @@ def test_what_is_no_file_is_refused_unread(tmp_path):
     """Reading a pipe would wait for ever."""
     os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / "folder.py").mkdir()
-    for name, message in [
-        ("pipe.py", 'the plugin "pipe.py" is a pipe or a device, not a file'),
-        ("folder.py", 'the plugin "folder.py" is a directory, not a file'),
-    ]:
-        with pytest.raises(InputError) as caught:
+    for name in ("pipe.py", "folder.py"):
+        with raises_input(tmp_path / name):
             registry.find("transport", name, relative_to=tmp_path)
-        assert str(caught.value) == f"{message} (looked for {tmp_path}/{name})"
 
 
 def test_installed_plugins(tmp_path, monkeypatch):

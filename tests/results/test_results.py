@@ -12,7 +12,7 @@ import pytest
 from fakes import FakePoint, fake_result
 from raises_input import raises_input
 
-from netsim import InputError, load, load_sweep
+from netsim import load, load_sweep
 from netsim.results import (
     COLUMNS,
     is_sweep,
@@ -124,10 +124,10 @@ def test_what_netsim_did_not_write_is_never_replaced(tmp_path):
             (folder / name).unlink(missing_ok=True)
             plant(folder / name)
             there, before = sorted(os.listdir(folder)), (folder / name).lstat()
-            with pytest.raises(InputError, match=name):
+            with raises_input(name):
                 write_result(folder, FakePoint(), fake_result())
             for sweep in (False, True):
-                with pytest.raises(InputError, match=name):
+                with raises_input(name):
                     check_destination(folder, sweep=sweep)
             assert sorted(os.listdir(folder)) == there
             assert os.path.samestat((folder / name).lstat(), before)

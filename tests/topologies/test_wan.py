@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from raises_input import raises_input
 from topology_of import check_routes, topology_of
 
-from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.flows import FlowTable, Workload
 from netsim.model.lanes import lanes_of
@@ -173,8 +172,7 @@ def test_border_switches_may_have_deep_queues(
 
 def test_deep_queues_are_queues_of_a_length(tmp_path: Path) -> None:
     (point,) = load(tmp_path, DEEP.format(queue='"1MB"'), "transport=roce").points()
-    message = r"dc0\.border0 has queues of 1MB, and model \"lossless\" has no queue_bytes"
-    with pytest.raises(InputError, match=message):
+    with raises_input("dc0.border0", "1MB", "lossless", "queue_bytes"):
         prepare(point)
     (point,) = load(tmp_path, DEEP.format(queue='"1KB"')).points()
     with raises_input(key="fabric.queue_bytes", code="out_of_range"):
