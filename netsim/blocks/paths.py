@@ -77,7 +77,7 @@ def next_entropy(env, tx):
     Where it says by which of its host's ports a packet leaves as well, it was chosen as the one
     before was sent, and this chooses for the next one: by now the packet has its port.
     """
-    if env.par.lane_by_entropy == 0:
+    if env.par.pair_by_entropy == 0:
         return _chosen(env, tx)
     entropy = tx.entropy
     tx.entropy = _chosen(env, tx)
@@ -122,7 +122,7 @@ def answer(env, rx, pkt):
 
     Else answers to what takes all ports would go by one, whether that is there or not.
     """
-    if env.par.lane_by_entropy != 0:
+    if env.par.pair_by_entropy != 0:
         rx.entropy = int(pkt.entropy)
 
 

@@ -23,14 +23,14 @@ from netsim.bounds.ideal import ideal_times
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, mix, salt
 from netsim.model.fabric import packet_counts
-from netsim.model.lanes import lanes_of
+from netsim.model.port_pairs import port_pairs_of
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 
 if TYPE_CHECKING:
     from netsim.model.fabric import PacketFormat
     from netsim.model.flows import FlowTable
-    from netsim.model.lanes import Lanes
     from netsim.model.network import Network
+    from netsim.model.port_pairs import PortPairs
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -48,29 +48,29 @@ def completion_times(
     flows: FlowTable,
     packets: PacketFormat,
     rng: np.random.Generator,
-    lanes: Lanes | None = None,
+    port_pairs: PortPairs | None = None,
     *,
     evenly: bool = False,
 ) -> Floats:
     """Picoseconds from the start to the last byte of each flow, on paths drawn from `rng`.
 
-    A flow goes by `lanes`, all that it has by default: one path for each, which share links as
+    A flow goes by `port_pairs`, all that it has by default: one path for each, which share links as
     flows do. What it gets is the sum, or, if its packets are dealt to them `evenly`, what the
-    slowest of them gets as often as there are lanes.
+    slowest of them gets as often as there are port pairs.
 
     Raises InputError unless the flows are of one size and start together.
     """
     _require_alike(flows)
-    lanes = lanes_of(network, flows) if lanes is None else lanes
-    paths = ecmp_paths(network, lanes.src_port, lanes.data_to, rng)
-    return _times(network, flows, packets, lanes, paths, evenly=evenly)
+    port_pairs = port_pairs_of(network, flows) if port_pairs is None else port_pairs
+    paths = ecmp_paths(network, port_pairs.src_port, port_pairs.data_to, rng)
+    return _times(network, flows, packets, port_pairs, paths, evenly=evenly)
 
 
 def hashed_times(
     network: Network,
     flows: FlowTable,
     packets: PacketFormat,
-    lanes: Lanes,
+    port_pairs: PortPairs,
     seed: int,
     *,
     evenly: bool = False,
@@ -80,8 +80,8 @@ def hashed_times(
     These are the paths of data with the entropy 0, which is that of a transport that chooses none.
     """
     _require_alike(flows)
-    paths = hashed_paths(network, lanes, seed)
-    return _times(network, flows, packets, lanes, paths, evenly=evenly)
+    paths = hashed_paths(network, port_pairs, seed)
+    return _times(network, flows, packets, port_pairs, paths, evenly=evenly)
 
 
 def _require_alike(flows: FlowTable) -> None:
@@ -94,23 +94,23 @@ def _times(
     network: Network,
     flows: FlowTable,
     packets: PacketFormat,
-    lanes: Lanes,
+    port_pairs: PortPairs,
     paths: Ints,
     *,
     evenly: bool,
 ) -> Floats:
-    """`paths` has a row for each lane."""
+    """`paths` has a row for each port pair."""
     rates_bps = network.port_rate_bps.astype(float)
     on_wire = flows.size_bytes + packet_counts(flows.size_bytes, packets) * packets.header_bytes
-    of_lanes = np.append(rates_bps, np.inf)[paths].min(axis=1)
-    alone_bps = np.add.reduceat(of_lanes, lanes.first[:-1])
+    of_pairs = np.append(rates_bps, np.inf)[paths].min(axis=1)
+    alone_bps = np.add.reduceat(of_pairs, port_pairs.first[:-1])
     shared = max_min_rates(paths, rates_bps)
     if evenly:
-        shared_bps = lanes.counts * np.minimum.reduceat(shared, lanes.first[:-1])
+        shared_bps = port_pairs.counts * np.minimum.reduceat(shared, port_pairs.first[:-1])
     else:
-        shared_bps = np.add.reduceat(shared, lanes.first[:-1])
+        shared_bps = np.add.reduceat(shared, port_pairs.first[:-1])
     longer_ps: Floats = 8e12 * on_wire * (1 / shared_bps - 1 / alone_bps)
-    return ideal_times(network, flows, packets, lanes=lanes).fct_ps + longer_ps
+    return ideal_times(network, flows, packets, port_pairs=port_pairs).fct_ps + longer_ps
 
 
 def max_min_rates(links: Ints, capacity: Floats) -> Floats:
@@ -153,15 +153,15 @@ def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: np.random.Generator)
     return _paths(network, src, dst, lambda _, __, count: rng.integers(0, count))
 
 
-def hashed_paths(network: Network, lanes: Lanes, seed: int) -> Ints:
-    """As `ecmp_paths`, for each lane: the path that `ecmp` gives its flow's data (entropy 0)."""
-    of_flow = mix(np.repeat(np.arange(lanes.counts.size), lanes.counts) * 2)
+def hashed_paths(network: Network, port_pairs: PortPairs, seed: int) -> Ints:
+    """As `ecmp_paths`, for each port pair: the path of its flow's data (entropy 0)."""
+    of_flow = mix(np.repeat(np.arange(port_pairs.counts.size), port_pairs.counts) * 2)
 
-    def choose(lane: Ints, switch: Ints, count: Ints) -> Ints:
-        chosen: Ints = (mix(salt(seed, PURPOSE_ECMP, switch) ^ of_flow[lane]) * count) >> 32
+    def choose(port_pair: Ints, switch: Ints, count: Ints) -> Ints:
+        chosen: Ints = (mix(salt(seed, PURPOSE_ECMP, switch) ^ of_flow[port_pair]) * count) >> 32
         return chosen
 
-    return _paths(network, lanes.src_port, lanes.data_to, choose)
+    return _paths(network, port_pairs.src_port, port_pairs.data_to, choose)
 
 
 def _paths(network: Network, src: Ints, dst: Ints, choose: Choice) -> Ints:

@@ -16,7 +16,7 @@ only at the first and at the last link: no work-conserving order of arrival is f
 
 Circuits that are there at times only count as if they were there always.
 
-A flow that goes by several lanes has its packets dealt to them in the best way (`_striped`).
+A flow that goes by several port pairs has its packets dealt to them in the best way (`_striped`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from numpy.typing import NDArray
 
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.fabric import packet_counts
-from netsim.model.lanes import lanes_of
 from netsim.model.paths import walk
+from netsim.model.port_pairs import port_pairs_of
 
 if TYPE_CHECKING:
     from netsim.model.fabric import PacketFormat
     from netsim.model.flows import FlowTable
-    from netsim.model.lanes import Lanes
     from netsim.model.network import Network
+    from netsim.model.port_pairs import PortPairs
 
 # Flows handled at once: their arrays stay in the processor's cache.
 BLOCK = 1 << 15
@@ -63,9 +63,9 @@ def ideal_times(
     packets: PacketFormat,
     *,
     multipath: bool = False,
-    lanes: Lanes | None = None,
+    port_pairs: PortPairs | None = None,
 ) -> IdealTimes:
-    """Completion times of each flow alone on the first shortest path of each of its lanes.
+    """Completion times of each flow alone on the first shortest path of each of its port pairs.
 
     Args:
         network: with n_hosts hosts.
@@ -74,56 +74,56 @@ def ideal_times(
         multipath: packets of one flow may take different paths (spraying, adaptive routing).
             All shortest paths must have the rates and delays of the first; where they are
             narrower together than the hosts' links, a hop is as fast as its parallel links are.
-        lanes: those that each flow goes by, all that it has by default.
+        port pairs: those that each flow goes by, all that it has by default.
     """
-    lanes = lanes_of(network, flows) if lanes is None else lanes
+    port_pairs = port_pairs_of(network, flows) if port_pairs is None else port_pairs
     count = packet_counts(flows.size_bytes, packets)
     full, n = packets.data_bytes, len(flows)
     last = flows.size_bytes - (count - 1) * packets.payload_bytes + packets.header_bytes
     times = PathTimes(network, full, multipath)
-    if lanes.src_port.size == n:
-        fct = times.one_way(lanes.src_port, lanes.data_to, count, last)
+    if port_pairs.src_port.size == n:
+        fct = times.one_way(port_pairs.src_port, port_pairs.data_to, count, last)
     else:
-        fct = _striped(times, lanes, count, last)
-    back = _ways_back(times, lanes, packets)
-    ack = np.minimum.reduceat(back, lanes.first[:-1])
+        fct = _striped(times, port_pairs, count, last)
+    back = _ways_back(times, port_pairs, packets)
+    ack = np.minimum.reduceat(back, port_pairs.first[:-1])
     return IdealTimes(fct, fct + ack)
 
 
 def hand_over_times(
-    network: Network, flows: FlowTable, packets: PacketFormat, lanes: Lanes
+    network: Network, flows: FlowTable, packets: PacketFormat, port_pairs: PortPairs
 ) -> Ints:
     """Until the last packet of each flow has left its source, at the least: alone, at line rate.
 
-    Exact for flows of one lane that send at line rate; of several, as if they were one link.
+    Exact for flows of one port pair that send at line rate; of several, as if they were one link.
     """
     count = packet_counts(flows.size_bytes, packets)
     last = flows.size_bytes - (count - 1) * packets.payload_bytes + packets.header_bytes
-    rates = network.port_rate_bps[lanes.src_port]
-    quotient = byte_quotient(rates)[lanes.first[:-1]]
+    rates = network.port_rate_bps[port_pairs.src_port]
+    quotient = byte_quotient(rates)[port_pairs.first[:-1]]
     alone: Ints = (count - 1) * send_time(packets.data_bytes, quotient) + send_time(last, quotient)
-    share = rates[lanes.first[:-1]] / np.add.reduceat(rates, lanes.first[:-1])
-    return np.where(lanes.counts == 1, alone, (alone * share).astype(np.int64))
+    share = rates[port_pairs.first[:-1]] / np.add.reduceat(rates, port_pairs.first[:-1])
+    return np.where(port_pairs.counts == 1, alone, (alone * share).astype(np.int64))
 
 
-def round_trips(network: Network, lanes: Lanes, packets: PacketFormat) -> Ints:
-    """A full packet out and a control packet back on empty links: the longest of a flow's lanes."""
+def round_trips(network: Network, port_pairs: PortPairs, packets: PacketFormat) -> Ints:
+    """A full packet out and a control packet back on empty links, by a flow's longest port pair."""
     times = PathTimes(network, packets.data_bytes, multipath=False)
-    data = np.full(lanes.src_port.size, packets.data_bytes, np.int64)
-    out = times.alone(lanes.src_port, lanes.data_to, data)
-    back = _ways_back(times, lanes, packets)
-    longest: Ints = np.maximum.reduceat(out + back, lanes.first[:-1])
+    data = np.full(port_pairs.src_port.size, packets.data_bytes, np.int64)
+    out = times.alone(port_pairs.src_port, port_pairs.data_to, data)
+    back = _ways_back(times, port_pairs, packets)
+    longest: Ints = np.maximum.reduceat(out + back, port_pairs.first[:-1])
     return longest
 
 
-def _ways_back(times: PathTimes, lanes: Lanes, packets: PacketFormat) -> Ints:
-    """A control packet back on each lane; 0 where no route leads back, since none is sent."""
-    network, back = times.network, np.zeros(lanes.dst_port.size, np.int64)
+def _ways_back(times: PathTimes, port_pairs: PortPairs, packets: PacketFormat) -> Ints:
+    """A control packet back on each port pair; 0 where no route leads back, since none is sent."""
+    network, back = times.network, np.zeros(port_pairs.dst_port.size, np.int64)
     leads = np.ones(back.size, bool)
     if not network.reaches_all:
-        leads = network.reaches(lanes.dst_port, lanes.control_back)
+        leads = network.reaches(port_pairs.dst_port, port_pairs.control_back)
     control = np.full(int(leads.sum()), packets.control_bytes, np.int64)
-    back[leads] = times.alone(lanes.dst_port[leads], lanes.control_back[leads], control)
+    back[leads] = times.alone(port_pairs.dst_port[leads], port_pairs.control_back[leads], control)
     return back
 
 
@@ -164,17 +164,17 @@ class PathTimes:
         return gap
 
 
-def _striped(times: PathTimes, lanes: Lanes, count: Ints, last: Ints) -> Ints:
-    """Arrival of the last byte if packets are dealt to several lanes in the best way.
+def _striped(times: PathTimes, port_pairs: PortPairs, count: Ints, last: Ints) -> Ints:
+    """Arrival of the last byte if packets are dealt to several port pairs in the best way.
 
-    Of lanes that are alike, one carries a full packet more than an even share or one carries the
+    Of equal port pairs, one carries a full packet more than an even share or one carries the
     last packet besides an even share, and neither can be avoided. Of others what counts is when
     they could have brought so many full packets, one after the other, all together, and when the
     last packet would have come alone: less than the best deal, by less than a packet.
     """
-    first, n_lanes = lanes.first[:-1], lanes.counts
-    flow = np.repeat(np.arange(count.size), n_lanes)
-    ends = lanes.src_port, lanes.data_to
+    first, n_pairs = port_pairs.first[:-1], port_pairs.counts
+    flow = np.repeat(np.arange(count.size), n_pairs)
+    ends = port_pairs.src_port, port_pairs.data_to
     head = times.alone(*ends, np.full(flow.size, times.full, np.int64))
     gap = times.gap(*ends)
     tail = times.alone(*ends, last[flow])
@@ -186,14 +186,14 @@ def _striped(times: PathTimes, lanes: Lanes, count: Ints, last: Ints) -> Ints:
         return np.where(packets > 0, best, 0)
 
     even = np.maximum(
-        fastest(-(-others // n_lanes), np.full(count.size, times.full, np.int64)),
-        fastest(others // n_lanes + 1, last),
+        fastest(-(-others // n_pairs), np.full(count.size, times.full, np.int64)),
+        fastest(others // n_pairs + 1, last),
     )
     alike = np.ones(count.size, bool)
     for what in (head, gap, tail):
         alike &= np.maximum.reduceat(what, first) == np.minimum.reduceat(what, first)
 
-    # The earliest time by which all lanes together can have brought the full packets.
+    # The earliest time by which all port pairs together can have brought the full packets.
     low = np.zeros(count.size, np.int64)
     high = np.minimum.reduceat(head + np.maximum(others - 1, 0)[flow] * gap, first)
     while (low < high).any():

@@ -148,13 +148,13 @@ def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterato
     from netsim.experiment.scenario import prepare
     from netsim.inventory.failure import failure
 
-    lanes = prepare(point).lanes
+    port_pairs = prepare(point).port_pairs
     for name in failing:
         try:
             ports = ports_named(name, network)
         except InputError as error:
             raise error.at(file=point.file, key=FAIL) from None
-        yield failure(network, name, ports, lanes)
+        yield failure(network, name, ports, port_pairs)
 
 
 def _plain(one: Counted) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from netsim.conformance import delivery, determinism, impairments, metrics, queue_cases, topologies
 from netsim.conformance.testbed import Testbed
-from netsim.model.lanes import ENTROPY, HASH, LEAST_LOADED, PERMUTATION, ROUND_ROBIN
+from netsim.model.port_pairs import ENTROPY, HASH, LEAST_LOADED, PERMUTATION, ROUND_ROBIN
 
 RELIABLE, COMPILED = "reliable", "compiled"
 

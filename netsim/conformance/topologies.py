@@ -16,8 +16,8 @@ from netsim.errors import InputError
 from netsim.model.fabric import ECMP_SYMMETRIC
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import HASH, ROUND_ROBIN
 from netsim.model.network import Network
+from netsim.model.port_pairs import HASH, ROUND_ROBIN
 from netsim.model.symmetry import check_symmetric
 
 

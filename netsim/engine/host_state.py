@@ -40,8 +40,8 @@ from netsim.model.arithmetic import (
 from netsim.model.carrier import times_without_carrier
 from netsim.model.fabric import packet_counts
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import ENTROPY, HASH, Lanes, draws_of, lanes_of, lanes_used
 from netsim.model.network import Network
+from netsim.model.port_pairs import ENTROPY, HASH, PortPairs, draws_of, pairs_used, port_pairs_of
 
 
 def build_hosts(
@@ -53,13 +53,13 @@ def build_hosts(
 ) -> HostState:
     """The hosts' side of the state; ``pars`` are the parameters of each transport."""
     network, flows = simulation.network, simulation.flows
-    lanes = lanes_used(network, flows, simulation.fabric.plane_balancing, simulation.seed)
+    port_pairs = pairs_used(network, flows, simulation.fabric.plane_balancing, simulation.seed)
     carrier = simulation.parts.carrier
-    tx, rx = _sides(simulation, protocol, lanes)
+    tx, rx = _sides(simulation, protocol, port_pairs)
     bits = _bitmaps(tx, rx, protocol)
     nics = _nics(network, protocol)
-    used_ports = lanes.src_port, lanes.dst_port
-    flow_nics = tuple(network.nic_of_port[side[lanes.first[:-1]]] for side in used_ports)
+    used_ports = port_pairs.src_port, port_pairs.dst_port
+    flow_nics = tuple(network.nic_of_port[side[port_pairs.first[:-1]]] for side in used_ports)
     found = waiting(simulation)
     next_flow, next_flows = _successors(flows, found.elsewhere)
     built = build_tasks(found.tasks, simulation, program)
@@ -72,7 +72,9 @@ def build_hosts(
         nics=nics,
         first_nic=network.first_nic,
         host_ports=_host_ports(network, rings),
-        **_port_choices(simulation, lanes_of(network, flows) if carrier else lanes, flow_nics),
+        **_port_choices(
+            simulation, port_pairs_of(network, flows) if carrier else port_pairs, flow_nics
+        ),
         **_carrier(simulation),
         tx=tx,
         rx=rx,
@@ -88,7 +90,7 @@ def build_hosts(
 
 
 def _sides(
-    simulation: Simulation, protocol: Protocol, lanes: Lanes
+    simulation: Simulation, protocol: Protocol, port_pairs: PortPairs
 ) -> tuple[np.ndarray, np.ndarray]:
     """The records of all flows, at their senders and at their receivers."""
     network, flows, packets = simulation.network, simulation.flows, simulation.packets
@@ -108,16 +110,16 @@ def _sides(
         side["prio"] = flows.cls
     if network.has_several_ports or network.n_tables > 1:
         tx["port_choice"], rx["port_choice"] = np.arange(n), n + np.arange(n)
-    rate_bps = np.add.reduceat(network.port_rate_bps[lanes.src_port], lanes.first[:-1])
+    rate_bps = np.add.reduceat(network.port_rate_bps[port_pairs.src_port], port_pairs.first[:-1])
     q20 = byte_quotient(rate_bps)
-    if _lane_by_entropy(simulation):
+    if _pair_by_entropy(simulation):
         draws = mix(salt(simulation.seed, PURPOSE_ENTROPY, np.arange(n)))
         tx["entropy"] = rx["entropy"] = draws & 0xFFFF
     tx["next_ready"] = -1
     tx["start_ps"] = flows.start_ps
     tx["acked_ps"] = -1
     tx["ps_per_byte_q20"] = q20
-    tx["base_rtt_ps"] = round_trips(network, lanes, packets)
+    tx["base_rtt_ps"] = round_trips(network, port_pairs, packets)
     tx["bdp_bytes"] = (tx["base_rtt_ps"].astype(float) * 2**RATE_SHIFT / q20).astype(np.int64)
     rx["done_ps"] = -1
     rx["next_done"] = -1
@@ -160,25 +162,28 @@ def _host_ports(network: Network, rings: Rings) -> np.ndarray:
 
 
 def _port_choices(
-    simulation: Simulation, lanes: Lanes, flow_nics: Sequence[Array]
+    simulation: Simulation, port_pairs: PortPairs, flow_nics: Sequence[Array]
 ) -> dict[str, np.ndarray]:
-    """How both sides of all flows go by their lanes, if a host has several ports.
+    """How both sides of all flows go by their port pairs, if a host has several ports.
 
-    Lanes are there if there are several ways, too.
+    Also if there are several routing tables.
     """
     rows = [
-        np.stack([lanes.src_port, lanes.data_to, lanes.control_to], axis=1),
-        np.stack([lanes.dst_port, lanes.control_back, lanes.control_back], axis=1),
+        np.stack([port_pairs.src_port, port_pairs.data_to, port_pairs.control_to], axis=1),
+        np.stack([port_pairs.dst_port, port_pairs.control_back, port_pairs.control_back], axis=1),
     ]
     table = np.concatenate(rows).astype(np.int32)
     if not simulation.network.has_several_ports:
         several = simulation.network.n_tables > 1
-        return {"port_choices": np.zeros(1, PORT_CHOICE), "lanes": table if several else table[:1]}
-    n, total = len(simulation.flows), int(lanes.first[-1])
+        return {
+            "port_choices": np.zeros(1, PORT_CHOICE),
+            "port_pairs": table if several else table[:1],
+        }
+    n, total = len(simulation.flows), int(port_pairs.first[-1])
     port_choices = np.zeros((2, n), PORT_CHOICE)  # of senders, of receivers
     port_choices["nic"] = flow_nics
-    port_choices["first_lane"] = lanes.first[:-1], total + lanes.first[:-1]
-    port_choices["n_lanes"] = lanes.counts
+    port_choices["first_pair"] = port_pairs.first[:-1], total + port_pairs.first[:-1]
+    port_choices["n_pairs"] = port_pairs.counts
     entity = 4 * np.arange(n)
     for field, number in (("salt_data", 0), ("salt_control", 1)):
         for side in range(2):
@@ -186,7 +191,7 @@ def _port_choices(
             port_choices[field][side] = salt(simulation.seed, PURPOSE_PLANE_PERMUTATION, at)
     if simulation.fabric.plane_balancing == HASH:
         port_choices["salt_data"] = draws_of(n, simulation.seed)
-    return {"port_choices": port_choices.reshape(-1), "lanes": table}
+    return {"port_choices": port_choices.reshape(-1), "port_pairs": table}
 
 
 def _carrier(simulation: Simulation) -> dict[str, np.ndarray]:
@@ -201,7 +206,7 @@ def _carrier(simulation: Simulation) -> dict[str, np.ndarray]:
     return {"carrier_delays": delays, "carrier_first": first, "carrier_lost": lost}
 
 
-def _lane_by_entropy(simulation: Simulation) -> bool:
+def _pair_by_entropy(simulation: Simulation) -> bool:
     """Do the flows' entropies say by which of several ports their packets leave?"""
     return simulation.network.has_several_ports and simulation.fabric.plane_balancing == ENTROPY
 
@@ -216,7 +221,7 @@ def _parameters(
         "header_bytes": packets.header_bytes,
         "control_bytes": packets.control_bytes,
         "seed": simulation.seed,
-        "lane_by_entropy": int(_lane_by_entropy(simulation)),
+        "pair_by_entropy": int(_pair_by_entropy(simulation)),
     }
     kinds = [(f"transport{i}", dtype) for i, dtype in enumerate(protocol.pars)]
     records = np.zeros(1, np.dtype(kinds, align=True))

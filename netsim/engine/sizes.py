@@ -14,8 +14,8 @@ from netsim.engine.kernels.layout import BALANCE, LINK_READER, PACKET, PORT, QUE
 from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.fabric import PFC_FRAME_BYTES, PacketFormat
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
+from netsim.model.port_pairs import port_pairs_of
 
 SLOT_BYTES = PACKET.itemsize
 INGRESS_BYTES = np.dtype(np.int32).itemsize
@@ -118,11 +118,11 @@ def _told_out_of_band(network: Network, flows: FlowTable) -> bool:
 
 
 def _shortest_used_ps(network: Network, flows: FlowTable) -> int:
-    """The smallest delay of any link of a network that some flow has a lane in."""
+    """The smallest delay of any link of a network that some flow has a port pair in."""
     of_port = network.switch_network[np.maximum(network.port_node - network.n_hosts, 0)]
     of_port[: network.n_host_ports] = network.port_network
     delays_ps = np.full(int(network.first_group.size) - 1, HORIZON_PS)
     np.minimum.at(delays_ps, of_port, network.port_delay_ps)
     if not len(flows) or (delays_ps == network.lookahead_ps).all():
         return network.lookahead_ps
-    return int(delays_ps[network.port_network[lanes_of(network, flows).src_port]].min())
+    return int(delays_ps[network.port_network[port_pairs_of(network, flows).src_port]].min())

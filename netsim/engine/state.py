@@ -54,8 +54,8 @@ from netsim.errors import InputError
 from netsim.limits import CLASSES
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import Fabric
-from netsim.model.lanes import PLANE_BALANCING
 from netsim.model.network import Network
+from netsim.model.port_pairs import PLANE_BALANCING
 from netsim.model.reroute import RowWriter
 from netsim.model.symmetry import heights
 

@@ -22,9 +22,9 @@ from netsim.model.demand import demand_of
 from netsim.model.fabric import ECMP_SYMMETRIC, PATH_FOR_LIFE, Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
-from netsim.model.lanes import Lanes, lanes_used
 from netsim.model.network import Network
 from netsim.model.phases import check_control, check_phases
+from netsim.model.port_pairs import PortPairs, pairs_used
 from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes, sizes_differ
 from netsim.model.relays import RelaySegments, relayed
 from netsim.model.sampling import Sampling
@@ -50,7 +50,7 @@ TRAFFIC_STREAM = 0x7261
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a point asks to be simulated. `fabric` has its headroom settled; `lanes` are used.
+    """What a point asks to be simulated. `fabric` has its headroom settled; `port_pairs` are used.
 
     With relayed messages, `segments` maps them to flows and `alone` has their ideal times.
     `sizes` are those of the fabric where they differ from port to port.
@@ -58,7 +58,7 @@ class Scenario:
 
     network: Network
     load: Workload
-    lanes: Lanes
+    port_pairs: PortPairs
     fabric: Fabric
     faults: LinkFaults | None
     ideal: IdealTimes
@@ -81,7 +81,7 @@ class Scenario:
             return self.load.notes  # which decides itself what is sent how often
         shares = [
             f"{share:.1%} {name}"
-            for name, share in shares_of_networks(self.network, self.flows, self.lanes)
+            for name, share in shares_of_networks(self.network, self.flows, self.port_pairs)
         ]
         return (*self.load.notes, *(["bytes by network: " + ", ".join(shares)] if shares else []))
 
@@ -146,13 +146,13 @@ def prepare(point: Point) -> Scenario:
         classes = class_of_flow if segments is None else class_of_flow[segments.message]
         silent = [_sends_nothing_back(use) for use in point.transport_of_class]
         flows.need_no_answers(np.array(silent)[classes])
-        lanes = lanes_used(network, flows, point.fabric.plane_balancing, point.seed)
-        check_phases(network, flows, lanes)
+        port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, point.seed)
+        check_phases(network, flows, port_pairs)
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)
         fabric, sizes = _settled(point, network, faults)
-        _check_timeouts(point, network, lanes, classes)
+        _check_timeouts(point, network, port_pairs, classes)
         modules = [use.module for use in point.transport_of_class]
         sampling = sampling_of(point.outputs.series, network, flows, modules)
     except InputError as error:
@@ -160,9 +160,9 @@ def prepare(point: Point) -> Scenario:
     except MemoryError as error:
         raise _no_room("the network or its traffic", error, point) from None
     multipath = fabric.load_balancing not in PATH_FOR_LIFE
-    ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
+    ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
     made = Scenario(
-        network, load, lanes, fabric, faults, ideal, class_of_flow, sampling, sizes=sizes
+        network, load, port_pairs, fabric, faults, ideal, class_of_flow, sampling, sizes=sizes
     )
     return made if segments is None else _with_segments(made, segments, point.packets)
 
@@ -176,7 +176,7 @@ def _sends_nothing_back(use: PluginSpec) -> bool:
 
 def _with_segments(made: Scenario, segments: RelaySegments, packets: PacketFormat) -> Scenario:
     """Return the scenario with classes and ideal times for the segments of relayed messages."""
-    left = hand_over_times(made.network, made.flows, packets, made.lanes)
+    left = hand_over_times(made.network, made.flows, packets, made.port_pairs)
     fct, acked = made.ideal.fct_ps, made.ideal.acked_ps
     alone = IdealTimes(segments.ideal_ps(fct, fct, left), segments.ideal_ps(fct, acked, left))
     return replace(
@@ -340,7 +340,9 @@ def _keys_of_transports(point: Point) -> list[tuple[str, PluginSpec]]:
     return list(zip(keys, point.transport_of_class, strict=True))
 
 
-def _check_timeouts(point: Point, network: Network, lanes: Lanes, classes: np.ndarray) -> None:
+def _check_timeouts(
+    point: Point, network: Network, port_pairs: PortPairs, classes: np.ndarray
+) -> None:
     """Refuse timeouts that are over before an answer can be there."""
     given = [
         (number, f"{key}.{param.name}", use.params[param.name])
@@ -350,7 +352,7 @@ def _check_timeouts(point: Point, network: Network, lanes: Lanes, classes: np.nd
     ]
     if not given:
         return
-    round_trip_ps = round_trips(network, lanes, point.packets)
+    round_trip_ps = round_trips(network, port_pairs, point.packets)
     for number, key, timeout_ps in given:
         own = np.flatnonzero(classes == number)
         longest = own[round_trip_ps[own].argsort(kind="stable")[-1:]]

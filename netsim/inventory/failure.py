@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.inventory.paths import path_counts, reach_by
-from netsim.model.lanes import Lanes
 from netsim.model.network import Network
+from netsim.model.port_pairs import PortPairs
 from netsim.model.reroute import cut_off, never_joined
 from netsim.model.routing import RoutingTable
 
@@ -57,19 +57,19 @@ class _Loss(NamedTuple):
     least: float
 
 
-def failure(network: Network, name: str, ports: Ints, lanes: Lanes) -> Failure:
-    """What becomes of a network, and of flows with these lanes, without the links of `ports`."""
+def failure(network: Network, name: str, ports: Ints, port_pairs: PortPairs) -> Failure:
+    """Return the loss of a network, and of flows with these port pairs, without some links."""
     down = np.zeros(network.n_ports, bool)
     down[ports] = True
     table = network.routing(network.wiring(~down))
     uplink = np.arange(network.n_host_ports)
     dead: Flags = down[uplink] | down[network.port_peer[uplink]]
     fewer = np.zeros(network.n_host_ports, bool)
-    lane_cut: Flags = dead[lanes.src_port] | dead[lanes.dst_port]
-    lane_fewer = lane_cut.copy()
+    pair_cut: Flags = dead[port_pairs.src_port] | dead[port_pairs.dst_port]
+    pair_fewer = pair_cut.copy()
     least, whole = 1.0, True
     numbers = _touched(network, ports)
-    table_of_lane = lanes.data_to // network.n_host_ports
+    table_of_pair = port_pairs.data_to // network.n_host_ports
     for number, which in product(numbers.tolist(), range(network.n_tables)):
         loss = _loss(network, number, table, which)
         least = min(least, loss.least)
@@ -80,16 +80,19 @@ def failure(network: Network, name: str, ports: Ints, lanes: Lanes) -> Failure:
         if loss.groups.size < of_edge.size:
             whole = False
             continue
-        lane = np.flatnonzero(here[lanes.src_port] & (table_of_lane == which))
-        src, dst = (network.port_group[port[lane]] for port in (lanes.src_port, lanes.dst_port))
-        lane_cut[lane] |= loss.cut[src, dst]
-        lane_fewer[lane] |= loss.fewer[src, dst]
+        port_pair = np.flatnonzero(here[port_pairs.src_port] & (table_of_pair == which))
+        src, dst = (
+            network.port_group[port[port_pair]]
+            for port in (port_pairs.src_port, port_pairs.dst_port)
+        )
+        pair_cut[port_pair] |= loss.cut[src, dst]
+        pair_fewer[port_pair] |= loss.fewer[src, dst]
     alone = cut_off(network, table, down) & ~never_joined(network)
     first = network.node_first_port[: network.n_hosts]
     fewer_ports = np.logical_or.reduceat(dead, first) & ~alone
     fewer_paths = np.logical_or.reduceat(fewer, first) & ~alone & ~fewer_ports
-    flows_cut = np.logical_and.reduceat(lane_cut, lanes.first[:-1])
-    flows_fewer = np.logical_or.reduceat(lane_fewer, lanes.first[:-1]) & ~flows_cut
+    flows_cut = np.logical_and.reduceat(pair_cut, port_pairs.first[:-1])
+    flows_fewer = np.logical_or.reduceat(pair_fewer, port_pairs.first[:-1]) & ~flows_cut
     return Failure(
         name=name,
         cables=int(np.unique(np.minimum(ports, network.port_peer[ports])).size),

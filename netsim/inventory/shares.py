@@ -9,24 +9,26 @@ import numpy as np
 from netsim.inventory.inventory import common_name
 from netsim.inventory.symmetry import kinds_of_networks
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import Lanes
 from netsim.model.network import Network
+from netsim.model.port_pairs import PortPairs
 
 
 def shares_of_networks(
-    network: Network, flows: FlowTable, lanes: Lanes
+    network: Network, flows: FlowTable, port_pairs: PortPairs
 ) -> Iterator[tuple[str, float]]:
     """What each kind of networks is called, and its share of all bytes; none if there is one kind.
 
-    Networks that are alike are one kind, such as the rails. A flow has even shares on its lanes.
+    Equal networks, such as the rails, are one kind. A flow has even shares on its port pairs.
     """
     if network.first_group.size <= 2:
         return
     kinds = kinds_of_networks(network)
     if len(kinds) == 1:
         return
-    part = np.repeat(flows.size_bytes / np.maximum(lanes.counts, 1), lanes.counts)
-    n_bytes = np.bincount(network.port_network[lanes.src_port], part, network.first_group.size - 1)
+    part = np.repeat(flows.size_bytes / np.maximum(port_pairs.counts, 1), port_pairs.counts)
+    n_bytes = np.bincount(
+        network.port_network[port_pairs.src_port], part, network.first_group.size - 1
+    )
     for alike in kinds:
         names = np.flatnonzero(network.switch_network == alike[0]).tolist()
         name = common_name([network.switch_names[one] for one in names])

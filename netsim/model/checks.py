@@ -25,8 +25,8 @@ from netsim.limits import (
 )
 from netsim.model.arithmetic import byte_quotient
 from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
-from netsim.model.lanes import lanes_of
 from netsim.model.paths import walk
+from netsim.model.port_pairs import port_pairs_of
 from netsim.units import format_bytes, format_rate, format_time
 
 if TYPE_CHECKING:
@@ -142,13 +142,13 @@ def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, k
     longest_ps = (int(count.max()) + 2 * network.n_nodes) * hop_ps + int(flows.start_ps.max())
     if longest_ps < HORIZON_PS:
         return  # whatever their paths
-    lanes = lanes_of(network, flows)
-    path_ps, slowest_ps = np.zeros(lanes.src_port.size), np.zeros(lanes.src_port.size)
-    for lane, port, _, _ in walk(network, lanes.src_port, lanes.data_to):
-        path_ps[lane] += send_ps[port] + network.port_delay_ps[port]
-        slowest_ps[lane] = np.maximum(slowest_ps[lane], send_ps[port])
-    on_lane_ps = 2 * path_ps + np.repeat(count, lanes.counts) * slowest_ps
-    alone_ps = np.maximum.reduceat(on_lane_ps, lanes.first[:-1])
+    port_pairs = port_pairs_of(network, flows)
+    path_ps, slowest_ps = np.zeros(port_pairs.src_port.size), np.zeros(port_pairs.src_port.size)
+    for port_pair, port, _, _ in walk(network, port_pairs.src_port, port_pairs.data_to):
+        path_ps[port_pair] += send_ps[port] + network.port_delay_ps[port]
+        slowest_ps[port_pair] = np.maximum(slowest_ps[port_pair], send_ps[port])
+    on_pair_ps = 2 * path_ps + np.repeat(count, port_pairs.counts) * slowest_ps
+    alone_ps = np.maximum.reduceat(on_pair_ps, port_pairs.first[:-1])
     for flow in np.flatnonzero(flows.start_ps + alone_ps >= HORIZON_PS)[:1].tolist():
         size = format_bytes(int(flows.size_bytes[flow]), 4)
         raise InputError(

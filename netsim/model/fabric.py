@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.limits import CLASSES, PS_BITS
-from netsim.model.lanes import HASH, PLANE_BALANCING
+from netsim.model.port_pairs import HASH, PLANE_BALANCING
 from netsim.plugins import registry
 from netsim.plugins.calls import settled
 from netsim.plugins.params import resolve_params

@@ -11,9 +11,9 @@ from netsim.model.circuit_times import longest_send_ps
 from netsim.model.circuits import Circuits
 from netsim.model.fabric import DIRECT, VLB, CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import Lanes
 from netsim.model.network import Network
 from netsim.model.phase_schedule import PhaseSchedule
+from netsim.model.port_pairs import PortPairs
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 from netsim.model.schedules import NONE
 from netsim.units import format_time
@@ -23,11 +23,11 @@ Ints = NDArray[np.int64]
 KEY = "topology"
 
 
-def check_phases(network: Network, flows: FlowTable, lanes: Lanes) -> None:
+def check_phases(network: Network, flows: FlowTable, port_pairs: PortPairs) -> None:
     """Refuse a workload that phase-driven circuit switches cannot follow.
 
     Args:
-        lanes: those that its flows use.
+        port pairs: those that its flows use.
 
     Raises InputError, without a file: flows have no phases, or one waits for a circuit that waits
     for this flow.
@@ -46,8 +46,8 @@ def check_phases(network: Network, flows: FlowTable, lanes: Lanes) -> None:
         )
     if phase.size != len(flows):
         raise InputError(f"{phase.size} phases are given for {len(flows)} flows", key=KEY)
-    comes = _first_slots(network, circuits, phase_schedule, lanes)
-    comes = np.minimum.reduceat(comes, lanes.first[:-1])
+    comes = _first_slots(network, circuits, phase_schedule, port_pairs)
+    comes = np.minimum.reduceat(comes, port_pairs.first[:-1])
     for flow in np.flatnonzero((phase >= 0) & (comes > phase))[:1].tolist():
         raise InputError(
             f"flow {flow} (host {flows.src[flow]} to host {flows.dst[flow]}) is of phase "
@@ -58,22 +58,24 @@ def check_phases(network: Network, flows: FlowTable, lanes: Lanes) -> None:
 
 
 def _first_slots(
-    network: Network, circuits: Circuits, phase_schedule: PhaseSchedule, lanes: Lanes
+    network: Network, circuits: Circuits, phase_schedule: PhaseSchedule, port_pairs: PortPairs
 ) -> Ints:
-    """int64[n_lanes]: the first slot in which a packet of a lane can leave its edge switch."""
-    n = lanes.src_port.size
+    """int64[n_pairs]: the first slot in which a packet of a port pair can leave its edge switch."""
+    n = port_pairs.src_port.size
     first = np.zeros(network.n_ports, np.int64)
     dated = np.flatnonzero(circuits.calendar != NONE)
     first[dated] = phase_schedule.slots[circuits.first_day[circuits.calendar[dated]], 0]
-    switch = network.next_switch(lanes.src_port)
-    entry = network.route[network.route_first[switch] + network.host_group[lanes.data_to]]
+    switch = network.next_switch(port_pairs.src_port)
+    entry = network.route[network.route_first[switch] + network.host_group[port_pairs.data_to]]
     count = entry & COUNT_MASK
-    lane = np.repeat(np.arange(n), count)
-    index = np.arange(lane.size) - np.repeat(np.cumsum(count) - count, count)
-    local = network.route_ports[(entry >> COUNT_BITS)[lane] + index]
+    port_pair = np.repeat(np.arange(n), count)
+    index = np.arange(port_pair.size) - np.repeat(np.cumsum(count) - count, count)
+    local = network.route_ports[(entry >> COUNT_BITS)[port_pair] + index]
     found = np.where(count > 0, phase_schedule.n_slots, 0)
     np.minimum.at(
-        found, lane, first[network.node_first_port[switch + network.n_hosts][lane] + local]
+        found,
+        port_pair,
+        first[network.node_first_port[switch + network.n_hosts][port_pair] + local],
     )
     return found
 

@@ -93,7 +93,7 @@ class RoutingPolicy:
     """The routing tables of a network, and which packets use which; a `Routing` of them all.
 
     Attributes:
-        routings: at least one. A lane uses one for its data and one for its control packets.
+        routings: at least one. A port pair uses one for its data and one for its control packets.
         large_min_bytes: data of flows of at least this size uses the first table.
         by_phase: flows with a phase of phase-driven circuit switches use the table of that number
             instead.

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.model.lanes import ENTROPY, HASH
 from netsim.model.network import Network
+from netsim.model.port_pairs import ENTROPY, HASH
 from netsim.model.routing import COUNT_MASK, NO_ROUTE
 
 KEY = "fabric.load_balancing"

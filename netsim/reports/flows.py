@@ -11,7 +11,7 @@ from netsim.bounds.fair_shares import hashed_times
 from netsim.bounds.ideal import ideal_times
 from netsim.errors import InputError
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
-from netsim.model.lanes import DEALT_EVENLY, ENTROPY
+from netsim.model.port_pairs import DEALT_EVENLY, ENTROPY
 from netsim.results.columns import Column, Metric, TableSpec
 from netsim.results.run_result import Run
 
@@ -155,8 +155,8 @@ def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
     if flows is scenario.flows:
         return scenario
     multipath = scenario.fabric.load_balancing not in PATH_FOR_LIFE
-    network, lanes = scenario.network, scenario.lanes
-    ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
+    network, port_pairs = scenario.network, scenario.port_pairs
+    ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
     return replace(scenario, load=replace(scenario.load, flows=flows), ideal=ideal)
 
 
@@ -184,11 +184,11 @@ def _kinds(flows: FlowTable) -> Table:
 
 
 def _tables(scenario: Scenario, n: int) -> Table:
-    """By which way the data of the first `n` flows goes: of each by its first lane."""
-    network, lanes = scenario.network, scenario.lanes
+    """By which way the data of the first `n` flows goes: of each by its first port pair."""
+    network, port_pairs = scenario.network, scenario.port_pairs
     if network.policy is None:
         return {}
-    number = lanes.data_to[lanes.first[:n]] // network.n_host_ports
+    number = port_pairs.data_to[port_pairs.first[:n]] // network.n_host_ports
     return {"routing_table": np.array(network.policy.names)[number]}
 
 
@@ -291,7 +291,7 @@ def relay_figures(scenario: Scenario) -> dict[str, dict[str, int]]:
 def fair_figures(point: Point, scenario: Scenario) -> dict[str, dict[str, float]]:
     """The completion times if all shared links max-min fairly, on the paths of their hashes.
 
-    Where there is one path for each flow, or for each of its lanes, and fair shares are known.
+    Where there is one path for each flow, or for each of its port pairs, and fair shares are known.
     """
     network, fabric, load = scenario.network, scenario.fabric, scenario.load
     by_hash = fabric.load_balancing == "ecmp"
@@ -300,8 +300,12 @@ def fair_figures(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
     if not by_hash or load.tasks is not None or network.circuits is not None:
         return {}
     try:
-        flows, lanes, evenly = load.flows, scenario.lanes, fabric.plane_balancing in DEALT_EVENLY
-        times = hashed_times(network, flows, point.packets, lanes, point.seed, evenly=evenly)
+        flows, port_pairs, evenly = (
+            load.flows,
+            scenario.port_pairs,
+            fabric.plane_balancing in DEALT_EVENLY,
+        )
+        times = hashed_times(network, flows, point.packets, port_pairs, point.seed, evenly=evenly)
     except InputError:
         return {}
     return {"fair_ps": {"mean": float(times.mean()), "max": float(times.max())}}

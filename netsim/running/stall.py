@@ -11,7 +11,7 @@ import numpy as np
 from netsim.limits import INT64
 from netsim.model.circuit_times import longest_period_ps
 from netsim.model.fabric import PATH_FOR_LIFE
-from netsim.model.lanes import ENTROPY, HASH
+from netsim.model.port_pairs import ENTROPY, HASH
 from netsim.model.routing import NEVER
 from netsim.model.schedules import NONE
 from netsim.reports.circuits import circuits_so_far, waiting_slot

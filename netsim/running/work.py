@@ -166,7 +166,7 @@ def work(point: Point, scenario: Scenario) -> Work:
 
 def _chain_ps(point: Point, scenario: Scenario, tasks: TaskTable) -> int:
     """What the longest chain of tasks takes, with flows alone in the network."""
-    left_ps = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.lanes)
+    left_ps = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.port_pairs)
     return longest_chain_ps(tasks, scenario.flows, scenario.ideal.fct_ps, left_ps)
 
 
@@ -178,9 +178,9 @@ def _control_packets(point: Point, scenario: Scenario, packets: Ints) -> Floats:
         if not hasattr(use.module, "control_packets"):
             continue
         if rtt_ps is None:
-            rtt_ps = round_trips(scenario.network, scenario.lanes, point.packets)
+            rtt_ps = round_trips(scenario.network, scenario.port_pairs, point.packets)
         these = np.flatnonzero(scenario.class_of_flow == number)
-        ports = scenario.lanes.src_port[scenario.lanes.first[:-1][these]]
+        ports = scenario.port_pairs.src_port[scenario.port_pairs.first[:-1][these]]
         bdp_bytes = rtt_ps[these] * (scenario.network.port_rate_bps[ports] / 8e12)
         bdp_packets = bdp_bytes / point.packets.data_bytes
         told = call(use, "control_packets", use.params, packets[these], bdp_packets)
@@ -221,25 +221,27 @@ def _windows(most: float, hops: float, nodes: int) -> tuple[float, float]:
 def _crossings(scenario: Scenario) -> Iterator[tuple[Ints, Ints, Floats]]:
     """(flow, port, share) of links that flows cross, each a part of all.
 
-    A flow has even shares on its lanes. Under ECMP it has a random path to itself; where packets
+    A flow has equal shares on its port pairs. Under ECMP it has a random path; where packets
     spread, a port stands for all that are like it, and gets a share of the flow.
     """
-    network, lanes = scenario.network, scenario.lanes
+    network, port_pairs = scenario.network, scenario.port_pairs
     rng = np.random.default_rng(PATHS_SEED)
-    flow_of = np.repeat(np.arange(lanes.counts.size), lanes.counts)
-    part = 1 / lanes.counts[flow_of]
+    flow_of = np.repeat(np.arange(port_pairs.counts.size), port_pairs.counts)
+    part = 1 / port_pairs.counts[flow_of]
     for begin in range(0, flow_of.size, BLOCK):
-        src, dst = (side[begin : begin + BLOCK] for side in (lanes.src_port, lanes.data_to))
+        src, dst = (
+            side[begin : begin + BLOCK] for side in (port_pairs.src_port, port_pairs.data_to)
+        )
         if scenario.fabric.load_balancing in PATH_FOR_LIFE:
             for port in ecmp_paths(network, src, dst, rng).T:
-                lane = np.flatnonzero(port != NO_LINK)
-                yield flow_of[begin + lane], port[lane], part[begin + lane]
+                port_pair = np.flatnonzero(port != NO_LINK)
+                yield flow_of[begin + port_pair], port[port_pair], part[begin + port_pair]
             continue
         width = np.ones(src.size)
-        for lane, port, delivers, parallel in walk(network, src, dst):
-            width[lane] *= parallel
-            share = part[begin + lane] / np.where(delivers, 1, width[lane])
-            yield flow_of[begin + lane], port, share
+        for port_pair, port, delivers, parallel in walk(network, src, dst):
+            width[port_pair] *= parallel
+            share = part[begin + port_pair] / np.where(delivers, 1, width[port_pair])
+            yield flow_of[begin + port_pair], port, share
 
 
 def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, Floats, int, int]:
@@ -247,16 +249,16 @@ def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, 
     ports there and back, those that several flows share counted for each.
     """
     network, flows = scenario.network, scenario.flows
-    crossed = np.zeros(len(flows), np.int64)  # links on all lanes
+    crossed = np.zeros(len(flows), np.int64)  # links on all port pairs
     n_bytes, ports = np.zeros(network.n_ports), 0.0
     on_wire = flows.size_bytes + packets * header_bytes
     for flow, port, share in _crossings(scenario):
         np.add.at(crossed, flow, 1)
-        ports += 2 * float((1 / (share * scenario.lanes.counts[flow])).sum())
+        ports += 2 * float((1 / (share * scenario.port_pairs.counts[flow])).sum())
         n_bytes += np.bincount(port, on_wire[flow] * share, network.n_ports)
     hosts = np.union1d(flows.src, flows.dst).size
     nodes = hosts + min(network.n_switches, hosts)
-    links, busy_ps = crossed // scenario.lanes.counts, 8e12 * n_bytes / network.port_rate_bps
+    links, busy_ps = crossed // scenario.port_pairs.counts, 8e12 * n_bytes / network.port_rate_bps
     if network.circuits is not None:
         busy_ps /= duty(network.circuits)
     return links, busy_ps, nodes, min(int(ports), network.n_ports)
@@ -274,8 +276,8 @@ def _resent(point: Point, scenario: Scenario) -> Floats:
     keeps = _per_flow(point, scenario, "KEEPS_RATE", 0.0) > 0
     if not scenario.fabric.trims or not keeps.any():
         return times
-    ends = scenario.lanes.src_port, scenario.lanes.dst_port
-    src, dst = (network.nic_of_port[ports[scenario.lanes.first[:-1]]] for ports in ends)
+    ends = scenario.port_pairs.src_port, scenario.port_pairs.dst_port
+    src, dst = (network.nic_of_port[ports[scenario.port_pairs.first[:-1]]] for ports in ends)
     busiest = np.maximum(np.bincount(src)[src], np.bincount(dst)[dst])
     rate_bps = network.nic_rate_bps[src] / busiest
     asked = np.zeros(network.n_ports)

@@ -37,7 +37,7 @@ from netsim.engine.kernels.trace import (
 )
 from netsim.errors import InputError, did_you_mean
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
-from netsim.model.lanes import lanes_used
+from netsim.model.port_pairs import pairs_used
 from netsim.running.drive import FINISHED
 from netsim.tracing.ordered import Ordered, ordered
 from netsim.tracing.segments import segment_table
@@ -141,9 +141,9 @@ def flow_trace(
         entries = entries.until(max(done_ps, acked_ps))
     network, flows = engine.network, engine.flows
     multipath = point.fabric.load_balancing not in PATH_FOR_LIFE
-    lanes = lanes_used(network, flows, point.fabric.plane_balancing, point.seed)
+    port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, point.seed)
     flows = flows.of_sizes(states.size_bytes)
-    ideal = ideal_times(network, flows, point.packets, multipath=multipath, lanes=lanes)
+    ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
     own_names = engine.own_names(flow)
     found = ordered(network, entries)
     events, changing = event_table(network, found, transport.module, own_names)
@@ -162,7 +162,7 @@ def flow_trace(
         fct_ps=done_ps - start_ps if done_ps >= 0 else None,
         acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
         ideal_ps=int(ideal.fct_ps[flow]),
-        routing_table=network.table_name(int(lanes.data_to[lanes.first[flow]])),
+        routing_table=network.table_name(int(port_pairs.data_to[port_pairs.first[flow]])),
         events=events.filter(pl.col("time_ps") >= start_ps),
         segments=segments,
         state=shown_state(transport.module, changing),

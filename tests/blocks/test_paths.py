@@ -15,7 +15,7 @@ FREEZE = 1000
 def chooser(choice: int, entropies: int = 64, flow: int = 5, seed: int = 1) -> SimpleNamespace:
     """A flow with an empty state, and its environment."""
     par = SimpleNamespace(paths=choice, entropies=entropies, freeze=FREEZE, seed=seed)
-    par.lane_by_entropy = 0
+    par.pair_by_entropy = 0
     names = [field if isinstance(field, str) else field[0] for field in paths.TX_STATE]
     tx = SimpleNamespace(flow=flow, entropy=7, **dict.fromkeys(names, 0))
     tx.ring = [0] * paths.RING
@@ -42,7 +42,7 @@ def test_one_path() -> None:
 def test_an_entropy_that_says_the_port_is_chosen_a_packet_ahead(choice: int) -> None:
     """The flow's own entropy is that of the next packet, from the one that it begins with on."""
     ahead, flow = chooser(choice), chooser(choice)
-    ahead.env.par.lane_by_entropy = 1
+    ahead.env.par.pair_by_entropy = 1
     next_ones = []
     sent = []
     for _ in range(20):

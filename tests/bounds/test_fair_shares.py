@@ -18,7 +18,7 @@ from netsim.bounds.ideal import ideal_times
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import lanes_used
+from netsim.model.port_pairs import pairs_used
 from netsim.plugins.registry import find
 
 G = 10**9
@@ -145,13 +145,15 @@ def test_hashed_paths_are_those_of_a_run(planes):
     network = tree_of(4, 4, "100Gbps", planes=planes)
     rng = np.random.default_rng(2)
     flows = FlowTable(rng.integers(0, 8, 60), rng.integers(8, 16, 60), 4 * 4096)
-    lanes = lanes_used(network, flows, "hash", seed=7)
+    port_pairs = pairs_used(network, flows, "hash", seed=7)
     engine = run(build(network, flows, "datagram", DROP_TAIL, seed=7, jit=False))
-    paths = hashed_paths(network, lanes, seed=7)
+    paths = hashed_paths(network, port_pairs, seed=7)
     crossed = np.bincount(paths[paths != NO_LINK], minlength=network.n_ports)
     assert engine.link_counters().sent_packets.tolist() == (4 * crossed).tolist()
-    times = hashed_times(network, flows, PACKETS, lanes, seed=7)
-    assert times.max() > 3 * ideal_times(network, flows, PACKETS, lanes=lanes).fct_ps.max()
+    times = hashed_times(network, flows, PACKETS, port_pairs, seed=7)
+    assert (
+        times.max() > 3 * ideal_times(network, flows, PACKETS, port_pairs=port_pairs).fct_ps.max()
+    )
 
 
 @pytest.mark.parametrize("flows", [

@@ -1,4 +1,4 @@
-"""The ideal time of a flow that goes by several lanes, against all ways to deal its packets."""
+"""The ideal time of a flow with several port pairs, against all ways to deal its packets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netsim.bounds.fair_shares import completion_times
 from netsim.bounds.ideal import ideal_times
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import HASH, lanes_used
+from netsim.model.port_pairs import HASH, pairs_used
 
 US = 10**6
 PACKETS = PacketFormat()
@@ -21,15 +21,15 @@ SHORT = 100
 
 
 def best_deal(rates: tuple[int, ...], n: int) -> int:
-    """The smallest time by which `n` packets, the last one short, can be there by all lanes."""
+    """The least time in which `n` packets, the last one short, can arrive by all port pairs."""
     best = []
     for counts in itertools.product(range(n), repeat=len(rates)):
         if sum(counts) != n - 1:
             continue
         for last in range(len(rates)):
             times = []
-            for lane, rate in enumerate(rates):
-                size = counts[lane] * 4096 + SHORT * (lane == last)
+            for port_pair, rate in enumerate(rates):
+                size = counts[port_pair] * 4096 + SHORT * (port_pair == last)
                 if size:
                     flow = FlowTable([0], [1], size)
                     times.append(int(ideal_times(rails(2, (rate,)), flow, PACKETS).fct_ps[0]))
@@ -38,9 +38,9 @@ def best_deal(rates: tuple[int, ...], n: int) -> int:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
-@pytest.mark.parametrize("n_lanes", [2, 3])
-def test_of_lanes_that_are_alike_it_is_the_best_deal(n: int, n_lanes: int) -> None:
-    rates = (100,) * n_lanes
+@pytest.mark.parametrize("n_pairs", [2, 3])
+def test_of_port_pairs_that_are_alike_it_is_the_best_deal(n: int, n_pairs: int) -> None:
+    rates = (100,) * n_pairs
     flow = FlowTable([0], [1], (n - 1) * 4096 + SHORT)
     (found,) = ideal_times(rails(2, rates), flow, PACKETS).fct_ps
     assert found == best_deal(rates, n)
@@ -48,29 +48,31 @@ def test_of_lanes_that_are_alike_it_is_the_best_deal(n: int, n_lanes: int) -> No
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6])
 @pytest.mark.parametrize("rates", [(100, 25), (100, 40, 10)])
-def test_of_other_lanes_it_is_less_by_less_than_a_packet(n: int, rates: tuple[int, ...]) -> None:
+def test_of_other_port_pairs_it_is_less_by_less_than_a_packet(
+    n: int, rates: tuple[int, ...]
+) -> None:
     flow = FlowTable([0], [1], (n - 1) * 4096 + SHORT)
     (found,) = ideal_times(rails(2, rates), flow, PACKETS).fct_ps
     best = best_deal(rates, n)
     assert found <= best <= found + 2 * 4160 * 8 * 1000 // rates[0]
 
 
-def test_every_lane_more_makes_it_shorter_and_hash_uses_one() -> None:
+def test_every_port_pair_more_makes_it_shorter_and_hash_uses_one() -> None:
     flow = FlowTable([0], [1], 1_000_000)
     times = [ideal_times(rails(2, (100,) * k), flow, PACKETS).fct_ps[0] for k in (1, 2, 4, 8)]
     assert (np.diff(times) < 0).all()
     network = rails(2, (100,) * 8)
-    single = lanes_used(network, flow, HASH, seed=1)
-    assert ideal_times(network, flow, PACKETS, lanes=single).fct_ps[0] == times[0]
+    single = pairs_used(network, flow, HASH, seed=1)
+    assert ideal_times(network, flow, PACKETS, port_pairs=single).fct_ps[0] == times[0]
 
 
-def test_the_acknowledgment_comes_by_the_fastest_lane() -> None:
+def test_the_acknowledgment_comes_by_the_fastest_port_pair() -> None:
     flow = FlowTable([0], [1], 4096)
     times = ideal_times(rails(2, (10, 400)), flow, PACKETS)
     assert times.acked_ps - times.fct_ps == 2 * (64 * 20 + US)
 
 
-def test_fair_shares_are_sums_over_the_lanes() -> None:
+def test_fair_shares_are_sums_over_the_port_pairs() -> None:
     """Two flows into one host share each of its ports."""
     flows = FlowTable([0, 1], [2, 2], 4096 * 100)
     network, rng = rails(3, (100, 100)), np.random.default_rng(1)
@@ -80,7 +82,7 @@ def test_fair_shares_are_sums_over_the_lanes() -> None:
     assert first == second == pytest.approx(ideal + 8e12 * on_wire * (1 / 100e9 - 1 / 200e9))
 
 
-def test_a_flow_dealt_evenly_waits_for_its_slowest_lane() -> None:
+def test_a_flow_dealt_evenly_waits_for_its_slowest_port_pair() -> None:
     """Planes of 100 and 25 Gbps: half of it goes by the slow one, as if there were 50 Gbps."""
     flow = FlowTable([0], [1], 4096 * 100)
     network, rng = rails(2, (100, 25)), np.random.default_rng(1)

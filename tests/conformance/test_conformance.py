@@ -91,7 +91,7 @@ class TestBroken:
         assert found.status == SKIP
         assert mentions(found.detail, "ecmp_symmetric")
 
-    def test_planes_that_differ_are_tried_by_flows_where_packets_cannot(self) -> None:
+    def test_pport_pairs_that_differ_are_tried_by_flows_where_packets_cannot(self) -> None:
         found = check("expresspass", cases=["uneven planes", "plane down"])
         assert [one.status for one in found] == [PASS, PASS]
 

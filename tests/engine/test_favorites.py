@@ -85,8 +85,8 @@ def test_flows_of_one_host_are_at_most_a_round_apart(transport: str) -> None:
 
 def test_neither_port_of_a_receiver_is_first() -> None:
     """Two flows that come in at the same instants, each by a port of its own."""
-    lanes = [[below(rand32(seed, 10, flow, 0), 2) for flow in range(2)] for seed in range(8)]
-    seed = lanes.index([1, 0])
+    port_pairs = [[below(rand32(seed, 10, flow, 0), 2) for flow in range(2)] for seed in range(8)]
+    seed = port_pairs.index([1, 0])
     flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, PACKETS * 4096))
     fabric = replace(FABRICS["ndp"], plane_balancing="hash")
     done = done_ps(build(star(3, ports=2), flows, "ndp", fabric, seed=seed, jit=False))

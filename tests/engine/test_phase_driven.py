@@ -14,9 +14,9 @@ from raises_input import mentions, raises_input
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.model.fabric import CircuitRules
-from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
 from netsim.model.phases import check_control, check_phases, least_control_ps
+from netsim.model.port_pairs import port_pairs_of
 from netsim.model.schedules import Schedule, round_robin_matchings
 from netsim.network import NamedRouting, NetworkBuilder, RoutingPolicy, routes_in_slot
 
@@ -163,10 +163,10 @@ def test_phases_that_cannot_be_followed(phases: list[int] | None, message: str |
     flows = flow_table([(0, 1, 936, 0), (0, 3, 936, 0)])
     told = network if phases is None else network.with_phases(phases)
     if message is None:
-        check_phases(told, flows, lanes_of(told, flows))
+        check_phases(told, flows, port_pairs_of(told, flows))
         return
     with raises_input(message):
-        check_phases(told, flows, lanes_of(told, flows))
+        check_phases(told, flows, port_pairs_of(told, flows))
 
 
 def test_phases_are_numbers_of_slots() -> None:
@@ -218,8 +218,8 @@ def test_by_phase_packets_take_circuits_that_are_there(policy: RoutingPolicy | N
     done = fct_ps(engine) >= 0
     assert done.all() == (policy is not None)
     if policy is not None:
-        lanes = lanes_of(told, table)
-        assert [told.table_name(to) for to in lanes.data_to.tolist()] == [
+        port_pairs = port_pairs_of(told, table)
+        assert [told.table_name(to) for to in port_pairs.data_to.tolist()] == [
             *("slot 0", "slot 0", "slot 1", "slot 1")
         ]
         # That of phase 1 crosses the second switch, alone.

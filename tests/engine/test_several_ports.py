@@ -32,8 +32,8 @@ from netsim.model.carrier import CarrierDelays
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import lanes_used
 from netsim.model.network import Network
+from netsim.model.port_pairs import pairs_used
 
 GBPS = 10**9
 SER = PACKET * 80  # ps at 100 Gbps
@@ -48,7 +48,9 @@ def sent(engine: Engine, ports: range) -> list[int]:
 
 @pytest.mark.parametrize("planes", SPREADING)
 @pytest.mark.parametrize("transport", ["datagram", "ndp"])
-def test_four_planes_take_a_quarter_of_the_time_plus_latency(planes: str, transport: str) -> None:
+def test_four_pport_pairs_take_a_quarter_of_the_time_plus_latency(
+    planes: str, transport: str
+) -> None:
     """Two links and a switch in each plane; what NDP pulls comes as fast as what it sends."""
     n = 40
     fabric = replace(TRIM if transport == "ndp" else DROP_TAIL, plane_balancing=planes)
@@ -59,7 +61,7 @@ def test_four_planes_take_a_quarter_of_the_time_plus_latency(planes: str, transp
     assert_conserved(engine)
 
 
-def test_with_hash_a_flow_keeps_to_one_plane() -> None:
+def test_with_hash_a_flow_keeps_to_one_pport_pair() -> None:
     n = 40
     flows = flow_table([(0, 1, n * 4096, 0)])
     engine = run(build(rails(2, (100,) * 4), flows, "ndp", TRIM, jit=False))
@@ -67,7 +69,7 @@ def test_with_hash_a_flow_keeps_to_one_plane() -> None:
     assert sorted(sent(engine, range(4))) == [0, 0, 0, n]
 
 
-def test_what_a_flow_is_told_is_of_all_its_lanes() -> None:
+def test_what_a_flow_is_told_is_of_all_its_port_pairs() -> None:
     network, flows = rails(2, (100, 100, 200, 200)), flow_table([(0, 1, 4096, 0)])
     spread, single = (
         build(network, flows, "ndp", replace(TRIM, plane_balancing=one), jit=False).state.hosts.tx[
@@ -97,15 +99,15 @@ def test_a_free_port_is_taken_as_often_as_it_is_free() -> None:
 def test_a_flow_leaves_a_port_without_carrier_and_comes_back(planes: str, end: int) -> None:
     """A cable of the sender or of the receiver is down; the sender knows 2 or 6 us later."""
     network, flows = rails(2, (100,) * 4), flow_table([(0, 1, 500 * 4096, 0)])
-    lane = int(lanes_used(network, flows, planes, seed=1).src_port[0])
-    cable = [lane + 4 * end, int(network.port_peer[lane + 4 * end])]
+    port_pair = int(pairs_used(network, flows, planes, seed=1).src_port[0])
+    cable = [port_pair + 4 * end, int(network.port_peer[port_pair + 4 * end])]
     down, up, delays = 5 * US, 20 * US, (2 * US, 6 * US)
     found = combine([LinkFault(np.array(cable), outages_ps=((down, up),))], network.n_ports)
     faults = replace(found, carrier=CarrierDelays(*delays))
     fabric = replace(DROP_TAIL, plane_balancing=planes)
     sizes = Sizes(link_slots=1024)
     engine = run(build(network, flows, "datagram", fabric, jit=False, faults=faults, sizes=sizes))
-    ring = engine.state.links.ports[lane]
+    ring = engine.state.links.ports[port_pair]
     packets = engine.state.links.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
     starts = np.array([int(p["time"]) - SER - US for p in packets])
     known, back = down + delays[end], up + delays[end]
@@ -185,7 +187,7 @@ def test_completion_times_are_not_below_the_ideal_ones(planes: str) -> None:
 
 
 @pytest.mark.parametrize("transport", ["nscc", "smartt"])
-def test_entropies_of_packets_spread_them_over_the_planes(transport: str) -> None:
+def test_entropies_of_packets_spread_them_over_the_pport_pairs(transport: str) -> None:
     """Each packet leaves by the port that its entropy says."""
     network, flows = rails(2, (100,) * 4), flow_table([(0, 1, 400 * 4096, 0)])
     fabric = replace(bdp_queues(), plane_balancing="entropy")

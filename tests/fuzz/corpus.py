@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.model.fabric import AT_CIRCUIT_END, LOAD_BALANCING
-from netsim.model.lanes import PLANE_BALANCING
+from netsim.model.port_pairs import PLANE_BALANCING
 from netsim.plugins import registry
 from netsim.plugins.params import Param
 

@@ -16,15 +16,15 @@ from small_networks import rail_racks, three_tiers
 from netsim.experiment.place_faults import ports_named
 from netsim.inventory.failure import Failure, failure
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
+from netsim.model.port_pairs import port_pairs_of
 
 
 def pairs_of(network: Network, hosts: list[tuple[int, int]]) -> Any:
-    """Lanes of a flow between each of these pairs of hosts."""
+    """Port pairs of a flow between each of these pairs of hosts."""
     src, dst = np.array(hosts).T
     flows = FlowTable(src=src, dst=dst, size_bytes=np.full(len(hosts), 1000))
-    return lanes_of(network, flows)
+    return port_pairs_of(network, flows)
 
 
 def without(network: Network, name: str, hosts: list[tuple[int, int]]) -> Failure:
@@ -48,7 +48,7 @@ def test_a_spine_a_leaf_and_a_host() -> None:
     assert (link.flows_cut_off, link.flows_touched) == (0, 2)
 
 
-def test_a_plane_and_a_nic() -> None:
+def test_a_pport_pair_and_a_nic() -> None:
     network = rail_racks(4, 2, planes=2)
     flows = [(0, 1), (0, 2), (1, 7)]
     plane = without(network, "rail0.plane1.*", flows)

@@ -14,8 +14,8 @@ from raises_input import raises_input
 from netsim.model.circuit_times import check_rules, clock_errors
 from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
+from netsim.model.port_pairs import port_pairs_of
 from netsim.model.port_sizes import longest_paths
 from netsim.model.schedules import END_PS, NONE, Schedule, days_of, round_robin_matchings
 from netsim.model.symmetry import check_symmetric
@@ -238,15 +238,15 @@ def test_routes_over_circuits_are_the_shortest_of_directed_paths(schedule: Sched
 def test_a_flow_without_a_route_is_refused(flow: tuple[int, int], message: str) -> None:
     network = network_with(Schedule(10 * US, [[1, 2, NONE], [NONE, 0, NONE]], bidirectional=False))
     with raises_input(message):
-        lanes_of(network, FlowTable([flow[0]], [flow[1]], 1))
-    assert lanes_of(network, FlowTable([0, 1], [1, 0], 1)).dst_port.tolist() == [1, 0]
+        port_pairs_of(network, FlowTable([flow[0]], [flow[1]], 1))
+    assert port_pairs_of(network, FlowTable([0, 1], [1, 0], 1)).dst_port.tolist() == [1, 0]
 
 
 def test_racks_that_a_fixed_matching_leaves_apart_have_no_flows() -> None:
     network = network_with(Schedule(10 * US, [[1, 0, 3, 2]]))
-    lanes_of(network, FlowTable([0], [1], 1))
+    port_pairs_of(network, FlowTable([0], [1], 1))
     with raises_input("flow 0", "host 1", "host 2", key="topology") as e:
-        lanes_of(network, FlowTable([1], [2], 1))
+        port_pairs_of(network, FlowTable([1], [2], 1))
     assert e.value.key == "topology"
     assert "matching" in str(e.value.hint)
 

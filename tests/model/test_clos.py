@@ -17,21 +17,21 @@ from netsim.topologies import fat_tree
 GPUS = 800_000
 
 
-def test_one_plane_takes_four_tiers() -> None:
+def test_one_pport_pair_takes_four_tiers() -> None:
     assert most_hosts(3, 64) == 65_536 < GPUS <= most_hosts(4, 64) == 2_097_152
     assert tiers_needed(GPUS, 64) == 4
     assert switches_needed(GPUS, 4, 64) == 87_500
     assert fabric_cables_needed(GPUS, 4) == 2_400_000
 
 
-def test_four_planes_save_a_tier_and_a_third_of_the_links() -> None:
+def test_four_pport_pairs_save_a_tier_and_a_third_of_the_links() -> None:
     """A chip of 64 x 800G has 256 ports of 200G; four of its cables are one of 800G."""
     assert tiers_needed(GPUS, 256) == 3
     assert 4 * switches_needed(GPUS, 3, 256) == 62_500
     assert fabric_cables_needed(GPUS, 3) * 3 == fabric_cables_needed(GPUS, 4) * 2
 
 
-def test_72_rails_take_three_tiers_and_76_with_four_planes_two() -> None:
+def test_72_rails_take_three_tiers_and_76_with_four_pport_pairs_two() -> None:
     """The 39K chips that the paper has of the latter are of 76 times its 11,000, not of 800,000."""
     rail = GPUS // 72
     assert rail == 11_111

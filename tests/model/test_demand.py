@@ -30,7 +30,7 @@ def test_bytes_between_edge_switches_are_those_on_the_wire() -> None:
     assert demand.entries(demand.level == 1) == [(1, 0, 101)]
 
 
-def test_a_host_of_several_planes_is_where_its_first_port_leads() -> None:
+def test_a_host_of_several_pport_pairs_is_where_its_first_port_leads() -> None:
     plane = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}
     network = topology_of({"kind": "multi_plane", "planes": 2, "plane": plane})
     demand = demand_of(network, Workload(FlowTable([0, 3], [2, 1], [1000, 1])), PACKETS, seed=1)

@@ -17,8 +17,8 @@ from netsim.errors import InputError
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
-from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
+from netsim.model.port_pairs import port_pairs_of
 from netsim.model.relays import DESTINATION, SOURCE, RelayRule, RelaySegments, relayed
 
 GBPS = 10**9
@@ -240,12 +240,12 @@ def test_the_ideal_time_is_what_a_message_alone_takes() -> None:
         rule = RelayRule(3, 1, rng.choice((SOURCE, DESTINATION)), chunk)
         load = Workload(FlowTable([0], [rng.choice((4, 5))], rng.randint(1, 60_000)))
         made, segments = relayed(load, rule)
-        lanes, packets = lanes_of(network, made.flows), PacketFormat()
-        ideal = ideal_times(network, made.flows, packets, lanes=lanes)
+        port_pairs, packets = port_pairs_of(network, made.flows), PacketFormat()
+        ideal = ideal_times(network, made.flows, packets, port_pairs=port_pairs)
         engine = run(build(network, made.flows, "datagram", DEEP, tasks=made.tasks, jit=False))
         done = engine.flow_states().done_ps
         assert segments is not None
-        left = hand_over_times(network, made.flows, packets, lanes)
+        left = hand_over_times(network, made.flows, packets, port_pairs)
         least = segments.ideal_ps(ideal.fct_ps, ideal.fct_ps, left)
         late = int((segments.latest(done) - least)[0])
         assert 0 <= late < ser(40)

@@ -19,8 +19,8 @@ from netsim.inventory.failure import failure
 from netsim.inventory.inventory import inventory
 from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.faults import LinkFault, combine
-from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
+from netsim.model.port_pairs import port_pairs_of
 from netsim.model.port_sizes import longest_paths
 from netsim.model.reroute import follow_failures
 from netsim.model.routing import NO_ROUTE, RoutingTable, Wiring, shortest_paths
@@ -41,8 +41,8 @@ JOINED, APART = (0, 3), (0, 1)
 
 def taken(network: Network, *flows: tuple[int, int, int]) -> list[tuple[str, str, str]]:
     """The routing tables of each flow (src, dst, size): data, control there and back."""
-    lanes = lanes_of(network, flow_table([(*flow, 0) for flow in flows]))
-    columns = lanes.data_to, lanes.control_to, lanes.control_back
+    port_pairs = port_pairs_of(network, flow_table([(*flow, 0) for flow in flows]))
+    columns = port_pairs.data_to, port_pairs.control_to, port_pairs.control_back
     return [
         tuple(network.table_name(one) for one in row)
         for row in zip(*(column.tolist() for column in columns), strict=True)
@@ -203,8 +203,8 @@ def test_a_spine_that_fails_cuts_off_what_goes_by_it() -> None:
     network = hybrid(fallback="packets")
     spine = np.flatnonzero(network.port_node == network.n_nodes - 1)
     both = np.concatenate([spine, network.port_peer[spine]])
-    lanes = lanes_of(network, flow_table([(*JOINED, 1, 0), (*APART, 1, 0)]))
-    failed = failure(network, "spine", both, lanes)
+    port_pairs = port_pairs_of(network, flow_table([(*JOINED, 1, 0), (*APART, 1, 0)]))
+    failed = failure(network, "spine", both, port_pairs)
     assert (failed.flows_cut_off, failed.flows_touched) == (1, 0)
     faults = combine([LinkFault(both, outages_ps=((US, 2 * US),))], network.n_ports)
     routes = follow_failures(network, faults, np.zeros(network.n_switches, np.int64))

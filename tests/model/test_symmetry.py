@@ -15,8 +15,8 @@ from several_ports import rails
 
 from netsim.errors import InputError
 from netsim.model.builder import NetworkBuilder
-from netsim.model.lanes import PLANE_BALANCING
 from netsim.model.network import Network
+from netsim.model.port_pairs import PLANE_BALANCING
 from netsim.model.symmetry import check_symmetric, heights
 
 RATE, DELAY = 100 * 10**9, 10**6
@@ -117,7 +117,7 @@ def test_what_is_refused() -> None:
 
 
 @pytest.mark.parametrize("way", PLANE_BALANCING)
-def test_ends_that_choose_their_own_planes_are_refused(way: str) -> None:
+def test_ends_that_choose_their_own_pport_pairs_are_refused(way: str) -> None:
     several = rails(2, [100, 100])
     if way in ("hash", "entropy"):
         check_symmetric(several, way)

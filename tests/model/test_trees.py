@@ -162,7 +162,7 @@ def test_bisection_is_what_flows_from_half_of_the_hosts_to_the_others(tree: Tree
 
 @given(trees(), st.integers(2, 3))
 @settings(max_examples=20, deadline=None)
-def test_planes_are_copies_that_share_hosts_alone(tree: Tree, planes: int) -> None:
+def test_pport_pairs_are_copies_that_share_hosts_alone(tree: Tree, planes: int) -> None:
     one, several = build(tree), build(tree, planes)
     graph = several.to_networkx()
     graph.remove_nodes_from(range(several.n_hosts))

@@ -77,7 +77,7 @@ def test_what_is_wanted_is_among_them() -> None:
     assert {host, leaf, spine} <= set(lay_out(network, {host, leaf, spine}).x)
 
 
-def test_planes_stand_side_by_side_and_racks_below() -> None:
+def test_pport_pairs_stand_side_by_side_and_racks_below() -> None:
     network = rail_racks(4, 2, planes=2)
     drawing = lay_out(network)
     ups = [node for node in drawing.switches if network.node_name(node).endswith(".up")]

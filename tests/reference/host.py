@@ -11,7 +11,7 @@ from .port import SENDING, TIMER, Port
 from .routing_policy import control_table, data_table
 
 if TYPE_CHECKING:
-    from .lanes import Spread
+    from .port_pairs import Spread
     from .sides import Receiver, Sender
     from .simulator import Event, Simulator
 
@@ -84,7 +84,7 @@ class HostPort(Port):
             self.ready.remove(sender)
             if sender.finished:
                 continue
-            lane, sender.lane = sender.lane, None
+            port_pair, sender.port_pair = sender.port_pair, None
             answer = sender.ready()
             if answer is None:  # blocked
                 continue
@@ -92,9 +92,9 @@ class HostPort(Port):
                 sender.pacing_timer.set(answer)
                 continue
             packet = sender.build()
-            assert lane is not None
-            packet.dst = lane[1].index
-            packet.table = data_table(self.sim, packet.flow, lane)
+            assert port_pair is not None
+            packet.dst = port_pair[1].index
+            packet.table = data_table(self.sim, packet.flow, port_pair)
             end_ps = self._send(packet)
             if sender.all_sent and not sender.handed_over:
                 sender.handed_over = True
@@ -131,15 +131,15 @@ class Nic:
 
         Unless it is in one or finished.
         """
-        if not sender.finished and sender.lane is None:
-            sender.lane = sender.spread.of_data(sender.packets_sent)
+        if not sender.finished and sender.port_pair is None:
+            sender.port_pair = sender.spread.of_data(sender.packets_sent)
             sender.joined_with = sender.rank
-            ready = sender.lane[0].ready
+            ready = sender.port_pair[0].ready
             before = [k for k, one in enumerate(ready) if one.joined_with <= sender.rank]
             ready.insert(before[-1] + 1 if before else 0, sender)
 
     def send_control(self, packet: Packet, spread: Spread) -> Packet:
-        """Queue a control packet at the port of its lane."""
+        """Queue a control packet at the port of its port pair."""
         here, there = spread.of_control()
         packet.dst = there.index
         packet.table = control_table(self.sim, packet.flow, spread.from_source((here, there)))

@@ -150,7 +150,7 @@ class Case:
     ``packets`` has payload_bytes, header_bytes and control_bytes.
     ``params`` holds the transport's own parameters, see ``transports.py``.
     ``flows`` are (source host, destination host, bytes, start_ps); ``nics`` has the NIC that a flow
-    leaves by, of those that name one. ``fabric`` may have planes, see ``lanes.py``, and circuits
+    leaves by, if named. ``fabric`` may have planes, see ``port_pairs.py``, and circuits
     (guard_ps, clock_offset_ps, at_circuit_end, and perhaps indirect and indirect_class). Cables
     through ``circuits`` come behind the others, in the order of (circuit switch, its ports), one
     for each pair that is ever joined, either way.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .lanes import Lane
+    from .port_pairs import PortPair
     from .simulator import Simulator
 
 
@@ -44,25 +44,27 @@ class RoutingPolicy:
         return self.by_slot if table == self.slotted else (self.cables[table],)
 
 
-def data_table(sim: Simulator, flow: int, lane: Lane) -> int:
-    """The table of data packets on a lane from the flow's source to its destination."""
+def data_table(sim: Simulator, flow: int, port_pair: PortPair) -> int:
+    """The table of data packets on a port pair from the flow's source to its destination."""
     policy = sim.case.policy
     if policy is None:
         return 0
     first = max(0, sim.case.phases[flow]) if policy.by_phase else 0
     table = first if sim.flows[flow].listed_bytes >= policy.large_min_bytes else policy.small_table
-    if policy.fallback is not None and not sim.leads(table, *lane):
+    if policy.fallback is not None and not sim.leads(table, *port_pair):
         table = policy.fallback
     return table
 
 
-def control_table(sim: Simulator, flow: int, lane: Lane) -> int:
-    """The table of control packets of both sides, of a lane as above."""
+def control_table(sim: Simulator, flow: int, port_pair: PortPair) -> int:
+    """The table of control packets of both sides, of a port pair as above."""
     policy = sim.case.policy
     if policy is None:
         return 0
-    table = data_table(sim, flow, lane) if policy.control_table is None else policy.control_table
-    there_and_back = sim.leads(table, *lane) and sim.leads(table, *lane[::-1])
+    table = (
+        data_table(sim, flow, port_pair) if policy.control_table is None else policy.control_table
+    )
+    there_and_back = sim.leads(table, *port_pair) and sim.leads(table, *port_pair[::-1])
     if policy.fallback is not None and not there_and_back:
         table = policy.fallback
     return table

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .host import SENDER_TIMERS, Nic
-from .lanes import Lane, Spread
 from .model import DATA, Flow, Packet
+from .port_pairs import PortPair, Spread
 
 
 class Sender:
@@ -19,7 +19,7 @@ class Sender:
         self.n = flow.n_packets
         self.data_class = data_class
         self.header_bytes = nic.sim.case.packets["header_bytes"]
-        self.lane: Lane | None = None  # by which it is about to send
+        self.port_pair: PortPair | None = None  # by which it is about to send
         self.finished = False
         self.acked_ps = -1
         self.packets_sent = 0

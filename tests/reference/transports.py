@@ -6,9 +6,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from .host import HOST_TIMERS, SENDER_TIMERS, Nic
-from .lanes import Spread, lanes_of
 from .mixed_transport import MixedReceiver, MixedSender, Pacer
 from .model import ACK, DATA, NACK, PULL, TRIMMED, Flow, Packet, serialization_ps
+from .port_pairs import Spread, port_pairs_of
 from .sides import Receiver, Sender
 
 if TYPE_CHECKING:
@@ -289,9 +289,9 @@ class Sides:
         """Both sides of a flow that has not started, as they are before the run."""
         sim = self.sim
         transport, params = sim.case.beside.get(flow.index, (sim.case.transport, sim.case.params))
-        lanes = lanes_of(sim, flow.src, flow.dst, sim.case.nics.get(flow.index))
-        there = [(b, a) for a, b in lanes]
-        spreads = Spread(sim, flow.index, lanes, 0), Spread(sim, flow.index, there, 2)
+        port_pairs = port_pairs_of(sim, flow.src, flow.dst, sim.case.nics.get(flow.index))
+        there = [(b, a) for a, b in port_pairs]
+        spreads = Spread(sim, flow.index, port_pairs, 0), Spread(sim, flow.index, there, 2)
         src, dst = (spread.first[0].nic for spread in spreads)
         sender: Sender
         receiver: Receiver

@@ -218,7 +218,7 @@ def test_65536_hosts_take_seconds() -> None:
     assert network.route_ports.size == 128 + 512  # all uplinks, and each leaf at the spines
 
 
-def test_planes_are_trees_side_by_side() -> None:
+def test_pport_pairs_are_trees_side_by_side() -> None:
     one = build(hosts_per_leaf=2, leaves=3, host_rate="200Gbps")
     network = build(hosts_per_leaf=2, leaves=3, host_rate="800Gbps", planes=4)
     assert (network.n_hosts, network.n_host_ports) == (6, 24)
@@ -236,6 +236,6 @@ def test_planes_are_trees_side_by_side() -> None:
     assert network.bisection_bps == 4 * one.bisection_bps
 
 
-def test_planes_share_the_rate_evenly() -> None:
+def test_pport_pairs_share_the_rate_evenly() -> None:
     with raises_input("800", "3", key="topology.planes"):
         build(hosts_per_leaf=2, leaves=3, host_rate="800Gbps", planes=3)

@@ -18,7 +18,7 @@ from random_networks import networks
 from netsim.errors import InputError
 from netsim.flows import FlowTable
 from netsim.inventory.shares import shares_of_networks
-from netsim.model.lanes import lanes_of
+from netsim.model.port_pairs import port_pairs_of
 from netsim.network import GraphDefaults, Network, from_networkx
 from netsim.plugins import registry
 
@@ -137,9 +137,9 @@ def test_a_topology_of_simai(tmp_path):
     # Within a server by NVLink, which is faster, and between servers by the other NIC.
     flows = FlowTable([0, 0, 0], [1, 2, 1], [300, 100, 100], 0)
     flows.use_nics([-1, -1, 0])
-    lanes = lanes_of(network, flows)
-    assert network.port_nic[lanes.src_port].tolist() == [1, 0, 0]
-    assert dict(shares_of_networks(network, flows, lanes)) == {
+    port_pairs = port_pairs_of(network, flows)
+    assert network.port_nic[port_pairs.src_port].tolist() == [1, 0, 0]
+    assert dict(shares_of_networks(network, flows, port_pairs)) == {
         "nvswitch4 and 1 alike (NIC 1)": 0.6,
         "switch6 (NIC 0)": 0.4,
     }

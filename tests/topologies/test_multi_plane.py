@@ -18,7 +18,7 @@ from topology_of import check_routes, topology_of
 from netsim.experiment.scenario import prepare
 from netsim.flows import FlowTable
 from netsim.model import routing
-from netsim.model.lanes import lanes_of
+from netsim.model.port_pairs import port_pairs_of
 from netsim.network import Network, NetworkBuilder, build_topology
 
 GBPS = 10**9
@@ -56,7 +56,7 @@ def assert_equal(one: Network, other: Network) -> None:
     st.integers(1, 2),
 )
 @settings(max_examples=25, deadline=None)
-def test_planes_of_trees_are_the_planes_that_trees_have(
+def test_pport_pairs_of_trees_are_the_pport_pairs_that_trees_have(
     n: int, hosts_per_leaf: int, leaves: int, spines: int, parallel: int
 ) -> None:
     shape = {"hosts_per_leaf": hosts_per_leaf, "leaves": leaves}
@@ -115,7 +115,7 @@ def test_routes_of_networks_wired_alike_are_those_found_one_by_one(
         np.testing.assert_array_equal(found.route_ports, anew.route_ports)
 
 
-def test_routes_of_planes_are_found_once() -> None:
+def test_routes_of_pport_pairs_are_found_once() -> None:
     network = planes(4, TREE)
     with mock.patch.object(routing, "switch_distances", wraps=routing.switch_distances) as search:
         routing.shortest_paths(network.wiring())
@@ -126,7 +126,7 @@ def test_routes_of_planes_are_found_once() -> None:
         assert search.call_count == 1 + 2
 
 
-def test_a_degraded_plane_is_slower_and_a_broken_one_is_not_used() -> None:
+def test_a_degraded_pport_pair_is_slower_and_a_broken_one_is_not_used() -> None:
     slow = planes(3, TREE, degraded=0.25)
     ports = np.arange(3)
     assert slow.port_rate_bps[ports].tolist() == [200 * GBPS, 200 * GBPS, 50 * GBPS]
@@ -137,7 +137,7 @@ def test_a_degraded_plane_is_slower_and_a_broken_one_is_not_used() -> None:
         planes(1, TREE, degraded=0)
 
 
-def test_planes_of_planes_and_of_circuits() -> None:
+def test_pport_pairs_of_pport_pairs_and_of_circuits() -> None:
     inner = {"kind": "multi_plane", "planes": 2, "plane": TREE}
     network = planes(2, inner)
     np.testing.assert_array_equal(network.port_peer, planes(4, TREE).port_peer)
@@ -155,11 +155,11 @@ def test_planes_of_planes_and_of_circuits() -> None:
     check_routes(twice)
 
 
-def test_a_flow_has_a_lane_in_every_plane() -> None:
+def test_a_flow_has_a_port_pair_in_every_pport_pair() -> None:
     network = planes(4, TREE)
-    lanes = lanes_of(network, FlowTable([0, 5], [3, 0], 1))
-    assert lanes.counts.tolist() == [4, 4]
-    assert network.port_network[lanes.src_port].tolist() == [0, 1, 2, 3] * 2
+    port_pairs = port_pairs_of(network, FlowTable([0, 5], [3, 0], 1))
+    assert port_pairs.counts.tolist() == [4, 4]
+    assert network.port_network[port_pairs.src_port].tolist() == [0, 1, 2, 3] * 2
     assert network.nic_rate_bps.tolist() == [800 * GBPS] * 6
 
 
@@ -196,7 +196,7 @@ def test_mistakes_that_show_as_it_is_built_name_the_inner_table() -> None:
         planes(2, {"kind": "fat_tree", "hosts_per_leaf": 2})
 
 
-def test_planes_by_which_answers_take_another_way_are_refused(tmp_path: Path) -> None:
+def test_pport_pairs_by_which_answers_take_another_way_are_refused(tmp_path: Path) -> None:
     """Credits of ExpressPass make room where they pass: that is where data has to go."""
     content = text(top='transport = "expresspass"', topology=TOML)
     for way in ("hash", "entropy"):
@@ -206,7 +206,7 @@ def test_planes_by_which_answers_take_another_way_are_refused(tmp_path: Path) ->
         prepare(point)
 
 
-def test_parameters_of_planes_are_axes_and_are_written_back(tmp_path: Path) -> None:
+def test_parameters_of_pport_pairs_are_axes_and_are_written_back(tmp_path: Path) -> None:
     content = text(topology=TOML.replace("leaves = 2", 'leaves = "2..3"'))
     experiment = load(tmp_path, content)
     assert experiment.axes == {"topology.plane.leaves": (2, 3)}
@@ -218,7 +218,7 @@ def test_parameters_of_planes_are_axes_and_are_written_back(tmp_path: Path) -> N
     assert [use.name for use in again.uses][:2] == ["multi_plane", "fat_tree"]
 
 
-def test_planes_are_built_from_python_as_an_experiment_builds_them() -> None:
+def test_pport_pairs_are_built_from_python_as_an_experiment_builds_them() -> None:
     assert_equal(build_topology("multi_plane", planes=3, plane=TREE), planes(3, TREE))
     inner = {"kind": "multi_plane", "planes": 2, "plane": TREE}
     assert_equal(build_topology("multi_plane", planes=2, plane=inner), planes(2, inner))

@@ -14,7 +14,7 @@ from raises_input import raises_input
 from topology_of import check_routes, topology_of
 
 from netsim.flows import FlowTable
-from netsim.model.lanes import lanes_of
+from netsim.model.port_pairs import port_pairs_of
 from netsim.model.relays import RelayRule
 from netsim.network import Network
 from netsim.results import load_result, write_result
@@ -77,16 +77,16 @@ def test_ports_lead_to_the_rack_and_to_the_rail(
                 continue
             flow = FlowTable([a], [b], 1)
             if a // per_rack == b // per_rack:
-                lanes = lanes_of(network, flow)
-                assert lanes.counts.tolist() == [2]
-                assert network.port_nic[lanes.src_port].tolist() == [0, 0]
+                port_pairs = port_pairs_of(network, flow)
+                assert port_pairs.counts.tolist() == [2]
+                assert network.port_nic[port_pairs.src_port].tolist() == [0, 0]
             elif a % per_rack // group == b % per_rack // group:
-                lanes = lanes_of(network, flow)
-                assert lanes.counts.tolist() == [planes]
-                assert set(network.port_nic[lanes.src_port].tolist()) == {1}
+                port_pairs = port_pairs_of(network, flow)
+                assert port_pairs.counts.tolist() == [planes]
+                assert set(network.port_nic[port_pairs.src_port].tolist()) == {1}
             else:
                 with raises_input("network", key="topology"):
-                    lanes_of(network, flow)
+                    port_pairs_of(network, flow)
 
 
 def test_names_and_the_rule() -> None:

@@ -16,7 +16,7 @@ from topology_of import check_routes, topology_of
 
 from netsim.experiment.scenario import prepare
 from netsim.flows import FlowTable, Workload
-from netsim.model.lanes import lanes_of
+from netsim.model.port_pairs import port_pairs_of
 from netsim.model.relays import relayed
 from netsim.network import Network
 from netsim.running.point import simulate
@@ -77,26 +77,26 @@ def test_what_links_carry_for_each_host() -> None:
     assert network.port_rate_bps[long_links(network)].tolist() == [20 * GBPS] * 2
 
 
-def test_planes_and_rails_have_borders_of_their_own() -> None:
+def test_pport_pairs_and_rails_have_borders_of_their_own() -> None:
     planes = {"kind": "multi_plane", "planes": 2, "plane": TREE}
     network = wan(planes)
     assert [name for name in network.switch_names if "border" in name] == [
         *("dc0.border0", "dc0.border1", "dc1.border0", "dc1.border1")
     ]
     assert network.first_group.size - 1 == 2
-    assert lanes_of(network, FlowTable([0], [11], 1)).counts.tolist() == [2]
+    assert port_pairs_of(network, FlowTable([0], [11], 1)).counts.tolist() == [2]
     rails = {"kind": "multi_rail", "gpus": 2, "rail": planes, "relay_chunk": "none"}
     network = wan(rails)
     check_routes(network)
     # Rack networks stay by themselves: 12 of them, and 2 rails of 2 planes.
     assert network.first_group.size - 1 == 12 + 4
-    assert lanes_of(network, FlowTable([0], [22], 1)).counts.tolist() == [2]
+    assert port_pairs_of(network, FlowTable([0], [22], 1)).counts.tolist() == [2]
     with raises_input("network", key="topology"):
-        lanes_of(network, FlowTable([0], [13], 1))
+        port_pairs_of(network, FlowTable([0], [13], 1))
     assert network.relays is not None
     made, _ = relayed(Workload(FlowTable([0], [13], 1)), network.relays)
     assert (made.flows.src.tolist(), made.flows.dst.tolist()) == ([0, 1], [1, 13])
-    assert lanes_of(network, made.flows).counts.tolist() == [1, 2]
+    assert port_pairs_of(network, made.flows).counts.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def sender(window_packets: int = 20) -> SimpleNamespace:
     """At 100 Gbps, base round trip 12 us, target 9 us: the network that gains are given for."""
     params = resolve(registry.find("transport", "nscc"), {})
     par = SimpleNamespace(**params, payload_bytes=4096, header_bytes=64, control_bytes=64, seed=1)
-    par.lane_by_entropy = 0
+    par.pair_by_entropy = 0
     names = [f if isinstance(f, str) else f[0] for f in nscc.TX_STATE]
     tx = SimpleNamespace(**dict.fromkeys(names, 0))
     tx.cwnd_bytes, tx.largest_bytes = window_packets * PACKET, 225_000

@@ -201,7 +201,7 @@ def sender(cwnd_packets: float = 20.0, **given: object) -> SimpleNamespace:
     params = resolve(registry.find("transport", "smartt"), {"paths": "ecmp", **given})
     params["paths"] = ("ecmp", "oblivious", "reps").index(params["paths"])
     par = SimpleNamespace(**params, payload_bytes=4096, header_bytes=64, control_bytes=64, seed=1)
-    par.lane_by_entropy = 0
+    par.pair_by_entropy = 0
     names = [f if isinstance(f, str) else f[0] for f in smartt.TX_STATE]
     tx = SimpleNamespace(**dict.fromkeys(names, 0))
     tx.cwnd_bytes, tx.marked_share = cwnd_packets * PACKET, 1.0
@@ -269,7 +269,7 @@ def test_after_quick_adapt_the_window_rests_and_after_a_timeout_it_is_one_packet
 
 
 @pytest.mark.parametrize("transport", ["smartt", "nscc"])
-def test_answers_come_by_the_plane_of_what_they_answer(transport: str) -> None:
+def test_answers_come_by_the_pport_pair_of_what_they_answer(transport: str) -> None:
     """One of two planes is dead: REPS keeps to entropies that come back, if all do that can."""
     network = rails(2, (100, 100))
     of_plane = network.port_network[: network.n_host_ports] == 1

@@ -27,8 +27,8 @@ from netsim.conformance import Testbed
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.model.faults import LinkFault, LinkFaults, combine
-from netsim.model.lanes import HASH, lanes_used
 from netsim.model.network import Network
+from netsim.model.port_pairs import HASH, pairs_used
 from netsim.plugins import registry
 
 G = 10**9
@@ -130,12 +130,12 @@ def test_flows_wait_for_their_rate() -> None:
     assert int(hosts["has_waiting"].sum()) == 0
 
 
-def test_a_flow_on_one_plane_leaves_the_others_their_rate() -> None:
+def test_a_flow_on_one_pport_pair_leaves_the_others_their_rate() -> None:
     """Two flows of a host, on a plane each, are both admitted at once."""
     testbed, network = Testbed.of("wan_fec", seed=4), rails(3, [100, 100])
     rows = [(0, 1, 50 * PAYLOAD, 0), (0, 2, 50 * PAYLOAD, 0)]
     flows = flow_table(rows)
-    assert lanes_used(network, flows, HASH, testbed.seed).src_port.tolist() == [1, 0]
+    assert pairs_used(network, flows, HASH, testbed.seed).src_port.tolist() == [1, 0]
     both = testbed.run(flows, network).fct_ps()
     (alone,) = testbed.run(flow_table(rows[:1]), network).fct_ps()
     assert both.tolist() == [alone, alone]

@@ -285,14 +285,14 @@ class HostPortRecord(Declared):
 
 
 class PortChoiceRecord(Declared):
-    """How one side of a flow goes by its lanes (lanes.py), where hosts have several ports."""
+    """Port pairs of one side of a flow (port_pairs.py), where hosts have several ports."""
 
     nic: NicId  # the one that it is on
-    first_lane: int
-    n_lanes: int
-    lane: int  # of them the one that the next data packet takes
+    first_pair: int
+    n_pairs: int
+    port_pair: int  # of them the one that the next data packet takes
     sent_control: int  # control packets queued so far
-    salt_data: int  # of permutations; with HASH the number that chooses the lane
+    salt_data: int  # of permutations; with HASH the number that chooses the port pair
     salt_control: int
 
 
@@ -312,7 +312,7 @@ class FlowRecord(Declared):
     bits: int  # first word of this side's bitmaps
     bits_end: int  # the word behind them
     port_choice: (
-        int  # how it goes by its lanes; where hosts have one port and several ways, its lane
+        int  # its PortChoiceRecord; with one port a host and several routing tables, its port pair
     )
 
 
@@ -365,7 +365,7 @@ class ParameterRecord(CommonParameters):
     """Those of a transport."""
 
     first_host_timer: int  # of this transport, among those of a host
-    lane_by_entropy: int  # does `tx.entropy` say by which port the next packet leaves?
+    pair_by_entropy: int  # does `tx.entropy` say by which port the next packet leaves?
 
 
 class ClockRecord(Declared):

@@ -170,7 +170,7 @@ MAX_TIMERS = TIMERS_OF_A_KIND - 1
 ONE_PORT, HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY = range(6)
 """Values of ``PLANE_BALANCING``: every host has one port, or how flows go by several. With HASH a
 flow has
-one lane, unless hosts notice loss of carrier."""
+one port pair, unless hosts notice loss of carrier."""
 
 DIRECT, OPPORTUNISTIC, VLB = range(3)
 """Values of ``INDIRECT``: packets go by one circuit, or how they go by two."""
@@ -292,7 +292,7 @@ class HostState(NamedTuple):
     port_choices: Records[
         int, PortChoiceRecord
     ]  # PORT_CHOICE[2 * n_flows], if a host has several ports
-    lanes: Numbers[tuple[int, int], int]  # int32[..., 3], likewise, or if there are several ways:
+    port_pairs: Numbers[tuple[int, int], int]  # int32[..., 3], or with several routing tables:
     # the port here, and the addresses of data and of control packets
     carrier_delays: Numbers[int, Ps]  # int64[2], if hosts notice loss of carrier: own, others'
     carrier_first: Numbers[GlobalPort, int]  # int64[n_host_ports + 1], likewise: rows of each port

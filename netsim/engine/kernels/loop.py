@@ -327,8 +327,10 @@ def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
         check_set_up(env, host.port)
     else:
         port_choice = hosts.port_choices[tx.port_choice]
-        for lane in range(port_choice.first_lane, port_choice.first_lane + port_choice.n_lanes):
-            check_set_up(env, GlobalPort(hosts.lanes[lane, 0]))
+        for port_pair in range(
+            port_choice.first_pair, port_choice.first_pair + port_choice.n_pairs
+        ):
+            check_set_up(env, GlobalPort(hosts.port_pairs[port_pair, 0]))
     if host.rule_broken != 0:
         return False
     host.handler = NOTHING

@@ -19,9 +19,9 @@ from netsim.engine.kernels.fields import (
 from netsim.engine.kernels.handlers import IN_BUILD_PACKET, IN_RANK, IN_READY
 from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
 from netsim.engine.kernels.indexing import queue_of, ring_slot
-from netsim.engine.kernels.lanes import data_port
 from netsim.engine.kernels.layout import INF, ONE_PORT, LinkState
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
+from netsim.engine.kernels.port_pairs import data_port
 from netsim.engine.kernels.rules import (
     NO_PACKET,
     NO_SIZE,
@@ -264,9 +264,9 @@ def transmit_data(
     pkt.dst = tx.peer
     if PLANE_BALANCING != ONE_PORT:
         port_choice = env.hosts.port_choices[tx.port_choice]
-        pkt.dst = int(env.hosts.lanes[port_choice.first_lane + port_choice.lane, 1])
+        pkt.dst = int(env.hosts.port_pairs[port_choice.first_pair + port_choice.port_pair, 1])
     elif POLICY_ROUTING:
-        pkt.dst = int(env.hosts.lanes[tx.port_choice, 1])
+        pkt.dst = int(env.hosts.port_pairs[tx.port_choice, 1])
     pkt.entropy = tx.entropy
     pkt.prio = tx.prio
     host.handler = IN_BUILD_PACKET

@@ -11,8 +11,8 @@ from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import FlowRecord, RxRecord, TxRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, TimerSlot
 from netsim.engine.kernels.indexing import ring_slot
-from netsim.engine.kernels.lanes import control_lane
 from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND
+from netsim.engine.kernels.port_pairs import control_pair
 from netsim.engine.kernels.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
 from netsim.engine.kernels.specialization_constants import (
     PLANE_BALANCING,
@@ -40,11 +40,11 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
     p = host.port
     dst = int(side.peer)
     if PLANE_BALANCING != ONE_PORT:
-        lane = control_lane(env, side)
-        p = GlobalPort(env.hosts.lanes[lane, 0])
-        dst = int(env.hosts.lanes[lane, 2])
+        port_pair = control_pair(env, side)
+        p = GlobalPort(env.hosts.port_pairs[port_pair, 0])
+        dst = int(env.hosts.port_pairs[port_pair, 2])
     elif POLICY_ROUTING:
-        dst = int(env.hosts.lanes[side.port_choice, 2])
+        dst = int(env.hosts.port_pairs[side.port_choice, 2])
     host_port = env.hosts.host_ports[p]
     if host_port.ctrl_tail - host_port.ctrl_head > host_port.ctrl_mask:
         broken(host, TOO_MANY_CONTROL, 0)

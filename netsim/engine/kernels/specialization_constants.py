@@ -77,7 +77,7 @@ COUPLED: bool = _feature("COUPLED")
 BALANCING: int = _feature("BALANCING")
 """How to choose_class among equal-cost paths (balance.py)."""
 PLANE_BALANCING: int = _feature("PLANE_BALANCING")
-"""How flows use the ports of a host; ONE_PORT if it has only one (lanes.py)."""
+"""How flows use the ports of a host; ONE_PORT if it has only one (port_pairs.py)."""
 CARRIER: bool = _feature("CARRIER")
 """Do hosts detect loss of carrier on their ports?"""
 POLICY_ROUTING: bool = _feature("POLICY_ROUTING")

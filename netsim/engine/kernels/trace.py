@@ -24,7 +24,6 @@ from netsim.engine.kernels.fields import (
 )
 from netsim.engine.kernels.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
 from netsim.engine.kernels.indexing import queue_of, ring_slot
-from netsim.engine.kernels.lanes import may_use
 from netsim.engine.kernels.layout import (
     INF,
     TIMER_RX,
@@ -35,6 +34,7 @@ from netsim.engine.kernels.layout import (
     LinkState,
     grouped,
 )
+from netsim.engine.kernels.port_pairs import may_use
 from netsim.errors import RunError
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)

@@ -18,9 +18,9 @@ from netsim.bounds.ideal import PathTimes
 from netsim.limits import PS_BITS
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import lanes_of
 from netsim.model.network import Network
 from netsim.model.paths import walk
+from netsim.model.port_pairs import port_pairs_of
 from netsim.workloads.collectives import CollectiveOptions, Hops, Wire, fastest
 
 Ints = NDArray[np.int64]
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 class _Segments(NamedTuple):
     """What k sends are in the network, each one flow or, by way of a peer, two.
 
-    `send` has the send of each flow, `first` where the lanes of each flow begin.
+    `send` has the send of each flow, `first` where the port pairs of each flow begin.
     """
 
     send: Ints
@@ -117,20 +117,20 @@ class Wires:
     def _measured(self, src: Ints, dst: Ints, hops: Hops) -> tuple[Floats, Floats]:
         """Cost of simultaneous sends: seconds per bit that a position sends, and latency in ps."""
         segments = self._segments(src, dst)
-        lanes = np.diff(segments.first)
-        flow = np.repeat(np.arange(lanes.size), lanes)
-        own = hops.weight / lanes[flow]
+        port_pairs = np.diff(segments.first)
+        flow = np.repeat(np.arange(port_pairs.size), port_pairs)
+        own = hops.weight / port_pairs[flow]
         rates = self._rate_bps
         load = np.zeros(rates.size)
         alone = np.full(flow.size, np.inf)  # bits per second
         split = np.ones(flow.size)
-        for lane, port, _, parallel in walk(self.network, segments.src, segments.to):
-            split[lane] /= parallel
-            np.add.at(load, port, own[lane] * split[lane])
-            alone[lane] = np.minimum(alone[lane], rates[port])
+        for port_pair, port, _, parallel in walk(self.network, segments.src, segments.to):
+            split[port_pair] /= parallel
+            np.add.at(load, port, own[port_pair] * split[port_pair])
+            alone[port_pair] = np.minimum(alone[port_pair], rates[port])
         took = own / alone
-        for lane, port, _, _ in walk(self.network, segments.src, segments.to):
-            took[lane] = np.maximum(took[lane], load[port] / rates[port])
+        for port_pair, port, _, _ in walk(self.network, segments.src, segments.to):
+            took[port_pair] = np.maximum(took[port_pair], load[port] / rates[port])
         of_flow = np.maximum.reduceat(took, segments.first[:-1])
         slowest = np.zeros(src.size)
         np.maximum.at(slowest, segments.send, of_flow)
@@ -167,5 +167,5 @@ class Wires:
             send = np.concatenate([send, apart])
             src, dst = np.concatenate([src, peer[apart]]), np.concatenate([dst, dst[apart]])
             dst[apart] = peer[apart]
-        lanes = lanes_of(self.network, FlowTable(src, dst, 1))
-        return _Segments(send, lanes.first, lanes.src_port, lanes.data_to)
+        port_pairs = port_pairs_of(self.network, FlowTable(src, dst, 1))
+        return _Segments(send, port_pairs.first, port_pairs.src_port, port_pairs.data_to)

@@ -211,7 +211,7 @@ def _table(
             times = alone.fct_ps
             if one.segment_type == "send":
                 times = alone.acked_ps if tasks.done_when[one.task] == ACKED else left
-            # Of flows in several parts or lanes the least time is not known to the picosecond.
+            # Of flows in several parts or port pairs the least time is not known to the picosecond.
             ideal = min(int(times[one.flow]), one.end_ps - one.start_ps)
         rows.append(
             {
@@ -269,7 +269,7 @@ class _Operations:
 
 def _handed_over(scenario: Scenario, point: Point) -> Ints:
     """Until the last packet of each flow of the traffic has left its source, at the least."""
-    left = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.lanes)
+    left = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.port_pairs)
     segments = scenario.segments
     if segments is None:
         return left

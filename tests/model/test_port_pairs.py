@@ -1,4 +1,4 @@
-"""Hosts with several ports: their NICs and networks, and the lanes that flows have."""
+"""Hosts with several ports: their NICs and networks, and the port pairs that flows have."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from several_ports import rails, two_nics
 from netsim.model.arithmetic import below, rand32
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable
-from netsim.model.lanes import HASH, ROUND_ROBIN, lanes_of, lanes_used
+from netsim.model.port_pairs import HASH, ROUND_ROBIN, pairs_used, port_pairs_of
 
 GBPS = 10**9
 US = 10**6
 
 
-def named(network, lanes):
-    """The lanes of each flow as names of their ports."""
-    ports = zip(lanes.src_port.tolist(), lanes.dst_port.tolist(), strict=True)
+def named(network, port_pairs):
+    """The port pairs of each flow as names of their ports."""
+    ports = zip(port_pairs.src_port.tolist(), port_pairs.dst_port.tolist(), strict=True)
     names = [(network.port_name(a), network.port_name(b)) for a, b in ports]
-    return [names[a:b] for a, b in zip(lanes.first[:-1], lanes.first[1:], strict=True)]
+    return [names[a:b] for a, b in zip(port_pairs.first[:-1], port_pairs.first[1:], strict=True)]
 
 
-def test_planes_are_networks_with_routes_of_their_own():
+def test_pport_pairs_are_networks_with_routes_of_their_own():
     network = rails(n_hosts=4, rates=(100, 100, 100))
     assert network.n_host_ports == 12
     assert network.port_network[:3].tolist() == [0, 1, 2]
@@ -43,10 +43,10 @@ def test_ports_in_different_networks_have_no_path():
         rails(n_hosts=4, rates=(100, 100)).path(0, 7)
 
 
-def test_a_flow_has_a_lane_in_every_plane():
+def test_a_flow_has_a_port_pair_in_every_pport_pair():
     network = rails(n_hosts=3, rates=(100, 100))
-    lanes = lanes_of(network, FlowTable([0, 2], [1, 0], 1))
-    assert named(network, lanes) == [
+    port_pairs = port_pairs_of(network, FlowTable([0, 2], [1, 0], 1))
+    assert named(network, port_pairs) == [
         [("h0:0", "h1:0"), ("h0:1", "h1:1")],
         [("h2:0", "h0:0"), ("h2:1", "h0:1")],
     ]
@@ -56,7 +56,7 @@ def test_the_lowest_nic_that_reaches_is_taken_or_the_one_that_is_named():
     network = two_nics()  # hosts 0, 1 and 2, 3 in domains of two, all of them in a network beside
     flows = FlowTable([0, 0, 0], [1, 2, 1], 1)
     flows.use_nics([-1, -1, 1])
-    found = named(network, lanes_of(network, flows))
+    found = named(network, port_pairs_of(network, flows))
     assert found == [
         [("h0:0", "h1:0"), ("h0:1", "h1:1")],
         [("h0:2", "h2:2")],
@@ -75,7 +75,7 @@ def test_a_nic_that_does_not_reach_is_an_error_of_the_flow(nic, message):
     flows = FlowTable([0, 0], [1, 2], 1)
     flows.use_nics([-1, nic])
     with raises_input(message):
-        lanes_of(two_nics(), flows)
+        port_pairs_of(two_nics(), flows)
 
 
 def test_hosts_without_a_common_network_are_an_error_of_the_flow():
@@ -87,11 +87,11 @@ def test_hosts_without_a_common_network_are_an_error_of_the_flow():
         builder.cable(host, 4 + host // 2, GBPS, US)
     network = builder.build("apart")
     with raises_input("flow 1", "host 1", "host 2", key="topology"):
-        lanes_of(network, FlowTable([0, 1], [1, 2], 1))
+        port_pairs_of(network, FlowTable([0, 1], [1, 2], 1))
     flows = FlowTable([0], [1], 1)
     flows.use_nics(1)
     with raises_input("flow 0", "NIC 1", "host 0", "NIC 0"):
-        lanes_of(network, flows)
+        port_pairs_of(network, flows)
 
 
 def test_more_ports_at_the_source_share_those_of_the_destination():
@@ -101,20 +101,20 @@ def test_more_ports_at_the_source_share_those_of_the_destination():
     for host in (0, 0, 0, 1, 1):
         builder.cable(host, switch, GBPS, US)
     network = builder.build("five")
-    lanes = lanes_of(network, FlowTable([0, 1], [1, 0], 1))
-    assert named(network, lanes) == [
+    port_pairs = port_pairs_of(network, FlowTable([0, 1], [1, 0], 1))
+    assert named(network, port_pairs) == [
         [("h0:0", "h1:0"), ("h0:1", "h1:1"), ("h0:2", "h1:0")],
         [("h1:0", "h0:0"), ("h1:1", "h0:1")],
     ]
 
 
-def test_with_hash_a_flow_uses_the_lane_that_it_draws():
+def test_with_hash_a_flow_uses_the_port_pair_that_it_draws():
     network = rails(n_hosts=2, rates=(100,) * 4)
     flows = FlowTable(np.zeros(50, int), 1, 1)
-    lanes = lanes_used(network, flows, HASH, seed=5)
-    assert lanes.src_port.tolist() == [below(rand32(5, 10, flow, 0), 4) for flow in range(50)]
-    assert (lanes.dst_port == lanes.src_port + 4).all()
-    assert lanes_used(network, flows, ROUND_ROBIN, seed=5).counts.tolist() == [4] * 50
+    port_pairs = pairs_used(network, flows, HASH, seed=5)
+    assert port_pairs.src_port.tolist() == [below(rand32(5, 10, flow, 0), 4) for flow in range(50)]
+    assert (port_pairs.dst_port == port_pairs.src_port + 4).all()
+    assert pairs_used(network, flows, ROUND_ROBIN, seed=5).counts.tolist() == [4] * 50
 
 
 @pytest.mark.parametrize(

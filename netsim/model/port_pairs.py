@@ -1,11 +1,11 @@
-"""Lanes: by which ports of its two hosts a flow may go.
+"""Port pairs: by which ports of its two hosts a flow may go.
 
-A lane is a port of the source and a port of the destination in one network. A flow uses the NIC
-that it names, or of the source's NICs that reach the destination the fastest; its lanes are the
+A port pair is a port of the source and one of the destination in one network. A flow uses the NIC
+that it names, or the fastest of the source's that reach the destination; its port pairs are the
 ports of that NIC in networks in which the destination has a port, in ascending order. The
 destination may have several ports there: the source's i-th port of that network goes to the
 (i mod m)-th of the destination's m. How fast a NIC is: the lower rate of the two ports of each of
-its lanes, added up; of equally fast ones the lowest-numbered is used.
+its port pairs, added up; of equally fast ones the lowest-numbered is used.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY = PLANE_BALANCING = (
     "least_loaded",
     "entropy",
 )
-"""How a flow goes by its lanes, as [fabric] says it: one for life, or the next for each packet."""
+"""`plane_balancing` of [fabric]: one port pair for life, or the next for each packet."""
 
 DEALT_EVENLY = (ROUND_ROBIN, PERMUTATION)
-"""Those by which every lane has as many packets as the others."""
+"""Those by which every port pair has as many packets as the others."""
 
 
 @dataclass(frozen=True, eq=False)
-class Lanes:
-    """The lanes of n flows.
+class PortPairs:
+    """The port pairs of n flows.
 
     Attributes:
-        first: int64[n + 1], where the lanes of each flow begin; each has at least one.
-        src_port, dst_port: int64[...], the ports of each lane, as the network counts them.
+        first: int64[n + 1], where the port pairs of each flow begin; each has at least one.
+        src_port, dst_port: int64[...], the ports of each port pair, as the network counts them.
         data_to, control_to: int64[...], the addresses (`Network.address`) of data packets and of
             the sender's control packets: the destination, by the way that they take.
         control_back: int64[...], those of the receiver's control packets.
@@ -66,46 +66,46 @@ class Lanes:
         """int64[n]: how many each flow has."""
         return np.diff(self.first)
 
-    def one_each(self, which: Ints) -> Lanes:
-        """Of each flow the lane of that number alone."""
+    def one_each(self, which: Ints) -> PortPairs:
+        """Of each flow the port pair of that number alone."""
         at = self.first[:-1] + which
         columns = self.src_port, self.dst_port, self.data_to, self.control_to, self.control_back
-        return Lanes(np.arange(at.size + 1), *(column[at] for column in columns))
+        return PortPairs(np.arange(at.size + 1), *(column[at] for column in columns))
 
 
-def lanes_used(network: Network, flows: FlowTable, planes: str, seed: int) -> Lanes:
-    """The lanes that each flow goes by: all that it has, or with "hash" the one that it draws.
+def pairs_used(network: Network, flows: FlowTable, planes: str, seed: int) -> PortPairs:
+    """The port pairs that each flow goes by: all that it has, or with "hash" the one that it draws.
 
-    Raises InputError as `lanes_of`.
+    Raises InputError as `port_pairs_of`.
     """
-    lanes = lanes_of(network, flows)
+    port_pairs = port_pairs_of(network, flows)
     if planes != HASH or not network.has_several_ports:
-        return lanes
-    return lanes.one_each((draws_of(len(flows), seed) * lanes.counts) >> 32)
+        return port_pairs
+    return port_pairs.one_each((draws_of(len(flows), seed) * port_pairs.counts) >> 32)
 
 
 def draws_of(n_flows: int, seed: int) -> Ints:
-    """int64[n_flows]: by which each flow has its lane with "hash"."""
+    """int64[n_flows]: by which each flow has its port pair with "hash"."""
     draws: Ints = mix(salt(seed, PURPOSE_PLANE, np.arange(n_flows, dtype=np.int64)))
     return draws
 
 
-def lanes_of(network: Network, flows: FlowTable) -> Lanes:
-    """All lanes of each flow.
+def port_pairs_of(network: Network, flows: FlowTable) -> PortPairs:
+    """All port pairs of each flow.
 
     Raises InputError, naming the flow, for a flow that has none, or one that no route leads along,
     there or back.
     """
     first, src, dst = _ends(network, flows)
-    lanes = Lanes(first, src, dst, data_to=dst, control_to=dst, control_back=src)
+    port_pairs = PortPairs(first, src, dst, data_to=dst, control_to=dst, control_back=src)
     if network.policy is not None:
-        data = np.repeat(_wanted_tables(network, network.policy, flows), lanes.counts)
+        data = np.repeat(_wanted_tables(network, network.policy, flows), port_pairs.counts)
         data, control = _tables_of(network, network.policy, data, (src, dst))
         to = network.address
-        lanes = Lanes(first, src, dst, to(dst, data), to(dst, control), to(src, control))
+        port_pairs = PortPairs(first, src, dst, to(dst, data), to(dst, control), to(src, control))
     if not network.reaches_all:
-        _check_routes(network, lanes, flows.unanswered)
-    return lanes
+        _check_routes(network, port_pairs, flows.unanswered)
+    return port_pairs
 
 
 def _wanted_tables(network: Network, policy: RoutingPolicy, flows: FlowTable) -> Ints:
@@ -121,7 +121,7 @@ def _wanted_tables(network: Network, policy: RoutingPolicy, flows: FlowTable) ->
 def _tables_of(
     network: Network, policy: RoutingPolicy, data: Ints, ends: tuple[Ints, Ints]
 ) -> tuple[Ints, Ints]:
-    """Return the tables of the data and the control packets of lanes between pairs of ports.
+    """Return the tables of the data and the control packets of port pairs between pairs of ports.
 
     `data` are those that their flows' data should use.
     """
@@ -143,21 +143,23 @@ def _tables_of(
     return data, led(control, there & back)
 
 
-def _check_routes(network: Network, lanes: Lanes, unanswered: NDArray[np.bool_] | None) -> None:
-    """Refuse lanes on which some packets have no route."""
-    src, dst = lanes.src_port, lanes.dst_port
+def _check_routes(
+    network: Network, port_pairs: PortPairs, unanswered: NDArray[np.bool_] | None
+) -> None:
+    """Refuse port pairs on which some packets have no route."""
+    src, dst = port_pairs.src_port, port_pairs.dst_port
     data = np.ones(src.size, bool)
-    control = data if unanswered is None else ~np.repeat(unanswered, lanes.counts)
+    control = data if unanswered is None else ~np.repeat(unanswered, port_pairs.counts)
     sorts = (
-        ("", data, src, dst, lanes.data_to),
-        (", for what answers it", control, dst, src, lanes.control_back),
-        (", for its control packets", control, src, dst, lanes.control_to),
+        ("", data, src, dst, port_pairs.data_to),
+        (", for what answers it", control, dst, src, port_pairs.control_back),
+        (", for its control packets", control, src, dst, port_pairs.control_to),
     )
     for what, sent, here, there, to in sorts:
-        for lane in np.flatnonzero(sent & ~network.reaches(here, to))[:1].tolist():
-            flow = int(np.searchsorted(lanes.first, lane, side="right")) - 1
-            a, b = (int(network.port_node[end[lane]]) for end in (here, there))
-            table = network.table_name(int(to[lane]))
+        for port_pair in np.flatnonzero(sent & ~network.reaches(here, to))[:1].tolist():
+            flow = int(np.searchsorted(port_pairs.first, port_pair, side="right")) - 1
+            a, b = (int(network.port_node[end[port_pair]]) for end in (here, there))
+            table = network.table_name(int(to[port_pair]))
             by = f' by routing table "{table}"' if table else ""
             raise InputError(
                 f"flow {flow}: no route leads from host {a} to host {b}{by}{what}",
@@ -166,7 +168,7 @@ def _check_routes(network: Network, lanes: Lanes, unanswered: NDArray[np.bool_] 
 
 
 def _ends(network: Network, flows: FlowTable) -> tuple[Ints, Ints, Ints]:
-    """Where the lanes of each flow begin, and the ports of each lane at both its ends."""
+    """Where the port pairs of each flow begin, and the ports of each port pair at both its ends."""
     src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
     n, n_networks = len(flows), int(network.first_group.size) - 1
     if not network.has_several_ports:
@@ -203,9 +205,9 @@ def _ends(network: Network, flows: FlowTable) -> tuple[Ints, Ints, Ints]:
 
 
 def _fastest(n: int, flow: Ints, nic: Ints, rate_bps: Ints) -> Ints:
-    """int64[n]: the NIC whose lanes have the highest rate together, of each flow that has any.
+    """int64[n]: the NIC whose port pairs have the highest rate together, of each flow that has any.
 
-    `flow`, `nic` and `rate_bps` are those of lanes by all NICs, in the order of flows.
+    `flow`, `nic` and `rate_bps` are those of port pairs by all NICs, in the order of flows.
     """
     most = int(nic.max(initial=0)) + 1
     total = np.zeros(n * most, np.int64)
@@ -215,7 +217,7 @@ def _fastest(n: int, flow: Ints, nic: Ints, rate_bps: Ints) -> Ints:
 
 
 def _refuse(network: Network, flows: FlowTable, bad: NDArray[np.bool_]) -> None:
-    """Say what is wrong with the first flow that has no lane."""
+    """Say what is wrong with the first flow that has no port pair."""
     for flow in np.flatnonzero(bad)[:1].tolist():
         src, dst, nic = int(flows.src[flow]), int(flows.dst[flow]), int(flows.nic[flow])
         nics = int(network.first_nic[src + 1] - network.first_nic[src])

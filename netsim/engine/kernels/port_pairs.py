@@ -1,0 +1,163 @@
+"""By which of its port pairs a flow goes, where hosts have several ports.
+
+A port pair is a port of this host and one of the flow's other end, in one network; MODEL.md says
+how the next one is chosen. Data takes it as the flow joins a ready list, which is that of the
+port pair's port; a control packet as it is queued.
+"""
+
+from __future__ import annotations
+
+from netsim.engine.kernels.env import Env
+from netsim.engine.kernels.fields import FlowRecord, PortChoiceRecord, TxRecord
+from netsim.engine.kernels.ids import GlobalPort, Ps
+from netsim.engine.kernels.layout import (
+    ENTROPY,
+    HASH,
+    LEAST_LOADED,
+    ONE_PORT,
+    PERMUTATION,
+    ROUND_ROBIN,
+)
+from netsim.engine.kernels.specialization_constants import CARRIER, PLANE_BALANCING
+from netsim.model.arithmetic import below, mix, permuted
+
+
+def data_port(env: Env, tx: TxRecord) -> GlobalPort:
+    """The port by which the next data packet of a flow leaves; notes its port pair."""
+    port_choice = env.hosts.port_choices[tx.port_choice]
+    n = pairs_in_use(env, port_choice)
+    port_pair = 0
+    if PLANE_BALANCING == ROUND_ROBIN:
+        port_pair = tx.sent_packets % n
+    elif PLANE_BALANCING == PERMUTATION:
+        port_pair = permuted_pair(port_choice.salt_data, tx.sent_packets, n)
+    elif PLANE_BALANCING == ENTROPY:
+        port_pair = tx.entropy % n
+    elif PLANE_BALANCING == LEAST_LOADED:
+        port_pair = least_loaded_pair(env, port_choice, n, True)
+    port_choice.port_pair = pair_of(env, port_choice, port_pair, n)
+    return GlobalPort(env.hosts.port_pairs[port_choice.first_pair + port_choice.port_pair, 0])
+
+
+def control_pair(env: Env, side: FlowRecord) -> int:
+    """The row of ``env.hosts.port_pairs`` that the next control packet from ``side`` takes."""
+    port_choice = env.hosts.port_choices[side.port_choice]
+    n = pairs_in_use(env, port_choice)
+    count = port_choice.sent_control
+    port_choice.sent_control = count + 1
+    port_pair = 0
+    if PLANE_BALANCING == ROUND_ROBIN:
+        port_pair = count % n
+    elif PLANE_BALANCING == PERMUTATION:
+        port_pair = permuted_pair(port_choice.salt_control, count, n)
+    elif PLANE_BALANCING == ENTROPY:
+        port_pair = side.entropy % n
+    elif PLANE_BALANCING == LEAST_LOADED:
+        port_pair = least_loaded_pair(env, port_choice, n, False)
+    return port_choice.first_pair + pair_of(env, port_choice, port_pair, n)
+
+
+def has_carrier(env: Env, p: GlobalPort, at: Ps) -> bool:
+    """Were both links of a host's port up at a time?"""
+    hosts = env.hosts
+    lo = hosts.carrier_first[p]
+    last = hosts.carrier_first[GlobalPort(int(p) + 1)]
+    hi = last
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if hosts.carrier_lost[middle, 1] > at:
+            hi = middle
+        else:
+            lo = middle + 1
+    return lo == last or at < hosts.carrier_lost[lo, 0]
+
+
+def is_up(env: Env, port_choice: PortChoiceRecord, port_pair: int) -> bool:
+    """Have both ports of a port pair carrier, as far as this host knows?"""
+    hosts = env.hosts
+    row = port_choice.first_pair + port_pair
+    now = env.host.now_ps
+    there = GlobalPort(int(hosts.port_pairs[row, 1]) % hosts.host_ports.size)
+    if not has_carrier(
+        env, GlobalPort(hosts.port_pairs[row, 0]), Ps(now - hosts.carrier_delays[0])
+    ):
+        return False
+    return has_carrier(env, there, Ps(now - hosts.carrier_delays[1]))
+
+
+def pairs_in_use(env: Env, port_choice: PortChoiceRecord) -> int:
+    """How many port pairs a side of a flow uses now: those that are up, or all if none is."""
+    if not CARRIER:
+        return port_choice.n_pairs
+    n = 0
+    for port_pair in range(port_choice.n_pairs):
+        if is_up(env, port_choice, port_pair):
+            n += 1
+    if n == 0:
+        return port_choice.n_pairs
+    return n
+
+
+def pair_of(env: Env, port_choice: PortChoiceRecord, index: int, n: int) -> int:
+    """The port pair of that index among the ``n`` in use; with HASH that of the flow.
+
+    LEAST_LOADED has none but port pairs already.
+    """
+    if not CARRIER or PLANE_BALANCING == LEAST_LOADED:
+        return index
+    if PLANE_BALANCING == HASH:
+        port_pair = int(below(port_choice.salt_data, port_choice.n_pairs))
+        if n == port_choice.n_pairs or is_up(env, port_choice, port_pair):
+            return port_pair
+        index = int(below(port_choice.salt_data, n))
+    if n == port_choice.n_pairs:
+        return index
+    before = 0
+    for port_pair in range(port_choice.n_pairs):
+        if is_up(env, port_choice, port_pair):
+            if before == index:
+                return port_pair
+            before += 1
+    return 0
+
+
+def may_use(env: Env, tx: TxRecord, p: GlobalPort) -> bool:
+    """Has a flow from this host a port pair by port ``p`` of it?"""
+    if PLANE_BALANCING == ONE_PORT:
+        return True
+    port_choice = env.hosts.port_choices[tx.port_choice]
+    for port_pair in range(port_choice.first_pair, port_choice.first_pair + port_choice.n_pairs):
+        if GlobalPort(env.hosts.port_pairs[port_pair, 0]) == p:
+            return True
+    return False
+
+
+def permuted_pair(salt: int, count: int, n: int) -> int:
+    """The port pair of packet ``count``, of permutations of all ``n`` one after the other."""
+    epoch = count // n
+    return permuted(mix(salt ^ (epoch & 0xFFFFFFFF)), count - epoch * n, n)
+
+
+def least_loaded_pair(env: Env, port_choice: PortChoiceRecord, n: int, of_flows: bool) -> int:
+    """Of the ``n`` port pairs in use the one at whose port the fewest flows or packets wait.
+
+    Of several the one whose last transmission ended or ends first, then the lowest.
+    """
+    best = -1
+    fewest = 0
+    earliest = 0
+    for port_pair in range(port_choice.n_pairs):
+        if CARRIER and n < port_choice.n_pairs:
+            if not is_up(env, port_choice, port_pair):
+                continue
+        p = GlobalPort(env.hosts.port_pairs[port_choice.first_pair + port_pair, 0])
+        host_port = env.hosts.host_ports[p]
+        waiting = host_port.ctrl_tail - host_port.ctrl_head
+        if of_flows:
+            waiting = host_port.n_ready
+        free_at = int(env.links.ports[p].free_at)
+        if best < 0 or waiting < fewest or (waiting == fewest and free_at < earliest):
+            best = port_pair
+            fewest = waiting
+            earliest = free_at
+    return best

@@ -1,0 +1,119 @@
+"""PortPairs: the ports by which a flow may go, and which of them a packet takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .balancing import permuted
+from .model import below, rand32
+
+if TYPE_CHECKING:
+    from .host import HostPort
+    from .port import Port
+    from .simulator import Simulator
+
+FLOW_ENTROPY = 7
+PAIR_FOR_LIFE = 10
+PAIR_PERMUTATION = 11
+
+PortPair = tuple["HostPort", "HostPort"]
+"""A port of this host and one of the flow's other end."""
+
+
+def port_pairs_of(sim: Simulator, src: int, dst: int, wanted: int | None) -> list[PortPair]:
+    """The port pairs of a flow between two hosts, by NIC ``wanted`` of the source if given."""
+    there = sim.hosts[dst].ports
+    found: list[PortPair] = []
+    fastest = 0
+    for nic in sim.hosts[src].nics:
+        if wanted is not None and nic.number != wanted:
+            continue
+        port_pairs: list[PortPair] = []
+        for port in nic.ports:
+            same = [p for p in sim.hosts[src].ports if p.network == port.network]
+            theirs = [p for p in there if p.network == port.network]
+            if theirs:
+                port_pairs.append((port, theirs[same.index(port) % len(theirs)]))
+        rate = sum(min(here.rate_bps, far.rate_bps) for here, far in port_pairs)
+        if rate > fastest:
+            found, fastest = port_pairs, rate
+    if not found:
+        raise ValueError(f"host {src} does not reach host {dst}")
+    return found
+
+
+def has_carrier(port: Port, time: int) -> bool:
+    """Were both links of a port up at a time?"""
+    faults = port.sim.case.faults
+    both = (faults[end.index] for end in (port, port.peer) if end.index in faults)
+    return not any(down <= time < up for fault in both for down, up in fault.outages)
+
+
+class Spread:
+    """How one side of a flow goes by its port pairs; ``k`` is 0 for the sender, 2 for the receiver.
+
+    With "hash" the first is the one that it keeps.
+    """
+
+    def __init__(self, sim: Simulator, flow: int, port_pairs: list[PortPair], k: int) -> None:
+        self.seed = sim.case.seed
+        self.planes = sim.case.fabric.get("plane_balancing", "hash")
+        self.sim = sim
+        self.flow = flow
+        self.port_pairs = port_pairs
+        self.draw = rand32(self.seed, PAIR_FOR_LIFE, flow, 0)
+        self.first = port_pairs[0]
+        if self.planes == "hash":
+            self.first = port_pairs[below(self.draw, len(port_pairs))]
+        self.k = k
+        several = any(len(host.ports) > 1 for host in sim.hosts)
+        self.entropy = 0
+        if several and self.planes == "entropy":
+            self.entropy = rand32(self.seed, FLOW_ENTROPY, flow, 0) & 0xFFFF
+        self.queued = 0
+
+    def of_data(self, sent: int) -> PortPair:
+        """The port pair of the data packet after the first ``sent``."""
+        return self._port_pair(sent, self.k, lambda port: len(port.ready))
+
+    def of_control(self) -> PortPair:
+        """The port pair of the control packet that is queued now."""
+        self.queued += 1
+        return self._port_pair(self.queued - 1, self.k + 1, lambda port: len(port.control))
+
+    def from_source(self, port_pair: PortPair) -> PortPair:
+        """A port pair of this side as it leads from the flow's source to its destination."""
+        return port_pair if self.k == 0 else port_pair[::-1]
+
+    def _in_use(self) -> list[PortPair]:
+        """The port pairs whose ports are taken to have carrier, or all."""
+        if self.sim.case.carrier is None:
+            return self.port_pairs
+        own, other = (self.sim.now - delay for delay in self.sim.case.carrier)
+        port_pairs = [
+            (here, there)
+            for here, there in self.port_pairs
+            if has_carrier(here, own) and has_carrier(there, other)
+        ]
+        return port_pairs or self.port_pairs
+
+    def _port_pair(self, c: int, k: int, waiting: Callable[[HostPort], int]) -> PortPair:
+        port_pairs = self._in_use()
+        n = len(port_pairs)
+        if self.planes == "hash":
+            if self.first in port_pairs:
+                return self.first
+            i = below(self.draw, n)
+        elif self.planes == "round_robin":
+            i = c % n
+        elif self.planes == "permutation":
+            key = rand32(self.seed, PAIR_PERMUTATION, 4 * self.flow + k, c // n)
+            i = permuted(key, c % n, n)
+        elif self.planes == "least_loaded":
+            i = min(
+                range(n), key=lambda i: (waiting(port_pairs[i][0]), port_pairs[i][0].last_end_ps, i)
+            )
+        else:
+            i = self.entropy % n
+        return port_pairs[i]
