@@ -127,6 +127,8 @@ def _part_default(unit: str, field: Any) -> str:
         value = f"{value / 1e15:g}PFLOP/s"
     elif isinstance(value, Efficiency):
         value = 1
+    elif isinstance(value, float):
+        return f"`{value:,.0f}`" if value >= 1000 else f"`{value:g}`"
     return _value(value)
 
 

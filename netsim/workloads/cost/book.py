@@ -84,7 +84,7 @@ def _yield_model() -> tuple[str, Callable[[Any], Yield]]:
     return unit, read
 
 
-SOURCE = "where the figures are from"
+SOURCE = "source of the values"
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,11 @@ class Wafer:
     """[wafer]: what dies are cut from."""
 
     usd: float = key(positive("USD"), "price of a wafer")
-    defects_per_cm2: float = key(amount("1/cm2"), "defects on a square centimeter")
-    yield_model: Yield = key(_yield_model(), "how defects are spread")
-    diameter_mm: float = key(positive("mm"), "of a wafer", 300.0)
-    edge_mm: float = key(amount("mm"), "of its rim that is not used", 3.0)
-    scribe_mm: float = key(amount("mm"), "between dies, to cut them apart", 0.2)
+    defects_per_cm2: float = key(amount("1/cm2"), "defect density")
+    yield_model: Yield = key(_yield_model(), "yield model")
+    diameter_mm: float = key(positive("mm"), "diameter of a wafer", 300.0)
+    edge_mm: float = key(amount("mm"), "width of the unused rim", 3.0)
+    scribe_mm: float = key(amount("mm"), "width of scribe lanes between dies", 0.2)
     source: str = key(text(), SOURCE)
 
 
@@ -104,7 +104,7 @@ class Wafer:
 class Memory:
     """[memory]: stacked memory beside the die."""
 
-    usd_per_gb: float = key(amount("USD/GB"), "price of memory, by its size alone")
+    usd_per_gb: float = key(amount("USD/GB"), "price of memory")
     source: str = key(text(), SOURCE)
 
 
@@ -112,8 +112,8 @@ class Memory:
 class Package:
     """[package]: interposer, substrate, assembly and test."""
 
-    usd_per_mm2: float = key(amount("USD/mm2"), "what grows with the die")
-    usd: float = key(amount("USD"), "what each package costs, however small")
+    usd_per_mm2: float = key(amount("USD/mm2"), "price per die area")
+    usd: float = key(amount("USD"), "fixed price of a package")
     source: str = key(text(), SOURCE)
 
 
@@ -121,8 +121,8 @@ class Package:
 class LinkKind:
     """[link.NAME]: one end of links, at the GPU."""
 
-    usd_per_gbps: float = key(amount("USD/Gbps"), "price by the rate one way")
-    pj_per_bit: float = key(amount("pJ/bit"), "energy, beyond what the GPU itself is said to draw")
+    usd_per_gbps: float = key(amount("USD/Gbps"), "price per rate, one way")
+    pj_per_bit: float = key(amount("pJ/bit"), "energy, in addition to the GPU's own")
     source: str = key(text(), SOURCE)
 
 
@@ -130,10 +130,12 @@ class LinkKind:
 class Failures:
     """[failures]: of GPUs, and what it takes until they are back."""
 
-    mtbf_hours: float = key(positive("hours"), "mean time to a failure of a reference GPU")
-    repair_hours: float = key(positive("hours"), "mean time until a failed GPU is in order again")
-    swap_hours: float = key(amount("hours"), "until a spare GPU has taken over")
-    rate_by: str = key(choice(FAIL_BY), "smaller GPUs fail less by their area, or as often each")
+    mtbf_hours: float = key(positive("hours"), "mean time between failures of a reference GPU")
+    repair_hours: float = key(positive("hours"), "mean time to repair a GPU")
+    swap_hours: float = key(amount("hours"), "time until a spare GPU has taken over")
+    rate_by: str = key(
+        choice(FAIL_BY), "whether failures scale with die area, or are equal per GPU"
+    )
     source: str = key(text(), SOURCE)
 
 
@@ -141,30 +143,30 @@ class Failures:
 class Fleet:
     """[fleet]: how much silicon there is, the same of every GPU."""
 
-    reference: str = key(text(), "the GPU that others are held against")
+    reference: str = key(text(), "GPU that others are compared with")
     gpus: int = key(
-        count(1, MAX_GPUS), "reference GPUs; of others as many as have their area of dies"
+        count(1, MAX_GPUS), "number of reference GPUs; others have the same total die area"
     )
-    goodput: tuple[float, ...] = key(_shares(), "wanted of the capacity; spares are told for each")
+    goodput: tuple[float, ...] = key(_shares(), "goodput targets; spares are computed for each")
 
 
 @dataclass(frozen=True)
 class Gpu:
     """[gpu.NAME]: one GPU."""
 
-    die_mm2: float = key(positive("mm2"), "area of its die")
+    die_mm2: float = key(positive("mm2"), "die area")
     memory: int = key(size(), "stacked memory")
-    rate: int = key(rate(), "of its links, one way")
-    link: str = key(text(), "the kind of its links, a [link.NAME]")
+    rate: int = key(rate(), "rate of its links, one way")
+    link: str = key(text(), "its links, a [link.NAME]")
     units: int = key(
-        count(1, MAX_UNITS), "equal parts of the die that can be switched off, such as SMs", 1
+        count(1, MAX_UNITS), "equal parts of the die that can be disabled, such as SMs", 1
     )
-    units_needed: int = key(count(1, MAX_UNITS), "of them, in a GPU that is sold", 1)
+    units_needed: int = key(count(1, MAX_UNITS), "parts that a sold GPU needs", 1)
     units_share: float | None = key(
-        positive("share", 1), "of the die's area that they take; of dies with spare units", None
+        positive("share", 1), "share of the die area that these parts take", None
     )
-    watts: float = key(positive("W"), "what it draws, without optics")
-    group: int = key(count(), "GPUs that hold one copy of a model")
+    watts: float = key(positive("W"), "power, without optics")
+    group: int = key(count(), "GPUs per copy of a model")
     source: str = key(text(), SOURCE)
 
 

@@ -40,52 +40,51 @@ class Layout:
     Ranks are tp x cp x dp x pp; `ep` divides the dp ranks into groups that share the experts.
     """
 
-    global_batch: int = key(count(), "sequences of a step")
-    tp: int = key(count(), "tensor parallelism: GPUs that share each matrix", 1)
-    sp: bool = key(flag(), "sequence parallelism: tp ranks share norms and dropout, too", False)
+    global_batch: int = key(count(), "sequences per step")
+    tp: int = key(count(), "tensor parallelism: GPUs per matrix", 1)
+    sp: bool = key(flag(), "sequence parallelism: tp ranks also split norms and dropout", False)
     regather: bool = key(
         flag(),
-        "with sp, inputs of matrices are kept in parts and gathered once more for the gradient of "
-        "the weights",
+        "with sp, keep inputs of matrices split and gather them again for weight gradients",
         True,
     )
     scatter_gather: bool = key(
         flag(),
-        "pipeline transfers carry a tp-th each, gathered where they arrive; with sp they do anyway",
+        "split pipeline transfers over tp ranks and gather them on arrival; always on with sp",
         True,
     )
-    pp: int = key(count(1, MAX_LAYERS), "stages of the pipeline", 1)
-    schedule: str = key(choice(SCHEDULES), "the order of a stage's work", "1f1b")
-    virtual_stages: int = key(count(1, MAX_LAYERS), "chunks of layers of a stage, interleaved", 1)
-    dp: int = key(count(0), "replicas of the model; 0: the product of dp_levels", 0)
+    pp: int = key(count(1, MAX_LAYERS), "pipeline stages", 1)
+    schedule: str = key(choice(SCHEDULES), "pipeline schedule", "1f1b")
+    virtual_stages: int = key(count(1, MAX_LAYERS), "interleaved chunks of layers per stage", 1)
+    dp: int = key(count(0), "data parallelism: replicas; 0: the product of dp_levels", 0)
     dp_levels: tuple[int, int, int] | None = key(
-        _levels(), "replicas over racks and datacenters, for the five stages S1 to S5", None
+        _levels(), "replicas over racks and datacenters, for stages S1 to S5", None
     )
     accounting: str = key(
         choice(ACCOUNTINGS),
-        "of S1 to S5: reduce-scatter, exchange, all-gather (hierarchical), or full all-reduces "
-        "and the all-gathers again (paper)",
+        "S1 to S5: reduce-scatter, exchange, all-gather (hierarchical), or full "
+        "all-reduces and all-gathers (paper)",
         "hierarchical",
     )
-    zero: int = key(count(0), "ZeRO stage: 1 shares optimizer, 2 gradients, 3 weights", 0)
-    ep: int = key(count(), "expert parallelism: GPUs that share the experts of a layer", 1)
+    zero: int = key(count(0), "ZeRO stage: 1 splits the optimizer, 2 gradients, 3 weights", 0)
+    ep: int = key(count(), "expert parallelism: GPUs per layer's experts", 1)
     ep_domains: int = key(
         count(0),
-        "scale-up domains that a token's experts are in at the most, each of which gets it once; "
-        "0: each expert gets it by itself",
+        "most scale-up domains of a token's experts, each of which receives it once; 0: "
+        "once per expert",
         0,
     )
-    cp: int = key(count(), "context parallelism: GPUs that share a sequence", 1)
-    micro_batch: int = key(count(), "sequences that a stage computes at a time", 1)
+    cp: int = key(count(), "context parallelism: GPUs per sequence", 1)
+    micro_batch: int = key(count(), "sequences per micro-batch", 1)
     recompute: str = key(
         choice(RECOMPUTE),
-        "of activations: none, that of scores (selective), or of whole layers (full)",
+        "recomputation of activations: none, scores (selective), or whole layers (full)",
         "none",
     )
 
     uneven: bool = key(
         flag(),
-        "what does not divide is shared by fractions, and the first stages have more layers",
+        "allow fractions where values do not divide; the first stages get more layers",
         False,
     )
 
@@ -113,15 +112,17 @@ def _format() -> tuple[str, Callable[[Any], Any]]:
 class Precision:
     """The number format of each tensor."""
 
-    weights: str = key(_format(), "of weights that are computed with", "bf16")
-    activations: str = key(_format(), "of activations and their gradients", "bf16")
-    gradients: str = key(_format(), "in which gradients of weights are added up and kept", "fp32")
-    reduce: str = key(_format(), "in which gradients travel", "fp32")
-    dispatch: str = key(_format(), "in which tokens go to their experts", "bf16")
-    master: str = key(choice((*FORMATS, "none")), "of the copy that the optimizer changes", "fp32")
-    optimiser: str = key(_format(), "of each number that the optimizer keeps", "fp32")
-    compute: str = key(_format(), "in which matrices are multiplied", "bf16")
-    vector: str = key(_format(), "in which everything else is computed", "bf16")
+    weights: str = key(_format(), "format of weights in compute", "bf16")
+    activations: str = key(_format(), "format of activations and their gradients", "bf16")
+    gradients: str = key(_format(), "format in which weight gradients are accumulated", "fp32")
+    reduce: str = key(_format(), "format in which gradients are sent", "fp32")
+    dispatch: str = key(_format(), "format in which tokens are sent to experts", "bf16")
+    master: str = key(
+        choice((*FORMATS, "none")), "format of the optimizer's master weights", "fp32"
+    )
+    optimiser: str = key(_format(), "format of optimizer states", "fp32")
+    compute: str = key(_format(), "format of matrix multiplication", "bf16")
+    vector: str = key(_format(), "format of other operations", "bf16")
 
     def bytes_of(self, tensor: str) -> float:
         """Bytes of one number of a tensor: "weights", "master", ..."""
@@ -132,8 +133,8 @@ class Precision:
 class Optimizer:
     """What a step does to each parameter."""
 
-    kind: str = key(choice(MOMENTS), "which optimizer", "adam")
-    flops: int = key(count(0), "operations for a parameter", 11)
+    kind: str = key(choice(MOMENTS), "optimizer", "adam")
+    flops: int = key(count(0), "operations per parameter", 11)
 
     @property
     def moments(self) -> int:
@@ -145,8 +146,8 @@ class Optimizer:
 class Overlap:
     """What is done while GPUs compute. Names are those of Megatron's switches."""
 
-    grad_reduce: bool = key(flag(), "gradients travel during the backward pass", False)
-    param_gather: bool = key(flag(), "weights are gathered during the forward pass", False)
-    tp_comm: bool = key(flag(), "tensor-parallel collectives run beside the matrices", False)
-    p2p_comm: bool = key(flag(), "pipeline transfers run beside other micro-batches", False)
-    ep_comm: bool = key(flag(), "exchanges of experts run beside other micro-batches", False)
+    grad_reduce: bool = key(flag(), "overlap gradients with the backward pass", False)
+    param_gather: bool = key(flag(), "overlap weight gathering with the forward pass", False)
+    tp_comm: bool = key(flag(), "overlap tensor-parallel collectives with matrix products", False)
+    p2p_comm: bool = key(flag(), "overlap pipeline transfers with other micro-batches", False)
+    ep_comm: bool = key(flag(), "overlap expert exchanges with other micro-batches", False)

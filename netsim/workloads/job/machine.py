@@ -37,7 +37,7 @@ class Unit:
 
     peak: tuple[tuple[str, float], ...] = key(peaks(FORMATS), "FLOP/s without sparsity")
     efficiency: Efficiency = key(
-        steps(parse_flops, "GFLOP"), "share of the peak, by operations of a kernel", Efficiency()
+        steps(parse_flops, "GFLOP"), "share of the peak, by operations per kernel", Efficiency()
     )
 
     def rate(self, number_format: str) -> float:
@@ -71,19 +71,19 @@ def _factors() -> tuple[str, Any]:
 class Link:
     """One network as a GPU sees it: what it sends at, one way, and what software adds."""
 
-    rate: int = key(rate(), "of one GPU, one way")
+    rate: int = key(rate(), "rate of a GPU, one way")
     efficiency: Efficiency = key(
         steps(lambda value: float(parse_bytes(value)), "MB"),
-        "share of the rate that messages reach, by their size",
+        "share of the rate, by message size",
         Efficiency(),
     )
-    launch: int = key(time(), "of software, once for a collective or a message", 0)
-    step_latency: int = key(time(), "of software, for each step of a collective", 0)
+    launch: int = key(time(), "software latency per collective or message", 0)
+    step_latency: int = key(time(), "software latency per step of a collective", 0)
     factors: tuple[tuple[str, float], ...] = key(
-        _factors(), "by collective: how many times its closed form it takes", ()
+        _factors(), "time over closed form, by collective", ()
     )
     in_network_reduction: bool = key(
-        flag(), "switches add up: an all-reduce sends its buffer once", False
+        flag(), "switches reduce: an all-reduce sends its buffer once", False
     )
 
     def factor(self, what: str) -> float:
@@ -122,33 +122,33 @@ class Machine:
     and writing memory takes none without `memory_rate`: some models leave them out.
     """
 
-    memory: int = key(size(), "of one GPU")
+    memory: int = key(size(), "memory of a GPU")
     matrix: Unit = key(("table", lambda value: read_part(Unit, value, "")), "matrix units")
     scale_up: Link = key(
-        ("table", lambda value: read_part(Link, value, "")), "the network inside a domain"
+        ("table", lambda value: read_part(Link, value, "")), "network inside a domain"
     )
     scale_out: Link = key(
-        ("table", lambda value: read_part(Link, value, "")), "the network between domains"
+        ("table", lambda value: read_part(Link, value, "")), "network between domains"
     )
-    domain_gpus: int = key(count(), "GPUs that one scale-up network joins")
-    sms: int = key(
-        count(0), "streaming multiprocessors of a GPU, to compare GPUs by; 0: not told", 0
-    )
+    domain_gpus: int = key(count(), "GPUs of a scale-up network")
+    sms: int = key(count(0), "streaming multiprocessors of a GPU, to compare GPUs; 0: unknown", 0)
     vector: Unit | None = key(
         ("table", lambda value: read_part(Unit, value, "")), "all other units", None
     )
-    memory_rate: float | None = key(memory_rate(), "of reading and writing its memory", None)
+    memory_rate: float | None = key(memory_rate(), "memory bandwidth", None)
     memory_efficiency: Efficiency = key(
         steps(lambda value: float(parse_bytes(value)), "MB"),
-        "share of that rate, by the bytes of a kernel",
+        "share of memory_rate, by the bytes of a kernel",
         Efficiency(),
     )
     memory_overlap: bool = key(
-        flag(), "a kernel computes while it reads: the longer counts, not the sum", False
+        flag(),
+        "kernels overlap compute and memory access: the longer time counts, not the sum",
+        False,
     )
-    wan_rate: int = key(rate(), "of one GPU to another datacenter", 20 * 10**9)
-    wan_delay: int = key(time(), "one way to another datacenter", 30 * 10**9)
-    source: str = key(text(), "where the figures are from", "its own file")
+    wan_rate: int = key(rate(), "rate of a GPU to another datacenter", 20 * 10**9)
+    wan_delay: int = key(time(), "one-way delay to another datacenter", 30 * 10**9)
+    source: str = key(text(), "source of the values", "its own file")
 
     @property
     def reading_rate(self) -> float:

@@ -24,45 +24,49 @@ class Model:
     """
 
     layers: int = key(count(1, MAX_LAYERS), "layers")
-    hidden: int = key(count(), "width of what goes from layer to layer")
+    hidden: int = key(count(), "hidden size")
     heads: int = key(count(), "attention heads")
     sequence: int = key(count(), "tokens of a sequence")
-    vocabulary: int = key(count(), "tokens that there are")
-    kv_heads: int = key(count(0), "heads of keys and values; 0: as many as heads", 0)
+    vocabulary: int = key(count(), "size of the vocabulary")
+    kv_heads: int = key(count(0), "KV heads; 0: as many as heads", 0)
     head_size: int = key(count(0), "width of a head; 0: hidden / heads", 0)
-    feed_forward: int = key(count(0), "width inside the feed-forward; 0: 4 hidden", 0)
+    feed_forward: int = key(count(0), "feed-forward width; 0: 4 hidden", 0)
     feed_forward_matrices: int = key(count(2, 3), "2 (GELU), or 3 (with a gate, SwiGLU)", 2)
-    experts: int = key(count(0), "experts of a layer, without the shared ones; 0: none", 0)
-    active_experts: int = key(count(0), "experts that a token goes to", 0)
-    shared_experts: int = key(count(0), "experts that every token goes to", 0)
-    expert_feed_forward: int = key(count(0), "width inside an expert; 0: feed_forward", 0)
-    dense_layers: int = key(count(0), "first layers that have no experts", 0)
-    attention: str = key(choice(ATTENTIONS), "how queries, keys and values are made", "multi_head")
+    experts: int = key(count(0), "experts per layer, without shared ones; 0: none", 0)
+    active_experts: int = key(count(0), "experts per token", 0)
+    shared_experts: int = key(count(0), "experts for every token", 0)
+    expert_feed_forward: int = key(count(0), "feed-forward width of an expert; 0: feed_forward", 0)
+    dense_layers: int = key(count(0), "first layers without experts", 0)
+    attention: str = key(choice(ATTENTIONS), "kind of attention", "multi_head")
     query_rank: int = key(count(0), "latent attention: width of compressed queries; 0: none", 0)
     kv_rank: int = key(count(0), "latent attention: width of compressed keys and values", 0)
-    rotary_size: int = key(count(0), "latent attention: width of a key's part for positions", 0)
+    rotary_size: int = key(count(0), "latent attention: width of a key's position part", 0)
     value_size: int = key(count(0), "latent attention: width of a value; 0: head_size", 0)
     attention_flops: float = key(
         number(0, 16),
-        "of scores and their sum, forward, for a pair of tokens and a unit of width: 4, or 2 where "
-        "kernels leave out what the causal mask hides",
+        "operations of scores and their sum, forward, per token pair and unit of width: "
+        "4, or 2 if kernels skip masked pairs",
         4.0,
     )
     fused_attention: bool = key(
-        flag(), "scores stay on the chip (FlashAttention): neither kept nor written", False
+        flag(), "scores stay on the chip (FlashAttention), neither kept nor written", False
     )
     attention_backward: float = key(
         number(-1e-9, 16),
-        "operations of attention backward as a multiple of forward ones; 0: 2.5 where it is fused "
-        "(scores are computed again), else 2",
+        "backward over forward operations of attention; 0: 2.5 if fused (scores are "
+        "recomputed), else 2",
         0.0,
     )
-    norm: str = key(choice(NORMS), "with mean and bias (layer) or without (rms)", "rms")
-    positions: str = key(choice(POSITIONS), "a learned table, or turned into queries", "rotary")
-    biases: bool = key(flag(), "matrices have biases", False)
-    dropout: bool = key(flag(), "dropout, whose masks are kept for the backward pass", False)
-    tied_embeddings: bool = key(flag(), "embedding and head are one matrix", False)
-    source: str = key(text(), "where the figures are from", "its own file")
+    norm: str = key(choice(NORMS), "norm with mean and bias (layer) or without (rms)", "rms")
+    positions: str = key(
+        choice(POSITIONS), "position embeddings: a learned table, or rotary", "rotary"
+    )
+    biases: bool = key(flag(), "whether matrices have biases", False)
+    dropout: bool = key(
+        flag(), "whether there is dropout; its masks are kept for the backward pass", False
+    )
+    tied_embeddings: bool = key(flag(), "whether embedding and head share a matrix", False)
+    source: str = key(text(), "source of the values", "its own file")
 
     @property
     def kv_head_count(self) -> int:

@@ -27,18 +27,22 @@ JOBS = ("dense", "moe")
 class Infrastructure:
     """What a budget buys (section 2). A rack is one scale-up domain."""
 
-    budget_usd: float = key(number(0), "to be spent", 100e9)
-    compute_share: float = key(number(0, 1), "of it for racks", 0.7)
-    rack_usd: float = key(number(0), "of a rack", 3e6)
+    budget_usd: float = key(number(0), "budget", 100e9)
+    compute_share: float = key(number(0, 1), "share of the budget for racks", 0.7)
+    rack_usd: float = key(number(0), "price of a rack", 3e6)
     rack_gpus: int = key(count(), "GPUs of a rack", 72)
     rack_flops: float = key(
-        ("FLOP/s", lambda value: parse_flops(value, "/s")), "of a rack, without sparsity", 720e15
+        ("FLOP/s", lambda value: parse_flops(value, "/s")),
+        "FLOP/s of a rack, without sparsity",
+        720e15,
     )
-    rack_watts: float = key(number(0), "of a rack", 130e3)
-    it_share: float = key(number(0), "all of IT, with storage and network, to racks", 1.2)
-    pue_low: float = key(number(0), "all power to that of IT, at best", 1.15)
-    pue_high: float = key(number(0), "the same at worst", 1.30)
-    datacenters: int = key(count(), "that share the racks", 2)
+    rack_watts: float = key(number(0), "power of a rack", 130e3)
+    it_share: float = key(
+        number(0), "power of all IT, with storage and network, over that of racks", 1.2
+    )
+    pue_low: float = key(number(0), "power usage effectiveness, at best", 1.15)
+    pue_high: float = key(number(0), "power usage effectiveness, at worst", 1.30)
+    datacenters: int = key(count(), "datacenters that the racks are divided between", 2)
 
     @property
     def racks(self) -> float:

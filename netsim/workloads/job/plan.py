@@ -36,14 +36,14 @@ HEADS = 256
 class Wish:
     """What is to be trained."""
 
-    years: float = key(number(0, 1000), "of training, at the racks' full rate", 4.0)
-    law: str = key(choice(LAWS), "scaling law that says how large the model is", "hoffmann2")
+    years: float = key(number(0, 1000), "years of training at the racks' full rate", 4.0)
+    law: str = key(choice(LAWS), "scaling law for the model size", "hoffmann2")
     parameters: float = key(
-        number(-1e-9, 1e18), "of the model, in place of a law's; 0: the law's", 0.0
+        number(-1e-9, 1e18), "parameters of the model; 0: by the scaling law", 0.0
     )
     sequence: int = key(count(), "tokens of a sequence", 32_000)
-    vocabulary: int = key(count(), "tokens that there are", 256_000)
-    accounting: str = key(choice(ACCOUNTINGS), "of S1 to S5, as in [layout]", "paper")
+    vocabulary: int = key(count(), "size of the vocabulary", 256_000)
+    accounting: str = key(choice(ACCOUNTINGS), "accounting of S1 to S5, as in [layout]", "paper")
 
 
 FEWEST = 1e8
