@@ -111,6 +111,58 @@ RENAMED: dict[str, dict[str, str]] = {
     "topology ocs.reconfigure": {
         "phases": "per_phase",
     },
+    "topology multi_rail": {
+        "gpus": "gpus_per_rack",
+        "relay": "relay_at",
+        "reduction": "reduction_delay",
+    },
+    "topology fat_tree": {
+        "reduction": "reduction_delay",
+    },
+    "topology wan": {
+        "others": "other_datacenter",
+    },
+    "traffic chakra": {
+        "at_once": "concurrency",
+    },
+    "traffic goal": {
+        "eager": "eager_threshold",
+    },
+    "traffic ns3_flows": {
+        "begin": "start_times",
+    },
+    "traffic opera_flows": {
+        "begin": "start_times",
+    },
+    "topology multi_plane": {
+        "degraded": "last_plane_rate_fraction",
+    },
+    "traffic serving": {
+        "kv_chunks": "kv_layer_groups",
+        "pool_of": "pooled",
+        "pool_share": "pooled_fraction",
+        "pool_rate": "pool_read_rate",
+        "length_least": "length_min",
+        "length_most": "length_max",
+        "prefill_machines": "prefill_instances",
+        "decode_machines": "decode_instances",
+    },
+    "traffic inference": {
+        "pool_of": "pooled",
+        "pool_share": "pooled_fraction",
+        "grows": "context_grows",
+        "pieces": "block_chunks",
+    },
+    "deployment costs": {
+        "prompt_floor": "prefill_floor",
+        "launch_ahead": "async_launch",
+    },
+    "job": {
+        "optimiser": "optimizer",
+    },
+    "traffic poisson": {
+        "between": "cdf_interpolation",
+    },
     "option": {
         "--again": "--force",
         "--checked": "--check-bounds",

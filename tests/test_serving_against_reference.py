@@ -83,11 +83,11 @@ def random_run(
         given["machines"] = machines
         del tables[1]
     else:
-        given |= {"prefill_machines": machines, "decode_machines": rng.choice((1, 2))}
+        given |= {"prefill_instances": machines, "decode_instances": rng.choice((1, 2))}
         given |= {"decode_deployment": tables[1], "kv": rng.choice(("after", "layers"))}
-        machines += given["decode_machines"]
+        machines += given["decode_instances"]
         if given["kv"] == "layers":
-            given["kv_chunks"] = rng.choice((2, 3))
+            given["kv_layer_groups"] = rng.choice((2, 3))
     groups = [Group(0, load_deployment(table), 1) for table in tables]
     shrinks = all(group.shrunk_tokens > 0 for group in groups)
     outages = outages_of(rng, machines, shrinks) if rng.random() < 0.6 and not packets else []
@@ -155,7 +155,7 @@ def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Inst
             token_budget=params["token_budget"],
             max_batch=params["max_batch"],
             chunked=params["chunked"],
-            kv_parts=params.get("kv_chunks", 1),
+            kv_parts=params.get("kv_layer_groups", 1),
             lasts=lasts,
             pairs=lambda before, tokens: prompt_pairs(True, before, tokens),
         )

@@ -132,7 +132,7 @@ PARAMS = [
         each=TIERS,
     ),
     Param(
-        "reduction",
+        "reduction_delay",
         "time",
         None,
         "from a leaf to its reduction unit, and back; there is none by default",
@@ -162,9 +162,9 @@ def build(params: Mapping[str, Any]) -> Network:
         _refuse_beside("topo_file", [one for one in PARAMS if one.name != "topo_file"], params)
         return build_tree(read_topo(Path(params["topo_file"])))
     network = build_tree(settle(params), params["planes"])
-    if params["reduction"] is None:
+    if params["reduction_delay"] is None:
         return network
-    return with_reduction(network, params["reduction"])
+    return with_reduction(network, params["reduction_delay"])
 
 
 def build_tree(tree: Tree, planes: int = 1) -> Network:

@@ -9,9 +9,9 @@ of them, and its port p leads to plane p. The rates are those of the plane: with
 packets take them all in turn (`round_robin`, `permutation`) or the one whose port is free first
 (`free`), or its transport chooses (`entropy`).
 
-With `degraded` the last plane is slower: all of its links have that share of their rates. With 0 it
-is broken and known to be: hosts use the others. For a plane that breaks during the run
-there are faults, of `node = "plane3.*"`, and `[routing] carrier_delay` says when hosts notice.
+With `last_plane_rate_fraction` the last plane is slower: all of its links have that share of their
+rates. With 0 it is broken and known to be: hosts use the others. For a plane that breaks during the
+run there are faults, of `node = "plane3.*"`, and `[routing] carrier_delay` says when hosts notice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from netsim.params import REQUIRED, Param
 PARAMS = [
     Param("planes", "count", REQUIRED, "networks side by side", minimum=1),
     Param("plane", "topology", REQUIRED, "what each of them is"),
-    Param("degraded", "fraction", 1.0, "share of its rates that the last plane has; 0: broken"),
+    Param(
+        "last_plane_rate_fraction",
+        "fraction",
+        1.0,
+        "share of its rates that the last plane has; 0: broken",
+    ),
 ]
 
 
@@ -36,10 +41,12 @@ def build(params: Mapping[str, Any]) -> Network:
     Raises:
         InputError: no plane is left, or as the topology of the planes does.
     """
-    planes = params["planes"] - (params["degraded"] == 0)
+    planes = params["planes"] - (params["last_plane_rate_fraction"] == 0)
     if not planes:
         raise InputError(
-            "the only plane is broken", key="topology.degraded", hint="more planes, or more than 0"
+            "the only plane is broken",
+            key="topology.last_plane_rate_fraction",
+            hint="more planes, or more than 0",
         )
     plane = build_subtopology(params, "plane")
     builder = NetworkBuilder()
@@ -57,6 +64,6 @@ def build(params: Mapping[str, Any]) -> Network:
             plane,
             hosts,
             prefix=f"plane{number}.",
-            rate=params["degraded"] if is_degraded else 1.0,
+            rate=params["last_plane_rate_fraction"] if is_degraded else 1.0,
         )
     return builder.build(f"{planes}_planes_of_{plane.name}")

@@ -35,7 +35,7 @@ from netsim.params import REQUIRED, Param
 from netsim.units import format_rate
 
 PARAMS = [
-    Param("gpus", "count", REQUIRED, "hosts of a rack", minimum=1),
+    Param("gpus_per_rack", "count", REQUIRED, "hosts of a rack", minimum=1),
     Param("gpus_per_rail", "count", 1, "of a rack, that have a scale-out network in common"),
     Param("rail", "topology", REQUIRED, "the scale-out network of a rail"),
     Param(
@@ -49,7 +49,7 @@ PARAMS = [
     Param("scale_up_latency", "time", "100ns", "propagation of a cable in the rack"),
     Param("scale_up_switch_latency", "time", "0ns", "as switch_latency of a fat_tree"),
     Param(
-        "reduction",
+        "reduction_delay",
         "time",
         None,
         "from a switch of a rack to its reduction unit, and back; there is none by default",
@@ -57,7 +57,7 @@ PARAMS = [
         optional=True,
     ),
     Param(
-        "relay",
+        "relay_at",
         "choice",
         "source",
         "in which rack is the peer by whom messages to another rail go",
@@ -80,7 +80,11 @@ def build(params: Mapping[str, Any]) -> Network:
     Raises:
         InputError: numbers that do not divide one another, or as the rail's topology does.
     """
-    gpus, group, planes = params["gpus"], params["gpus_per_rail"], params["scale_up_planes"]
+    gpus, group, planes = (
+        params["gpus_per_rack"],
+        params["gpus_per_rail"],
+        params["scale_up_planes"],
+    )
     if not group or gpus % group:
         raise InputError(
             f"{gpus} GPUs of a rack cannot be divided into rails of {group}",
@@ -125,9 +129,9 @@ def build(params: Mapping[str, Any]) -> Network:
         own = hosts[:, number * group : (number + 1) * group].reshape(-1)
         builder.add_network(rail, own, prefix=f"rail{number}.", nic=1)
     network = builder.build(f"{rails}_rails_of_{rail.name}")
-    if params["relay"] != "none":
-        rule = RelayRule(gpus, group, params["relay"], params["relay_chunk"])
+    if params["relay_at"] != "none":
+        rule = RelayRule(gpus, group, params["relay_at"], params["relay_chunk"])
         network = replace(network, relays=rule)
-    if params["reduction"] is None:
+    if params["reduction_delay"] is None:
         return network
-    return with_reduction(network, params["reduction"])
+    return with_reduction(network, params["reduction_delay"])

@@ -1,10 +1,11 @@
 """Datacenters joined by long links, each a network of any kind.
 
-[topology.datacenter] is what each of the `datacenters` is, or the first one, if [topology.others]
-says what the others are. Hosts are numbered datacenter by datacenter. Each has a border switch,
-joined to all switches of its highest tier by a cable of `border_rate`, and each two border switches
-have `links` cables of `link_rate` between them, `delay` long. Instead of `link_rate`,
-`capacity_per_host` says what all of these cables carry for each host of the smaller of the two.
+[topology.datacenter] is what each of the `datacenters` is, or the first one, if
+[topology.other_datacenter] says what the others are. Hosts are numbered datacenter by datacenter.
+Each has a border switch, joined to all switches of its highest tier by a cable of `border_rate`,
+and each two border switches have `links` cables of `link_rate` between them, `delay` long. Instead
+of `link_rate`, `capacity_per_host` says what all of these cables carry for each host of the smaller
+of the two.
 
 Where hosts have several ports the networks that those of their last NIC lead to have a border
 switch each (planes; of a `multi_rail` the rails): the first one of a datacenter is joined to the
@@ -33,7 +34,7 @@ from netsim.params import REQUIRED, Param
 PARAMS = [
     Param("datacenters", "count", 2, "how many there are", minimum=2),
     Param("datacenter", "topology", REQUIRED, "what each of them is, or the first one"),
-    Param("others", "topology", None, "what all but the first one are"),
+    Param("other_datacenter", "topology", None, "what all but the first one are"),
     Param("links", "count", 1, "long links between two border switches", minimum=1),
     Param("link_rate", "rate", None, "line rate of a long link"),
     Param("capacity_per_host", "rate", None, "of all links of two datacenters, in place of that"),
@@ -64,13 +65,19 @@ def build(params: Mapping[str, Any]) -> Network:
             hint='such as link_rate = "400Gbps"',
         )
     first = build_subtopology(params, "datacenter")
-    other = first if params["others"] is None else build_subtopology(params, "others")
+    other = (
+        first
+        if params["other_datacenter"] is None
+        else build_subtopology(params, "other_datacenter")
+    )
     parts = [first] + [other] * (params["datacenters"] - 1)
     outside = [_outside(first)]
     outside += [outside[0] if other is first else _outside(other)] * (len(parts) - 1)
     if outside[0].size != outside[1].size or first.relays != other.relays:
         what = "networks for other datacenters" if first.relays == other.relays else "relays"
-        raise InputError(f"is not like the first datacenter: other {what}", key="topology.others")
+        raise InputError(
+            f"is not like the first datacenter: other {what}", key="topology.other_datacenter"
+        )
     n_networks = outside[0].size
     builder = NetworkBuilder()
     builder.reserve(

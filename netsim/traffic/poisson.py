@@ -34,7 +34,7 @@ PARAMS = [
         "each line",
     ),
     Param(
-        "between",
+        "cdf_interpolation",
         "choice",
         "linear",
         "sizes between two points are spread evenly, or each is the larger one",
@@ -60,7 +60,7 @@ def flows(
         raise InputError("needs at least two hosts", key="traffic")
     _exactly_one(params, "load", "rate")
     _exactly_one(params, "duration", "n_flows")
-    sizes = find_sizes(params["sizes"], context.directory, params["between"])
+    sizes = find_sizes(params["sizes"], context.directory, params["cdf_interpolation"])
     per_host = params["rate"]
     if per_host is None:
         per_host = params["load"] * context.host_rate_bps / 8 / mean_wire_bytes(sizes, context)
@@ -80,7 +80,11 @@ def _note(params: Mapping[str, Any], sizes: Sizes) -> str:
     """The mean of the sizes: tables of one name differ, and so do the two ways to read one."""
     given = params["sizes"]
     table = f"the table {written(given)}" if isinstance(given, str) else "the table given"
-    read = "between points spread evenly" if params["between"] == LINEAR else "each the next point"
+    read = (
+        "between points spread evenly"
+        if params["cdf_interpolation"] == LINEAR
+        else "each the next point"
+    )
     return f"sizes of {table}, {read}: {sizes.mean_bytes():,.1f} bytes on average"
 
 

@@ -74,8 +74,8 @@ TEXTS["requests"] = (REQUESTS, REQUESTS_OF_CLOCKS)
 
 SERVED: Tree = {
     "lengths": "trace",
-    "prefill_machines": 1,
-    "decode_machines": 1,
+    "prefill_instances": 1,
+    "decode_instances": 1,
     "deployment": {"model": "llama3_8b", "machine": "h100", "options": {"tp": 2}},
 }
 

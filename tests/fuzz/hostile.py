@@ -95,7 +95,7 @@ TOPOLOGIES: tuple[Tree, ...] = (
     {"kind": "fat_tree", "tiers": 3, "radix": 4},
     {
         "kind": "multi_rail",
-        "gpus": 2,
+        "gpus_per_rack": 2,
         "scale_up_planes": 2,
         "rail": {"kind": "dumbbell", "hosts": 2},
     },
@@ -170,7 +170,7 @@ def _experiment(kind: str, name: str) -> Tree:
     elif kind == "requests":
         deployment = {"model": "llama3_8b", "machine": "h100", "options": {"tp": 2}}
         tree["traffic"] = {"kind": "serving", "arrivals": "trace", "trace": name}
-        tree["traffic"] |= {"lengths": "trace", "prefill_machines": 1, "decode_machines": 1}
+        tree["traffic"] |= {"lengths": "trace", "prefill_instances": 1, "decode_instances": 1}
         tree["traffic"]["deployment"] = deployment
     elif kind == "et":
         tree["traffic"] = {"kind": "chakra", "file": "step_8", "groups": "step_8_groups.json"}

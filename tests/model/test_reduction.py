@@ -21,7 +21,7 @@ from netsim.network import Network
 GBPS = 10**9
 LEAVES = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 2, "host_rate": "200Gbps"}
 RAIL = {"kind": "fat_tree", "hosts_per_leaf": 3, "leaves": 1, "host_rate": "100Gbps"}
-RACKS = {"kind": "multi_rail", "gpus": 4, "scale_up_planes": 2, "rail": RAIL}
+RACKS = {"kind": "multi_rail", "gpus_per_rack": 4, "scale_up_planes": 2, "rail": RAIL}
 
 
 def point(tree: dict[str, Any], **tables: Any) -> Any:
@@ -30,12 +30,12 @@ def point(tree: dict[str, Any], **tables: Any) -> Any:
 
 
 def scenario(tree: dict[str, Any], **tables: Any) -> Scenario:
-    return prepare(point({**tree, "reduction": "150ns"}, **tables))
+    return prepare(point({**tree, "reduction_delay": "150ns"}, **tables))
 
 
 @pytest.mark.parametrize("tree", [LEAVES, {**LEAVES, "planes": 2}, RACKS])
 def test_a_network_counts_as_one_without_units(tree: dict[str, Any]) -> None:
-    plain, network = topology_of(tree), topology_of({**tree, "reduction": "150ns"})
+    plain, network = topology_of(tree), topology_of({**tree, "reduction_delay": "150ns"})
     assert plain.reduction is None
     for name in ("port_node", "port_peer", "port_rate_bps", "port_delay_ps", "route", "port_nic"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(network, name))
@@ -54,7 +54,7 @@ def test_a_network_counts_as_one_without_units(tree: dict[str, Any]) -> None:
 def test_units_are_behind_the_hosts_on_links_as_fast_as_their_switches(
     tree: dict[str, Any], per_unit: int, ports: int, rate_bps: int
 ) -> None:
-    network = topology_of({**tree, "reduction": "150ns"})
+    network = topology_of({**tree, "reduction_delay": "150ns"})
     assert network.reduction is not None
     whole, n = network.reduction.network, network.n_hosts
     assert whole.n_switches == network.n_switches
@@ -92,7 +92,7 @@ ALL_REDUCE = {"kind": "collective", "algorithm": "in_network", "size": "1MB", "g
 def test_what_is_reduced_goes_by_units(tree: dict[str, Any]) -> None:
     given = {"traffic": {**ALL_REDUCE, "chunk": "64KiB"}, "fabric": {"queue_bytes": "1000pkt"}}
     made = scenario(tree, **given)
-    network = network_of(point({**tree, "reduction": "150ns"}, **given))
+    network = network_of(point({**tree, "reduction_delay": "150ns"}, **given))
     assert network.reduction is not None
     assert made.network.n_hosts == network.reduction.network.n_hosts > network.n_hosts
     assert made.segments is None
@@ -135,13 +135,15 @@ def test_what_cannot_be_is_told() -> None:
     with raises_input("host", key="traffic.algorithm"):
         scenario(LEAVES, traffic={**ALL_REDUCE, "groups": "strided"})
     with raises_input("network"):
-        topology_of({"kind": "multi_plane", "planes": 2, "plane": {**LEAVES, "reduction": "1us"}})
-    with raises_input(key="topology.reduction", code="out_of_range"):
-        topology_of({**LEAVES, "reduction": "0ns"})
+        topology_of(
+            {"kind": "multi_plane", "planes": 2, "plane": {**LEAVES, "reduction_delay": "1us"}}
+        )
+    with raises_input(key="topology.reduction_delay", code="out_of_range"):
+        topology_of({**LEAVES, "reduction_delay": "0ns"})
 
 
 def test_relays_leave_units_alone() -> None:
-    network: Network = topology_of({**RACKS, "reduction": "150ns"})
+    network: Network = topology_of({**RACKS, "reduction_delay": "150ns"})
     assert network.reduction is not None
     assert network.relays is not None
     assert network.relays.hosts is None

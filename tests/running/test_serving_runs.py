@@ -25,8 +25,8 @@ host_rate = "400Gbps"
 payload_bytes = "8192B"
 [traffic]
 kind = "serving"
-prefill_machines = 1
-decode_machines = 1
+prefill_instances = 1
+decode_instances = 1
 arrivals = "trace"
 trace = "trace.csv"
 lengths = "trace"

@@ -32,7 +32,8 @@ def trees(draw: st.DrawFn) -> Table:
 def planes(of: st.SearchStrategy[Table]) -> st.SearchStrategy[Table]:
     """One to three of them, of which the last may be slower."""
     return st.builds(
-        lambda n, one, last: {"kind": "multi_plane", "planes": n, "plane": one, "degraded": last},
+        lambda n, one, last: {"kind": "multi_plane", "planes": n, "plane": one,
+        "last_plane_rate_fraction": last},
         st.integers(1, 3), of, st.sampled_from([1.0, 0.5]),
     )  # fmt: skip
 
@@ -40,7 +41,9 @@ def planes(of: st.SearchStrategy[Table]) -> st.SearchStrategy[Table]:
 def rails(of: st.SearchStrategy[Table]) -> st.SearchStrategy[Table]:
     """Racks of one to three GPUs."""
     return st.builds(
-        lambda gpus, rail: {"kind": "multi_rail", "gpus": gpus, "rail": rail}, st.integers(1, 3), of
+        lambda gpus, rail: {"kind": "multi_rail", "gpus_per_rack": gpus, "rail": rail},
+        st.integers(1, 3),
+        of,
     )
 
 

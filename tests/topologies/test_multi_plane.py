@@ -127,14 +127,14 @@ def test_routes_of_pport_pairs_are_found_once() -> None:
 
 
 def test_a_degraded_pport_pair_is_slower_and_a_broken_one_is_not_used() -> None:
-    slow = planes(3, TREE, degraded=0.25)
+    slow = planes(3, TREE, last_plane_rate_fraction=0.25)
     ports = np.arange(3)
     assert slow.port_rate_bps[ports].tolist() == [200 * GBPS, 200 * GBPS, 50 * GBPS]
     last = np.flatnonzero(slow.switch_network == 2)[0] + slow.n_hosts
     assert (slow.port_rate_bps[slow.port_node == last] == 50 * GBPS).all()
-    assert_equal(planes(3, TREE, degraded=0), planes(2, TREE))
-    with raises_input(key="topology.degraded"):
-        planes(1, TREE, degraded=0)
+    assert_equal(planes(3, TREE, last_plane_rate_fraction=0), planes(2, TREE))
+    with raises_input(key="topology.last_plane_rate_fraction"):
+        planes(1, TREE, last_plane_rate_fraction=0)
 
 
 def test_pport_pairs_of_pport_pairs_and_of_circuits() -> None:
@@ -143,7 +143,7 @@ def test_pport_pairs_of_pport_pairs_and_of_circuits() -> None:
     np.testing.assert_array_equal(network.port_peer, planes(4, TREE).port_peer)
     assert network.switch_names[0] == "plane0.plane0.leaf0"
     rotor = {"kind": "ocs", "racks": 4, "hosts_per_rack": 2, "circuit_switches": 3}
-    alone, twice = topology_of(rotor), planes(2, rotor, degraded=0.5)
+    alone, twice = topology_of(rotor), planes(2, rotor, last_plane_rate_fraction=0.5)
     assert alone.circuits is not None
     assert twice.circuits is not None
     assert twice.circuits.names == tuple(f"plane{k}.rotor{r}" for k in range(2) for r in range(3))

@@ -27,8 +27,8 @@ TOML = """
 transport = "{transport}"
 [topology]
 kind = "multi_rail"
-gpus = 3
-relay = "{relay}"
+gpus_per_rack = 3
+relay_at = "{relay_at}"
 relay_chunk = "8KiB"
 [topology.rail]
 kind = "fat_tree"
@@ -43,7 +43,7 @@ queue_bytes = "10000pkt"
 
 
 def rails(gpus: int, rail: Any, **given: Any) -> Network:
-    return topology_of({"kind": "multi_rail", "gpus": gpus, "rail": rail, **given})
+    return topology_of({"kind": "multi_rail", "gpus_per_rack": gpus, "rail": rail, **given})
 
 
 @given(
@@ -90,11 +90,11 @@ def test_ports_lead_to_the_rack_and_to_the_rail(
 
 
 def test_names_and_the_rule() -> None:
-    network = rails(2, TREE, relay="destination", relay_chunk="1MB")
+    network = rails(2, TREE, relay_at="destination", relay_chunk="1MB")
     assert network.switch_names[:4] == ("rack0.up0", "rack1.up0", "rack2.up0", "rack3.up0")
     assert network.switch_names[4:7] == ("rail0.leaf0", "rail0.leaf1", "rail0.spine0")
     assert network.relays == RelayRule(2, 1, "destination", 10**6)
-    assert rails(2, TREE, relay="none").relays is None
+    assert rails(2, TREE, relay_at="none").relays is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_names_and_the_rule() -> None:
         ({"gpus_per_rail": 3}, ("topology.gpus_per_rail", "4")),
         ({"gpus_per_rail": 0}, ("topology.gpus_per_rail", "4")),
         ({"scale_up_planes": 7}, ("topology.scale_up_planes", "14.4Tbps")),
-        ({"relay": "sideways"}, ("topology.relay", "sideways")),
+        ({"relay_at": "sideways"}, ("topology.relay_at", "sideways")),
         ({"rail": {**TREE, "leaves": 0}}, ("topology.rail.leaves", "0")),
         (
             {"gpus_per_rail": 2, "rail": {**TREE, "hosts_per_leaf": 3, "leaves": 1}},
@@ -121,7 +121,7 @@ def test_results_tell_of_messages(
     tmp_path: Path, relay: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
-    point = load(tmp_path, TOML.format(transport="datagram", relay=relay)).points()[0]
+    point = load(tmp_path, TOML.format(transport="datagram", relay_at=relay)).points()[0]
     done = simulate(point)
     result = load_result(write_result(tmp_path / "out", point, done))
     assert result.hash_fits()
@@ -147,14 +147,14 @@ def test_results_tell_of_messages(
 
 
 def test_the_ideal_transport_knows_of_legs(tmp_path: Path) -> None:
-    result = simulate(load(tmp_path, TOML.format(transport="ideal", relay="source")).points()[0])
+    result = simulate(load(tmp_path, TOML.format(transport="ideal", relay_at="source")).points()[0])
     assert result.flows["fct_ps"].size == 132
     assert (result.flows["slowdown"] == 1).all()
     assert result.summary["flows"] == 132
 
 
 def test_without_relays_other_rails_cannot_be_reached(tmp_path: Path) -> None:
-    point = load(tmp_path, TOML.format(transport="datagram", relay="none")).points()[0]
+    point = load(tmp_path, TOML.format(transport="datagram", relay_at="none")).points()[0]
     with raises_input("host 2", "host 3", key="topology") as e:
         simulate(point)
     assert "relay" in str(e.value.hint)

@@ -72,7 +72,7 @@ def test_what_links_carry_for_each_host() -> None:
     network = wan(TREE, capacity_per_host="5Gbps", links=2)
     assert network.port_rate_bps[long_links(network)].tolist() == [15 * GBPS] * 4
     smaller = {**TREE, "leaves": 2}
-    network = wan(TREE, capacity_per_host="5Gbps", others=smaller)
+    network = wan(TREE, capacity_per_host="5Gbps", other_datacenter=smaller)
     assert network.n_hosts == 10
     assert network.port_rate_bps[long_links(network)].tolist() == [20 * GBPS] * 2
 
@@ -85,7 +85,7 @@ def test_pport_pairs_and_rails_have_borders_of_their_own() -> None:
     ]
     assert network.first_group.size - 1 == 2
     assert port_pairs_of(network, FlowTable([0], [11], 1)).counts.tolist() == [2]
-    rails = {"kind": "multi_rail", "gpus": 2, "rail": planes, "relay_chunk": "none"}
+    rails = {"kind": "multi_rail", "gpus_per_rack": 2, "rail": planes, "relay_chunk": "none"}
     network = wan(rails)
     check_routes(network)
     # Rack networks stay by themselves: 12 of them, and 2 rails of 2 planes.
@@ -103,14 +103,14 @@ def test_pport_pairs_and_rails_have_borders_of_their_own() -> None:
     ("given", "message"),
     [
         ({"link_rate": "none"}, ("topology.link_rate", "link_rate", "capacity_per_host")),
-        ({"others": {**TREE, "leaves": 0}}, ("topology.others.leaves", "0")),
+        ({"other_datacenter": {**TREE, "leaves": 0}}, ("topology.other_datacenter.leaves", "0")),
         (
-            {"others": {**TREE, "planes": 2}},
-            "topology.others",
+            {"other_datacenter": {**TREE, "planes": 2}},
+            "topology.other_datacenter",
         ),
         (
-            {"others": {"kind": "multi_rail", "gpus": 1, "rail": TREE}},
-            "topology.others",
+            {"other_datacenter": {"kind": "multi_rail", "gpus_per_rack": 1, "rail": TREE}},
+            "topology.other_datacenter",
         ),
         ({"datacenters": 1}, ("topology.datacenters", "1")),
     ],

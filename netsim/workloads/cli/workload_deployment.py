@@ -75,7 +75,7 @@ def _tree_of(name: str, directory: Path) -> tuple[dict[str, Any], Path, str] | N
 
 def _is_deployment(tree: Mapping[str, Any]) -> bool:
     """Whether a file's table is one of a deployment, not of a job or a plan, which have others."""
-    if tree.keys() & {"layout", "precision", "optimiser", "overlap", "site", "plan"}:
+    if tree.keys() & {"layout", "precision", "optimizer", "overlap", "site", "plan"}:
         return False
     own = tree.keys() & {"formats", "options", "costs", "limits"}
     return bool(own) or tree.keys() >= {"model", "machine"}

@@ -76,7 +76,7 @@ def form_table() -> Wide:
             for name, key in (
                 ("layer", "layer_overhead"),
                 ("sequence", "sequence_overhead"),
-                ("floor", "prompt_floor"),
+                ("floor", "prefill_floor"),
             )
         ]
         fitted = [row for row in rows() if row.group == group and row.fitted]

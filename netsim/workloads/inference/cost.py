@@ -43,11 +43,11 @@ class IterationCost(NamedTuple):
     """What software adds to an iteration."""
     sequence_ps: float
     """What it adds for each sequence."""
-    prompt_floor_ps: float
+    prefill_floor_ps: float
     """An iteration with prompts takes no less, its all-reduces apart."""
     one_roofline: bool
     """Of all that is computed and read, instead of matrices, attention and head each."""
-    launch_ahead: bool
+    async_launch: bool
     """Launches go beside computing: the longer counts, not the sum."""
     all_reduces: int
     """All-reduces of an iteration, one behind the other."""
@@ -114,7 +114,7 @@ def compute_parts(
         cost.layers_ps,
         cost.iteration_ps,
         cost.sequence_ps * sequences,
-        cost.prompt_floor_ps if prompt_rows > 0 else 0.0,
+        cost.prefill_floor_ps if prompt_rows > 0 else 0.0,
     )
 
 
@@ -135,7 +135,7 @@ def compute_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context
         device = max(rows, part.weights_ps) + max(scores, part.kv_ps) + max(head, part.head_read_ps)
     device += part.activations_ps
     launches = part.launches_ps
-    both = max(device, launches) if cost.launch_ahead else device + launches
+    both = max(device, launches) if cost.async_launch else device + launches
     return int(max(both + part.iteration_ps + part.sequences_ps, part.floor_ps) + 0.5)
 
 

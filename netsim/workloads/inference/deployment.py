@@ -77,10 +77,10 @@ class Costs:
     sequence_overhead: int = key(
         time(), "time per sequence of an iteration; all its prompts count as one", 0
     )
-    prompt_floor: int = key(
+    prefill_floor: int = key(
         time(), "shortest compute time of an iteration with prompts: launches", 0
     )
-    launch_ahead: bool = key(
+    async_launch: bool = key(
         flag(), "launches overlap compute: the longer time counts, not the sum", False
     )
     activation_passes: int = key(

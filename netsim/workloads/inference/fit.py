@@ -28,7 +28,7 @@ MAX_STEPS = 50
 
 FORMS: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "launches beside computing": {"launch_ahead": True},
+    "launches beside computing": {"async_launch": True},
     "no latency of steps": {"step_latency": 0},
     "no passes over activations": {"activation_passes": 0},
     "network at its full rate": {"network_efficiency": 1.0},
@@ -63,7 +63,7 @@ def _costs(base: Costs, x: NDArray[np.float64]) -> Costs:
         decode_efficiency=share,
         layer_overhead=layer,
         sequence_overhead=sequence,
-        prompt_floor=floor,
+        prefill_floor=floor,
     )
 
 

@@ -165,7 +165,7 @@ def _dense() -> dict[str, float]:
     s, h, total = model.sequence, model.hidden, parameters(model).total
     replicas, peers = _replicas(job)
     copies = precision.bytes_of("weights") + precision.bytes_of("master")
-    moments = job.optimiser.moments * precision.bytes_of("optimiser")
+    moments = job.optimizer.moments * precision.bytes_of("optimizer")
     tp, pp = _sent(job, "tp", "forward"), _sent(job, "pp", "forward")
     gradient = _sent(job, "dp_s5", "step").size_bytes * t
     found = _stages(job, "")

@@ -23,7 +23,7 @@ class Job:
     layout: Layout
     machine: Machine
     precision: Precision
-    optimiser: Optimizer
+    optimizer: Optimizer
     overlap: Overlap
     file: str
 

@@ -120,7 +120,7 @@ class Precision:
     master: str = key(
         choice((*FORMATS, "none")), "format of the optimizer's master weights", "fp32"
     )
-    optimiser: str = key(_format(), "format of optimizer states", "fp32")
+    optimizer: str = key(_format(), "format of optimizer states", "fp32")
     compute: str = key(_format(), "format of matrix multiplication", "bf16")
     vector: str = key(_format(), "format of other operations", "bf16")
 

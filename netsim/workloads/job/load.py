@@ -24,7 +24,7 @@ PARTS: dict[str, type[Any]] = {
     "machine": Machine,
     "layout": Layout,
     "precision": Precision,
-    "optimiser": Optimizer,
+    "optimizer": Optimizer,
     "overlap": Overlap,
 }
 """The tables of a job's file."""

@@ -72,7 +72,7 @@ def bytes_of_parameter(job: Job) -> float:
     """Bytes of all copies of a parameter: weights, master, gradients, and the optimizer's."""
     precision = job.precision
     copies = sum(precision.bytes_of(name) for name in ("weights", "master", "gradients"))
-    return copies + job.optimiser.moments * precision.bytes_of("optimiser")
+    return copies + job.optimizer.moments * precision.bytes_of("optimizer")
 
 
 def layer_held(job: Job, experts: bool) -> Held:
@@ -170,7 +170,7 @@ def stage_memory(job: Job, stage: int) -> StageMemory:
     """What a GPU of a stage, from 0, holds."""
     precision = job.precision
     numbers = stage_parameters(job, stage)
-    moments = job.optimiser.moments * precision.bytes_of("optimiser")
+    moments = job.optimizer.moments * precision.bytes_of("optimizer")
     layers = job.layers_of_stage(stage)
     kept = sum(layer_kept(job, job.model.has_experts(layer)) for layer in layers)
     return StageMemory(

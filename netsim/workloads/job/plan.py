@@ -28,7 +28,7 @@ from netsim.workloads.job.scaling import LAWS, YEAR_S, optimal_parameters, shape
 BEGINS_WITH = "dense"
 """The job whose machine, formats and overlaps hold where a file has no machine of its own."""
 
-PARTS = ("machine", "precision", "optimiser", "overlap")
+PARTS = ("machine", "precision", "optimizer", "overlap")
 HEADS = 256
 
 

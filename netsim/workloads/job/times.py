@@ -117,7 +117,7 @@ def _optimizer_ps(job: Job, stage: int) -> int:
     """What a stage takes at one GPU: gradients are read, its own numbers and weights changed."""
     n = stage_parameters(job, stage).optimized
     precision = job.precision
-    kept = precision.bytes_of("optimiser") * job.optimiser.moments
+    kept = precision.bytes_of("optimizer") * job.optimizer.moments
     changed = 2 * (kept + precision.bytes_of("master")) + precision.bytes_of("weights")
-    work = Work(job.optimiser.flops * n, n * (precision.bytes_of("gradients") + changed))
+    work = Work(job.optimizer.flops * n, n * (precision.bytes_of("gradients") + changed))
     return round(_kernel_ps(job, "vector", work))

@@ -75,7 +75,7 @@ class Lengths:
             return _tokens(np.interp(rng.random(n), below, tokens))
         if self.most < self.least:
             message = f"{self.most} is less than the least, {self.least}"
-            raise InputError(message, key="most")
+            raise InputError(message, key="max")
         if self.kind == UNIFORM:
             return rng.integers(self.least, self.most + 1, n)
         weights = np.arange(1, self.most - self.least + 2) ** -float(self.exponent)

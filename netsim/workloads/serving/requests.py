@@ -52,8 +52,8 @@ DEFAULTS = {"requests": 1000, "prompt": 1500, "output": 200}
 
 SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "length_cv": (1.0, (LOGNORMAL,)),
-    "length_least": (1, (UNIFORM, ZIPF)),
-    "length_most": (4096, (UNIFORM, ZIPF)),
+    "length_min": (1, (UNIFORM, ZIPF)),
+    "length_max": (4096, (UNIFORM, ZIPF)),
     "zipf_exponent": (1.0, (ZIPF,)),
 }
 """Parameters of distributions: their defaults, and the `lengths` that they are of."""
@@ -116,7 +116,7 @@ REQUEST_PARAMS = [
         each=PARTS,
     ),
     Param(
-        "length_least",
+        "length_min",
         "count",
         None,
         "of lengths = uniform or zipf: fewest tokens, 1 by default",
@@ -125,7 +125,7 @@ REQUEST_PARAMS = [
         each=PARTS,
     ),
     Param(
-        "length_most",
+        "length_max",
         "count",
         None,
         "of lengths = uniform or zipf: most tokens, 4096 by default",
@@ -310,8 +310,8 @@ def _tokens(
         kind,
         mean=params[part] or DEFAULTS[part],
         cv=shape["length_cv"],
-        least=shape["length_least"],
-        most=shape["length_most"],
+        least=shape["length_min"],
+        most=shape["length_max"],
         exponent=shape["zipf_exponent"],
         table=None if table is None else user_path(table, directory),
     )

@@ -128,7 +128,7 @@ class Batches:
             # [2, parts]: whole, and rest
             times = np.array([self._part_ps(cost, part, length) for part in range(parts)]).T
             if self.phase == PREFILL:
-                lacking = np.maximum(0, round(cost.prompt_floor_ps) - times.sum(1))
+                lacking = np.maximum(0, round(cost.prefill_floor_ps) - times.sum(1))
                 times += cut(lacking, parts)
             for part, (whole, rest) in enumerate(times.T.tolist()):
                 attention = whole - rest + share * rest
@@ -138,7 +138,7 @@ class Batches:
 
     def _part_ps(self, cost: IterationCost, part: int, length: int) -> tuple[int, int]:
         """`_times_ps` of a part by itself, without the floor of the iteration."""
-        own = cost._replace(prompt_floor_ps=0.0, layers_ps=cost.layers_ps * self.pieces)
+        own = cost._replace(prefill_floor_ps=0.0, layers_ps=cost.layers_ps * self.pieces)
         if part:
             own = own._replace(iteration_ps=0.0)
             if self.phase == PREFILL:

@@ -23,8 +23,8 @@ from netsim.workloads.traffic._job_files import hosts_of_ranks
 
 MACHINE_PARAMS = [
     Param("machines", "count", None, "that prefill and decode", minimum=1),
-    Param("prefill_machines", "count", None, "that prefill", minimum=1),
-    Param("decode_machines", "count", None, "that decode", minimum=1),
+    Param("prefill_instances", "count", None, "that prefill", minimum=1),
+    Param("decode_instances", "count", None, "that decode", minimum=1),
     Param("decode_deployment", "job", None, "of decode machines, if it is another one"),
     Param("stride", "count", 1, "how many hosts apart GPUs of a machine are", minimum=1),
     Param("placement_file", "file", None, "a CSV file of ranks, GPU by GPU, and hosts"),
@@ -32,9 +32,9 @@ MACHINE_PARAMS = [
 
 POOL_PARAMS = [
     Param("pool", "count", None, "hosts behind those of machines, from which is read", minimum=1),
-    Param("pool_of", "choice", None, "what they hold; nothing by default", choices=POOLED),
-    Param("pool_share", "fraction", None, "of it; all by default"),
-    Param("pool_rate", "rate", None, "of all_reduces = formula: at which a GPU reads"),
+    Param("pooled", "choice", None, "what they hold; nothing by default", choices=POOLED),
+    Param("pooled_fraction", "fraction", None, "of it; all by default"),
+    Param("pool_read_rate", "rate", None, "of all_reduces = formula: at which a GPU reads"),
 ]
 
 
@@ -59,42 +59,44 @@ def groups_of(params: Mapping[str, Any], context: TrafficContext) -> dict[int, G
 
 def _pool(params: Mapping[str, Any]) -> Pool | None:
     """What is pooled, if anything is."""
-    of, sent = params["pool_of"], params["all_reduces"] == "packets"
+    of, sent = params["pooled"], params["all_reduces"] == "packets"
     wanted = {
-        "pool": (of is not None and sent, 'pool_of and all_reduces = "packets"'),
-        "pool_rate": (of is not None and not sent, 'pool_of and all_reduces = "formula"'),
-        "pool_share": (of is not None, "pool_of"),
+        "pool": (of is not None and sent, 'pooled and all_reduces = "packets"'),
+        "pool_read_rate": (of is not None and not sent, 'pooled and all_reduces = "formula"'),
+        "pooled_fraction": (of is not None, "pooled"),
     }
     for name, (used, how) in wanted.items():
         if params[name] is not None and not used:
             raise InputError("has no effect", key=f"traffic.{name}", hint=f"it is for {how}")
-        if params[name] is None and used and name != "pool_share":
+        if params[name] is None and used and name != "pooled_fraction":
             raise InputError("missing", key=f"traffic.{name}", hint=f"as there is {how}")
-    share = 1.0 if params["pool_share"] is None else params["pool_share"]
+    share = 1.0 if params["pooled_fraction"] is None else params["pooled_fraction"]
     if share == 0:
-        raise InputError("must be positive", key="traffic.pool_share", hint="or no pool_of")
-    return None if of is None else Pool(of, share, params["pool"] or 0, params["pool_rate"] or 0)
+        raise InputError("must be positive", key="traffic.pooled_fraction", hint="or no pooled")
+    return (
+        None if of is None else Pool(of, share, params["pool"] or 0, params["pool_read_rate"] or 0)
+    )
 
 
 def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
     """The machines of each role."""
     mixed, prefill, decode = (
-        params[name] for name in ("machines", "prefill_machines", "decode_machines")
+        params[name] for name in ("machines", "prefill_instances", "decode_instances")
     )
     if (mixed is None) == (prefill is None and decode is None):
-        hint = "machines, or prefill_machines and decode_machines"
-        problem = "missing" if mixed is None else "cannot be beside prefill_machines"
+        hint = "machines, or prefill_instances and decode_instances"
+        problem = "missing" if mixed is None else "cannot be beside prefill_instances"
         raise InputError(problem, key="traffic.machines", hint=hint)
     both = _deployment(params, "deployment", context)
     if mixed is not None:
         layers = params["kv"] == "layers"
-        of_split = ("decode_deployment", "kv_chunks", *(["kv"] if layers else []))
+        of_split = ("decode_deployment", "kv_layer_groups", *(["kv"] if layers else []))
         for name in of_split:
             if params[name] is not None:
-                hint = "it is for prefill_machines and decode_machines"
+                hint = "it is for prefill_instances and decode_instances"
                 raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
         return {MIXED: Group(MIXED, both, mixed)}
-    for name, given in (("prefill_machines", prefill), ("decode_machines", decode)):
+    for name, given in (("prefill_instances", prefill), ("decode_instances", decode)):
         if given is None:
             raise InputError("missing", key=f"traffic.{name}", hint="as the other one is given")
     other = both

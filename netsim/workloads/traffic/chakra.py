@@ -52,7 +52,9 @@ ONE_EACH, ALL = AT_ONCE = ("one_each", "all")
 PARAMS = [
     Param("file", "file", REQUIRED, "the prefix of the traces, what stands before .0.et"),
     Param("groups", "file", None, "process groups, a file of JSON, if traces do not have them"),
-    Param("at_once", "choice", ONE_EACH, "how many nodes a rank runs at a time", choices=AT_ONCE),
+    Param(
+        "concurrency", "choice", ONE_EACH, "how many nodes a rank runs at a time", choices=AT_ONCE
+    ),
     Param(
         "tflops",
         "ratio",
@@ -128,7 +130,7 @@ def _machine(params: Mapping[str, Any], system: System | None, context: TrafficC
     if params["tflops"] is not None and params["tflops"] <= 0:
         raise InputError("must be positive", key="traffic.tflops", code="out_of_range")
     return Machine(
-        one_at_a_time=params["at_once"] == ONE_EACH,
+        one_at_a_time=params["concurrency"] == ONE_EACH,
         flops=None if params["tflops"] is None else params["tflops"] * 1e12,
         memory_bps=params["memory"],
         rate_bps=context.host_rate_bps,

@@ -43,7 +43,7 @@ PARAMS = [
     Param("file", "file", REQUIRED, "the schedule, a text or what txt2bin makes of one"),
     Param("overhead", "time", "0us", "of a cpu, for each send and each receive (o)", minimum="0us"),
     Param(
-        "eager",
+        "eager_threshold",
         "bytes",
         "65535B",
         "the largest message that waits for no receive (S)",
@@ -65,7 +65,7 @@ def flows(
     hosts = hosts_of(params, schedule.n_ranks, network.n_hosts, context.directory, rng)
     costs = Costs(
         overhead_ps=params["overhead"],
-        eager_bytes=params["eager"],
+        eager_bytes=params["eager_threshold"],
         control_bytes=params["control"],
         rate_bps=context.host_rate_bps,
     )

@@ -23,10 +23,10 @@ all of it. Halves and pieces are launched each (`layer_overhead`); an iteration'
 of a request and the least time of an iteration with prompts count once.
 
 With a `pool` each layer begins with reading, from so many hosts behind those of the machines, the
-`pool_share` of its KV cache or of its weights (`pool_of`), kind pool: asked for by a small message,
-kind control, as the layer before begins (`pool_read = "beside"`), or as it is over ("before").
-A head that several GPUs hold is read by each of them. What comes goes through a GPU's own memory,
-so that it computes for as long as without.
+`pooled_fraction` of its KV cache or of its weights (`pooled`), kind pool: asked for by a small
+message, kind control, as the layer before begins (`pool_read = "beside"`), or as it is over
+("before"). A head that several GPUs hold is read by each of them. What comes goes through a GPU's
+own memory, so that it computes for as long as without.
 
 `layers` simulates the first ones. What an iteration computes is spread evenly over its layers, so
 that a tenth of them takes a tenth of the time.
@@ -82,15 +82,15 @@ PARAMS = [
     Param("batch", "count", None, "prompts or sequences at once; 1", minimum=1, each=PHASES),
     Param("prompt", "count", None, "tokens of each prompt; 1500", minimum=1),
     Param("context", "count", None, "tokens before each sequence's next one; 1500", minimum=1),
-    Param("grows", "bool", False, "whether that is one more in each iteration"),
+    Param("context_grows", "bool", False, "whether that is one more in each iteration"),
     Param("layers", "count", None, "that are simulated, the first ones; or all", minimum=1),
     Param("overlap", "choice", NONE, "of all-reduces", choices=OVERLAPS),
-    Param("pieces", "count", None, "of a block, with overlap = pieces; 4", minimum=2),
+    Param("block_chunks", "count", None, "of a block, with overlap = pieces; 4", minimum=2),
     Param("kv", "choice", None, "split: when caches go; after by default", choices=HAND_OVERS),
     Param("tokens", "count", None, "split: decode iterations of a step; 1"),
     Param("pool", "count", 0, "hosts behind those of machines that hold weights or caches"),
-    Param("pool_of", "choice", None, "what; kv by default", choices=(CACHE, WEIGHTS)),
-    Param("pool_share", "fraction", None, "of it, that they hold; all by default"),
+    Param("pooled", "choice", None, "what; kv by default", choices=(CACHE, WEIGHTS)),
+    Param("pooled_fraction", "fraction", None, "of it, that they hold; all by default"),
     Param("pool_read", "choice", None, "beside by default", choices=(BESIDE, BEFORE)),
     Param("fidelity", "choice", "packets", "of all-reduces", choices=("packets", "formula")),
     Param("algorithm", "choice", None, "of them; the deployment's", choices=("auto", *ALGORITHMS)),
@@ -153,27 +153,29 @@ def _check(params: Mapping[str, Any]) -> None:
         ("decode_deployment", split, 'deployment, or phase = "split"'),
         ("prompt", phase != DECODE, prefill),
         ("context", phase != PREFILL, decode),
-        ("pieces", params["overlap"] == PIECES, 'overlap = "pieces"'),
-        ("pool_of", pool, "a pool of 1 host or more"),
-        ("pool_share", pool, "a pool of 1 host or more"),
+        ("block_chunks", params["overlap"] == PIECES, 'overlap = "pieces"'),
+        ("pooled", pool, "a pool of 1 host or more"),
+        ("pooled_fraction", pool, "a pool of 1 host or more"),
         ("pool_read", pool, "a pool of 1 host or more"),
         *((key, packets, 'fidelity = "packets"') for key in OF_PACKETS),
     ):
         if params[key] is not None and not has_effect:
             raise InputError("has no effect here", key=f"traffic.{key}", hint=hint)
-    if params["grows"] and phase == PREFILL:
-        raise InputError("has no effect here", key="traffic.grows", hint=decode, code="no_effect")
+    if params["context_grows"] and phase == PREFILL:
+        raise InputError(
+            "has no effect here", key="traffic.context_grows", hint=decode, code="no_effect"
+        )
     for other, value in params["batch"].items():
         # One number is that of both.
         if not split and phase != other and value not in (None, params["batch"][phase]):
             hint = f'batch.{phase}, or phase = "{other}" or "split"'
             raise InputError("has no effect here", key=f"traffic.batch.{other}", hint=hint)
     decodes = phase == DECODE or (split and params["tokens"] != 0)
-    if pool and params["pool_of"] != WEIGHTS and not decodes:
+    if pool and params["pooled"] != WEIGHTS and not decodes:
         message = "prompts read no KV caches"
-        raise InputError(message, key="traffic.pool_of", hint=f'"weights", or {decode}')
-    if params["pool_share"] == 0:
-        raise InputError("must be positive", key="traffic.pool_share", hint="or no pool")
+        raise InputError(message, key="traffic.pooled", hint=f'"weights", or {decode}')
+    if params["pooled_fraction"] == 0:
+        raise InputError("must be positive", key="traffic.pooled_fraction", hint="or no pool")
 
 
 def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches]:
@@ -194,9 +196,9 @@ def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches
                 phase=phase,
                 deployment=deployment,
                 rows=_rows(params, phase),
-                lengths=length + np.arange(n) * (decodes and params["grows"]),
+                lengths=length + np.arange(n) * (decodes and params["context_grows"]),
                 layers=_layers(params, deployment),
-                pieces=(params["pieces"] or N_PIECES) if params["overlap"] == PIECES else 1,
+                pieces=(params["block_chunks"] or N_PIECES) if params["overlap"] == PIECES else 1,
             )
         )
         _check_room(params, found[-1])
@@ -249,8 +251,8 @@ def _check_room(params: Mapping[str, Any], batches: Batches) -> None:
         hint = f"{n_bytes:.3g} bytes, an iteration of {time_ps / 1e12:.3g} s"
         raise InputError(message, key=key, hint=hint)
     share = 1.0
-    if params["pool"] and params["pool_of"] != WEIGHTS and batches.phase == DECODE:
-        share -= 1.0 if params["pool_share"] is None else params["pool_share"]
+    if params["pool"] and params["pooled"] != WEIGHTS and batches.phase == DECODE:
+        share -= 1.0 if params["pooled_fraction"] is None else params["pooled_fraction"]
     most = kv_capacity_tokens(batches.deployment)
     if tokens * share > most:
         raise InputError(
@@ -289,10 +291,10 @@ def _read_pool(
     pool: NDArray[np.int64],
 ) -> None:
     """Reads of all machines that read what the pool holds."""
-    share = 1.0 if params["pool_share"] is None else params["pool_share"]
+    share = 1.0 if params["pooled_fraction"] is None else params["pooled_fraction"]
     beside = params["pool_read"] != BEFORE
     for batches, phase, done in made:
-        if params["pool_of"] == WEIGHTS:
+        if params["pooled"] == WEIGHTS:
             n_bytes = batches.layer_weight_bytes()
         elif batches.phase == DECODE:
             n_bytes = batches.layer_kv_bytes()

@@ -32,7 +32,13 @@ from netsim.workloads.traffic._listed import AS_WRITTEN, BEGIN, flow_table
 
 PARAMS = [
     Param("file", "file", REQUIRED, "the flow.txt"),
-    Param("begin", "choice", AS_WRITTEN, "starts are as written, or the first is 0", choices=BEGIN),
+    Param(
+        "start_times",
+        "choice",
+        AS_WRITTEN,
+        "starts are as written, or the first is 0",
+        choices=BEGIN,
+    ),
     Param(
         "classes",
         "text",
@@ -49,7 +55,7 @@ def flows(
     path = user_path(params["file"], context.directory)
     listed = read_ns3_flows(path)
     cls = _classes(params["classes"], listed)
-    table = flow_table(listed, network, context, params["begin"], cls)
+    table = flow_table(listed, network, context, params["start_times"], cls)
     return Workload(table, notes=tuple(_notes(params, listed)))
 
 

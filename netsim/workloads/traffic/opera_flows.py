@@ -22,7 +22,13 @@ from netsim.workloads.traffic._listed import AS_WRITTEN, BEGIN, flow_table
 
 PARAMS = [
     Param("file", "file", REQUIRED, "the list, such as flows.htsim"),
-    Param("begin", "choice", AS_WRITTEN, "starts are as written, or the first is 0", choices=BEGIN),
+    Param(
+        "start_times",
+        "choice",
+        AS_WRITTEN,
+        "starts are as written, or the first is 0",
+        choices=BEGIN,
+    ),
 ]
 
 
@@ -31,4 +37,4 @@ def flows(
 ) -> FlowTable:
     """The flows in the order of the file."""
     listed = read_opera_flows(user_path(params["file"], context.directory))
-    return flow_table(listed, network, context, params["begin"])
+    return flow_table(listed, network, context, params["start_times"])

@@ -2,7 +2,7 @@
 
 A machine is `tp` hosts, a GPU each, that hold one copy of the model of a `deployment`: a file, one
 that comes with netsim, or a table [traffic.deployment]; `netsim workload` says what it takes. With
-`machines` all of them prefill prompts and decode; with `prefill_machines` and `decode_machines`
+`machines` all of them prefill prompts and decode; with `prefill_instances` and `decode_instances`
 these are split, and the KV cache of each prompt goes from one to the other, after the prompt or
 layer by layer behind its computation. Which machines serve a request is settled before the run, by
 `dispatch`; everything else as it goes on.
@@ -12,7 +12,7 @@ token further, and of the prompts that wait, in the order in which they came, as
 room for: in `token_budget`, in `max_batch` sequences, and in the KV cache, in which a request takes
 what it will need in the end. A prompt too long for what is left of the budget is cut (`chunked`) or
 waits. How long an iteration takes says the deployment's model, all-reduces included, or these are
-sent (`all_reduces`); what it brings is told at its end. With `pool_of` machines read a part of
+sent (`all_reduces`); what it brings is told at its end. With `pooled` machines read a part of
 their KV caches or weights from a pool. A machine that fails loses what was in its memory, and
 computes prompts and tokens so far once more.
 
@@ -96,7 +96,7 @@ PARAMS = [
         "when KV caches are sent: after the prompt, or layers as they are computed",
         choices=("after", "layers"),
     ),
-    Param("kv_chunks", "count", None, "of kv = layers: parts, 8 by default", minimum=2),
+    Param("kv_layer_groups", "count", None, "of kv = layers: parts, 8 by default", minimum=2),
     Param("control", "bytes", "256B", "of a message between GPUs of a machine", minimum="1B"),
     Param(
         "all_reduces",
@@ -182,9 +182,11 @@ def _stall_ps(tbt_ps: int | None, stall: float | None) -> int | None:
 def _kv_parts(params: Mapping[str, Any]) -> int:
     """In how many parts a KV cache goes."""
     if params["kv"] == "layers":
-        return params["kv_chunks"] or 8
-    if params["kv_chunks"] is not None:
-        raise InputError("has no effect", key="traffic.kv_chunks", hint='it is for kv = "layers"')
+        return params["kv_layer_groups"] or 8
+    if params["kv_layer_groups"] is not None:
+        raise InputError(
+            "has no effect", key="traffic.kv_layer_groups", hint='it is for kv = "layers"'
+        )
     return 1
 
 

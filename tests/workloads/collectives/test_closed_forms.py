@@ -90,7 +90,9 @@ def test_a_collective_takes_as_long_as_its_closed_form(
 def rails() -> Network:
     """Four racks of four hosts, and rails of an eighth of the rate in them."""
     tree = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 1, "host_rate": "100Gbps"}
-    return topology_of({"kind": "multi_rail", "gpus": 4, "scale_up_rate": "800Gbps", "rail": tree})
+    return topology_of(
+        {"kind": "multi_rail", "gpus_per_rack": 4, "scale_up_rate": "800Gbps", "rail": tree}
+    )
 
 
 @pytest.mark.parametrize("what", ALGORITHMS["hierarchical"].WHATS)

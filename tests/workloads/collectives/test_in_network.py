@@ -29,7 +29,9 @@ PACKET_PS = (PAYLOAD + HEADER) * 80
 def leaf(n: int, **given: object) -> Network:
     """One switch with n hosts and a unit, a microsecond from everything."""
     table = {"kind": "fat_tree", "hosts_per_leaf": n, "leaves": 1, "host_rate": "100Gbps"}
-    return topology_of({**table, "uplinks": 1, "fabric_rate": "1bps", "reduction": "1us", **given})
+    return topology_of(
+        {**table, "uplinks": 1, "fabric_rate": "1bps", "reduction_delay": "1us", **given}
+    )
 
 
 def lowered(

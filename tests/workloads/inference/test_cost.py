@@ -45,7 +45,7 @@ def test_numba_gives_the_same_picoseconds():
         space[name] = numba.njit(copy)
     rng = random.Random(5)
     costs = [
-        cost_of(model, {"embeddings": True, **options}, **COSTS, launch_ahead=bool(options))
+        cost_of(model, {"embeddings": True, **options}, **COSTS, async_launch=bool(options))
         for model in ("llama3_70b", "mixtral_8x7b")
         for options in ({}, {"overlap": True, "roofline": "layer"})
     ]
@@ -70,7 +70,7 @@ def test_nothing_takes_no_time():
 def test_what_software_adds():
     bare = compute_ps(cost_of(), 8, 0, 8, 8000)
     assert compute_ps(cost_of(layer_overhead="100us"), 8, 0, 8, 8000) == bare + 80 * 10**8
-    ahead = cost_of(layer_overhead="100us", launch_ahead=True)
+    ahead = cost_of(layer_overhead="100us", async_launch=True)
     assert compute_ps(ahead, 8, 0, 8, 8000) == max(bare, 80 * 10**8)
     assert compute_ps(cost_of(iteration_overhead="1ms"), 8, 0, 8, 8000) == bare + 10**9
     more = cost_of(sequence_overhead="1ms")

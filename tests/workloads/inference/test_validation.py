@@ -16,7 +16,7 @@ from netsim.workloads.job.load import read_toml
 
 FITTED = (
     *("prefill_efficiency", "decode_efficiency"),
-    *("layer_overhead", "sequence_overhead", "prompt_floor"),
+    *("layer_overhead", "sequence_overhead", "prefill_floor"),
 )
 
 

@@ -26,7 +26,7 @@ from netsim.workloads.collectives import (
 from netsim.workloads.inference import all_reduce_bytes, compute_ps, prompt_pairs
 from netsim.workloads.operations import Wires
 
-HALVES = {"prefill_machines": 1, "decode_machines": 1}
+HALVES = {"prefill_instances": 1, "decode_instances": 1}
 PACKETS = {"all_reduces": "packets", "all_reduces_per_iteration": 4}
 WIRE = Wires(star(8), 4096, 64).wire(ONE_WAY, np.arange(4))
 
@@ -117,7 +117,7 @@ def test_flows_are_counted_before_they_are_made(
 ) -> None:
     shape = {"deployment": deployment(2), "machines": 2, "rate": 1.0, "requests": 2, **PACKETS}
     if pool:
-        shape |= {"pool": pool, "pool_of": "kv"}
+        shape |= {"pool": pool, "pooled": "kv"}
     expected = {}
 
     def reserve(_: TrafficContext, n_flows: float, *, key: str) -> None:
@@ -137,7 +137,7 @@ def left_out(tp: int) -> str:
 @pytest.mark.parametrize("kv", ["after", "layers"])
 def test_split_instances_with_all_reduces(tmp_path: Path, kv: str) -> None:
     asked = [(30 * k, 300 + 40 * k, 1 + k % 4) for k in range(5)]
-    more = {"kv_chunks": 3} if kv == "layers" else {}
+    more = {"kv_layer_groups": 3} if kv == "layers" else {}
     run = Served(tmp_path, asked, kv=kv, deployment=deployment(4), **more, **HALVES, **PACKETS)
     all_served_once(run.plan, run)
     first, there = run.times("first token"), run.times("kv there")

@@ -32,8 +32,8 @@ host_rate = "400Gbps"
 [traffic]
 kind = "serving"
 deployment = "llama3_70b_h100"
-prefill_machines = 1
-decode_machines = 1
+prefill_instances = 1
+decode_instances = 1
 max_batch = 1
 """
 """One instance of each role. Requests of one token end where they are prefilled."""
@@ -139,9 +139,10 @@ costs = {{ iteration_overhead = "100us" }}
 @pytest.mark.parametrize(
     "more",
     [
-        'prefill_machines = 2\ndecode_machines = 2\nkv = "layers"\nmtbf = "10ms"\nrepair = "300us"',
-        'prefill_machines = 2\ndecode_machines = 1\nkv = "layers"\nall_reduces = "packets"\n'
-        'pool = 2\npool_of = "kv"',
+        'prefill_instances = 2\ndecode_instances = 2\nkv = "layers"\nmtbf = "10ms"\nrepair = '
+        '"300us"',
+        'prefill_instances = 2\ndecode_instances = 1\nkv = "layers"\nall_reduces = "packets"\n'
+        'pool = 2\npooled = "kv"',
     ],
     ids=["caches and failures", "all-reduces and a pool"],
 )

@@ -98,7 +98,7 @@ def test_instances_take_turns(tmp_path: Path) -> None:
 
 
 def test_requests_that_are_done_are_counted(tmp_path: Path) -> None:
-    split = {"prefill_machines": 1, "decode_machines": 1}
+    split = {"prefill_instances": 1, "decode_instances": 1}
     run = Served(tmp_path, [(0, 10, 1), (5, 10, 3), (7, 10, 2)], **split)
     assert run.engine.program_total("done") == 3
 
@@ -108,8 +108,8 @@ def test_the_record_of_a_leader_is_its_cost(tmp_path: Path) -> None:
         layer_overhead="3us",
         sequence_overhead="1us",
         step_latency="2us",
-        launch_ahead=True,
-        prompt_floor="1us",
+        async_launch=True,
+        prefill_floor="1us",
         activation_passes=2,
     )
     table["options"] |= {"overlap": True, "embeddings": True, "roofline": "layer"}

@@ -82,11 +82,11 @@ def test_split_instances_that_fail_again_and_again(tmp_path: Path, kv: str, inst
         tmp_path,
         rows,
         asked,
-        prefill_machines=1,
-        decode_machines=1,
+        prefill_instances=1,
+        decode_instances=1,
         kv=kv,
         token_budget=2000,
-        **({"kv_chunks": 3} if kv == "layers" else {}),
+        **({"kv_layer_groups": 3} if kv == "layers" else {}),
     )
     assert len(run.told("lost", 2 * instance)) > 3
     assert not run.told("lost", 2 - 2 * instance)
@@ -104,7 +104,7 @@ def test_random_failures_lose_nobody(tmp_path: Path) -> None:
         asked = [(at, prompt, output) for at, prompt, output in sorted(sizes)]
         given: dict[str, Any] = {"machines": 3}
         if trial % 2:
-            given = {"prefill_machines": 2, "decode_machines": 1, "kv": "layers"}
+            given = {"prefill_instances": 2, "decode_instances": 1, "kv": "layers"}
         budget = int(rng.integers(50, 500))
         run = failing(
             tmp_path,

@@ -11,7 +11,7 @@ from served import US, Served, all_served_once, cost, decode_ps, deployment, pre
 
 from netsim.workloads.serving.kv_partition import flows_between, partition
 
-HALVES = {"prefill_machines": 1, "decode_machines": 1}
+HALVES = {"prefill_instances": 1, "decode_instances": 1}
 CONTROL = 2 * (256 + 64) * 80 + 2 * US
 """A message of 256 bytes alone, through one switch at 100 Gbps, with links of 1 us."""
 
@@ -86,7 +86,7 @@ def test_layers_go_behind_their_computation(tmp_path: Path) -> None:
     given: dict[str, Any] = {"deployment": table, **HALVES}
     requests = [(0, 4000, 2), (0, 2000, 2)]
     after = Served(tmp_path, requests, token_budget=8000, **given)
-    layers = Served(tmp_path, requests, token_budget=8000, kv="layers", kv_chunks=4, **given)
+    layers = Served(tmp_path, requests, token_budget=8000, kv="layers", kv_layer_groups=4, **given)
     end = layers.times("first token")[0]
     assert end == after.times("first token")[0]
     # The two caches share the link; the last quarter of both goes as the prompts are done.
@@ -104,10 +104,10 @@ def test_instances_of_different_sizes(tmp_path: Path) -> None:
         [(20 * k, 100 + k, 1 + k % 4) for k in range(6)],
         deployment=deployment(3, options={"kv_replicated": False}),
         decode_deployment=deployment(2),
-        prefill_machines=1,
-        decode_machines=2,
+        prefill_instances=1,
+        decode_instances=2,
         kv="layers",
-        kv_chunks=3,
+        kv_layer_groups=3,
     )
     # Four requests have more than one token; 3 parts of 4 flows for each, and messages.
     assert run.plan.kv_flows.tolist() == [0, 12, 12, 12, 0, 12]

@@ -14,7 +14,7 @@ from traffic_cases import made
 from netsim.workloads.inference import kv_capacity_tokens, load_deployment
 from netsim.workloads.inference.roofline import weight_bytes
 
-HALVES = {"prefill_machines": 1, "decode_machines": 1}
+HALVES = {"prefill_instances": 1, "decode_instances": 1}
 PACKETS: dict[str, Any] = {"all_reduces": "packets", "all_reduces_per_iteration": 2, "slots": 6}
 TOKEN = 128
 """Bytes of a token's KV cache at each of two GPUs."""
@@ -26,7 +26,7 @@ def at_rate(n_bytes: float, mbps: int) -> int:
 
 
 def test_a_cache_that_is_read_by_formula(tmp_path: Path) -> None:
-    given = {"machines": 1, "pool_of": "kv", "pool_share": 0.5, "pool_rate": "100Mbps"}
+    given = {"machines": 1, "pooled": "kv", "pooled_fraction": 0.5, "pool_read_rate": "100Mbps"}
     run = Served(tmp_path, [(0, 100, 4)], **given)
     first = prefill_ps(cost(), 100)
     took = [end - begin for begin, end, _, _ in run.iterations()]
@@ -36,12 +36,12 @@ def test_a_cache_that_is_read_by_formula(tmp_path: Path) -> None:
     # Reading takes some 500 us, and all-reduces, which are less than 1 us, come on top.
     assert took[1:] == pytest.approx(reads, abs=max(added))
     assert all(one >= read for one, read in zip(took[1:], reads, strict=True))
-    fast = Served(tmp_path, [(0, 100, 4)], **{**given, "pool_rate": "100Gbps"})
+    fast = Served(tmp_path, [(0, 100, 4)], **{**given, "pool_read_rate": "100Gbps"})
     assert fast.iterations()[1][1] - first == decode_ps(cost(), 101)
 
 
 def test_weights_that_are_read_by_formula(tmp_path: Path) -> None:
-    given = {"pool_of": "weights", "pool_share": 0.25, "pool_rate": "100Mbps", **HALVES}
+    given = {"pooled": "weights", "pooled_fraction": 0.25, "pool_read_rate": "100Mbps", **HALVES}
     run = Served(tmp_path, [(0, 100, 3)], **given)
     read = at_rate(weight_bytes(load_deployment(deployment())) / 4, 100)
     assert read > 200 * US
@@ -60,20 +60,24 @@ def test_what_is_pooled_makes_room() -> None:
         load = made("serving", 8, prompt=10, output=2, **shape)
         return int(np.asarray(load.host_state["room"])[0])
 
-    formula = {"pool_rate": "1Gbps"}
-    assert room(pool_of="kv", pool_share=0.5, **formula) == pytest.approx(2 * alone, abs=2)
+    formula = {"pool_read_rate": "1Gbps"}
+    assert room(pooled="kv", pooled_fraction=0.5, **formula) == pytest.approx(2 * alone, abs=2)
     more = weights / 4 / TOKEN
-    assert room(pool_of="weights", pool_share=0.25, **formula) == pytest.approx(alone + more, abs=2)
+    assert room(pooled="weights", pooled_fraction=0.25, **formula) == pytest.approx(
+        alone + more, abs=2
+    )
     # All of it elsewhere: three hosts, for two instances of two GPUs.
-    sent = {"pool_of": "kv", "pool": 3, **PACKETS}
+    sent = {"pooled": "kv", "pool": 3, **PACKETS}
     assert room(**sent) == 3 * 1_000_000 // (4 * TOKEN)
-    assert room(**{**sent, "pool_share": 0.5}) == 3 * 1_000_000 // (2 * TOKEN)
-    assert room(**{**sent, "pool_share": 0.5, "machines": 1}) == pytest.approx(2 * alone, abs=2)
+    assert room(**{**sent, "pooled_fraction": 0.5}) == 3 * 1_000_000 // (2 * TOKEN)
+    assert room(**{**sent, "pooled_fraction": 0.5, "machines": 1}) == pytest.approx(
+        2 * alone, abs=2
+    )
 
 
 @pytest.mark.parametrize("pool", [1, 3])
 def test_a_cache_that_is_sent(tmp_path: Path, pool: int) -> None:
-    run = Served(tmp_path, [(0, 400, 4)], machines=1, pool=pool, pool_of="kv", **PACKETS)
+    run = Served(tmp_path, [(0, 400, 4)], machines=1, pool=pool, pooled="kv", **PACKETS)
     flows, states = run.load.flows, run.engine.flow_states()
     reads = (flows.kind == flows.kinds.index("pool")).reshape(-1)
     assert set(flows.src[reads].tolist()) == set(range(2, 2 + pool))
@@ -92,21 +96,21 @@ def test_a_cache_that_is_sent(tmp_path: Path, pool: int) -> None:
 def test_an_iteration_waits_for_what_it_reads(tmp_path: Path) -> None:
     # 10 MB of weights from one host to two GPUs are longer under way than anything else takes.
     table = deployment(model={"feed_forward": 200_000})
-    given = {"deployment": table, "machines": 1, "pool_of": "weights", **PACKETS}
-    run = Served(tmp_path, [(0, 1, 2)], pool=1, pool_share=0.1, **given)
+    given = {"deployment": table, "machines": 1, "pooled": "weights", **PACKETS}
+    run = Served(tmp_path, [(0, 1, 2)], pool=1, pooled_fraction=0.1, **given)
     n_bytes = weight_bytes(load_deployment(table)) * 2 * 0.1
     alone = n_bytes * (4160 / 4096) * 80
     assert alone > 300 * US
     took = [end - begin for begin, end, _, _ in run.iterations()]
     assert took == pytest.approx([alone + 10 * US] * 2, abs=10 * US)
-    both = Served(tmp_path, [(0, 1, 2)], pool=2, pool_share=0.1, **given)
+    both = Served(tmp_path, [(0, 1, 2)], pool=2, pooled_fraction=0.1, **given)
     took = [end - begin for begin, end, _, _ in both.iterations()]
     assert took == pytest.approx([alone / 2 + 10 * US] * 2, abs=10 * US)
 
 
 def test_split_instances_with_a_pool(tmp_path: Path) -> None:
     asked = [(30 * k, 100 + 40 * k, 1 + k % 3) for k in range(5)]
-    run = Served(tmp_path, asked, pool=2, pool_of="kv", **HALVES, **PACKETS)
+    run = Served(tmp_path, asked, pool=2, pooled="kv", **HALVES, **PACKETS)
     flows = run.load.flows
     # The decode instance alone reads.
     reads = flows.dst[(flows.kind == flows.kinds.index("pool")).reshape(-1)]
@@ -117,13 +121,13 @@ def test_split_instances_with_a_pool(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"pool": 1}, ("traffic.pool", "pool_of", "all_reduces")),
-        ({"pool_of": "kv", "pool": 1}, "traffic.pool"),
-        ({"pool_of": "kv"}, "traffic.pool_rate"),
-        ({"pool_of": "kv", **PACKETS}, "traffic.pool"),
-        ({"pool_share": 0.5}, "traffic.pool_share"),
-        ({"pool_of": "kv", "pool_rate": "1Gbps", "pool_share": 0.0}, "pool_share"),
-        ({"pool_of": "kv", "pool": 7, **PACKETS}, ("9", "8")),
+        ({"pool": 1}, ("traffic.pool", "pooled", "all_reduces")),
+        ({"pooled": "kv", "pool": 1}, "traffic.pool"),
+        ({"pooled": "kv"}, "traffic.pool_read_rate"),
+        ({"pooled": "kv", **PACKETS}, "traffic.pool"),
+        ({"pooled_fraction": 0.5}, "traffic.pooled_fraction"),
+        ({"pooled": "kv", "pool_read_rate": "1Gbps", "pooled_fraction": 0.0}, "pooled_fraction"),
+        ({"pooled": "kv", "pool": 7, **PACKETS}, ("9", "8")),
     ],
 )
 def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
@@ -134,6 +138,6 @@ def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
 
 def test_a_pool_holds_the_weights_that_are_read() -> None:
     table = deployment(model={"feed_forward": 4_000_000})
-    shape = {"deployment": table, "rate": 1.0, "machines": 1, "pool_of": "weights", "pool": 1}
+    shape = {"deployment": table, "rate": 1.0, "machines": 1, "pooled": "weights", "pool": 1}
     with raises_input("1.02GB", key="traffic.pool"):
         made("serving", 8, **shape, **PACKETS)

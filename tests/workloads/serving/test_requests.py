@@ -65,11 +65,11 @@ def test_at_another_rate_the_same_requests_come() -> None:
     [
         ({"lengths": "fixed"}, 1500, 0.0),
         ({"lengths": "fixed", "prompt": 12}, 12, 0.0),
-        ({"lengths": "uniform", "length_least": 11, "length_most": 20}, 15.5, 0.1853),
+        ({"lengths": "uniform", "length_min": 11, "length_max": 20}, 15.5, 0.1853),
         ({"lengths": "lognormal", "prompt": 900, "length_cv": 0.5}, 900, 0.5),
         # k^-1 from 1 to 4: 12/25, 6/25, 4/25 and 3/25
-        ({"lengths": "zipf", "length_least": 7, "length_most": 10}, 7.92, 0.1331),
-        ({"lengths": "zipf", "zipf_exponent": 0.0, "length_most": 3}, 2.0, 0.4082),
+        ({"lengths": "zipf", "length_min": 7, "length_max": 10}, 7.92, 0.1331),
+        ({"lengths": "zipf", "zipf_exponent": 0.0, "length_max": 3}, 2.0, 0.4082),
     ],
 )
 def test_lengths_have_their_distribution(given: dict[str, Any], mean: float, cv: float) -> None:
@@ -85,8 +85,8 @@ def test_prompts_and_outputs_have_lengths_of_their_own() -> None:
         requests=2000,
         lengths={"prompt": "fixed", "output": "uniform"},
         prompt=700,
-        length_least={"output": 3},
-        length_most={"output": 5},
+        length_min={"output": 3},
+        length_max={"output": 5},
     )
     assert set(found.requests.prompt_tokens.tolist()) == {700}
     assert set(found.requests.output_tokens.tolist()) == {3, 4, 5}
@@ -158,21 +158,21 @@ def test_lengths_of_a_trace_with_other_arrivals(folder: Path) -> None:
             {
                 "rate": 1.0,
                 "lengths": {"output": "zipf"},
-                "length_most": {"prompt": 9, "output": 5},
+                "length_max": {"prompt": 9, "output": 5},
             },
-            'traffic.length_most.prompt: has no effect (it is for lengths = "uniform" or "zipf")',
+            'traffic.length_max.prompt: has no effect (it is for lengths = "uniform" or "zipf")',
         ),
         (
-            {"rate": 1.0, "lengths": {"output": "zipf"}, "length_most": {"prompt": 9}},
-            'traffic.length_most.prompt: has no effect (it is for lengths = "uniform" or "zipf")',
+            {"rate": 1.0, "lengths": {"output": "zipf"}, "length_max": {"prompt": 9}},
+            'traffic.length_max.prompt: has no effect (it is for lengths = "uniform" or "zipf")',
         ),
         (
             {"rate": 1.0, "lengths": "uniform", "zipf_exponent": 2.0},
             'traffic.zipf_exponent: has no effect (it is for lengths = "zipf")',
         ),
         (
-            {"rate": 1.0, "lengths": {"output": "uniform"}, "length_least": 5000},
-            "traffic.length_most.output: 4096 is less than the least, 5000",
+            {"rate": 1.0, "lengths": {"output": "uniform"}, "length_min": 5000},
+            "traffic.length_max.output: 4096 is less than the least, 5000",
         ),
         (
             {"arrivals": "trace", "trace": "trace.csv", "requests": 4},

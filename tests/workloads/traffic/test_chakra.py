@@ -161,7 +161,7 @@ def test_a_rank_runs_one_of_each_sort_at_a_time(tmp_path: Path) -> None:
     told = times(chakra(tmp_path, load))
     assert told["compute", 0, "h1"] == (2 * US, 4 * US)
     assert told["compute", 0, "g1"] == (3 * US, 6 * US)
-    told = times(chakra(tmp_path, load, at_once="all"))
+    told = times(chakra(tmp_path, load, concurrency="all"))
     assert told["compute", 0, "h1"] == (0, 2 * US)
     assert told["compute", 0, "g1"] == (0, 3 * US)
 

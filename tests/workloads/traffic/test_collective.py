@@ -61,7 +61,7 @@ def test_an_algorithm_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("algorithm", ["ring", "auto", "hierarchical"])
 def test_groups_reach_over_racks_whose_hosts_have_rails_in_common(algorithm: str) -> None:
     rail = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 1}
-    network = topology_of({"kind": "multi_rail", "gpus": 4, "rail": rail})
+    network = topology_of({"kind": "multi_rail", "gpus_per_rack": 4, "rail": rail})
     load = made("collective", 8, network=network, size="8MB", algorithm=algorithm, node=4)
     rule = network.relays
     assert rule is not None

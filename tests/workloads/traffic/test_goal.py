@@ -88,7 +88,7 @@ def test_an_eager_send_is_over_as_it_begins_and_a_large_one_waits(tmp_path: Path
     assert eager["compute line 4"][0] == 0
     assert eager["receive line 3 to 9"][1] == 9 * US
     for limit, waits in (("4096B", False), ("4095B", True), ("0B", True), ("none", False)):
-        load = goal(tmp_path, text, eager=limit)
+        load = goal(tmp_path, text, eager_threshold=limit)
         late = times(load)
         assert late["receive line 3 to 9"][1] == 9 * US + waits * (CONTROL + ONE_PACKET)
         sent = 9 * US + CONTROL + 4160 * 80
@@ -237,7 +237,7 @@ def _of_line(told: Times, line: int, op: Op) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("given", [{}, {"eager": "100B", "overhead": "1us"}])
+@pytest.mark.parametrize("given", [{}, {"eager_threshold": "100B", "overhead": "1us"}])
 def test_random_schedules_keep_to_their_edges_and_cpus(
     tmp_path: Path, seed: int, given: dict[str, str]
 ) -> None:

@@ -213,7 +213,7 @@ def test_pieces_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> No
         given |= {"phase": "split", "tokens": 0}  # caches are packets
     else:
         given |= {"algorithm": "direct"}
-    load = inference(8 if fidelity == "formula" else 4, pieces=8, **given)
+    load = inference(8 if fidelity == "formula" else 4, block_chunks=8, **given)
     cost = iteration_cost(load_deployment(given["deployment"]))
     times = run_alone(load, lambda *_: RATE)
     reduce_ps = 2 * (all_reduce_bytes(cost, 512) // 4 // 8) * 80
@@ -232,14 +232,14 @@ def test_pieces_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> No
 @pytest.mark.parametrize("floor", ["1ms", "24ms"])
 @pytest.mark.parametrize("overlap", ["none", "half_batches", "pieces"])
 def test_what_is_launched_again_costs_again_and_nothing_else(overlap: str, floor: str) -> None:
-    costs = {"preset": "h100_vllm", "iteration_overhead": "7ms", "prompt_floor": floor}
+    costs = {"preset": "h100_vllm", "iteration_overhead": "7ms", "prefill_floor": floor}
     given: dict[str, Any] = {"deployment": {**deployed(), "costs": costs}, "overlap": overlap}
-    given |= {"pieces": 3} if overlap == "pieces" else {}
+    given |= {"block_chunks": 3} if overlap == "pieces" else {}
     load = inference(4, prompt=128, batch={"prefill": 2}, **given)
     rows = run_alone(load).rows("compute")
     begin, end = run_alone(load).span(rows[operations_of(load).rank[rows] == 0])
     cost = iteration_cost(load_deployment(given["deployment"]))
-    bare, pairs = cost._replace(prompt_floor_ps=0), prompt_pairs(True, 0, 128)
+    bare, pairs = cost._replace(prefill_floor_ps=0), prompt_pairs(True, 0, 128)
     if overlap == "half_batches":
         halves = 2 * compute_ps(bare, 128, pairs, 0, 0)
         own = halves - int(cost.iteration_ps + cost.sequence_ps)
@@ -247,12 +247,14 @@ def test_what_is_launched_again_costs_again_and_nothing_else(overlap: str, floor
         launches = 3 if overlap == "pieces" else 1
         launched = bare._replace(layers_ps=launches * cost.layers_ps)
         own = compute_ps(launched, 256, 2 * pairs, 0, 0)
-    assert (own > cost.prompt_floor_ps) == (floor == "1ms")
-    assert (end - begin).sum() == pytest.approx(max(own, cost.prompt_floor_ps), abs=2)
+    assert (own > cost.prefill_floor_ps) == (floor == "1ms")
+    assert (end - begin).sum() == pytest.approx(max(own, cost.prefill_floor_ps), abs=2)
 
 
 def test_a_context_grows_by_one_token_in_each_iteration() -> None:
-    load = inference(4, phase="decode", context=5000, batch={"decode": 64}, grows=True, steps=2)
+    load = inference(
+        4, phase="decode", context=5000, batch={"decode": 64}, context_grows=True, steps=2
+    )
     times = run_alone(load)
     rows = times.rows("compute")
     took = times.span(rows)[1] - times.span(rows)[0]
@@ -267,7 +269,7 @@ def test_a_context_grows_by_one_token_in_each_iteration() -> None:
 @pytest.mark.parametrize("read", ["beside", "before"])
 def test_pooled_caches_are_read_beside_a_layer_or_before_it(read: str) -> None:
     given: dict[str, Any] = {"phase": "decode", "fidelity": "formula", "batch": {"decode": 64}}
-    load = inference(6, pool=2, pool_share=0.5, pool_read=read, context=1000, steps=2, **given)
+    load = inference(6, pool=2, pooled_fraction=0.5, pool_read=read, context=1000, steps=2, **given)
     flows = load.flows
     layer = 64 * 1000 * kv_bytes_of_token(load_deployment(deployed())) / 4 * 0.5
     pooled = of_kind(load, "pool")
@@ -296,7 +298,7 @@ def test_each_gpu_reads_its_own_copy_of_a_head() -> None:
 
 
 def test_weights_of_a_pool_are_those_of_the_layers() -> None:
-    load = inference(5, pool=1, pool_of="weights", prompt=64, layers=2)
+    load = inference(5, pool=1, pooled="weights", prompt=64, layers=2)
     pooled = of_kind(load, "pool")
     narrow = 2 * 1024 * 512  # keys and values, as many as the matrices that make them
     weights = 2 * 1024 * 1024 + narrow + 3 * 1024 * 4096
@@ -307,23 +309,26 @@ def test_weights_of_a_pool_are_those_of_the_layers() -> None:
     ("given", "text"),
     [
         ({"kv": "layers"}, 'traffic.kv: has no effect here (phase = "split")'),
-        ({"pool_share": 0.5}, "traffic.pool_share: has no effect here"),
+        ({"pooled_fraction": 0.5}, "traffic.pooled_fraction: has no effect here"),
         ({"phase": "decode", "prompt": 100}, "traffic.prompt: has no effect here"),
-        ({"pieces": 2}, "traffic.pieces: has no effect here"),
+        ({"block_chunks": 2}, "traffic.block_chunks: has no effect here"),
         ({"batch": {"decode": 2}}, "traffic.batch.decode: has no effect here (batch.prefill, or"),
         (
             {"phase": "decode", "pool": 1, "batch": 2**31 - 1, "context": 2**31 - 1},
             "traffic.batch.decode: keys and values of 4,611,686,014,132,420,609 tokens are more",
         ),
-        ({"grows": True}, "traffic.grows: has no effect here"),
-        ({"pool": 1}, "traffic.pool_of: prompts read no KV caches"),
-        ({"phase": "split", "tokens": 0, "pool": 1}, "traffic.pool_of: prompts read no KV caches"),
+        ({"context_grows": True}, "traffic.context_grows: has no effect here"),
+        ({"pool": 1}, "traffic.pooled: prompts read no KV caches"),
+        ({"phase": "split", "tokens": 0, "pool": 1}, "traffic.pooled: prompts read no KV caches"),
         ({"layers": 5}, "traffic.layers: deployment has 4 layers"),
         ({"machines": 3}, "traffic.machines: 12 GPUs and hosts of a pool, and there are 8 hosts"),
         ({"overlap": "half_batches"}, "traffic.batch.prefill: a batch of 1 has no halves"),
         ({"fidelity": "formula"}, "nothing is sent"),
         ({"fidelity": "formula", "chunk": "4KB"}, "traffic.chunk: has no effect here (fidelity ="),
-        ({"phase": "decode", "pool": 2, "pool_share": 0.0}, "traffic.pool_share: must be positive"),
+        (
+            {"phase": "decode", "pool": 2, "pooled_fraction": 0.0},
+            "traffic.pooled_fraction: must be positive",
+        ),
         ({"steps": 2**31 - 1}, "traffic.steps: 2,147,483,647 iterations need about 859GB"),
         ({"classes": 8}, "traffic.classes: 8 is too large (at most 7)"),
         ({"phase": "split", "decode_deployment": OTHER}, "traffic.decode_deployment: is of anot"),

@@ -13,7 +13,7 @@ from traffic_cases import made
 
 from netsim.workloads.serving.data import DECODE, MIXED, PREFILL, ServingPlan
 
-HALVES = {"prefill_machines": 1, "decode_machines": 1}
+HALVES = {"prefill_instances": 1, "decode_instances": 1}
 LARGE = deployment(machine={"memory": "2GB"})
 OTHER = deployment(model={"layers": 3})
 
@@ -27,15 +27,15 @@ def plan(n_hosts: int = 8, **given: Any) -> Any:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, ("traffic.machines", "prefill_machines", "decode_machines")),
-        ({"machines": 1, **HALVES}, ("traffic.machines", "prefill_machines")),
-        ({"prefill_machines": 1}, "traffic.decode_machines"),
-        ({"decode_machines": 1}, "traffic.prefill_machines"),
+        ({}, ("traffic.machines", "prefill_instances", "decode_instances")),
+        ({"machines": 1, **HALVES}, ("traffic.machines", "prefill_instances")),
+        ({"prefill_instances": 1}, "traffic.decode_instances"),
+        ({"decode_instances": 1}, "traffic.prefill_instances"),
         ({"machines": 5}, ("10", "8")),
         ({"machines": 3, "stride": 2}, ("traffic.stride", "3")),
-        ({"machines": 1, "kv_chunks": 4}, "traffic.kv_chunks"),
-        ({"machines": 1, "kv": "layers"}, ("traffic.kv", "decode_machines")),
-        ({**HALVES, "kv_chunks": 4}, ("traffic.kv_chunks", "layers")),
+        ({"machines": 1, "kv_layer_groups": 4}, "traffic.kv_layer_groups"),
+        ({"machines": 1, "kv": "layers"}, ("traffic.kv", "decode_instances")),
+        ({**HALVES, "kv_layer_groups": 4}, ("traffic.kv_layer_groups", "layers")),
         ({"machines": 1, "decode_deployment": OTHER}, "traffic.decode_deployment"),
         ({**HALVES, "decode_deployment": OTHER}, "traffic.decode_deployment"),
         ({"machines": 1, "deployment": deployment(0)}, "traffic.deployment"),
