@@ -138,7 +138,7 @@ class TestFailures:
     def test_code_that_does_not_come_back(self, netsim, fake, monkeypatch):
         monkeypatch.setattr("netsim.cli.points.end_now", sys.exit)
         fake.fate["seed=2"] = "hung"
-        assert fails(netsim("run", "sweep.toml"), 1, "seed=2: build_packet does not come back")
+        assert fails(netsim("run", "sweep.toml"), 1, "seed=2", "build_packet")
         assert load_sweep("here/small").table["status"].to_list() == ["finished", "failed"]
 
     def test_a_checked_run_is_one_that_is_done_again(self, netsim, fake):

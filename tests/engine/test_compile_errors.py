@@ -98,7 +98,7 @@ def test_a_function_that_returns_two_types(tmp_path):
     made, _ = entry(tmp_path, "tx.n = either(now)")
     with pytest.raises(InputError) as caught:
         made.prepare(5, TX)
-    assert caught.value.message.startswith("does not compile: it returns ")
+    assert "compile" in caught.value.message
     # Which of the two Numba comes upon first differs from process to process.
     source = caught.value.message.rpartition(": ")[2]
     assert source in ("return 1", "return (1, 2)")
