@@ -123,7 +123,7 @@ def compare_totals(engine: Engine, expected: Outcome, free: int | None = None) -
     if free is not None:
         assert sorted(ours[free:]) == sorted(theirs[free:])
     assert log_rows(engine) == expected.log
-    if engine.parts.phase_driven:  # else no circuit follows the slots
+    if engine.feature_set.phase_driven:  # else no circuit follows the slots
         assert slot_begins(engine, expected.end_ps) == expected.slots
     counted = counters_of(engine, expected.end_ps)
     classes = engine.fabric.n_traffic_classes

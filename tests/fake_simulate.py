@@ -11,7 +11,7 @@ from typing import Any
 
 from fakes import FakeResult, fake_result
 
-from netsim.engine.simulation import Parts
+from netsim.engine.simulation import FeatureSet
 from netsim.errors import RunError
 from netsim.running import estimate, point
 from netsim.running.estimate import Code
@@ -31,7 +31,7 @@ class FakeEstimate:
     memory_bytes: int = 10**6
     seconds: float = 1.5
     setup_seconds: float = 0.1
-    parts: Parts = field(default_factory=Parts)
+    feature_set: FeatureSet = field(default_factory=FeatureSet)
     assumptions: str = "a machine that does not exist"
     notes: tuple[str, ...] = ()
 

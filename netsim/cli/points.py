@@ -14,13 +14,13 @@ from netsim.cli.ending import end_now
 from netsim.cli.interrupt import Interruption
 
 if TYPE_CHECKING:
-    from netsim.engine.simulation import Parts
+    from netsim.engine.simulation import FeatureSet
     from netsim.experiment import Point
     from netsim.running.estimate import Code, Estimate
     from netsim.running.point import Progress
     from netsim.running.sweep import PointOutcome
 
-    Needed = Callable[[Sequence[Point], Sequence[Parts]], Code]
+    Needed = Callable[[Sequence[Point], Sequence[FeatureSet]], Code]
 
 FIRM_S = 10.0
 """After so many seconds what points took counts as much as what was predicted of them."""
@@ -89,7 +89,7 @@ class Forecast:
         from netsim.running.estimate import code_needed
 
         points = [point for point in self._points if point.name in estimates]
-        parts = [estimates[point.name].parts for point in points]
+        parts = [estimates[point.name].feature_set for point in points]
         code_s = (needed or code_needed)(points, parts).seconds
         self._seconds = {
             name: one.seconds + one.setup_seconds + code_s / len(points)

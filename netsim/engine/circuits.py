@@ -18,7 +18,7 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     """`circuits`, `days` and `reconfiguring_ports` of Wires; where there are no circuits, one of
     each."""
     network = simulation.network
-    if not simulation.parts.circuits or network.circuits is None:
+    if not simulation.feature_set.circuits or network.circuits is None:
         one = np.zeros(1, np.int64)
         return {
             "circuits": np.zeros(1, CIRCUIT),
@@ -56,7 +56,11 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
 def build_slots(simulation: Simulation) -> Array:
     """`slots` of Clock: none unless circuit switches are phase-driven."""
     circuits = simulation.network.circuits
-    if not simulation.parts.phase_driven or circuits is None or circuits.phase_schedule is None:
+    if (
+        not simulation.feature_set.phase_driven
+        or circuits is None
+        or circuits.phase_schedule is None
+    ):
         return np.zeros(0, SLOT)
     phase_schedule = circuits.phase_schedule
     slots = np.zeros(phase_schedule.n_slots, SLOT)
@@ -77,7 +81,11 @@ def build_slots(simulation: Simulation) -> Array:
 def phases(simulation: Simulation) -> Array:
     """`phase` of Ends: int64[n_flows], -1 for none; one entry where no circuit follows them."""
     circuits = simulation.network.circuits
-    if not simulation.parts.phase_driven or circuits is None or circuits.phase_schedule is None:
+    if (
+        not simulation.feature_set.phase_driven
+        or circuits is None
+        or circuits.phase_schedule is None
+    ):
         return np.zeros(1, np.int64)
     given = circuits.phase_schedule.phase_of_flow
     assert given is not None

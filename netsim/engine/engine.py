@@ -27,7 +27,7 @@ from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.resize import grow_buffers
 from netsim.engine.series import thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
-from netsim.engine.simulation import Options, Parts, Simulation
+from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import build_state, features
 from netsim.engine.state_views import (
@@ -46,7 +46,7 @@ from netsim.model.fabric import Fabric
 from netsim.plugins.registry import PluginSpec
 
 DEFAULT = Options()
-NO_PARTS = Parts()
+NO_FEATURES = FeatureSet()
 
 
 class Engine:
@@ -60,7 +60,7 @@ class Engine:
         self.network = simulation.network
         self.flows, self.tasks = simulation.flows, simulation.tasks
         self.has_program = simulation.program is not None
-        self.fabric, self.parts = simulation.fabric, simulation.parts
+        self.fabric, self.feature_set = simulation.fabric, simulation.feature_set
         self.faults = simulation.faults
         self.threads = options.workers
         self.on_hang = options.on_hang
@@ -68,7 +68,7 @@ class Engine:
         self.name = simulation.name
         pars, self.protocol, self.discipline = _plugins(simulation.uses, self.fabric.queue)
         self.sampling = simulation.sampling
-        self.program = program_of(self.parts.program)
+        self.program = program_of(self.feature_set.program)
         check_setups(self.program, simulation.uses)
         tracing = bool(options.trace)
         self._compile(tracing=tracing, profile=options.profile, checked=options.checked)
@@ -83,7 +83,7 @@ class Engine:
 
     def _compile(self, *, tracing: bool, profile: bool, checked: bool) -> None:
         constants = _constants(
-            self.protocol, self.discipline, self.program, self.fabric, self.parts
+            self.protocol, self.discipline, self.program, self.fabric, self.feature_set
         )
         constants |= {"TRACE": tracing, "PROFILE": profile}
         began = time.perf_counter()
@@ -249,16 +249,16 @@ class Engine:
 def code_of(
     uses: Sequence[PluginSpec],
     fabric: Fabric,
-    parts: Parts = NO_PARTS,
+    feature_set: FeatureSet = NO_FEATURES,
     *,
     checked: bool = False,
     tracing: bool = False,
 ) -> Code:
-    """The compiled code for these transports, this fabric and these parts of the engine."""
+    """The compiled code for these transports, this fabric and this feature set."""
     _, protocol, discipline = _plugins(uses, fabric.queue)
-    program = program_of(parts.program)
+    program = program_of(feature_set.program)
     check_setups(program, uses)
-    constants = _constants(protocol, discipline, program, fabric, parts) | {"TRACE": tracing}
+    constants = _constants(protocol, discipline, program, fabric, feature_set) | {"TRACE": tracing}
     return Code(protocol, discipline, program, constants, jit=jit_enabled(), checked=checked)
 
 
@@ -286,11 +286,15 @@ def _plugins(
 
 
 def _constants(
-    protocol: Protocol, discipline: Discipline, program: Program, fabric: Fabric, parts: Parts
+    protocol: Protocol,
+    discipline: Discipline,
+    program: Program,
+    fabric: Fabric,
+    feature_set: FeatureSet,
 ) -> dict[str, Any]:
     """The constants for which the engine is specialized, of a run that is not looked at closer."""
     return {
-        **features(fabric, discipline, parts),
+        **features(fabric, discipline, feature_set),
         **protocol.features,
         **program.features,
         "TRACE": False,

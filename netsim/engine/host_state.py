@@ -54,7 +54,7 @@ def build_hosts(
     """The hosts' side of the state; ``pars`` are the parameters of each transport."""
     network, flows = simulation.network, simulation.flows
     port_pairs = pairs_used(network, flows, simulation.fabric.plane_balancing, simulation.seed)
-    carrier = simulation.parts.carrier
+    carrier = simulation.feature_set.carrier
     tx, rx = _sides(simulation, protocol, port_pairs)
     bits = _bitmaps(tx, rx, protocol)
     nics = _nics(network, protocol)
@@ -198,7 +198,7 @@ def _carrier(simulation: Simulation) -> dict[str, np.ndarray]:
     """When which ports of hosts have no carrier, if hosts notice; else next to nothing."""
     faults = simulation.faults
     delays, first, lost = np.zeros(2, np.int64), np.zeros(1, np.int64), np.zeros((1, 2), np.int64)
-    if simulation.parts.carrier and faults is not None and faults.carrier is not None:
+    if simulation.feature_set.carrier and faults is not None and faults.carrier is not None:
         delays[:] = faults.carrier.own_ps, faults.carrier.other_ps
         first, lost = times_without_carrier(
             simulation.network, faults.outage_ptr, faults.outages_ps

@@ -119,7 +119,7 @@ def build_links(
         fabric=np.concatenate([_fabric_record(one, seed) for one in kinds]),
         trace=trace,
         **build_series(simulation.sampling, network, simulation.flows, c, protocol),
-        losses=np.zeros(n * c if simulation.parts.loses else 1, LOSS),
+        losses=np.zeros(n * c if simulation.feature_set.loses else 1, LOSS),
         **_fault_state(simulation.faults, network),
         **circuits,
     )

@@ -23,11 +23,9 @@ from netsim.plugins.registry import PluginSpec
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Of what the engine has for some runs only, what a run makes use of.
-
-    It is specialized for these, as it is for transports and fabric.
-    """
+class FeatureSet:
+    """The optional features of the engine that a run uses, and that the engine is specialized
+    for."""
 
     faults: bool = False
     tasks: bool = False
@@ -56,7 +54,7 @@ class Parts:
         faults: LinkFaults | None,
         sampling: Sampling | None,
         sizes: PortSizes | None,
-    ) -> Parts:
+    ) -> FeatureSet:
         """What is needed for a network, its flows, tasks, faults and sizes, and for series."""
         return cls(
             faults=faults is not None,
@@ -100,10 +98,10 @@ class Simulation:
     sizes: PortSizes | None = None
 
     @property
-    def parts(self) -> Parts:
+    def feature_set(self) -> FeatureSet:
         """What of the engine it makes use of."""
         load = Workload(self.flows, self.tasks, program=self.program)
-        return Parts.of(self.network, load, self.faults, self.sampling, self.sizes)
+        return FeatureSet.of(self.network, load, self.faults, self.sampling, self.sizes)
 
     @property
     def name(self) -> str:

@@ -32,10 +32,10 @@ from netsim.engine.kernels.layout import (
     N_BUCKETS,
     ONE_PORT,
     OPPORTUNISTIC,
-    PARTS,
     PORTS_OF_A_WORD,
     QUEUE,
     SLICES,
+    STAGE_TIMES,
     UNDO,
     Clock,
     HostState,
@@ -47,7 +47,7 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.link_state import build_links, first_words
 from netsim.engine.records import aligned_zeros, attribute_access
-from netsim.engine.simulation import Options, Parts, Simulation
+from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.engine.two_hops import build_detours, indirect
 from netsim.errors import InputError
@@ -95,7 +95,7 @@ def build_state(
     Without ``jit``, records can be used as ``record.field`` by plain Python.
     """
     network = simulation.network
-    plans = foresees(simulation.fabric, discipline, simulation.parts)
+    plans = foresees(simulation.fabric, discipline, simulation.feature_set)
     planned = discipline.queue if plans else None
     sizes = options.sizes or initial_sizes(network, simulation.packets)
     rings = Rings.of(network, simulation.fabric.n_traffic_classes, sizes)
@@ -117,19 +117,19 @@ def build_state(
     return state
 
 
-def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, Any]:
+def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) -> dict[str, Any]:
     """The constants for which the engine is specialized, those of the transports apart.
 
     Raises InputError, without a file, for what a discipline cannot do in such a network.
     """
-    if parts.circuits and discipline.features["HAS_PFC"]:
+    if feature_set.circuits and discipline.features["HAS_PFC"]:
         raise InputError(
             "pauses cannot cross a circuit in time, and this discipline asks for them",
             key="fabric.queue_discipline",
             hint="one that does not pause, such as drop_tail or trim",
         )
-    how = indirect(fabric, parts)
-    if parts.phase_driven and how == OPPORTUNISTIC:
+    how = indirect(fabric, feature_set)
+    if feature_set.phase_driven and how == OPPORTUNISTIC:
         raise InputError(
             "ports that send packets for each other go by a timetable, which circuits that follow "
             "the workload have not got",
@@ -142,31 +142,34 @@ def features(fabric: Fabric, discipline: Discipline, parts: Parts) -> dict[str, 
         **discipline.features,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
-        "HAS_PREDICT_PAUSE": foresees(fabric, discipline, parts),
+        "HAS_PREDICT_PAUSE": foresees(fabric, discipline, feature_set),
         "COUPLED": discipline.coupled
         or fabric.load_balancing == "least_loaded"
         or how == OPPORTUNISTIC,
         "BALANCING": BALANCING[fabric.load_balancing],
-        "POLICY_ROUTING": parts.policy,
-        "TIME_SLOT_ROUTING": parts.time_slots,
-        "FAULTS": parts.faults,
-        "MAY_BE_UNROUTABLE": parts.faults or parts.time_slots or parts.apart or how != DIRECT,
-        "CIRCUITS": parts.circuits,
-        "PHASE_DRIVEN": parts.phase_driven,
+        "POLICY_ROUTING": feature_set.policy,
+        "TIME_SLOT_ROUTING": feature_set.time_slots,
+        "FAULTS": feature_set.faults,
+        "MAY_BE_UNROUTABLE": feature_set.faults
+        or feature_set.time_slots
+        or feature_set.apart
+        or how != DIRECT,
+        "CIRCUITS": feature_set.circuits,
+        "PHASE_DRIVEN": feature_set.phase_driven,
         "INDIRECT": how,
-        "PER_PORT_SIZES": parts.sized,
-        "PORT_WAKEUPS": discipline.features["IS_SHAPED"] or parts.circuits,
-        "TASKS": parts.tasks,
+        "PER_PORT_SIZES": feature_set.sized,
+        "PORT_WAKEUPS": discipline.features["IS_SHAPED"] or feature_set.circuits,
+        "TASKS": feature_set.tasks,
         "PLANE_BALANCING": HASH + PLANE_BALANCING.index(fabric.plane_balancing)
-        if parts.several_ports
+        if feature_set.several_ports
         else ONE_PORT,
-        "CARRIER": parts.carrier,
-        "HAS_SERIES": parts.sampled,
-        "HISTOGRAM": parts.histogram,
+        "CARRIER": feature_set.carrier,
+        "HAS_SERIES": feature_set.sampled,
+        "HISTOGRAM": feature_set.histogram,
     }
 
 
-def foresees(fabric: Fabric, discipline: Discipline, parts: Parts) -> bool:
+def foresees(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) -> bool:
     """Is what the discipline's `predict_pause` says enough to serve ports apart
     (decoupled_switch.py)?
 
@@ -178,7 +181,7 @@ def foresees(fabric: Fabric, discipline: Discipline, parts: Parts) -> bool:
         has[feature]
         for feature in ("IS_SHAPED", "HAS_CHOOSE_CLASS", "HAS_CHOOSE_PACKET", "MOVES_PACKETS")
     )
-    bound = fabric.load_balancing == "least_loaded" or parts.loses
+    bound = fabric.load_balancing == "least_loaded" or feature_set.loses
     return has["HAS_PREDICT_PAUSE"] and not (bound or own_order)
 
 
@@ -242,7 +245,7 @@ def build_clock(simulation: Simulation, hosts: HostState, window_ps: int | None)
         status=np.zeros(n, np.int64),
         what=np.zeros(n, np.int64),
         tickets=np.zeros(1, np.int64),
-        parts=np.zeros(1, PARTS),
+        parts=np.zeros(1, STAGE_TIMES),
         slots=build_slots(simulation),
     )
 

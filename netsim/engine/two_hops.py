@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.engine.kernels.layout import DIRECT, FIBER, INF, OPPORTUNISTIC, VLB
-from netsim.engine.simulation import Parts, Simulation
+from netsim.engine.simulation import FeatureSet, Simulation
 from netsim.model import fabric as rules_of
 from netsim.model.circuits import Circuits
 from netsim.model.fabric import Fabric
@@ -24,9 +24,9 @@ INDIRECT = {
 }
 
 
-def indirect(fabric: Fabric, parts: Parts) -> int:
+def indirect(fabric: Fabric, feature_set: FeatureSet) -> int:
     """Whether packets go by one circuit, or how they go by two."""
-    if not parts.circuits or fabric.circuits is None:
+    if not feature_set.circuits or fabric.circuits is None:
         return DIRECT
     return INDIRECT[fabric.circuits.indirect]
 
@@ -62,7 +62,7 @@ def circuit_reachability(network: Network, circuits: Circuits) -> CircuitReachab
 
 def build_detours(simulation: Simulation) -> dict[str, np.ndarray]:
     """What `Net` has of it."""
-    network, how = simulation.network, indirect(simulation.fabric, simulation.parts)
+    network, how = simulation.network, indirect(simulation.fabric, simulation.feature_set)
     none = np.zeros(1, np.int64)
     found: dict[str, np.ndarray] = {"edge": none, "reached": np.zeros((1, 1), np.int8)}
     found |= {"detour": np.zeros((1, 1), np.int32), "detour_first": none, "detour_ports": none}
@@ -107,7 +107,7 @@ def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str,
     network = simulation.network
     circuits, state, days = network.circuits, links["circuits"], links["days"]
     state["fiber"] = NONE
-    how, none = indirect(simulation.fabric, simulation.parts), np.zeros(1, np.int64)
+    how, none = indirect(simulation.fabric, simulation.feature_set), np.zeros(1, np.int64)
     if how == DIRECT or circuits is None:
         return {**links, "day_ports": none, "fibers": np.zeros(1, FIBER)}
     ends = np.flatnonzero(circuits.of_port != NONE)

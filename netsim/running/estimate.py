@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netsim.engine.simulation import Parts
+from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.memory import available_bytes
@@ -62,7 +62,7 @@ class Estimate:
     seconds: float
     setup_seconds: float
     assumptions: str
-    parts: Parts
+    feature_set: FeatureSet
     notes: tuple[str, ...] = ()
 
 
@@ -81,21 +81,21 @@ class Code:
 
 def code_needed(
     points: Sequence[Point],
-    parts: Sequence[Parts],
+    feature_sets: Sequence[FeatureSet],
     *,
     checked: bool = False,
     tracing: bool = False,
 ) -> Code:
     """The machine code that points need: one for each set of transports and kind of fabric.
 
-    `parts` are, for each point, those of the engine that it makes use of.
+    `feature_sets` are those of the points.
 
     Raises InputError, with the point's file, for transports that cannot be joined.
     """
     from netsim.engine.engine import code_of
 
     found = {}
-    for point, of_point in zip(points, parts, strict=True):
+    for point, of_point in zip(points, feature_sets, strict=True):
         if not is_closed_form(point):
             uses = point.transport_of_class
             try:
@@ -107,9 +107,9 @@ def code_needed(
     return Code(len(found), sum(not kept for kept in found.values()))
 
 
-def parts_of(scenario: Scenario) -> Parts:
+def feature_set_of(scenario: Scenario) -> FeatureSet:
     """What of the engine a scenario makes use of."""
-    return Parts.of(
+    return FeatureSet.of(
         scenario.network, scenario.load, scenario.faults, scenario.sampling, scenario.sizes
     )
 
@@ -136,7 +136,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         seconds=0.0 if closed else todo.seconds(os.cpu_count() or 1),
         setup_seconds=todo.setup_seconds,
         assumptions="nothing is simulated" if closed else _assumptions(scenario, todo),
-        parts=parts_of(scenario),
+        feature_set=feature_set_of(scenario),
         notes=scenario.notes,
     )
 

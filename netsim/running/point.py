@@ -26,7 +26,7 @@ from netsim.running.drive import (
     StepReport,
     drive,
 )
-from netsim.running.estimate import code_needed, parts_of
+from netsim.running.estimate import code_needed, feature_set_of
 from netsim.running.stall import (
     StallDetector,
     explain,
@@ -168,7 +168,7 @@ def ready_engine(
 ) -> Engine:
     """The engine for a point with its code compiled or loaded; `tell` is told which, before."""
     needed = code_needed(
-        [point], [parts_of(scenario)], checked=options.checked, tracing=bool(options.trace)
+        [point], [feature_set_of(scenario)], checked=options.checked, tracing=bool(options.trace)
     )
     tell("compile" if needed.missing else "load")
     engine = build_engine(point, scenario, options)

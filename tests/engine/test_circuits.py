@@ -46,7 +46,7 @@ def test_a_circuit_that_is_always_there_is_a_cable() -> None:
     flows = [(0, 1, 100_000, 0), (1, 0, 50_000, 7)]
     found = [run(on(one, flows)) for one in (always, builder.build("cable"))]
     assert found[0].digest() == found[1].digest()
-    assert not found[0].parts.circuits
+    assert not found[0].feature_set.circuits
     table = flow_table(flows)
     assert fct_ps(found[0]).tolist() == ideal_times(always, table, PACKETS).fct_ps.tolist()
 

@@ -11,7 +11,7 @@ import pytest
 from experiment_text import TRANSPORT, load, text
 from raises_input import places, raises_input
 
-from netsim.engine.simulation import Parts
+from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
 from netsim.experiment import Experiment, locate
 from netsim.plugins import registry
@@ -369,7 +369,7 @@ def test_transports_that_cannot_share_a_network_are_refused_by_check(tmp_path):
     )
     points = load(tmp_path, text(extra, top='transport = "./one.py"')).points()
     with raises_input("start_ps", file="e.toml"):
-        code_needed(points, [Parts()] * len(points))
+        code_needed(points, [FeatureSet()] * len(points))
 
 
 if __name__ == "__main__":

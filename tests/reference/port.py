@@ -103,7 +103,7 @@ class Port:
             peer.node.index,
             ARRIVAL,
             peer.turn_at(arrival_ps),
-            lambda: peer.take_in(packet),
+            lambda: peer.admit_arrival(packet),
         )
         return done_ps
 
@@ -136,7 +136,7 @@ class Port:
         self.busy = False
         self.node.complete(self)
 
-    def take_in(self, packet: Packet) -> None:
+    def admit_arrival(self, packet: Packet) -> None:
         """The last bit of a packet comes in."""
         self.sim.on_links.pop(id(packet), None)
         self.node.arrive(self, packet)

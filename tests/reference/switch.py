@@ -137,7 +137,7 @@ class SwitchPort(Port):
                 self.without_day = False
                 self.wait_until(first)
 
-    def forget_look(self) -> None:
+    def cancel_wakeup(self) -> None:
         """Do not look again after all."""
         self.without_day = False
         if self.look is not None:
@@ -246,7 +246,7 @@ class Switch:
         if port.busy:
             return
         if port.owes_frame:
-            port.forget_look()
+            port.cancel_wakeup()
             port.owes_frame = False
             port.latest_rate_bps = port.rate_now()
             mask = sum(1 << c for c, back in enumerate(port.holding_back) if back)
@@ -255,7 +255,7 @@ class Switch:
         classes = port.open_classes()
         if not classes:
             return
-        port.forget_look()
+        port.cancel_wakeup()
         if port.circuit is not None:
             first = port.circuit.first_start(port, self.sim.now)
             if first is None:

@@ -42,8 +42,8 @@ class TwoHops:
         rules = {**NO_RULES, **(switch.fabric.get("circuits") or {})}
         self._indirect: str = rules["indirect"]
         self.k: int = rules["indirect_class"]
-        self.taken_from_last = -1
-        self.took_last = -1
+        self.indirect_from = -1
+        self.indirect_by = -1
         self.expected: set[int] = set()  # ports whose circuit's next opening is an event
 
     @cached_property
@@ -83,7 +83,7 @@ class TwoHops:
         """Does a packet wait at a port that another one may take?"""
         return port.circuit is not None and any(port.fifos[self.k + 1 :])
 
-    def can_take(self, port: SwitchPort) -> bool:
+    def can_send_indirect(self, port: SwitchPort) -> bool:
         """Is a port free for packets of others?"""
         now = self.switch.sim.now
         return (
@@ -93,12 +93,12 @@ class TwoHops:
             and not port.open_classes()
         )
 
-    def take(self, port: SwitchPort) -> None:
+    def send_indirect(self, port: SwitchPort) -> None:
         """A port sends a packet of another one, if it can and there is one."""
-        if self.indirect != "opportunistic" or not self.can_take(port):
+        if self.indirect != "opportunistic" or not self.can_send_indirect(port):
             return
         case, ports = self.switch.sim.case, self.switch.ports
-        first = self.taken_from_last + 1
+        first = self.indirect_from + 1
         by_way_of = port.peer.node.index
         for other in ports[first:] + ports[:first]:
             away = other.peer.node.index
@@ -108,25 +108,25 @@ class TwoHops:
             waiting = other.fifos[c].pop(0)
             other.held[c] -= waiting.packet.size
             waiting.packet.prio = self.k
-            port.forget_look()
+            port.cancel_wakeup()
             port.hold(self.k, waiting.packet)
-            self.taken_from_last, self.took_last = other.local, port.local
+            self.indirect_from, self.indirect_by = other.local, port.local
             self.switch.send(port, self.k, waiting)
             return
 
     def after_completion(self, port: SwitchPort) -> None:
         """A transmission on a port has completed, and it has started what it had to."""
-        self.take(port)
+        self.send_indirect(port)
         self._expect_openings()
 
     def after_arrival(self, out: SwitchPort) -> None:
         """A packet has come to an output port, which has started or not."""
         if self.indirect != "opportunistic":
             return
-        first = self.took_last + 1
+        first = self.indirect_by + 1
         for port in self.switch.ports[first:] + self.switch.ports[:first]:
             if self.offers(out):
-                self.take(port)
+                self.send_indirect(port)
         self._expect_openings()
 
     def _expect_openings(self) -> None:
@@ -146,5 +146,5 @@ class TwoHops:
 
     def _open(self, port: SwitchPort) -> None:
         self.expected.remove(port.local)
-        self.take(port)
+        self.send_indirect(port)
         self._expect_openings()

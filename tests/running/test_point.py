@@ -11,7 +11,7 @@ from experiment_text import load, text
 from raises_input import raises_input
 from several_ports import rails, two_nics
 
-from netsim.engine.simulation import Parts
+from netsim.engine.simulation import FeatureSet
 from netsim.experiment import Point
 from netsim.reports.links import end_names
 from netsim.results import load_result, summary_of, write_result
@@ -55,10 +55,10 @@ def test_what_is_compiled_once_is_loaded_from_then_on(tmp_path, monkeypatch) -> 
     simulate(point, progress=seen.append)
     assert seen[0].phase == "load"
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / "empty"))
-    assert code_needed([point], [Parts()]) == Code(needed=1, missing=0)  # this process has it
+    assert code_needed([point], [FeatureSet()]) == Code(needed=1, missing=0)  # this process has it
     monkeypatch.setattr("netsim.engine.compiling.code._loaded", OrderedDict())
-    assert code_needed([point, point], [Parts(), Parts()]) == Code(needed=1, missing=1)
-    assert code_needed([point], [Parts()], tracing=True).seconds > 5
+    assert code_needed([point, point], [FeatureSet(), FeatureSet()]) == Code(needed=1, missing=1)
+    assert code_needed([point], [FeatureSet()], tracing=True).seconds > 5
 
 
 def test_tables_agree_with_each_other(tmp_path: Path) -> None:

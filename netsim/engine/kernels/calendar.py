@@ -126,7 +126,7 @@ def note_event(links: LinkState, step: Step, out: LocalPort) -> None:
         calendar_add(links, step, out)
 
 
-def forget_look(links: LinkState, step: Step, out: LocalPort) -> None:
+def cancel_wakeup(links: LinkState, step: Step, out: LocalPort) -> None:
     """Local port ``out``, which is idle, is not looked at again."""
     port = links.ports[step.first + out]
     if port.tx_class == WAITS:

@@ -15,7 +15,7 @@ from netsim.engine.kernels.calendar import (
     Step,
     calendar_first,
     calendar_take,
-    forget_look,
+    cancel_wakeup,
     note_event,
     open_step,
 )
@@ -89,7 +89,7 @@ def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     if port.tx_bytes > 0 or not (pending or port.backlog & ~port.paused != 0):
         return
     if PORT_WAKEUPS:
-        forget_look(links, step, out)
+        cancel_wakeup(links, step, out)
     if pending:
         port.pause_requested &= ~PFC_FRAME_PENDING
         send_pfc(links, port, now)

@@ -386,7 +386,7 @@ class ClockRecord(Declared):
     payload_bytes: Bytes
 
 
-class PartsRecord(Declared):
+class StageTimesRecord(Declared):
     """What the parts of all windows took, in nanoseconds of the computer's clock (profile.py)."""
 
     since_ns: int  # when the part that is being measured began

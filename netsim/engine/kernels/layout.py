@@ -27,7 +27,6 @@ from netsim.engine.kernels.fields import (
     LossRecord,
     PacketRecord,
     ParameterRecord,
-    PartsRecord,
     PhaseRecord,
     PortChoiceRecord,
     PortRecord,
@@ -35,6 +34,7 @@ from netsim.engine.kernels.fields import (
     RxRecord,
     SampleRecord,
     SeriesClockRecord,
+    StageTimesRecord,
     SwitchRecord,
     TimerRecord,
     TxRecord,
@@ -149,7 +149,7 @@ PROGRAM_TASK = record_of(ProgramTaskRecord)
 PROGRAM_HOST = record_of(ProgramHostRecord)
 FABRIC = record_of(FabricRecord)
 CLOCK = record_of(ClockRecord)
-PARTS = record_of(PartsRecord)
+STAGE_TIMES = record_of(StageTimesRecord)
 LEVEL = padded_record_of(LevelRecord)
 SAMPLE = record_of(SampleRecord)
 SERIES_CLOCK = record_of(SeriesClockRecord)
@@ -327,7 +327,7 @@ class Clock(NamedTuple):
     status: Numbers[NodeId, int]  # int64[n_nodes]
     what: Numbers[NodeId, int]  # int64[n_nodes]
     tickets: Numbers[int, int]  # int64[1]: active nodes that workers have taken in this window
-    parts: Records[int, PartsRecord]  # PARTS[1], for profiles
+    parts: Records[int, StageTimesRecord]  # STAGE_TIMES[1], for profiles
     slots: Records[int, SlotRecord]  # SLOT[...]: of circuit switches, if they are phase-driven
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netsim.engine.kernels.fields import PartsRecord
+from netsim.engine.kernels.fields import StageTimesRecord
 from netsim.engine.kernels.ids import Records
 from netsim.engine.kernels.instructions import read_clock_ns
 
@@ -28,7 +28,7 @@ class WindowTimes:
     host_steps: int
 
 
-def lap(parts: PartsRecord) -> int:
+def lap(parts: StageTimesRecord) -> int:
     """Nanoseconds since the last call, which is what one part of a window took.
 
     Sets ``since_ns`` of ``parts``, a PartsRecord.
@@ -39,7 +39,7 @@ def lap(parts: PartsRecord) -> int:
     return passed
 
 
-def window_times(parts: Records[int, PartsRecord]) -> WindowTimes:
+def window_times(parts: Records[int, StageTimesRecord]) -> WindowTimes:
     """What is in the record of a clock."""
     return WindowTimes(
         find_s=float(parts["find_ns"][0]) / 1e9,

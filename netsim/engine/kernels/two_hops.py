@@ -9,7 +9,7 @@ open (`await_day`), chosen anew after each event that may change it.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.calendar import Step, forget_look, note_event
+from netsim.engine.kernels.calendar import Step, cancel_wakeup, note_event
 from netsim.engine.kernels.circuits import first_ending, may_start
 from netsim.engine.kernels.class_queues import hold
 from netsim.engine.kernels.env import QueueEnv
@@ -120,7 +120,7 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
     if queue.head == queue.tail:
         source.backlog &= ~(1 << cls)
     pkt.prio = relayed
-    forget_look(links, step, out)
+    cancel_wakeup(links, step, out)
     hold(links, port, relayed, size, now)
     start_transmission(env, port, relayed, pkt, ingress, now)
     note_event(links, step, out)
@@ -156,7 +156,7 @@ def await_day(net: Net, links: LinkState, step: Step, number: int, now: Ps) -> N
         elif port.tx_class == WAITS and port.free_at <= opens:
             return
         elif port.backlog == 0:
-            forget_look(links, step, out)
+            cancel_wakeup(links, step, out)
             port.tx_class = WAITS
             port.free_at = opens
             note_event(links, step, out)
