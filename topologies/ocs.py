@@ -1,84 +1,72 @@
-"""Optical circuit switches: racks joined by circuits alone, which stay or change in turn.
+"""Optical circuit switches: racks joined by circuits that are static or change over time.
 
-Hosts are numbered rack by rack. A rack's switch has its hosts and an uplink to each of the circuit
-switches, which have no buffers and look at no packet: each joins the racks by one matching at a
-time. What waits for a circuit stands at the rack's switch, in a queue for each other rack. With one
-host in a rack that switch stands for the network interface of a chip whose light goes to the
-circuit switches itself (co-packaged optics), and the queues for those in its memory.
+Hosts are numbered rack by rack. A rack's switch connects its hosts and has an uplink to each
+circuit switch. Circuit switches have no buffers and inspect no packets: each joins the racks by one
+matching at a time. Packets waiting for a circuit queue at the rack's switch, one queue per
+destination rack. With one host per rack, that switch stands for the network interface of a chip
+with co-packaged optics, and the queues for those in its memory.
 
-`schedule` says what the circuit switches join:
+`schedule` defines the matchings of the circuit switches:
 
-- "static": one matching each, for good: of `static_pattern` or from the file `matching_file`, in
-  which a line
-  "2 0 5" says that switch 2 joins racks 0 and 5. "mesh" gives switch k the k-th
-  round-robin matching, so that with all of them every two racks have a circuit; "ring" joins
-  each rack to the next, by any two switches next to one another the ones with even numbers and
-  those with odd ones; "hypercube" gives switch k the racks 2^k apart, and begins again where they
-  are used up; "pairs" joins 0 and 1, 2 and 3, and so on, by all switches. With `group_size` rings
-  and hypercubes are of so many racks next to one another, such as the machines of a job. The last
-  `pair_switches` join each rack of the first half to that of the second half instead, as who makes
-  something there to who goes on with it.
-- "rotor": all round-robin matchings in turn (the circle method): `racks - 1` rounds in which
-  every rack has a partner or, if their number is odd, `racks` with one left out in each. The
-  switches share them, switch r has rounds r, r + switches, r + 2 switches, ..., and stays in each
-  for `slot`. With `stagger` switch r begins `r / switches` of a slot later, so that they never turn
-  all at once. A rotor with one matching is never dark. With `shuffle_seed` the matchings are
-  others, that this number draws: every two racks still meet once, but what several switches join at
-  a time is like a random graph, in which nobody is far from anybody, where rounds of the circle
-  method are reflections. RoutingPolicy of light that go one way (`bidirectional = false`) are only
-  shuffled.
+- "static": one permanent matching each, by `static_pattern` or from `matching_file`, in which a
+  line "2 0 5" joins racks 0 and 5 by switch 2. "mesh" gives switch k the k-th round-robin matching,
+  so that all of them together join every two racks. "ring" joins each rack to the next: of each two
+  adjacent switches, one joins even racks to the next and one odd racks. "hypercube" gives switch k
+  racks 2^k apart, repeating when they are used up. "pairs" joins 0 and 1, 2 and 3, and so on, by
+  all switches. With `group_size`, rings and hypercubes span that many adjacent racks, such as the
+  instances of a job. The last `pair_switches` instead join each rack of the first half to the one
+  in the second half, such as prefill to decode.
+- "rotor": all round-robin matchings (circle method): `racks - 1` rounds in which every rack has a
+  partner or, for an odd number, `racks` rounds with one rack left out. Switch r cycles through
+  rounds r, r + circuit_switches, ... and stays in each for `slot`. With `stagger`, switch r starts
+  `r / circuit_switches` of a slot later, so that not all reconfigure at once. A rotor with one
+  matching has no nights. `shuffle_seed` draws other matchings: every two racks still meet once, but
+  the graph at any time is like a random one with short paths, while rounds of the circle method are
+  reflections. One-way matchings (`bidirectional = false`) are only shuffled.
+- "demand_aware": by the bytes on the wire between racks, known before the run; messages that use
+  packet switches do not count. `algorithm` "greedy" gives each switch one permanent matching, by
+  most bytes per circuit; "max_weight" gives each `slot` the matching that carries most of the
+  remaining bytes; "bvn" (Birkhoff-von Neumann) and "solstice" cut the demand into matchings that
+  last as long as needed, `day_margin` longer as packets do not all arrive at once, and at least
+  `shortest_day` (default: the largest packet). These are one-way (`bidirectional = false`). All
+  slots repeat, stretched to `period`; all switches have the same matching at a time, so that a
+  rack's uplinks act as one. At most `max_matchings` are kept, those with most bytes.
 
-- "demand_aware": what the traffic needs, bytes on the wire from rack to rack, known before it
-  begins.
-  Messages that go by packets do not count. `algorithm` says how: "greedy" gives each switch one
-  matching, for good, by most bytes for each circuit; with "max_weight" the matching that carries
-  most of what is left has the next `slot`;
-  "bvn" (Birkhoff and von Neumann) and "solstice" cut the demand into matchings that last as long as
-  they are needed, and `day_margin` longer, since the last packets come after the first ones; none
-  is there for less than `shortest_day`, by default what the largest packet takes. These go
-  one way (`bidirectional = false`). All slots are gone through again and again, in a `period` that
-  they are stretched to. All switches have the same matching at a time, so that a rack's uplinks are
-  as one. At most `max_matchings` are kept, those with most bytes.
+`control_delay`: demand-aware circuits wait for the demand to be collected and matchings to be
+distributed. Permanent ones start this long after time 0, plus a night; otherwise each period begins
+with this time, or with a night if that is longer, without circuits. By default the first circuits
+are up at time 0.
 
-With `control_delay` demand-aware circuits wait for who collects the demand and hands out the
-matchings: those that stay are there so long after time 0, and a night; where they change, each
-period begins with so long a time without light, or with a night if that is longer. Without it the
-first ones are there at time 0.
+`reconfigure = "per_phase"`: each level of the traffic (flows with equally long chains of flows
+before them) is a demand of its own, with "greedy" circuits. The switches begin to reconfigure
+`control_delay` after all flows of a level are delivered (default 20 us, in which the last
+acknowledgments pass). Consecutive levels that need the same circuits are one. Packets use the
+circuits of their level.
 
-With `reconfigure = "per_phase"` each level of the traffic, of flows that wait for as many others,
-is a demand of its own, and gets "greedy" circuits. Those of the next level come as all flows of one
-are delivered: `control_delay` later (by default 20 us, in which the last acknowledgments have to
-pass) the mirrors begin to turn. Levels one behind the other that need the same circuits are one.
-Packets take the circuits of their own level.
+`prediction_error` is the share of the bytes between two racks that is expected between two others,
+drawn at random; the traffic does not change.
 
-A prediction may be wrong: `prediction_error` is the share of the bytes of each two racks that is
-expected of two others, drawn at random, while the traffic is what it is.
+A slot begins with a night: `reconfiguration_delay`, then `sync_delay`, in which receivers
+synchronize. `guard` in [fabric.circuits] is additional.
 
-In a new slot the mirrors turn for `reconfiguration_delay`, then receivers find the beat of another
-sender for `sync_delay`, before light passes; `fabric.circuits.guard` comes on top of it.
+`bidirectional = false`: circuits are one-way, as with single fibers, and a matching names the
+destination of each rack. A line "2 0 5" of a file is then rack 0 to rack 5 only; rotors cycle
+through the cyclic shifts, in which rack i sends to rack i + 1, i + 2, ...; "ring" is the first
+shift, and "mesh" gives switch k the k-th.
 
-With `bidirectional = false` light goes one way, as through a switch of single fibers: a matching
-says for each rack to which one its light goes, whoever sends to it. Of a file a line "2 0 5" is
-then the way from rack 0 to rack 5 alone; rotors go through the cyclic shifts, in which rack i sends
-to rack i + 1, i + 2, ...; "ring" is the first of them, and "mesh" gives switch k the k-th.
+`drain_time`: rotors are an expander for small messages, as in Opera. Control packets and messages
+below `small_message_max` leave at once, over as many circuits as needed that are up and stay up for
+`drain_time`; others use the direct circuit. Packets queued on the way must leave within
+`drain_time`. The racks must be connected in every slot: this needs several rotors, `stagger`, and
+a `shuffle_seed` (default 1), whose matchings are drawn again if paths are long at some time. If
+rotors have unequal numbers of matchings, some alternately join nobody for a slot, which keeps the
+schedule short. `netsim topo` prints the circuits of the longest path.
 
-With a `drain_time` rotors are an expander for small messages, as in Opera: control packets, and
-messages smaller than `small_message_max`, go at once, over as many circuits as it takes that are
-there and stay for `drain_time` more, by routes that take turns. Others take the direct circuit.
-What waits in queues on the way has to be out within `drain_time`. Racks have to hang together at
-all times: several rotors, which turn one after the other (`stagger`), and matchings of an
-`shuffle_seed`, 1 by default, which are drawn again if paths are long at some time. Where rotors
-have not as many matchings each, some join nobody for a slot, or it would be long until all is as it
-was; they take turns in this. `netsim topo` tells how many circuits the longest path has.
-
-With a `packet_uplink_rate` there is a packet fabric beside the circuits: `packet_switches` to which
-each rack has a cable of that rate. Control packets go by it, and messages smaller than
-`small_message_max`, and what is for racks that no circuit ever joins directly.
-
-Without it packets take the shortest path over circuits, whether they are there at the time or not:
-the direct one if there is any, and that of several of them if not. Traffic between racks that no
-path joins is refused. How racks' switches use circuits is said in [fabric.circuits],
-as is whether packets go by way of a third rack (`indirect`).
+`packet_uplink_rate`: adds `packet_switches`, each with a cable of this rate to every rack, for
+control packets, messages below `small_message_max`, and racks that no circuit ever joins. Without
+it, packets take the shortest path over circuits, up or not: the direct one if it exists, otherwise
+several. Traffic between racks without a path is an error. [fabric.circuits] defines how switches
+use circuits, and whether packets may go through a third rack (`indirect`).
 """
 
 from __future__ import annotations
@@ -114,70 +102,139 @@ PREDICTION_STREAM = 0x6F6373
 """Keeps the random numbers of predictions apart from other uses of the seed."""
 
 PARAMS = [
-    Param("racks", "count", REQUIRED, "racks, each with a switch", minimum=2),
+    Param("racks", "count", REQUIRED, "racks; each has a switch", minimum=2),
     Param("hosts_per_rack", "count", REQUIRED, "hosts in each rack", minimum=1),
-    Param("circuit_switches", "count", 1, "circuit switches: uplinks of every rack", minimum=1),
+    Param(
+        "circuit_switches",
+        "count",
+        1,
+        "circuit switches; each rack has an uplink to every one",
+        minimum=1,
+    ),
     Param("host_rate", "rate", "100Gbps", "line rate of a host"),
     Param("uplink_rate", "rate", "100Gbps", "line rate of a rack's uplink"),
-    Param("schedule", "choice", ROTOR, "what they join, and when", choices=SCHEDULES),
+    Param("schedule", "choice", ROTOR, "which racks are joined, and when", choices=SCHEDULES),
     Param(
         "static_pattern",
         "choice",
         None,
-        "static: who is joined; mesh by default",
+        "static: pattern; default: mesh",
         choices=("mesh", "ring", "hypercube", "pairs"),
     ),
-    Param("group_size", "count", None, "ring, hypercube: racks of one; all by default", minimum=2),
-    Param("pair_switches", "count", 0, "static: of the switches, those that join the two halves"),
+    Param("group_size", "count", None, "ring, hypercube: racks in one; default: all", minimum=2),
+    Param("pair_switches", "count", 0, "static: number of switches that join the two halves"),
     Param(
-        "matching_file", "file", None, "static: a file of lines SWITCH RACK RACK in place of that"
+        "matching_file",
+        "file",
+        None,
+        "static: file of lines SWITCH RACK RACK, instead of a pattern",
     ),
-    Param("algorithm", "choice", None, "demand_aware: greedy by default", choices=ALGORITHMS),
-    Param("slot", "time", None, "rotor, max_weight: of a matching, the night included; 100us"),
-    Param("reconfiguration_delay", "time", "10us", "of a slot: the mirrors turn"),
-    Param("sync_delay", "time", "0us", "and then: receivers find the beat of another sender"),
+    Param(
+        "algorithm", "choice", None, "demand_aware: algorithm; default: greedy", choices=ALGORITHMS
+    ),
+    Param(
+        "slot",
+        "time",
+        None,
+        "rotor, max_weight: time per matching, including the night; default: 100us",
+    ),
+    Param(
+        "reconfiguration_delay",
+        "time",
+        "10us",
+        "time to reconfigure a switch, at the start of a slot",
+    ),
+    Param("sync_delay", "time", "0us", "time until receivers synchronize, after that"),
     Param(
         "shuffle_seed",
         "count",
         None,
-        "rotor: a number that draws the matchings; 1 with a drain_time",
+        "rotor: seed that draws the matchings; default with a drain time: 1",
     ),
-    Param("stagger", "bool", False, "rotor: whether the switches turn one after the other"),
+    Param("stagger", "bool", False, "rotor: whether switches reconfigure at different times"),
     Param(
         "max_matchings",
         "count",
         None,
-        "max_weight, bvn, solstice: the most matchings; 1000",
+        "max_weight, bvn, solstice: maximum number of matchings; default: 1000",
         minimum=1,
     ),
-    Param("period", "time", None, "bvn, solstice: all slots of a switch; as the demand needs"),
-    Param("day_margin", "ratio", None, "bvn, solstice: so much longer are days; 0.05"),
     Param(
-        "shortest_day", "time", None, "bvn, solstice: no day is shorter; one packet", minimum="1ps"
+        "period",
+        "time",
+        None,
+        "bvn, solstice: total time of a switch's slots; default: as the demand needs",
     ),
-    Param("control_delay", "time", None, "demand_aware: to collect it and to hand out matchings"),
-    Param("reconfigure", "choice", None, "greedy: once by default", choices=("once", PHASES)),
     Param(
-        "prediction_error", "fraction", 0.0, "demand_aware: share of the bytes expected elsewhere"
+        "day_margin",
+        "ratio",
+        None,
+        "bvn, solstice: fraction by which days are longer; default: 0.05",
     ),
-    Param("bidirectional", "bool", True, "whether light goes both ways by one matching"),
+    Param(
+        "shortest_day",
+        "time",
+        None,
+        "bvn, solstice: shortest day; default: one packet",
+        minimum="1ps",
+    ),
+    Param(
+        "control_delay",
+        "time",
+        None,
+        "demand_aware: time to collect the demand and distribute matchings",
+    ),
+    Param(
+        "reconfigure",
+        "choice",
+        None,
+        "greedy: when circuits change; default: once",
+        choices=("once", PHASES),
+    ),
+    Param(
+        "prediction_error",
+        "fraction",
+        0.0,
+        "demand_aware: share of bytes predicted for the wrong pair of racks",
+    ),
+    Param("bidirectional", "bool", True, "whether a circuit joins both directions"),
     Param("packet_uplink_rate", "rate", None, "line rate of a rack's uplink to each packet switch"),
     Param(
-        "packet_switches", "count", None, "beside the circuits, if there is a rate; 1", minimum=1
+        "packet_switches",
+        "count",
+        None,
+        "packet switches, if their uplinks have a rate; default: 1",
+        minimum=1,
     ),
-    Param(
-        "drain_time", "time", None, "rotor: for how long circuits stay that lead several at once"
-    ),
+    Param("drain_time", "time", None, "rotor: time that circuits of an expander path must stay up"),
     Param(
         "small_message_max",
         "bytes",
         None,
-        "smaller messages go by packets, or over several circuits; 0B",
+        "smaller messages use packet switches or the expander; default: 0B",
     ),
-    Param("host_latency", "time", "500ns", "propagation between host and rack", minimum="1ps"),
-    Param("fiber_latency", "time", "500ns", "propagation: rack to circuit switch", minimum="1ps"),
-    Param("packet_latency", "time", "1us", "propagation: rack to packet switch", minimum="1ps"),
-    Param("switch_latency", "time", "0ns", "from a packet's last bit in to its output queue"),
+    Param(
+        "host_latency",
+        "time",
+        "500ns",
+        "propagation delay between host and rack switch",
+        minimum="1ps",
+    ),
+    Param(
+        "fiber_latency",
+        "time",
+        "500ns",
+        "propagation delay from rack to circuit switch",
+        minimum="1ps",
+    ),
+    Param(
+        "packet_latency",
+        "time",
+        "1us",
+        "propagation delay from rack to packet switch",
+        minimum="1ps",
+    ),
+    Param("switch_latency", "time", "0ns", "delay from a packet's last bit to its output queue"),
 ]
 
 # The times of published fabrics. What they do besides is said in [fabric.circuits].
