@@ -30,7 +30,8 @@ def test_from_nothing_to_a_result(tmp_path: Path) -> None:
     python(tmp_path, *run, *small, env=PLAIN)
     sweep = load_sweep(tmp_path / "results" / "mine").table
     assert sweep["status"].to_list() == ["finished"] * 2
-    own, strict = (tmp_path / "results" / "mine" / f"model={m}" for m in ("mine.py", "drop_tail"))
+    names = (f"queue_discipline={name}" for name in ("mine.py", "drop_tail"))
+    own, strict = (tmp_path / "results" / "mine" / name for name in names)
     plugins = load(own).experiment["plugins"]
     (queue,) = [plugin for plugin in plugins if plugin["kind"] == "queue"]
     assert queue["sources"]["mine.py"] == (tmp_path / "mine.py").read_text()

@@ -106,7 +106,7 @@ def _load(folder: Path, what: str) -> tuple[str, list[Finding]]:
 
     try:
         loaded = netsim.load(folder)
-        points = loaded.points if hasattr(loaded, "points") else [loaded]
+        points = loaded.points if isinstance(loaded, netsim.Sweep) else [loaded]
         repr(loaded)
         for point in points:
             repr(point)

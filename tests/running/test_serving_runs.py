@@ -101,7 +101,7 @@ def test_the_story_of_a_request(netsim: Callable[..., Result]) -> None:
     assert requests is not None
     end = requests.sort("ttft_ps", descending=True)["end_ps"][0]
     assert (story["start_ps"][0], story["end_ps"][-1]) == (0, end)
-    for kind in ("serving", "timeline"):
+    for kind in ("serving_latency", "timeline"):
         drawn = netsim("plot", "r", "--kind", kind)
         assert drawn.exit_code == 0, drawn.output
 

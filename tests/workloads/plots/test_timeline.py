@@ -49,11 +49,9 @@ ROWS = (
 def written(tmp_path: Path, tables: dict[str, dict[str, Any]]) -> Result:
     result: Any = fake_result(2)
     for name, table in tables.items():
-        setattr(result, name, {key: np.array(column) for key, column in table.items()})
+        result.more[name] = {key: np.array(column) for key, column in table.items()}
     result.flows["start_ps"][0] = 7 * US
     result.summary |= {"tasks": 6, "tasks_done": 5, "makespan_ps": 90 * US}
-    if result.operations is not None:
-        result.summary["operations"] = len(result.operations["rank"])
     loaded = load(write_result(tmp_path / "tasks", FakePoint(), result))
     assert isinstance(loaded, Result)
     return loaded
