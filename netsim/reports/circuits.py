@@ -112,7 +112,7 @@ def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
 def circuits_so_far(engine: Engine) -> Circuits | None:
     """The circuits of a run, with the days that the workload has made by now."""
     circuits = engine.network.circuits
-    if circuits is None or not engine.parts.phase_driven:
+    if circuits is None or not engine.feature_set.phase_driven:
         return circuits
     return circuits.as_it_came(engine.slot_states().begin_ps)
 
@@ -170,7 +170,7 @@ def _is_opportunistic(engine: Engine) -> bool:
 
 def slot_table(engine: Engine) -> Table | None:
     """One row for each slot of phase-driven circuit switches; see `netsim.results.columns`."""
-    if not engine.parts.phase_driven:
+    if not engine.feature_set.phase_driven:
         return None
     states, phase = engine.slot_states(), _phases(engine)
     n_slots = states.begin_ps.size
@@ -197,7 +197,7 @@ def slot_table(engine: Engine) -> Table | None:
 
 def waiting_slot(engine: Engine) -> str:
     """Which slot waits for which flows, in words; "" if none does."""
-    if not engine.parts.phase_driven:
+    if not engine.feature_set.phase_driven:
         return ""
     states = engine.slot_states()
     last = int((states.begin_ps >= 0).sum()) - 1
