@@ -7,10 +7,12 @@ options of the command: `y`, `trust`, and those in its `OPTIONS`.
 
 A file with `compare(results)` gives a comparison with a `table`, which the command prints, and
 `draw(comparison)` draws it. What these share
-is in `sweeps.py`; `pool.py` makes one curve, with a name and a look, of the seeds of a point.
+is in `sweeps.py`; `seed_curves.py` makes one curve, with a name and a style, of the seeds of a
+point.
 
 The figures of a paper that netsim makes again, `fig1` to `fig6` and `exposed`, have the paper's
-values beside ours: `make(results)` gives a `Reproduced` (`reproduced.py`), for `netsim reproduce`.
+values beside ours: `make(results)` gives a `PaperFigure` (`paper_figure.py`), for `netsim
+reproduce`.
 
 Networks are drawn by `network_layout.py` (what stands where), `network_drawing.py` and
 `matchings.py`

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.plots import pool, style, sweeps
+from netsim.plots import seed_curves, style, sweeps
 from netsim.units import format_number
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Comparison:
     `curves` by transport.
     """
 
-    curves: dict[str, pool.Curve]
+    curves: dict[str, seed_curves.Curve]
     ours: dict[str, dict[str, sweeps.Spread]]
     ideal_ps: dict[str, float]
     fair_ps: dict[str, float]
@@ -77,7 +77,7 @@ def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
         for key, slowdown in zip(STATISTICS, slowdowns, strict=True)
     }
     table = _table(ours, ideal_ps, fair_ps, note)
-    return Comparison(curves, ours, ideal_ps, fair_ps, pool.title(results), table)
+    return Comparison(curves, ours, ideal_ps, fair_ps, seed_curves.title(results), table)
 
 
 def draw(
@@ -98,12 +98,15 @@ def draw(
     for axes, key, label in zip(panels, STATISTICS, ("last flow", "mean over flows"), strict=True):
         for place, name in enumerate(names):
             point = comparison.ours[key][name]
-            shade = comparison.curves[name].look.color
+            shade = comparison.curves[name].curve_style.color
             axes.barh(place, point.mean / scale, height=0.6, color=shade, alpha=0.75)
             dots = [value / scale for value in point.values]
             axes.plot(dots, [place] * len(dots), "k.", markersize=4)
         axes.axvline(
-            comparison.ideal_ps[key] / scale, color=style.IDEAL, linestyle="--", label=pool.IDEAL
+            comparison.ideal_ps[key] / scale,
+            color=style.IDEAL,
+            linestyle="--",
+            label=seed_curves.IDEAL,
         )
         if key in comparison.fair_ps:
             fair = comparison.fair_ps[key] / scale

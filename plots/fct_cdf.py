@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.plots import pool, style, sweeps
+from netsim.plots import seed_curves, style, sweeps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ def draw(results: Sequence[Result]) -> Figure:
     """
     import numpy as np
 
-    curves = pool.curves(pool.without_ideal(results))
+    curves = seed_curves.curves(seed_curves.without_ideal(results))
     times = [[_sorted(result, "fct_ps") for result in curve.results] for curve in curves]
     ideals = _ideals(results)
     known = [one for seeds in times for one in seeds if len(one)]
@@ -48,23 +48,25 @@ def draw(results: Sequence[Result]) -> Figure:
     for curve, seeds in zip(curves, times, strict=True):
         pooled = np.sort(np.concatenate(seeds)) / scale
         flows = sum(len(result.flows) for result in curve.results)
-        _curve(axes, pooled, flows, label=curve.label, **curve.look.options(len(pooled)))
+        _curve(axes, pooled, flows, label=curve.label, **curve.curve_style.options(len(pooled)))
         if len(seeds) > 1:
             _band(axes, [one / scale for one in seeds], curve)
     for index, ideal in enumerate(ideals):
-        label = pool.IDEAL if index == 0 else ""
+        label = seed_curves.IDEAL if index == 0 else ""
         _curve(axes, ideal / scale, len(ideal), label=label, color=style.IDEAL, linestyle="--")
     axes.set_xlabel(f"flow completion time ({unit})")
     axes.set_ylabel("share of flows")
     axes.set_ylim(0, 1.02)
-    axes.set_title(pool.title(results), fontsize="medium")
+    axes.set_title(seed_curves.title(results), fontsize="medium")
     # Times over several orders of magnitude need a logarithmic axis to be seen at all.
     shortest = min(float(one[0]) for one in known)
     if shortest > 0 and max(float(one[-1]) for one in known) > 50 * shortest:
         style.logarithmic(axes, "x")
     else:
         axes.set_xlim(left=0)
-    style.legend(figure, axes, "best", pool.caption(curves, "bands: least and most of any seed"))
+    style.legend(
+        figure, axes, "best", seed_curves.caption(curves, "bands: least and most of any seed")
+    )
     return figure
 
 
@@ -118,7 +120,7 @@ def _curve(axes: Axes, times: np.ndarray, flows: int, **options: Any) -> None:
     )
 
 
-def _band(axes: Axes, seeds: Sequence[np.ndarray], curve: pool.Curve) -> None:
+def _band(axes: Axes, seeds: Sequence[np.ndarray], curve: seed_curves.Curve) -> None:
     """Between the seeds that are first and last to have a share of their flows done."""
     import numpy as np
 
@@ -133,4 +135,4 @@ def _band(axes: Axes, seeds: Sequence[np.ndarray], curve: pool.Curve) -> None:
         for times, result in zip(seeds, curve.results, strict=True)
     ]
     low, high = np.min(by_seed, axis=0), np.max(by_seed, axis=0)
-    axes.fill_betweenx(shares, low, high, color=curve.look.color, alpha=0.2, linewidth=0)
+    axes.fill_betweenx(shares, low, high, color=curve.curve_style.color, alpha=0.2, linewidth=0)

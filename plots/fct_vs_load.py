@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.plots import pool, style, sweeps
+from netsim.plots import seed_curves, style, sweeps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ class Comparison:
     `curves` by transport.
     """
 
-    curves: dict[str, pool.Curve]
+    curves: dict[str, seed_curves.Curve]
     ours: dict[str, dict[str, dict[float, sweeps.Spread]]]
     fair: dict[str, dict[float, float]]
     title: str
@@ -48,7 +48,7 @@ def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
 
     Raises InputError unless the results have several values of traffic.load.
     """
-    loads = {pool.resolved(result, LOAD) for result in results} - {None}
+    loads = {seed_curves.resolved(result, LOAD) for result in results} - {None}
     if len(loads) < 2:
         raise InputError(
             "completion times against load need a sweep over traffic.load",
@@ -74,7 +74,9 @@ def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
                 row.append("-" if reference is None else f"{reference:.3f}")
                 row.append(sweeps.difference(point.mean, reference))
             rows.append(tuple(row))
-    return Comparison(curves, ours, fair, pool.title(results), sweeps.Table(headers, rows, notes))
+    return Comparison(
+        curves, ours, fair, seed_curves.title(results), sweeps.Table(headers, rows, notes)
+    )
 
 
 def draw(comparison: Comparison) -> Figure:
@@ -83,12 +85,12 @@ def draw(comparison: Comparison) -> Figure:
     labels = ("last flow", "mean over flows")
     for axes, key, label in zip(panels, STATISTICS, labels, strict=True):
         for place, (name, points) in enumerate(comparison.ours[key].items()):
-            look = style.told_in_grey(comparison.curves[name].look, place)
-            sweeps.line(axes, list(points), list(points.values()), look, name)
+            curve_style = style.distinct_in_grayscale(comparison.curves[name].curve_style, place)
+            sweeps.line(axes, list(points), list(points.values()), curve_style, name)
         if comparison.fair[key]:
             fair = comparison.fair[key]
             axes.plot(list(fair), list(fair.values()), "k--", linewidth=1.2, label=FAIR)
-        axes.axhline(1, color=style.IDEAL, linestyle=":", linewidth=1.2, label=pool.IDEAL)
+        axes.axhline(1, color=style.IDEAL, linestyle=":", linewidth=1.2, label=seed_curves.IDEAL)
         axes.set_xlabel("load")
         axes.set_ylabel(f"completion time / ideal, {label}")
         axes.set_ylim(bottom=0)
@@ -101,7 +103,7 @@ def draw(comparison: Comparison) -> Figure:
 def _by_load(group: Sequence[Result], statistic: str) -> dict[float, sweeps.Spread]:
     points: dict[float, list[Result]] = {}
     for result in group:
-        load = pool.resolved(result, LOAD)
+        load = seed_curves.resolved(result, LOAD)
         if load is not None:
             points.setdefault(float(load), []).append(result)
     found = {load: sweeps.spread(points[load], "slowdown", statistic) for load in sorted(points)}
@@ -112,7 +114,9 @@ def _fair_shares(
     results: Sequence[Result], trust: bool
 ) -> tuple[dict[str, dict[float, float]], tuple[str, ...]]:
     """Slowdowns by statistic and load, and a note that says of what, or why there are none."""
-    one_each = {float(load): r for r in results if (load := pool.resolved(r, LOAD)) is not None}
+    one_each = {
+        float(load): r for r in results if (load := seed_curves.resolved(r, LOAD)) is not None
+    }
     loads = sorted(one_each)
     chosen = [one_each[load] for load in loads]
     found, note = sweeps.fair_slowdowns(results, chosen, apart=[LOAD], trust=trust)

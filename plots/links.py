@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError, warn_once
-from netsim.plots import pool, style
+from netsim.plots import seed_curves, style
 from netsim.results import files
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def draw(results: Sequence[Result]) -> Figure:
         raise InputError(
             "the result has no links", file=str(results[0].path), hint=why_none(results[0])
         )
-    curves = pool.curves(shown)
+    curves = seed_curves.curves(shown)
     if len(curves) > len(style.LINES):
         raise InputError(
             f"{len(curves)} results on one figure of links cannot be told apart",
@@ -54,8 +54,8 @@ def draw(results: Sequence[Result]) -> Figure:
     right.set_ylim(bottom=0)
     for axes in (left, right):
         axes.set_xlabel("share of the stage's links, highest first")
-    figure.suptitle(pool.title(shown), fontsize="medium")
-    caption = pool.caption(curves, "the links of all of them together")
+    figure.suptitle(seed_curves.title(shown), fontsize="medium")
+    caption = seed_curves.caption(curves, "the links of all of them together")
     style.legend(figure, right, style.OUTSIDE, caption)
     return figure
 
@@ -71,7 +71,7 @@ def without_links(results: Sequence[Result]) -> list[Result]:
 
 def why_none(result: Result) -> str:
     """What a user can do for a result to have links."""
-    if pool.transport(result) == pool.IDEAL:
+    if seed_curves.transport(result) == seed_curves.IDEAL:
         return '"ideal" is not simulated'
     return "links = true in [outputs] of the experiment writes them"
 
@@ -96,7 +96,7 @@ def stages(links: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _draw_curve(left: Axes, right: Axes, curve: pool.Curve, name: str, line: str) -> None:
+def _draw_curve(left: Axes, right: Axes, curve: seed_curves.Curve, name: str, line: str) -> None:
     import polars as pl
 
     links = pl.concat([stages(result.links) for result in curve.results])

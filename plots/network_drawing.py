@@ -215,8 +215,13 @@ def _draw_cables(axes: Axes, network: Network, drawing: Drawing) -> None:
             for one in these
         ]
         width = 1.6 - 0.9 * at / (len(rates) - 1) if len(rates) > 1 else 0.9
-        look: dict[str, Any] = {"colors": colors, "linewidths": width, "alpha": 0.75, "zorder": 1}
-        axes.add_collection(LineCollection([one.points for one in these], **look))
+        options: dict[str, Any] = {
+            "colors": colors,
+            "linewidths": width,
+            "alpha": 0.75,
+            "zorder": 1,
+        }
+        axes.add_collection(LineCollection([one.points for one in these], **options))
         label = f"{format_rate(rate_bps)}: {_cables_of(network, rate_bps):,}"
         shade = IN_NO_BLOCK if by_block else style.color(at)
         handles.append(Line2D([], [], color=shade, linewidth=width, label=label))

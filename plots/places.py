@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.plots import pool, style
+from netsim.plots import seed_curves, style
 from netsim.plots.words import value_text
 from netsim.units import parse_bytes, parse_rate_bps, parse_time_ps
 
@@ -60,7 +60,7 @@ def scale_x(axes: Axes, places: dict[Any, float]) -> None:
     plain = all(isinstance(value, int | float) for value in places)
     if len(places) > MAX_TICKS and plain:
         return
-    short = pool.short_names(str(value) for value in places)
+    short = seed_curves.short_names(str(value) for value in places)
     step = 1 + (len(places) - 1) // MAX_TICKS
     shown = sorted(places, key=places.__getitem__)[::step]
     texts = [value_text(short[str(value)]) for value in shown]

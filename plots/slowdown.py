@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.plots import pool, style, sweeps
+from netsim.plots import seed_curves, style, sweeps
 from netsim.units import format_bytes, format_number
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Slowdowns:
     """The finished flows of each curve: `sizes` in bytes and `values`, an array for each."""
 
     title: str
-    curves: tuple[pool.Curve, ...]
+    curves: tuple[seed_curves.Curve, ...]
     sizes: tuple[np.ndarray, ...]
     values: tuple[np.ndarray, ...]
 
@@ -70,7 +70,7 @@ def compare(results: Sequence[Result]) -> Slowdowns:
     """
     import numpy as np
 
-    curves = pool.curves(pool.without_ideal(results) or results)
+    curves = seed_curves.curves(seed_curves.without_ideal(results) or results)
     tables = [[result.flows.drop_nulls("slowdown") for result in curve.results] for curve in curves]
     found = [
         (
@@ -84,12 +84,12 @@ def compare(results: Sequence[Result]) -> Slowdowns:
     if not found:
         raise InputError("no flow is finished, so there is no slowdown to draw")
     kept, sizes, values = zip(*found, strict=True)
-    return Slowdowns(pool.title(results), kept, sizes, values)
+    return Slowdowns(seed_curves.title(results), kept, sizes, values)
 
 
 def draw(found: Slowdowns) -> Figure:
     """A figure of slowdowns."""
-    groups = pool.panels(found.curves)
+    groups = seed_curves.panels(found.curves)
     columns = min(MAX_COLUMNS, len(groups))
     figure, panels = style.new_figure(columns, -(-len(groups) // columns))
     largest = max(float(value.max()) for value in found.values)
@@ -103,12 +103,12 @@ def draw(found: Slowdowns) -> Figure:
         for curve in curves:
             _draw_curve(axes, curve, *flows[curve.results], by_size=found.by_size)
         if found.by_size:
-            axes.axhline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=pool.IDEAL)
+            axes.axhline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=seed_curves.IDEAL)
             style.logarithmic(axes, "x")
             _byte_ticks(axes)
             _slowdown_scale(axes, "y", largest)
         else:
-            axes.axvline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=pool.IDEAL)
+            axes.axvline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=seed_curves.IDEAL)
             axes.set_yscale("log")
             _slowdown_scale(axes, "x", largest)
         axes.set_title(name, fontsize="medium")
@@ -118,7 +118,7 @@ def draw(found: Slowdowns) -> Figure:
         axes.set_visible(False)
     words = ("flow size", "slowdown (completion time / ideal)")
     x, y = words if found.by_size else (words[1], "share of flows that are slower")
-    caption = pool.caption(found.curves, "the flows of all of them together")
+    caption = seed_curves.caption(found.curves, "the flows of all of them together")
     if found.by_size:
         caption = "; ".join(filter(None, ("lines: median, thin: 99 %", caption)))
     if len(groups) == 1:
@@ -134,7 +134,7 @@ def draw(found: Slowdowns) -> Figure:
 
 
 def _draw_curve(
-    axes: Axes, curve: pool.Curve, sizes: np.ndarray, slowdowns: np.ndarray, *, by_size: bool
+    axes: Axes, curve: seed_curves.Curve, sizes: np.ndarray, slowdowns: np.ndarray, *, by_size: bool
 ) -> None:
     import numpy as np
 
@@ -144,19 +144,21 @@ def _draw_curve(
         _slower(axes, np.sort(slowdowns), curve)
 
 
-def _slower(axes: Axes, slowdowns: np.ndarray, curve: pool.Curve) -> None:
+def _slower(axes: Axes, slowdowns: np.ndarray, curve: seed_curves.Curve) -> None:
     """The share of flows that are slower than each of them; the last one is left out."""
     chosen = style.thin(len(slowdowns))
     share = 1 - chosen / len(slowdowns)
-    options = curve.look.options(len(chosen))
+    options = curve.curve_style.options(len(chosen))
     axes.step(slowdowns[chosen], share, where="post", label=curve.label, **options)
 
 
-def _by_size(axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, curve: pool.Curve) -> None:
+def _by_size(
+    axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, curve: seed_curves.Curve
+) -> None:
     import numpy as np
 
     chosen = style.thin(len(sizes))
-    color = curve.look.color
+    color = curve.curve_style.color
     axes.plot(sizes[chosen], slowdowns[chosen], ".", color=color, alpha=0.25, markersize=3)
     edges = np.geomspace(sizes.min(), sizes.max() + 1, BINS + 1)
     bins = np.digitize(sizes, edges[1:-1])
@@ -167,7 +169,7 @@ def _by_size(axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, curve: pool.C
             middles.append(np.exp(np.log(sizes[inside]).mean()))
             medians.append(np.median(slowdowns[inside]))
             tails.append(np.percentile(slowdowns[inside], 99))
-    options = curve.look.options()
+    options = curve.curve_style.options()
     axes.plot(middles, medians, label=curve.label, **options)
     axes.plot(middles, tails, **options, linewidth=0.9, alpha=0.6)
 

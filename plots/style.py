@@ -45,7 +45,7 @@ LEGEND_ROW_IN, LEGEND_LETTER_IN, LEGEND_LINE_IN = 0.175, 0.066, 0.6
 TIME_UNITS = (("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12))
 
 
-class Look(NamedTuple):
+class CurveStyle(NamedTuple):
     """What tells one curve from the others."""
 
     color: str
@@ -84,15 +84,15 @@ def color(index: int) -> str:
     return COLORS[index % len(COLORS)]
 
 
-def looks(kinds: Sequence[str]) -> list[Look]:
-    """A look for each curve, by its transport.
+def curve_styles(kinds: Sequence[str]) -> list[CurveStyle]:
+    """A style for each curve, by its transport.
 
     A transport has its own color, and its curves, up to 28 of them, differ in line and marker. If
     all curves are of one transport, they differ in color first, and up to 280 look different.
     """
     if len(set(kinds)) == 1:
         return [
-            Look(
+            CurveStyle(
                 color(index),
                 LINES[index // len(COLORS) % len(LINES)],
                 MARKERS[index // len(COLORS) // len(LINES) % len(MARKERS)],
@@ -106,13 +106,13 @@ def looks(kinds: Sequence[str]) -> list[Look]:
         shade = chosen[kind]
         index = used[shade] = used.get(shade, -1) + 1
         marker = MARKERS[index // len(LINES) % len(MARKERS)]
-        found.append(Look(shade, LINES[index % len(LINES)], marker))
+        found.append(CurveStyle(shade, LINES[index % len(LINES)], marker))
     return found
 
 
-def told_in_grey(look: Look, index: int) -> Look:
-    """The look of curve number `index` of a few, of which no two share line and marker."""
-    return look._replace(line=LINES[index % len(LINES)], marker=MARKERS[1:][index % 6])
+def distinct_in_grayscale(curve_style: CurveStyle, index: int) -> CurveStyle:
+    """The style of curve number `index` of a few, of which no two share line and marker."""
+    return curve_style._replace(line=LINES[index % len(LINES)], marker=MARKERS[1:][index % 6])
 
 
 def _colors(kinds: Iterable[str]) -> dict[str, str]:
@@ -151,9 +151,9 @@ def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
     The caption, a line below the panels, says what bands and dots stand for.
     """
     handles, texts = axes.get_legend_handles_labels()
-    look: dict[str, Any] = {"frameon": False, "fontsize": "small", "loc": loc}
+    options: dict[str, Any] = {"frameon": False, "fontsize": "small", "loc": loc}
     if len(texts) <= MAX_LEGEND_INSIDE and loc != OUTSIDE:
-        axes.legend(handles, texts, **look)
+        axes.legend(handles, texts, **options)
         if caption:
             figure.supxlabel(caption, fontsize="small", color=CAPTION)
         return
@@ -167,10 +167,10 @@ def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
     width, height = figure.get_size_inches()
     column_in = LEGEND_LINE_IN + LEGEND_LETTER_IN * max(map(len, texts), default=0)
     columns = max(1, min(len(texts), int(width / column_in)))
-    look |= {"loc": OUTSIDE, "ncols": columns}
+    options |= {"loc": OUTSIDE, "ncols": columns}
     rows = -(-len(texts) // columns) + (1 if caption else 0)
     figure.set_figheight(height + LEGEND_ROW_IN * rows)
-    drawn = figure.legend(handles, texts, **look)
+    drawn = figure.legend(handles, texts, **options)
     if caption:
         drawn.set_title(caption)
         drawn.get_title().set(fontsize="small", color=CAPTION)

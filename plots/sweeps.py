@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError
-from netsim.plots import pool, style
-from netsim.plots.pool import resolved
+from netsim.plots import seed_curves, style
+from netsim.plots.seed_curves import resolved
 from netsim.units import format_number
 
 if TYPE_CHECKING:
@@ -77,13 +77,15 @@ def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread |
     return spread_of(values)
 
 
-def by_transport(results: Sequence[Result], apart: Sequence[str] = ()) -> dict[str, pool.Curve]:
+def by_transport(
+    results: Sequence[Result], apart: Sequence[str] = ()
+) -> dict[str, seed_curves.Curve]:
     """The curve of each transport with its parameters, and of each value of other axes, by label.
 
     Axes named in `apart` and the seed do not part results. Raises InputError if nothing is left
     beside the ideal.
     """
-    found = pool.curves(pool.without_ideal(results), apart, named=True)
+    found = seed_curves.curves(seed_curves.without_ideal(results), apart, named=True)
     finished = [one for one in found if spread(one.results, "fct_ps", "max") is not None]
     if not finished:
         raise InputError("no flow of any transport is finished, so there is nothing to compare")
@@ -91,14 +93,18 @@ def by_transport(results: Sequence[Result], apart: Sequence[str] = ()) -> dict[s
 
 
 def line(
-    axes: Axes, x: Sequence[float], points: Sequence[Spread], look: style.Look, label: str
+    axes: Axes,
+    x: Sequence[float],
+    points: Sequence[Spread],
+    curve_style: style.CurveStyle,
+    label: str,
 ) -> None:
     """A line through the means, with a band from the lowest to the highest seed."""
-    options: dict[str, Any] = {"marker": "o", "markersize": 3} | look.options()
-    options["zorder"] = look.order
+    options: dict[str, Any] = {"marker": "o", "markersize": 3} | curve_style.options()
+    options["zorder"] = curve_style.order
     axes.plot(x, [point.mean for point in points], label=label, **options)
     low, high = [point.low for point in points], [point.high for point in points]
-    axes.fill_between(x, low, high, color=look.color, alpha=0.2, linewidth=0)
+    axes.fill_between(x, low, high, color=curve_style.color, alpha=0.2, linewidth=0)
 
 
 def scaled(point: Spread, scale: float) -> Spread:
@@ -108,15 +114,19 @@ def scaled(point: Spread, scale: float) -> Spread:
 
 
 def dots(
-    axes: Axes, x: Sequence[float], points: Sequence[Spread], look: style.Look, label: str
+    axes: Axes,
+    x: Sequence[float],
+    points: Sequence[Spread],
+    curve_style: style.CurveStyle,
+    label: str,
 ) -> None:
     """A dot at each mean, with a bar from the lowest to the highest seed."""
     means = [point.mean for point in points]
     below = [point.mean - point.low for point in points]
     above = [point.high - point.mean for point in points]
     axes.errorbar(
-        x, means, [below, above], color=look.color, marker=look.marker or "o", markersize=5,
-        linestyle="none", capsize=3, label=label,
+        x, means, [below, above], color=curve_style.color, marker=curve_style.marker or "o",
+        markersize=5, linestyle="none", capsize=3, label=label,
     )  # fmt: skip
 
 
@@ -147,7 +157,7 @@ def difference(ours: float, other: float | None) -> str:
 
 def on_one_path(result: Result) -> bool:
     """Does the transport of a result keep each flow on the path that a hash gave it?"""
-    name = pool.transport(result)
+    name = seed_curves.transport(result)
     return name in ONE_PATH or (name, resolved(result, "transport.paths")) == ("smartt", "ecmp")
 
 

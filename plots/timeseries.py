@@ -101,9 +101,9 @@ def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) 
         these = rows.filter(pl.col("curve") == curve).sort("time_ps")
         keep = style.thin(len(these))
         begins = (these["time_ps"] - these["interval_ps"]).to_numpy()[keep] / scale
-        look: dict[str, Any] = {"color": style.color(index)}
-        axes.step(begins, these[name].to_numpy()[keep], where="post", lw=1, label=curve, **look)
+        options: dict[str, Any] = {"color": style.color(index)}
+        axes.step(begins, these[name].to_numpy()[keep], where="post", lw=1, label=curve, **options)
         if band:
             top = these[band].to_numpy()[keep]
-            axes.fill_between(begins, top, step="post", alpha=0.15, lw=0, **look)
+            axes.fill_between(begins, top, step="post", alpha=0.15, lw=0, **options)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))

@@ -14,7 +14,7 @@ import numpy as np
 
 from netsim.errors import InputError, did_you_mean
 from netsim.inventory.inventory import stem
-from netsim.plots import pool, style
+from netsim.plots import seed_curves, style
 from netsim.plots.links import why_none, without_links
 from netsim.plots.network_drawing import Wire, draw_structure, wires
 from netsim.plots.network_layout import lay_out
@@ -89,7 +89,9 @@ def draw(results: Sequence[Result], y: str | None = None, *, trust: bool = False
         draw_structure(axes, network, drawing)
         _draw_links(axes, wires(network, drawing), network, (values[at], norm))
         _mark(axes, wires(network, drawing), drawing, network, failed)
-        axes.set_title(pool.title([result]) if len(shown) == 1 else result.name, fontsize="medium")
+        axes.set_title(
+            seed_curves.title([result]) if len(shown) == 1 else result.name, fontsize="medium"
+        )
         _draw_stages(figure.add_subplot(grid[1, at]), network, values[at], norm)
     scale = ScalarMappable(norm, _colors())
     figure.colorbar(scale, ax=figure.axes, label=QUANTITIES[quantity][0], shrink=0.6)

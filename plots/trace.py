@@ -75,12 +75,12 @@ def draw(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure
 
 
 def _points(
-    axes: Axes, rows: pl.DataFrame, y: str, scale: float, y_scale: float = 1.0, **look: Any
+    axes: Axes, rows: pl.DataFrame, y: str, scale: float, y_scale: float = 1.0, **options: Any
 ) -> None:
     """A dot for each row; more than a few thousand are thinned."""
-    chosen = style.thin(len(rows)) if look.pop("thin", True) else slice(None)
+    chosen = style.thin(len(rows)) if options.pop("thin", True) else slice(None)
     times = rows["time_ps"].to_numpy()[chosen] / scale
-    axes.plot(times, rows[y].to_numpy()[chosen] / y_scale, linestyle="none", **look)
+    axes.plot(times, rows[y].to_numpy()[chosen] / y_scale, linestyle="none", **options)
 
 
 def _sequence(axes: Axes, events: pl.DataFrame, scale: float) -> None:

@@ -21,7 +21,7 @@ from netsim.results.replace import exclusive
 from netsim.running import checkpoint
 from netsim.running.checkpoint import CheckpointHeader
 from netsim.running.run_manifest import RunManifest, read_manifest
-from netsim.workloads.plots.reproduced import _write_csv
+from netsim.workloads.plots.paper_figure import _write_csv
 from netsim.writing import replacing_file, write_new
 
 TABLE = pl.DataFrame({"at_ps": [1]})

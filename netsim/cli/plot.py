@@ -103,15 +103,15 @@ def command(
     points = [point for path in results for point in results_in(path)]
     given = {name: value for name, value in asked.items() if value not in (None, False)}
     if x is not None:
-        from netsim.plots import against
+        from netsim.plots import sweep_xy
 
         for name in (*(["kind"] if kind is not None else []), *given):
             raise InputError(
                 "cannot stand with --x", key=_option(name), hint="leave one of them out"
             )
-        comparison = against.compare(points, x, y or Y)
+        comparison = sweep_xy.compare(points, x, y or Y)
         default = f"{comparison.y}_{comparison.x.rpartition('.')[2]}.png"
-        figure = against.draw(comparison)
+        figure = sweep_xy.draw(comparison)
     else:
         kind = kind or DEFAULT
         module = import_module(modules("plots")[kind])

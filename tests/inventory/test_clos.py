@@ -12,7 +12,7 @@ from netsim.inventory.inventory import inventory
 from netsim.model.clos import fabric_cables_needed, switches_needed
 from netsim.plugins import registry
 from netsim.workloads.plots.fig4 import STATED, counts
-from netsim.workloads.plots.reproduced import stated as value
+from netsim.workloads.plots.paper_figure import stated as value
 
 
 def tree(**given: Any) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Figures of many points: seeds, the ideal, looks and names."""
+"""Figures of many points: seeds, the ideal, styles and names."""
 
 import numpy as np
 import pytest
 from plot_points import curve, make, varied
 
-from netsim.plots import fct_cdf, links, pool, slowdown, style
+from netsim.plots import fct_cdf, links, seed_curves, slowdown, style
 
 __all__ = ["make"]
 
@@ -87,22 +87,25 @@ class TestIdeal:
 class TestLooks:
     @pytest.mark.parametrize("kinds", [["ndp"] * 28, ["ndp", "roce", "mine"] * 28, ["ndp"] * 280])
     def test_no_two_curves_look_the_same(self, kinds):
-        assert len(set(style.looks(kinds))) == len(kinds)
+        assert len(set(style.curve_styles(kinds))) == len(kinds)
 
     def test_a_transport_has_one_color_on_every_figure(self):
         shipped = ["ndp", "roce", "smartt", "homa", "dcqcn", "nscc", "dctcp", "hpcc", "swift"]
-        looks = style.looks(shipped)
-        assert len({look.color for look in looks}) == len(shipped)
-        for kind, look in zip(shipped, looks, strict=True):
-            assert style.looks(["mine", kind])[1].color == look.color
-            assert style.looks([kind, "yours"])[0].color == look.color
-        alone, beside = style.looks(["mine", "ndp"])[0], style.looks(["homa", "mine"])[1]
+        styles = style.curve_styles(shipped)
+        assert len({curve_style.color for curve_style in styles}) == len(shipped)
+        for kind, curve_style in zip(shipped, styles, strict=True):
+            assert style.curve_styles(["mine", kind])[1].color == curve_style.color
+            assert style.curve_styles([kind, "yours"])[0].color == curve_style.color
+        alone, beside = (
+            style.curve_styles(["mine", "ndp"])[0],
+            style.curve_styles(["homa", "mine"])[1],
+        )
         assert alone.color == beside.color
 
     def test_transports_whose_colors_clash_differ(self):
-        first, second = style.looks(["homa", "wan_fec"])
+        first, second = style.curve_styles(["homa", "wan_fec"])
         assert first.color != second.color
-        many = style.looks([f"t{number}" for number in range(14)])
+        many = style.curve_styles([f"t{number}" for number in range(14)])
         assert len(set(many)) == 14
 
     def test_variants_of_a_transport_differ_in_line(self, make):
@@ -111,9 +114,9 @@ class TestLooks:
             for transport in ("ndp", "roce")
             for load in (1, 2)
         ]
-        looks = [one.look for one in pool.curves(results)]
-        assert looks[0].color == looks[1].color != looks[2].color
-        assert looks[0].line != looks[1].line
+        styles = [one.curve_style for one in seed_curves.curves(results)]
+        assert styles[0].color == styles[1].color != styles[2].color
+        assert styles[0].line != styles[1].line
 
     def test_a_legend_of_very_many_says_how_many_more(self, make):
         results = [varied(make, "traffic.load", load, n_flows=3) for load in range(60)]
@@ -123,15 +126,18 @@ class TestLooks:
 
 
 def test_plugins_are_called_by_their_short_names(make):
-    short = pool.short_names(["./mine.py", "b/mine.py:careful", "ndp:800g", "/x/y/other.py"])
+    short = seed_curves.short_names(["./mine.py", "b/mine.py:careful", "ndp:800g", "/x/y/other.py"])
     assert list(short.values()) == ["mine", "mine:careful", "ndp:800g", "other"]
-    assert list(pool.short_names(["a/mine.py", "b/mine.py"]).values()) == ["a/mine", "b/mine"]
-    assert list(pool.short_names(["mine.py", "../mine.py"]).values()) == ["mine", "../mine"]
+    assert list(seed_curves.short_names(["a/mine.py", "b/mine.py"]).values()) == [
+        "a/mine",
+        "b/mine",
+    ]
+    assert list(seed_curves.short_names(["mine.py", "../mine.py"]).values()) == ["mine", "../mine"]
     results = [
         make("a", {"transport": "./deep/folder/mine.py:careful"}, transport="mine"),
         make("b", {"transport": "ndp"}),
     ]
-    assert [one.label for one in pool.curves(results)] == ["mine:careful", "ndp"]
+    assert [one.label for one in seed_curves.curves(results)] == ["mine:careful", "ndp"]
 
 
 def test_titles_stand_over_the_middle_of_two_panels(make):

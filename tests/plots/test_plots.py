@@ -10,8 +10,8 @@ from netsim.plots import (
     fct_cdf,
     fct_vs_load,
     links,
-    pool,
     save,
+    seed_curves,
     slowdown,
 )
 from netsim.plots.style import MAX_POINTS, thin
@@ -47,7 +47,7 @@ def test_a_sweep_is_labeled_by_what_differs(make):
         make("a", {"transport": "ndp", "traffic.load": 0.5}),
         make("b", {"transport": "roce", "traffic.load": 0.5}, transport="roce", n_flows=3),
     ]
-    assert [one.label for one in pool.curves(results)] == ["ndp", "roce"]
+    assert [one.label for one in seed_curves.curves(results)] == ["ndp", "roce"]
     curve(fct_cdf.draw(results), "roce")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
     from netsim.terminal import Wide
-    from netsim.workloads.plots.reproduced import Reproduced, Sweep, Value
+    from netsim.workloads.plots.paper_figure import PaperFigure, Sweep, Value
 
 FIGURES = ("fig1", "fig2", "fig3a", "fig3b", "fig3c", "fig4", "fig5", "fig6", "exposed", "lite")
 """Each is a module of netsim.workloads.plots."""
@@ -97,7 +97,7 @@ def command(
     directory = out or Path("results") / f"reproduce_{form}"
     simulation = _Simulation(directory, form, threads, force, checkpoint_seconds(checkpoint))
     from netsim.results import results_in
-    from netsim.workloads.plots.reproduced import write
+    from netsim.workloads.plots.paper_figure import write
 
     for name in chosen:
         figure = import_module(f"netsim.workloads.plots.{name}")
@@ -106,7 +106,7 @@ def command(
         results = [point for path in given for point in results_in(path)]
         for sweep in () if given else figure.SWEEPS:
             results += simulation.results_of(sweep)
-        made: Reproduced = figure.make(results)
+        made: PaperFigure = figure.make(results)
         _show(name, made)
         for path in write(made, directory, name):
             click.echo(path)
@@ -174,7 +174,7 @@ class _Simulation:
         return [load_result(outcome.directory) for outcome in complete]
 
 
-def _show(name: str, made: Reproduced) -> None:
+def _show(name: str, made: PaperFigure) -> None:
     from netsim.cli.tables import comparison_table
     from netsim.terminal import show
 

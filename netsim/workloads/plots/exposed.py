@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.plots import pool, style, sweeps
+from netsim.plots import seed_curves, style, sweeps
 from netsim.units import format_bytes, format_number, parse_bytes
 from netsim.workloads.job.paper import Network
 from netsim.workloads.plots.fig5 import HOSTS, PIPELINE, QUICK
-from netsim.workloads.plots.reproduced import POST_HOC, SMALLER, Reproduced, Sweep, Value, stated
+from netsim.workloads.plots.paper_figure import POST_HOC, SMALLER, PaperFigure, Sweep, Value, stated
 from netsim.workloads.plots.sensitivity import JOBS, exposed_percent
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Case(NamedTuple):
     """A transport carrying the transfers of a model: extra times in ps by statistic."""
 
     model: str
-    curve: pool.Curve
+    curve: seed_curves.Curve
     extra_ps: Mapping[str, float]
 
     def exposed(self, statistic: str) -> float:
@@ -71,7 +71,7 @@ class Case(NamedTuple):
         return _exposed(self.model, self.extra_ps[statistic])
 
 
-def make(results: Sequence[Result]) -> Reproduced:
+def make(results: Sequence[Result]) -> PaperFigure:
     """The figure from the results of `SWEEPS`: messages of both models, in any order.
 
     Raises InputError if they are not of two sizes that are as the models' messages.
@@ -92,14 +92,16 @@ def make(results: Sequence[Result]) -> Reproduced:
     full = scale == 1 and len(results[0].flows) == HOSTS
     standing = POST_HOC if full else f"{POST_HOC}, {SMALLER}"
     values = list(_values(cases, standing))
-    return Reproduced(_draw(cases, about), values, _drawn(cases), about, notes, _table(cases))
+    return PaperFigure(_draw(cases, about), values, _drawn(cases), about, notes, _table(cases))
 
 
 def _by_model(results: Sequence[Result]) -> tuple[Fraction, dict[str, list[Result]]]:
     """By how much the messages are smaller than the models', and the results of each."""
     found: dict[int, list[Result]] = {}
     for result in results:
-        found.setdefault(parse_bytes(pool.resolved(result, "traffic.size")), []).append(result)
+        found.setdefault(parse_bytes(seed_curves.resolved(result, "traffic.size")), []).append(
+            result
+        )
     scales = {
         Fraction(size, known)
         for size, known in zip(sorted(found), MESSAGE_BYTES.values(), strict=False)
@@ -211,7 +213,9 @@ def _draw(cases: Sequence[Case], about: str) -> Figure:
 def _draw_model(axes: Axes, cases: Sequence[Case], names: Sequence[str]) -> None:
     places = [names.index(case.curve.label) for case in cases]
     for place, case in zip(places, cases, strict=True):
-        axes.barh(place, case.exposed(LAST), height=0.6, color=case.curve.look.color, alpha=0.75)
+        axes.barh(
+            place, case.exposed(LAST), height=0.6, color=case.curve.curve_style.color, alpha=0.75
+        )
     for statistic, mark in MARKS.items():
         axes.plot(
             [case.exposed(statistic) for case in cases], places, marker=mark, linestyle="none",

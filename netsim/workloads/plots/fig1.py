@@ -10,7 +10,7 @@ import numpy as np
 from netsim.plots import style
 from netsim.workloads.job.paper import Infrastructure
 from netsim.workloads.job.scaling import LAWS, YEAR_S, optimal_parameters
-from netsim.workloads.plots.reproduced import POST_HOC, Reproduced, Sweep, stated
+from netsim.workloads.plots.paper_figure import POST_HOC, PaperFigure, Sweep, stated
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -25,7 +25,7 @@ STATED = {"N_opt_hoffmann2": 4.0, "N_50T": 1.0}
 say."""
 
 
-def make(_: Sequence[Result]) -> Reproduced:
+def make(_: Sequence[Result]) -> PaperFigure:
     """The figure, for the FLOP/s of the paper's cluster. Nothing is simulated."""
     flops = Infrastructure().flops
     years = np.geomspace(0.1, 10, 81)
@@ -38,8 +38,8 @@ def make(_: Sequence[Result]) -> Reproduced:
     for place, (law, name) in enumerate(NAMES.items()):
         sizes = [trillions(law, flops, at) for at in years]
         rows += [(name, *pair) for pair in zip(years.tolist(), sizes, strict=True)]
-        look = style.told_in_grey(style.Look(style.color(place)), place)
-        axes.plot(years, sizes, label=name, **look.options(len(sizes)))
+        curve_style = style.distinct_in_grayscale(style.CurveStyle(style.color(place)), place)
+        axes.plot(years, sizes, label=name, **curve_style.options(len(sizes)))
     axes.plot(
         list(STATED.values()), [value.paper for value in values], marker="D", color="black",
         linestyle="none", markersize=7, markerfacecolor="none", label="stated in the paper",
@@ -57,7 +57,7 @@ def make(_: Sequence[Result]) -> Reproduced:
     ]
     header = ("law", "years", "trillion_parameters")
     drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
-    return Reproduced(figure, values, drawn, about, notes)
+    return PaperFigure(figure, values, drawn, about, notes)
 
 
 def trillions(law: str, flops: float, years: float) -> float:

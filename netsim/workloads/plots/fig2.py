@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from netsim.errors import InputError
-from netsim.plots import pool, style
+from netsim.plots import seed_curves, style
 from netsim.workloads.job import Job, Message, messages
 from netsim.workloads.job.paper import paper_job
 from netsim.workloads.job.times import kernels_ps
 from netsim.workloads.job.work import Kernel, layer_kernels
-from netsim.workloads.plots.reproduced import POST_HOC, Reproduced, Sweep, Value, stated
+from netsim.workloads.plots.paper_figure import POST_HOC, PaperFigure, Sweep, Value, stated
 from netsim.workloads.plots.sensitivity import JOBS
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ class Bar(NamedTuple):
     end: float
 
 
-def make(results: Sequence[Result]) -> Reproduced:
+def make(results: Sequence[Result]) -> PaperFigure:
     """The figure from the results of `STEP`, one for each model; dense beside MoE.
 
     Raises InputError if there are others, or without a step.
     """
-    by_job = {str(pool.resolved(result, "traffic.job")): result for result in results}
+    by_job = {str(seed_curves.resolved(result, "traffic.job")): result for result in results}
     if sorted(by_job) != sorted(JOBS.values()):
         raise InputError(
             f"the results are of {', '.join(sorted(by_job)) or 'no job'}",
@@ -105,14 +105,14 @@ def make(results: Sequence[Result]) -> Reproduced:
         f"{POST_HOC}: the GPU's speed was solved from the dense forward pass; the MoE's is a check",
         "half of S2, which S4 is in the dense model, is 56.1 ms in the MoE: 66.1 may be a misprint",
     ]
-    return Reproduced(figure, list(_values()), drawn, about, notes)
+    return PaperFigure(figure, list(_values()), drawn, about, notes)
 
 
 def _part(by_job: Mapping[str, Result]) -> str:
     """What is simulated of the jobs, in a line."""
     (result, *_) = by_job.values()
-    scale = pool.resolved(result, "traffic.message_scale")
-    pieces = pool.resolved(result, "traffic.buckets")
+    scale = seed_curves.resolved(result, "traffic.message_scale")
+    pieces = seed_curves.resolved(result, "traffic.buckets")
     gpus = [
         f"{result.operations.n_unique('rank'):,}"
         for result in by_job.values()
@@ -135,7 +135,7 @@ def simulated(result: Result) -> list[Bar]:
     computes = pl.col("kind").replace_strict(KINDS, default="") == COMPUTE
     shown = pl.col("kind").is_in(list(KINDS)) & ((pl.col("operation_type") == COMPUTE) == computes)
     last = named.filter((pl.col("rank") == pl.col("rank").max()) & shown)
-    scale = float(pool.resolved(result, "traffic.message_scale")) * MS
+    scale = float(seed_curves.resolved(result, "traffic.message_scale")) * MS
     spans = last.select("kind", "operation_type", "start_ps", "end_ps").sort("start_ps")
     arrival = spans.filter(pl.col("kind") == "pp")["start_ps"].min()
     return [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.workloads.job.paper import Network
-from netsim.workloads.plots.reproduced import Reproduced, Sweep
+from netsim.workloads.plots.paper_figure import PaperFigure, Sweep
 from netsim.workloads.plots.sensitivity import Line, Sensitivity, Stated, reproduce
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ STATED = (
 )
 
 
-def make(_: Sequence[Result]) -> Reproduced:
+def make(_: Sequence[Result]) -> PaperFigure:
     """The figure, from 0.2 to 28.8 Tbps a GPU. Nothing is simulated."""
     line = Line("", lambda tbps: Network(scale_up_bps=tbps * 1e12))
     speeds = np.geomspace(0.2, 28.8, 101).tolist()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.workloads.job.paper import Network
-from netsim.workloads.plots.reproduced import Reproduced, Sweep
+from netsim.workloads.plots.paper_figure import PaperFigure, Sweep
 from netsim.workloads.plots.sensitivity import Line, Sensitivity, Stated, reproduce
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ STATED = (
 )
 
 
-def make(_: Sequence[Result]) -> Reproduced:
+def make(_: Sequence[Result]) -> PaperFigure:
     """The figure, from 50 Gbps to 3.2 Tbps a GPU. Nothing is simulated."""
     line = Line("", lambda gbps: Network(scale_out_bps=gbps * 1e9))
     speeds = np.geomspace(50, 3200, 101).tolist()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.workloads.job.paper import Network, paper_job, stage_seconds, wan_needed_bps
-from netsim.workloads.plots.reproduced import Reproduced, Sweep, stated
+from netsim.workloads.plots.paper_figure import PaperFigure, Sweep, stated
 from netsim.workloads.plots.sensitivity import JOBS, Line, Sensitivity, reproduce
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ROUND_TRIPS = ("", ", a round trip more")
 """What the transport adds to the delay of 30 ms, by number."""
 
 
-def make(_: Sequence[Result]) -> Reproduced:
+def make(_: Sequence[Result]) -> PaperFigure:
     """The figure, from 1 to 100 Gbps a GPU, with a round trip more and without."""
     lines = [Line(name, partial(_network, n)) for n, name in enumerate(ROUND_TRIPS)]
     values = [

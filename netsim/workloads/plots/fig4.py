@@ -14,7 +14,7 @@ from netsim.experiment.scenario import network_of
 from netsim.model.clos import fabric_cables_needed, switches_needed
 from netsim.plots.network_drawing import Panel, draw_networks
 from netsim.workloads.job.figures import HOSTS, RAIL_HOSTS
-from netsim.workloads.plots.reproduced import Reproduced, Sweep, Value, stated
+from netsim.workloads.plots.paper_figure import PaperFigure, Sweep, Value, stated
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -53,7 +53,7 @@ class Counts(NamedTuple):
     cables: float
 
 
-def make(_: Sequence[Result]) -> Reproduced:
+def make(_: Sequence[Result]) -> PaperFigure:
     """The drawing, and the paper's counts beside ours. Nothing is simulated."""
     points = Experiment.load(built_in()[EXPERIMENT]).points()
     panels = [Panel(str(point.axes["topology"]), network_of(point)) for point in points]
@@ -76,7 +76,7 @@ def make(_: Sequence[Result]) -> Reproduced:
     ]
     counted = f"counted with {HOSTS:,}, rails with {RAIL_HOSTS:,}"
     about = f"candidate topologies, drawn with {DRAWN_HOSTS} hosts each, {counted}"
-    return Reproduced(draw_networks(panels), list(_values()), drawn, about, notes)
+    return PaperFigure(draw_networks(panels), list(_values()), drawn, about, notes)
 
 
 def counts(stated: Stated) -> Counts:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from netsim.plots import fct_by_transport, pool, sweeps
+from netsim.plots import fct_by_transport, seed_curves, sweeps
 from netsim.plots.fct_by_transport import STATISTICS
 from netsim.units import format_bytes, parse_bytes, parse_rate_bps
-from netsim.workloads.plots.reproduced import (
+from netsim.workloads.plots.paper_figure import (
     AT_MOST,
     POST_HOC,
     SMALLER,
-    Reproduced,
+    PaperFigure,
     Sweep,
     Value,
     stated,
@@ -55,7 +55,7 @@ SPRAYED = Stated("sprayed", 1.05, "", AT_MOST)
 """NDP and Homa: "within 5 % of optimal"."""
 
 
-def make(results: Sequence[Result]) -> Reproduced:
+def make(results: Sequence[Result]) -> PaperFigure:
     """The figure from the results of `PIPELINE`, one for each transport and seed.
 
     Raises InputError if they differ in anything but transport and seed, or are of one transport.
@@ -82,7 +82,7 @@ def make(results: Sequence[Result]) -> Reproduced:
         else "the paper: 8,192 hosts, 97.39 MB (--full); times as multiples of its optimum",
         *comparison.table.notes,
     ]
-    return Reproduced(figure, values, _drawn(comparison), about, notes, comparison.table)
+    return PaperFigure(figure, values, _drawn(comparison), about, notes, comparison.table)
 
 
 def _value(one: Stated, name: str, last_ps: float, ideal_ps: float, papers: bool) -> Value:
@@ -101,7 +101,7 @@ def _drawn(comparison: fct_by_transport.Comparison) -> dict[str, list[object]]:
         for name, curve in comparison.curves.items()
         for result in curve.results
     ]
-    lines = {pool.IDEAL: comparison.ideal_ps, fct_by_transport.FAIR: comparison.fair_ps}
+    lines = {seed_curves.IDEAL: comparison.ideal_ps, fct_by_transport.FAIR: comparison.fair_ps}
     rows += [(name, "", *(line[key] for key in STATISTICS)) for name, line in lines.items() if line]
     columns = zip(*rows, strict=True)
     header = ("transport", "seed", "last_flow_ps", "mean_ps")
@@ -110,26 +110,28 @@ def _drawn(comparison: fct_by_transport.Comparison) -> dict[str, list[object]]:
 
 def scenario(result: Result) -> str:
     """The size of a pipeline step in words."""
-    size = format_bytes(parse_bytes(pool.resolved(result, "traffic.size")))
-    rate = pool.resolved(result, "topology.host_rate")
+    size = format_bytes(parse_bytes(seed_curves.resolved(result, "traffic.size")))
+    rate = seed_curves.resolved(result, "topology.host_rate")
     small = "" if is_papers(result) else f", {SMALLER} than the paper's"
     return f"{len(result.flows):,} hosts at {rate}, {size} each{small}"
 
 
 def is_papers(result: Result, size_bytes: int = MESSAGE_BYTES) -> bool:
     """Do all hosts of the paper's tree send so much each at 800 Gbps?"""
-    kinds = [pool.resolved(result, f"{section}.kind") for section in ("topology", "traffic")]
+    kinds = [seed_curves.resolved(result, f"{section}.kind") for section in ("topology", "traffic")]
     if kinds not in (["fat_tree", "pipeline"], ["fat_tree", "permutation"]):
         return False
-    hosts = [pool.resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf")]
-    rate = parse_rate_bps(pool.resolved(result, "topology.host_rate"))
-    sent = parse_bytes(pool.resolved(result, "traffic.size"))
+    hosts = [
+        seed_curves.resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf")
+    ]
+    rate = parse_rate_bps(seed_curves.resolved(result, "topology.host_rate"))
+    sent = parse_bytes(seed_curves.resolved(result, "traffic.size"))
     return (len(result.flows), hosts, rate, sent) == (HOSTS, [128, 64], RATE_BPS, size_bytes)
 
 
 def stated_of(result: Result) -> Stated | None:
     """What the paper states of the transport of a result; None if nothing."""
-    if pool.transport(result) == "smartt":
+    if seed_curves.transport(result) == "smartt":
         best_effort = Stated("best effort, single path", stated(SINGLE_PATH, "").paper)
         return best_effort if sweeps.on_one_path(result) else None
-    return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(pool.transport(result))
+    return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(seed_curves.transport(result))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from netsim.plots import fct_vs_load, pool, sweeps
+from netsim.plots import fct_vs_load, seed_curves, sweeps
 from netsim.plots.fct_vs_load import FAIR, STATISTICS
 from netsim.units import format_bytes, parse_bytes
-from netsim.workloads.plots.reproduced import MORE_THAN, SMALLER, Reproduced, Sweep, Value
+from netsim.workloads.plots.paper_figure import MORE_THAN, SMALLER, PaperFigure, Sweep, Value
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -27,7 +27,7 @@ SWEEPS = (PERMUTATION,)
 SECTION = "6.3"
 
 
-def make(results: Sequence[Result]) -> Reproduced:
+def make(results: Sequence[Result]) -> PaperFigure:
     """The figure from the results of `PERMUTATION`, one for each transport, load and seed.
 
     Raises InputError if they have one load only, or one transport beside the ideal.
@@ -45,7 +45,7 @@ def make(results: Sequence[Result]) -> Reproduced:
             values.append(Value(what, 1.0, last.mean, "", SECTION, MORE_THAN, standing))
     notes = ["the paper states no numbers: collisions hurt even at low load"]
     notes += ["--full: 8,192 hosts, ten seeds"] if standing else []
-    return Reproduced(figure, values, _drawn(comparison), about, [*notes, *comparison.table.notes])
+    return PaperFigure(figure, values, _drawn(comparison), about, [*notes, *comparison.table.notes])
 
 
 def _drawn(comparison: fct_vs_load.Comparison) -> dict[str, list[object]]:
@@ -66,15 +66,15 @@ def _drawn(comparison: fct_vs_load.Comparison) -> dict[str, list[object]]:
 def hosts_of(result: Result) -> int:
     """The hosts of the network, those that take no part among them."""
     leaves, each = (
-        pool.resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf")
+        seed_curves.resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf")
     )
     return int(leaves * each)
 
 
 def scenario(result: Result) -> str:
     """The size of a permutation in words."""
-    size = format_bytes(parse_bytes(pool.resolved(result, "traffic.size")))
-    rate = pool.resolved(result, "topology.host_rate")
+    size = format_bytes(parse_bytes(seed_curves.resolved(result, "traffic.size")))
+    rate = seed_curves.resolved(result, "topology.host_rate")
     hosts = hosts_of(result)
     small = f", {SMALLER} than the paper's" if hosts < HOSTS else ""
     return f"{hosts:,} hosts at {rate}, flows of {size}{small}"

@@ -32,7 +32,7 @@ from netsim.workloads.inference.lite import (
     lite_table,
     measured,
 )
-from netsim.workloads.plots.reproduced import AT_LEAST, UNVERIFIED, Reproduced, Sweep, Value
+from netsim.workloads.plots.paper_figure import AT_LEAST, UNVERIFIED, PaperFigure, Sweep, Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ CELL_IN, MARGINS_IN = (0.56, 0.24), (3.4, 1.9)
 """Inches: width and height of a cell; what is around the cells of both panels."""
 
 
-def make(_: Sequence[Result]) -> Reproduced:
+def make(_: Sequence[Result]) -> PaperFigure:
     """The figure, with the claim held against every variant, phase and model that it is of."""
     least_first = sorted(ASSUMPTIONS, key=lambda one: len(_made(one)))
     assumptions = (*least_first, ONE_ROOFLINE, measured())
@@ -101,7 +101,7 @@ def make(_: Sequence[Result]) -> Reproduced:
         "-: no request meets the SLO"
     )
     figure.supxlabel(caption, fontsize="small", color=style.CAPTION)
-    return Reproduced(figure, _values(rows), _drawn(rows), about, _notes(rows), _options(rows))
+    return PaperFigure(figure, _values(rows), _drawn(rows), about, _notes(rows), _options(rows))
 
 
 def _place(row: LiteRow) -> tuple[str, str, Assumption]:
@@ -124,10 +124,10 @@ def _draw(
     ratios = np.array([[row.ratio or np.nan for row in line] for line in lines])
     axes.imshow(ratios, cmap="PuOr", vmin=LEAST, vmax=MOST, aspect="auto")
     for (y, x), ratio in np.ndenumerate(ratios):
-        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "small"}
-        look["fontweight"] = "bold" if lines[y][x].matches else "normal"
-        look["color"] = "white" if abs(ratio - 1) > PALE else "black"
-        axes.text(x, y, "-" if np.isnan(ratio) else f"{ratio:.2f}", **look)
+        options: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "small"}
+        options["fontweight"] = "bold" if lines[y][x].matches else "normal"
+        options["color"] = "white" if abs(ratio - 1) > PALE else "black"
+        axes.text(x, y, "-" if np.isnan(ratio) else f"{ratio:.2f}", **options)
     for edge in range(len(VARIANTS), len(lines), len(VARIANTS)):
         axes.axhline(edge - 0.5, color="black", linewidth=1)
     axes.axvline(len(ASSUMPTIONS) - 0.5, color="black", linewidth=1)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from netsim.plots import style
 from netsim.workloads.job.paper import Network, exposed_fraction, paper_job, stage_seconds
-from netsim.workloads.plots.reproduced import Reproduced, Value, stated
+from netsim.workloads.plots.paper_figure import PaperFigure, Value, stated
 
 JOBS = {"dense": "dense", "MoE": "moe"}
 """What the paper calls its models, and their jobs."""
@@ -52,7 +52,7 @@ def exposed_percent(job: str, network: Network) -> float:
 
 def reproduce(
     one: Sensitivity, more: Sequence[Value] = (), notes: Sequence[str] = ()
-) -> Reproduced:
+) -> PaperFigure:
     """The figure: a line for each model, and the paper's values as diamonds on the line of ours.
 
     `more` are values of the paper that are no points of the figure.
@@ -65,8 +65,10 @@ def reproduce(
         for index, (model, job) in enumerate(JOBS.items()):
             ours = [exposed_percent(job, line.network(at)) for at in one.values]
             rows += [(f"{model}{line.name}", *pair) for pair in zip(one.values, ours, strict=True)]
-            look = style.told_in_grey(style.Look(style.color(index)), place)
-            axes.plot(one.values, ours, label=f"{model}{line.name}", **look.options(len(ours)))
+            curve_style = style.distinct_in_grayscale(style.CurveStyle(style.color(index)), place)
+            axes.plot(
+                one.values, ours, label=f"{model}{line.name}", **curve_style.options(len(ours))
+            )
             place += 1
     if one.stated:
         axes.plot(
@@ -84,4 +86,4 @@ def reproduce(
     style.legend(figure, axes, "upper right")
     header = ("model", f"{one.axis} {one.unit}".replace(" ", "_"), "exposed_percent")
     drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
-    return Reproduced(figure, [*values, *more], drawn, ABOUT, notes)
+    return PaperFigure(figure, [*values, *more], drawn, ABOUT, notes)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.plots import pool, style, sweeps
+from netsim.plots import seed_curves, style, sweeps
 from netsim.units import format_number, parse_time_ps
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ def compare(results: Sequence[Result]) -> Comparison:
         if "serving" not in result.summary:
             hint = 'a run with [traffic] kind = "serving"'
             raise InputError("serves no requests", file=str(result.path), hint=hint)
-    bars = [_bar(curve) for curve in pool.curves(results)]
-    return Comparison(bars, pool.title(results), _table(bars))
+    bars = [_bar(curve) for curve in seed_curves.curves(results)]
+    return Comparison(bars, seed_curves.title(results), _table(bars))
 
 
-def _bar(curve: pool.Curve) -> Bar:
+def _bar(curve: seed_curves.Curve) -> Bar:
     def over_seeds(*keys: str) -> sweeps.Spread:
         found = []
         for result in curve.results:
@@ -96,7 +96,7 @@ def by_formula(result: Result) -> float | None:
     from netsim.workloads.serving.failures import Policy
 
     def value(name: str) -> Any:
-        return pool.resolved(result, f"traffic.{name}")
+        return seed_curves.resolved(result, f"traffic.{name}")
 
     roles = list(result.summary["serving"]["roles"].values())
     if len(roles) != 1 or value("outages"):

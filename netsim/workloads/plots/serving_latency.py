@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.plots import pool, style, sweeps
+from netsim.plots import seed_curves, style, sweeps
 from netsim.units import format_number
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def draw(results: Sequence[Result]) -> Figure:
     if not any(len(_first_tokens(result)[0]) for result in results):
         message = "no request had its first token as the run ended"
         raise InputError(message, file=str(results[0].path))
-    rates = {pool.resolved(result, RATE) for result in results}
+    rates = {seed_curves.resolved(result, RATE) for result in results}
     return _over_rate(results) if len(rates) > 1 else _distributions(results)
 
 
@@ -61,7 +61,7 @@ def _distributions(results: Sequence[Result]) -> Figure:
     """Three panels: first tokens, gaps after these, and all gaps."""
     import numpy as np
 
-    curves = pool.curves(results)
+    curves = seed_curves.curves(results)
     figure, panels = style.new_figure(columns=3)
     read = {
         FIRST: _first_tokens,
@@ -83,21 +83,21 @@ def _distributions(results: Sequence[Result]) -> Figure:
         unit, scale = style.time_unit(float(values[-1]) for values, _ in found if len(values))
         for place, (curve, (values, shares)) in enumerate(zip(curves, found, strict=True)):
             chosen = style.thin(len(values))
-            look = style.told_in_grey(curve.look, place)._replace(marker="")
+            curve_style = style.distinct_in_grayscale(curve.curve_style, place)._replace(marker="")
             axes.step(
                 values[chosen] / scale,
                 shares[chosen],
                 where="post",
                 label=curve.label,
-                zorder=look.order,
-                **look.options(len(chosen)),
+                zorder=curve_style.order,
+                **curve_style.options(len(chosen)),
             )
         axes.set_xlabel(f"{name} ({unit})")
         axes.set_ylabel("share of gaps" if name == BETWEEN else "share of requests")
         axes.set_ylim(0, 1.02)
         _long_tail(axes, "x", [values for values, _ in found])
         _limits(axes, "x", _slos(results, *SLOS[name]), scale, unit)
-    figure.suptitle(pool.title(results), fontsize="medium")
+    figure.suptitle(seed_curves.title(results), fontsize="medium")
     named = panels[0] if _slos(results, *SLOS[FIRST]) else panels[2]
     style.legend(figure, named, style.OUTSIDE)
     return figure
@@ -132,7 +132,7 @@ def _gaps(result: Result) -> tuple[np.ndarray, np.ndarray]:
 
 def _over_rate(results: Sequence[Result]) -> Figure:
     """Four panels against the rate, in two rows, and one for stalls if there are any."""
-    curves = pool.curves(results, apart=[RATE], named=True)
+    curves = seed_curves.curves(results, apart=[RATE], named=True)
     stalls = any(_stalled_share(result.summary["serving"]) for result in results)
     figure, panels = style.new_figure(columns=3 if stalls else 2, rows=2)
     for axes, name in zip(panels, FIGURES, strict=False):
@@ -143,11 +143,11 @@ def _over_rate(results: Sequence[Result]) -> Figure:
         every = [r.summary["serving"][key][one] for r in results for one in statistics]
         unit, scale = style.time_unit(float(value) for value in every if value is not None)
         for place, curve in enumerate(curves):
-            look = style.told_in_grey(curve.look, place)
+            curve_style = style.distinct_in_grayscale(curve.curve_style, place)
             for statistic, width in statistics.items():
                 points = _by_rate(curve.results, lambda s, k=key, q=statistic: s[k][q], 1 / scale)
                 label = curve.label if statistic == "p99" else ""
-                sweeps.line(axes, list(points), list(points.values()), look, label)
+                sweeps.line(axes, list(points), list(points.values()), curve_style, label)
                 if points:
                     axes.lines[-1].set_linewidth(width)
                 if points and statistic == "max":
@@ -160,13 +160,13 @@ def _over_rate(results: Sequence[Result]) -> Figure:
     last = panels[3]
     every_point: list[sweeps.Spread] = []
     for place, curve in enumerate(curves):
-        look = style.told_in_grey(curve.look, place)
+        curve_style = style.distinct_in_grayscale(curve.curve_style, place)
         points = _by_rate(curve.results, lambda s: s["slo"]["goodput_per_s"], 1.0)
         every_point += points.values()
-        sweeps.line(last, list(points), list(points.values()), look, curve.label)
+        sweeps.line(last, list(points), list(points.values()), curve_style, curve.label)
         if stalls:
             points = _by_rate(curve.results, _stalled_share, 1.0)
-            sweeps.line(panels[4], list(points), list(points.values()), look, curve.label)
+            sweeps.line(panels[4], list(points), list(points.values()), curve_style, curve.label)
     came = _by_rate(results, lambda s: s["offered_per_s"], 1.0)
     every = [point.mean for point in came.values()]
     stated = any(_slos(results, *keys) for keys in SLOS.values())
@@ -181,7 +181,7 @@ def _over_rate(results: Sequence[Result]) -> Figure:
         axes.set_xlabel("requests that come (1/s)")
         axes.set_xlim(left=0)
     last.set_ylim(bottom=0)
-    figure.suptitle(pool.title(results), fontsize="medium")
+    figure.suptitle(seed_curves.title(results), fontsize="medium")
     style.legend(figure, last, style.OUTSIDE, sweeps.caption(every_point))
     return figure
 
@@ -199,7 +199,7 @@ def _by_rate(results: Iterable[Result], value: Any, scale: float) -> dict[float,
     """A figure of the summary at each rate, over the seeds."""
     found: dict[float, list[float]] = {}
     for result in results:
-        rate, number = pool.resolved(result, RATE), value(result.summary["serving"])
+        rate, number = seed_curves.resolved(result, RATE), value(result.summary["serving"])
         if rate is not None and number is not None:
             found.setdefault(float(rate), []).append(number * scale)
     spreads = {rate: sweeps.spread_of(found[rate]) for rate in sorted(found)}
@@ -218,16 +218,16 @@ def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: s
     named there."""
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     draw_line = axes.axvline if which == "x" else axes.axhline
-    look: dict[str, Any] = {"color": style.IDEAL, "linestyle": ":", "linewidth": 1.2}
+    options: dict[str, Any] = {"color": style.IDEAL, "linestyle": ":", "linewidth": 1.2}
     far = []
     for nth, limit in enumerate(sorted(limits)):
         at, label = limit / scale, "" if nth else SLO
         if at > NEAR * high:
             far.append(f"{format_number(at)} {unit}")
-            axes.plot([], [], label=label, **look)
+            axes.plot([], [], label=label, **options)
         else:
             high = max(high, 1.02 * at)
-            draw_line(at, label=label, **look)
+            draw_line(at, label=label, **options)
     axes.set(**{f"{which}lim": (low, high)})
     if far:
         # Where such curves are not: below the end of shares, above the beginning of growing times.

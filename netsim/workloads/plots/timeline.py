@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from netsim.plots import pool, style
+from netsim.plots import seed_curves, style
 from netsim.workloads.plots.timeline_bars import PLACES, Timeline, View, timeline_of, view_of
 from netsim.workloads.plots.timeline_path import path_line
 
@@ -73,7 +73,7 @@ WIDE_IN, MARGIN_IN, ROW_IN = 9.0, 1.6, 0.22
 """Inches: of a figure's width, of what is beside its panel, of a row's height."""
 
 
-class Look(NamedTuple):
+class BarStyle(NamedTuple):
     """How a category of bars is filled."""
 
     color: str
@@ -98,18 +98,18 @@ def draw(
     unit, scale = style.time_unit([to_ps])
     figure, (axes,) = style.new_figure()
     figure.set_size_inches(WIDE_IN, 1.3 + ROW_IN * max(6, len(found.rows)))
-    looks = _looks(found.bars)
-    for category, look in looks.items():
+    styles = _bar_styles(found.bars)
+    for category, bar_style in styles.items():
         its = found.bars.filter(pl.col("category") == category)
-        _fill(axes, its, category, look, scale, (to_ps - from_ps) / THIN)
-    _write(axes, found, looks, scale)
+        _fill(axes, its, category, bar_style, scale, (to_ps - from_ps) / THIN)
+    _write(axes, found, styles, scale)
     path_is_seen = view.path is not None and _mark(axes, view.path, found, scale)
     axes.set_yticks(range(len(found.rows)), found.rows["title"].to_list(), fontsize="small")
     axes.set_ylim(len(found.rows) - 0.4, -0.6)
     axes.set_xlim(from_ps / scale, to_ps / scale)
     axes.set_xlabel(f"time ({unit})")
     _part_ranks(axes, found.rows)
-    figure.suptitle(pool.title(results), fontsize="medium")
+    figure.suptitle(seed_curves.title(results), fontsize="medium")
     notes = list(_notes(results[0], found))
     if view.path is not None and not path_is_seen:
         notes.append("the critical path is in other rows or at other times")
@@ -133,31 +133,31 @@ def _notes(result: Result, found: Timeline) -> Iterator[str]:
         named = ", ".join(f"h{host}" for host in hosts[:FEW_HOSTS])
         more = f" and {len(hosts) - FEW_HOSTS:,} more" if len(hosts) > FEW_HOSTS else ""
         yield f"without tasks, so without rows: {named}{more}"
-    scale = pool.resolved(result, "traffic.message_scale")
+    scale = seed_curves.resolved(result, "traffic.message_scale")
     if scale not in (None, 1):
         yield f"messages, compute and software are scaled by {scale:g}, delays of links are not"
 
 
-def _looks(bars: pl.DataFrame) -> dict[str, Look]:
-    """How each category looks: what computes before what communicates, each in order of time."""
+def _bar_styles(bars: pl.DataFrame) -> dict[str, BarStyle]:
+    """How each category styles: what computes before what communicates, each in order of time."""
     import polars as pl
 
     first = bars.group_by("category", "communicates").agg(pl.col("start_ps").min())
     first = first.sort("communicates", "start_ps", "category")
-    found: dict[str, Look] = {}
+    found: dict[str, BarStyle] = {}
     counts = [0, 0]
     for row in first.iter_rows(named=True):
         index = counts[row["communicates"]]
         counts[row["communicates"]] += 1
         if row["communicates"]:
-            found[row["category"]] = Look(*COMMUNICATION[index % len(COMMUNICATION)])
+            found[row["category"]] = BarStyle(*COMMUNICATION[index % len(COMMUNICATION)])
         else:
-            found[row["category"]] = Look(COMPUTES[index % len(COMPUTES)])
+            found[row["category"]] = BarStyle(COMPUTES[index % len(COMPUTES)])
     return found
 
 
 def _fill(
-    axes: Axes, its: pl.DataFrame, category: str, look: Look, scale: float, thin_ps: float
+    axes: Axes, its: pl.DataFrame, category: str, bar_style: BarStyle, scale: float, thin_ps: float
 ) -> None:
     """The bars of a category, as one collection."""
     import numpy as np
@@ -172,17 +172,17 @@ def _fill(
     corners = np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]).transpose(2, 0, 1)
     collection = PolyCollection(
         corners,  # type: ignore[arg-type]  # an array is also taken, and faster than a list
-        facecolor=look.color,
+        facecolor=bar_style.color,
         edgecolor="white",
         linewidth=np.where(is_thin, 0.0, 0.3),
-        hatch=look.hatch or None,
+        hatch=bar_style.hatch or None,
         label=category,
         zorder=2,
     )
     axes.add_collection(collection)
 
 
-def _write(axes: Axes, found: Timeline, looks: dict[str, Look], scale: float) -> None:
+def _write(axes: Axes, found: Timeline, styles: dict[str, BarStyle], scale: float) -> None:
     """The texts of bars that compute, where they fit; none where there are too many to be read."""
     import polars as pl
 
@@ -195,9 +195,9 @@ def _write(axes: Axes, found: Timeline, looks: dict[str, Look], scale: float) ->
         return
     middles = fitting.select((begin + end) / (2 * scale)).to_series()
     for row, middle in zip(fitting.iter_rows(named=True), middles, strict=True):
-        color = "white" if looks[row["category"]].is_dark else "black"
-        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT_PT, "zorder": 3}
-        axes.text(middle, row["row"], row["text"], color=color, clip_on=True, **look)
+        color = "white" if styles[row["category"]].is_dark else "black"
+        options: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": TEXT_PT, "zorder": 3}
+        axes.text(middle, row["row"], row["text"], color=color, clip_on=True, **options)
 
 
 def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool:
@@ -212,8 +212,8 @@ def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool
     if not np.isfinite(y).any():
         return False
     around = [Stroke(linewidth=3.2, foreground="white"), Normal()]
-    look: dict[str, Any] = {"color": "black", "linewidth": 1.4, "path_effects": around}
-    axes.plot(x / scale, y, label="critical path", zorder=4, **look)
+    options: dict[str, Any] = {"color": "black", "linewidth": 1.4, "path_effects": around}
+    axes.plot(x / scale, y, label="critical path", zorder=4, **options)
     return True
 
 

@@ -10,7 +10,7 @@ from netsim.plots import sweeps
 from netsim.workloads.cli.reproduce import FIGURES
 from netsim.workloads.job.figures import figures
 from netsim.workloads.plots import exposed, fig5
-from netsim.workloads.plots.reproduced import Sweep
+from netsim.workloads.plots.paper_figure import Sweep
 
 TREE = ("topology.hosts_per_leaf=2", "topology.leaves=4", "topology.spines=2")
 SMALL = (*TREE, "traffic.stage_hosts=2", "traffic.size=0.9739MB")

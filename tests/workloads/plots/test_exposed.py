@@ -6,7 +6,7 @@ from plot_points import point
 from raises_input import mentions, raises_input
 
 from netsim.workloads.plots import exposed
-from netsim.workloads.plots.reproduced import SMALLER
+from netsim.workloads.plots.paper_figure import SMALLER
 
 __all__ = ["point"]
 

@@ -9,7 +9,7 @@ from raises_input import mentions
 
 from netsim.workloads.inference.lite import VARIANTS
 from netsim.workloads.plots import lite
-from netsim.workloads.plots.reproduced import UNVERIFIED
+from netsim.workloads.plots.paper_figure import UNVERIFIED
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from raises_input import has, raises_input
 
 from netsim.workloads.job.paper import Network, paper_job, stage_seconds
 from netsim.workloads.plots import fig1, fig2, fig3a, fig3b, fig3c
-from netsim.workloads.plots.reproduced import POST_HOC
+from netsim.workloads.plots.paper_figure import POST_HOC
 from netsim.workloads.plots.sensitivity import exposed_percent
 
 # In ms: three forward passes, tensor parallelism of a pass, a transfer, S1 and S2 less a backward

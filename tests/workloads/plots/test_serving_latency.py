@@ -12,7 +12,7 @@ import pytest
 from raises_input import mentions, raises_input
 from serving_case import log_of, split_run
 
-from netsim.plots import against
+from netsim.plots import sweep_xy
 from netsim.workloads.plots import serving_latency
 from netsim.workloads.plots.timeline_bars import View, timeline_of
 from netsim.workloads.reports.serving import serving_result
@@ -126,9 +126,9 @@ def test_curves_over_the_rate() -> None:
 
 def test_any_figure_of_a_sweep_against_any_axis() -> None:
     every = [result("ndp", rate, slower=slower) for rate, slower in ((1.0, 1), (2.0, 2))]
-    found = against.compare(every, "rate", "tbt_p99")
+    found = sweep_xy.compare(every, "rate", "tbt_p99")
     assert [point.mean for point in found.lines["ndp"].values()] == [200, 400]
-    figure = against.draw(against.compare(every, "rate", "goodput_per_s"))
+    figure = sweep_xy.draw(sweep_xy.compare(every, "rate", "goodput_per_s"))
     assert figure.axes[0].get_ylabel() == "goodput (1/s)"
 
 

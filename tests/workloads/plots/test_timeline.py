@@ -136,9 +136,9 @@ def test_a_bar_for_each_operation_that_is_done(with_operations: Result) -> None:
     _, names = figure.axes[0].get_legend_handles_labels()
     assert names == ["forward", "backward", "pp", "tp"]
     assert [text.get_text() for text in figure.axes[0].texts] == ["0", "0"]
-    looks = [bars.get_hatch() for bars in figure.axes[0].collections]
-    assert looks[:2] == [None, None]
-    assert looks[2] != looks[3]
+    hatches = [bars.get_hatch() for bars in figure.axes[0].collections]
+    assert hatches[:2] == [None, None]
+    assert hatches[2] != hatches[3]
 
 
 def test_some_hosts_and_some_time(with_operations: Result) -> None:

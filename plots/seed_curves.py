@@ -1,4 +1,5 @@
-"""Results that differ in nothing but the seed are one curve, with a name and a look of its own."""
+"""Results that differ in nothing but the seed are one curve, with a name and a curve_style of its
+own."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Curve:
     label: str
     transport: str
     results: tuple[Result, ...]
-    look: style.Look
+    curve_style: style.CurveStyle
 
 
 def curves(
@@ -52,11 +53,11 @@ def curves(
         groups.setdefault(key, {}).setdefault(point, result)
     pooled = [tuple(group.values()) for group in groups.values()]
     kinds = [transport(group[0]) for group in pooled]
-    looks = style.looks(kinds)
+    styles = style.curve_styles(kinds)
     return [
-        Curve(label, kind, group, look)
-        for label, kind, group, look in zip(
-            _labels(pooled, apart, named), kinds, pooled, looks, strict=True
+        Curve(label, kind, group, curve_style)
+        for label, kind, group, curve_style in zip(
+            _labels(pooled, apart, named), kinds, pooled, styles, strict=True
         )
     ]
 
@@ -65,8 +66,8 @@ def panels(found: Sequence[Curve], apart: Sequence[str] = ()) -> dict[str, list[
     """The curves of each panel by its title: all of them on one without, unless they are many.
 
     Those are parted by their transport, or else by the first axis (none of `apart`) in which they
-    differ. Curves keep their order, and have the label and the look that tells them apart on their
-    panel.
+    differ. Curves keep their order, and have the label and the style that tells them apart on
+    their panel.
     """
     keys = _parted_by(found, apart) if len(found) > MAX_TOGETHER else [""] * len(found)
     parted: dict[str, list[Curve]] = {}
@@ -93,10 +94,10 @@ def _parted_by(found: Sequence[Curve], apart: Sequence[str]) -> list[str]:
 
 def _on_its_own(found: Sequence[Curve], apart: Sequence[str]) -> list[Curve]:
     labels = _labels([one.results for one in found], apart, named=False)
-    looks = style.looks([one.transport for one in found])
+    styles = style.curve_styles([one.transport for one in found])
     return [
-        replace(one, label=label, look=style.told_in_grey(look, place))
-        for place, (one, label, look) in enumerate(zip(found, labels, looks, strict=True))
+        replace(one, label=label, curve_style=style.distinct_in_grayscale(curve_style, place))
+        for place, (one, label, curve_style) in enumerate(zip(found, labels, styles, strict=True))
     ]
 
 

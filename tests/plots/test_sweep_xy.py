@@ -6,7 +6,7 @@ from plot_points import curve, make, varied
 from raises_input import raises_input
 
 from netsim import InputError
-from netsim.plots import against, sweeps
+from netsim.plots import sweep_xy, sweeps
 
 __all__ = ["make"]
 
@@ -22,13 +22,13 @@ class TestAgainst:
         ]
 
     def test_a_line_for_each_transport_with_its_range(self, incast):
-        comparison = against.compare(incast, "fan_in", "fct_p99")
+        comparison = sweep_xy.compare(incast, "fan_in", "fct_p99")
         assert (comparison.x, comparison.y) == ("traffic.fan_in", "fct_p99")
         assert list(comparison.lines) == ["ndp", "roce"]
         p99 = [result.summary["fct_ps"]["p99"] for result in incast[6:8]]
         point = comparison.lines["ndp"][4]
         assert (point.mean, point.low, point.high) == (np.mean(p99), min(p99), max(p99))
-        figure = against.draw(comparison)
+        figure = sweep_xy.draw(comparison)
         x, y = curve(figure, "ndp")
         assert list(x) == [4, 16, 64]
         assert y[0] == pytest.approx(np.mean(p99) / 1e6)
@@ -45,9 +45,9 @@ class TestAgainst:
             for fan_in in (4, 16, 64, 128, 256)
             for seed in (1, 2)
         ]
-        comparison = against.compare(points, "seed", "fct_p99")
+        comparison = sweep_xy.compare(points, "seed", "fct_p99")
         assert list(comparison.lines) == [f"senders {n}" for n in (4, 16, 64, 128, 256)]
-        figure = against.draw(comparison)
+        figure = sweep_xy.draw(comparison)
         assert figure.axes[0].get_title().endswith(": ndp")
         assert figure.axes[0].get_legend() is None
         assert len(figure.legends[0].get_texts()) == 5
@@ -67,9 +67,9 @@ class TestAgainst:
                         "algorithm": algorithm,
                     }
                     points.append(one)
-        comparison = against.compare(points, "load", "fct_mean")
+        comparison = sweep_xy.compare(points, "load", "fct_mean")
         assert len(comparison.lines) == 9
-        figure = against.draw(comparison)
+        figure = sweep_xy.draw(comparison)
         assert len(figure.axes) == 3
         drawn = [line.get_label() for line in figure.axes[0].get_lines()]
         assert drawn[:3] == [f"algorithm {name}" for name in ("ring", "direct", "tree")]
@@ -88,8 +88,8 @@ class TestAgainst:
         }
         for result in incast:
             result.experiment["resolved"]["reference"] = table
-        comparison = against.compare(incast, "fan_in", "fct_mean")
-        x, y = curve(against.draw(comparison), "theory")
+        comparison = sweep_xy.compare(incast, "fan_in", "fct_mean")
+        x, y = curve(sweep_xy.draw(comparison), "theory")
         assert list(x) == [4, 30, 64]
         assert list(y) == pytest.approx([2, 3, 5])
         rows = comparison.table.rows
@@ -97,44 +97,44 @@ class TestAgainst:
         ours = comparison.lines["ndp"][4].mean
         assert float(rows[0][-1]) == pytest.approx(100 * (ours / 2e6 - 1), abs=0.05)
         assert comparison.table.notes
-        assert against.compare(incast, "fan_in", "fct_p99").reference is None
+        assert sweep_xy.compare(incast, "fan_in", "fct_p99").reference is None
         table["values"] = [[4, 2]]
         with pytest.raises(InputError) as caught:
-            against.compare(incast, "fan_in", "fct_mean")
+            sweep_xy.compare(incast, "fan_in", "fct_mean")
         assert caught.value.file
         assert caught.value.key == "reference.values"
 
     def test_its_table(self, incast):
-        table = against.compare(incast, "traffic.fan_in", "fct_mean_ps").table
+        table = sweep_xy.compare(incast, "traffic.fan_in", "fct_mean_ps").table
         assert len(table.rows) == 6
         assert all(len(row) == len(table.headers) for row in table.rows)
         assert table.rows[0][:3] == ("ndp", "4", "2")
         assert " to " in table.rows[0][5]
-        single = against.compare(incast[::2], "fan_in", "fct_mean").table
+        single = sweep_xy.compare(incast[::2], "fan_in", "fct_mean").table
         assert single.rows[0][4] == "-"
         assert " to " not in single.rows[0][5]
 
     def test_counters_and_other_columns(self, incast):
-        comparison = against.compare(incast, "fan_in", "trims")
+        comparison = sweep_xy.compare(incast, "fan_in", "trims")
         assert comparison.lines["roce"][64].mean == 12
         assert not comparison.ideal
-        assert against.draw(comparison).axes[0].get_ylabel() == "trims"
-        assert against.compare(incast, "fan_in", "slowdown_max").lines["ndp"][4].mean > 1
-        assert against.compare(incast, "fan_in", "simulated_ps").lines["ndp"][4].mean == 2e6
+        assert sweep_xy.draw(comparison).axes[0].get_ylabel() == "trims"
+        assert sweep_xy.compare(incast, "fan_in", "slowdown_max").lines["ndp"][4].mean > 1
+        assert sweep_xy.compare(incast, "fan_in", "simulated_ps").lines["ndp"][4].mean == 2e6
 
     def test_figures_of_a_flow_class(self, incast):
         for result in incast:
             wan = {"flow_class": "wan", "fct_ps": {"p99": 5e9}, "ideal_ps": {"p99": 1e9}}
             result.summary["flow_classes"] = [{**wan, "flow_class": ""}, wan]
-        comparison = against.compare(incast, "fan_in", "wan.fct_p99")
+        comparison = sweep_xy.compare(incast, "fan_in", "wan.fct_p99")
         assert comparison.ideal["ndp"] == {4: 1e9, 16: 1e9, 64: 1e9}
-        label = against.draw(comparison).axes[0].get_ylabel()
+        label = sweep_xy.draw(comparison).axes[0].get_ylabel()
         assert label.startswith("wan")
         assert label.endswith("p99 (ms)")
 
     def test_values_with_units_stand_in_their_order_and_names_side_by_side(self, make):
         results = [varied(make, "traffic.size", size) for size in ("1MB", "64KB", "2MB")]
-        figure = against.draw(against.compare(results, "size", "fct_mean"))
+        figure = sweep_xy.draw(sweep_xy.compare(results, "size", "fct_mean"))
         x, _ = curve(figure, "ndp")
         assert list(x) == [64e3, 1e6, 2e6]
         ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
@@ -143,7 +143,7 @@ class TestAgainst:
         results = [
             varied(make, "fabric.load_balancing", how) for how in ("ecmp", "spray_round_robin")
         ]
-        axes = against.draw(against.compare(results, "load_balancing", "drops")).axes[0]
+        axes = sweep_xy.draw(sweep_xy.compare(results, "load_balancing", "drops")).axes[0]
         assert list(axes.get_xticks()) == [0, 1]
 
     def test_transports_on_x_are_one_line_with_what_belongs_to_them(self, make):
@@ -152,7 +152,7 @@ class TestAgainst:
             for transport in ("ndp", "roce")
             for load in (1, 2)
         ]
-        comparison = against.compare(results, "transport", "fct_max")
+        comparison = sweep_xy.compare(results, "transport", "fct_max")
         assert list(comparison.lines) == ["load 1", "load 2"]
         assert list(comparison.lines["load 1"]) == ["ndp", "roce"]
 
@@ -165,12 +165,12 @@ class TestAgainst:
     )
     def test_what_is_not_there(self, incast, x, y, text):
         with raises_input(text):
-            against.compare(incast, x, y)
+            sweep_xy.compare(incast, x, y)
 
     def test_a_word_that_two_axes_end_with(self, make):
         result = make("p", {"traffic.size": "1MB", "flow_classes.b.traffic.size": "2MB"})
         with raises_input("traffic.size", "flow_classes.b.traffic.size"):
-            against.compare([result], "size", "drops")
+            sweep_xy.compare([result], "size", "drops")
 
     def test_the_confidence_interval_of_a_mean(self):
         point = sweeps.spread_of([1.0, 2.0, 3.0, 4.0])

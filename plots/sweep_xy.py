@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.reference import Reference, is_time, resolve_reference
-from netsim.plots import pool, style, sweeps
+from netsim.plots import seed_curves, style, sweeps
 from netsim.plots.places import are_names, by_place, places_of, scale_x
 from netsim.plots.words import axis_name
 from netsim.results.columns import metrics
@@ -46,15 +46,16 @@ Lines = dict[str, dict[Any, sweeps.Spread]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """`lines` by label, with the look of each; `ideal` (of completion times only) by label too.
+    """`lines` by label, with the style of each; `ideal` (of completion times only) by label
+    too.
 
-    `panels` are, by title, the labels of the lines on each, with their label and look there.
+    `panels` are, by title, the labels of the lines on each, with their label and style there.
     """
 
     x: str
     y: str
     lines: Lines
-    panels: dict[str, dict[str, tuple[str, style.Look]]]
+    panels: dict[str, dict[str, tuple[str, style.CurveStyle]]]
     ideal: dict[str, dict[Any, float]]
     reference: Reference | None
     title: str
@@ -70,19 +71,19 @@ def compare(results: Sequence[Result], x: str, y: str) -> Comparison:
     """
     axis = _axis(results, x)
     name = _column(results, y)
-    chosen = pool.without_ideal(results) or list(results)
+    chosen = seed_curves.without_ideal(results) or list(results)
     # A transport brings its parameters and the fabric that it expects.
-    apart = [axis, "fabric"] if axis == pool.TRANSPORT else [axis]
+    apart = [axis, "fabric"] if axis == seed_curves.TRANSPORT else [axis]
     curves = [
         (curve, line)
-        for curve in pool.curves(chosen, apart)
+        for curve in seed_curves.curves(chosen, apart)
         if (line := _by_x(curve.results, axis, name))
     ]
     if not curves:
         raise InputError(f"no point has a value of {name}", key="--y")
     lines = {curve.label: line for curve, line in curves}
     names = {id(curve.results): curve.label for curve, _ in curves}
-    panels = pool.panels([curve for curve, _ in curves], apart)
+    panels = seed_curves.panels([curve for curve, _ in curves], apart)
     reference = _reference(results, axis, name)
     ideal = {}
     if _quantity_of(name) == "fct":
@@ -95,12 +96,12 @@ def compare(results: Sequence[Result], x: str, y: str) -> Comparison:
         y=name,
         lines=lines,
         panels={
-            title: {names[id(one.results)]: (one.label, one.look) for one in found}
+            title: {names[id(one.results)]: (one.label, one.curve_style) for one in found}
             for title, found in panels.items()
         },
         ideal=ideal,
         reference=reference,
-        title=pool.title(results),
+        title=seed_curves.title(results),
         table=_table(lines, axis, name, ideal, reference),
     )
 
@@ -164,13 +165,13 @@ def _draw_panel(axes: Axes, comparison: Comparison, title: str) -> None:
         scaled = [sweeps.scaled(line[value], scale) for value in order]
         beside = BESIDE * (index - (len(lines) - 1) / 2) if named else 0.0
         x = [places[value] + beside for value in order]
-        shown, look = chosen[label]
-        (sweeps.dots if named else sweeps.line)(axes, x, scaled, look, shown)
+        shown, curve_style = chosen[label]
+        (sweeps.dots if named else sweeps.line)(axes, x, scaled, curve_style, shown)
     ideals = {label: ideal for label, ideal in comparison.ideal.items() if label in lines}
     for index, ideal in enumerate(_distinct(ideals)):
         order = sorted(ideal, key=places.__getitem__)
         x, y = [places[value] for value in order], [ideal[value] / scale for value in order]
-        label = pool.IDEAL if index == 0 else ""
+        label = seed_curves.IDEAL if index == 0 else ""
         axes.plot(x, y, color=style.IDEAL, linestyle="--", label=label)
     if reference is not None:
         known = by_place(reference.values, places)
@@ -322,7 +323,7 @@ def _table(
     known = {} if reference is None else by_place(reference.values, places)
     if reference is not None:
         headers += [f"{reference.label}\n{unit}", f"over {reference.label}\n%"]
-    short = pool.short_names(str(value) for line in lines.values() for value in line)
+    short = seed_curves.short_names(str(value) for line in lines.values() for value in line)
     rows = []
     for label, line in lines.items():
         for value, point in line.items():

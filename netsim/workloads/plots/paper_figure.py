@@ -1,8 +1,9 @@
 """What the figures of the paper share, that netsim makes again: what is stated, ours, and files.
 
 A figure is a file, such as `fig5.py`, with `SWEEPS`, the simulations that it is drawn from, none if
-the model of the job alone gives it, and `make(results) -> Reproduced`. What the paper states stands
-in `netsim/workloads/job/paper.csv`, and in that file where nothing but a simulation gives ours.
+the model of the job alone gives it, and `make(results) -> PaperFigure`. What the paper states
+stands in `netsim/workloads/job/paper.csv`, and in that file where nothing but a simulation gives
+ours.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def stated(
 
 
 @dataclass(frozen=True)
-class Reproduced:
+class PaperFigure:
     """A figure with what it shows.
 
     `drawn` has every value that is drawn, by column, all of one length. `about` says in a line
@@ -128,7 +129,7 @@ class Reproduced:
     table: sweeps.Table | None = None
 
 
-def write(made: Reproduced, directory: Path, name: str) -> list[Path]:
+def write(made: PaperFigure, directory: Path, name: str) -> list[Path]:
     """Write NAME.png and NAME.pdf, NAME.csv (what is drawn) and NAME_stated.csv (the comparison).
 
     Returns their paths. Raises InputError if `directory` cannot be written to.

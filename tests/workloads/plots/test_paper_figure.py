@@ -9,9 +9,16 @@ from raises_input import raises_input
 
 from netsim.experiment import Experiment, locate
 from netsim.plots import sweeps
-from netsim.plots.style import Look, new_figure, told_in_grey
+from netsim.plots.style import CurveStyle, distinct_in_grayscale, new_figure
 from netsim.workloads.plots import fig4, fig5, fig6
-from netsim.workloads.plots.reproduced import AT_MOST, MORE_THAN, SMALLER, Reproduced, Value, write
+from netsim.workloads.plots.paper_figure import (
+    AT_MOST,
+    MORE_THAN,
+    SMALLER,
+    PaperFigure,
+    Value,
+    write,
+)
 
 __all__ = ["point"]
 
@@ -39,7 +46,7 @@ class TestValues:
         figure, (axes,) = new_figure()
         axes.plot([1, 2], [3, 5])
         values = [Value("the last", 2.0, 5.0, "ms", "6.3", standing="POST-HOC")]
-        made = Reproduced(figure, values, {"x": [1, 2], "y": [3, 5]}, "a line")
+        made = PaperFigure(figure, values, {"x": [1, 2], "y": [3, 5]}, "a line")
         paths = write(made, tmp_path / "new" / "folder", "fig9")
         names = ["fig9.png", "fig9.pdf", "fig9.csv", "fig9_stated.csv"]
         assert [path.name for path in paths] == names
@@ -52,15 +59,15 @@ class TestValues:
 
     def test_cannot_be_written_to_a_file(self, tmp_path):
         (tmp_path / "taken").write_text("")
-        made = Reproduced(new_figure()[0], [], {"x": [1]}, "nothing")
+        made = PaperFigure(new_figure()[0], [], {"x": [1]}, "nothing")
         with raises_input():
             write(made, tmp_path / "taken", "fig9")
 
 
 def test_a_dozen_curves_differ_without_color():
-    looks = [told_in_grey(Look("black"), index) for index in range(12)]
-    assert len({(look.line, look.marker) for look in looks}) == 12
-    assert all(look.marker for look in looks)
+    styles = [distinct_in_grayscale(CurveStyle("black"), index) for index in range(12)]
+    assert len({(curve_style.line, curve_style.marker) for curve_style in styles}) == 12
+    assert all(curve_style.marker for curve_style in styles)
 
 
 @pytest.mark.parametrize("sweep", [fig5.PIPELINE, fig6.PERMUTATION], ids=lambda one: one.name)
