@@ -213,7 +213,7 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
     from netsim.bounds.fair_shares import completion_times
     from netsim.bounds.ideal import ideal_times
     from netsim.model.flows import FlowTable, TrafficContext
-    from netsim.model.lanes import DEALT_EVENLY, lanes_used
+    from netsim.model.port_pairs import DEALT_EVENLY, pairs_used
     from netsim.model.workload import Workload
 
     if point.classes:
@@ -230,9 +230,9 @@ def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
         if load.has_tasks:
             raise InputError("the flows start by tasks")
         flows = load.flows
-        lanes = lanes_used(network, flows, point.fabric.plane_balancing, trial)
+        port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, trial)
         evenly = point.fabric.plane_balancing in DEALT_EVENLY
-        times = completion_times(network, flows, point.packets, rng, lanes, evenly=evenly)
-        slowdown = times / ideal_times(network, flows, point.packets, lanes=lanes).fct_ps
+        times = completion_times(network, flows, point.packets, rng, port_pairs, evenly=evenly)
+        slowdown = times / ideal_times(network, flows, point.packets, port_pairs=port_pairs).fct_ps
         last, mean = last + slowdown.max() / TRIALS, mean + slowdown.mean() / TRIALS
     return float(last), float(mean)
