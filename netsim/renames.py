@@ -138,6 +138,10 @@ RENAMED: dict[str, dict[str, str]] = {
         "degraded": "last_plane_rate_fraction",
     },
     "traffic serving": {
+        "stride": "gpu_stride",
+        "ttft": "slo_ttft",
+        "tbt": "slo_tbt",
+        "outages": "failure_trace",
         "kv_chunks": "kv_layer_groups",
         "pool_of": "pooled",
         "pool_share": "pooled_fraction",

@@ -30,8 +30,8 @@ decode_instances = 1
 arrivals = "trace"
 trace = "trace.csv"
 lengths = "trace"
-ttft = "1ms"
-tbt = "100us"
+slo_ttft = "1ms"
+slo_tbt = "100us"
 [traffic.deployment]
 machine = "h100_80gb"
 [traffic.deployment.model]
@@ -86,7 +86,7 @@ def test_a_run_has_tables_of_requests_and_iterations(netsim: Callable[..., Resul
 
 def test_the_story_of_a_request(netsim: Callable[..., Result]) -> None:
     assert netsim("run", "served.toml", "--out", "r").exit_code == 0
-    outcome = netsim("trace", "r", "--request", "ttft", "--csv", "story.csv")
+    outcome = netsim("trace", "r", "--request", "worst-ttft", "--csv", "story.csv")
     assert outcome.exit_code == 0, outcome.output
     assert mentions(outcome.stdout, "token")
     assert mentions(outcome.stdout, "KV")

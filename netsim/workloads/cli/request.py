@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
     from netsim.workloads.tracing.request_latency import LatencyBreakdown
 
-WORST = {"ttft": "ttft_ps", "tbt": "tbt_max_ps"}
+WORST = {"worst-ttft": "ttft_ps", "worst-tbt": "tbt_max_ps"}
 """What may stand for a number: the request with the largest of a column of requests.parquet."""
 
 GAPS = 5
@@ -42,7 +42,7 @@ OPTIONS = {
         "--request",
         metavar="N",
         help="Show what this request to a served model waited for, and its longest gaps between "
-        'tokens; "ttft" or "tbt" is the worst one. Nothing is simulated.',
+        'tokens; "worst-ttft" or "worst-tbt" is the worst one. Nothing is simulated.',
     )
 }
 WITH = ()

@@ -48,7 +48,7 @@ def check_shrunk(outages: Outages, groups: Iterable[Group], *, of_file: bool) ->
 
     The error names what says so: a file of outages, or else `on_failure`.
     """
-    key, hint = ("outages", "up = whole") if of_file else ("on_failure", '"stop"')
+    key, hint = ("failure_trace", "up = whole") if of_file else ("on_failure", '"stop"')
     first = 0
     for group in groups:
         of_group = (outages.instance >= first) & (outages.instance < first + group.n)

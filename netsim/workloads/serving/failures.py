@@ -40,7 +40,9 @@ BLOCK = 64
 
 FAILURE_PARAMS = [
     Param("mtbf", "time", None, "mean time to a failure of one GPU; none: no failures are drawn"),
-    Param("outages", "file", None, "a CSV file of instance, down, up, whole, in place of mtbf"),
+    Param(
+        "failure_trace", "file", None, "a CSV file of instance, down, up, whole, in place of mtbf"
+    ),
     Param(
         "on_failure",
         "choice",
@@ -121,8 +123,8 @@ def failures_of(
     and for a mistake in the file.
     """
     _check(params)
-    if params["outages"] is not None:
-        return read_outages(user_path(params["outages"], directory), gpus.size)
+    if params["failure_trace"] is not None:
+        return read_outages(user_path(params["failure_trace"], directory), gpus.size)
     if params["mtbf"] is None:
         return NO_OUTAGES
     policy = Policy(
@@ -145,8 +147,8 @@ def failures_of(
 def _check(params: Mapping[str, Any]) -> None:
     """What is given has an effect, and what is needed is given."""
     drawn = params["mtbf"] is not None
-    if drawn and params["outages"] is not None:
-        raise InputError("has no effect beside outages", key="traffic.mtbf", code="no_effect")
+    if drawn and params["failure_trace"] is not None:
+        raise InputError("has no effect with failure_trace", key="traffic.mtbf", code="no_effect")
     for name in ("repair", "spares", "swap", "failures_until", "restart"):
         if params[name] is not None and not drawn:
             raise InputError("has no effect", key=f"traffic.{name}", hint="it is one of mtbf")

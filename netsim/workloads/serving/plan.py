@@ -116,7 +116,7 @@ def strided(groups: Mapping[int, Group], stride: int) -> Ints:
         tp = group.deployment.tp
         if group.n % stride:
             message = f"{group.n} {ROLES[group.role]} instances do not take turns by {stride}"
-            raise InputError(message, key="traffic.stride", hint=f"a divisor of {group.n}")
+            raise InputError(message, key="traffic.gpu_stride", hint=f"a divisor of {group.n}")
         instance, gpu = np.arange(group.n)[:, None], np.arange(tp)
         at = instance // stride * (stride * tp) + instance % stride + gpu * stride
         found.append(free + at.reshape(-1))

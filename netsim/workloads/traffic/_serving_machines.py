@@ -26,7 +26,7 @@ MACHINE_PARAMS = [
     Param("prefill_instances", "count", None, "that prefill", minimum=1),
     Param("decode_instances", "count", None, "that decode", minimum=1),
     Param("decode_deployment", "job", None, "of decode machines, if it is another one"),
-    Param("stride", "count", 1, "how many hosts apart GPUs of a machine are", minimum=1),
+    Param("gpu_stride", "count", 1, "how many hosts apart GPUs of a machine are", minimum=1),
     Param("placement_file", "file", None, "a CSV file of ranks, GPU by GPU, and hosts"),
 ]
 
@@ -139,8 +139,8 @@ def hosts_of(
         message = f"{n:,} {what}, and the network has {network.n_hosts:,} hosts"
         raise InputError(message, key="traffic.deployment", hint="fewer machines, or more hosts")
     if params["placement_file"] is None:
-        return strided(groups, params["stride"]), np.arange(gpus, n)
-    if params["stride"] != 1:
-        raise InputError("has no effect with a placement_file", key="traffic.stride")
+        return strided(groups, params["gpu_stride"]), np.arange(gpus, n)
+    if params["gpu_stride"] != 1:
+        raise InputError("has no effect with a placement_file", key="traffic.gpu_stride")
     found = hosts_of_ranks(params["placement_file"], context.directory, n, network.n_hosts)
     return found[:gpus], found[gpus:]

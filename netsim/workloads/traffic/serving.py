@@ -122,13 +122,15 @@ PARAMS = [
     ),
     Param("latency", "time", None, "of packets: software's, in each step; the deployment's"),
     *POOL_PARAMS,
-    Param("ttft", "time", None, "the objective: time to the first token"),
-    Param("tbt", "time", None, "the objective: time between tokens, of 99 % of a request's gaps"),
+    Param("slo_ttft", "time", None, "the objective: time to the first token"),
+    Param(
+        "slo_tbt", "time", None, "the objective: time between tokens, of 99 % of a request's gaps"
+    ),
     Param(
         "stall",
         "ratio",
         10.0,
-        "times tbt: the objective for the longest gap of a request; none: it may be any",
+        "times slo_tbt: the objective for the longest gap of a request; none: it may be any",
         minimum=1,
         optional=True,
     ),
@@ -155,15 +157,15 @@ def flows(
     rules = Rules(
         dispatch=params["dispatch"],
         max_batch=params["max_batch"],
-        ttft_ps=params["ttft"],
-        tbt_ps=params["tbt"],
-        stall_ps=_stall_ps(params["tbt"], params["stall"]),
+        ttft_ps=params["slo_ttft"],
+        tbt_ps=params["slo_tbt"],
+        stall_ps=_stall_ps(params["slo_tbt"], params["stall"]),
     )
     plan = plan_of(groups, place_instances(groups, hosts), drawn, rules, of_router)
     sending = Sending(parts, params["control"], tuple(params["classes"].values()), listed, pool)
     last_ps = int(drawn.requests.arrival_ps[-1])
     outages = failures_of(params, plan.instances.size, last_ps, of_failures, context.directory)
-    check_shrunk(outages, groups.values(), of_file=params["outages"] is not None)
+    check_shrunk(outages, groups.values(), of_file=params["failure_trace"] is not None)
     if listed and len(outages):
         message = "a machine that fails cannot give up an all-reduce that is under way"
         raise InputError(message, key="traffic.all_reduces", hint='"formula"')

@@ -156,7 +156,7 @@ def test_instances_share_a_network_and_are_served(tmp_path: Path) -> None:
         tmp_path,
         asked,
         machines=2,
-        stride=2,
+        gpu_stride=2,
         deployment=deployment(4),
         token_budget=100,
         max_batch=3,

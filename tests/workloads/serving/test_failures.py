@@ -166,8 +166,8 @@ def test_where_all_come_at_once_it_is_to_be_said_until_when_failures_are_drawn(
         ({"mtbf": "1us", "repair": "1us", "restart": "1us"}, "traffic.restart"),
         ({"mtbf": "1us", "repair": "1us", "on_failure": "shrink"}, "traffic.restart"),
         ({"on_failure": "shrink"}, "traffic.on_failure"),
-        ({"mtbf": "1us", "repair": "1us", "outages": "x.csv"}, "outages"),
-        ({"outages": "x.csv", "spares": 3}, "traffic.spares"),
+        ({"mtbf": "1us", "repair": "1us", "failure_trace": "x.csv"}, "failure_trace"),
+        ({"failure_trace": "x.csv", "spares": 3}, "traffic.spares"),
     ],
 )
 def test_parameters_that_do_not_go_together(tmp_path: Path, given: Any, words: str) -> None:
@@ -177,7 +177,7 @@ def test_parameters_that_do_not_go_together(tmp_path: Path, given: Any, words: s
 
 def test_a_file_of_failures(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("# listed\n1, 5us, 7us, 9us\n\n0, 1us, 3us\n1, 1us, 5us\n")
-    found = asked(tmp_path, outages="mine.csv")
+    found = asked(tmp_path, failure_trace="mine.csv")
     assert found.instance.tolist() == [0, 1, 1]
     assert found.down_ps.tolist() == [10**6, 10**6, 5 * 10**6]
     assert found.up_ps.tolist() == [3 * 10**6, 5 * 10**6, 7 * 10**6]

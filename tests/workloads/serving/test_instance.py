@@ -90,7 +90,7 @@ def test_a_request_waits_for_room_in_the_kv_cache(tmp_path: Path) -> None:
 
 
 def test_instances_take_turns(tmp_path: Path) -> None:
-    run = Served(tmp_path, [(10 * k, 100, 2) for k in range(4)], machines=2, stride=2)
+    run = Served(tmp_path, [(10 * k, 100, 2) for k in range(4)], machines=2, gpu_stride=2)
     assert run.plan.instances.hosts.tolist() == [0, 2, 1, 3]
     assert run.plan.prefill_instance.tolist() == [0, 1, 0, 1]
     assert [r["request"] for r in run.told("done", 0)] == [0, 2]

@@ -27,7 +27,7 @@ def failing(
 ) -> Served:
     """A run in which instances fail as the rows of a file say."""
     (tmp_path / "down.csv").write_text(f"{rows}\n")
-    return Served(tmp_path, requests, outages="down.csv", **given)
+    return Served(tmp_path, requests, failure_trace="down.csv", **given)
 
 
 def test_what_was_told_is_not_told_again(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_instance_has_less_room_without_a_gpu(tmp_path: Path) -> None:
     weights, token = weight_bytes(one), kv_bytes_of_token(one) / 2
     small = deployment(machine={"memory": f"{round(weights + 250 * token)}B"})
     shrinking: dict[str, Any] = {"machines": 1, "deployment": small}
-    with raises_input("1", key="traffic.outages"):
+    with raises_input("1", key="traffic.failure_trace"):
         failing(tmp_path, "0,1us,2us,3us", [(0, 9, 2)], **shrinking)
     shrinking |= {"mtbf": "1us", "repair": "3us", "on_failure": "shrink", "restart": "1us"}
     with raises_input("1", key="traffic.on_failure"):

@@ -32,7 +32,7 @@ def plan(n_hosts: int = 8, **given: Any) -> Any:
         ({"prefill_instances": 1}, "traffic.decode_instances"),
         ({"decode_instances": 1}, "traffic.prefill_instances"),
         ({"machines": 5}, ("10", "8")),
-        ({"machines": 3, "stride": 2}, ("traffic.stride", "3")),
+        ({"machines": 3, "gpu_stride": 2}, ("traffic.gpu_stride", "3")),
         ({"machines": 1, "kv_layer_groups": 4}, "traffic.kv_layer_groups"),
         ({"machines": 1, "kv": "layers"}, ("traffic.kv", "decode_instances")),
         ({**HALVES, "kv_layer_groups": 4}, ("traffic.kv_layer_groups", "layers")),
@@ -45,9 +45,9 @@ def plan(n_hosts: int = 8, **given: Any) -> Any:
         ({**HALVES, "prompt": 10_000_000, "decode_deployment": LARGE}, "prefill"),
         ({"machines": 1, "rate": 0.0}, "traffic.rate"),
         ({"machines": 1, "restart": "1ms"}, "traffic.restart"),
-        ({"machines": 1, "outages": "none.csv"}, "none.csv"),
+        ({"machines": 1, "failure_trace": "none.csv"}, "none.csv"),
         ({"machines": 4, "placement_file": "no.csv"}, "no.csv"),
-        ({"machines": 4, "placement_file": "no.csv", "stride": 2}, "traffic.stride"),
+        ({"machines": 4, "placement_file": "no.csv", "gpu_stride": 2}, "traffic.gpu_stride"),
     ],
 )
 def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
@@ -61,7 +61,7 @@ def test_machines_of_both_roles_and_their_hosts() -> None:
     assert [found.instances.of(k).tolist() for k in range(2)] == [[0, 1, 2, 3], [4, 5]]
     assert found.costs[MIXED] is None
     assert (found.costs[PREFILL].tp, found.costs[DECODE].tp) == (4, 2)
-    apart = plan(machines=4, stride=4)
+    apart = plan(machines=4, gpu_stride=4)
     assert [apart.instances.of(k).tolist() for k in range(2)] == [[0, 4], [1, 5]]
 
 
