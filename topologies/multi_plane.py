@@ -24,13 +24,13 @@ from netsim.network import Network, NetworkBuilder, build_subtopology
 from netsim.params import REQUIRED, Param
 
 PARAMS = [
-    Param("planes", "count", REQUIRED, "networks side by side", minimum=1),
-    Param("plane", "topology", REQUIRED, "what each of them is"),
+    Param("planes", "count", REQUIRED, "number of separate networks", minimum=1),
+    Param("plane", "topology", REQUIRED, "the topology of each"),
     Param(
         "last_plane_rate_fraction",
         "fraction",
         1.0,
-        "share of its rates that the last plane has; 0: broken",
+        "rate of the last plane relative to the others; 1: healthy, 0: broken",
     ),
 ]
 

@@ -32,22 +32,31 @@ from netsim.network import Network, NetworkBuilder, build_subtopology
 from netsim.params import REQUIRED, Param
 
 PARAMS = [
-    Param("datacenters", "count", 2, "how many there are", minimum=2),
-    Param("datacenter", "topology", REQUIRED, "what each of them is, or the first one"),
-    Param("other_datacenter", "topology", None, "what all but the first one are"),
-    Param("links", "count", 1, "long links between two border switches", minimum=1),
-    Param("link_rate", "rate", None, "line rate of a long link"),
-    Param("capacity_per_host", "rate", None, "of all links of two datacenters, in place of that"),
-    Param("delay", "time", "30ms", "propagation of a long link", minimum="1ps"),
+    Param("datacenters", "count", 2, "number of datacenters", minimum=2),
+    Param("datacenter", "topology", REQUIRED, "topology of each, or of the first one"),
+    Param("other_datacenter", "topology", None, "topology of all except the first"),
+    Param("links", "count", 1, "long-haul links between two border switches", minimum=1),
+    Param("link_rate", "rate", None, "line rate of a long-haul link"),
+    Param(
+        "capacity_per_host",
+        "rate",
+        None,
+        "rate per host over all links of two datacenters; replaces link_rate",
+    ),
+    Param("delay", "time", "30ms", "propagation delay of a long-haul link", minimum="1ps"),
     Param(
         "border_rate",
         "rate",
         None,
-        "line rate between a border switch and one below; by default that of its fastest port",
+        "line rate from a border switch to one below; default: that of its fastest port",
     ),
-    Param("border_latency", "time", "1us", "propagation between these two", minimum="1ps"),
+    Param("border_latency", "time", "1us", "propagation delay of these cables", minimum="1ps"),
     Param(
-        "border_queue", "bytes", None, "queue_bytes of border switches; [fabric]'s", minimum="1B"
+        "border_queue",
+        "bytes",
+        None,
+        "queue_bytes of border switches; default: that of [fabric]",
+        minimum="1B",
     ),
 ]
 
