@@ -37,7 +37,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_js
     points = loaded.points()
     estimates = [estimate(point) for point in points]
     if as_json:
-        code = code_needed(points, [one.parts for one in estimates])
+        code = code_needed(points, [one.feature_set for one in estimates])
         print_json(
             {
                 "seconds": seconds(estimates, code),
@@ -57,7 +57,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_js
     for note in dict.fromkeys(note for one in estimates for note in one.notes):
         click.echo(f"Traffic: {note}")
     show(estimate_table([point.name for point in points], estimates))
-    click.echo(altogether(estimates, code_needed(points, [one.parts for one in estimates])))
+    click.echo(altogether(estimates, code_needed(points, [one.feature_set for one in estimates])))
     for names, assumptions in assumed(points, estimates):
         click.echo(f"Assumed{names}: {assumptions}")
     for point, one in zip(points, estimates, strict=True):

@@ -33,8 +33,8 @@ def build(params):
     builder.add_hosts(4)
     tors = builder.add_switches(["tor0", "tor1", "tor2", "tor3"])
     pairs = [PAIRS[0], PAIRS[2], PAIRS[1]] if params["turned"] else PAIRS
-    schedule = Schedule(None, pairs, control_delay_ps=params["control"],
-    reconfiguration_delay_ps=5_000_000) ocs = builder.add_circuit_switch("ocs", schedule)
+    delays = {"control_delay_ps": params["control"], "reconfiguration_delay_ps": 5_000_000}
+    ocs = builder.add_circuit_switch("ocs", Schedule(None, pairs, **delays))
     for host, tor in enumerate(tors):
         builder.cable(host, tor, 100 * 10**9, 1_000_000)
         builder.fiber(tor, ocs, 100 * 10**9, 1_000_000)
@@ -84,7 +84,7 @@ def point_of(tmp_path: Path, *overrides: str) -> Point:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("topology.control=1us", "circuit switches turn 1us after the last delivery of a phase"),
+        ("topology.control=1us", "circuit switches reconfigure 1us after"),
         ("fabric.circuits.indirect=vlb", "packets would take circuits of later slots"),
         ("topology.turned=true", "flow 4 (host 0 to host 2) is of phase 1, and its circuit comes"),
     ],
