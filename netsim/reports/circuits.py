@@ -90,7 +90,7 @@ def report(run: Run) -> dict[str, Any]:
     slots = slot_table(run.engine)
     if slots is not None:
         run.tables["circuit_slots"] = slots
-    return circuit_figures(run.engine, slots)
+    return circuit_metrics(run.engine, slots)
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -117,7 +117,7 @@ def circuits_so_far(engine: Engine) -> Circuits | None:
     return circuits.as_it_came(engine.slot_states().begin_ps)
 
 
-def circuit_figures(engine: Engine, slots: Table | None) -> dict[str, Any]:
+def circuit_metrics(engine: Engine, slots: Table | None) -> dict[str, Any]:
     """The circuits' part of the summary: for how much of the time they were there on average, of
     those that change if any does.
 

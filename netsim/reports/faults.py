@@ -60,7 +60,7 @@ def fault_table(network: Network, faults: LinkFaults, end_ps: int) -> Table:
     return {name: column[order] for name, column in table.items()}
 
 
-def fault_figures(table: Table, network: Network, faults: LinkFaults) -> dict[str, Any]:
+def fault_metrics(table: Table, network: Network, faults: LinkFaults) -> dict[str, Any]:
     """How many rows of each kind there are, and who was cut off."""
     counts = {kind: int((table["event"] == kind).sum()) for kind in KINDS}
     cut_off = np.zeros(0, np.int64) if faults.routes is None else faults.routes.cut_off
@@ -159,7 +159,7 @@ def report(run: Run) -> dict[str, Any]:
     if engine is None or engine.faults is None:
         return {}
     table = run.tables["faults"] = fault_table(engine.network, engine.faults, engine.counts.now_ps)
-    return {"faults": fault_figures(table, engine.network, engine.faults)}
+    return {"faults": fault_metrics(table, engine.network, engine.faults)}
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -256,17 +256,17 @@ def report(run: Run) -> dict[str, Any]:
     point, scenario, engine = run.point, run.scenario, run.engine
     if engine is None:
         flows = run.tables["flows"] = ideal_flows(point, scenario)
-        return {**flow_figures(flows), **traffic_notes(scenario)}
+        return {**flow_metrics(flows), **traffic_notes(scenario)}
     flows, segments = simulated_flows(point, scenario, engine.flow_states())
     run.tables["flows"] = flows
     if segments is not None:
         run.tables["relay_segments"] = segments
     return {
-        **flow_figures(flows),
+        **flow_metrics(flows),
         **({"flows_held": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
-        **class_figures(point, flows),
-        **fair_figures(point, scenario),
-        **relay_figures(scenario),
+        **class_metrics(point, flows),
+        **fair_metrics(point, scenario),
+        **relay_metrics(scenario),
         **traffic_notes(scenario),
     }
 
@@ -276,7 +276,7 @@ def traffic_notes(scenario: Scenario) -> dict[str, list[str]]:
     return {"traffic": list(scenario.notes)} if scenario.notes else {}
 
 
-def relay_figures(scenario: Scenario) -> dict[str, dict[str, int]]:
+def relay_metrics(scenario: Scenario) -> dict[str, dict[str, int]]:
     """The relayed messages' part of the summary, if there are any."""
     segments = scenario.segments
     if segments is None:
@@ -288,7 +288,7 @@ def relay_figures(scenario: Scenario) -> dict[str, dict[str, int]]:
     return {"relays": counts}
 
 
-def fair_figures(point: Point, scenario: Scenario) -> dict[str, dict[str, float]]:
+def fair_metrics(point: Point, scenario: Scenario) -> dict[str, dict[str, float]]:
     """The completion times if all shared links max-min fairly, on the paths of their hashes.
 
     Where there is one path for each flow, or for each of its port pairs, and fair shares are known.
@@ -311,7 +311,7 @@ def fair_figures(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
     return {"fair_ps": {"mean": float(times.mean()), "max": float(times.max())}}
 
 
-def flow_figures(flows: Table) -> dict[str, Any]:
+def flow_metrics(flows: Table) -> dict[str, Any]:
     """The flow part of the summary."""
     done = flows["fct_ps"] >= 0
     figures: dict[str, Any] = {
@@ -335,7 +335,7 @@ def flow_figures(flows: Table) -> dict[str, Any]:
     return figures
 
 
-def class_figures(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]:
+def class_metrics(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]:
     """The figures of each flow class, if there are several; "" is that of the experiment itself."""
     if not point.classes:
         return {}
@@ -343,5 +343,5 @@ def class_figures(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]
     names = ("", *(one.name for one in point.classes))
     for name, use in zip(names, point.transport_of_class, strict=True):
         these = {key: column[flows["flow_class"] == name] for key, column in flows.items()}
-        found.append({"flow_class": name, "transport": use.name, **flow_figures(these)})
+        found.append({"flow_class": name, "transport": use.name, **flow_metrics(these)})
     return {"flow_classes": found}

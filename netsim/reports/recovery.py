@@ -41,7 +41,7 @@ ORDER = 85
 Ints = NDArray[np.int64]
 
 
-def recovery_figures(engine: Engine) -> dict[str, Any]:
+def recovery_metrics(engine: Engine) -> dict[str, Any]:
     """The recovery's part of the summary, if links went down and there are series of flows.
 
     A flow is silent between two intervals in which payload of it was delivered, or until the end of
@@ -106,7 +106,7 @@ def longest_silence(
 
 def report(run: Run) -> dict[str, Any]:
     """How long flows got nothing after links went down."""
-    return {} if run.engine is None else recovery_figures(run.engine)
+    return {} if run.engine is None else recovery_metrics(run.engine)
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

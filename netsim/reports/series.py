@@ -132,7 +132,7 @@ def _column(part: Table, name: str) -> np.ndarray:
     return np.full(rows, np.nan) if is_float else np.full(rows, -1, np.int64)
 
 
-def series_figures(engine: Engine) -> dict[str, Any]:
+def series_metrics(engine: Engine) -> dict[str, Any]:
     """What the summary says of series: how long their intervals became."""
     found = engine.series()
     if found is None or engine.sampling is None:
@@ -149,7 +149,7 @@ def report(run: Run) -> dict[str, Any]:
     if run.engine is None or table is None:
         return {}
     run.tables["series"] = table
-    return series_figures(run.engine)
+    return series_metrics(run.engine)
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from experiment_text import load, messages, text
 from raises_input import mentions, raises_input
 
 from netsim.experiment.scenario import prepare
-from netsim.reports.flows import class_figures
+from netsim.reports.flows import class_metrics
 
 JOB = '''
 """A job of sixteen ranks: all-reduces of two, and messages."""
@@ -81,7 +81,7 @@ def test_a_run(there: Path) -> None:
     table = {"flow_class": np.where(scenario.class_of_flow == 1, "up", ""), "fct_ps": done}
     table |= dict.fromkeys(("slowdown", "ideal_ps", "retransmits"), done)
     table["size_bytes"] = scenario.flows.size_bytes
-    own, up = class_figures(point, table)["flow_classes"]
+    own, up = class_metrics(point, table)["flow_classes"]
     assert (up["flow_class"], up["transport"], up["flows_finished"]) == ("up", "roce", 32)
     assert own["bytes"] == 8 * 50_000
 

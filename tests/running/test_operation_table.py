@@ -13,7 +13,7 @@ from traffic_cases import star
 
 from netsim.flows import Workload
 from netsim.workloads.operations import CollectiveOptions, Operations
-from netsim.workloads.operations.job_figures import job_figures
+from netsim.workloads.operations.job_metrics import job_metrics
 from netsim.workloads.operations.operation_rows import factors, operation_table
 from netsim.workloads.operations.step_times import step_times
 from netsim.workloads.operations.table import JobSteps
@@ -132,7 +132,7 @@ def test_bandwidths_and_figures() -> None:
     assert np.isnan(table["busbw_bps"][~its]).all()
     assert table["algbw_bps"][its] == pytest.approx(40_960 * 8e12 / length)
     assert table["busbw_bps"][its] == pytest.approx(1.5 * table["algbw_bps"][its])
-    figures = job_figures(table, steps)
+    figures = job_metrics(table, steps)
     assert (figures["operations"], figures["operations_done"]) == (8, 8)
     job = figures["job"]
     (first,) = job["steps"]
@@ -155,8 +155,8 @@ def test_bandwidths_and_figures() -> None:
     )
     assert collective["time_max_ps"] == length
     assert collective["busbw_bps"] == pytest.approx(table["busbw_bps"][its][0])
-    assert job_figures(None, steps) == {}
-    assert job_figures(table, None)["job"]["mfu"] is None
+    assert job_metrics(None, steps) == {}
+    assert job_metrics(table, None)["job"]["mfu"] is None
 
 
 def test_what_a_formula_says_has_no_bandwidth() -> None:
@@ -164,7 +164,7 @@ def test_what_a_formula_says_has_no_bandwidth() -> None:
     ops.collective("all_reduce", [0, 1], 9000, "auto", 0, "tp", duration_ps=US)
     ops.send(0, 1, 9000)
     table = simulated(ops)
-    timed, sent = job_figures(table, None)["job"]["collectives"][::-1]
+    timed, sent = job_metrics(table, None)["job"]["collectives"][::-1]
     assert (timed["kind"], timed["time_ps"], timed["busbw_bps"]) == ("tp", US, None)
     assert (sent["kind"], sent["operation_type"]) == ("pp", "send")
     assert sent["busbw_bps"] == pytest.approx(table["busbw_bps"][-1])
@@ -194,6 +194,6 @@ def test_half_a_million_operations_take_seconds() -> None:
     states.end_ps = end
     begin = time.process_time()
     table = operation_table(operations_of(load), load.tasks, states, np.zeros(1, np.int64))
-    figures = job_figures(table, None)
+    figures = job_metrics(table, None)
     assert time.process_time() - begin < 10
     assert figures["operations"] == 2 * n * ranks + 2

@@ -99,7 +99,7 @@ def command(
         tables, figures = partial(plan_tables, plan), partial(plan_figures, plan)
     else:
         one = find_job(job, Path.cwd(), overrides)
-        tables, figures = partial(made.job_tables, one), partial(made.job_figures, one)
+        tables, figures = partial(made.job_tables, one), partial(made.job_metrics, one)
     if as_json:
         print_json(figures())
         return

@@ -12,8 +12,8 @@ from netsim.units import format_bytes, format_number
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from netsim.workloads.job.figures import Figure
     from netsim.workloads.job.job import Job
+    from netsim.workloads.job.metrics import Figure
     from netsim.workloads.job.validation import Row
 
 PS_PER_S = 1e12
@@ -32,7 +32,7 @@ def job_tables(job: Job) -> Iterator[Table | Wide | str]:
     yield _step(job)
 
 
-def job_figures(job: Job) -> dict[str, Any]:
+def job_metrics(job: Job) -> dict[str, Any]:
     """The same as plain figures: bytes, picoseconds, operations."""
     from netsim.workloads.job import group_sizes, messages, stage_memory, stage_times
     from netsim.workloads.job.model import parameters
@@ -319,7 +319,7 @@ MARKS = {
 
 def paper() -> Iterator[Table | Wide | str]:
     """The paper's figures, and ours."""
-    from netsim.workloads.job.figures import figures
+    from netsim.workloads.job.metrics import figures
 
     found = figures()
     yield Wide(
@@ -346,7 +346,7 @@ def paper() -> Iterator[Table | Wide | str]:
 
 def paper_figures() -> list[Mapping[str, Any]]:
     """The same as plain figures."""
-    from netsim.workloads.job.figures import figures
+    from netsim.workloads.job.metrics import figures
 
     return [
         asdict(one) | {"difference": one.difference, "post_hoc": one.post_hoc} for one in figures()

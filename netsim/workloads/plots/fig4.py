@@ -13,7 +13,7 @@ from netsim.experiment import Experiment, built_in
 from netsim.experiment.scenario import network_of
 from netsim.model.clos import fabric_cables_needed, switches_needed
 from netsim.plots.network_drawing import Panel, draw_networks
-from netsim.workloads.job.figures import HOSTS, RAIL_HOSTS
+from netsim.workloads.job.metrics import HOSTS, RAIL_HOSTS
 from netsim.workloads.plots.paper_figure import PaperFigure, Sweep, Value, stated
 
 if TYPE_CHECKING:

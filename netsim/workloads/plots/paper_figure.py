@@ -95,12 +95,12 @@ class Value(NamedTuple):
 def stated(
     name: str, what: str, ours: float | None = None, *, standing: str | None = None
 ) -> Value:
-    """A value of `netsim.workloads.job.figures` by its name there, beside the model's or another
+    """A value of `netsim.workloads.job.metrics` by its name there, beside the model's or another
     of ours.
 
     `standing` is the model's if it is not given. Raises KeyError for a name that is not there.
     """
-    from netsim.workloads.job.figures import figures
+    from netsim.workloads.job.metrics import figures
 
     one = {figure.name: figure for figure in figures()}[name]
     assert one.number is not None

@@ -12,7 +12,7 @@ from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import Column, Wide, any_of, common_unit, count, number
 from netsim.units import format_bytes
-from netsim.workloads.operations.job_figures import job_figures
+from netsim.workloads.operations.job_metrics import job_metrics
 from netsim.workloads.operations.operation_rows import operation_table
 from netsim.workloads.operations.table import OperationTable
 
@@ -131,7 +131,7 @@ def report(run: Run) -> dict[str, Any]:
         None if steps is None else steps.step,
     )
     run.tables["operations"] = table
-    return job_figures(table, steps)
+    return job_metrics(table, steps)
 
 
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:

@@ -11,7 +11,7 @@ from netsim.results.run_result import Run
 from netsim.terminal import Column, Wide, any_of, common_unit, count, number
 from netsim.units import format_time
 from netsim.workloads.serving.data import ServingPlan
-from netsim.workloads.serving.figures import serving_figures
+from netsim.workloads.serving.metrics import serving_metrics
 from netsim.workloads.serving.outcome import outcome
 from netsim.workloads.serving.request_audit import audit
 
@@ -235,7 +235,7 @@ def serving_result(
         return {}, {}
     found = outcome(plan, log, flows["start_ps"])
     counts = audit(found.requests, log, complete=complete)
-    figures = {**serving_figures(plan, found, log), "account": counts}
+    figures = {**serving_metrics(plan, found, log), "account": counts}
     return {"requests": found.requests, "iterations": found.iterations}, {"serving": figures}
 
 

@@ -12,7 +12,7 @@ from netsim.workloads.serving.failures import SHRINK, Policy
 from netsim.workloads.serving.tokens import Ints, Log
 
 
-def capacity_figures(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) -> dict[str, Any]:
+def capacity_metrics(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) -> dict[str, Any]:
     """How often instances failed between two times, and the mean share of all GPUs at work.
 
     An instance that is down has no GPU at work, one that shrank has one less. Whoever has nothing

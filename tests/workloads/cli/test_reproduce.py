@@ -8,7 +8,7 @@ from raises_input import mentions
 
 from netsim.plots import sweeps
 from netsim.workloads.cli.reproduce import FIGURES
-from netsim.workloads.job.figures import figures
+from netsim.workloads.job.metrics import figures
 from netsim.workloads.plots import exposed, fig5
 from netsim.workloads.plots.paper_figure import Sweep
 

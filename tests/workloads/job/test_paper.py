@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from netsim.workloads.job.figures import AGREEMENTS, computed, figures, fullest_link
+from netsim.workloads.job.metrics import AGREEMENTS, computed, figures, fullest_link
 from netsim.workloads.job.paper import (
     BASE,
     JOBS,

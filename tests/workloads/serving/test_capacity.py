@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from serving_case import log_of, lost_shares, mixed_plan, row, split_run
 
-from netsim.workloads.serving.capacity import capacity_figures, expected_capacity
+from netsim.workloads.serving.capacity import capacity_metrics, expected_capacity
 from netsim.workloads.serving.data import DONE, DOWN, FIRST_TOKEN, UP
 from netsim.workloads.serving.failures import Policy, draw_outages
 
@@ -48,11 +48,11 @@ def test_a_log_of_failures() -> None:
         row(host, 1000, DOWN, tokens=0),
         row(host, 5000, UP, tokens=size),
     ]
-    found = capacity_figures(plan, log_of(rows), 100, 1100)
+    found = capacity_metrics(plan, log_of(rows), 100, 1100)
     assert found["count"] == 2
     lost = size * 100 + 400 + size * 100
     assert found["available_gpu_share"] == pytest.approx(1 - lost / (1000 * every))
-    assert capacity_figures(plan, log_of([]), 100, 1100) == {"count": 0, "available_gpu_share": 1.0}
+    assert capacity_metrics(plan, log_of([]), 100, 1100) == {"count": 0, "available_gpu_share": 1.0}
 
 
 @pytest.mark.parametrize("open_requests", [0, 1])
@@ -70,7 +70,7 @@ def test_a_instance_that_is_done_while_it_is_short_of_a_gpu_is_whole_from_then_o
     ]
     short = 800 if open_requests else 200
     lost = size * 100 + short
-    found = capacity_figures(plan, log_of(rows), 100, 1100)
+    found = capacity_metrics(plan, log_of(rows), 100, 1100)
     assert found["available_gpu_share"] == pytest.approx(
         1 - lost / (1000 * plan.instances.size.sum())
     )
@@ -81,7 +81,7 @@ def test_a_prefill_instance_is_done_as_it_told_all_first_tokens() -> None:
     host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     last = max(one["time_ps"] for one in rows if one["event"] == FIRST_TOKEN)
     rows.append(row(host, last - 10, DOWN, tokens=size - 1))
-    found = capacity_figures(plan, log_of(rows), 0, 10_000)
+    found = capacity_metrics(plan, log_of(rows), 0, 10_000)
     assert found["available_gpu_share"] == pytest.approx(
         1 - 10 / (10_000 * plan.instances.size.sum())
     )
@@ -90,5 +90,5 @@ def test_a_prefill_instance_is_done_as_it_told_all_first_tokens() -> None:
 def test_many_gpus_for_a_long_time_do_not_wrap() -> None:
     plan = mixed_plan([(0, 10, 3)], machines=1, hosts=1024)
     until_ps = 3 * 10**19 // 2048
-    found = capacity_figures(plan, log_of([row(0, 0, DOWN, tokens=0)]), 0, until_ps)
+    found = capacity_metrics(plan, log_of([row(0, 0, DOWN, tokens=0)]), 0, until_ps)
     assert found == {"count": 1, "available_gpu_share": 0.0}

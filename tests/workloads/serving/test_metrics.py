@@ -10,7 +10,7 @@ import pytest
 from serving_case import log_of, split_run
 
 from netsim.workloads.serving.distribution import distribution
-from netsim.workloads.serving.figures import _mean, _slo, met, serving_figures
+from netsim.workloads.serving.metrics import _mean, _slo, met, serving_metrics
 from netsim.workloads.serving.outcome import outcome
 
 
@@ -18,7 +18,7 @@ def figures(**objective: int | None) -> dict[str, Any]:
     plan, rows = split_run()
     plan = replace(plan, **objective)
     log = log_of(rows)
-    return serving_figures(plan, outcome(plan, log, np.array([300, 310, 400, 420])), log)
+    return serving_metrics(plan, outcome(plan, log, np.array([300, 310, 400, 420])), log)
 
 
 def test_rates_are_over_the_time_from_the_first_arrival_to_the_last_token() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from netsim.workloads.operations.table import JobSteps
 
 
-def job_figures(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
+def job_metrics(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
     """The operations' part of the summary, if there are any.
 
     "operations" counts them, and "job" has, of all steps that are done ("steps") and of their sum,

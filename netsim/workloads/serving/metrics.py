@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from netsim.workloads.serving.capacity import capacity_figures
+from netsim.workloads.serving.capacity import capacity_metrics
 from netsim.workloads.serving.data import ROLES, ServingPlan
 from netsim.workloads.serving.distribution import distribution
 from netsim.workloads.serving.outcome import ServingTables, Table
 from netsim.workloads.serving.tokens import Ints, Log
 
 
-def serving_figures(plan: ServingPlan, found: ServingTables, log: Log) -> dict[str, Any]:
+def serving_metrics(plan: ServingPlan, found: ServingTables, log: Log) -> dict[str, Any]:
     """The part "serving" of the summary.
 
     Rates are over the span, from the first arrival until the last request was done. Times are
@@ -52,7 +52,7 @@ def serving_figures(plan: ServingPlan, found: ServingTables, log: Log) -> dict[s
     figures["slo"] = _slo(plan, table, came)
     figures["roles"] = _roles(plan, found.iterations, last - first)
     figures["network"] = _network(table, found.iterations)
-    figures["failures"] = capacity_figures(plan, log, first, last)
+    figures["failures"] = capacity_metrics(plan, log, first, last)
     return figures
 
 
