@@ -68,8 +68,7 @@ def anchors(page):
     return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_paths_in_a_page_are_there(page):
+def paths_are_there(page):
     text = page.read_text("utf-8")
     linked = {target.partition("#")[0] for target in re.findall(r"\]\(([^):]+)\)", text)}
     assert [one for one in linked if not (page.parent / one).exists()] == []
@@ -85,8 +84,7 @@ def test_paths_in_a_page_are_there(page):
     assert [one for one in named if not place(page, one).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_names_in_a_page_are_in_the_file_that_they_stand_behind(page):
+def names_are_in_their_files(page):
     missing = [
         f"{name} in {path}"
         for path, names in WITH_NAMES.findall(page.read_text("utf-8"))
@@ -107,8 +105,7 @@ def test_the_way_of_a_run_is_that_of_the_code():
         assert name in defined(place(page, path))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_commands_in_a_page_are_understood(page):
+def commands_are_understood(page):
     if name_of(page) == "CHANGELOG.md":  # its commands were right at their time
         return
     text = page.read_text("utf-8")
@@ -118,6 +115,14 @@ def test_commands_in_a_page_are_understood(page):
         assert command is not None, line
         with suppress(click.MissingParameter):  # in a sentence: `netsim run --force`
             command.make_context(name, arguments)
+
+
+@pytest.mark.parametrize(
+    "check", [paths_are_there, names_are_in_their_files, commands_are_understood]
+)
+def test_every_page(check):
+    for page in PAGES:
+        check(page)
 
 
 def commands_below(text, marker):

@@ -29,7 +29,8 @@ US = 10**6
 
 ROTOR = {
     "top": 'transport = "datagram"',
-    "topology": 'kind = "ocs"\nracks = 4\nhosts_per_rack = 1\nslot = "20us"\nswitching = "2us"',
+    "topology": 'kind = "ocs"\nracks = 4\nhosts_per_rack = 1\nslot = "20us"\n'
+    'reconfiguration_delay = "2us"',
     "traffic": 'kind = "all_to_all"\nsize = "100KB"',
     "fabric": 'queue_bytes = "1GB"',
 }
