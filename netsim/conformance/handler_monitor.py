@@ -160,7 +160,8 @@ def _wrapper(
     name: str, function: FunctionType, monitor: HandlerMonitor, count: int
 ) -> FunctionType:
     # The engine copies functions by their code and global names, so no closure can be used. It
-    # copies the handler, too, as a global name of the wrapper: what that calls may have holes.
+    # copies the handler, too, as a global name of the wrapper: what that calls may have unbound
+    # constants.
     template = {2: _two, 3: _three, 4: _four}[count]
     names = {"_probe": _HandlerCall(monitor, name), "_handler": function, "__name__": __name__}
     wrapper = FunctionType(template.__code__, names, name)

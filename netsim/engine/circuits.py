@@ -15,8 +15,8 @@ from netsim.model.schedules import NONE
 
 
 def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
-    """`circuits`, `days` and `reconfiguring_ports` of Wires; where there are no circuits, one of
-    each."""
+    """`circuits`, `days` and `reconfiguring_ports` of LinkState; where there are no circuits, one
+    of each."""
     network = simulation.network
     if not simulation.feature_set.circuits or network.circuits is None:
         one = np.zeros(1, np.int64)
@@ -79,7 +79,8 @@ def build_slots(simulation: Simulation) -> Array:
 
 
 def phases(simulation: Simulation) -> Array:
-    """`phase` of Ends: int64[n_flows], -1 for none; one entry where no circuit follows them."""
+    """`phase` of HostState: int64[n_flows], -1 for none; one entry where no circuit follows
+    them."""
     circuits = simulation.network.circuits
     if (
         not simulation.feature_set.phase_driven

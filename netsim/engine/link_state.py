@@ -133,7 +133,8 @@ def first_words(network: Network) -> np.ndarray:
 
 
 def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.ndarray]:
-    """The arrays of Wires that say what goes wrong on which link; without faults, one of each."""
+    """The arrays of LinkState that say what goes wrong on which link; without faults, one of
+    each."""
     if faults is None:
         none = combine([], 1)
         arrays = {"loss_table": none.loss_table, "outages": none.outages_ps}

@@ -99,7 +99,7 @@ def build_series(
     n_traffic_classes: int,
     protocol: Protocol,
 ) -> dict[str, Any]:
-    """The arrays of Wires for series, before the run; next to nothing without any."""
+    """The arrays of LinkState for series, before the run; next to nothing without any."""
     if sampling is None:
         none = np.zeros(0, np.int64)
         sampling = Sampling(None, none, none, none)

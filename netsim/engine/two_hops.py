@@ -103,7 +103,7 @@ def _lists(
 
 
 def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`circuits` and `days` of Wires, with `turns` and `fibers` beside them."""
+    """`circuits` and `days` of LinkState, with `day_ports` and `fibers` beside them."""
     network = simulation.network
     circuits, state, days = network.circuits, links["circuits"], links["days"]
     state["fiber"] = NONE

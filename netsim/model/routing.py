@@ -42,8 +42,8 @@ class Wiring:
         first_group: int64[n_networks + 1], where the groups of each network begin. switch_network:
         int32[n_switches], the network of each switch. circuits: of cables that go through circuit
         switches; None if there are no such switches. usable: bool[n_ports], False where no route
-        may lead out of a port; None: everywhere. lit_in: bool[n_slots, n_ports], of phase-driven
-        circuit switches in which slots light that leaves
+        may lead out of a port; None: everywhere. up_in_slot: bool[n_slots, n_ports], of
+        phase-driven circuit switches in which slots light that leaves
             by a port passes, True for all other ports; None if there are no such switches.
     """
 

@@ -31,7 +31,7 @@ class WindowTimes:
 def lap(parts: StageTimesRecord) -> int:
     """Nanoseconds since the last call, which is what one part of a window took.
 
-    Sets ``since_ns`` of ``parts``, a PartsRecord.
+    Sets ``since_ns`` of ``parts``, a StageTimesRecord.
     """
     now = read_clock_ns()
     passed = now - parts.since_ns
