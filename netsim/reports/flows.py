@@ -263,7 +263,7 @@ def report(run: Run) -> dict[str, Any]:
         run.tables["relay_segments"] = segments
     return {
         **flow_metrics(flows),
-        **({"flows_held": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
+        **({"flows_unstarted": int((flows["start_ps"] < 0).sum())} if engine.has_program else {}),
         **class_metrics(point, flows),
         **fair_metrics(point, scenario),
         **relay_metrics(scenario),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from netsim.model.fabric import IN_FLIGHT
+from netsim.model.fabric import AT_CIRCUIT_END
 
 from . import corpus, toml_text, values
 from .corpus import Tree
@@ -183,7 +183,7 @@ def _fixed(rng: random.Random, tree: Tree) -> Change:
             tree["fabric"]["ecn"] = {"kmin_bytes": "5pkt"}
     elif name == "fabric" and rng.random() < 0.15:
         key, unit = rng.choice(list(corpus.CIRCUITS.items()))
-        path, choices = ("fabric", "circuits", key), IN_FLIGHT
+        path, choices = ("fabric", "circuits", key), AT_CIRCUIT_END
         if not isinstance(_section(tree, "fabric").get("circuits"), dict):
             tree["fabric"]["circuits"] = {}
     value = copy.deepcopy(values.of_unit(rng, unit, choices))
