@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from plot_points import curve, make, varied
 
-from netsim.plots import fct_cdf, links, seed_curves, slowdown, style
+from netsim.plots import fct_cdf, links, seed_curves, slowdown, style, throughput_cdf
 
 __all__ = ["make"]
 
@@ -147,3 +147,10 @@ def test_titles_stand_over_the_middle_of_two_panels(make):
     left, right = (axes.get_position() for axes in figure.axes)
     middle = (left.x0 + right.x1) / 2
     assert figure._suptitle.get_position()[0] == pytest.approx(middle, abs=0.05)
+
+
+def test_throughput_ends_at_all_finished_flows(make):
+    (axes,) = throughput_cdf.draw([make(n_flows=10, unfinished=4, complete=False)]).axes
+    (line,) = axes.lines
+    assert line.get_ydata().tolist()[-1] == 1.0
+    assert len(line.get_xdata()) == 6
