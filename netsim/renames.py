@@ -138,6 +138,10 @@ RENAMED: dict[str, dict[str, str]] = {
         "degraded": "last_plane_rate_fraction",
     },
     "traffic serving": {
+        "machines": "instances",
+        "repair": "repair_time",
+        "swap": "swap_time",
+        "restart": "restart_time",
         "stride": "gpu_stride",
         "ttft": "slo_ttft",
         "tbt": "slo_tbt",
@@ -152,6 +156,7 @@ RENAMED: dict[str, dict[str, str]] = {
         "decode_machines": "decode_instances",
     },
     "traffic inference": {
+        "machines": "instances",
         "pool_of": "pooled",
         "pool_share": "pooled_fraction",
         "grows": "context_grows",
@@ -166,6 +171,14 @@ RENAMED: dict[str, dict[str, str]] = {
     },
     "traffic poisson": {
         "between": "cdf_interpolation",
+    },
+    "traffic ns3_flows.start_times": {
+        "written": "as_given",
+        "zero": "from_zero",
+    },
+    "traffic opera_flows.start_times": {
+        "written": "as_given",
+        "zero": "from_zero",
     },
     "option": {
         "--again": "--force",

@@ -50,7 +50,7 @@ FAILURE_PARAMS = [
         "an instance without one of its GPUs is down until it is whole, or works with one less",
         choices=ON_FAILURE,
     ),
-    Param("repair", "time", None, "of mtbf: until a GPU that failed is in order again"),
+    Param("repair_time", "time", None, "of mtbf: until a GPU that failed is in order again"),
     Param(
         "spares",
         "count",
@@ -58,9 +58,14 @@ FAILURE_PARAMS = [
         "of mtbf: GPUs that wait to take over, none by default",
         maximum=1_000_000,
     ),
-    Param("swap", "time", None, 'of mtbf: until a GPU in order is in its place, "0ps" by default'),
     Param(
-        "restart", "time", None, "of on_failure = shrink: until an instance works without the GPU"
+        "swap_time", "time", None, 'of mtbf: until a GPU in order is in its place, "0ps" by default'
+    ),
+    Param(
+        "restart_time",
+        "time",
+        None,
+        "of on_failure = shrink: until an instance works without the GPU",
     ),
     Param(
         "failures_until",
@@ -129,11 +134,11 @@ def failures_of(
         return NO_OUTAGES
     policy = Policy(
         mtbf_ps=params["mtbf"],
-        repair_ps=params["repair"],
-        swap_ps=params["swap"] or 0,
+        repair_ps=params["repair_time"],
+        swap_ps=params["swap_time"] or 0,
         spares=params["spares"] or 0,
         on_failure=params["on_failure"],
-        restart_ps=params["restart"] or 0,
+        restart_ps=params["restart_time"] or 0,
     )
     until_ps = params["failures_until"]
     if until_ps is None:
@@ -149,16 +154,16 @@ def _check(params: Mapping[str, Any]) -> None:
     drawn = params["mtbf"] is not None
     if drawn and params["failure_trace"] is not None:
         raise InputError("has no effect with failure_trace", key="traffic.mtbf", code="no_effect")
-    for name in ("repair", "spares", "swap", "failures_until", "restart"):
+    for name in ("repair_time", "spares", "swap_time", "failures_until", "restart_time"):
         if params[name] is not None and not drawn:
             raise InputError("has no effect", key=f"traffic.{name}", hint="it is one of mtbf")
     if drawn and params["mtbf"] == 0:
         raise InputError("must be positive", key="traffic.mtbf", code="out_of_range")
     shrinks = drawn and params["on_failure"] == SHRINK
-    if params["restart"] is not None and not shrinks:
+    if params["restart_time"] is not None and not shrinks:
         hint = f'it is one of on_failure = "{SHRINK}"'
-        raise InputError("has no effect", key="traffic.restart", hint=hint, code="no_effect")
-    for name, needed in (("repair", drawn), ("restart", shrinks)):
+        raise InputError("has no effect", key="traffic.restart_time", hint=hint, code="no_effect")
+    for name, needed in (("repair_time", drawn), ("restart_time", shrinks)):
         if needed and params[name] is None:
             raise InputError("missing", key=f"traffic.{name}", hint='a time, such as "100ms"')
     if params["on_failure"] == SHRINK and not drawn:

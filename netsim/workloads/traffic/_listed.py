@@ -9,7 +9,7 @@ from netsim.flows import FlowTable, TrafficContext
 from netsim.network import Network
 from netsim.workloads.importers.flow_text import ListedFlows
 
-AS_WRITTEN, ZERO = BEGIN = ("written", "zero")
+AS_WRITTEN, ZERO = BEGIN = ("as_given", "from_zero")
 """When the first flow starts: as the file says, or at 0, and the others as much later as there."""
 
 

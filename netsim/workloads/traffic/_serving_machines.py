@@ -22,7 +22,7 @@ from netsim.workloads.serving.pool import POOLED, WEIGHTS, Pool
 from netsim.workloads.traffic._job_files import hosts_of_ranks
 
 MACHINE_PARAMS = [
-    Param("machines", "count", None, "that prefill and decode", minimum=1),
+    Param("instances", "count", None, "that prefill and decode", minimum=1),
     Param("prefill_instances", "count", None, "that prefill", minimum=1),
     Param("decode_instances", "count", None, "that decode", minimum=1),
     Param("decode_deployment", "job", None, "of decode machines, if it is another one"),
@@ -81,12 +81,12 @@ def _pool(params: Mapping[str, Any]) -> Pool | None:
 def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
     """The machines of each role."""
     mixed, prefill, decode = (
-        params[name] for name in ("machines", "prefill_instances", "decode_instances")
+        params[name] for name in ("instances", "prefill_instances", "decode_instances")
     )
     if (mixed is None) == (prefill is None and decode is None):
         hint = "machines, or prefill_instances and decode_instances"
         problem = "missing" if mixed is None else "cannot be beside prefill_instances"
-        raise InputError(problem, key="traffic.machines", hint=hint)
+        raise InputError(problem, key="traffic.instances", hint=hint)
     both = _deployment(params, "deployment", context)
     if mixed is not None:
         layers = params["kv"] == "layers"

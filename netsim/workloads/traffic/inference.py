@@ -77,7 +77,7 @@ PARAMS = [
     Param("deployment", "job", REQUIRED, "of a machine: file, name, or [traffic.deployment]"),
     Param("decode_deployment", "job", None, "of decode machines; as the others by default"),
     Param("phase", "choice", PREFILL, "what machines do", choices=(*PHASES, SPLIT)),
-    Param("machines", "count", 1, "of each phase", minimum=1),
+    Param("instances", "count", 1, "of each phase", minimum=1),
     Param("steps", "count", 1, "one after the other", minimum=1),
     Param("batch", "count", None, "prompts or sequences at once; 1", minimum=1, each=PHASES),
     Param("prompt", "count", None, "tokens of each prompt; 1500", minimum=1),
@@ -108,12 +108,12 @@ def flows(
     """All steps of all machines: ranks of prefill machines, of decode machines, and of the pool."""
     _check(params)
     batches = _batches(params, context)
-    n_machines, steps = params["machines"], params["steps"]
+    n_machines, steps = params["instances"], params["steps"]
     sizes = [n_machines * one.deployment.tp for one in batches]
     n_ranks = sum(sizes) + params["pool"]
     if n_ranks > network.n_hosts:
         message = f"{n_ranks:,} GPUs and hosts of a pool, and there are {network.n_hosts:,} hosts"
-        raise InputError(message, key="traffic.machines", hint="a larger network")
+        raise InputError(message, key="traffic.instances", hint="a larger network")
     hosts = _ranks.hosts_of(params, n_ranks, network.n_hosts, context.directory, rng)
     _expect(params, batches)
     work = Steps(n_ranks)
@@ -270,7 +270,7 @@ def _expect(params: Mapping[str, Any], batches: Sequence[Batches]) -> None:
         channels = params["channels"] or 1
         sends = 1 if params["fidelity"] == "formula" else 4 * (tp - 1) * channels
         blocks = one.lengths.size * one.layers * BLOCKS * one.rows.size * one.pieces
-        n += params["machines"] * tp * blocks * (1 + sends)
+        n += params["instances"] * tp * blocks * (1 + sends)
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.layers")
 
 

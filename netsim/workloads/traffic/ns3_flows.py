@@ -6,7 +6,8 @@
 
 The number of flows, then for each its source, destination, priority group, destination port (some
 write none), bytes and start in seconds. Nodes are hosts of the same number. Those simulators begin
-most experiments at 2 s; `begin = "zero"` moves all flows, so that the first one starts at 0.
+most experiments at 2 s; `start_times = "from_zero"` moves all flows, so that the first one starts
+at 0.
 
 They read the next line as the last flow has started, so that a line out of order starts late; here
 it starts when it says. Ports name nothing here. Priority groups are not told apart, unless

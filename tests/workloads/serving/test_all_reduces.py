@@ -40,7 +40,7 @@ def alone_ps(tp: int, rows: int, how: CollectiveOptions, merged: int = 1) -> int
 @pytest.mark.parametrize("algorithm", ["ring", "direct", "halving_doubling"])
 def test_an_iteration_is_computing_and_all_reduces(tmp_path: Path, algorithm: str) -> None:
     # Blocks of whole packets, of which the closed form knows what they take at each switch.
-    given: dict[str, Any] = {"machines": 1, "latency": "1us", "algorithm": algorithm, **PACKETS}
+    given: dict[str, Any] = {"instances": 1, "latency": "1us", "algorithm": algorithm, **PACKETS}
     run = Served(tmp_path, [(0, 512, 1)], deployment=deployment(4), slots=1, **given)
     computing = compute_ps(cost(4), 512, prompt_pairs(True, 0, 512), 0, 0)
     wanted = computing + 4 * alone_ps(4, 512, CollectiveOptions(algorithm, latency_ps=US))
@@ -51,7 +51,7 @@ def test_an_iteration_is_computing_and_all_reduces(tmp_path: Path, algorithm: st
 
 
 def test_sizes_are_those_of_the_rows(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"machines": 1, "algorithm": "direct", **PACKETS}
+    given: dict[str, Any] = {"instances": 1, "algorithm": "direct", **PACKETS}
     run = Served(tmp_path, [(0, 400, 2)], deployment=deployment(4), slots=2, **given)
     flows, states = run.load.flows, run.engine.flow_states()
     sent = (flows.kind == flows.kinds.index("all_reduce")).reshape(-1)
@@ -66,7 +66,7 @@ def test_sizes_are_those_of_the_rows(tmp_path: Path) -> None:
 
 
 def test_merged_all_reduces_keep_bytes_and_latency(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"machines": 1, "all_reduces": "packets", "latency": "3us"}
+    given: dict[str, Any] = {"instances": 1, "all_reduces": "packets", "latency": "3us"}
     took = []
     for groups in (4, 1):
         run = Served(
@@ -95,7 +95,7 @@ def two_racks() -> Network:
 
 def test_latency_that_is_left_out_is_that_of_each_instance() -> None:
     network = two_racks()
-    given = {"deployment": deployment(4), "machines": 2, "rate": 1.0, "requests": 2}
+    given = {"deployment": deployment(4), "instances": 2, "rate": 1.0, "requests": 2}
     given |= {"all_reduces": "packets", "all_reduces_per_iteration": 1, "slots": 300}
     load = made("serving", 8, network=network, **given)
     wires = Wires(network, 4096, 64)
@@ -115,7 +115,7 @@ def test_latency_that_is_left_out_is_that_of_each_instance() -> None:
 def test_flows_are_counted_before_they_are_made(
     pool: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shape = {"deployment": deployment(2), "machines": 2, "rate": 1.0, "requests": 2, **PACKETS}
+    shape = {"deployment": deployment(2), "instances": 2, "rate": 1.0, "requests": 2, **PACKETS}
     if pool:
         shape |= {"pool": pool, "pooled": "kv"}
     expected = {}
@@ -155,7 +155,7 @@ def test_instances_share_a_network_and_are_served(tmp_path: Path) -> None:
     run = Served(
         tmp_path,
         asked,
-        machines=2,
+        instances=2,
         gpu_stride=2,
         deployment=deployment(4),
         token_budget=100,
@@ -167,7 +167,7 @@ def test_instances_share_a_network_and_are_served(tmp_path: Path) -> None:
 
 
 def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
-    asked, given = [(0, 10, 4), (9_000, 10, 5)], {"machines": 1, **PACKETS}
+    asked, given = [(0, 10, 4), (9_000, 10, 5)], {"instances": 1, **PACKETS}
     with raises(RunError, "traffic.slots"):
         Served(tmp_path, asked, slots=8, **given)
     run = Served(tmp_path, asked, slots=9, **given)
@@ -177,11 +177,11 @@ def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "asked", "need"),
     [
-        ({"machines": 1}, [(0, 10, 9)], 9),
-        ({"machines": 1, "token_budget": 5}, [(0, 11, 9)], 11),
+        ({"instances": 1}, [(0, 10, 9)], 9),
+        ({"instances": 1, "token_budget": 5}, [(0, 11, 9)], 11),
         ({**HALVES, "token_budget": 5}, [(0, 10, 1), (0, 11, 1), (0, 9, 2)], 6),
-        ({"machines": 1, "token_budget": 5, "chunked": False}, [(0, 11, 3)], 3),
-        ({"machines": 2}, [(0, 10, 4), (0, 10, 6), (0, 10, 5)], 6),
+        ({"instances": 1, "token_budget": 5, "chunked": False}, [(0, 11, 3)], 3),
+        ({"instances": 2}, [(0, 10, 4), (0, 10, 6), (0, 10, 5)], 6),
         (HALVES, [(0, 10, 9)], 8),
         ({**HALVES, "token_budget": 2}, [(0, 9, 3)], 5),
     ],
@@ -205,10 +205,10 @@ def test_slots_that_cannot_do_are_refused_beforehand(
             {**PACKETS, "deployment": deployment(options={"overlap": True})},
             "traffic.all_reduces",
         ),
-        ({**PACKETS, "mtbf": "1s", "repair": "1s"}, "traffic.all_reduces"),
+        ({**PACKETS, "mtbf": "1s", "repair_time": "1s"}, "traffic.all_reduces"),
     ],
 )
 def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
-    shape = {"deployment": deployment(), "rate": 1.0, "requests": 40, "machines": 1, **given}
+    shape = {"deployment": deployment(), "rate": 1.0, "requests": 40, "instances": 1, **given}
     with raises_input(message):
         made("serving", 8, **shape)

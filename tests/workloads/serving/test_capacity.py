@@ -38,7 +38,7 @@ def test_there_is_no_formula_for_spares_of_instances_that_shrink() -> None:
 
 
 def test_a_log_of_failures() -> None:
-    plan = mixed_plan([(100, 10, 3)], machines=3)
+    plan = mixed_plan([(100, 10, 3)], instances=3)
     host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     every = int(plan.instances.size.sum())
     rows = [
@@ -60,7 +60,7 @@ def test_a_instance_that_is_done_while_it_is_short_of_a_gpu_is_whole_from_then_o
     open_requests: int,
 ) -> None:
     """In a run that was cut it may have something to do yet."""
-    plan = mixed_plan([(100, 10, 3)] * (1 + open_requests), machines=2)
+    plan = mixed_plan([(100, 10, 3)] * (1 + open_requests), instances=2)
     host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     rows = [
         row(host, 200, DOWN, tokens=0),
@@ -88,7 +88,7 @@ def test_a_prefill_instance_is_done_as_it_told_all_first_tokens() -> None:
 
 
 def test_many_gpus_for_a_long_time_do_not_wrap() -> None:
-    plan = mixed_plan([(0, 10, 3)], machines=1, hosts=1024)
+    plan = mixed_plan([(0, 10, 3)], instances=1, hosts=1024)
     until_ps = 3 * 10**19 // 2048
     found = capacity_metrics(plan, log_of([row(0, 0, DOWN, tokens=0)]), 0, until_ps)
     assert found == {"count": 1, "available_gpu_share": 0.0}

@@ -139,7 +139,7 @@ costs = {{ iteration_overhead = "100us" }}
 @pytest.mark.parametrize(
     "more",
     [
-        'prefill_instances = 2\ndecode_instances = 2\nkv = "layers"\nmtbf = "10ms"\nrepair = '
+        'prefill_instances = 2\ndecode_instances = 2\nkv = "layers"\nmtbf = "10ms"\nrepair_time = '
         '"300us"',
         'prefill_instances = 2\ndecode_instances = 1\nkv = "layers"\nall_reduces = "packets"\n'
         'pool = 2\npooled = "kv"',

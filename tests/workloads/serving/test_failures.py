@@ -135,22 +135,22 @@ def asked(folder: Path, last_ps: int = 10**9, **given: Any) -> Outages:
 
 def test_parameters(tmp_path: Path) -> None:
     assert len(asked(tmp_path)) == 0
-    found = asked(tmp_path, mtbf="10us", repair="2us")
+    found = asked(tmp_path, mtbf="10us", repair_time="2us")
     assert found.down_ps.max() < 2 * 10**9
-    assert len(asked(tmp_path, mtbf="10us", repair="2us", failures_until="100us")) < len(found)
-    assert len(asked(tmp_path, mtbf="10us", repair="2us", failures_until="0us")) == 0
+    assert len(asked(tmp_path, mtbf="10us", repair_time="2us", failures_until="100us")) < len(found)
+    assert len(asked(tmp_path, mtbf="10us", repair_time="2us", failures_until="0us")) == 0
     assert (found.up_ps - found.down_ps == 2_000_000).all()
-    given = {"mtbf": "10us", "repair": "2us", "on_failure": "shrink", "restart": "1us"}
+    given = {"mtbf": "10us", "repair_time": "2us", "on_failure": "shrink", "restart_time": "1us"}
     found = asked(tmp_path, **given)
     assert (found.up_ps - found.down_ps == 1_000_000).all()
-    spare = asked(tmp_path, **given, spares=9, swap="3us")
+    spare = asked(tmp_path, **given, spares=9, swap_time="3us")
     assert (spare.whole_ps[:9] - spare.down_ps[:9] == 3_000_000).all()
 
 
 def test_where_all_come_at_once_it_is_to_be_said_until_when_failures_are_drawn(
     tmp_path: Path,
 ) -> None:
-    given = {"mtbf": "10us", "repair": "2us"}
+    given = {"mtbf": "10us", "repair_time": "2us"}
     with raises_input(key="traffic.failures_until", code="missing"):
         asked(tmp_path, 0, **given)
     assert len(asked(tmp_path, 0, **given, failures_until="100us")) > 0
@@ -160,13 +160,13 @@ def test_where_all_come_at_once_it_is_to_be_said_until_when_failures_are_drawn(
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"repair": "1us"}, "traffic.repair"),
-        ({"mtbf": "1us"}, "traffic.repair"),
-        ({"mtbf": "0us", "repair": "1us"}, "traffic.mtbf"),
-        ({"mtbf": "1us", "repair": "1us", "restart": "1us"}, "traffic.restart"),
-        ({"mtbf": "1us", "repair": "1us", "on_failure": "shrink"}, "traffic.restart"),
+        ({"repair_time": "1us"}, "traffic.repair_time"),
+        ({"mtbf": "1us"}, "traffic.repair_time"),
+        ({"mtbf": "0us", "repair_time": "1us"}, "traffic.mtbf"),
+        ({"mtbf": "1us", "repair_time": "1us", "restart_time": "1us"}, "traffic.restart_time"),
+        ({"mtbf": "1us", "repair_time": "1us", "on_failure": "shrink"}, "traffic.restart_time"),
         ({"on_failure": "shrink"}, "traffic.on_failure"),
-        ({"mtbf": "1us", "repair": "1us", "failure_trace": "x.csv"}, "failure_trace"),
+        ({"mtbf": "1us", "repair_time": "1us", "failure_trace": "x.csv"}, "failure_trace"),
         ({"failure_trace": "x.csv", "spares": 3}, "traffic.spares"),
     ],
 )

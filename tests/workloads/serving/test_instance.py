@@ -14,7 +14,7 @@ COST = cost()
 
 
 def test_a_request_alone(tmp_path: Path) -> None:
-    run = Served(tmp_path, [(7, 100, 3)], machines=1)
+    run = Served(tmp_path, [(7, 100, 3)], instances=1)
     first = 7 * US + prefill_ps(COST, 100)
     second = first + decode_ps(COST, 101)
     third = second + decode_ps(COST, 102)
@@ -32,7 +32,7 @@ def test_a_request_alone(tmp_path: Path) -> None:
 
 
 def test_a_request_of_one_token_ends_with_its_prompt(tmp_path: Path) -> None:
-    run = Served(tmp_path, [(0, 100, 1)], machines=1)
+    run = Served(tmp_path, [(0, 100, 1)], instances=1)
     assert run.times("done") == run.times("first token") == {0: prefill_ps(COST, 100)}
     assert not run.told("joined")
 
@@ -40,7 +40,7 @@ def test_a_request_of_one_token_ends_with_its_prompt(tmp_path: Path) -> None:
 def test_prompts_join_those_that_decode(tmp_path: Path) -> None:
     # The second comes during the first one's prompt, and the third with the end of that.
     end = prefill_ps(COST, 100)
-    run = Served(tmp_path, [(0, 100, 3), (1, 50, 2), (end / US, 20, 1)], machines=1)
+    run = Served(tmp_path, [(0, 100, 3), (1, 50, 2), (end / US, 20, 1)], instances=1)
     iterations = run.iterations()
     assert [(tokens, batch) for _, _, tokens, batch in iterations] == [(100, 0), (70, 1), (0, 2)]
     begin, finish = iterations[1][:2]
@@ -54,7 +54,7 @@ def test_prompts_join_those_that_decode(tmp_path: Path) -> None:
 
 
 def test_a_long_prompt_is_cut_and_others_decode_meanwhile(tmp_path: Path) -> None:
-    run = Served(tmp_path, [(0, 100, 5), (1, 250, 2)], machines=1, token_budget=100)
+    run = Served(tmp_path, [(0, 100, 5), (1, 250, 2)], instances=1, token_budget=100)
     parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
     assert parts == [(100, 0), (99, 1), (99, 1), (52, 1), (0, 2)]
     pairs = [row["pairs"] for row in run.told("iteration")][1:4]
@@ -65,13 +65,13 @@ def test_a_long_prompt_is_cut_and_others_decode_meanwhile(tmp_path: Path) -> Non
 
 def test_prompts_that_are_not_cut_wait_or_go_whole(tmp_path: Path) -> None:
     asked = [(0, 60, 1), (0, 50, 1), (0, 250, 1), (0, 10, 1)]
-    run = Served(tmp_path, asked, machines=1, token_budget=100, chunked=False)
+    run = Served(tmp_path, asked, instances=1, token_budget=100, chunked=False)
     assert [tokens for _, _, tokens, _ in run.iterations()] == [60, 50, 250, 10]
     all_served_once(run.plan, run)
 
 
 def test_no_more_sequences_than_there_are_places(tmp_path: Path) -> None:
-    run = Served(tmp_path, [(0, 10, 3)] * 3, machines=1, max_batch=2)
+    run = Served(tmp_path, [(0, 10, 3)] * 3, instances=1, max_batch=2)
     parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
     assert parts == [(20, 0), (0, 2), (0, 2), (10, 0), (0, 1), (0, 1)]
 
@@ -82,7 +82,7 @@ def test_a_request_waits_for_room_in_the_kv_cache(tmp_path: Path) -> None:
     one = load_deployment(table)
     memory = weight_bytes(one) + 250 * kv_bytes_of_token(one) / 2
     table = deployment(machine={"memory": f"{round(memory)}B"})
-    run = Served(tmp_path, [(0, 100, 10)] * 3, machines=1, deployment=table)
+    run = Served(tmp_path, [(0, 100, 10)] * 3, instances=1, deployment=table)
     assert run.load.host_state["room"][0] == 250
     parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
     assert parts == [(200, 0)] + [(0, 2)] * 9 + [(100, 0)] + [(0, 1)] * 9
@@ -90,7 +90,7 @@ def test_a_request_waits_for_room_in_the_kv_cache(tmp_path: Path) -> None:
 
 
 def test_instances_take_turns(tmp_path: Path) -> None:
-    run = Served(tmp_path, [(10 * k, 100, 2) for k in range(4)], machines=2, gpu_stride=2)
+    run = Served(tmp_path, [(10 * k, 100, 2) for k in range(4)], instances=2, gpu_stride=2)
     assert run.plan.instances.hosts.tolist() == [0, 2, 1, 3]
     assert run.plan.prefill_instance.tolist() == [0, 1, 0, 1]
     assert [r["request"] for r in run.told("done", 0)] == [0, 2]
@@ -113,7 +113,7 @@ def test_the_record_of_a_leader_is_its_cost(tmp_path: Path) -> None:
         activation_passes=2,
     )
     table["options"] |= {"overlap": True, "embeddings": True, "roofline": "layer"}
-    run = Served(tmp_path, [(0, 10, 2)], machines=1, deployment=table)
+    run = Served(tmp_path, [(0, 10, 2)], instances=1, deployment=table)
     record = run.engine.state.hosts.program_hosts[0]
     wanted = iteration_cost(load_deployment(table))
     assert cost_of(record) == wanted

@@ -32,7 +32,7 @@ def failing(
 
 def test_what_was_told_is_not_told_again(tmp_path: Path) -> None:
     # It fails in the iteration of the third token: two tokens are told, and 102 are computed again.
-    run = failing(tmp_path, "0,250us,1ms", [(0, 100, 4)], machines=1)
+    run = failing(tmp_path, "0,250us,1ms", [(0, 100, 4)], instances=1)
     up, again = 1000 * US, prefill_ps(COST, 102)
     first = prefill_ps(COST, 100)
     second = first + decode_ps(COST, 101)
@@ -52,7 +52,7 @@ def test_what_was_told_is_not_told_again(tmp_path: Path) -> None:
 
 def test_those_at_work_come_before_those_that_wait(tmp_path: Path) -> None:
     asked = [(0, 50, 3), (1, 60, 3), (2, 90, 2), (3, 40, 2)]
-    run = failing(tmp_path, "0,260us,400us", asked, machines=1, token_budget=100)
+    run = failing(tmp_path, "0,260us,400us", asked, instances=1, token_budget=100)
     lost = [row["request"] for row in run.told("lost")]
     started = [row["request"] for row in run.told("started") if row["time_ps"] >= 400 * US]
     assert sorted(lost) == started == [0, 1, 2, 3]
@@ -60,7 +60,7 @@ def test_those_at_work_come_before_those_that_wait(tmp_path: Path) -> None:
 
 
 def test_a_instance_goes_on_without_a_gpu(tmp_path: Path) -> None:
-    run = failing(tmp_path, "0,50us,150us,500us", [(0, 100, 5)], machines=1)
+    run = failing(tmp_path, "0,50us,150us,500us", [(0, 100, 5)], instances=1)
     slow = 2 * prefill_ps(COST, 100)
     slower = 2 * decode_ps(COST, 101)
     iterations = run.iterations()
@@ -102,7 +102,7 @@ def test_random_failures_lose_nobody(tmp_path: Path) -> None:
             rows += [f"{instance},{a}us,{b}us,{c}us" for a, b, c in times.reshape(-1, 3)]
         sizes = rng.integers(1, [3000, 400, 9], (20, 3)).tolist()
         asked = [(at, prompt, output) for at, prompt, output in sorted(sizes)]
-        given: dict[str, Any] = {"machines": 3}
+        given: dict[str, Any] = {"instances": 3}
         if trial % 2:
             given = {"prefill_instances": 2, "decode_instances": 1, "kv": "layers"}
         budget = int(rng.integers(50, 500))
@@ -119,7 +119,7 @@ def test_random_failures_lose_nobody(tmp_path: Path) -> None:
 
 
 def test_the_run_ends_with_its_requests_not_with_failures(tmp_path: Path) -> None:
-    run = failing(tmp_path, "0,1000s,2000s", [(0, 100, 2)], machines=1)
+    run = failing(tmp_path, "0,1000s,2000s", [(0, 100, 2)], instances=1)
     assert run.engine.counts.now_ps < 10**12
 
 
@@ -137,17 +137,22 @@ def test_a_instance_has_less_room_without_a_gpu(tmp_path: Path) -> None:
     one = load_deployment(deployment(machine={"memory": "1MB"}))
     weights, token = weight_bytes(one), kv_bytes_of_token(one) / 2
     small = deployment(machine={"memory": f"{round(weights + 250 * token)}B"})
-    shrinking: dict[str, Any] = {"machines": 1, "deployment": small}
+    shrinking: dict[str, Any] = {"instances": 1, "deployment": small}
     with raises_input("1", key="traffic.failure_trace"):
         failing(tmp_path, "0,1us,2us,3us", [(0, 9, 2)], **shrinking)
-    shrinking |= {"mtbf": "1us", "repair": "3us", "on_failure": "shrink", "restart": "1us"}
+    shrinking |= {
+        "mtbf": "1us",
+        "repair_time": "3us",
+        "on_failure": "shrink",
+        "restart_time": "1us",
+    }
     with raises_input("1", key="traffic.on_failure"):
         Served(tmp_path, [(9, 9, 2)], **shrinking)
     large = deployment(machine={"memory": f"{round(2 * weights + 250 * token)}B"})
     assert Group(MIXED, load_deployment(large), 1).shrunk_tokens == 125
     # So the second of two requests of 110 waits until the instance is whole.
     asked = [(0, 100, 10)] * 2
-    run = failing(tmp_path, "0,1us,2us,4ms", asked, machines=1, deployment=large)
+    run = failing(tmp_path, "0,1us,2us,4ms", asked, instances=1, deployment=large)
     started = {row["request"]: row["time_ps"] for row in run.told("started")}
     assert started[1] == run.times("done")[0] < 4000 * US
     all_served_once(run.plan, run)
@@ -155,8 +160,8 @@ def test_a_instance_has_less_room_without_a_gpu(tmp_path: Path) -> None:
 
 def test_failures_do_not_depend_on_the_router_nor_on_lengths() -> None:
     """Nor do requests depend on either."""
-    given = {"deployment": deployment(), "machines": 3, "rate": 1000.0, "requests": 50}
-    failing = {"mtbf": "20ms", "repair": "1ms"}
+    given = {"deployment": deployment(), "instances": 3, "rate": 1000.0, "requests": 50}
+    failing = {"mtbf": "20ms", "repair_time": "1ms"}
     lognormal = {"lengths": "lognormal"}
     found = [
         made("serving", 8, **given, **more)

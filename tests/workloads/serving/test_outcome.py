@@ -208,7 +208,7 @@ def random_run(seed: int) -> tuple[ServingPlan, list[Row], dict[int, list[int]]]
                 else:
                     running.append(starts)
                     rows.append(row(host, now, JOINED, starts))
-    return mixed_plan([(0, 5, n) for n in asked], machines=2), rows, told
+    return mixed_plan([(0, 5, n) for n in asked], instances=2), rows, told
 
 
 @pytest.mark.parametrize("seed", range(5))

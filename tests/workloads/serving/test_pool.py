@@ -26,7 +26,7 @@ def at_rate(n_bytes: float, mbps: int) -> int:
 
 
 def test_a_cache_that_is_read_by_formula(tmp_path: Path) -> None:
-    given = {"machines": 1, "pooled": "kv", "pooled_fraction": 0.5, "pool_read_rate": "100Mbps"}
+    given = {"instances": 1, "pooled": "kv", "pooled_fraction": 0.5, "pool_read_rate": "100Mbps"}
     run = Served(tmp_path, [(0, 100, 4)], **given)
     first = prefill_ps(cost(), 100)
     took = [end - begin for begin, end, _, _ in run.iterations()]
@@ -56,7 +56,7 @@ def test_what_is_pooled_makes_room() -> None:
     alone, weights = kv_capacity_tokens(one), weight_bytes(one)
 
     def room(**given: Any) -> int:
-        shape = {"deployment": table, "machines": 2, "rate": 1.0, "requests": 2, **given}
+        shape = {"deployment": table, "instances": 2, "rate": 1.0, "requests": 2, **given}
         load = made("serving", 8, prompt=10, output=2, **shape)
         return int(np.asarray(load.host_state["room"])[0])
 
@@ -70,14 +70,14 @@ def test_what_is_pooled_makes_room() -> None:
     sent = {"pooled": "kv", "pool": 3, **PACKETS}
     assert room(**sent) == 3 * 1_000_000 // (4 * TOKEN)
     assert room(**{**sent, "pooled_fraction": 0.5}) == 3 * 1_000_000 // (2 * TOKEN)
-    assert room(**{**sent, "pooled_fraction": 0.5, "machines": 1}) == pytest.approx(
+    assert room(**{**sent, "pooled_fraction": 0.5, "instances": 1}) == pytest.approx(
         2 * alone, abs=2
     )
 
 
 @pytest.mark.parametrize("pool", [1, 3])
 def test_a_cache_that_is_sent(tmp_path: Path, pool: int) -> None:
-    run = Served(tmp_path, [(0, 400, 4)], machines=1, pool=pool, pooled="kv", **PACKETS)
+    run = Served(tmp_path, [(0, 400, 4)], instances=1, pool=pool, pooled="kv", **PACKETS)
     flows, states = run.load.flows, run.engine.flow_states()
     reads = (flows.kind == flows.kinds.index("pool")).reshape(-1)
     assert set(flows.src[reads].tolist()) == set(range(2, 2 + pool))
@@ -96,7 +96,7 @@ def test_a_cache_that_is_sent(tmp_path: Path, pool: int) -> None:
 def test_an_iteration_waits_for_what_it_reads(tmp_path: Path) -> None:
     # 10 MB of weights from one host to two GPUs are longer under way than anything else takes.
     table = deployment(model={"feed_forward": 200_000})
-    given = {"deployment": table, "machines": 1, "pooled": "weights", **PACKETS}
+    given = {"deployment": table, "instances": 1, "pooled": "weights", **PACKETS}
     run = Served(tmp_path, [(0, 1, 2)], pool=1, pooled_fraction=0.1, **given)
     n_bytes = weight_bytes(load_deployment(table)) * 2 * 0.1
     alone = n_bytes * (4160 / 4096) * 80
@@ -131,13 +131,13 @@ def test_split_instances_with_a_pool(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
-    shape = {"deployment": deployment(), "rate": 1.0, "requests": 4, "machines": 1, **given}
+    shape = {"deployment": deployment(), "rate": 1.0, "requests": 4, "instances": 1, **given}
     with raises_input(message):
         made("serving", 8, **shape)
 
 
 def test_a_pool_holds_the_weights_that_are_read() -> None:
     table = deployment(model={"feed_forward": 4_000_000})
-    shape = {"deployment": table, "rate": 1.0, "machines": 1, "pooled": "weights", "pool": 1}
+    shape = {"deployment": table, "rate": 1.0, "instances": 1, "pooled": "weights", "pool": 1}
     with raises_input("1.02GB", key="traffic.pool"):
         made("serving", 8, **shape, **PACKETS)

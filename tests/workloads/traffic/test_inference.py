@@ -321,7 +321,7 @@ def test_weights_of_a_pool_are_those_of_the_layers() -> None:
         ({"pool": 1}, "traffic.pooled: prompts read no KV caches"),
         ({"phase": "split", "tokens": 0, "pool": 1}, "traffic.pooled: prompts read no KV caches"),
         ({"layers": 5}, "traffic.layers: deployment has 4 layers"),
-        ({"machines": 3}, "traffic.machines: 12 GPUs and hosts of a pool, and there are 8 hosts"),
+        ({"instances": 3}, "traffic.instances: 12 GPUs and hosts of a pool, and there are 8 hosts"),
         ({"overlap": "half_batches"}, "traffic.batch.prefill: a batch of 1 has no halves"),
         ({"fidelity": "formula"}, "nothing is sent"),
         ({"fidelity": "formula", "chunk": "4KB"}, "traffic.chunk: has no effect here (fidelity ="),

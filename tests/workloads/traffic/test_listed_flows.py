@@ -31,7 +31,7 @@ def test_flow_txt(tmp_path: Path) -> None:
     assert load.flows.size_bytes.tolist() == [10**6, 10**6]
     assert load.flows.start_ps.tolist() == [2 * 10**12] * 2
     assert load.notes == ()
-    assert ns3(tmp_path, NS3, start_times="zero").flows.start_ps.tolist() == [0, 0]
+    assert ns3(tmp_path, NS3, start_times="from_zero").flows.start_ps.tolist() == [0, 0]
 
 
 def test_flow_txt_without_ports_and_with_blanks(tmp_path: Path) -> None:

@@ -27,27 +27,27 @@ def plan(n_hosts: int = 8, **given: Any) -> Any:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, ("traffic.machines", "prefill_instances", "decode_instances")),
-        ({"machines": 1, **HALVES}, ("traffic.machines", "prefill_instances")),
+        ({}, ("traffic.instances", "prefill_instances", "decode_instances")),
+        ({"instances": 1, **HALVES}, ("traffic.instances", "prefill_instances")),
         ({"prefill_instances": 1}, "traffic.decode_instances"),
         ({"decode_instances": 1}, "traffic.prefill_instances"),
-        ({"machines": 5}, ("10", "8")),
-        ({"machines": 3, "gpu_stride": 2}, ("traffic.gpu_stride", "3")),
-        ({"machines": 1, "kv_layer_groups": 4}, "traffic.kv_layer_groups"),
-        ({"machines": 1, "kv": "layers"}, ("traffic.kv", "decode_instances")),
+        ({"instances": 5}, ("10", "8")),
+        ({"instances": 3, "gpu_stride": 2}, ("traffic.gpu_stride", "3")),
+        ({"instances": 1, "kv_layer_groups": 4}, "traffic.kv_layer_groups"),
+        ({"instances": 1, "kv": "layers"}, ("traffic.kv", "decode_instances")),
         ({**HALVES, "kv_layer_groups": 4}, ("traffic.kv_layer_groups", "layers")),
-        ({"machines": 1, "decode_deployment": OTHER}, "traffic.decode_deployment"),
+        ({"instances": 1, "decode_deployment": OTHER}, "traffic.decode_deployment"),
         ({**HALVES, "decode_deployment": OTHER}, "traffic.decode_deployment"),
-        ({"machines": 1, "deployment": deployment(0)}, "traffic.deployment"),
-        ({"machines": 1, "deployment": deployment(16)}, "traffic.deployment.options.tp"),
-        ({"machines": 1, "deployment": "gtp3"}, ("gtp3", "traffic.deployment")),
-        ({"machines": 1, "prompt": 10_000_000}, ("request 0", "10,000,000")),
+        ({"instances": 1, "deployment": deployment(0)}, "traffic.deployment"),
+        ({"instances": 1, "deployment": deployment(16)}, "traffic.deployment.options.tp"),
+        ({"instances": 1, "deployment": "gtp3"}, ("gtp3", "traffic.deployment")),
+        ({"instances": 1, "prompt": 10_000_000}, ("request 0", "10,000,000")),
         ({**HALVES, "prompt": 10_000_000, "decode_deployment": LARGE}, "prefill"),
-        ({"machines": 1, "rate": 0.0}, "traffic.rate"),
-        ({"machines": 1, "restart": "1ms"}, "traffic.restart"),
-        ({"machines": 1, "failure_trace": "none.csv"}, "none.csv"),
-        ({"machines": 4, "placement_file": "no.csv"}, "no.csv"),
-        ({"machines": 4, "placement_file": "no.csv", "gpu_stride": 2}, "traffic.gpu_stride"),
+        ({"instances": 1, "rate": 0.0}, "traffic.rate"),
+        ({"instances": 1, "restart_time": "1ms"}, "traffic.restart_time"),
+        ({"instances": 1, "failure_trace": "none.csv"}, "none.csv"),
+        ({"instances": 4, "placement_file": "no.csv"}, "no.csv"),
+        ({"instances": 4, "placement_file": "no.csv", "gpu_stride": 2}, "traffic.gpu_stride"),
     ],
 )
 def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
@@ -61,20 +61,20 @@ def test_machines_of_both_roles_and_their_hosts() -> None:
     assert [found.instances.of(k).tolist() for k in range(2)] == [[0, 1, 2, 3], [4, 5]]
     assert found.costs[MIXED] is None
     assert (found.costs[PREFILL].tp, found.costs[DECODE].tp) == (4, 2)
-    apart = plan(machines=4, gpu_stride=4)
+    apart = plan(instances=4, gpu_stride=4)
     assert [apart.instances.of(k).tolist() for k in range(2)] == [[0, 4], [1, 5]]
 
 
 def test_a_file_places_gpus(tmp_path: Any) -> None:
     (tmp_path / "hosts.csv").write_text("rank,host\n0,7\n1,3\n3,0\n2,5\n")
-    found = plan(machines=2, placement_file="hosts.csv", directory=tmp_path)
+    found = plan(instances=2, placement_file="hosts.csv", directory=tmp_path)
     assert [found.instances.of(k).tolist() for k in range(2)] == [[7, 3], [5, 0]]
 
 
 def test_a_wrong_deployment_is_told_with_its_key() -> None:
     table = deployment(machine={"memory_rate": "fast"})
     with raises_input(key="traffic.deployment.machine.memory_rate"):
-        plan(machines=1, deployment=table)
+        plan(instances=1, deployment=table)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_wrong_deployment_is_told_with_its_key() -> None:
     [
         ({"requests": 100_000_000, "rate": 1e6, **HALVES}, "traffic.requests"),
         (
-            {"machines": 4, "all_reduces": "packets", "slots": 100_000_000},
+            {"instances": 4, "all_reduces": "packets", "slots": 100_000_000},
             "traffic.slots",
         ),
     ],
