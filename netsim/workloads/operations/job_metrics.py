@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.workloads.operations.operation_rows import factors, instances
+from netsim.workloads.operations.operation_rows import collective_instances, factors
 from netsim.workloads.operations.step_times import StepTime, step_times
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _collectives(table: Table) -> list[dict[str, Any]]:
     Bandwidths are those of all of them together: the sum of sizes by the sum of times; None if they
     are timed by a formula.
     """
-    found = instances(table)
+    found = collective_instances(table)
     timed = np.flatnonzero((found.length_ps > 0) & (found.size_bytes > 0))
     rows = found.first[timed]
     what = np.where(

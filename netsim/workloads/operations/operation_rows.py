@@ -104,7 +104,7 @@ def bandwidths(table: Table) -> Table:
     what is neither, is not done, took no time or was timed by a formula."""
     n = table["group"].size
     algorithm, bus = (np.full(n, np.nan) for _ in range(2))
-    found = instances(table)
+    found = collective_instances(table)
     timed = (found.length_ps > 0) & (found.size_bytes > 0) & ~table["is_analytic"][found.first]
     rate = np.where(timed, 8e12 * found.size_bytes / np.where(timed, found.length_ps, 1), np.nan)
     rows = found.rows
@@ -113,7 +113,7 @@ def bandwidths(table: Table) -> Table:
     return {"algbw_bps": algorithm, "busbw_bps": bus}
 
 
-class Instances(NamedTuple):
+class CollectiveInstances(NamedTuple):
     """The g messages and collectives of a table of operations.
 
     `rows` and `of_row` are int64[m]: the operations that are a part of one, and of which. Of each
@@ -128,7 +128,7 @@ class Instances(NamedTuple):
     length_ps: Ints
 
 
-def instances(table: Table) -> Instances:
+def collective_instances(table: Table) -> CollectiveInstances:
     """The messages and collectives of a table of operations."""
     rows = np.flatnonzero(table["group"] >= 0)
     group, first, of_row = np.unique(table["group"][rows], return_index=True, return_inverse=True)
@@ -137,7 +137,7 @@ def instances(table: Table) -> Instances:
     np.maximum.at(end, of_row, table["end_ps"][rows])
     undone = np.bincount(of_row[table["end_ps"][rows] < 0], minlength=group.size) > 0
     size = np.bincount(of_row, table["size_bytes"][rows], group.size)
-    return Instances(
+    return CollectiveInstances(
         rows,
         of_row,
         rows[first],
