@@ -45,7 +45,7 @@ class Each:
 
 
 @dataclass(frozen=True)
-class Row:
+class FixedList:
     """A list of as many values as there are schemas."""
 
     schemas: tuple[Schema, ...]
@@ -116,7 +116,7 @@ CHECKPOINT = {
     "wall_s": Rule(float, "a time", 0),
     "stall": {"moved": int, "since_ps": int, "since_windows": int},
     "digest": str,
-    "arrays": [Row((str, str, [COUNT], COUNT))],
+    "arrays": [FixedList((str, str, [COUNT], COUNT))],
 }
 
 
@@ -169,7 +169,7 @@ def _problem(value: Any, schema: Schema, key: str) -> tuple[str, str] | None:
     if isinstance(schema, list):
         inner = list(enumerate(value)) if isinstance(value, list) else None
         return _first(inner, schema[0], key) if inner is not None else _not(key, "a list")
-    if isinstance(schema, Row):
+    if isinstance(schema, FixedList):
         if not isinstance(value, list) or len(value) != len(schema.schemas):
             return _not(key, f"a list of {len(schema.schemas)}")
         pairs = zip(value, schema.schemas, strict=True)

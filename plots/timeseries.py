@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PLOT = "queues, rates and state over time, of a run with [outputs] sample_interval"
 
-MOST = 6
+MAX_CURVES = 6
 """Curves on a panel; more cannot be told apart."""
 
 
@@ -96,7 +96,7 @@ def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) 
     import polars as pl
 
     largest = rows.group_by("curve").agg(pl.col(band or name).max().alias("most"))
-    chosen = largest.sort(["most", "curve"], descending=[True, False]).head(MOST)["curve"]
+    chosen = largest.sort(["most", "curve"], descending=[True, False]).head(MAX_CURVES)["curve"]
     for index, curve in enumerate(chosen):
         these = rows.filter(pl.col("curve") == curve).sort("time_ps")
         keep = style.thin(len(these))

@@ -26,15 +26,23 @@ from netsim.plugins import registry
 from netsim.plugins.params import REQUIRED, Param
 from netsim.results import COLUMNS
 from netsim.units import format_bytes, format_rate, format_time
-from netsim.workloads.cost.book import Failures, Fleet, Gpu, LinkKind, Memory, Package, Wafer
+from netsim.workloads.cost.cost_tables import (
+    FailureRates,
+    Fleet,
+    Gpu,
+    LinkKind,
+    Memory,
+    Package,
+    Wafer,
+)
 from netsim.workloads.inference.deployment import Costs, Formats, Options
-from netsim.workloads.inference.limits import Limits
+from netsim.workloads.inference.limits import LatencyLimits
 from netsim.workloads.job.keys import keys_of as job_keys_of
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Link, Machine, Unit
 from netsim.workloads.job.model import Model
 from netsim.workloads.job.paper import Infrastructure
-from netsim.workloads.job.plan import Wish
+from netsim.workloads.job.plan import TrainingTarget
 from netsim.workloads.job.tables import Efficiency
 
 ROOT = Path(__file__).parent.parent
@@ -135,9 +143,20 @@ def _part_default(unit: str, field: Any) -> str:
 PARTS: dict[str, Any] = {
     one.__name__: one
     for one in (
-        *(Formats, Options, Costs, Limits),
-        *(Model, Layout, Machine, Unit, Link, Precision, Optimizer, Overlap, Infrastructure, Wish),
-        *(Wafer, Memory, Package, LinkKind, Failures, Fleet, Gpu),
+        *(Formats, Options, Costs, LatencyLimits),
+        *(
+            Model,
+            Layout,
+            Machine,
+            Unit,
+            Link,
+            Precision,
+            Optimizer,
+            Overlap,
+            Infrastructure,
+            TrainingTarget,
+        ),
+        *(Wafer, Memory, Package, LinkKind, FailureRates, Fleet, Gpu),
     )
 }
 

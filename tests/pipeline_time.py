@@ -9,7 +9,7 @@ from netsim.workloads.job.schedules import (
     BACKWARD_INPUT,
     BACKWARD_WEIGHT,
     FORWARD,
-    Schedule,
+    PipelineSchedule,
 )
 
 Operation = tuple[int, int, int]
@@ -43,7 +43,9 @@ class Pipeline:
         return most
 
 
-def work_through(schedule: Schedule, forward: int, to_input: int, to_weight: int) -> Pipeline:
+def work_through(
+    schedule: PipelineSchedule, forward: int, to_input: int, to_weight: int
+) -> Pipeline:
     """Every stage in its order, each operation when what it needs is there; fails on a deadlock.
 
     Times are of a chunk.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.inputs import at_line, read_lines, whole
 from netsim.matchings.choose import GREEDY, MAX_WEIGHT, decomposed, for_good
-from netsim.matchings.tables import Part, Table
+from netsim.matchings.tables import Submatching, Table
 from netsim.matchings.weights import slot_by_slot
 from netsim.network import Schedule, round_robin_matchings
 
@@ -199,7 +199,7 @@ def by_phases(
 
 
 def _lengths_ps(
-    params: Mapping[str, Any], parts: Sequence[Part], rate_bps: int, packet_bytes: int
+    params: Mapping[str, Any], parts: Sequence[Submatching], rate_bps: int, packet_bytes: int
 ) -> list[int]:
     """How long each slot is: a night, and a day, in which the largest packet can be sent.
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from netsim.accuracy import formulas
 from netsim.accuracy.bed import GBPS, US, Bed, fct_ps, star
-from netsim.accuracy.row import Row
+from netsim.accuracy.row import AccuracyRow
 
 FLOWS, PACKETS = 32, 250
 PAYLOAD, PACKET = 4096, 4160
@@ -26,7 +26,7 @@ TRANSPORTS = (
 )
 
 
-def incast(transport: str) -> Iterator[Row]:
+def incast(transport: str) -> Iterator[AccuracyRow]:
     """The last of 32 flows of 1 MB, at 100 Gbps."""
     rate = 100 * GBPS
     network = star(FLOWS + 1, rate)
@@ -34,7 +34,7 @@ def incast(transport: str) -> Iterator[Row]:
         [(1 + i, 0, PACKETS * PAYLOAD, 0) for i in range(FLOWS)]
     )
     links = [(rate, US / 1e12)] * 2
-    yield Row(
+    yield AccuracyRow(
         transport,
         "32:1 incast of 1 MB each, last flow",
         "bytes / rate of the last link, and a packet's way to it",

@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.accuracy import formulas
 from netsim.accuracy.bed import GBPS, MS, Bed, S, bottleneck, dumbbell, run_until, watch
-from netsim.accuracy.row import Row
+from netsim.accuracy.row import AccuracyRow
 from netsim.model.fabric import PacketFormat
 
 JUMBO = PacketFormat(payload_bytes=8936, header_bytes=64)
@@ -21,7 +21,7 @@ PLATEAU = (
 PROBES = "a probe lasts until 1.25 products are under way, which takes more than a round trip"
 
 
-def cubic() -> Iterator[Row]:
+def cubic() -> Iterator[AccuracyRow]:
     """From one loss to the next, of one flow that fills a buffer at 1 Gbps and 60 ms."""
     network = dumbbell(1, 10 * GBPS, GBPS, (1 * MS, 28 * MS))
     buffer = 416 * JUMBO.data_bytes
@@ -37,7 +37,7 @@ def cubic() -> Iterator[Row]:
             losses.append(at)
         before = drops
     w_max = 1e9 * TRIP_S / 8 / JUMBO.data_bytes + 416
-    yield Row(
+    yield AccuracyRow(
         "cubic",
         "epoch of one flow, 1 Gbps and 60 ms",
         "K = cbrt(W_max (1 - beta) / C), and a round trip to see the loss",
@@ -49,7 +49,7 @@ def cubic() -> Iterator[Row]:
     )
 
 
-def bbr() -> Iterator[Row]:
+def bbr() -> Iterator[AccuracyRow]:
     """The buffer of one flow, which probes, and of two, which are held by their windows."""
     for n, rate in ((1, GBPS), (2, GBPS // 10)):
         network = dumbbell(n, 10 * rate, rate, (1 * MS, 28 * MS))
@@ -57,7 +57,7 @@ def bbr() -> Iterator[Row]:
         engine = bed.engine([(i, n + i, 10**11, i * 300 * MS) for i in range(n)])
         seen = watch(engine, bottleneck(network), 4 * S, 9 * S, 7 * MS)
         product = rate * TRIP_S / 8
-        yield Row(
+        yield AccuracyRow(
             "bbr",
             f"mean queue, {n} flow{'s' * (n > 1)} at {rate // 10**6} Mbps and 60 ms",
             "(1.25 - 1) / 8 of a product" if n == 1 else "2 products under way less 1 on the path",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from netsim.accuracy import incast, long_paths, queues, shortest_first
-from netsim.accuracy.row import Row
+from netsim.accuracy.row import AccuracyRow
 
-PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
+PARTS: Mapping[str, Callable[[], Iterator[AccuracyRow]]] = {
     "dcqcn": queues.dcqcn,
     "dctcp": queues.dctcp,
     "hpcc": queues.hpcc,
@@ -24,7 +24,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
 BEGIN, END = "<!-- accuracy -->", "<!-- /accuracy -->"
 
 
-def rows(names: Sequence[str] = ()) -> Iterator[Row]:
+def rows(names: Sequence[str] = ()) -> Iterator[AccuracyRow]:
     """The rows of these parts, or of all, as they are measured."""
     for name in names or PARTS:
         yield from PARTS[name]()
@@ -35,7 +35,7 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def table(found: Sequence[Row]) -> str:
+def table(found: Sequence[AccuracyRow]) -> str:
     """Rows as a table in Markdown, and below it what makes those differ that do."""
     lines = [
         "| transport | quantity | formula | expected | measured | deviation | |",
@@ -55,7 +55,7 @@ def table(found: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def with_table(page: str, found: Sequence[Row]) -> str:
+def with_table(page: str, found: Sequence[AccuracyRow]) -> str:
     """A page with its table replaced, between the two marks."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)

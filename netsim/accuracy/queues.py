@@ -19,7 +19,7 @@ from netsim.accuracy.bed import (
     watch,
 )
 from netsim.accuracy.dcqcn_model import DcqcnModel
-from netsim.accuracy.row import Row
+from netsim.accuracy.row import AccuracyRow
 from netsim.model.fabric import PacketFormat
 
 PACKET = 4160
@@ -36,7 +36,7 @@ BUNCHES = (
 OUT_OF_STEP = "windows of 9 packets are not in step, so that fewer than N come on top of K at once"
 
 
-def dcqcn() -> Iterator[Row]:
+def dcqcn() -> Iterator[AccuracyRow]:
     """The queue of 2 to 10 flows at 40 Gbps, paper-40g."""
     packets = PacketFormat(payload_bytes=1000, header_bytes=48)
     size, trip_s = packets.data_bytes, 2 * (1048 * 8 / 40e9 + 1e-6) + 2 * (64 * 8 / 40e9 + 1e-6)
@@ -50,7 +50,7 @@ def dcqcn() -> Iterator[Row]:
             flows = [(i + 1, 0, 10**11, i * 100 * US) for i in range(n)]
             seen = watch(bed.engine(flows), port_to(network, 0), 60 * MS, 180 * MS, 20 * US)
             held.append(seen.held.mean())
-        yield Row(
+        yield AccuracyRow(
             "dcqcn:paper-40g",
             f"mean queue, {n} flows at 40 Gbps",
             "Monte Carlo",
@@ -62,7 +62,7 @@ def dcqcn() -> Iterator[Row]:
         )
 
 
-def dctcp() -> Iterator[Row]:
+def dctcp() -> Iterator[AccuracyRow]:
     """The mean of the sawtooth at 10 Gbps and 100 us, K of 65 packets of 1500 bytes."""
     packets = PacketFormat(payload_bytes=1436, header_bytes=64)
     full, k = packets.data_bytes, 65
@@ -71,7 +71,7 @@ def dctcp() -> Iterator[Row]:
         bed = Bed("dctcp:10g", network, packets=packets)
         engine = bed.engine([(i, n + i, 10**10, 0) for i in range(n)])
         seen = watch(engine, bottleneck(network), 20 * MS, 60 * MS, 2 * US)
-        yield Row(
+        yield AccuracyRow(
             "dctcp:10g",
             f"mean queue, {n} flows at 10 Gbps",
             "K + N - A/2, A = sqrt(2 N (C RTT + K)) / 2",
@@ -83,7 +83,7 @@ def dctcp() -> Iterator[Row]:
         )
 
 
-def hpcc() -> Iterator[Row]:
+def hpcc() -> Iterator[AccuracyRow]:
     """The load of a link that flows share."""
     packets = PacketFormat(payload_bytes=1000)
     for n in (2, 8):
@@ -92,7 +92,7 @@ def hpcc() -> Iterator[Row]:
         engine = bed.engine([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
         seen = watch(engine, bottleneck(network), 7 * MS, 9 * MS, 3 * US)
         values = bed.values
-        yield Row(
+        yield AccuracyRow(
             "hpcc",
             f"load of the link, {n} flows at 100 Gbps",
             "eta + N W_AI / W_max",
@@ -103,7 +103,7 @@ def hpcc() -> Iterator[Row]:
         )
 
 
-def swift() -> Iterator[Row]:
+def swift() -> Iterator[AccuracyRow]:
     """The round trip that flows settle at."""
     for n in (2, 8):
         network = dumbbell(n, 100 * GBPS, 100 * GBPS, (US, US))
@@ -119,7 +119,7 @@ def swift() -> Iterator[Row]:
         for _ in range(100):  # each flow's window is its share of what fits into the target
             window = 100e9 * target / 8 / PACKET / n
             target = formulas.swift_delay(window, 2, values["base_target"] / 1e12, scaling)
-        yield Row(
+        yield AccuracyRow(
             "swift",
             f"round trip, {n} flows at 100 Gbps",
             "base + hops h + clamp(alpha / sqrt(w) + beta)",
@@ -130,14 +130,14 @@ def swift() -> Iterator[Row]:
         )
 
 
-def expresspass() -> Iterator[Row]:
+def expresspass() -> Iterator[AccuracyRow]:
     """What credits leave of a link."""
     for n in (1, 8):
         network = star(n + 1, 100 * GBPS)
         bed = Bed("expresspass", network)
         engine = bed.engine([(i + 1, 0, 10**9, 0) for i in range(n)])
         seen = watch(engine, port_to(network, 0), 1 * MS, 3 * MS, 10 * US)
-        yield Row(
+        yield AccuracyRow(
             "expresspass",
             f"data's share of the link, {n} flow{'s' * (n > 1)}",
             "packet / (packet + credit of 84 bytes)",

@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Row:
+class AccuracyRow:
     """One quantity of one transport. `why` says what makes it differ from the formula."""
 
     transport: str

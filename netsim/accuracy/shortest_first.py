@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.accuracy import formulas
 from netsim.accuracy.bed import GBPS, US, Bed, Flow, fct_ps, star
-from netsim.accuracy.row import Row
+from netsim.accuracy.row import AccuracyRow
 
 PAYLOAD, PACKET, HEADER = 4096, 4160, 64
 N_SENDERS, RATE_BPS = 15, 100 * GBPS
@@ -37,7 +37,7 @@ def messages(seed: int = 1) -> list[Flow]:
     ]
 
 
-def slowdowns(transport: str) -> Iterator[Row]:
+def slowdowns(transport: str) -> Iterator[AccuracyRow]:
     """The mean of all messages, and of those of up to 10 packets."""
     flows = messages()
     n = np.array([size // PAYLOAD for _, _, size, _ in flows])
@@ -50,7 +50,7 @@ def slowdowns(transport: str) -> Iterator[Row]:
     served = formulas.srpt_times(starts, (n * packet_ps).tolist())
     expected = (served + alone - n * packet_ps) / alone
     for name, which in (("all messages", n > 0), (f"up to {SMALL} packets", n <= SMALL)):
-        yield Row(
+        yield AccuracyRow(
             transport,
             f"mean slowdown at {LOAD:.0%} load, {name}",
             "one server under SRPT, the same arrivals",
@@ -62,11 +62,11 @@ def slowdowns(transport: str) -> Iterator[Row]:
         )
 
 
-def homa() -> Iterator[Row]:
+def homa() -> Iterator[AccuracyRow]:
     """Homa's slowdowns."""
     yield from slowdowns("homa")
 
 
-def pfabric() -> Iterator[Row]:
+def pfabric() -> Iterator[AccuracyRow]:
     """pFabric's slowdowns."""
     yield from slowdowns("pfabric")

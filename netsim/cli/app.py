@@ -67,7 +67,7 @@ FAILED, WRONG, INTERRUPTED, ENDED = 1, 2, 130, 143
 """Exit statuses: the run failed, the input is wrong, Ctrl-C, SIGTERM."""
 
 
-class Failure(click.ClickException):
+class FailedRun(click.ClickException):
     """A run that failed: the user is told in one message, without a traceback."""
 
     exit_code = FAILED
@@ -77,19 +77,19 @@ class Failure(click.ClickException):
             click.echo(f"error: {line}", file=file or sys.stderr)
 
 
-class Mistake(Failure):
+class WrongInput(FailedRun):
     """Input that is wrong."""
 
     exit_code = WRONG
 
 
-class Interrupted(Failure):
+class Interrupted(FailedRun):
     """Ctrl-C where nothing can be saved."""
 
     exit_code = INTERRUPTED
 
 
-class Ended(Failure):
+class Ended(FailedRun):
     """SIGTERM, likewise."""
 
     exit_code = ENDED
@@ -132,11 +132,11 @@ class LazyGroup(click.Group):
             new = new_name(error.option_name, [name for one in options for name in one.opts])
             if new is None:
                 raise
-            raise Mistake(f"{error.option_name}: renamed (write {new})") from None
+            raise WrongInput(f"{error.option_name}: renamed (write {new})") from None
         except InputError as error:
-            raise Mistake(str(error)) from None
+            raise WrongInput(str(error)) from None
         except RunError as error:
-            raise Failure(str(error)) from None
+            raise FailedRun(str(error)) from None
         except KeyboardInterrupt:
             kind = Ended if interruption.exit_code == ENDED else Interrupted
             raise kind("interrupted") from None

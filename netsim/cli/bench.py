@@ -60,7 +60,7 @@ size = "{size}"
 
 
 @dataclass(frozen=True)
-class Case:
+class BenchCase:
     """One measurement."""
 
     transport: str
@@ -158,11 +158,11 @@ def cases(
     hosts: tuple[int, ...],
     threads: tuple[int, ...],
     size: str | None,
-) -> Iterator[Case]:
+) -> Iterator[BenchCase]:
     """Every combination, the number of threads varying fastest; defaults for what is empty."""
     standard = (transports or TRANSPORTS, topologies or ("leaf-spine",), hosts or HOSTS)
     for transport, topology, count, workers in product(*standard, threads):
-        yield Case(transport, topology, count, workers, size or standard_size(topology, count))
+        yield BenchCase(transport, topology, count, workers, size or standard_size(topology, count))
 
 
 def standard_size(topology: str, hosts: int) -> str:
@@ -197,7 +197,7 @@ def tree_shape(topology: str, hosts: int) -> str:
     raise InputError(f"{hosts} hosts cannot be shared out evenly among leaves", key="--hosts")
 
 
-def case_point(case: Case, directory: Path) -> Point:
+def case_point(case: BenchCase, directory: Path) -> Point:
     """The case as an experiment's only point; its file is written to `directory`."""
     from netsim.experiment import Experiment
 
@@ -223,7 +223,7 @@ def _from_here(transport: str) -> str:
     return f"{absolute}:{preset}" if preset else absolute
 
 
-def _fitting_point(case: Case) -> Point:
+def _fitting_point(case: BenchCase) -> Point:
     """The case's point; refused if it does not fit into memory."""
     from netsim.running.estimate import estimate, require_memory
 
@@ -233,7 +233,7 @@ def _fitting_point(case: Case) -> Point:
     return point
 
 
-def _profile(chosen: Iterator[Case]) -> None:
+def _profile(chosen: Iterator[BenchCase]) -> None:
     """Print where the time of each case goes."""
     from netsim.cli.profile import figures, profile_table
     from netsim.running.profile import profile
@@ -249,11 +249,11 @@ def _profile(chosen: Iterator[Case]) -> None:
             click.echo(line)
 
 
-def _title(case: Case) -> str:
+def _title(case: BenchCase) -> str:
     return f"{case.transport}, {case.topology}, {case.hosts:,} hosts"
 
 
-def measure(case: Case) -> RunResult:
+def measure(case: BenchCase) -> RunResult:
     """Run one case; refused if it does not fit into memory."""
     from netsim.running.point import simulate
 
@@ -279,7 +279,7 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _cells(case: Case, summary: dict[str, Any], speed_up: float) -> list[str]:
+def _cells(case: BenchCase, summary: dict[str, Any], speed_up: float) -> list[str]:
     return [
         case.transport,
         case.topology,

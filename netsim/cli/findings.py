@@ -22,10 +22,10 @@ MIN_DETAIL = 20
 def print_findings(subject: str, each: Callable[..., Iterator[Finding]]) -> None:
     """Print a row for each finding as soon as it is there.
 
-    `each` is given `starting` and `on_hang`, as `netsim.conformance.each` is. Raises Failure if
+    `each` is given `starting` and `on_hang`, as `netsim.conformance.each` is. Raises FailedRun if
     `subject`, a file or a name, fails a case.
     """
-    from netsim.cli.app import FAILED, Failure
+    from netsim.cli.app import FAILED, FailedRun
     from netsim.conformance import failures
 
     def hung(finding: Finding) -> None:
@@ -44,7 +44,7 @@ def print_findings(subject: str, each: Callable[..., Iterator[Finding]]) -> None
         click.echo(_row(finding.case, finding.status, finding.detail))
     failed = failures(findings)
     if failed:
-        raise Failure(f"{subject} fails {len(failed)} of {len(findings)} cases")
+        raise FailedRun(f"{subject} fails {len(failed)} of {len(findings)} cases")
 
 
 def _row(case: str, status: str, detail: str) -> str:

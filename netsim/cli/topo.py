@@ -13,7 +13,7 @@ from netsim.cli.options import experiment_options, json_option, load_experiment,
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
-    from netsim.cli.topo_table import Counted
+    from netsim.cli.topo_table import NetworkSummary
     from netsim.experiment import Point
     from netsim.inventory.failure import Failure
     from netsim.model.network import Network
@@ -85,7 +85,7 @@ def command(
         click.echo(path, err=as_json)
 
 
-def _show(counted: Sequence[Counted]) -> None:
+def _show(counted: Sequence[NetworkSummary]) -> None:
     from netsim.cli.topo_table import notes, topo_table
     from netsim.terminal import show
 
@@ -133,14 +133,14 @@ def _told(axis: str, value: Any) -> str:
 
 def _counted(
     point: Point, network: Network, label: str, prices: Any, failing: Sequence[str]
-) -> Counted:
-    from netsim.cli.topo_table import Counted
+) -> NetworkSummary:
+    from netsim.cli.topo_table import NetworkSummary
     from netsim.inventory.inventory import inventory
     from netsim.inventory.prices import bill
 
     found = inventory(network)
     failures = tuple(_failures(point, network, failing)) if failing else ()
-    return Counted(label, found, bill(found, prices), failures)
+    return NetworkSummary(label, found, bill(found, prices), failures)
 
 
 def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterator[Failure]:
@@ -157,7 +157,7 @@ def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterato
         yield failure(network, name, ports, port_pairs)
 
 
-def _plain(one: Counted) -> Any:
+def _plain(one: NetworkSummary) -> Any:
     from dataclasses import asdict
 
     from netsim.results.files import plain

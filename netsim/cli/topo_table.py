@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from netsim.inventory.prices import BillRow
 
 
-class Counted(NamedTuple):
+class NetworkSummary(NamedTuple):
     """One network of an experiment and all that is told of it."""
 
     label: str
@@ -36,7 +36,7 @@ Lines = dict[tuple[str, str], str]
 """Part and name of a figure -> its value as text; a part's own line has no name."""
 
 
-def topo_table(counted: Sequence[Counted]) -> Table:
+def topo_table(counted: Sequence[NetworkSummary]) -> Table:
     """All figures of all networks."""
     from rich.text import Text
 
@@ -49,7 +49,7 @@ def topo_table(counted: Sequence[Counted]) -> Table:
     return table
 
 
-def notes(counted: Sequence[Counted]) -> Iterator[str]:
+def notes(counted: Sequence[NetworkSummary]) -> Iterator[str]:
     """What the figures mean, and where prices are from."""
     from netsim.inventory.bisection import MAX_FLOW, TIERS
     from netsim.inventory.cables import LONGEST_M
@@ -100,7 +100,7 @@ def _rank(part: str) -> tuple[int, str]:
     return place, part if part.startswith("network") else ""
 
 
-def _lines(one: Counted) -> Lines:
+def _lines(one: NetworkSummary) -> Lines:
     found = dict(_network_lines(one.inventory))
     for number, row in enumerate(one.inventory.networks, 1):
         found |= _kind_lines(row, f"network {number}")
@@ -171,7 +171,7 @@ def _circuit_lines(row: CircuitRow) -> Lines:
     }
 
 
-def _bill_lines(one: Counted) -> Lines:
+def _bill_lines(one: NetworkSummary) -> Lines:
     usd, watts = sum(row.usd for row in one.bill), sum(row.watts for row in one.bill)
     hosts = one.inventory.hosts
     found: Lines = {("cost and power", ""): _bill(usd, watts)}

@@ -14,7 +14,7 @@ import click
 
 from netsim.cli.interrupt import Interruption
 from netsim.cli.options import json_option, print_json, trust_option
-from netsim.cli.trace_outputs import Outputs, flow_json, write_tables
+from netsim.cli.trace_outputs import TraceOutputs, flow_json, write_tables
 from netsim.cli.trace_text import print_events, summary
 from netsim.cli.trace_time import LONGEST, longest_table, remarks, time_table
 from netsim.discovery import applications
@@ -128,7 +128,7 @@ def command(
         name = next(iter(one.OPTIONS))
         if asked[name]:
             _alone(name, given, (*one.OPTIONS, *one.WITH))
-            outputs = Outputs(limit, csv, parquet, quiet, as_json)
+            outputs = TraceOutputs(limit, csv, parquet, quiet, as_json)
             one.show(loaded, {**given, "trust": trust}, outputs)
             return
     if flow is None:

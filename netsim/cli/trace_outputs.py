@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from netsim.tracing import FlowTrace
 
 
-class Outputs(NamedTuple):
+class TraceOutputs(NamedTuple):
     """What was asked for: lines to print (0: all, None: some), and files."""
 
     limit: int | None

@@ -43,7 +43,7 @@ class _Unknown:
 UNKNOWN = _Unknown()
 
 
-class Mistake(NamedTuple):
+class Violation(NamedTuple):
     """Something that a plugin does wrong, and the line in which it does it."""
 
     path: str
@@ -72,9 +72,11 @@ class _CallChecker:
     def __init__(self, table: HandlerTable, records: Records) -> None:
         self.table, self.records = table, records
         self.under_way: list[FunctionType] = []
-        self._known: dict[tuple[FunctionType, tuple[Value, ...]], tuple[Value, list[Mistake]]] = {}
+        self._known: dict[
+            tuple[FunctionType, tuple[Value, ...]], tuple[Value, list[Violation]]
+        ] = {}
 
-    def handler(self, name: str, function: FunctionType) -> list[Mistake]:
+    def handler(self, name: str, function: FunctionType) -> list[Violation]:
         """The mistakes of a handler."""
         row = self.table[name]
         if function is row.default:
@@ -85,10 +87,12 @@ class _CallChecker:
         if end is not None:
             what = "ends without returning" if end is node else "returns nothing"
             error = InputError(f"{name} {what}", hint=f"it returns {row.returns}")
-            found.append(Mistake(function.__code__.co_filename, _line(end), error))
+            found.append(Violation(function.__code__.co_filename, _line(end), error))
         return found
 
-    def call(self, function: FunctionType, given: tuple[Value, ...]) -> tuple[Value, list[Mistake]]:
+    def call(
+        self, function: FunctionType, given: tuple[Value, ...]
+    ) -> tuple[Value, list[Violation]]:
         """What a function returns, and the mistakes that it makes."""
         key = (function, given)
         if key not in self._known:
@@ -118,9 +122,9 @@ class _Body:
         self.variables |= dict(zip(code.co_varnames, given, strict=False))
         self.cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         self.returned: Value = NOTHING
-        self.found: list[Mistake] = []
+        self.found: list[Violation] = []
 
-    def follow(self) -> tuple[Value, list[Mistake]]:
+    def follow(self) -> tuple[Value, list[Violation]]:
         """Go through the function until nothing more is learned of its variables."""
         before: tuple[Any, ...] = ()
         while before != (before := (dict(self.variables), self.returned)):
@@ -336,7 +340,7 @@ class _Body:
         return frozenset(given)
 
     def _tell(self, node: ast.AST, error: InputError) -> None:
-        self.found.append(Mistake(self.path, _line(node), error))
+        self.found.append(Violation(self.path, _line(node), error))
 
     def _undefined(self, name: str) -> InputError:
         known = [*self.variables, *self.function.__globals__, *vars(builtins)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from netsim.matchings.decompose import birkhoff, solstice
 from netsim.matchings.greedy import greedy
 from netsim.matchings.perfect import FREE
-from netsim.matchings.tables import Part, Table, stuffed
+from netsim.matchings.tables import Submatching, Table, stuffed
 
 GREEDY, MAX_WEIGHT, BVN, SOLSTICE = ALGORITHMS = ("greedy", "max_weight", "bvn", "solstice")
 
@@ -16,7 +16,7 @@ def for_good(table: Table, switches: int, *, bidirectional: bool) -> list[list[i
     return found
 
 
-def decomposed(table: Table, algorithm: str, most: int) -> list[Part]:
+def decomposed(table: Table, algorithm: str, most: int) -> list[Submatching]:
     """Matchings, one way, for as long as the demand needs them: `bvn` and `solstice`.
 
     Of more than `most` those with the fewest bytes are left out. Racks that have nothing to send to
@@ -28,6 +28,6 @@ def decomposed(table: Table, algorithm: str, most: int) -> list[Part]:
     return [_needed(parts[place], table) for place in sorted(longest)]
 
 
-def _needed(part: Part, table: Table) -> Part:
+def _needed(part: Submatching, table: Table) -> Submatching:
     columns = [column if column in table[row] else FREE for row, column in enumerate(part.columns)]
     return part._replace(columns=columns)

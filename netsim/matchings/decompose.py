@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from netsim.matchings.perfect import perfect_matching
-from netsim.matchings.tables import Part, Table, take
+from netsim.matchings.tables import Submatching, Table, take
 
 
-def birkhoff(table: Table) -> list[Part]:
+def birkhoff(table: Table) -> list[Submatching]:
     """Matchings whose sum is the table, in which all rows and columns have one sum.
 
     Any perfect matching is taken for as long as all of its entries last, so that one of them is
@@ -15,7 +15,7 @@ def birkhoff(table: Table) -> list[Part]:
     that many may be short.
     """
     left = [dict(entries) for entries in table]
-    parts: list[Part] = []
+    parts: list[Submatching] = []
     known: list[int] = []
     while any(left):
         known = perfect_matching(left, known=known)
@@ -23,7 +23,7 @@ def birkhoff(table: Table) -> list[Part]:
     return parts
 
 
-def solstice(table: Table) -> list[Part]:
+def solstice(table: Table) -> list[Submatching]:
     """As `birkhoff`, in fewer parts: long ones first, by thresholds that are halved.
 
     The threshold begins as the largest power of two that is not above all entries, and is halved
@@ -31,7 +31,7 @@ def solstice(table: Table) -> list[Part]:
     Techniques for Hybrid Circuit/Packet Networks, CoNEXT 2015).
     """
     left = [dict(entries) for entries in table]
-    parts: list[Part] = []
+    parts: list[Submatching] = []
     most = max((amount for entries in left for amount in entries.values()), default=0)
     least = 1 << most.bit_length() >> 1
     known: list[int] = []
@@ -45,8 +45,8 @@ def solstice(table: Table) -> list[Part]:
     return parts
 
 
-def _part(left: Table, columns: list[int]) -> Part:
+def _part(left: Table, columns: list[int]) -> Submatching:
     """Take a matching from the table for as long as all of its entries last."""
     amount = min(left[row][column] for row, column in enumerate(columns))
     take(left, columns, amount)
-    return Part(columns, amount)
+    return Submatching(columns, amount)

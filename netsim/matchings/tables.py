@@ -12,7 +12,7 @@ from typing import NamedTuple
 Table = list[dict[int, int]]
 
 
-class Part(NamedTuple):
+class Submatching(NamedTuple):
     """A part of a demand: `amount` bytes from each row to its column in `columns`; -1 if none."""
 
     columns: list[int]

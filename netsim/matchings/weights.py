@@ -7,17 +7,19 @@ import heapq
 import networkx as nx
 
 from netsim.matchings.perfect import FREE
-from netsim.matchings.tables import Part, Table
+from netsim.matchings.tables import Submatching, Table
 
 
-def slot_by_slot(table: Table, capacity: int, most: int, *, bidirectional: bool) -> list[Part]:
+def slot_by_slot(
+    table: Table, capacity: int, most: int, *, bidirectional: bool
+) -> list[Submatching]:
     """The best matching for a slot of `capacity` bytes, then for what is left, and so on.
 
     At most `most` of them, and none when nothing is left. With `bidirectional` rows and columns are
     joined in pairs, both ways.
     """
     left = [dict(entries) for entries in table]
-    parts: list[Part] = []
+    parts: list[Submatching] = []
     while any(left) and len(parts) < most:
         worth = [
             {column: min(amount, capacity) for column, amount in entries.items()}
@@ -29,7 +31,7 @@ def slot_by_slot(table: Table, capacity: int, most: int, *, bidirectional: bool)
                 left[row][column] -= capacity
                 if left[row][column] <= 0:
                     del left[row][column]
-        parts.append(Part(columns, capacity))
+        parts.append(Submatching(columns, capacity))
     return parts
 
 

@@ -49,7 +49,7 @@ END_BYTES = HASH_BYTES + SEAL_BYTES
 BLOCK = 1 << 24
 """Bytes that are hashed at a time."""
 
-NAMED = 4
+MAX_NAMED = 4
 """Differences that a message names."""
 
 ANEW = "`netsim run` with --force begins anew"
@@ -95,11 +95,11 @@ class Checkpoint:
         then = self.header.run_inputs
         file = str(self.path)
         if other := _other_values(then, run_inputs):
-            what = "; ".join(other[:NAMED]) + ("; and more" if len(other) > NAMED else "")
+            what = "; ".join(other[:MAX_NAMED]) + ("; and more" if len(other) > MAX_NAMED else "")
             raise InputError(f"is of another experiment: {what}", file=file, hint=ANEW)
         if code := _other_code(then, run_inputs, self.version):
             raise InputError(
-                f"was written by other code: {', '.join(code[:NAMED])}",
+                f"was written by other code: {', '.join(code[:MAX_NAMED])}",
                 file=file,
                 hint=f"go on with the code that wrote it, or {ANEW}",
             )

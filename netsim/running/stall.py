@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from netsim.engine.state_views import Counts, Ints
     from netsim.model.network import Network
 
-NAMED = 5
+MAX_NAMED = 5
 """Flows that a message names; of more it gives the number."""
 
 STALL_TIMEOUT_PS = 100 * 10**9
@@ -142,10 +142,10 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
     named = [
         f"flow {f} (host {table.src[f]} to host {table.dst[f]}, "
         f"{states.received_bytes[f]} of {states.size_bytes[f]} bytes)"
-        for f in flows[:NAMED].tolist()
+        for f in flows[:MAX_NAMED].tolist()
     ]
-    if flows.size > NAMED:
-        named.append(f"and {flows.size - NAMED} more")
+    if flows.size > MAX_NAMED:
+        named.append(f"and {flows.size - MAX_NAMED} more")
     text = f"{what} at {format_time(engine.now_ps, 4)}: {', '.join(named) or 'no flow is left'}"
     if engine.faults is not None and engine.faults.routes is not None:
         text += _cut_off(engine.network, engine.faults.routes.cut_off)
@@ -185,8 +185,8 @@ def _cut_off(network: Network, hosts: Ints) -> str:
     """Return a note on hosts that were unreachable for a time, or ""."""
     if not hosts.size:
         return ""
-    names = [network.node_name(host) for host in hosts[:NAMED].tolist()]
-    more = [f"and {hosts.size - NAMED} more"] if hosts.size > NAMED else []
+    names = [network.node_name(host) for host in hosts[:MAX_NAMED].tolist()]
+    more = [f"and {hosts.size - MAX_NAMED} more"] if hosts.size > MAX_NAMED else []
     return f"; cut off for a time: {', '.join([*names, *more])}"
 
 
@@ -203,8 +203,8 @@ def _unserved_circuits(engine: Engine) -> str:
     ports = _at_circuits(engine)
     if not ports.size:
         return ""
-    names = [engine.network.port_name(port) for port in ports[:NAMED].tolist()]
-    more = [f"and {ports.size - NAMED} more"] if ports.size > NAMED else []
+    names = [engine.network.port_name(port) for port in ports[:MAX_NAMED].tolist()]
+    more = [f"and {ports.size - MAX_NAMED} more"] if ports.size > MAX_NAMED else []
     return f"; packets wait for circuits: {', '.join([*names, *more])}"
 
 

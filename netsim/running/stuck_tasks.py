@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from netsim.engine.state_views import Ints
     from netsim.model.tasks import TaskTable
 
-NAMED = 5
+MAX_NAMED = 5
 """Tasks that a message names; of more it gives the number."""
 
 
@@ -38,9 +38,11 @@ def stuck(engine: Engine) -> str:
     is_open[never] = True
     held_up = np.bincount(then[is_open[first]], minlength=len(tasks)) > 0
     holding = np.flatnonzero(is_open & ~held_up)
-    named = [f"{tasks.name(k)} waits {_waits(engine, tasks, k)}" for k in holding[:NAMED].tolist()]
-    if holding.size > NAMED:
-        named.append(f"and {holding.size - NAMED} more")
+    named = [
+        f"{tasks.name(k)} waits {_waits(engine, tasks, k)}" for k in holding[:MAX_NAMED].tolist()
+    ]
+    if holding.size > MAX_NAMED:
+        named.append(f"and {holding.size - MAX_NAMED} more")
     return f"{never.size} of {len(tasks)} tasks are not done: {', '.join(named)}"
 
 

@@ -29,7 +29,7 @@ KEPT = "netsim-kept-"
 NAMING = ("kind", "queue_discipline")
 """Keys of tables that name a plugin: the latter that of [fabric], a queue discipline."""
 
-NAMED = 5
+MAX_NAMED = 5
 """Most folders, or ranges of changed lines, that a message names."""
 
 
@@ -61,7 +61,7 @@ def point_of(result: Result, directory: Path | None = None, *, trust: bool = Fal
             return point
     names = names or ["a file that the experiment names"]
     raise InputError(
-        f"{names[0]} is not found in {', '.join(map(str, places[:NAMED]))}",
+        f"{names[0]} is not found in {', '.join(map(str, places[:MAX_NAMED]))}",
         file=file,
         hint="give the directory of the experiment with --experiment-dir",
     )
@@ -153,8 +153,8 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
             if tag != "equal"
         ]
         if spans:
-            more = f" and {len(spans) - NAMED} more" if len(spans) > NAMED else ""
-            said.append(f"{name}: line {', '.join(spans[:NAMED])}{more}")
+            more = f" and {len(spans) - MAX_NAMED} more" if len(spans) > MAX_NAMED else ""
+            said.append(f"{name}: line {', '.join(spans[:MAX_NAMED])}{more}")
     return f" ({'; '.join(said)})" if said else ""
 
 

@@ -89,14 +89,14 @@ BUILT_IN: dict[str, Points] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes:
+class SizeDistribution:
     """A distribution of flow sizes; `sizes` and `below` are float64[k] and never fall."""
 
     sizes: NDArray[np.float64]
     below: NDArray[np.float64]
 
     @classmethod
-    def from_points(cls, points: Points) -> Sizes:
+    def from_points(cls, points: Points) -> SizeDistribution:
         sizes, below = zip(*points, strict=True)
         return cls(np.array(sizes, np.float64), np.array(below, np.float64))
 
@@ -130,7 +130,7 @@ class Sizes:
         return 1.0 + float((count * (1.0 - below - reached)).sum())
 
 
-def find_sizes(given: str | Points, directory: Path, between: str = LINEAR) -> Sizes:
+def find_sizes(given: str | Points, directory: Path, between: str = LINEAR) -> SizeDistribution:
     """The distribution of a parameter of unit "sizes".
 
     Args:
@@ -142,7 +142,7 @@ def find_sizes(given: str | Points, directory: Path, between: str = LINEAR) -> S
         InputError: an unknown name, or a file with an error in it.
     """
     points = _points(given, directory)
-    return Sizes.from_points(points if between == LINEAR else in_steps(points))
+    return SizeDistribution.from_points(points if between == LINEAR else in_steps(points))
 
 
 def in_steps(points: Points) -> Points:

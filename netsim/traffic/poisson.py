@@ -21,7 +21,7 @@ from netsim.model.checks import HORIZON
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._draw import other_hosts
-from netsim.traffic._sizes import BETWEEN, LINEAR, Sizes, find_sizes
+from netsim.traffic._sizes import BETWEEN, LINEAR, SizeDistribution, find_sizes
 from netsim.units import written
 
 PARAMS = [
@@ -76,7 +76,7 @@ def flows(
     return Workload(flows, notes=(_note(params, sizes),))
 
 
-def _note(params: Mapping[str, Any], sizes: Sizes) -> str:
+def _note(params: Mapping[str, Any], sizes: SizeDistribution) -> str:
     """The mean of the sizes: tables of one name differ, and so do the two ways to read one."""
     given = params["sizes"]
     table = f"the table {written(given)}" if isinstance(given, str) else "the table given"
@@ -104,7 +104,7 @@ def _destinations(
     return (behind + rng.integers(0, n_hosts - rack_hosts, src.size)) % n_hosts
 
 
-def mean_wire_bytes(sizes: Sizes, context: TrafficContext) -> float:
+def mean_wire_bytes(sizes: SizeDistribution, context: TrafficContext) -> float:
     """Mean bytes of a flow on the wire: its size and a header for each packet."""
     packets = sizes.mean_packets(context.payload_bytes)
     return max(sizes.mean_bytes(), 1.0) + packets * context.header_bytes

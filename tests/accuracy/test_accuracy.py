@@ -11,7 +11,7 @@ import pytest
 from netsim.accuracy import formulas
 from netsim.accuracy.dcqcn_model import DcqcnModel
 from netsim.accuracy.parts import BEGIN, PARTS, rows, with_table
-from netsim.accuracy.row import Row, Verdict
+from netsim.accuracy.row import AccuracyRow, Verdict
 
 PAGE = Path(__file__).parents[2] / "transports" / "ACCURACY.md"
 
@@ -52,7 +52,7 @@ def test_the_page_is_of_this_table() -> None:
     }
     for one in cells:
         assert abs(float(one[5].rstrip("%"))) <= 5 or len(one[6]) > 20
-    row = Row("x", "y", "f", "s", "us", 2.0, 3.0)
+    row = AccuracyRow("x", "y", "f", "s", "us", 2.0, 3.0)
     assert row.verdict is Verdict.DIFFERS
     assert "| `x` | y | f; s | 2 us | 3 us | +50.0% | differs |" in with_table(text, [row])
 

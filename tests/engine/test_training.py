@@ -15,7 +15,7 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
 from netsim.workloads.job.times import stage_times
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.training.part import KINDS, Cut, Part, part_of
+from netsim.workloads.training.part import KINDS, Cut, JobSample, part_of
 from netsim.workloads.training.step import operations_of
 
 GBPS = 10**9
@@ -35,7 +35,7 @@ def switch(n_hosts: int) -> Network:
     return builder.build("switch")
 
 
-def simulated(part: Part) -> Times:
+def simulated(part: JobSample) -> Times:
     """One step of a part in packets of 32 KiB, with a transport that only sends."""
     n = len(part.ranks)
     load = operations_of(part).lower(np.arange(n))

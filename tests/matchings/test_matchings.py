@@ -14,7 +14,7 @@ from netsim.matchings.choose import decomposed
 from netsim.matchings.decompose import birkhoff, solstice
 from netsim.matchings.greedy import greedy
 from netsim.matchings.perfect import FREE, perfect_matching
-from netsim.matchings.tables import Part, Table, stuffed, sums, table_of
+from netsim.matchings.tables import Submatching, Table, stuffed, sums, table_of
 from netsim.matchings.weights import heaviest, heaviest_pairs, slot_by_slot
 
 
@@ -25,7 +25,7 @@ def tables(draw: st.DrawFn, most_rows: int = 7, most: int = 40) -> Table:
     return table_of(n, draw(st.lists(place, max_size=n * n)))
 
 
-def sum_of(parts: Iterable[Part], n: int) -> Table:
+def sum_of(parts: Iterable[Submatching], n: int) -> Table:
     return table_of(
         n, ((row, column, part.amount) for part in parts for row, column in enumerate(part.columns))
     )

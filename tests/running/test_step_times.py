@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from netsim.workloads.operations.step_times import StepTime, step_times
+from netsim.workloads.operations.step_times import MeasuredStep, step_times
 
 COLUMNS = (
     "rank",
@@ -31,7 +31,7 @@ def table_of(*rows: tuple[Any, ...], step: Any = 0, formula: bool = False) -> di
     return table
 
 
-def check(found: StepTime) -> dict[str, list[int]]:
+def check(found: MeasuredStep) -> dict[str, list[int]]:
     """The sum is the step; what there is, by name."""
     total = found.compute_ps + found.bubble_ps + found.skew_ps + found.other_ps
     assert (total + found.exposed_ps.sum(1) == found.end_ps - found.start_ps).all()

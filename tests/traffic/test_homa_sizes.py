@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from netsim.traffic._sizes import BUILT_IN, Sizes
+from netsim.traffic._sizes import BUILT_IN, SizeDistribution
 
 # Every tenth of the messages is smaller than these: the marks of the axes of figure 12.
 DECILES = {
@@ -43,7 +43,7 @@ def test_distributions_rise_to_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["homa_w1", "homa_w2", "homa_w3", "homa_w4"])
 def test_a_message_has_one_of_the_sizes_listed(name: str) -> None:
-    drawn = Sizes.from_points(BUILT_IN[name]).draw(100_000, np.random.default_rng(1))
+    drawn = SizeDistribution.from_points(BUILT_IN[name]).draw(100_000, np.random.default_rng(1))
     assert set(drawn.tolist()) <= {size for size, _ in BUILT_IN[name]}
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from raises_input import raises_input
 from traffic_cases import made, make, pairs
 
-from netsim.traffic._sizes import BUILT_IN, Sizes, find_sizes
+from netsim.traffic._sizes import BUILT_IN, SizeDistribution, find_sizes
 
 # --- pipeline ------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ def test_poisson_parameters(given_: dict, message: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_drawn_sizes_have_the_computed_means(name: str) -> None:
-    sizes = Sizes.from_points(BUILT_IN[name])
+    sizes = SizeDistribution.from_points(BUILT_IN[name])
     drawn = sizes.draw(2_000_000, np.random.default_rng(3))
     assert drawn.mean() == pytest.approx(sizes.mean_bytes(), rel=0.02)
     packets = -(-drawn // 1000)
@@ -214,9 +214,9 @@ def test_drawn_sizes_have_the_computed_means(name: str) -> None:
 
 def test_the_published_mean_of_data_mining() -> None:
     """5,117 packets of 1,460 bytes, the mean given with the pFabric workloads."""
-    assert Sizes.from_points(BUILT_IN["data_mining"]).mean_bytes() / 1460 == pytest.approx(
-        5117, abs=1
-    )
+    assert SizeDistribution.from_points(
+        BUILT_IN["data_mining"]
+    ).mean_bytes() / 1460 == pytest.approx(5117, abs=1)
 
 
 @given(
@@ -226,7 +226,7 @@ def test_the_published_mean_of_data_mining() -> None:
 def test_mean_packets_of_any_distribution(points: list, payload: int) -> None:
     values = sorted(size for size, _ in points)
     below = [*sorted(probability for _, probability in points[1:]), 1.0]
-    sizes = Sizes.from_points(tuple(zip(values, below, strict=True)))
+    sizes = SizeDistribution.from_points(tuple(zip(values, below, strict=True)))
     grid = np.interp((np.arange(200_000) + 0.5) / 200_000, sizes.below, sizes.sizes)
     expected = np.maximum(1, np.ceil(grid / payload)).mean()
     assert sizes.mean_packets(payload) == pytest.approx(expected, rel=1e-3, abs=1e-3)
@@ -307,8 +307,8 @@ def test_sizes_from_a_file(tmp_path: Path) -> None:
 def test_packets_of_a_terabyte_are_not_counted_one_by_one() -> None:
     """A mean of packets costs nothing that grows with the size; by hand, it is a sum."""
     began = time.perf_counter()
-    assert Sizes.from_points(((10**12, 1.0),)).mean_packets(4096) == ceil(10**12 / 4096)
-    assert Sizes.from_points(((0, 0.0), (10**15, 1.0))).mean_packets(1) == 5e14 + 0.5
+    assert SizeDistribution.from_points(((10**12, 1.0),)).mean_packets(4096) == ceil(10**12 / 4096)
+    assert SizeDistribution.from_points(((0, 0.0), (10**15, 1.0))).mean_packets(1) == 5e14 + 0.5
     assert time.perf_counter() - began < 0.1
 
 
@@ -328,7 +328,9 @@ def test_mean_packets_is_the_sum_over_all_sizes(data, payload) -> None:
         return up_to + (then - up_to) * (size - low) / (high - low)
 
     expected = 1 + sum(1 - no_larger(k * payload) for k in range(1, sizes[-1] // payload + 1))
-    assert Sizes.from_points(tuple(points)).mean_packets(payload) == pytest.approx(expected)
+    assert SizeDistribution.from_points(tuple(points)).mean_packets(payload) == pytest.approx(
+        expected
+    )
 
 
 def test_a_million_flows_take_a_second_or_so() -> None:

@@ -30,7 +30,7 @@ from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
-from netsim.traffic._sizes import BUILT_IN, Sizes
+from netsim.traffic._sizes import BUILT_IN, SizeDistribution
 
 PAYLOAD = 4096
 FULL = 332_800
@@ -191,7 +191,9 @@ def test_fewer_priorities(levels: int) -> None:
 def test_cutoffs_of_the_presets(preset: str) -> None:
     """Section 3.4: as many classes as the share of unscheduled bytes, all with equally many."""
     rtt_bytes = 9_700
-    drawn = Sizes.from_points(BUILT_IN[f"homa_{preset}"]).draw(10**6, np.random.default_rng(1))
+    drawn = SizeDistribution.from_points(BUILT_IN[f"homa_{preset}"]).draw(
+        10**6, np.random.default_rng(1)
+    )
     unscheduled = np.minimum(drawn, rtt_bytes)
     share = unscheduled.sum() / drawn.sum()
     levels = min(max(round(8 * share), 1), 7)

@@ -14,7 +14,7 @@ from netsim.terminal import Column, Wide, show
 from netsim.units import format_number
 
 if TYPE_CHECKING:
-    from netsim.workloads.cost import Book, Row
+    from netsim.workloads.cost import CostTables, GpuCost
 
 PRESET = "lite"
 """What is compared if no file is named."""
@@ -44,69 +44,72 @@ def command(figures: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """
     from netsim.workloads.cost import compare
 
-    book = find_book(figures, Path.cwd(), overrides)
-    rows = compare(book)
+    costs = find_cost_tables(figures, Path.cwd(), overrides)
+    rows = compare(costs)
     if as_json:
-        print_json({"figures": asdict(book), "gpus": [asdict(row) for row in rows]})
+        print_json({"figures": asdict(costs), "gpus": [asdict(row) for row in rows]})
         return
-    for line in tables(book, rows):
+    for line in tables(costs, rows):
         show(line) if not isinstance(line, str) else click.echo(line)
 
 
-def find_book(name: str, directory: Path, overrides: Sequence[str] = ()) -> Book:
-    """The book of a file or a preset, with changes. Raises InputError for what is wrong."""
+def find_cost_tables(name: str, directory: Path, overrides: Sequence[str] = ()) -> CostTables:
+    """The costs of a file or a preset, with changes. Raises InputError for what is wrong."""
     from netsim.errors import InputError
     from netsim.experiment.document import apply_overrides
     from netsim.inputs import locate
-    from netsim.workloads.cost.load import book_from, presets
+    from netsim.workloads.cost.load import cost_tables_from, presets
     from netsim.workloads.job.load import read_toml
 
     path = locate(name, directory, presets(), "file or preset")
     tree = read_toml(path)
     apply_overrides(tree, overrides)
     try:
-        return book_from(tree, path.stem)
+        return cost_tables_from(tree, path.stem)
     except InputError as error:
         raise error.at(file=str(path)) from None
 
 
-def tables(book: Book, rows: Sequence[Row]) -> Iterator[Wide | str]:
+def tables(costs: CostTables, rows: Sequence[GpuCost]) -> Iterator[Wide | str]:
     """Cost, power and failures of each GPU."""
-    reference = book.fleet.reference
-    yield _cost(book, rows)
+    reference = costs.fleet.reference
+    yield _cost(costs, rows)
     yield (
         f"of {reference}: for as much silicon. Break-even: the price of links at which smaller "
         "dies save nothing; all else may cost as much more as is saved."
     )
-    yield _links(book, rows)
+    yield _links(costs, rows)
     yield f"W of {reference}: with the links that a GPU has, for as much silicon."
-    yield _failures(book, rows)
-    hours = f"{format_number(book.failures.repair_hours)} h of repair"
+    yield _failures(costs, rows)
+    hours = f"{format_number(costs.failures.repair_hours)} h of repair"
     yield (
         f"Up: with {hours} and no spare. Takes: the share of the fleet that one failure takes, "
         "where a group stops, or shrinks to the GPUs that are left."
     )
-    yield _spares(book, rows)
+    yield _spares(costs, rows)
     yield (
         f"Spares: the fewest GPUs beside the fleet for a mean goodput, with "
-        f"{format_number(book.failures.swap_hours)} h until one takes over; -: no number is "
+        f"{format_number(costs.failures.swap_hours)} h until one takes over; -: no number is "
         "enough. Full: for the whole fleet to be in order for that share of the time. In "
         f"brackets: the silicon of so many {reference}."
     )
 
 
 def _column(
-    header: str, rows: Sequence[Row], cell: Callable[[Row], float | int | str], rank: int = 0
+    header: str,
+    rows: Sequence[GpuCost],
+    cell: Callable[[GpuCost], float | int | str],
+    rank: int = 0,
 ) -> Column:
     cells = [cell(row) for row in rows]
     return Column(header, [c if isinstance(c, str) else format_number(c) for c in cells], rank)
 
 
-def _names(rows: Sequence[Row]) -> Column:
+def _names(rows: Sequence[GpuCost]) -> Column:
     return Column("GPU", [row.name for row in rows], left=True)
 
 
-def _cost(book: Book, rows: Sequence[Row]) -> Wide:
+def _cost(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
     return Wide(
         [
             _names(rows),
@@ -120,7 +123,7 @@ def _cost(book: Book, rows: Sequence[Row]) -> Wide:
             _column("package", rows, lambda row: _usd(row.package_usd), 3),
             _column("links", rows, lambda row: _usd(row.link_usd), 3),
             _column("USD a\nGPU", rows, lambda row: _usd(row.usd)),
-            _column(f"of\n{book.fleet.reference}", rows, lambda r: f"{r.usd_of_reference:.2f}"),
+            _column(f"of\n{costs.fleet.reference}", rows, lambda r: f"{r.usd_of_reference:.2f}"),
             _column("saved before\nlinks, USD", rows, lambda row: _usd(row.saved_usd), 1),
             _column(
                 "break-even\nUSD/Gbps", rows, lambda row: f"{row.break_even_usd_per_gbps:.3f}", 1
@@ -131,13 +134,13 @@ def _cost(book: Book, rows: Sequence[Row]) -> Wide:
     )
 
 
-def _links(book: Book, rows: Sequence[Row]) -> Wide:
+def _links(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
     columns = [
         _names(rows),
         Column("has", [row.link for row in rows], left=True),
-        _column("Gbps", rows, lambda row: book.gpus[row.name].rate / 1e9),
+        _column("Gbps", rows, lambda row: costs.gpus[row.name].rate / 1e9),
     ]
-    for number, kind in enumerate(book.links):
+    for number, kind in enumerate(costs.links):
         ends = [row.links[number] for row in rows]
         columns += [
             Column(f"{kind}\nUSD", [_usd(end.usd) for end in ends], 1),
@@ -145,12 +148,12 @@ def _links(book: Book, rows: Sequence[Row]) -> Wide:
         ]
     columns += [
         _column("W a GPU,\nno links", rows, lambda row: row.watts),
-        _column(f"W of\n{book.fleet.reference}", rows, lambda r: f"{r.watts_of_reference:.3f}"),
+        _column(f"W of\n{costs.fleet.reference}", rows, lambda r: f"{r.watts_of_reference:.3f}"),
     ]
     return Wide(columns, title="Links, by their kind, and power", elsewhere="--json has all")
 
 
-def _failures(book: Book, rows: Sequence[Row]) -> Wide:
+def _failures(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
     return Wide(
         [
             _names(rows),
@@ -163,17 +166,17 @@ def _failures(book: Book, rows: Sequence[Row]) -> Wide:
             _column("takes,\nstop", rows, lambda row: _percent(row.blast_stop, 3)),
             _column("takes,\nshrink", rows, lambda row: _percent(row.blast_shrink, 3)),
         ],
-        title=f"Failures of {book.fleet.gpus:,} {book.fleet.reference}, or as much silicon",
+        title=f"Failures of {costs.fleet.gpus:,} {costs.fleet.reference}, or as much silicon",
         elsewhere="--json has all",
     )
 
 
-def _spares(book: Book, rows: Sequence[Row]) -> Wide:
+def _spares(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
     columns = [_names(rows)]
-    for number, goodput in enumerate(book.fleet.goodput):
+    for number, goodput in enumerate(costs.fleet.goodput):
         for what in ("stop", "shrink", "full"):
 
-            def cell(row: Row, i: int = number, what: str = what) -> str:
+            def cell(row: GpuCost, i: int = number, what: str = what) -> str:
                 spares: int | None = getattr(row.spares[i], what)
                 return "-" if spares is None else f"{spares} ({spares / row.silicon:g})"
 

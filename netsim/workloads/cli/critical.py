@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import print_json
-from netsim.cli.trace_outputs import Outputs, write_tables
+from netsim.cli.trace_outputs import TraceOutputs, write_tables
 from netsim.terminal import Column, Wide, common_unit, number
 from netsim.terminal import show as show_table
 
@@ -50,7 +50,7 @@ SAID = {
 told."""
 
 
-def show(result: Result, asked: Mapping[str, Any], outputs: Outputs) -> None:
+def show(result: Result, asked: Mapping[str, Any], outputs: TraceOutputs) -> None:
     """Find the critical path of a result, and write or print it."""
     import polars as pl
 

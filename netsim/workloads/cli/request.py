@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import print_json
-from netsim.cli.trace_outputs import Outputs, write_tables
+from netsim.cli.trace_outputs import TraceOutputs, write_tables
 from netsim.errors import InputError
 from netsim.terminal import Column, Wide, common_unit, count, number
 from netsim.terminal import show as show_table
@@ -48,7 +48,7 @@ OPTIONS = {
 WITH = ()
 
 
-def show(result: Result, asked: Mapping[str, Any], outputs: Outputs) -> None:
+def show(result: Result, asked: Mapping[str, Any], outputs: TraceOutputs) -> None:
     """Print or write the latency breakdown of a request."""
     from netsim.workloads.tracing.request_latency import request_latency
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from netsim.terminal import Wide
     from netsim.workloads.job.job import Job
-    from netsim.workloads.job.plan import Plan
+    from netsim.workloads.job.plan import JobPlan
 
 PAPER, PLAN = "paper", "plan"
 
@@ -139,7 +139,7 @@ def of_inference(
     return None
 
 
-def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> Plan | None:
+def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> JobPlan | None:
     """The plan that a name or a file stands for, with changes; none if it is one of a job."""
     from netsim.experiment.document import apply_overrides
     from netsim.inputs import is_file, path_problem

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from netsim.workloads.inference.deployment import Deployment
-    from netsim.workloads.inference.limits import Best, Limits
+    from netsim.workloads.inference.limits import Best, LatencyLimits
 
 BATCHES = (1, 8, 64)
 """Sequences that decode, beside those of the best batch."""
@@ -24,10 +24,10 @@ BATCHES = (1, 8, 64)
 
 def find_deployment(
     name: str, directory: Path, overrides: Sequence[str]
-) -> tuple[Deployment, Limits] | None:
+) -> tuple[Deployment, LatencyLimits] | None:
     """The deployment of a file, a preset or an experiment, with changes; none if it is a job's."""
     from netsim.experiment.document import apply_overrides
-    from netsim.workloads.inference.limits import Limits
+    from netsim.workloads.inference.limits import LatencyLimits
     from netsim.workloads.inference.load import deployment_from
     from netsim.workloads.job.keys import read_part
 
@@ -42,7 +42,7 @@ def find_deployment(
     if not key and not _is_deployment(tree):
         return None
     try:
-        limits = read_part(Limits, tree.pop("limits", {}), "limits")
+        limits = read_part(LatencyLimits, tree.pop("limits", {}), "limits")
         return deployment_from(tree, path.stem, path.parent), limits
     except InputError as error:
         raise (error.under(key) if key else error).at(file=str(path)) from None
@@ -103,7 +103,9 @@ def _of_experiment(tree: Mapping[str, Any]) -> str | Mapping[str, Any] | None:
     return differ[0][1] if differ else None
 
 
-def deployment_tables(deployment: Deployment, limits: Limits) -> Iterator[Table | Wide | str]:
+def deployment_tables(
+    deployment: Deployment, limits: LatencyLimits
+) -> Iterator[Table | Wide | str]:
     """What a deployment is, what its iterations are made of, and the best batches by size."""
     from netsim.workloads.inference.limits import best_batch, sizes
 
@@ -118,7 +120,7 @@ def deployment_tables(deployment: Deployment, limits: Limits) -> Iterator[Table 
         yield "No number of GPUs of its network can share and hold it."
 
 
-def deployment_figures(deployment: Deployment, limits: Limits) -> dict[str, Any]:
+def deployment_figures(deployment: Deployment, limits: LatencyLimits) -> dict[str, Any]:
     """The same as plain figures: bytes, picoseconds, tokens."""
     from netsim.workloads.inference import iteration_cost, kv_bytes_of_token
     from netsim.workloads.inference.limits import best_batch, sizes
@@ -159,7 +161,7 @@ def best_figures(best: Best | None) -> dict[str, Any] | None:
     }
 
 
-def _shape(deployment: Deployment, limits: Limits) -> Table:
+def _shape(deployment: Deployment, limits: LatencyLimits) -> Table:
     from netsim.workloads.inference import kv_bytes_of_token
     from netsim.workloads.inference.deployment import dense_parameters
     from netsim.workloads.job.model import parameters
@@ -185,7 +187,7 @@ def _shape(deployment: Deployment, limits: Limits) -> Table:
     return table
 
 
-def _iterations(deployment: Deployment, limits: Limits, most: int) -> Wide:
+def _iterations(deployment: Deployment, limits: LatencyLimits, most: int) -> Wide:
     """A prompt, and batches that decode: how long each part takes by itself."""
     from netsim.workloads.inference import (
         compute_ps,

@@ -14,7 +14,7 @@ from netsim.workloads.cli.workload_deployment import best_figures, rate_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from netsim.workloads.inference.limits import Best, Limits
+    from netsim.workloads.inference.limits import Best, LatencyLimits
     from netsim.workloads.inference.lite import Assumption, LiteRow
 
 INFERENCE = "inference"
@@ -24,18 +24,18 @@ VARIED = ("tp", "overlap", "kv_replicated")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class InferenceComparison:
     """What `netsim workload inference` compares: models, what is asked, and tables of all."""
 
     models: tuple[str, ...]
-    limits: Limits
+    limits: LatencyLimits
     tables: Mapping[str, Any]
 
 
-def find_comparison(overrides: Sequence[str]) -> Comparison:
+def find_comparison(overrides: Sequence[str]) -> InferenceComparison:
     """The comparison with changes: `model`, [limits], [formats], [options] and [costs]."""
     from netsim.experiment.document import apply_overrides
-    from netsim.workloads.inference.limits import Limits
+    from netsim.workloads.inference.limits import LatencyLimits
     from netsim.workloads.inference.lite import MODELS, REFERENCE, deployment_on
     from netsim.workloads.job.keys import read_part
 
@@ -46,7 +46,7 @@ def find_comparison(overrides: Sequence[str]) -> Comparison:
         for key in tree:
             if key not in known:
                 raise InputError("is not known", key=key, hint=did_you_mean(key, known))
-        limits = read_part(Limits, tree.pop("limits", {}), "limits")
+        limits = read_part(LatencyLimits, tree.pop("limits", {}), "limits")
         model = tree.pop("model", None)
         if model is not None and not isinstance(model, str):
             raise InputError(f"{written(model)} is no name of a model", key="model")
@@ -59,10 +59,10 @@ def find_comparison(overrides: Sequence[str]) -> Comparison:
         deployment_on(REFERENCE, models[0], tree)
     except InputError as error:
         raise error.at(file=INFERENCE) from None
-    return Comparison(models, limits, tree)
+    return InferenceComparison(models, limits, tree)
 
 
-def comparison_tables(comparison: Comparison) -> Iterator[Table | Wide | str]:
+def comparison_tables(comparison: InferenceComparison) -> Iterator[Table | Wide | str]:
     """Ratios by assumption, when the claim is true, and all limits."""
     from netsim.workloads.inference.lite import MATCHES
 
@@ -84,7 +84,7 @@ def comparison_tables(comparison: Comparison) -> Iterator[Table | Wide | str]:
     yield limit_table(comparison)
 
 
-def _unserved(comparison: Comparison, model: str) -> str:
+def _unserved(comparison: InferenceComparison, model: str) -> str:
     """What is said of a model that none of the machines can serve: too large, or too slow."""
     from netsim.workloads.inference.deployment import on_gpus
     from netsim.workloads.inference.limits import PHASES, best_batch, sizes
@@ -117,7 +117,7 @@ def _unserved(comparison: Comparison, model: str) -> str:
     )
 
 
-def comparison_figures(comparison: Comparison) -> dict[str, Any]:
+def comparison_figures(comparison: InferenceComparison) -> dict[str, Any]:
     """The same as plain figures."""
     return {
         "models": list(comparison.models),
@@ -143,7 +143,7 @@ def comparison_figures(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _layers(comparison: Comparison) -> dict[str, dict[str, float]]:
+def _layers(comparison: InferenceComparison) -> dict[str, dict[str, float]]:
     from netsim.workloads.inference.lite import REFERENCE, deployment_on
     from netsim.workloads.inference.roofline import layer_counts
 
@@ -156,7 +156,7 @@ def _layers(comparison: Comparison) -> dict[str, dict[str, float]]:
     }
 
 
-def ratio_rows(comparison: Comparison) -> list[LiteRow]:
+def ratio_rows(comparison: InferenceComparison) -> list[LiteRow]:
     """All rows of a comparison, under every assumption."""
     from netsim.workloads.inference.lite import ASSUMPTIONS, further_assumptions, lite_table
 
@@ -168,7 +168,7 @@ def _assumptions(rows: Sequence[LiteRow]) -> list[Assumption]:
     return list(dict.fromkeys(row.assumption for row in rows))
 
 
-def count_table(comparison: Comparison) -> Wide:
+def count_table(comparison: InferenceComparison) -> Wide:
     """What is counted in a layer of each model, for a prompt and for a token behind as many."""
     from netsim.workloads.inference.lite import REFERENCE, deployment_on
     from netsim.workloads.inference.roofline import layer_counts, reduce_share
@@ -241,7 +241,7 @@ def claim_table(rows: Sequence[LiteRow]) -> Wide:
     return Wide(columns)
 
 
-def _sizes(comparison: Comparison) -> Iterator[tuple[str, str, list[tuple[str, Best]]]]:
+def _sizes(comparison: InferenceComparison) -> Iterator[tuple[str, str, list[tuple[str, Best]]]]:
     """Model, machine, and both phases on each number of GPUs, with all three assumptions."""
     from netsim.workloads.inference.limits import best_batch, sizes
     from netsim.workloads.inference.lite import ALL, MACHINES, assuming, deployment_on
@@ -257,7 +257,7 @@ def _sizes(comparison: Comparison) -> Iterator[tuple[str, str, list[tuple[str, B
                 )
 
 
-def limit_table(comparison: Comparison) -> Wide:
+def limit_table(comparison: InferenceComparison) -> Wide:
     """Limits by memory and by the objectives, and best batches, on each number of GPUs."""
     from dataclasses import replace
 

@@ -12,7 +12,7 @@ from netsim.units import format_bytes, format_number
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from netsim.workloads.job.plan import Plan
+    from netsim.workloads.job.plan import JobPlan
 
 STAGES = (
     ("forward_s", "forward pass of a layer"),
@@ -25,7 +25,7 @@ STAGES = (
 )
 
 
-def plan_tables(plan: Plan) -> Iterator[Table | str]:
+def plan_tables(plan: JobPlan) -> Iterator[Table | str]:
     """The site, the model, its layout, and the stages of a step."""
     yield _site(plan)
     yield _model(plan)
@@ -36,7 +36,7 @@ def plan_tables(plan: Plan) -> Iterator[Table | str]:
     )
 
 
-def plan_figures(plan: Plan) -> dict[str, Any]:
+def plan_figures(plan: JobPlan) -> dict[str, Any]:
     """The same as plain figures."""
     from netsim.workloads.job.model import parameters
     from netsim.workloads.job.paper import stage_seconds
@@ -61,7 +61,7 @@ def plan_figures(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _site(plan: Plan) -> Table:
+def _site(plan: JobPlan) -> Table:
     site, (low, high) = plan.site, plan.site.total_watts
     table = plain_table("", "", title="What the budget buys")
     table.show_header = False
@@ -79,7 +79,7 @@ def _watts(watts: float) -> str:
     return f"{format_number(watts / 1e6)} MW"
 
 
-def _model(plan: Plan) -> Table:
+def _model(plan: JobPlan) -> Table:
     from netsim.workloads.cli.workload_tables import count_of
     from netsim.workloads.job.model import parameters
 
@@ -102,7 +102,7 @@ def _model(plan: Plan) -> Table:
     return table
 
 
-def _stages(plan: Plan) -> Table:
+def _stages(plan: JobPlan) -> Table:
     from netsim.workloads.cli.workload_tables import duration
     from netsim.workloads.job.paper import stage_seconds
 

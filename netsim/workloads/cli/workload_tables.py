@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from netsim.workloads.job.job import Job
     from netsim.workloads.job.metrics import Figure
-    from netsim.workloads.job.validation import Row
+    from netsim.workloads.job.validation import TrainingRow
 
 PS_PER_S = 1e12
 GIB = 2**30
@@ -215,12 +215,12 @@ def step_table(group: str, title: str = "") -> Wide:
     )
 
 
-def _three(row: Row) -> str:
+def _three(row: TrainingRow) -> str:
     layout = row.job.layout
     return f"{layout.tp}, {layout.pp}, {layout.replicas}"
 
 
-def _named(found: Sequence[Row]) -> list[Column]:
+def _named(found: Sequence[TrainingRow]) -> list[Column]:
     return [
         Column("row", [str(row.number) for row in found]),
         Column("model", [row.name for row in found], left=True),

@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Steps, steps
-from netsim.workloads.collectives.wire import Hops, Row, Wire
+from netsim.workloads.collectives.wire import HopRow, Hops, Wire
 
 WHATS = ("broadcast", "reduce")
 
@@ -51,7 +51,7 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
     for k in reversed(range((n - 1).bit_length())):
         place = np.arange(1 << k, n, 2 << k)
         ends = (how.root + place - (1 << k)) % n, (how.root + place) % n
-        rows.append(Row(*(ends if what == "broadcast" else ends[::-1])))
+        rows.append(HopRow(*(ends if what == "broadcast" else ends[::-1])))
     return Hops(tuple(rows), size_bytes)
 
 

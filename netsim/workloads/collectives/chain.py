@@ -11,7 +11,7 @@ import numpy as np
 
 from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Steps, cut, pieces_of, steps
-from netsim.workloads.collectives.wire import Hops, Row, Wire
+from netsim.workloads.collectives.wire import HopRow, Hops, Wire
 
 WHATS = ("broadcast", "reduce")
 
@@ -38,7 +38,7 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
     """From each position but the last one to the next one."""
     chain = (how.root + np.arange(n)) % n
-    row = Row(chain[:-1], chain[1:]) if what == "broadcast" else Row(chain[1:], chain[:-1])
+    row = HopRow(chain[:-1], chain[1:]) if what == "broadcast" else HopRow(chain[1:], chain[:-1])
     chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
     return Hops((row,), size_bytes // how.channels // chunks, at_once=True, chain=True)
 

@@ -19,7 +19,7 @@ from netsim.workloads.collectives.steps import (
     one_after_the_other,
     steps,
 )
-from netsim.workloads.collectives.wire import Hops, Row, Wire, shifted, some_of
+from netsim.workloads.collectives.wire import HopRow, Hops, Wire, shifted, some_of
 
 WHATS = COLLECTIVES
 
@@ -80,7 +80,7 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
     away = some_of(n)
     if what in ("broadcast", "reduce", "gather", "scatter"):
         root, other = np.full(len(away), how.root), (how.root + np.array(away)) % n
-        row = Row(root, other) if what in ("broadcast", "scatter") else Row(other, root)
+        row = HopRow(root, other) if what in ("broadcast", "scatter") else HopRow(other, root)
     else:
         row = shifted(n, away)
     return Hops((row,), message, 1 / len(away), at_once=True)

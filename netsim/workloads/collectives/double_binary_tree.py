@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
-from netsim.workloads.collectives.wire import Hops, Row, Wire
+from netsim.workloads.collectives.wire import HopRow, Hops, Wire
 
 WHATS = ("all_reduce",)
 
@@ -101,7 +101,7 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  #
     for found in levels.values():
         below, above = np.concatenate(found, axis=1)
         ends = np.concatenate([below, above]), np.concatenate([above, below])
-        rows.append(Row(*ends))
+        rows.append(HopRow(*ends))
     half = size_bytes // 2 // how.channels
     message = half // pieces_of(-(-size_bytes // 2), how.channels, how.chunk_bytes)
     return Hops(tuple(rows), message, 1 / 4, at_once=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Ints, Steps, one_after_the_other, steps
-from netsim.workloads.collectives.wire import Hops, Row, Wire
+from netsim.workloads.collectives.wire import HopRow, Hops, Wire
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather")
 
@@ -89,9 +89,9 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  #
     members = np.concatenate([pair, np.arange(2 * (n - core), n)])
     member = np.arange(core)
     away = [core >> k for k in range(1, core.bit_length())]
-    rows = [Row(members, members[member ^ one], one / core) for one in away]
+    rows = [HopRow(members, members[member ^ one], one / core) for one in away]
     if pair.size:
-        rows.append(Row(pair + 1, pair))
+        rows.append(HopRow(pair + 1, pair))
     return Hops(tuple(rows), size_bytes >> 1)
 
 

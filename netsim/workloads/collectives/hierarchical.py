@@ -29,7 +29,7 @@ from netsim.workloads.collectives.steps import (
     side_by_side,
     steps,
 )
-from netsim.workloads.collectives.wire import Hops, Row, Wire, some_of
+from netsim.workloads.collectives.wire import HopRow, Hops, Wire, some_of
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
 
@@ -124,11 +124,11 @@ def _among(members: Ints, message_bytes: int, rings: bool) -> Hops:
     k = members.shape[1]
     if k == 1:
         none = np.zeros(0, np.int64)
-        return Hops((Row(none, none),), message_bytes)
+        return Hops((HopRow(none, none),), message_bytes)
     away = [1] if rings else some_of(k)
     src = np.concatenate([members.reshape(-1)] * len(away))
     dst = np.concatenate([np.roll(members, -one, axis=1).reshape(-1) for one in away])
-    return Hops((Row(src, dst),), message_bytes, 1 / len(away), at_once=True, chain=rings)
+    return Hops((HopRow(src, dst),), message_bytes, 1 / len(away), at_once=True, chain=rings)
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:

@@ -24,7 +24,7 @@ import numpy as np
 from netsim.errors import InputError
 from netsim.workloads.collectives.options import ALTERNATING, SAME, CollectiveOptions
 from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
-from netsim.workloads.collectives.wire import Hops, Row, Wire
+from netsim.workloads.collectives.wire import HopRow, Hops, Wire
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather")
 
@@ -102,7 +102,7 @@ def _in_order(here: np.ndarray, chunks: int) -> np.ndarray:
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  # noqa: ARG001
     """From each position to the next one, of all channels."""
     order = orders(n, how)
-    row = Row(order.reshape(-1), np.roll(order, -1, axis=1).reshape(-1))
+    row = HopRow(order.reshape(-1), np.roll(order, -1, axis=1).reshape(-1))
     chunks = pieces_of(-(-size_bytes // n), how.channels, how.chunk_bytes)
     message = size_bytes // n // how.channels // chunks
     return Hops((row,), message, 1 / how.channels, at_once=True, chain=True)

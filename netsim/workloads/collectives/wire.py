@@ -49,7 +49,7 @@ class Wire:
         return n_bytes + packets * self.header_bytes
 
 
-class Row(NamedTuple):
+class HopRow(NamedTuple):
     """Sends from positions `src` to `dst`, and which share of all bytes they are."""
 
     src: Ints
@@ -72,7 +72,7 @@ class Hops:
         far: between nodes, for algorithms that tell near from far.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[HopRow, ...]
     message_bytes: int
     weight: float = 1.0
     at_once: bool = False
@@ -83,17 +83,17 @@ class Hops:
 WHOLE_PACKETS = 1 << 30
 """Bytes of a message whose packets are all full, in any group."""
 
-ONE_WAY = Hops((Row(np.zeros(1, np.int64), np.ones(1, np.int64)),), WHOLE_PACKETS)
+ONE_WAY = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), WHOLE_PACKETS)
 """From position 0 to position 1."""
 
 MAX_SHIFTS = 16
 """Of exchanges of everybody with everybody, so many of the distances are looked at."""
 
 
-def shifted(n: int, away: Sequence[int]) -> Row:
+def shifted(n: int, away: Sequence[int]) -> HopRow:
     """Everybody sends to those so many positions further."""
     src = np.tile(np.arange(n), len(away))
-    return Row(src, (src + np.repeat(np.array(away, np.int64), n)) % n)
+    return HopRow(src, (src + np.repeat(np.array(away, np.int64), n)) % n)
 
 
 def some_of(n: int) -> list[int]:

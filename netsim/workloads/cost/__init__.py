@@ -12,20 +12,20 @@ from netsim.workloads.cost.availability import (
     spares_for_capacity,
     spares_for_goodput,
 )
-from netsim.workloads.cost.book import Book
-from netsim.workloads.cost.compare import Row, compare
+from netsim.workloads.cost.compare import GpuCost, compare
+from netsim.workloads.cost.cost_tables import CostTables
 from netsim.workloads.cost.dies import (
     cost_of_good_die_usd,
     die_yield,
     dies_per_wafer,
     salvaged_yield,
 )
-from netsim.workloads.cost.load import load_book, presets
+from netsim.workloads.cost.load import load_cost_tables, presets
 from netsim.workloads.cost.package import link_usd, link_watts, memory_usd, package_usd
 
 __all__ = [
-    "Book",
-    "Row",
+    "CostTables",
+    "GpuCost",
     "availability",
     "blast_radius",
     "compare",
@@ -36,7 +36,7 @@ __all__ = [
     "group_availability",
     "link_usd",
     "link_watts",
-    "load_book",
+    "load_cost_tables",
     "memory_usd",
     "package_usd",
     "presets",

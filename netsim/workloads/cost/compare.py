@@ -13,7 +13,7 @@ from netsim.workloads.cost.availability import (
     spares_for_capacity,
     spares_for_goodput,
 )
-from netsim.workloads.cost.book import AREA, Book, Gpu
+from netsim.workloads.cost.cost_tables import AREA, CostTables, Gpu
 from netsim.workloads.cost.dies import (
     cost_of_good_die_usd,
     die_yield,
@@ -54,7 +54,7 @@ class SpareRow:
 
 
 @dataclass(frozen=True)
-class Row:
+class GpuCost:
     """One GPU. What is not said to be of the fleet is of one GPU.
 
     Attributes:
@@ -107,22 +107,22 @@ class Row:
     spares: tuple[SpareRow, ...]
 
 
-def compare(book: Book) -> list[Row]:
-    """A row for each GPU of a book, in its order."""
-    return [_row(book, name, gpu) for name, gpu in book.gpus.items()]
+def compare(costs: CostTables) -> list[GpuCost]:
+    """Return a row for each GPU, in the tables' order."""
+    return [_row(costs, name, gpu) for name, gpu in costs.gpus.items()]
 
 
-def _row(book: Book, name: str, gpu: Gpu) -> Row:
-    reference = book.reference
-    reference_link = _link(book, reference, reference.link)
-    reference_usd = _usd_without_links(book, reference) + reference_link.usd
+def _row(costs: CostTables, name: str, gpu: Gpu) -> GpuCost:
+    reference = costs.reference
+    reference_link = _link(costs, reference, reference.link)
+    reference_usd = _usd_without_links(costs, reference) + reference_link.usd
     silicon = reference.die_mm2 / gpu.die_mm2
-    dies, defect_free, share, die_usd = die_of(book, gpu)
-    link, usd = _link(book, gpu, gpu.link), _usd_without_links(book, gpu)
+    dies, defect_free, share, die_usd = die_of(costs, gpu)
+    link, usd = _link(costs, gpu, gpu.link), _usd_without_links(costs, gpu)
     saved_usd = reference_usd - silicon * usd
-    gpus, mtbf_hours = round(book.fleet.gpus * silicon), mtbf_of(book, gpu)
-    repair_hours = book.failures.repair_hours
-    return Row(
+    gpus, mtbf_hours = round(costs.fleet.gpus * silicon), mtbf_of(costs, gpu)
+    repair_hours = costs.failures.repair_hours
+    return GpuCost(
         name=name,
         die_mm2=gpu.die_mm2,
         silicon=silicon,
@@ -131,8 +131,8 @@ def _row(book: Book, name: str, gpu: Gpu) -> Row:
         die_yield=share,
         die_usd=die_usd,
         usd_per_good_mm2=die_usd / gpu.die_mm2,
-        memory_usd=_memory_usd(book, gpu),
-        package_usd=_package_usd(book, gpu),
+        memory_usd=_memory_usd(costs, gpu),
+        package_usd=_package_usd(costs, gpu),
         link=gpu.link,
         link_usd=link.usd,
         usd=usd + link.usd,
@@ -144,7 +144,7 @@ def _row(book: Book, name: str, gpu: Gpu) -> Row:
         watts_of_reference=(
             silicon * (gpu.watts + link.watts) / (reference.watts + reference_link.watts)
         ),
-        links=tuple(_link(book, gpu, kind) for kind in book.links),
+        links=tuple(_link(costs, gpu, kind) for kind in costs.links),
         gpus=gpus,
         group=gpu.group,
         mtbf_hours=mtbf_hours,
@@ -153,19 +153,19 @@ def _row(book: Book, name: str, gpu: Gpu) -> Row:
         group_up=group_availability(mtbf_hours, repair_hours, gpu.group),
         blast_stop=blast_radius(gpus, gpu.group, STOP),
         blast_shrink=blast_radius(gpus, gpu.group, SHRINK),
-        spares=_spares(book, gpu, gpus),
+        spares=_spares(costs, gpu, gpus),
     )
 
 
-def mtbf_of(book: Book, gpu: Gpu) -> float:
+def mtbf_of(costs: CostTables, gpu: Gpu) -> float:
     """Mean time to a failure of one GPU in hours."""
-    by_area = book.failures.rate_by == AREA
-    return book.failures.mtbf_hours * (book.reference.die_mm2 / gpu.die_mm2 if by_area else 1)
+    by_area = costs.failures.rate_by == AREA
+    return costs.failures.mtbf_hours * (costs.reference.die_mm2 / gpu.die_mm2 if by_area else 1)
 
 
-def die_of(book: Book, gpu: Gpu) -> tuple[int, float, float, float]:
+def die_of(costs: CostTables, gpu: Gpu) -> tuple[int, float, float, float]:
     """Of a GPU: dies on a wafer, shares of them without a defect and to be sold, price of one."""
-    wafer = book.wafer
+    wafer = costs.wafer
     dies = dies_per_wafer(gpu.die_mm2, wafer.diameter_mm, wafer.edge_mm, wafer.scribe_mm)
     defect_free = die_yield(gpu.die_mm2, wafer.defects_per_cm2, *wafer.yield_model)
     share = defect_free
@@ -181,35 +181,35 @@ def die_of(book: Book, gpu: Gpu) -> tuple[int, float, float, float]:
     return dies, defect_free, share, cost_of_good_die_usd(wafer.usd, dies, share)
 
 
-def _memory_usd(book: Book, gpu: Gpu) -> float:
-    return memory_usd(gpu.memory / BYTES_PER_GB, book.memory.usd_per_gb)
+def _memory_usd(costs: CostTables, gpu: Gpu) -> float:
+    return memory_usd(gpu.memory / BYTES_PER_GB, costs.memory.usd_per_gb)
 
 
-def _package_usd(book: Book, gpu: Gpu) -> float:
-    return package_usd(gpu.die_mm2, book.package.usd_per_mm2, book.package.usd)
+def _package_usd(costs: CostTables, gpu: Gpu) -> float:
+    return package_usd(gpu.die_mm2, costs.package.usd_per_mm2, costs.package.usd)
 
 
-def _usd_without_links(book: Book, gpu: Gpu) -> float:
+def _usd_without_links(costs: CostTables, gpu: Gpu) -> float:
     """USD of a GPU in its package."""
-    return die_of(book, gpu)[3] + _memory_usd(book, gpu) + _package_usd(book, gpu)
+    return die_of(costs, gpu)[3] + _memory_usd(costs, gpu) + _package_usd(costs, gpu)
 
 
-def _link(book: Book, gpu: Gpu, kind: str) -> LinkRow:
+def _link(costs: CostTables, gpu: Gpu, kind: str) -> LinkRow:
     """One end of a GPU's links, were they of some kind."""
-    gbps, link = gpu.rate / BPS_PER_GBPS, book.links[kind]
+    gbps, link = gpu.rate / BPS_PER_GBPS, costs.links[kind]
     return LinkRow(kind, link_usd(gbps, link.usd_per_gbps), link_watts(gbps, link.pj_per_bit))
 
 
-def _spares(book: Book, gpu: Gpu, gpus: int) -> tuple[SpareRow, ...]:
+def _spares(costs: CostTables, gpu: Gpu, gpus: int) -> tuple[SpareRow, ...]:
     """Spares for each goodput. While one takes over its group waits, or lacks a GPU."""
-    failures, mtbf_hours = book.failures, mtbf_of(book, gpu)
+    failures, mtbf_hours = costs.failures, mtbf_of(costs, gpu)
     up = availability(mtbf_hours, failures.repair_hours)
     swapped = {
         STOP: group_availability(mtbf_hours, failures.swap_hours, gpu.group),
         SHRINK: availability(mtbf_hours, failures.swap_hours),
     }
     rows = []
-    for goodput in book.fleet.goodput:
+    for goodput in costs.fleet.goodput:
         stop, shrink = (
             spares_for_goodput(gpus, gpu.group, up, goodput, how, swapped[how])
             for how in (STOP, SHRINK)

@@ -1,4 +1,4 @@
-"""Books from TOML files and presets."""
+"""Cost tables from TOML files and presets."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.inputs import locate
 from netsim.units import written
-from netsim.workloads.cost.book import (
-    LEAST,
+from netsim.workloads.cost.compare import die_of
+from netsim.workloads.cost.cost_tables import (
     MAX_GPUS,
-    Book,
-    Failures,
+    MIN_VALUE,
+    CostTables,
+    FailureRates,
     Fleet,
     Gpu,
     LinkKind,
@@ -21,7 +22,6 @@ from netsim.workloads.cost.book import (
     Package,
     Wafer,
 )
-from netsim.workloads.cost.compare import die_of
 from netsim.workloads.job.keys import read_part
 from netsim.workloads.job.load import read_toml
 
@@ -31,10 +31,10 @@ PARTS: dict[str, type[Any]] = {
     "wafer": Wafer,
     "memory": Memory,
     "package": Package,
-    "failures": Failures,
+    "failures": FailureRates,
     "fleet": Fleet,
 }
-NAMED: dict[str, type[Any]] = {"link": LinkKind, "gpu": Gpu}
+NAMED_TABLES: dict[str, type[Any]] = {"link": LinkKind, "gpu": Gpu}
 """Tables of which there are several, each with a name."""
 
 DESCRIPTION = "description"
@@ -47,18 +47,18 @@ def presets() -> dict[str, Path]:
     return {path.stem: path for path in sorted(PRESETS.glob("*.toml"))}
 
 
-def load_book(name: str, directory: Path | None = None) -> Book:
-    """The book of a file or a preset. Raises InputError with everything that is wrong in it."""
+def load_cost_tables(name: str, directory: Path | None = None) -> CostTables:
+    """The costs of a file or a preset. Raises InputError with everything that is wrong in it."""
     path = locate(name, directory or Path.cwd(), presets(), "file or preset")
     try:
-        return book_from(read_toml(path), path.stem)
+        return cost_tables_from(read_toml(path), path.stem)
     except InputError as error:
         raise error.at(file=str(path)) from None
 
 
-def book_from(tree: Mapping[str, Any], name: str) -> Book:
-    """The book of a table. Raises InputError, without a file, with everything that is wrong."""
-    known = (*PARTS, *NAMED, DESCRIPTION)
+def cost_tables_from(tree: Mapping[str, Any], name: str) -> CostTables:
+    """The costs of a table. Raises InputError, without a file, with everything that is wrong."""
+    known = (*PARTS, *NAMED_TABLES, DESCRIPTION)
     errors = [
         InputError("is not known", key=one, hint=did_you_mean(one, known), code="unknown_key")
         for one in tree
@@ -72,13 +72,13 @@ def book_from(tree: Mapping[str, Any], name: str) -> Book:
             parts[key] = read_part(part, tree.get(key, {}), key)
         except InputError as error:
             errors += error.errors
-    for key, part in NAMED.items():
+    for key, part in NAMED_TABLES.items():
         parts[f"{key}s"], found = _named(part, tree.get(key, {}), key)
         errors += found
     raise_all(errors)
-    book = Book(name=name, **parts)
-    raise_all(_mistakes(book))
-    return book
+    costs = CostTables(name=name, **parts)
+    raise_all(_mistakes(costs))
+    return costs
 
 
 def _named(part: type[Part], tables: Any, key: str) -> tuple[dict[str, Part], list[InputError]]:
@@ -94,23 +94,23 @@ def _named(part: type[Part], tables: Any, key: str) -> tuple[dict[str, Part], li
     return parts, errors
 
 
-def _mistakes(book: Book) -> list[InputError]:
+def _mistakes(costs: CostTables) -> list[InputError]:
     """What the tables contradict each other in."""
     errors = []
-    wafer, fleet = book.wafer, book.fleet
+    wafer, fleet = costs.wafer, costs.fleet
     left = 2 * wafer.edge_mm < wafer.diameter_mm
     if not left:
         errors.append(InputError("nothing is left of the wafer", key="wafer.edge_mm"))
-    for name, gpu in book.gpus.items():
-        if gpu.link not in book.links:
-            hint = "one of " + ", ".join(book.links)
+    for name, gpu in costs.gpus.items():
+        if gpu.link not in costs.links:
+            hint = "one of " + ", ".join(costs.links)
             key = f"gpu.{name}.link"
             errors.append(InputError(f"there is no [link.{gpu.link}]", key=key, hint=hint))
-    if fleet.reference not in book.gpus:
-        hint = "one of " + ", ".join(book.gpus)
+    if fleet.reference not in costs.gpus:
+        hint = "one of " + ", ".join(costs.gpus)
         message = f"there is no [gpu.{fleet.reference}]"
         return [*errors, InputError(message, key="fleet.reference", hint=hint)]
-    for name, gpu in book.gpus.items():
+    for name, gpu in costs.gpus.items():
         if gpu.units < gpu.units_needed:
             message = f"{gpu.units_needed} of {gpu.units} units cannot be needed"
             errors.append(InputError(message, key=f"gpu.{name}.units_needed"))
@@ -118,8 +118,8 @@ def _mistakes(book: Book) -> list[InputError]:
             message = "is for dies with spare units, and needed for these"
             errors.append(InputError(message, key=f"gpu.{name}.units_share"))
         elif left:
-            errors += _no_die(book, name, gpu)
-        gpus = fleet.gpus * book.reference.die_mm2 / gpu.die_mm2
+            errors += _no_die(costs, name, gpu)
+        gpus = fleet.gpus * costs.reference.die_mm2 / gpu.die_mm2
         if gpus > MAX_GPUS:
             errors.append(
                 InputError(
@@ -141,10 +141,10 @@ def _mistakes(book: Book) -> list[InputError]:
     return errors
 
 
-def _no_die(book: Book, name: str, gpu: Gpu) -> list[InputError]:
+def _no_die(costs: CostTables, name: str, gpu: Gpu) -> list[InputError]:
     """A GPU that has no price, since a wafer gives none."""
-    dies, _, share, _ = die_of(book, gpu)
-    if dies * share >= LEAST:
+    dies, _, share, _ = die_of(costs, gpu)
+    if dies * share >= MIN_VALUE:
         return []
     message = f"a wafer gives {dies:,} dies, of which a share of {share:.2g} works: none"
     hint = "a larger wafer, fewer defects, or a smaller die"

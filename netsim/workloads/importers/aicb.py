@@ -77,7 +77,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Row:
+class AicbRow:
     """A row, on `line`: its forward pass, gradient of the input and of the weights, and update."""
 
     line: int
@@ -103,12 +103,12 @@ class AicbWorkload:
     policy: str
     header: dict[str, int]
     left_out: tuple[str, ...]
-    before: Sequence[Row] = field(repr=False)
-    micro_batches: Sequence[Sequence[Row]] = field(repr=False)
-    behind: Sequence[Row] = field(repr=False)
+    before: Sequence[AicbRow] = field(repr=False)
+    micro_batches: Sequence[Sequence[AicbRow]] = field(repr=False)
+    behind: Sequence[AicbRow] = field(repr=False)
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[AicbRow]:
         """All rows."""
         inner = [row for batch in self.micro_batches for row in batch]
         return [*self.before, *inner, *self.behind]
@@ -170,14 +170,14 @@ def _header(path: Path, line: int, words: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _row(path: Path, line: int, cells: Sequence[str]) -> Row:
+def _row(path: Path, line: int, cells: Sequence[str]) -> AicbRow:
     if len(cells) != WIDTH:
         hint = "a name, -1, three times ns, collective and bytes, ns of an update"
         raise at_line(path, line, f"has {len(cells)} columns, not {WIDTH}", hint)
     if cells[1] != "-1":
         raise at_line(path, line, f"depends on {written(cells[1])}, which is not supported", "-1")
     forward, of_input, of_weight = (_phase(path, line, cells[k : k + 3]) for k in (2, 5, 8))
-    return Row(line, cells[0], forward, of_input, of_weight, _time(path, line, cells[11]))
+    return AicbRow(line, cells[0], forward, of_input, of_weight, _time(path, line, cells[11]))
 
 
 def _phase(path: Path, line: int, cells: Sequence[str]) -> Phase:
@@ -213,8 +213,8 @@ def _number(path: Path, line: int, what: str, word: str) -> int:
 
 
 def _micro_batches(
-    path: Path, line: int, rows: Sequence[Row], n: int
-) -> tuple[Sequence[Row], Sequence[Sequence[Row]], Sequence[Row]]:
+    path: Path, line: int, rows: Sequence[AicbRow], n: int
+) -> tuple[Sequence[AicbRow], Sequence[Sequence[AicbRow]], Sequence[AicbRow]]:
     """Rows before all micro-batches, those of each, and those behind them.
 
     Micro-batches begin with the first FIRST_ROW, or where there is none with the first row, and are

@@ -51,7 +51,7 @@ _STAGE = re.compile(r"\[\s*pp_stage(\d{1,9})\s*:\s*\[(.*)\]\s*\]", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Row:
+class CsvRow:
     """A row, on `line`: a collective of netsim's (or COMPUTE, SEND, RECEIVE) of a group.
 
     `n` is the size of the group as the row says, 0 if it does not; `size` are bytes, of a
@@ -75,7 +75,7 @@ class AicbJob:
     """
 
     path: Path
-    stages: Sequence[Sequence[Row]] = field(repr=False)
+    stages: Sequence[Sequence[CsvRow]] = field(repr=False)
     n_ranks: int
     shapes: int
 
@@ -94,7 +94,7 @@ class AicbJob:
 
 def read_aicb_csv(path: Path) -> AicbJob:
     """The job of a file. Raises InputError naming the line at fault."""
-    stages: list[list[Row]] = []
+    stages: list[list[CsvRow]] = []
     columns: dict[str, int] = {}
     n_ranks = shapes = 0
     for line, text in enumerate(read_text(path).splitlines(), 1):
@@ -142,7 +142,7 @@ def _columns(path: Path, line: int, cells: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _row(path: Path, line: int, cell: dict[str, str]) -> Row | None:
+def _row(path: Path, line: int, cell: dict[str, str]) -> CsvRow | None:
     """One row; None for what takes no time and orders nothing."""
     what = cell["comm_type"].removeprefix("CommType.")
     label = f"{what} {cell.get('stage', '')}".strip()
@@ -151,7 +151,7 @@ def _row(path: Path, line: int, cell: dict[str, str]) -> Row | None:
     if what == COMPUTE:
         time = cell.get("_elapsed_time", "None")
         ns = 0 if time in ("None", "") else _number(path, line, "_elapsed_time", time, MAX_NS)
-        return Row(line, what, "", 0, ns, label)
+        return CsvRow(line, what, "", 0, ns, label)
     if what not in (*COLLECTIVES, SEND, RECEIVE):
         hint = ", ".join([*COLLECTIVES, COMPUTE, SEND, RECEIVE, EPOCH])
         raise at_line(path, line, f"{written(what)} is no comm_type that is read", hint)
@@ -163,12 +163,12 @@ def _row(path: Path, line: int, cell: dict[str, str]) -> Row | None:
     n = 0 if given == "None" else _number(path, line, "comm_group_size", given, COUNT)
     size = _number(path, line, "msg_size", cell["msg_size"], SIZE_BYTES)
     if what in COLLECTIVES:
-        return Row(line, COLLECTIVES[what], group, n, size, label)
+        return CsvRow(line, COLLECTIVES[what], group, n, size, label)
     way, _, to = cell["additional"].partition("_")
     if way != {SEND: "send", RECEIVE: "recv"}[what] or to not in (NEXT, PREVIOUS):
         hint = "send_next, send_prev, recv_next or recv_prev"
         raise at_line(path, line, f"{what} and {written(cell['additional'])}", hint)
-    return Row(line, what, group, n, size, label, to)
+    return CsvRow(line, what, group, n, size, label, to)
 
 
 def _number(path: Path, line: int, what: str, word: str, below: int) -> int:

@@ -61,7 +61,7 @@ COLUMNS: dict[str, type[np.integer[Any]]] = {
 MANY = 18
 """A number of more digits may not fit an int64."""
 
-MOST = 255
+MAX_CPU = 255
 """The highest number of a cpu or a NIC."""
 
 HINT = (
@@ -72,7 +72,7 @@ HINT = (
 
 def read_goal_text(path: Path) -> GoalSchedule:
     """The schedule of a text. Raises InputError naming the file and the line at fault."""
-    reading = _Reading(path)
+    reading = _GoalParser(path)
     for number, text in _pieces(path):
         reading.read(number, text)
     return reading.schedule()
@@ -106,7 +106,7 @@ def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:
         raise unreadable(path, error) from None
 
 
-class _Reading:
+class _GoalParser:
     """What has been read of a file, and where in it one is."""
 
     def __init__(self, path: Path) -> None:
@@ -169,7 +169,7 @@ class _Reading:
             binary=False,
         ).check()
 
-    def _ranks(self, found: _Found, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _ranks(self, found: _SortedLines, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rank of each line, -1 outside; takes in what begins and ends ranks."""
         ranks = np.full(numbers.size, self.rank if self.is_open else -1, np.int64)
         for k, text in found.others:
@@ -232,7 +232,7 @@ class _Reading:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _SortedLines:
     """Lines by what they are; `ops` and `edges` are arrays of Arrow, of the groups of a match.
 
     `others` are neither, nor empty: their places and texts.
@@ -245,7 +245,7 @@ class _Found:
     others: list[tuple[int, str]]
 
 
-def _sorted(lines: Any) -> _Found:
+def _sorted(lines: Any) -> _SortedLines:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -266,7 +266,7 @@ def _sorted(lines: Any) -> _Found:
         others += zip(
             place[~fits][~blank].tolist(), [one.rstrip("\r") for one in left], strict=True
         )
-    return _Found(matched[0], at[0], matched[1], at[1], sorted(others))
+    return _SortedLines(matched[0], at[0], matched[1], at[1], sorted(others))
 
 
 def _lines(path: Path, number: int, text: bytes) -> Any:
@@ -314,6 +314,6 @@ def _numbers(
         raise at_line(path, int(lines[k]), f"{what} {shortened(texts[k].as_py())} is too large")
     numbers: NDArray[np.int64] = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
     if what in ("cpu", "nic"):
-        for k in np.flatnonzero(numbers > MOST)[:1].tolist():
-            raise at_line(path, int(lines[k]), f"{what} {numbers[k]}: they are 0 to {MOST}")
+        for k in np.flatnonzero(numbers > MAX_CPU)[:1].tolist():
+            raise at_line(path, int(lines[k]), f"{what} {numbers[k]}: they are 0 to {MAX_CPU}")
     return numbers

@@ -26,7 +26,7 @@ MAX_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Ends:
+class PostedMessages:
     """Sends or receives, in the order in which they are posted at their rank: int64[n] each.
 
     `tag` may be anything but ANY where it stands for a message; of receives `peer` and `tag` may be
@@ -38,7 +38,7 @@ class Ends:
     tag: Ints
 
 
-def match(sends: Ends, receives: Ends) -> Ints:
+def match(sends: PostedMessages, receives: PostedMessages) -> Ints:
     """int64[receives]: the send that each receive takes.
 
     Raises:
@@ -59,7 +59,7 @@ def match(sends: Ends, receives: Ends) -> Ints:
     return taken
 
 
-def _keys(sends: Ends, receives: Ends) -> tuple[Ints, Ints]:
+def _keys(sends: PostedMessages, receives: PostedMessages) -> tuple[Ints, Ints]:
     """Numbers for source, destination and tag of sends and of receives; -1 where one is any."""
     n = sends.rank.size
     _, tag = np.unique(np.concatenate([sends.tag, receives.tag]), return_inverse=True)
@@ -74,7 +74,9 @@ def _keys(sends: Ends, receives: Ends) -> tuple[Ints, Ints]:
     return key[:n], wanted
 
 
-def _choose(sends: Ends, receives: Ends, key: Ints, wanted: Ints, left: Ints) -> None:
+def _choose(
+    sends: PostedMessages, receives: PostedMessages, key: Ints, wanted: Ints, left: Ints
+) -> None:
     """Give the receives that take any a key each, in the order in which they are posted.
 
     Of each destination the messages wait in the order of the sends.
@@ -102,7 +104,11 @@ def _choose(sends: Ends, receives: Ends, key: Ints, wanted: Ints, left: Ints) ->
 
 
 def _unmatched(
-    sends: Ends, receives: Ends, key: Ints, wanted: Ints, given: NDArray[np.bool_]
+    sends: PostedMessages,
+    receives: PostedMessages,
+    key: Ints,
+    wanted: Ints,
+    given: NDArray[np.bool_],
 ) -> InputError:
     """The error of sends and receives whose numbers differ."""
     n_keys = int(max(key.max(initial=-1), wanted.max(initial=-1))) + 1

@@ -31,7 +31,7 @@ NONE = -1
 
 
 @dataclass(frozen=True)
-class Step:
+class ThreadBlockStep:
     """Step `number` of a thread block: `count` chunks; it waits for (thread block, step)."""
 
     number: int
@@ -41,7 +41,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Block:
+class ThreadBlock:
     """A thread block, with the peers that it sends to and receives from, NONE or a GPU."""
 
     gpu: int
@@ -49,7 +49,7 @@ class Block:
     send: int
     receive: int
     channel: int
-    steps: tuple[Step, ...]
+    steps: tuple[ThreadBlockStep, ...]
 
     @property
     def name(self) -> str:
@@ -65,9 +65,9 @@ class Algorithm:
     collective: str
     n_gpus: int
     n_chunks: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[ThreadBlock, ...]
 
-    def error(self, block: Block, message: str) -> InputError:
+    def error(self, block: ThreadBlock, message: str) -> InputError:
         """An error that names a thread block."""
         return InputError(f"{block.name}: {message}", file=str(self.path))
 
@@ -93,7 +93,7 @@ def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
             f"begins with <{root.tag}>", hint='<algo ngpus="8" nchunksperloop="8" ...>'
         )
     n_gpus, n_chunks = _number(root, "ngpus", 1), _number(root, "nchunksperloop", 1)
-    blocks: list[Block] = []
+    blocks: list[ThreadBlock] = []
     seen: set[int] = set()
     for gpu in _children(root, "gpu"):
         number = _number(gpu, "id")
@@ -110,7 +110,7 @@ def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
     return made
 
 
-def _block(gpu: int, block: ElementTree.Element, n_gpus: int, n_chunks: int) -> Block:
+def _block(gpu: int, block: ElementTree.Element, n_gpus: int, n_chunks: int) -> ThreadBlock:
     number = _number(block, "id")
     try:
         send, receive = _number(block, "send", NONE), _number(block, "recv", NONE)
@@ -125,19 +125,19 @@ def _block(gpu: int, block: ElementTree.Element, n_gpus: int, n_chunks: int) -> 
                 raise InputError(f"step {step.number} moves {step.count} of {n_chunks} chunks")
             if (step.type in SENDS and send == NONE) or (step.type in RECEIVES and receive == NONE):
                 raise InputError(f"step {step.number} ({step.type}) has no peer")
-        return Block(gpu, number, send, receive, _number(block, "chan"), tuple(steps))
+        return ThreadBlock(gpu, number, send, receive, _number(block, "chan"), tuple(steps))
     except InputError as error:
         raise InputError(f"gpu {gpu}, tb {number}: {error.message}", hint=error.hint) from None
 
 
-def _step(step: ElementTree.Element) -> Step:
+def _step(step: ElementTree.Element) -> ThreadBlockStep:
     number, kind = _number(step, "s"), step.get("type", "")
     if kind not in (*SENDS, *RECEIVES, *LOCAL):
         known = ", ".join(dict.fromkeys((*SENDS, *RECEIVES, *LOCAL)))
         raise InputError(f"step {number}: {written(kind)} is no type", hint=known)
     block, of = _number(step, "depid", NONE), _number(step, "deps", NONE)
     after = None if NONE in (block, of) else (block, of)
-    return Step(number, kind, _number(step, "cnt", 0 if kind in LOCAL else 1), after)
+    return ThreadBlockStep(number, kind, _number(step, "cnt", 0 if kind in LOCAL else 1), after)
 
 
 def _check(made: Algorithm) -> None:

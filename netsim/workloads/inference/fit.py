@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.workloads.inference.deployment import Costs
-from netsim.workloads.inference.validation import Row, rows
+from netsim.workloads.inference.validation import InferenceRow, rows
 
 START = (0.5, 400.0, 200.0, 60_000.0)
 """Share of the peak; the overheads of a layer and of a sequence, the floor, in microseconds."""
@@ -67,13 +67,15 @@ def _costs(base: Costs, x: NDArray[np.float64]) -> Costs:
     )
 
 
-def _errors(chosen: Sequence[Row], base: Costs, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _errors(
+    chosen: Sequence[InferenceRow], base: Costs, x: NDArray[np.float64]
+) -> NDArray[np.float64]:
     costs = _costs(base, x)
     return np.array([row.with_costs(costs).error for row in chosen])
 
 
 def _slopes(
-    chosen: Sequence[Row], base: Costs, x: NDArray[np.float64], now: NDArray[np.float64]
+    chosen: Sequence[InferenceRow], base: Costs, x: NDArray[np.float64], now: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """How each error changes with each number."""
     columns = []
@@ -85,6 +87,6 @@ def _slopes(
 
 
 def _better(
-    chosen: Sequence[Row], base: Costs, x: NDArray[np.float64], now: NDArray[np.float64]
+    chosen: Sequence[InferenceRow], base: Costs, x: NDArray[np.float64], now: NDArray[np.float64]
 ) -> bool:
     return float(np.sum(_errors(chosen, base, x) ** 2)) < float(np.sum(now**2))

@@ -10,14 +10,14 @@ from netsim.workloads.inference.cost import IterationCost, iteration_ps, prompt_
 from netsim.workloads.inference.deployment import Deployment
 from netsim.workloads.inference.load import with_tp
 from netsim.workloads.inference.roofline import iteration_cost, kv_capacity_tokens, weight_bytes
-from netsim.workloads.job.keys import MOST, count, key, time
+from netsim.workloads.job.keys import MAX_COUNT, count, key, time
 from netsim.workloads.job.machine import PS_PER_S
 
 PHASES = ("prefill", "decode")
 
 
 @dataclass(frozen=True)
-class Limits:
+class LatencyLimits:
     """What is served, and the objectives."""
 
     prompt: int = key(count(), "tokens of a prompt", 1500)
@@ -79,13 +79,13 @@ class Best:
         return self.tokens_per_s / sms if sms else 0.0
 
 
-def phase_ps(deployment: Deployment, limits: Limits, phase: str, batch: int) -> int:
+def phase_ps(deployment: Deployment, limits: LatencyLimits, phase: str, batch: int) -> int:
     """Picoseconds of an iteration of `batch` prompts, or decoding sequences."""
     return _time(iteration_cost(deployment), deployment, limits, phase)(batch)
 
 
 def _time(
-    cost: IterationCost, deployment: Deployment, limits: Limits, phase: str
+    cost: IterationCost, deployment: Deployment, limits: LatencyLimits, phase: str
 ) -> Callable[[int], int]:
     size = limits.tokens(phase)
     if phase == "decode":
@@ -94,7 +94,7 @@ def _time(
     return lambda batch: iteration_ps(cost, batch * size, batch * pairs, 0, 0)
 
 
-def best_batch(deployment: Deployment, limits: Limits, phase: str) -> Best:
+def best_batch(deployment: Deployment, limits: LatencyLimits, phase: str) -> Best:
     """The batch with the most tokens per second: the largest that memory and objective allow.
 
     An iteration's time divided by its batch never rises with the batch.
@@ -104,7 +104,7 @@ def best_batch(deployment: Deployment, limits: Limits, phase: str) -> Best:
     memory_batch = capacity // size
     longest = limits.longest_ps(phase)
     low, high = 0, 1
-    while high < MOST and time(high) <= longest:
+    while high < MAX_COUNT and time(high) <= longest:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
@@ -140,7 +140,7 @@ def _divisors(whole: int) -> list[int]:
     return sorted({*small, *(whole // one for one in small)})
 
 
-def best_size(deployment: Deployment, limits: Limits, phase: str) -> Best | None:
+def best_size(deployment: Deployment, limits: LatencyLimits, phase: str) -> Best | None:
     """The phase at its best batch, on the number of GPUs with the most tokens per second of each.
 
     Of the deployment's own number if it has one. None if it can be shared and held nowhere.

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from netsim.workloads.inference.deployment import Costs, Deployment
-from netsim.workloads.inference.limits import PHASES, Best, Limits, best_size
+from netsim.workloads.inference.limits import PHASES, Best, LatencyLimits, best_size
 from netsim.workloads.inference.load import load_deployment
 
 MODELS = ("llama3_70b", "gpt3_175b", "llama3_405b")
@@ -126,7 +126,7 @@ class LiteRow:
 def lite_table(
     models: Sequence[str] = MODELS,
     assumptions: Sequence[Assumption] = ASSUMPTIONS,
-    limits: Limits | None = None,
+    limits: LatencyLimits | None = None,
     tables: Mapping[str, Any] | None = None,
 ) -> list[LiteRow]:
     """Rows by model, phase, assumption and machine: H100 first, then its variants.
@@ -134,7 +134,7 @@ def lite_table(
     `models` are presets; `tables` are those of a deployment that all have, such as `formats`.
     Raises InputError if there is no such model, or a table is wrong.
     """
-    asked, found = limits or Limits(), []
+    asked, found = limits or LatencyLimits(), []
     for model in models:
         machines = {one: deployment_on(one, model, tables or {}) for one in MACHINES}
         for phase, assumption in product(PHASES, assumptions):

@@ -31,7 +31,7 @@ PHASES = ("prefill", "prefills", "decode")
 
 
 @dataclass(frozen=True)
-class Row:
+class InferenceRow:
     """One measured time, and ours; errors are ours over theirs, less one.
 
     `size` is the prompt's tokens (phase "prefill"), how many prompts of `PROMPT` tokens there are
@@ -67,7 +67,7 @@ class Row:
         """The same of the roofline alone."""
         return self.with_costs(BARE).error
 
-    def with_costs(self, costs: Costs) -> Row:
+    def with_costs(self, costs: Costs) -> InferenceRow:
         """The same time, of a machine with other costs."""
         return replace(self, deployment=replace(self.deployment, costs=costs))
 
@@ -110,19 +110,19 @@ def fitted_groups() -> tuple[str, ...]:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[InferenceRow, ...]:
     """All measured times, in the order of the file."""
     return tuple(one for table in read_toml(FILE)["row"] for one in _rows_of(table))
 
 
-def _rows_of(table: dict[str, Any]) -> Iterator[Row]:
+def _rows_of(table: dict[str, Any]) -> Iterator[InferenceRow]:
     group = groups()[table["group"]]
     parts = {name: group[name] for name in ("machine", "costs", "formats")}
     options = {"tp": table["tp"], "embeddings": True}
     deployment = load_deployment({"model": table["model"], "options": options, **parts})
     for phase in PHASES:
         for size, measured_ms in table.get(f"{phase}_ms", ()):
-            yield Row(
+            yield InferenceRow(
                 group=table["group"],
                 model=table["model"],
                 deployment=deployment,
@@ -133,7 +133,7 @@ def _rows_of(table: dict[str, Any]) -> Iterator[Row]:
             )
 
 
-def predicted(group: str, *, large: bool = False) -> list[Row]:
+def predicted(group: str, *, large: bool = False) -> list[InferenceRow]:
     """The rows of a group that are not fitted, of iterations with few or with many tokens."""
     chosen = [row for row in rows() if row.group == group and not row.fitted]
     return [row for row in chosen if row.large is large]
@@ -160,7 +160,7 @@ def formulas() -> tuple[Formula, ...]:
     return tuple(found)
 
 
-def errors(found: Sequence[Row | Formula]) -> tuple[float, float]:
+def errors(found: Sequence[InferenceRow | Formula]) -> tuple[float, float]:
     """Mean and largest of the absolute errors."""
     all_of = [abs(one.error) for one in found]
     return mean(all_of), max(all_of)

@@ -18,14 +18,14 @@ Part = TypeVar("Part")
 
 MISSING: Any = dataclasses.MISSING
 
-MOST = 10**9
+MAX_COUNT = 10**9
 """No count of a job is larger."""
 
 FLOPS = {"FLOP": 1.0, "GFLOP": 1e9, "TFLOP": 1e12, "PFLOP": 1e15, "EFLOP": 1e18}
 """Units of work; with "/s" behind them, of a rate of work."""
 
 
-class How(NamedTuple):
+class KeySpec(NamedTuple):
     """How a key is written: the text of its unit for pages and messages, and its reader."""
 
     unit: str
@@ -35,13 +35,13 @@ class How(NamedTuple):
 
 def key(how: tuple[str, Callable[[Any], Any]], doc: str, default: Any = MISSING) -> Any:
     """A field of a part: its unit and reader, what it means, and its default if it has one."""
-    metadata = {"how": How(how[0], how[1], doc)}
+    metadata = {"how": KeySpec(how[0], how[1], doc)}
     if isinstance(default, (dict, list)):
         raise TypeError("a default is shared: give a tuple or a part")
     return dataclasses.field(default=default, metadata=metadata, kw_only=True)
 
 
-def keys_of(part: type[Any]) -> dict[str, How]:
+def keys_of(part: type[Any]) -> dict[str, KeySpec]:
     """The keys of a part, by name, in their order."""
     return {field.name: field.metadata["how"] for field in dataclasses.fields(part)}
 
@@ -83,7 +83,7 @@ def _joined(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
-def count(minimum: int = 1, maximum: int = MOST) -> tuple[str, Callable[[Any], Any]]:
+def count(minimum: int = 1, maximum: int = MAX_COUNT) -> tuple[str, Callable[[Any], Any]]:
     """A whole number from `minimum` to `maximum`."""
 
     def read(value: Any) -> int:

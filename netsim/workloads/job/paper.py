@@ -111,7 +111,7 @@ class StageSeconds:
 
 
 @dataclass(frozen=True)
-class Network:
+class PaperNetwork:
     """The speeds of section 6, which its figure 3 turns one by one."""
 
     scale_up_bps: float = 14.4e12
@@ -183,10 +183,10 @@ def layer_activations(job: Job) -> float:
     return each * job.model.sequence * job.model.hidden
 
 
-BASE = Network()
+BASE = PaperNetwork()
 
 
-def exposed_seconds(stages: StageSeconds, network: Network = BASE) -> float:
+def exposed_seconds(stages: StageSeconds, network: PaperNetwork = BASE) -> float:
     """Communication of a layer, forward and backward, that nothing hides.
 
     Tensor-parallel collectives and pipeline transfers of both passes, and what the slowest of S1,
@@ -202,7 +202,7 @@ def exposed_seconds(stages: StageSeconds, network: Network = BASE) -> float:
     return 2 * stages.tp_s * up + 2 * transfer + max(0.0, slowest - stages.backward_s)
 
 
-def exposed_fraction(stages: StageSeconds, network: Network = BASE) -> float:
+def exposed_fraction(stages: StageSeconds, network: PaperNetwork = BASE) -> float:
     """The share of a step that is exposed communication; compute is three forward passes."""
     exposed = exposed_seconds(stages, network)
     return exposed / (3 * stages.forward_s + exposed)

@@ -33,7 +33,7 @@ HEADS = 256
 
 
 @dataclass(frozen=True)
-class Wish:
+class TrainingTarget:
     """What is to be trained."""
 
     years: float = key(number(0, 1000), "years of training at the racks' full rate", 4.0)
@@ -46,16 +46,16 @@ class Wish:
     accounting: str = key(choice(ACCOUNTINGS), "accounting of S1 to S5, as in [layout]", "paper")
 
 
-FEWEST = 1e8
+MIN_PARAMETERS = 1e8
 """Parameters of a model: the fit of widths is one of large models."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class JobPlan:
     """What a budget comes to."""
 
     site: Infrastructure
-    wish: Wish
+    target: TrainingTarget
     by_law: dict[str, float]
     """Parameters by each law."""
     job: Job
@@ -72,7 +72,7 @@ def is_plan(tree: Mapping[str, Any]) -> bool:
     return "site" in tree or "plan" in tree
 
 
-def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> Plan:
+def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> JobPlan:
     """The plan of a table with [site], [plan], and what it has of a job's machine and formats.
 
     Raises InputError, without a file, for everything that is wrong, and where no rack holds a
@@ -87,13 +87,13 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> Plan:
         ]
     )
     site = read_part(Infrastructure, tree.get("site", {}), "site")
-    wish = read_part(Wish, tree.get("plan", {}), "plan")
-    flops = site.flops * wish.years * YEAR_S
+    target = read_part(TrainingTarget, tree.get("plan", {}), "plan")
+    flops = site.flops * target.years * YEAR_S
     by_law = {law: optimal_parameters(law, flops) for law in LAWS}
-    wanted = wish.parameters or by_law[wish.law]
-    if wanted < FEWEST:
+    wanted = target.parameters or by_law[target.law]
+    if wanted < MIN_PARAMETERS:
         message = f"a model of {wanted:,.0f} parameters is too small for the fit of its shape"
-        raise InputError(message, key="plan.parameters", hint=f"at least {FEWEST:,.0f}")
+        raise InputError(message, key="plan.parameters", hint=f"at least {MIN_PARAMETERS:,.0f}")
     layers, hidden = shape(wanted)
     racks = site.racks_of_layer(layers)
     if racks < site.datacenters:
@@ -109,8 +109,8 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> Plan:
         "hidden": hidden,
         "heads": HEADS,
         "head_size": hidden // HEADS,
-        "sequence": wish.sequence,
-        "vocabulary": wish.vocabulary,
+        "sequence": target.sequence,
+        "vocabulary": target.vocabulary,
         "source": "shape by scaling law and width; operations as of paper_dense",
     }
     base = {} if "machine" in tree else read_toml(presets()[BEGINS_WITH])
@@ -126,14 +126,14 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> Plan:
             "uneven": True,
             "pp": layers,
             "dp_levels": levels,
-            "accounting": wish.accounting,
+            "accounting": target.accounting,
             "global_batch": levels[0] * levels[1] * levels[2],
         }
         whole = {**parts, "machine": _machine(parts["machine"], site), "model": model}
         return job_from(whole | {"layout": layout}, name, directory, fits=False)
 
     tp = tensor_parallelism(with_tp(site.rack_gpus), site.rack_gpus)
-    return Plan(site, wish, by_law, with_tp(tp), racks)
+    return JobPlan(site, target, by_law, with_tp(tp), racks)
 
 
 def _machine(table: Any, site: Infrastructure) -> Any:

@@ -42,7 +42,7 @@ names; a kind's first piece is done in the turn that stands with it, which may b
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class PipelineSchedule:
     """What the stages of a pipeline compute, in order: n operations, stage by stage.
 
     Attributes:
@@ -113,7 +113,7 @@ def check_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) 
         )
 
 
-def make_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -> Schedule:
+def make_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -> PipelineSchedule:
     """The schedule of a name in SCHEDULES. Raises InputError as `check_schedule`."""
     check_schedule(name, stages, micro_batches, chunks)
     pieces = micro_batches * chunks
@@ -124,7 +124,7 @@ def make_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -
     # order of chunks; with one chunk they are the micro-batches.
     group, rest = np.divmod(piece, stages * chunks)
     chunk, within = np.divmod(rest, stages)
-    return Schedule(
+    return PipelineSchedule(
         stages,
         micro_batches,
         chunks,

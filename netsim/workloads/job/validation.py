@@ -19,7 +19,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True)
-class Row:
+class TrainingRow:
     """One measured step and ours; errors are ours over theirs, less one."""
 
     number: int
@@ -67,7 +67,7 @@ def groups() -> dict[str, str]:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[TrainingRow, ...]:
     """All measured steps, in the order of the file."""
     tree = read_toml(FILE)
     found = []
@@ -78,7 +78,7 @@ def rows() -> tuple[Row, ...]:
             {"name": row["name"], "model": row["model"], "layout": row["layout"], **parts}
         )
         step = step_time(job)
-        found.append(Row(number, row["group"], row["name"], job, row["seconds"], step))
+        found.append(TrainingRow(number, row["group"], row["name"], job, row["seconds"], step))
     return tuple(found)
 
 
@@ -113,7 +113,7 @@ def memory_rows() -> tuple[MemoryRow, ...]:
     return tuple(found)
 
 
-def _model(row: Row) -> Any:
+def _model(row: TrainingRow) -> Any:
     return read_toml(FILE)["row"][row.number - 1]["model"]
 
 

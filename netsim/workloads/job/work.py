@@ -52,7 +52,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class LayerSizes:
     """Sizes at one GPU that all kernels are made of."""
 
     tokens: float
@@ -69,10 +69,10 @@ class Sizes:
     """tp ranks gather inputs and scatter outputs, instead of adding them up whole."""
 
 
-def sizes_of(job: Job) -> Sizes:
+def sizes_of(job: Job) -> LayerSizes:
     """Those of a job."""
     layout, tokens = job.layout, job.layout.micro_batch * job.model.sequence / job.layout.cp
-    return Sizes(
+    return LayerSizes(
         tokens=tokens,
         own_tokens=tokens / layout.tp if layout.sp else tokens,
         tp=layout.tp,
@@ -126,7 +126,7 @@ def embedding_kernels(job: Job) -> tuple[Kernel, ...]:
 
 
 def _linear(
-    name: str, sizes: Sizes, inputs: float, outputs: float, *, shared: bool = False
+    name: str, sizes: LayerSizes, inputs: float, outputs: float, *, shared: bool = False
 ) -> Kernel:
     """A matrix times all tokens. The input is kept; a `shared` one all tp ranks have."""
     tokens, a = sizes.tokens, sizes.activation
@@ -142,18 +142,18 @@ def _elements(name: str, per: tuple[int, int], n: float, moved: float, kept: flo
     return Kernel(name, "vector", Work(per[0] * n, moved), Work(per[1] * n, moved), Work(), kept)
 
 
-def _norm(model: Model, sizes: Sizes, name: str) -> Kernel:
+def _norm(model: Model, sizes: LayerSizes, name: str) -> Kernel:
     n = sizes.own_tokens * model.hidden
     moved = sizes.activation * 2 * n + sizes.weight * 2 * model.hidden
     forward, grad_input, grad_weight = (Work(per * n, moved) for per in NORM)
     return Kernel(name, "vector", forward, grad_input, grad_weight, sizes.activation * n)
 
 
-def _dropout(sizes: Sizes, n: float, name: str) -> Kernel:
+def _dropout(sizes: LayerSizes, n: float, name: str) -> Kernel:
     return _elements(name, DROPOUT, n, (2 * sizes.activation + 1) * n, n)
 
 
-def _gather(model: Model, sizes: Sizes, name: str) -> tuple[Kernel, ...]:
+def _gather(model: Model, sizes: LayerSizes, name: str) -> tuple[Kernel, ...]:
     """Before the matrices of a block: gradients of all tp ranks are added up backward."""
     if sizes.tp == 1:
         return ()
@@ -164,7 +164,7 @@ def _gather(model: Model, sizes: Sizes, name: str) -> tuple[Kernel, ...]:
     return (Kernel(f"{name}: inputs gathered", "vector", forward, added),)
 
 
-def _behind(job: Job, sizes: Sizes, name: str) -> tuple[Kernel, ...]:
+def _behind(job: Job, sizes: LayerSizes, name: str) -> tuple[Kernel, ...]:
     """Behind a block: what tp ranks have is added up, dropout, the residual, its fork backward."""
     model, a = job.model, sizes.activation
     found = []
@@ -182,14 +182,14 @@ def _behind(job: Job, sizes: Sizes, name: str) -> tuple[Kernel, ...]:
     return tuple(found)
 
 
-def _projections(model: Model, sizes: Sizes) -> tuple[Kernel, ...]:
+def _projections(model: Model, sizes: LayerSizes) -> tuple[Kernel, ...]:
     """Queries, keys and values by one matrix."""
     heads = model.heads / sizes.tp + 2 * model.kv_heads_of(sizes.tp)
     width = heads * model.head_width
     return (_linear("queries, keys, values", sizes, model.hidden, width, shared=True),)
 
 
-def _latent_projections(model: Model, sizes: Sizes) -> tuple[Kernel, ...]:
+def _latent_projections(model: Model, sizes: LayerSizes) -> tuple[Kernel, ...]:
     """Through narrow matrices, which all tp ranks have, and wide ones, which they share."""
     plain = model.head_width - model.rotary_size
     queries = model.heads * model.head_width / sizes.tp
@@ -251,7 +251,7 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
     return tuple(found)
 
 
-def _wide(model: Model, sizes: Sizes, name: str, width: float) -> tuple[Kernel, ...]:
+def _wide(model: Model, sizes: LayerSizes, name: str, width: float) -> tuple[Kernel, ...]:
     """Two matrices, or three with a gate, with an activation between."""
     gates = model.feed_forward_matrices - 1
     n = sizes.tokens * width / sizes.tp
@@ -264,7 +264,7 @@ def _wide(model: Model, sizes: Sizes, name: str, width: float) -> tuple[Kernel, 
     )
 
 
-def _experts(job: Job, sizes: Sizes) -> tuple[Kernel, ...]:
+def _experts(job: Job, sizes: LayerSizes) -> tuple[Kernel, ...]:
     """The router, tokens sorted by expert, the experts of this GPU, and the shared ones."""
     model, ep = job.model, job.layout.ep
     here = model.experts / ep

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.workloads.operations.operation_rows import collective_instances, factors
-from netsim.workloads.operations.step_times import StepTime, step_times
+from netsim.workloads.operations.step_times import MeasuredStep, step_times
 
 if TYPE_CHECKING:
     from netsim.results.run_result import Table
@@ -40,7 +40,7 @@ def job_metrics(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
     return {"operations": table["rank"].size, "operations_done": done, "job": job}
 
 
-def _step(found: StepTime, steps: JobSteps | None) -> dict[str, Any]:
+def _step(found: MeasuredStep, steps: JobSteps | None) -> dict[str, Any]:
     time_ps = found.end_ps - found.start_ps
     exposed = zip(found.kinds, found.exposed_ps.mean(0).tolist(), strict=True)
     return {

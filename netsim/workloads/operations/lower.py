@@ -21,9 +21,9 @@ from netsim.model.tasks import Edges
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import CollectiveOptions, algorithm_of
 from netsim.workloads.operations.noted import UNIT, Collective, Ints, Noted
-from netsim.workloads.operations.rows import Rows, Settled, place
+from netsim.workloads.operations.rows import OperationRows, Settled, place
 from netsim.workloads.operations.table import WHATS, OperationTable
-from netsim.workloads.operations.tables import Tables
+from netsim.workloads.operations.tables import TaskArrays
 from netsim.workloads.operations.wires import Wires
 
 MAX_NAMED = 6
@@ -60,7 +60,7 @@ def lower(
     edges = [_streams(table, order, computes & ~own), (rows.begin[own], rows.end[own])]
     edges += [(rows.end[one], rows.begin[then]) for one, then in noted.after]
     edges += [(rows.begin[one], rows.begin[then]) for one, then in noted.after_start]
-    tables = Tables(table, rows)
+    tables = TaskArrays(table, rows)
     tables.compute(np.flatnonzero(computes), columns["duration_ps"])
     for message, flow in zip(noted.messages, rows.message, strict=True):
         tables.messages(message.first, message.n, flow, columns["duration_ps"])
@@ -206,7 +206,7 @@ def _streams(table: OperationTable, order: Ints | None, alone: NDArray[np.bool_]
     return table.end_task[first[same]], table.begin_task[then[same]]
 
 
-def _check_hangs(load: Workload, rows: Rows) -> None:
+def _check_hangs(load: Workload, rows: OperationRows) -> None:
     """Raise InputError, naming them, if operations wait for one another."""
     assert load.tasks is not None
     cycle = load.tasks.find_cycle(len(load.flows))

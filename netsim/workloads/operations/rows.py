@@ -38,7 +38,7 @@ class Alike:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class OperationRows:
     """The places of n operations.
 
     `begin` and `end` are int64[n], the tasks with which each begins and ends; `message` has the
@@ -69,7 +69,9 @@ Settled = Callable[[Collective, int], CollectiveOptions]
 """How a collective is done, of so many bytes (-1: a matrix says them), its algorithm chosen."""
 
 
-def place(noted: Noted, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled) -> Rows:
+def place(
+    noted: Noted, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled
+) -> OperationRows:
     """Tasks batch by batch, in each first those that only begin, then what is sent, then the rest.
 
     `split` are the operations, other than collectives, that begin with a task of their own.
@@ -103,7 +105,7 @@ def place(noted: Noted, split: NDArray[np.bool_], by_order: Ints | None, settled
         b, before = call.batch, np.cumsum(count) - count
         operation = first[b] + call.width * np.arange(call.groups)
         sends.add(call, operation, task[b] + begins[b] + 2 * before, flow[b] + before)
-    return Rows(
+    return OperationRows(
         n_tasks=n_tasks,
         n_flows=int(flows.sum()),
         begin=np.where(split, begin, end),

@@ -45,7 +45,7 @@ OTHERS = -2
 
 
 @dataclass(frozen=True, eq=False)
-class StepTime:
+class MeasuredStep:
     """A step, and what became of its time at each of n ranks.
 
     Attributes:
@@ -66,9 +66,9 @@ class StepTime:
     exposed_ps: Ints
 
 
-def step_times(table: Table) -> list[StepTime]:
+def step_times(table: Table) -> list[MeasuredStep]:
     """The steps of a table of operations, in order, as far as all of their operations are done."""
-    found: list[StepTime] = []
+    found: list[MeasuredStep] = []
     chains = _Chains(table)
     for step in range(int(table["step"].max(initial=-1)) + 1):
         its = table["end_ps"][table["step"] == step]
@@ -229,7 +229,7 @@ class _Chains:
         begin = np.maximum(begin, start_ps)
         return _Idle(rank, begin, np.maximum(begin, end), ended_by)
 
-    def step(self, step: int, start_ps: int, end_ps: int) -> StepTime:
+    def step(self, step: int, start_ps: int, end_ps: int) -> MeasuredStep:
         """What is between the begin and the end of a step."""
         n = self.ranks.size
         idle = self._in_step(step, start_ps, end_ps)
@@ -259,4 +259,4 @@ class _Chains:
         used = exposed.any(0)
         kinds = tuple(self.kinds[used].tolist())
         parts = (compute, waited, late, other)
-        return StepTime(start_ps, end_ps, self.ranks, *parts, kinds, exposed[:, used])
+        return MeasuredStep(start_ps, end_ps, self.ranks, *parts, kinds, exposed[:, used])

@@ -16,14 +16,14 @@ from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import Steps
 from netsim.workloads.operations.noted import Ints
-from netsim.workloads.operations.rows import Alike, Rows
+from netsim.workloads.operations.rows import Alike, OperationRows
 from netsim.workloads.operations.table import OperationTable
 
 
-class Tables:
+class TaskArrays:
     """Tasks and flows of operations; whatever is not filled in is a join."""
 
-    def __init__(self, operations: OperationTable, rows: Rows) -> None:
+    def __init__(self, operations: OperationTable, rows: OperationRows) -> None:
         self._operations = operations
         self._rows = rows
         n = rows.n_tasks

@@ -20,7 +20,7 @@ import numpy as np
 from netsim.errors import InputError
 from netsim.plots import seed_curves, style, sweeps
 from netsim.units import format_bytes, format_number, parse_bytes
-from netsim.workloads.job.paper import Network
+from netsim.workloads.job.paper import PaperNetwork
 from netsim.workloads.plots.fig5 import HOSTS, PIPELINE, QUICK
 from netsim.workloads.plots.paper_figure import POST_HOC, SMALLER, PaperFigure, Sweep, Value, stated
 from netsim.workloads.plots.sensitivity import JOBS, exposed_percent
@@ -59,7 +59,7 @@ STATED = {
 """Figures of `netsim.workloads.job`: the exposed part without delay, and with a single path."""
 
 
-class Case(NamedTuple):
+class ExposedCase(NamedTuple):
     """A transport carrying the transfers of a model: extra times in ps by statistic."""
 
     model: str
@@ -118,7 +118,7 @@ def _by_model(results: Sequence[Result]) -> tuple[Fraction, dict[str, list[Resul
     )
 
 
-def _cases(model: str, results: Sequence[Result], scale: Fraction) -> Iterator[Case]:
+def _cases(model: str, results: Sequence[Result], scale: Fraction) -> Iterator[ExposedCase]:
     if keys := sweeps.differing(results):
         raise InputError(f"the points of the {model} model differ in {', '.join(keys)}")
     for curve in sweeps.by_transport(results, apart=["traffic.size"]).values():
@@ -126,7 +126,7 @@ def _cases(model: str, results: Sequence[Result], scale: Fraction) -> Iterator[C
         extra = {
             key: float(np.mean([one[key] for one in each])) / float(scale) for key in STATISTICS
         }
-        yield Case(model, curve, extra)
+        yield ExposedCase(model, curve, extra)
 
 
 def extra_times(result: Result) -> dict[str, float]:
@@ -142,10 +142,10 @@ def extra_times(result: Result) -> dict[str, float]:
 
 
 def _exposed(model: str, extra_ps: float = 0.0) -> float:
-    return exposed_percent(JOBS[model], Network(transfer_delay_s=extra_ps / PS_PER_S))
+    return exposed_percent(JOBS[model], PaperNetwork(transfer_delay_s=extra_ps / PS_PER_S))
 
 
-def _values(cases: Sequence[Case], standing: str) -> Iterator[Value]:
+def _values(cases: Sequence[ExposedCase], standing: str) -> Iterator[Value]:
     one_path = [case for case in cases if sweeps.on_one_path(case.curve.results[0])]
     for model, (none, single_path) in STATED.items():
         yield stated(none, f"{model}: no delay")
@@ -157,7 +157,7 @@ def _values(cases: Sequence[Case], standing: str) -> Iterator[Value]:
                 yield stated(single_path, what, ours, standing=standing)
 
 
-def _table(cases: Sequence[Case]) -> sweeps.Table:
+def _table(cases: Sequence[ExposedCase]) -> sweeps.Table:
     """What each transport makes of a step, by what that waits for."""
     headers = ["model", "transport"]
     headers += [f"extra ms\n{key}" for key in STATISTICS] + [
@@ -175,7 +175,7 @@ def _table(cases: Sequence[Case]) -> sweeps.Table:
     return sweeps.Table(tuple(headers), rows)
 
 
-def _drawn(cases: Sequence[Case]) -> dict[str, list[object]]:
+def _drawn(cases: Sequence[ExposedCase]) -> dict[str, list[object]]:
     each = [(case, key) for case in cases for key in STATISTICS]
     return {
         "model": [case.model for case, _ in each],
@@ -186,7 +186,7 @@ def _drawn(cases: Sequence[Case]) -> dict[str, list[object]]:
     }
 
 
-def _draw(cases: Sequence[Case], about: str) -> Figure:
+def _draw(cases: Sequence[ExposedCase], about: str) -> Figure:
     """A bar for each transport, one panel for each model."""
     figure, panels = style.new_figure(columns=2)
     names = list(dict.fromkeys(case.curve.label for case in cases))
@@ -210,7 +210,7 @@ def _draw(cases: Sequence[Case], about: str) -> Figure:
     return figure
 
 
-def _draw_model(axes: Axes, cases: Sequence[Case], names: Sequence[str]) -> None:
+def _draw_model(axes: Axes, cases: Sequence[ExposedCase], names: Sequence[str]) -> None:
     places = [names.index(case.curve.label) for case in cases]
     for place, case in zip(places, cases, strict=True):
         axes.barh(

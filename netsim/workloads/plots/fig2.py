@@ -63,7 +63,7 @@ STATED = {
 """Figures of `netsim.workloads.job` with the stages' times, dense and MoE."""
 
 
-class Bar(NamedTuple):
+class StageBar(NamedTuple):
     """What a row shows from when to when, in ms."""
 
     row: str
@@ -124,7 +124,7 @@ def _part(by_job: Mapping[str, Result]) -> str:
     )
 
 
-def simulated(result: Result) -> list[Bar]:
+def simulated(result: Result) -> list[StageBar]:
     """The bars of the last GPU of a simulated step, from when its input begins to arrive."""
     import polars as pl
 
@@ -139,12 +139,12 @@ def simulated(result: Result) -> list[Bar]:
     spans = last.select("kind", "operation_type", "start_ps", "end_ps").sort("start_ps")
     arrival = spans.filter(pl.col("kind") == "pp")["start_ps"].min()
     return [
-        Bar(KINDS[kind], what, (begin - arrival) / scale, (end - arrival) / scale)
+        StageBar(KINDS[kind], what, (begin - arrival) / scale, (end - arrival) / scale)
         for kind, what, begin, end in spans.iter_rows()
     ]
 
 
-def timeline(job: Job) -> Iterator[Bar]:
+def timeline(job: Job) -> Iterator[StageBar]:
     """The bars of the last stage, a layer, with one micro-batch, from its input's start on."""
     of_layer = {
         (one.kind, one.what, one.when): one
@@ -155,7 +155,7 @@ def timeline(job: Job) -> Iterator[Bar]:
     middle = [kernel.name for kernel in kernels].index(SECOND_HALF)
     halves = (kernels[:middle], kernels[middle:])
     now, began = 0.0, 0.0
-    yield Bar(PP, "input", now, now := now + _ms(job, of_layer["pp", "send", "forward"]))
+    yield StageBar(PP, "input", now, now := now + _ms(job, of_layer["pp", "send", "forward"]))
     for when, order in (("forward", 1), ("backward_input", -1)):
         began = now
         for half in halves[::order]:
@@ -164,7 +164,7 @@ def timeline(job: Job) -> Iterator[Bar]:
                 now = bar.end
     stages = [one for one in of_layer.values() if one.kind.startswith("dp_")]
     yield from _gradients(job, stages, began, now)
-    yield Bar(PP, "output", now, now + _ms(job, of_layer["pp", "send", "backward_input"]))
+    yield StageBar(PP, "output", now, now + _ms(job, of_layer["pp", "send", "backward_input"]))
 
 
 def _half(
@@ -173,20 +173,20 @@ def _half(
     when: str,
     of_layer: dict[tuple[str, str, str], Message],
     now: float,
-) -> Iterator[Bar]:
+) -> Iterator[StageBar]:
     """Half of a layer: its input is gathered, computed with, and its output scattered."""
     gather, scatter = (of_layer["tp", what, when] for what in ("all_gather", "reduce_scatter"))
-    yield Bar(TP, gather.what, now, now := now + _ms(job, gather))
+    yield StageBar(TP, gather.what, now, now := now + _ms(job, gather))
     whichs = ("forward",) if when == "forward" else ("backward_input", "backward_weight")
     for kernel in kernels:
         for which in whichs:
             length = kernels_ps(job, [kernel], which) / MS
             if length > 0:
-                yield Bar(COMPUTE, f"{kernel.name}, {which}", now, now := now + length)
-    yield Bar(TP, scatter.what, now, now + _ms(job, scatter))
+                yield StageBar(COMPUTE, f"{kernel.name}, {which}", now, now := now + length)
+    yield StageBar(TP, scatter.what, now, now + _ms(job, scatter))
 
 
-def _gradients(job: Job, stages: Sequence[Message], start: float, end: float) -> Iterator[Bar]:
+def _gradients(job: Job, stages: Sequence[Message], start: float, end: float) -> Iterator[StageBar]:
     """The stages of a layer's gradients, which the backward pass makes from `start` to `end`."""
     free = dict.fromkeys(GRADIENTS, 0.0)
     delay = job.machine.wan_delay / MS
@@ -197,7 +197,7 @@ def _gradients(job: Job, stages: Sequence[Message], start: float, end: float) ->
             sending = (_ms(job, stage) - late) / CHUNKS
             begins = max(ready, free[row])
             free[row] = begins + sending
-            yield Bar(row, f"chunk {chunk}", begins, free[row])
+            yield StageBar(row, f"chunk {chunk}", begins, free[row])
             ready = free[row] + late
 
 
@@ -211,7 +211,7 @@ def _values() -> Iterator[Value]:
             yield stated(names[place], f"{model}: {what}")
 
 
-def _draw(axes: Axes, what: str, bars: Sequence[Bar]) -> None:
+def _draw(axes: Axes, what: str, bars: Sequence[StageBar]) -> None:
     for place, row in enumerate(ROWS):
         color = style.color(place)
         axes.broken_barh(

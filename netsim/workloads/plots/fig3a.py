@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.workloads.job.paper import Network
+from netsim.workloads.job.paper import PaperNetwork
 from netsim.workloads.plots.paper_figure import PaperFigure, Sweep
-from netsim.workloads.plots.sensitivity import Line, Sensitivity, Stated, reproduce
+from netsim.workloads.plots.sensitivity import Line, Sensitivity, StatedSensitivity, reproduce
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 SWEEPS: tuple[Sweep, ...] = ()
 
 STATED = (
-    Stated("exposed_dense", "dense", 14.4),
-    Stated("exposed_moe", "MoE", 14.4),
-    Stated("exp_up800_dense", "dense", 0.8),
-    Stated("exp_up800_moe", "MoE", 0.8),
+    StatedSensitivity("exposed_dense", "dense", 14.4),
+    StatedSensitivity("exposed_moe", "MoE", 14.4),
+    StatedSensitivity("exp_up800_dense", "dense", 0.8),
+    StatedSensitivity("exp_up800_moe", "MoE", 0.8),
 )
 
 
 def make(_: Sequence[Result]) -> PaperFigure:
     """The figure, from 0.2 to 28.8 Tbps a GPU. Nothing is simulated."""
-    line = Line("", lambda tbps: Network(scale_up_bps=tbps * 1e12))
+    line = Line("", lambda tbps: PaperNetwork(scale_up_bps=tbps * 1e12))
     speeds = np.geomspace(0.2, 28.8, 101).tolist()
     return reproduce(Sensitivity("3a", "scale-up speed", "Tbps a GPU", speeds, [line], STATED))

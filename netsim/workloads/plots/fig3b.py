@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.workloads.job.paper import Network
+from netsim.workloads.job.paper import PaperNetwork
 from netsim.workloads.plots.paper_figure import PaperFigure, Sweep
-from netsim.workloads.plots.sensitivity import Line, Sensitivity, Stated, reproduce
+from netsim.workloads.plots.sensitivity import Line, Sensitivity, StatedSensitivity, reproduce
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 SWEEPS: tuple[Sweep, ...] = ()
 
 STATED = (
-    Stated("exposed_dense", "dense", 800),
-    Stated("exposed_moe", "MoE", 800),
-    Stated("exp_out100_dense", "dense", 100),
-    Stated("exp_out100_moe", "MoE", 100),
-    Stated("exp_out1600_moe", "MoE", 1600),
+    StatedSensitivity("exposed_dense", "dense", 800),
+    StatedSensitivity("exposed_moe", "MoE", 800),
+    StatedSensitivity("exp_out100_dense", "dense", 100),
+    StatedSensitivity("exp_out100_moe", "MoE", 100),
+    StatedSensitivity("exp_out1600_moe", "MoE", 1600),
 )
 
 
 def make(_: Sequence[Result]) -> PaperFigure:
     """The figure, from 50 Gbps to 3.2 Tbps a GPU. Nothing is simulated."""
-    line = Line("", lambda gbps: Network(scale_out_bps=gbps * 1e9))
+    line = Line("", lambda gbps: PaperNetwork(scale_out_bps=gbps * 1e9))
     speeds = np.geomspace(50, 3200, 101).tolist()
     notes = ["at 1.6 Tbps the MoE's collectives of tensor parallelism alone expose more than 5 %"]
     one = Sensitivity("3b", "scale-out speed", "Gbps a GPU", speeds, [line], STATED)

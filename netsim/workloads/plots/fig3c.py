@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.workloads.job.paper import Network, paper_job, stage_seconds, wan_needed_bps
+from netsim.workloads.job.paper import PaperNetwork, paper_job, stage_seconds, wan_needed_bps
 from netsim.workloads.plots.paper_figure import PaperFigure, Sweep, stated
 from netsim.workloads.plots.sensitivity import JOBS, Line, Sensitivity, reproduce
 
@@ -48,5 +48,5 @@ def make(_: Sequence[Result]) -> PaperFigure:
     return reproduce(one, values, notes)
 
 
-def _network(round_trips: int, gbps: float) -> Network:
-    return Network(wan_bps=gbps * 1e9, wan_round_trips=round_trips)
+def _network(round_trips: int, gbps: float) -> PaperNetwork:
+    return PaperNetwork(wan_bps=gbps * 1e9, wan_round_trips=round_trips)

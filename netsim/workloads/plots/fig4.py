@@ -24,7 +24,7 @@ EXPERIMENT = "topologies"
 DRAWN_HOSTS = 128
 
 
-class Stated(NamedTuple):
+class StatedCounts(NamedTuple):
     """A topology as the paper describes it.
 
     `figures` are those of `netsim.workloads.job` with its chips and cables, "" where the paper
@@ -40,13 +40,13 @@ class Stated(NamedTuple):
 
 
 STATED = (
-    Stated("fat tree, 64 x 800G", HOSTS, 64, 4, 1, ("ft4_switches", "ft4_links")),
-    Stated("4 planes, 256 x 200G", HOSTS, 256, 3, 4, ("", "")),
-    Stated("76 rails of 4 planes", RAIL_HOSTS, 256, 2, 4, ("rails76_chips", "rails76_links")),
+    StatedCounts("fat tree, 64 x 800G", HOSTS, 64, 4, 1, ("ft4_switches", "ft4_links")),
+    StatedCounts("4 planes, 256 x 200G", HOSTS, 256, 3, 4, ("", "")),
+    StatedCounts("76 rails of 4 planes", RAIL_HOSTS, 256, 2, 4, ("rails76_chips", "rails76_links")),
 )
 
 
-class Counts(NamedTuple):
+class PeerCounts(NamedTuple):
     """Switch chips, and cables between switches, one of which holds the links of all planes."""
 
     chips: float
@@ -79,19 +79,19 @@ def make(_: Sequence[Result]) -> PaperFigure:
     return PaperFigure(draw_networks(panels), list(_values()), drawn, about, notes)
 
 
-def counts(stated: Stated) -> Counts:
+def counts(stated: StatedCounts) -> PeerCounts:
     """Those of a network by formula.
 
     Rails only part the hosts among trees of fewer tiers: all of them together have as many chips
     and cables as one tree of those tiers would.
     """
     chips = stated.planes * switches_needed(stated.hosts, stated.tiers, stated.radix)
-    return Counts(float(chips), fabric_cables_needed(stated.hosts, stated.tiers))
+    return PeerCounts(float(chips), fabric_cables_needed(stated.hosts, stated.tiers))
 
 
 def _values() -> Iterator[Value]:
     for one in STATED:
-        for name, what, ours in zip(one.figures, Counts._fields, counts(one), strict=True):
+        for name, what, ours in zip(one.figures, PeerCounts._fields, counts(one), strict=True):
             if name:
                 yield stated(name, f"{one.name}: {what}", ours)
     tree, planes, _ = map(counts, STATED)

@@ -41,7 +41,7 @@ paper."""
 MS = 1e9
 
 
-class Stated(NamedTuple):
+class StatedRatio(NamedTuple):
     """What the paper states of a transport's last flow: in ms, or without unit over the optimum."""
 
     name: str
@@ -50,8 +50,8 @@ class Stated(NamedTuple):
     bound: str = ""
 
 
-ROCE = Stated("RoCEv2", 9.0)
-SPRAYED = Stated("sprayed", 1.05, "", AT_MOST)
+ROCE = StatedRatio("RoCEv2", 9.0)
+SPRAYED = StatedRatio("sprayed", 1.05, "", AT_MOST)
 """NDP and Homa: "within 5 % of optimal"."""
 
 
@@ -85,7 +85,7 @@ def make(results: Sequence[Result]) -> PaperFigure:
     return PaperFigure(figure, values, _drawn(comparison), about, notes, comparison.table)
 
 
-def _value(one: Stated, name: str, last_ps: float, ideal_ps: float, papers: bool) -> Value:
+def _value(one: StatedRatio, name: str, last_ps: float, ideal_ps: float, papers: bool) -> Value:
     """At the paper's size in ms, else as multiples of its optimum and of ours."""
     if papers and one.unit:
         what = f"{one.name}: last flow ({name})"
@@ -129,9 +129,9 @@ def is_papers(result: Result, size_bytes: int = MESSAGE_BYTES) -> bool:
     return (len(result.flows), hosts, rate, sent) == (HOSTS, [128, 64], RATE_BPS, size_bytes)
 
 
-def stated_of(result: Result) -> Stated | None:
+def stated_of(result: Result) -> StatedRatio | None:
     """What the paper states of the transport of a result; None if nothing."""
     if seed_curves.transport(result) == "smartt":
-        best_effort = Stated("best effort, single path", stated(SINGLE_PATH, "").paper)
+        best_effort = StatedRatio("best effort, single path", stated(SINGLE_PATH, "").paper)
         return best_effort if sweeps.on_one_path(result) else None
     return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(seed_curves.transport(result))

@@ -62,7 +62,7 @@ NOT_CLAIMED = (("decode", "lite_netbw_flops"),)
 THREE = {"overlap": "overlap", "kv_shared": "KV shared", "tp_searched": "tp searched"}
 """Fields of an assumption, and their names."""
 
-LEAST, MOST = 0.0, 2.0
+MIN_RATIO, MAX_RATIO = 0.0, 2.0
 """Ratios at the two ends of the color scale, which is white at 1."""
 
 PALE = 0.55
@@ -122,7 +122,7 @@ def _draw(
     ]
     # What serves no request within the SLO has no ratio, and no color.
     ratios = np.array([[row.ratio or np.nan for row in line] for line in lines])
-    axes.imshow(ratios, cmap="PuOr", vmin=LEAST, vmax=MOST, aspect="auto")
+    axes.imshow(ratios, cmap="PuOr", vmin=MIN_RATIO, vmax=MAX_RATIO, aspect="auto")
     for (y, x), ratio in np.ndenumerate(ratios):
         options: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "small"}
         options["fontweight"] = "bold" if lines[y][x].matches else "normal"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from netsim.plots import style
-from netsim.workloads.job.paper import Network, exposed_fraction, paper_job, stage_seconds
+from netsim.workloads.job.paper import PaperNetwork, exposed_fraction, paper_job, stage_seconds
 from netsim.workloads.plots.paper_figure import PaperFigure, Value, stated
 
 JOBS = {"dense": "dense", "MoE": "moe"}
@@ -16,7 +16,7 @@ JOBS = {"dense": "dense", "MoE": "moe"}
 ABOUT = "exposed communication of a training step, from the model of the job"
 
 
-class Stated(NamedTuple):
+class StatedSensitivity(NamedTuple):
     """A figure of `netsim.workloads.job`: its model, and the speed at which the paper states it."""
 
     name: str
@@ -28,7 +28,7 @@ class Line(NamedTuple):
     """A line of each model: what to call it, and the network at a value of the speed."""
 
     name: str
-    network: Callable[[float], Network]
+    network: Callable[[float], PaperNetwork]
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Sensitivity:
     unit: str
     values: Sequence[float]
     lines: Sequence[Line]
-    stated: Sequence[Stated] = ()
+    stated: Sequence[StatedSensitivity] = ()
     named: float | None = None
     """A value on the axis that the paper names."""
 
 
-def exposed_percent(job: str, network: Network) -> float:
+def exposed_percent(job: str, network: PaperNetwork) -> float:
     """Exposed communication of a job of the paper, in percent of a step."""
     return 100 * exposed_fraction(stage_seconds(paper_job(job)), network)
 

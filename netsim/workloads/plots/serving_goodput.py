@@ -27,7 +27,7 @@ PLOT = "serving runs side by side: SLO attainment, available GPUs, TTFT"
 
 
 @dataclass(frozen=True)
-class Bar:
+class GoodputBar:
     """One point of a sweep, over its seeds: shares, and picoseconds."""
 
     label: str
@@ -43,25 +43,25 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class GoodputComparison:
     """Bars in the order of the sweep."""
 
-    bars: list[Bar]
+    bars: list[GoodputBar]
     title: str
     table: sweeps.Table
 
 
-def compare(results: Sequence[Result]) -> Comparison:
+def compare(results: Sequence[Result]) -> GoodputComparison:
     """What requests saw at each point. Raises InputError if a result is not of a serving run."""
     for result in results:
         if "serving" not in result.summary:
             hint = 'a run with [traffic] kind = "serving"'
             raise InputError("serves no requests", file=str(result.path), hint=hint)
     bars = [_bar(curve) for curve in seed_curves.curves(results)]
-    return Comparison(bars, seed_curves.title(results), _table(bars))
+    return GoodputComparison(bars, seed_curves.title(results), _table(bars))
 
 
-def _bar(curve: seed_curves.Curve) -> Bar:
+def _bar(curve: seed_curves.Curve) -> GoodputBar:
     def over_seeds(*keys: str) -> sweeps.Spread:
         found = []
         for result in curve.results:
@@ -73,7 +73,7 @@ def _bar(curve: seed_curves.Curve) -> Bar:
         assert spread is not None  # a curve has a result
         return spread
 
-    return Bar(
+    return GoodputBar(
         label=curve.label.removeprefix("traffic "),
         met=over_seeds("slo", "attainment"),
         capacity=over_seeds("failures", "available_gpu_share"),
@@ -113,7 +113,7 @@ def by_formula(result: Result) -> float | None:
     return expected_capacity(policy, roles[0]["hosts"] // machines, machines)
 
 
-def draw(comparison: Comparison) -> Figure:
+def draw(comparison: GoodputComparison) -> Figure:
     """A bar for each point, with the share of the GPUs at work; and first tokens."""
     bars = comparison.bars
     figure, (left, right) = style.new_figure(columns=2)
@@ -148,7 +148,7 @@ def draw(comparison: Comparison) -> Figure:
     return figure
 
 
-def _table(bars: Sequence[Bar]) -> sweeps.Table:
+def _table(bars: Sequence[GoodputBar]) -> sweeps.Table:
     unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
     gap_unit, gap_scale = style.time_unit(
         bar.second_token_p99_ps for bar in bars if bar.second_token_p99_ps < float("inf")

@@ -26,7 +26,7 @@ from netsim.workloads.serving.data import ROLES, Requests, ServingPlan
 from netsim.workloads.serving.kv_partition import flows_between
 from netsim.workloads.serving.plan import Group
 from netsim.workloads.serving.state import ANNOUNCED, REDUCED, ROW_BYTES, TICKS
-from netsim.workloads.serving.tables import ALL_REDUCE, CONTROL, Tables
+from netsim.workloads.serving.tables import ALL_REDUCE, CONTROL, ServingTasks
 
 Ints = NDArray[np.int64]
 
@@ -138,7 +138,7 @@ def _template(group: Group, listed: ListedIterations) -> Workload:
 
 
 def add_iterations(
-    tables: Tables, group: Group, hosts: Ints, listed: ListedIterations, requests: Requests
+    tables: ServingTasks, group: Group, hosts: Ints, listed: ListedIterations, requests: Requests
 ) -> None:
     """The tasks and flows of the iterations listed for a role's instances, int64[k, tp] hosts.
 
@@ -187,7 +187,7 @@ def add_iterations(
         tables.set_host("reduce_begin", hosts[:, rank], np.flatnonzero(np.isin(mine, begin))[0])
 
 
-def _add_messages(tables: Tables, hosts: Ints, listed: ListedIterations) -> None:
+def _add_messages(tables: ServingTasks, hosts: Ints, listed: ListedIterations) -> None:
     """What leaders tell the other GPUs.
 
     At such a GPU first come all that tell rows, then all that tell times, then what waits for both.

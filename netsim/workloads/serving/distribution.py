@@ -12,7 +12,7 @@ Ints = NDArray[np.int64]
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-class Counted:
+class CountedValues:
     """Values and how often there is each, gathered bit by bit."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Counted:
 
 def distribution(values: Ints) -> dict[str, float | None]:
     """Mean, percentiles and largest of some values; None each if there are none."""
-    found = Counted()
+    found = CountedValues()
     found.add(values)
     return found.distribution()
 

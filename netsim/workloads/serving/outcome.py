@@ -25,7 +25,7 @@ from netsim.workloads.serving.data import (
     UP,
     ServingPlan,
 )
-from netsim.workloads.serving.distribution import Counted, percentiles
+from netsim.workloads.serving.distribution import CountedValues, percentiles
 from netsim.workloads.serving.tokens import Ints, Log, Tokens, stays, tokens
 
 NEVER = np.iinfo(np.int64).max
@@ -43,7 +43,7 @@ class ServingTables:
 
     requests: Table
     iterations: Table
-    gaps: Counted
+    gaps: CountedValues
 
 
 def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> ServingTables:
@@ -109,17 +109,17 @@ def kv_start(plan: ServingPlan, flow_start_ps: Ints) -> Ints:
     return found
 
 
-def gaps_of(n: int, log: Log) -> Counted:
+def gaps_of(n: int, log: Log) -> CountedValues:
     """The times between tokens, of all n requests."""
     return _gaps(n, log)[0]
 
 
-def _gaps(n: int, log: Log) -> tuple[Counted, Table]:
+def _gaps(n: int, log: Log) -> tuple[CountedValues, Table]:
     """The times between tokens, of all and of each request."""
     names = ("generated_tokens", "second_token_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps")
     table: Table = {name: np.full(n, -1, np.int64) for name in names}
     table["tpot_ps"] = np.full(n, np.nan)
-    gaps = Counted()
+    gaps = CountedValues()
     for part in tokens(n, log, stays(log)):
         of_part, these = _gaps_of(part)
         gaps.add(these)

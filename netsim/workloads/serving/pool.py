@@ -18,7 +18,7 @@ from netsim.workloads.inference import Deployment, kv_bytes_of_token
 from netsim.workloads.inference.roofline import weight_bytes
 from netsim.workloads.serving.kv_partition import partition
 from netsim.workloads.serving.state import POOL_READ, POOL_REQUEST
-from netsim.workloads.serving.tables import CONTROL, POOL, Tables
+from netsim.workloads.serving.tables import CONTROL, POOL, ServingTasks
 
 Ints = NDArray[np.int64]
 
@@ -56,7 +56,7 @@ class Pool:
 
 
 def add_reads(
-    tables: Tables, hosts: Ints, pool: Ints, n_bytes: int, n_iterations: int, asked: int
+    tables: ServingTasks, hosts: Ints, pool: Ints, n_bytes: int, n_iterations: int, asked: int
 ) -> None:
     """The tasks and flows of reading. What belongs together stands together at its host.
 

@@ -44,7 +44,7 @@ TASK_COLUMNS = ("kind", "host", "flow", "duration_ps", "deferred", "done_when")
 
 
 @dataclass
-class Tables:
+class ServingTasks:
     """Columns of tasks and flows that become more; what is added is known by its numbers."""
 
     n_tasks: int = 0
@@ -194,7 +194,7 @@ class Transferred:
     flows: Ints
 
 
-def add_arrivals(tables: Tables, leader: Ints, arrival_ps: Ints) -> Ints:
+def add_arrivals(tables: ServingTasks, leader: Ints, arrival_ps: Ints) -> Ints:
     """int64[n]: the task of each request at its leader, done as it arrives.
 
     They run one after the other, each for as long as there is none. `arrival_ps` does not fall.
@@ -209,7 +209,7 @@ def add_arrivals(tables: Tables, leader: Ints, arrival_ps: Ints) -> Ints:
     return tables.add_tasks(COMPUTE, leader, duration_ps=duration)
 
 
-def add_transfers(tables: Tables, how: Transfer) -> Transferred:
+def add_transfers(tables: ServingTasks, how: Transfer) -> Transferred:
     """Tasks and flows of KV caches."""
     n, parts, share = how.size_bytes.size, how.parts, how.partition
     src = how.from_hosts[:, share.source][:, None, :]

@@ -20,7 +20,7 @@ from netsim.workloads.serving.pool import add_reads
 from netsim.workloads.serving.state import KV_SENT, REQUEST, TICKS, TRANSITION, WHOLE
 from netsim.workloads.serving.tables import (
     CONTROL,
-    Tables,
+    ServingTasks,
     Transfer,
     add_arrivals,
     add_transfers,
@@ -59,7 +59,7 @@ def workload_of(
     transitions: Transitions,
 ) -> Workload:
     """Tasks, flows and fields of a plan."""
-    tables = Tables()
+    tables = ServingTasks()
     leader = plan.instances.leader.astype(np.int64)
     _add_leaders(tables, plan, groups)
     arrivals = add_arrivals(tables, leader[plan.prefill_instance], plan.requests.arrival_ps)
@@ -83,7 +83,7 @@ def workload_of(
     return replace(load, parts=(plan,), log_rows=log_rows(plan, transitions, n_hosts))
 
 
-def _describe(tables: Tables, plan: ServingPlan, tasks: Ints, which: Ints) -> None:
+def _describe(tables: ServingTasks, plan: ServingPlan, tasks: Ints, which: Ints) -> None:
     """What a request is, at one of its leaders."""
     tables.set("role", tasks, REQUEST)
     tables.set("request", tasks, which)
@@ -93,7 +93,7 @@ def _describe(tables: Tables, plan: ServingPlan, tasks: Ints, which: Ints) -> No
 
 
 def _add_transfers(
-    tables: Tables,
+    tables: ServingTasks,
     plan: ServingPlan,
     groups: Mapping[int, Group],
     sending: Sending,
@@ -136,7 +136,7 @@ def max_context(group: Group, plan: ServingPlan, listed: ListedIterations) -> in
     return max(1, min(listed.max_batch * longest, group.capacity_tokens))
 
 
-def _add_pool(tables: Tables, plan: ServingPlan, group: Group, sending: Sending) -> None:
+def _add_pool(tables: ServingTasks, plan: ServingPlan, group: Group, sending: Sending) -> None:
     """What the instances of a role read, if any of it is pooled."""
     pool, one, listed = group.pool, group.deployment, sending.iterations[group.role]
     if pool is None:
@@ -156,14 +156,14 @@ def _hosts_of(plan: ServingPlan, role: int) -> Ints:
     return np.stack([plan.instances.of(instance) for instance in instances]).astype(np.int64)
 
 
-def _one_flow(tables: Tables, plan: ServingPlan, n_hosts: int) -> None:
+def _one_flow(tables: ServingTasks, plan: ServingPlan, n_hosts: int) -> None:
     """A run is of flows: where there are none there is one that is never started."""
     src = int(plan.instances.leader[0])
     flow = tables.add_flows([src], [(src + 1) % n_hosts], 1, CONTROL)
     tables.add_tasks(SEND, [src], flow=flow, deferred=True)
 
 
-def _add_leaders(tables: Tables, plan: ServingPlan, groups: Mapping[int, Group]) -> None:
+def _add_leaders(tables: ServingTasks, plan: ServingPlan, groups: Mapping[int, Group]) -> None:
     """The fields of leaders' records; at other hosts they are 0."""
     instances = plan.instances
     leader = instances.leader.astype(np.int64)
@@ -193,7 +193,7 @@ def _open(plan: ServingPlan) -> Ints:
     return np.bincount(np.concatenate(which), minlength=len(plan.instances))
 
 
-def _add_transitions(tables: Tables, plan: ServingPlan, transitions: Transitions) -> None:
+def _add_transitions(tables: ServingTasks, plan: ServingPlan, transitions: Transitions) -> None:
     """What becomes of instances, as tasks of their leaders that are never started."""
     leader = plan.instances.leader.astype(np.int64)
     tasks = tables.add_tasks(JOIN, leader[transitions.instance], deferred=True)

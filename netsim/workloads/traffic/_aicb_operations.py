@@ -27,7 +27,7 @@ from netsim.workloads.importers.aicb_csv import (
     SEND,
     TP,
     AicbJob,
-    Row,
+    CsvRow,
 )
 from netsim.workloads.operations import CollectiveOptions, Operations, Wires
 from netsim.workloads.traffic._fit import Call
@@ -145,7 +145,7 @@ class AicbOperations:
         load = self.ops.lower(hosts, reduction=wires.network.reduction, wires=wires)
         return replace(load, notes=tuple(self._notes()))
 
-    def _row(self, stage: int, place: int, row: Row) -> None:
+    def _row(self, stage: int, place: int, row: CsvRow) -> None:
         """What the ranks of one stage do."""
         if row.what == COMPUTE:
             ranks = self.shape.ranks[stage].reshape(-1)
@@ -156,16 +156,16 @@ class AicbOperations:
         groups = self.shape.groups(row.group, stage)
         self._collective(row, groups, np.full(groups.shape, place))
 
-    def _collective(self, row: Row, groups: Ints, place: Ints) -> None:
+    def _collective(self, row: CsvRow, groups: Ints, place: Ints) -> None:
         if groups.shape[1] > 1 and (row.size or row.what == "barrier"):
             made = self.ops.collective(
                 row.what, groups, row.size, self.hows[row.what], STREAM, row.group, label=row.label
             )
             self.ops.set_order(made, place)
 
-    def _shared(self) -> list[list[tuple[int, int, Row]]]:
+    def _shared(self) -> list[list[tuple[int, int, CsvRow]]]:
         """Rows that stages do together: (stage, place, row) of each of them, the k-th of all."""
-        found: dict[tuple[str, int], list[tuple[int, int, Row]]] = defaultdict(list)
+        found: dict[tuple[str, int], list[tuple[int, int, CsvRow]]] = defaultdict(list)
         for stage, rows in enumerate(self.job.stages):
             count: dict[str, int] = defaultdict(int)
             for place, row in enumerate(rows[: self.shape.rows]):
@@ -174,7 +174,7 @@ class AicbOperations:
                     count[row.group] += 1
         return list(found.values())
 
-    def _across(self, rows: Sequence[tuple[int, int, Row]]) -> None:
+    def _across(self, rows: Sequence[tuple[int, int, CsvRow]]) -> None:
         """A collective of ranks of several stages."""
         group, first = rows[0][2].group, rows[0][2]
         last = self.shape.pp - 1
@@ -191,7 +191,7 @@ class AicbOperations:
 
     def _messages(self) -> None:
         """What stages send to their neighbors: the k-th send meets the k-th receive."""
-        ends: dict[tuple[int, int, str], list[tuple[int, Row]]] = defaultdict(list)
+        ends: dict[tuple[int, int, str], list[tuple[int, CsvRow]]] = defaultdict(list)
         for stage, rows in enumerate(self.job.stages):
             for place, row in enumerate(rows[: self.shape.rows]):
                 if row.what in (SEND, RECEIVE):

@@ -22,7 +22,7 @@ from netsim.workloads.importers.chakra import (
 )
 from netsim.workloads.importers.chakra_attributes import MISSING, NUMBERS
 from netsim.workloads.importers.chakra_groups import ALL, Groups
-from netsim.workloads.importers.matching import Ends, match
+from netsim.workloads.importers.matching import PostedMessages, match
 from netsim.workloads.traffic._order import posted
 
 Ints = NDArray[np.int64]
@@ -44,7 +44,7 @@ WHATS = {
 OF_SHARDS = ("ALL_GATHER", "GATHER")
 """Collectives whose comm_size is that of one rank's shard, not of all."""
 
-NAMED = 3
+MAX_NAMED = 3
 """So many nodes at fault are named, the others are counted."""
 
 
@@ -89,8 +89,8 @@ class Nodes:
         """Raise the one error of all nodes that are ``bad``, with their number."""
         found = np.flatnonzero(bad)
         if found.size:
-            names = ", ".join(self.name(node) for node in found[:NAMED].tolist())
-            more = f" and {found.size - NAMED:,} others" if found.size > NAMED else ""
+            names = ", ".join(self.name(node) for node in found[:MAX_NAMED].tolist())
+            more = f" and {found.size - MAX_NAMED:,} others" if found.size > MAX_NAMED else ""
             raise InputError(f"{found.size:,} nodes {what}: {names}{more}", hint=hint)
 
 
@@ -156,7 +156,7 @@ def _check(nodes: Nodes, partial: NDArray[np.bool_], known: Groups) -> None:
     size = np.array([len(ranks) for ranks in nodes.groups], np.int64)
     unknown = (nodes.group >= 0) & (size[nodes.group] == 0)
     names = sorted({nodes.group_names[k] for k in nodes.group[unknown].tolist()})
-    some = ", ".join(map(written, names[:NAMED])) + ", ..." * (len(names) > NAMED)
+    some = ", ".join(map(written, names[:MAX_NAMED])) + ", ..." * (len(names) > MAX_NAMED)
     listed = f"{len(known):,} groups are known" if known else "no groups are known"
     nodes.fail(unknown, f"name process groups that are not listed ({some})", f"{listed}: groups")
     member = np.zeros((len(nodes.groups), len(nodes.traces)), np.bool_)
@@ -240,7 +240,7 @@ def messages(nodes: Nodes) -> tuple[Ints, Ints]:
     # No tag of a message means any.
     tag = numbers["comm_tag"] + np.where(numbers["comm_tag"] < 0, -1, 0)
     ends = [
-        Ends(nodes.rank[which], numbers[name][which], tag[which])
+        PostedMessages(nodes.rank[which], numbers[name][which], tag[which])
         for which, name in ((send, "comm_dst"), (receive, "comm_src"))
     ]
     send = send[match(*ends)]

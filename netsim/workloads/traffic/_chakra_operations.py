@@ -50,7 +50,7 @@ P2P = "p2p"
 
 
 @dataclass(frozen=True)
-class Machine:
+class ComputeRates:
     """What of a rank traces leave open.
 
     Attributes:
@@ -70,7 +70,7 @@ class ChakraOperations:
     """Nodes as `Operations`; `made` is the operation of each, int64[N]."""
 
     def __init__(
-        self, nodes: Nodes, machine: Machine, hows: Mapping[str, CollectiveOptions]
+        self, nodes: Nodes, machine: ComputeRates, hows: Mapping[str, CollectiveOptions]
     ) -> None:
         self.nodes, self.machine, self.hows = nodes, machine, hows
         self.name = written(nodes.traces[0].path.name.removesuffix(SUFFIX))

@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 Call = tuple[str, int, Ints, int]
 """A collective, its size, the ranks of one group, and how often groups do it altogether."""
 
-AT_MOST = 300_000
+MAX_EXACT_SENDS = 300_000
 """Schedules of more sends are not made to be counted."""
 
 IN_A_RUN = 5
@@ -50,7 +50,7 @@ class Counter:
         if key not in self._sends:
             how = self._wires.settled(what, self._hosts[group], size, self._hows[what])
             most = most_sends(how.algorithm, n, size, how)
-            exact = most <= AT_MOST
+            exact = most <= MAX_EXACT_SENDS
             self._sends[key] = len(schedule(what, n, size, how).src) if exact else most
         return self._sends[key]
 

@@ -14,7 +14,7 @@ from netsim.flows import Workload
 from netsim.limits import PS_BITS
 from netsim.units import written
 from netsim.workloads.importers.goal import CALC, PS_PER_NS, RECV, SEND, GoalSchedule
-from netsim.workloads.importers.matching import Ends, match
+from netsim.workloads.importers.matching import PostedMessages, match
 from netsim.workloads.operations import Operations
 from netsim.workloads.traffic._order import earliest, is_chain, posted
 
@@ -25,7 +25,7 @@ LABELED = 100_000
 
 
 @dataclass(frozen=True)
-class Costs:
+class GoalCosts:
     """What messages cost beside the network; `eager_bytes` None means that all are eager.
 
     `rate_bps` is that of hosts, by which the order on cpus is guessed.
@@ -53,7 +53,7 @@ class _Messages:
 class GoalOperations:
     """A schedule as `Operations`; `begin` and `end` are those of its operations, int64[n]."""
 
-    def __init__(self, schedule: GoalSchedule, costs: Costs) -> None:
+    def __init__(self, schedule: GoalSchedule, costs: GoalCosts) -> None:
         self.schedule, self.costs = schedule, costs
         self.ops = Operations(schedule.n_ranks)
         self.begin = np.full(len(schedule), -1, np.int64)
@@ -81,7 +81,7 @@ class GoalOperations:
         one = self.schedule
         send, receive = (self.order[one.kind[self.order] == kind] for kind in (SEND, RECV))
         ends = (
-            Ends(one.rank[which].astype(np.int64), one.peer[which], one.tag[which])
+            PostedMessages(one.rank[which].astype(np.int64), one.peer[which], one.tag[which])
             for which in (send, receive)
         )
         try:

@@ -18,7 +18,7 @@ from netsim.workloads.inference.deployment import Deployment
 from netsim.workloads.inference.roofline import gpu_parameters, iteration_cost, kv_bytes_of_token
 from netsim.workloads.job.model import attention_parameters, parameters
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.traffic._inference_steps import BLOCKS, Phase, cut
+from netsim.workloads.traffic._inference_steps import BLOCKS, InferencePhase, cut
 
 Ints = NDArray[np.int64]
 
@@ -47,7 +47,7 @@ class Batches:
 
     def phase_of(
         self, ranks: Ints, step: Ints, how: CollectiveOptions, *, by_formula: bool
-    ) -> Phase:
+    ) -> InferencePhase:
         """What the machines of `ranks`, int64[machines, tp], do; iteration k is of `step[k]`."""
         cost = iteration_cost(self.deployment)
         tokens = self.rows * (self.lengths[0] if self.phase == PREFILL else 1)
@@ -61,7 +61,7 @@ class Batches:
             latency_ps = round(cost.all_reduce_ps)
             each_ps = latency_ps + cut(each_ps[0] - latency_ps, self.pieces)
             computing_ps = np.moveaxis(cut(computing_ps[0], self.pieces), -1, 0)
-        return Phase(
+        return InferencePhase(
             name=self.phase,
             ranks=ranks,
             step=step,
@@ -110,7 +110,8 @@ class Batches:
         return self.deployment.model.layers
 
     def _compute_ps(self, cost: IterationCost) -> Ints:
-        """`Phase.compute_ps`: an iteration's time in equal layers, and in each its two blocks.
+        """`InferencePhase.compute_ps`: an iteration's time in equal layers, and in each its two
+        blocks.
 
         Attention takes that of its pairs and contexts, and of the rest as much as of the matrices'
         parameters are its own. Each part launches all layers, and so does each piece. What is of an

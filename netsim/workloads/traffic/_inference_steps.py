@@ -34,7 +34,7 @@ TP, KV, POOL, CONTROL = KINDS = ("tp", "kv", "pool", "control")
 
 
 @dataclass(frozen=True, eq=False)
-class Phase:
+class InferencePhase:
     """What machines of one phase do.
 
     Attributes:
@@ -82,7 +82,7 @@ class Done:
     reduced: Ints
 
 
-class Steps:
+class InferenceSteps:
     """Operations of steps, and to which step each of them belongs."""
 
     def __init__(self, n_ranks: int) -> None:
@@ -91,7 +91,7 @@ class Steps:
         """Of messages that are sent."""
         self._made: list[tuple[Ints, Ints]] = []
 
-    def add(self, phase: Phase) -> Done:
+    def add(self, phase: InferencePhase) -> Done:
         """All iterations of a phase. At a rank each begins as the one before is over there."""
         parts, n, blocks = phase.compute_ps.shape
         if not n:
@@ -122,7 +122,9 @@ class Steps:
             self.ops.after(reduced[:, :-1, -1], computed[part][None, 1:, 0])
         return Done(computed, reduced)
 
-    def _all_reduce(self, phase: Phase, part: int, shape: tuple[int, ...], turn: Ints) -> Ints:
+    def _all_reduce(
+        self, phase: InferencePhase, part: int, shape: tuple[int, ...], turn: Ints
+    ) -> Ints:
         formula = None if phase.all_reduce_ps is None else int(phase.all_reduce_ps[part])
         if formula is None:
             self.kinds.add(TP)
@@ -141,8 +143,8 @@ class Steps:
 
     def hand_over(
         self,
-        prefill: tuple[Phase, Done],
-        decode: tuple[Phase, Done],
+        prefill: tuple[InferencePhase, Done],
+        decode: tuple[InferencePhase, Done],
         n_bytes: Ints,
         *,
         per_layer: bool,
@@ -180,7 +182,7 @@ class Steps:
                 self.ops.after(received[k][None], starts)
 
     def read_pool(
-        self, of: tuple[Phase, Done], pool: Ints, layer_bytes: Ints, *, beside: bool
+        self, of: tuple[InferencePhase, Done], pool: Ints, layer_bytes: Ints, *, beside: bool
     ) -> None:
         """Before each layer every rank reads from the ranks `pool`.
 

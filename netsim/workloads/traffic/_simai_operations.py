@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.flows import Workload
 from netsim.units import written
-from netsim.workloads.importers.aicb import MICRO, NO_GROUP, PS_PER_NS, AicbWorkload, Phase, Row
+from netsim.workloads.importers.aicb import MICRO, NO_GROUP, PS_PER_NS, AicbRow, AicbWorkload, Phase
 from netsim.workloads.job.schedules import FORWARD, make_schedule
 from netsim.workloads.operations import CollectiveOptions, Operations, Wires
 from netsim.workloads.traffic._fit import Call
@@ -30,7 +30,7 @@ SUFFIXES = {"_EP": EP, "_DP_EP": DP_EP}
 
 
 @dataclass(frozen=True)
-class Part:
+class SimulatedShare:
     """What of a workload is simulated: `dp` of `all_dp` replicas, `micro_batches` of `all_micro`.
 
     `n_rows` are those that a rank does.
@@ -51,7 +51,7 @@ class Part:
         return self.tp * self.dp * self.pp
 
 
-def part_of(work: AicbWorkload, params: Mapping[str, Any], n_hosts: int) -> Part:
+def part_of(work: AicbWorkload, params: Mapping[str, Any], n_hosts: int) -> SimulatedShare:
     """What parameters say of a workload. Raises InputError for what contradicts itself."""
     of = work.header
     tp, ep, pp = of["tp"], of["ep"], of["pp"]
@@ -73,14 +73,14 @@ def part_of(work: AicbWorkload, params: Mapping[str, Any], n_hosts: int) -> Part
         hint = f"at most {all_micro}"
         raise InputError(f"{micro} micro-batches", key="traffic.micro_batches", hint=hint)
     n_rows = len(work.before) + micro * len(work.micro_batches[0]) + len(work.behind)
-    return Part(tp, ep, pp, dp, all_dp, micro, all_micro, n_rows, params["schedule"])
+    return SimulatedShare(tp, ep, pp, dp, all_dp, micro, all_micro, n_rows, params["schedule"])
 
 
 def _wrong(work: AicbWorkload, what: str, hint: str | None = None) -> InputError:
     return InputError(what, file=f"{work.path}:1", hint=hint)
 
 
-def calls(work: AicbWorkload, part: Part) -> Iterator[Call]:
+def calls(work: AicbWorkload, part: SimulatedShare) -> Iterator[Call]:
     """The collectives of all ranks, for what they take to be counted."""
     groups = _groups(part, np.arange(part.dp * part.tp).reshape(part.dp, part.tp))
     inner = [(row, part.micro_batches) for row in work.micro_batches[0]]
@@ -91,7 +91,7 @@ def calls(work: AicbWorkload, part: Part) -> Iterator[Call]:
                 yield phase.what, phase.size_bytes, of[0], len(of) * part.pp * times
 
 
-def smaller(work: AicbWorkload, part: Part) -> Iterator[tuple[str, Part]]:
+def smaller(work: AicbWorkload, part: SimulatedShare) -> Iterator[tuple[str, SimulatedShare]]:
     """Parts of a workload, as an experiment asks for them: fewer replicas, then micro-batches."""
     replicas = [part.dp]
     while replicas[-1] > part.ep:
@@ -107,7 +107,7 @@ class SimaiOperations:
     """A step as `Operations`; `ranks` are int64[pp, dp, tp]."""
 
     def __init__(
-        self, work: AicbWorkload, part: Part, hows: Mapping[str, CollectiveOptions]
+        self, work: AicbWorkload, part: SimulatedShare, hows: Mapping[str, CollectiveOptions]
     ) -> None:
         self.work, self.part, self.hows = work, part, hows
         self.ops = Operations(part.n_ranks)
@@ -127,7 +127,7 @@ class SimaiOperations:
         load = self.ops.lower(hosts, reduction=wires.network.reduction, wires=wires)
         return replace(load, notes=tuple(self._notes()))
 
-    def _rows_of_all(self) -> list[tuple[Row, str]]:
+    def _rows_of_all(self) -> list[tuple[AicbRow, str]]:
         """The rows of a step, each with what it is called."""
         batches = self.work.micro_batches[: self.part.micro_batches]
         inner = [one for k, batch in enumerate(batches) for one in _named(batch, k)]
@@ -172,12 +172,12 @@ class SimaiOperations:
                 self.ops.after(end, sent)
                 self.ops.after(received, begins[to, batch, forward])
 
-    def _forward(self, stage: int, rows: Iterable[tuple[Row, str]]) -> None:
+    def _forward(self, stage: int, rows: Iterable[tuple[AicbRow, str]]) -> None:
         for row, name in rows:
             size = max(row.forward.size_bytes, MIN_BYTES)
             self._phase(stage, replace(row.forward, size_bytes=size), TP, f"{name} forward")
 
-    def _backward(self, stage: int, rows: Sequence[tuple[Row, str]]) -> None:
+    def _backward(self, stage: int, rows: Sequence[tuple[AicbRow, str]]) -> None:
         ranks = self.ranks[stage].reshape(-1)
         for row, name in reversed(rows):
             self._phase(stage, row.input, TP, f"{name} input gradient")
@@ -237,13 +237,13 @@ class SimaiOperations:
             yield f"{name}: {part.micro_batches:,} of {part.all_micro:,} micro-batches"
 
 
-def _named(rows: Iterable[Row], batch: int | None = None) -> list[tuple[Row, str]]:
+def _named(rows: Iterable[AicbRow], batch: int | None = None) -> list[tuple[AicbRow, str]]:
     """Rows with what they are called."""
     behind = "" if batch is None else f" {batch}"
     return [(row, row.name + behind) for row in rows]
 
 
-def _groups(part: Part, ranks: Ints) -> dict[str, Ints]:
+def _groups(part: SimulatedShare, ranks: Ints) -> dict[str, Ints]:
     """The groups of a stage's ranks, int64[dp, tp], by kind: int64[g, n] each."""
     experts = ranks.reshape(part.dp // part.ep, part.ep, part.tp)
     return {

@@ -41,7 +41,7 @@ from netsim.workloads.importers.chakra import SUFFIX, read_trace, trace_files
 from netsim.workloads.importers.chakra_groups import groups_of, read_groups
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic._chakra_nodes import WHATS, nodes_of
-from netsim.workloads.traffic._chakra_operations import ChakraOperations, Machine
+from netsim.workloads.traffic._chakra_operations import ChakraOperations, ComputeRates
 from netsim.workloads.traffic._collectives import PARAMS as OF_COLLECTIVES
 from netsim.workloads.traffic._collectives import how_of, wires_of
 from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
@@ -121,7 +121,9 @@ def _notes(params: Mapping[str, Any], system: System) -> Iterator[str]:
         yield f"{name}: a collective is cut into {system.channels} chunks that all go at once"
 
 
-def _machine(params: Mapping[str, Any], system: System | None, context: TrafficContext) -> Machine:
+def _machine(
+    params: Mapping[str, Any], system: System | None, context: TrafficContext
+) -> ComputeRates:
     if params["tflops"] is None and system is not None and system.tflops is not None:
         params = {**params, "tflops": system.tflops, "memory": system.memory_bps}
     if params["memory"] is not None and params["tflops"] is None:
@@ -129,7 +131,7 @@ def _machine(params: Mapping[str, Any], system: System | None, context: TrafficC
         raise InputError("needs traffic.tflops", key="traffic.memory", hint=hint)
     if params["tflops"] is not None and params["tflops"] <= 0:
         raise InputError("must be positive", key="traffic.tflops", code="out_of_range")
-    return Machine(
+    return ComputeRates(
         one_at_a_time=params["concurrency"] == ONE_EACH,
         flops=None if params["tflops"] is None else params["tflops"] * 1e12,
         memory_bps=params["memory"],

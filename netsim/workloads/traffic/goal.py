@@ -35,7 +35,7 @@ from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.workloads.importers.goal_binary import is_binary, read_goal_binary
 from netsim.workloads.importers.goal_text import read_goal_text
-from netsim.workloads.traffic._goal_operations import Costs, GoalOperations
+from netsim.workloads.traffic._goal_operations import GoalCosts, GoalOperations
 from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
 from netsim.workloads.traffic._ranks import hosts_of
 
@@ -63,7 +63,7 @@ def flows(
     schedule = read_goal_binary(path) if is_binary(path) else read_goal_text(path)
     context.reserve(len(schedule), key="traffic.file")
     hosts = hosts_of(params, schedule.n_ranks, network.n_hosts, context.directory, rng)
-    costs = Costs(
+    costs = GoalCosts(
         overhead_ps=params["overhead"],
         eager_bytes=params["eager_threshold"],
         control_bytes=params["control"],

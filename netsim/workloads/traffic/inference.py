@@ -54,7 +54,13 @@ from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic import _ranks
 from netsim.workloads.traffic._collectives import wires_of
 from netsim.workloads.traffic._inference_phases import DECODE, PHASES, PREFILL, Batches
-from netsim.workloads.traffic._inference_steps import BLOCKS, KINDS, Done, Phase, Steps
+from netsim.workloads.traffic._inference_steps import (
+    BLOCKS,
+    KINDS,
+    Done,
+    InferencePhase,
+    InferenceSteps,
+)
 from netsim.workloads.traffic._serving_machines import check_same_cache
 
 AFTER, LAYERS = HAND_OVERS = ("after", "layers")
@@ -116,7 +122,7 @@ def flows(
         raise InputError(message, key="traffic.instances", hint="a larger network")
     hosts = _ranks.hosts_of(params, n_ranks, network.n_hosts, context.directory, rng)
     _expect(params, batches)
-    work = Steps(n_ranks)
+    work = InferenceSteps(n_ranks)
     first, made = 0, []
     for one, size in zip(batches, sizes, strict=True):
         ranks = first + np.arange(size).reshape(n_machines, -1)
@@ -286,8 +292,8 @@ def _how(params: Mapping[str, Any], batches: Batches) -> CollectiveOptions:
 
 def _read_pool(
     params: Mapping[str, Any],
-    work: Steps,
-    made: Sequence[tuple[Batches, Phase, Done]],
+    work: InferenceSteps,
+    made: Sequence[tuple[Batches, InferencePhase, Done]],
     pool: NDArray[np.int64],
 ) -> None:
     """Reads of all machines that read what the pool holds."""
@@ -304,7 +310,9 @@ def _read_pool(
         work.read_pool((phase, done), pool, sizes, beside=beside)
 
 
-def _notes(params: Mapping[str, Any], made: Sequence[tuple[Batches, Phase, Done]]) -> list[str]:
+def _notes(
+    params: Mapping[str, Any], made: Sequence[tuple[Batches, InferencePhase, Done]]
+) -> list[str]:
     """What is done, and what it stands for."""
     found = []
     for batches, phase, _ in made:

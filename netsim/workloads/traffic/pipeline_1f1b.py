@@ -21,7 +21,7 @@ from netsim.errors import InputError
 from netsim.flows import COMPUTE, RECEIVE, SEND, FlowTable, TaskTable, TrafficContext, Workload
 from netsim.network import Network
 from netsim.params import Param
-from netsim.workloads.job.schedules import FORWARD, Schedule, make_schedule
+from netsim.workloads.job.schedules import FORWARD, PipelineSchedule, make_schedule
 
 PARAMS = [
     Param("stages", "count", None, "stages of a pipeline; all hosts by default", minimum=2),
@@ -83,7 +83,7 @@ def flows(
     return Workload(table, tasks)
 
 
-def _edges(order: Schedule, leaves: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+def _edges(order: PipelineSchedule, leaves: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
     """What waits for what in one pipeline, of whose work `leaves` has a flow each."""
     send = np.full(len(order), -1, np.int64)
     send[leaves] = len(order) + 2 * np.arange(leaves.size)

@@ -36,8 +36,8 @@ from netsim.workloads.traffic._fit import Counter, require_fit
 from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
 from netsim.workloads.traffic._ranks import hosts_of
 from netsim.workloads.traffic._simai_operations import (
-    Part,
     SimaiOperations,
+    SimulatedShare,
     calls,
     part_of,
     smaller,
@@ -68,7 +68,7 @@ def flows(
     wires = wires_of(network, context)
     count = Counter(hows, wires, hosts)
 
-    def tasks(one: Part) -> int:
+    def tasks(one: SimulatedShare) -> int:
         return count.tasks(calls(work, one)) + 3 * one.n_ranks * one.n_rows
 
     parts = ((text, partial(tasks, one)) for text, one in smaller(work, part))

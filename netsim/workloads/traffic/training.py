@@ -39,7 +39,7 @@ from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.traffic._collectives import wires_of
 from netsim.workloads.traffic._job_files import placement_of, routing_of
-from netsim.workloads.training.part import ALWAYS_PACKETS, KINDS, Cut, Part, notes_of, part_of
+from netsim.workloads.training.part import ALWAYS_PACKETS, KINDS, Cut, JobSample, notes_of, part_of
 from netsim.workloads.training.routing import Routing, zipf
 from netsim.workloads.training.step import operations_of, steps_of
 
@@ -157,7 +157,7 @@ def _job(params: Mapping[str, Any], context: TrafficContext) -> Job:
         raise
 
 
-def _part(params: Mapping[str, Any], job: Job, context: TrafficContext) -> Part:
+def _part(params: Mapping[str, Any], job: Job, context: TrafficContext) -> JobSample:
     cut = Cut(**{name: params[name] for name in Cut.__dataclass_fields__})
     formula = frozenset(kind for kind, how in params["fidelity"].items() if how == "formula")
     how = {
@@ -200,7 +200,7 @@ def _routing(params: Mapping[str, Any], job: Job, context: TrafficContext) -> Ro
 
 def _hosts(
     params: Mapping[str, Any],
-    part: Part,
+    part: JobSample,
     network: Network,
     rng: np.random.Generator,
     context: TrafficContext,

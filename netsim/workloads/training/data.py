@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.workloads.job.messages import Message
-from netsim.workloads.job.schedules import Schedule
+from netsim.workloads.job.schedules import PipelineSchedule
 from netsim.workloads.training.grid import Grid
 from netsim.workloads.training.segments import DATA, NO_EVENT, Segments
 
@@ -38,10 +38,12 @@ class Gathered:
         self.done.append(done)
 
 
-class Reduction:
+class GradientReduction:
     """The gradients of one step."""
 
-    def __init__(self, grid: Grid, schedule: Schedule, segments: Segments, order: Ints) -> None:
+    def __init__(
+        self, grid: Grid, schedule: PipelineSchedule, segments: Segments, order: Ints
+    ) -> None:
         self._grid = grid
         self._segments = segments
         self._order = order

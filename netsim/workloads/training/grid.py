@@ -18,7 +18,7 @@ from netsim.workloads.job.machine import Link
 from netsim.workloads.job.messages import Message, link_of
 from netsim.workloads.job.ranks import Ranks
 from netsim.workloads.operations import CollectiveOptions, Operations
-from netsim.workloads.training.part import KINDS, Part
+from netsim.workloads.training.part import KINDS, JobSample
 
 Ints = NDArray[np.int64]
 
@@ -37,7 +37,7 @@ def stream_of(kind: str) -> int:
 class Grid:
     """The ranks of a part of a job; what they do is noted in `ops`."""
 
-    def __init__(self, ops: Operations, part: Part) -> None:
+    def __init__(self, ops: Operations, part: JobSample) -> None:
         self.ops = ops
         self.part = part
 

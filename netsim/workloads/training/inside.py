@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.workloads.job.schedules import Schedule
+from netsim.workloads.job.schedules import PipelineSchedule
 from netsim.workloads.training.grid import Grid
 from netsim.workloads.training.segments import NO_EVENT, Segments
 
@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 
 def add_events(
-    grid: Grid, schedule: Schedule, segments: Segments, order: Ints
+    grid: Grid, schedule: PipelineSchedule, segments: Segments, order: Ints
 ) -> tuple[Ints, Ints]:
     """int64[segments, n], twice: what begins and what ends the event of each; -1 without one."""
     shape = (len(segments), grid.n)
@@ -37,7 +37,7 @@ def add_events(
 
 
 def _exchanged(
-    grid: Grid, schedule: Schedule, segments: Segments, rows: Ints, back: NDArray[np.bool_]
+    grid: Grid, schedule: PipelineSchedule, segments: Segments, rows: Ints, back: NDArray[np.bool_]
 ) -> Ints:
     """int64[rows, groups, m, m]: bytes between ranks that share experts, there or back."""
     part, event = grid.part, segments.events[segments.event[rows[0]]]

@@ -20,7 +20,7 @@ from netsim.errors import InputError
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.messages import Message, group_sizes, messages
 from netsim.workloads.job.ranks import Ranks
-from netsim.workloads.job.schedules import Schedule, check_schedule, make_schedule
+from netsim.workloads.job.schedules import PipelineSchedule, check_schedule, make_schedule
 from netsim.workloads.job.step import matrix_flops
 from netsim.workloads.job.work import head_kernels, layer_kernels
 from netsim.workloads.operations import CollectiveOptions
@@ -59,7 +59,7 @@ class Cut:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class JobSample:
     """A part of a job that is simulated.
 
     Attributes:
@@ -85,7 +85,7 @@ class Part:
     rack: NDArray[np.int64] | None = None
 
     @cached_property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> PipelineSchedule:
         """The order in which its stages work."""
         layout = self.job.layout
         chunks = layout.virtual_stages
@@ -170,8 +170,8 @@ class Part:
         return round(time_ps * self.scale)
 
 
-def part_of(job: Job, cut: Cut, **how: Any) -> Part:
-    """The part of a job that a cut leaves; `how` are the other attributes of `Part`.
+def part_of(job: Job, cut: Cut, **how: Any) -> JobSample:
+    """The part of a job that a cut leaves; `how` are the other attributes of `JobSample`.
 
     Raises:
         InputError: with the key below `traffic`, where the job has less than is asked for, or
@@ -212,7 +212,7 @@ def part_of(job: Job, cut: Cut, **how: Any) -> Part:
     except InputError as error:
         raise error.at(key="micro_batches") from None
     ranks = Ranks(tp=tp, cp=layout.cp, dp=dp, pp=pp, levels=levels, ep=layout.ep)
-    return Part(job, ranks, n, **how)
+    return JobSample(job, ranks, n, **how)
 
 
 def _some(asked: int | None, there_are: int, key: str, what: str) -> int:
@@ -223,7 +223,7 @@ def _some(asked: int | None, there_are: int, key: str, what: str) -> int:
     return asked
 
 
-def notes_of(part: Part, steps: int) -> tuple[str, ...]:
+def notes_of(part: JobSample, steps: int) -> tuple[str, ...]:
     """What the part stands for and what is thereby not modeled, in sentences."""
     job, ranks, layout = part.job, part.ranks, part.job.layout
     whole = Ranks(layout.tp, layout.cp, layout.replicas, layout.pp, layout.dp_levels, layout.ep)
@@ -270,7 +270,7 @@ def _shape(ranks: Ranks) -> str:
     return f"{len(ranks):,} GPUs" + (f" ({', '.join(used)})" if used else "")
 
 
-def _of_stages(part: Part) -> list[str]:
+def _of_stages(part: JobSample) -> list[str]:
     here, there = part.ranks.pp, part.job.layout.pp
     if here == there:
         return []
@@ -280,7 +280,7 @@ def _of_stages(part: Part) -> list[str]:
     ]
 
 
-def _of_groups(part: Part) -> list[str]:
+def _of_groups(part: JobSample) -> list[str]:
     """What groups that have lost members send less."""
     notes = []
     tp, of = part.ranks.tp, part.job.layout.tp

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.workloads.job.messages import link_of
-from netsim.workloads.job.schedules import FORWARD, Schedule
+from netsim.workloads.job.schedules import FORWARD, PipelineSchedule
 from netsim.workloads.training.grid import Grid, stream_of
 from netsim.workloads.training.segments import NO_EVENT, Segments
 
@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 def add_transfers(
     grid: Grid,
-    schedule: Schedule,
+    schedule: PipelineSchedule,
     segments: Segments,
     order: Ints,
     computed: Ints,

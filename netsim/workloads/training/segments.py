@@ -21,11 +21,11 @@ from netsim.workloads.job.schedules import (
     BACKWARD_INPUT,
     BACKWARD_WEIGHT,
     FORWARD,
-    Schedule,
+    PipelineSchedule,
 )
 from netsim.workloads.job.step import overlaps
 from netsim.workloads.job.times import LayerTimes, stage_times
-from netsim.workloads.training.part import Part
+from netsim.workloads.training.part import JobSample
 
 PASSES = {
     FORWARD: ("forward",),
@@ -110,19 +110,21 @@ class Segments:
         """The last segment of each operation of the schedule."""
         return np.append(self.first_of_operation()[1:], len(self)) - 1
 
-    def last_of_stage(self, schedule: Schedule) -> NDArray[np.int64]:
+    def last_of_stage(self, schedule: PipelineSchedule) -> NDArray[np.int64]:
         """The last segment of each stage."""
         ends = np.searchsorted(self.stage, np.arange(schedule.stages), side="right")
         return ends.astype(np.int64) - 1
 
-    def first_forward(self, schedule: Schedule, n_parts: int) -> NDArray[np.int64]:
+    def first_forward(self, schedule: PipelineSchedule, n_parts: int) -> NDArray[np.int64]:
         """int64[parts]: the first segment that computes a part forward, or -1."""
         rows = np.flatnonzero(schedule.kind[self.operation] == FORWARD)[::-1]
         found = np.full(n_parts, -1, np.int64)
         found[self.part[rows]] = rows
         return found
 
-    def gradients(self, schedule: Schedule, n_parts: int, buckets: int) -> NDArray[np.int64]:
+    def gradients(
+        self, schedule: PipelineSchedule, n_parts: int, buckets: int
+    ) -> NDArray[np.int64]:
         """int64[parts, buckets]: the segments with which buckets of a gradient are complete.
 
         These are the segments of the last operation that adds to a part's gradient, of which each
@@ -137,7 +139,7 @@ class Segments:
         return np.where(last[:, None] < 0, -1, last[:, None] - count + share)
 
 
-def segments_of(part: Part) -> Segments:
+def segments_of(part: JobSample) -> Segments:
     """The segments of one step of a part of a job."""
     schedule = part.schedule
     templates = _Templates(part)
@@ -167,7 +169,7 @@ def segments_of(part: Part) -> Segments:
 class _Templates:
     """The segments of each place of the schedule in each kind of work."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: JobSample) -> None:
         self.events: dict[Event, int] = {}
         self._part = part
         self._job = part.job

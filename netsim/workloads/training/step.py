@@ -15,15 +15,15 @@ from netsim.workloads.job.schedules import (
     BACKWARD_INPUT,
     BACKWARD_WEIGHT,
     FORWARD,
-    Schedule,
+    PipelineSchedule,
 )
 from netsim.workloads.job.times import stage_times
 from netsim.workloads.operations import Operations
 from netsim.workloads.operations.table import JobSteps
-from netsim.workloads.training.data import Gathered, Reduction
+from netsim.workloads.training.data import Gathered, GradientReduction
 from netsim.workloads.training.grid import Grid
 from netsim.workloads.training.inside import add_edges, add_events
-from netsim.workloads.training.part import Part
+from netsim.workloads.training.part import JobSample
 from netsim.workloads.training.pipeline import add_transfers
 from netsim.workloads.training.segments import Segments, segments_of
 
@@ -38,7 +38,7 @@ NAMES = {
 """Kinds of operations that compute, beside "optimizer"."""
 
 
-def operations_of(part: Part, steps: int = 1) -> Operations:
+def operations_of(part: JobSample, steps: int = 1) -> Operations:
     """Everything that the ranks of a part do in some steps, one after the other."""
     ops = Operations(len(part.ranks))
     grid = Grid(ops, part)
@@ -52,7 +52,7 @@ def operations_of(part: Part, steps: int = 1) -> Operations:
     return ops
 
 
-def steps_of(part: Part, steps: int, n_operations: int) -> JobSteps:
+def steps_of(part: JobSample, steps: int, n_operations: int) -> JobSteps:
     """What is known of these steps. FLOPs are scaled as times are, so that utilization is right."""
     job, ranks = part.job, part.ranks
     peak = job.machine.matrix.rate(job.precision.compute) * len(ranks)
@@ -68,7 +68,7 @@ def _add_step(grid: Grid, segments: Segments, order: Ints, gathered: Gathered) -
     add_edges(grid, segments, computed, events)
     add_transfers(grid, schedule, segments, order, computed, events[1])
     _await_weights(grid, schedule, segments, computed, gathered)
-    reduction = Reduction(grid, schedule, segments, order)
+    reduction = GradientReduction(grid, schedule, segments, order)
     reduced = reduction.add(computed, events[1])
     stages = np.arange(part.ranks.pp)
     times = stage_times(part.job).optimizer_ps
@@ -86,7 +86,7 @@ def _add_step(grid: Grid, segments: Segments, order: Ints, gathered: Gathered) -
     return reduction.gather(optimized)
 
 
-def _computed(grid: Grid, schedule: Schedule, segments: Segments, order: Ints) -> Ints:
+def _computed(grid: Grid, schedule: PipelineSchedule, segments: Segments, order: Ints) -> Ints:
     """int64[segments, n]: what is computed."""
     found = np.empty((len(segments), grid.n), np.int64)
     kinds = schedule.kind[segments.operation]
@@ -101,7 +101,7 @@ def _computed(grid: Grid, schedule: Schedule, segments: Segments, order: Ints) -
 
 
 def _await_weights(
-    grid: Grid, schedule: Schedule, segments: Segments, computed: Ints, gathered: Gathered
+    grid: Grid, schedule: PipelineSchedule, segments: Segments, computed: Ints, gathered: Gathered
 ) -> None:
     """Each layer's first forward waits for its weights, or all of a stage for all of them."""
     first_of_part = segments.first_forward(schedule, grid.part.job.model.layers + 2)

@@ -9,7 +9,7 @@ from raises_input import has, mentions
 from netsim.units import parse_time_ps
 from netsim.workloads.cli.workload_deployment import _iterations
 from netsim.workloads.inference import load_deployment
-from netsim.workloads.inference.limits import Limits
+from netsim.workloads.inference.limits import LatencyLimits
 from netsim.workloads.inference.lite import ASSUMPTIONS, MACHINES, MODELS
 
 PARTS = ("computed", "read")
@@ -42,7 +42,7 @@ def test_a_deployment_that_is_changed(netsim):
 def test_parts_of_an_iteration_make_all_of_it(roofline):
     options = {"tp": 8, "embeddings": True, "roofline": roofline}
     table = {"model": "llama3_70b", "machine": "h100", "options": options, "costs": "h100_vllm"}
-    made = _iterations(load_deployment(table), Limits(prompt=3000), 8)
+    made = _iterations(load_deployment(table), LatencyLimits(prompt=3000), 8)
     value = {
         one.name: [float(parse_time_ps(cell)) for cell in one.cells] for one in made.columns[1:]
     }
@@ -54,7 +54,7 @@ def test_parts_of_an_iteration_make_all_of_it(roofline):
             device = max(rows + scores + head, weights + kv + read)
         own = device + value["activations"][row] + value["software"][row]
         assert whole == pytest.approx(max(own, value["at least"][row]), rel=1e-3)
-    bare = _iterations(load_deployment({**table, "costs": {}}), Limits(), 8)
+    bare = _iterations(load_deployment({**table, "costs": {}}), LatencyLimits(), 8)
     assert not {"activations", "software", "at least"} & {one.name for one in bare.columns}
 
 

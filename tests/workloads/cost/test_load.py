@@ -8,8 +8,8 @@ import pytest
 from raises_input import raises_input
 
 from netsim.errors import InputError
-from netsim.workloads.cost import compare, load_book, presets
-from netsim.workloads.cost.load import book_from
+from netsim.workloads.cost import compare, load_cost_tables, presets
+from netsim.workloads.cost.load import cost_tables_from
 from netsim.workloads.job.keys import read_part
 from netsim.workloads.job.load import presets as job_presets
 from netsim.workloads.job.load import read_toml
@@ -22,19 +22,19 @@ def tree():
 
 
 def found(tree):
-    return {row.name: row for row in compare(book_from(tree, "mine"))}
+    return {row.name: row for row in compare(cost_tables_from(tree, "mine"))}
 
 
 def refused(tree, *words):
     with pytest.raises(InputError) as error:
-        book_from(tree, "mine")
+        cost_tables_from(tree, "mine")
     text = str(error.value)
     assert all(word in text for word in words), text
 
 
 def test_gpus_of_the_preset_are_machines_of_jobs():
-    book = load_book("lite")
-    for name, gpu in book.gpus.items():
+    costs = load_cost_tables("lite")
+    for name, gpu in costs.gpus.items():
         machine = machine_of(name)
         assert (gpu.memory, gpu.rate) == (machine.memory, machine.scale_up.rate), name
         assert gpu.group == machine.domain_gpus
@@ -165,7 +165,7 @@ def test_tables_that_are_none(tree):
     refused(tree | {"gpu": {"lite": 3}}, "gpu.lite: 3 is not a table")
     refused(tree | {"description": 3}, "description: 3 is not a text")
     with raises_input("file"):
-        load_book("light")
+        load_cost_tables("light")
 
 
 PATHS = [("wafer",), ("wafer", "usd"), ("wafer", "yield_model"), ("wafer", "edge_mm"), ("fleet",)]

@@ -7,15 +7,15 @@ from marked import values
 
 import netsim.workloads.cost
 from netsim.terminal import Wide
-from netsim.workloads.cli.cost import find_book, tables
-from netsim.workloads.cost import compare, load_book, presets
+from netsim.workloads.cli.cost import find_cost_tables, tables
+from netsim.workloads.cost import compare, load_cost_tables, presets
 
 PAGE = (Path(netsim.workloads.cost.__file__).parent / "README.md").read_text("utf-8")
 
 
 def test_the_tables_are_those_of_the_command():
-    book = load_book("lite")
-    made = [table for table in tables(book, compare(book)) if isinstance(table, Wide)]
+    costs = load_cost_tables("lite")
+    made = [table for table in tables(costs, compare(costs)) if isinstance(table, Wide)]
     assert len(made) == 4
     for table in made:
         lines = [[column.name for column in table.columns]]
@@ -24,7 +24,7 @@ def test_the_tables_are_those_of_the_command():
 
 
 def test_figures_in_the_text():
-    h100, lite, netbw = compare(load_book("lite"))[:3]
+    h100, lite, netbw = compare(load_cost_tables("lite"))[:3]
     mm2 = 100 * lite.usd_per_good_mm2 / h100.usd_per_good_mm2
     plain = lite.defect_free / h100.defect_free
     dies = [16988 / one.dies / one.defect_free for one in (h100, lite)]
@@ -42,7 +42,7 @@ def test_figures_in_the_text():
     }
     assert 0.045 < lite.saved_usd / h100.usd < 0.055
     assert (lite.spares[1].full, h100.spares[1].full) == (3, 3)
-    by_gpu = compare(find_book("lite", Path.cwd(), ["failures.rate_by=gpu"]))[1]
+    by_gpu = compare(find_cost_tables("lite", Path.cwd(), ["failures.rate_by=gpu"]))[1]
     assert by_gpu.spares[1].full / by_gpu.silicon / h100.spares[1].full == 0.5
     assert (1 - by_gpu.group_up) / (1 - lite.group_up) == pytest.approx(4, rel=0.01)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from raises_input import raises_input
 
 from netsim.errors import InputError
-from netsim.workloads.importers.aicb import AicbWorkload, Phase, Row, read_aicb
+from netsim.workloads.importers.aicb import AicbRow, AicbWorkload, Phase, read_aicb
 
 POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
 HEADER = (
@@ -40,7 +40,7 @@ def test_the_minimal_workload(tmp_path: Path) -> None:
     assert work.left_out == ()
     reduce = Phase(1000, "all_reduce", "", 4194304)
     weights = Phase(1000, "all_reduce", "", 8388608)
-    row = Row(3, "layer0", reduce, Phase(1000, "", "", 0), weights, 100)
+    row = AicbRow(3, "layer0", reduce, Phase(1000, "", "", 0), weights, 100)
     assert work.rows == [row]
     assert work.micro_batches == [[row]]
 

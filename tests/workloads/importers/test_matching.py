@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.errors import InputError
-from netsim.workloads.importers.matching import ANY, Ends, match
+from netsim.workloads.importers.matching import ANY, PostedMessages, match
 
 Row = tuple[int, int, int]
 
 
-def ends(rows: list[Row]) -> Ends:
+def ends(rows: list[Row]) -> PostedMessages:
     columns = np.array(rows, np.int64).reshape(-1, 3).T
-    return Ends(columns[0], columns[1], columns[2])
+    return PostedMessages(columns[0], columns[1], columns[2])
 
 
 @st.composite

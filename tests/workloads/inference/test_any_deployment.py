@@ -17,7 +17,7 @@ from netsim.workloads.inference import (
     presets,
     prompt_pairs,
 )
-from netsim.workloads.inference.limits import PHASES, Limits, best_batch, best_size
+from netsim.workloads.inference.limits import PHASES, LatencyLimits, best_batch, best_size
 from netsim.workloads.inference.load import PARTS, known_parts
 from netsim.workloads.job.keys import keys_of
 from netsim.workloads.job.load import presets as job_presets
@@ -67,7 +67,7 @@ def test_any_deployment_is_refused_with_its_keys_or_has_times(seed):
             continue
         right += 1
         for phase in PHASES:
-            best_size(one, Limits(), phase)
+            best_size(one, LatencyLimits(), phase)
         if not one.options.tp:
             continue
         cost = iteration_cost(one)
@@ -82,5 +82,5 @@ def test_any_deployment_is_refused_with_its_keys_or_has_times(seed):
         assert all(isinstance(value, int) for value in (*times, all_reduce_bytes(cost, 3)))
         most = kv_capacity_tokens(one)
         assert iteration_ps(cost, most, prompt_pairs(True, 0, most), 0, 0) < INT64
-        assert best_batch(one, Limits(), "decode").capacity_tokens > 0
+        assert best_batch(one, LatencyLimits(), "decode").capacity_tokens > 0
     assert right > 20

@@ -5,10 +5,17 @@ from dataclasses import replace
 import pytest
 
 from netsim.workloads.inference import iteration_cost, iteration_ps, load_deployment, prompt_pairs
-from netsim.workloads.inference.limits import PHASES, Limits, best_batch, best_size, phase_ps, sizes
+from netsim.workloads.inference.limits import (
+    PHASES,
+    LatencyLimits,
+    best_batch,
+    best_size,
+    phase_ps,
+    sizes,
+)
 from netsim.workloads.inference.load import with_tp
 
-LIMITS = Limits()
+LIMITS = LatencyLimits()
 
 
 def deployment(model="llama3_70b", machine="lite", **options):
@@ -65,9 +72,9 @@ def test_nothing_fits():
 
 def test_other_contexts_and_prompts():
     one = deployment(tp=32)
-    longer = best_batch(one, Limits(prompt=100, context=3000), "decode")
+    longer = best_batch(one, LatencyLimits(prompt=100, context=3000), "decode")
     assert longer.memory_batch == longer.capacity_tokens // 3000
-    assert best_batch(one, Limits(prompt=100), "prefill").tokens % 100 == 0
+    assert best_batch(one, LatencyLimits(prompt=100), "prefill").tokens % 100 == 0
 
 
 @pytest.mark.parametrize("model", ["llama3_70b", "mixtral_8x7b"])

@@ -16,7 +16,7 @@ from netsim.workloads.job.schedules import (
     BACKWARD_WEIGHT,
     FORWARD,
     SCHEDULES,
-    Schedule,
+    PipelineSchedule,
     bubble_ps,
     in_flight,
     make_schedule,
@@ -67,7 +67,7 @@ def test_every_micro_batch_once_in_each_chunk(name: str) -> None:
     assert (np.diff(schedule.stage) >= 0).all()
 
 
-def _places(schedule: Schedule) -> np.ndarray:
+def _places(schedule: PipelineSchedule) -> np.ndarray:
     return schedule.place[schedule.stage, schedule.chunk]
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from raises_input import has, raises_input
 
-from netsim.workloads.job.paper import Network, paper_job, stage_seconds
+from netsim.workloads.job.paper import PaperNetwork, paper_job, stage_seconds
 from netsim.workloads.plots import fig1, fig2, fig3a, fig3b, fig3c
 from netsim.workloads.plots.paper_figure import POST_HOC
 from netsim.workloads.plots.sensitivity import exposed_percent
@@ -32,7 +32,7 @@ def columns(made):
 @pytest.mark.parametrize(("job", "stages"), [("dense", DENSE), ("moe", MOE)])
 @pytest.mark.parametrize("extra_ms", [0, 5.54, 12])
 def test_exposed_communication_is_that_of_the_formula(job, stages, extra_ms):
-    ours = exposed_percent(job, Network(transfer_delay_s=extra_ms / 1e3))
+    ours = exposed_percent(job, PaperNetwork(transfer_delay_s=extra_ms / 1e3))
     assert ours == pytest.approx(by_hand(stages, extra_ms), rel=2e-4)
 
 

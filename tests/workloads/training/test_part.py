@@ -7,7 +7,7 @@ from raises_input import mentions, raises_input
 from small_job import small_job
 
 from netsim.errors import InputError
-from netsim.workloads.training.part import Cut, Part, notes_of, part_of
+from netsim.workloads.training.part import Cut, JobSample, notes_of, part_of
 
 LEVELS = {"tp": 2, "pp": 4, "dp_levels": [4, 3, 2], "global_batch": 48}
 
@@ -56,7 +56,7 @@ def test_flops_are_those_of_the_ranks() -> None:
     assert first == pytest.approx(72 * 8 * s * 2 * h**2 * (1 + s / (6 * h)))
 
 
-def told(part: Part) -> str:
+def told(part: JobSample) -> str:
     return " ".join(notes_of(part, 1))
 
 

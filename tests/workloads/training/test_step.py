@@ -13,7 +13,7 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
 from netsim.workloads.job.times import stage_times
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.training.part import Cut, Part, part_of
+from netsim.workloads.training.part import Cut, JobSample, part_of
 from netsim.workloads.training.step import operations_of
 
 GBPS = 10**9
@@ -23,7 +23,7 @@ RING = {
 }
 
 
-def times(part: Part, steps: int = 1, **network: Any) -> Times:
+def times(part: JobSample, steps: int = 1, **network: Any) -> Times:
     load = operations_of(part, steps).lower(np.arange(len(part.ranks)))
     if len(load.flows):
         load.validate(len(part.ranks))

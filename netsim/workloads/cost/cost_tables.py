@@ -15,7 +15,7 @@ from netsim.workloads.job.keys import choice, count, key, number, rate, size, te
 AREA, GPU = "area", "gpu"
 FAIL_BY = (AREA, GPU)
 
-LEAST, MOST = 1e-9, 1e9
+MIN_VALUE, MAX_VALUE = 1e-9, 1e9
 """Of any number that is not 0."""
 
 MAX_UNITS = 200
@@ -27,18 +27,18 @@ MAX_GPUS = 1 << 22
 
 def amount(unit: str) -> tuple[str, Callable[[Any], float]]:
     """A number that may be 0, of a unit that stands in its key's name."""
-    return unit, partial(_read, low=0.0, high=MOST)
+    return unit, partial(_read, low=0.0, high=MAX_VALUE)
 
 
-def positive(unit: str, most: float = MOST) -> tuple[str, Callable[[Any], float]]:
+def positive(unit: str, most: float = MAX_VALUE) -> tuple[str, Callable[[Any], float]]:
     """A number above 0, of a unit that stands in its key's name."""
-    return unit, partial(_read, low=LEAST, high=most)
+    return unit, partial(_read, low=MIN_VALUE, high=most)
 
 
 def _read(value: Any, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{written(value)} is not a number", code="wrong_type")
-    least = max(low, LEAST)
+    least = max(low, MIN_VALUE)
     if not (least <= value <= high or value == low):
         hint = f"{least:g} to {high:g}"
         hint = hint if low else f"0, or {hint}"
@@ -77,7 +77,7 @@ def _yield_model() -> tuple[str, Callable[[Any], Yield]]:
         if not isinstance(value, Mapping) or list(value) != [NEGATIVE_BINOMIAL]:
             raise InputError(f"{written(value)} is no yield model", hint=f"one of {unit}")
         try:
-            return Yield(NEGATIVE_BINOMIAL, _read(value[NEGATIVE_BINOMIAL], LEAST, MOST))
+            return Yield(NEGATIVE_BINOMIAL, _read(value[NEGATIVE_BINOMIAL], MIN_VALUE, MAX_VALUE))
         except InputError as error:
             raise error.under(NEGATIVE_BINOMIAL) from None
 
@@ -127,7 +127,7 @@ class LinkKind:
 
 
 @dataclass(frozen=True)
-class Failures:
+class FailureRates:
     """[failures]: of GPUs, and what it takes until they are back."""
 
     mtbf_hours: float = key(positive("hours"), "mean time between failures of a reference GPU")
@@ -171,14 +171,14 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Book:
+class CostTables:
     """All of them; `links` and `gpus` by name, in the order of the file."""
 
     name: str
     wafer: Wafer
     memory: Memory
     package: Package
-    failures: Failures
+    failures: FailureRates
     fleet: Fleet
     links: dict[str, LinkKind]
     gpus: dict[str, Gpu]
