@@ -1,17 +1,16 @@
-"""Planes: a NIC with a port in each of several networks of one kind, which have nothing in common.
+"""Planes: a NIC with one port in each of several separate networks of one kind.
 
-[topology.plane] is a topology of any kind, and each plane is one of them: host i is host i in all
-of them, and its port p leads to plane p. The rates are those of the plane: with 4 planes of
-`host_rate = "200Gbps"` a host has 800 Gbps. The names of switches begin with their plane's, as in
-`plane2.leaf0`.
+Each plane is a [topology.plane], of any kind. Host i is host i in all of them, and its port p leads
+to plane p. Rates are those of one plane: with 4 planes of `host_rate = "200Gbps"` a host has 800
+Gbps. Names of switches begin with the plane's, as in `plane2.leaf0`.
 
-`fabric.plane_balancing` says how packets go by the planes: a flow stays on one (`hash`), its
-packets take them all in turn (`round_robin`, `permutation`) or the one whose port is free first
-(`free`), or its transport chooses (`entropy`).
+`fabric.plane_balancing` distributes packets over planes: a flow stays on one (`hash`), its packets
+alternate (`round_robin`, `permutation`) or take the port that is free first (`least_loaded`), or
+the transport chooses (`entropy`).
 
-With `last_plane_rate_fraction` the last plane is slower: all of its links have that share of their
-rates. With 0 it is broken and known to be: hosts use the others. For a plane that breaks during the
-run there are faults, of `node = "plane3.*"`, and `[routing] carrier_delay` says when hosts notice.
+With `last_plane_rate_fraction` all links of the last plane have this share of their rates. With 0
+it is broken and known to be: hosts use the others. A plane that fails during the run is a fault of
+`node = "plane3.*"`; `[routing] carrier_delay` is the delay until hosts notice.
 """
 
 from __future__ import annotations

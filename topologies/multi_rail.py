@@ -1,24 +1,22 @@
-"""Rails: racks of GPUs with a scale-up network each, and scale-out networks for GPUs of one rank.
+"""Rails: racks of GPUs with a scale-up network each, and scale-out networks for GPUs of equal rank.
 
-A rack has `gpus` hosts; host h is in rack h // gpus, as its rank h % gpus. By NIC 0 it reaches
-the other hosts of its rack: a switch, or `scale_up_planes` of them, which share `scale_up_rate`.
-By NIC 1 it reaches hosts of other racks: `gpus_per_rail` neighboring ranks have a scale-out
-network in common, [topology.rail], a topology of any kind (several planes are a `multi_plane`). Its
-hosts are those of the rail rack by rack, which says how many racks there are.
+Host h is in rack h // gpus_per_rack, as its rank h % gpus_per_rack. NIC 0 reaches the other hosts
+of the rack through one switch, or `scale_up_planes` switches that share `scale_up_rate`. NIC 1
+reaches other racks: `gpus_per_rail` neighboring ranks share a scale-out network, [topology.rail],
+a topology of any kind (for planes, a `multi_plane`). Its hosts are those of the rail, rack by
+rack, which defines the number of racks.
 
-A message between hosts of different racks and rails goes by way of a peer, in two flows: `relay =
-"source"` takes it over the scale-up network to the peer of its own rack that is of the rank of its
-destination, and from there by that one's rail; "destination" by its own rail to the peer of its
-own rank in the other rack, and there over the scale-up network; with "none" such messages are
-refused. It is cut into chunks of `relay_chunk`, and the peer sends each of them on as soon as
-it has it: `netsim/model/relays.py` says when exactly. What flows.parquet says of a message is from
-its start until its destination has all of it; its segments are in relay_segments.parquet.
+A message between hosts of different racks and rails is relayed by a peer, in two flows. `relay_at
+= "source"`: over scale-up to the peer in its own rack with the destination's rank, then by that
+peer's rail. "destination": by its own rail to the peer of its rank in the other rack, then over
+scale-up. "none": such messages are errors. A relay forwards each chunk of `relay_chunk` as soon as
+it has it (`netsim/model/relays.py`). flows.parquet has the whole message, relay_segments.parquet
+its segments.
 
-With `reduction` the switches of a rack add up, as NVLink's do: its hosts have a reduction unit,
-which is as far behind each of these switches as that says, for the algorithm in_network of
-collectives in the rack. `netsim/model/reduction.py` says what of that is modeled.
+`reduction_delay`: rack switches reduce, like NVLink SHARP. Each rack has a reduction unit at this
+delay from its switches, for the collective algorithm in_network (`netsim/model/reduction.py`).
 
-Switches are called rack0.up0, ... and rail0.leaf0, ... as the rail's topology has them.
+Switches are called rack0.up0, ... and rail0.leaf0, ... with the names of the rail's topology.
 """
 
 from __future__ import annotations

@@ -1,21 +1,20 @@
-"""Datacenters joined by long links, each a network of any kind.
+"""Datacenters joined by long-haul links, each a network of any kind.
 
-[topology.datacenter] is what each of the `datacenters` is, or the first one, if
-[topology.other_datacenter] says what the others are. Hosts are numbered datacenter by datacenter.
-Each has a border switch, joined to all switches of its highest tier by a cable of `border_rate`,
-and each two border switches have `links` cables of `link_rate` between them, `delay` long. Instead
-of `link_rate`, `capacity_per_host` says what all of these cables carry for each host of the smaller
-of the two.
+[topology.datacenter] is each of the `datacenters`, or only the first one with
+[topology.other_datacenter] for the others. Hosts are numbered datacenter by datacenter. Each
+datacenter has a border switch with a cable of `border_rate` to every switch of its highest tier,
+and any two border switches have `links` cables of `link_rate` and `delay`. Instead of `link_rate`,
+`capacity_per_host` is the rate of all these cables per host of the smaller datacenter.
 
-Where hosts have several ports the networks that those of their last NIC lead to have a border
-switch each (planes; of a `multi_rail` the rails): the first one of a datacenter is joined to the
-first ones of others, and so on. All of them have the same number, and, of a `multi_rail`, the same
-racks and relays.
+If hosts have several ports, each network that their last NIC leads to (a plane, or a rail of a
+`multi_rail`) has its own border switch, joined to the corresponding one of other datacenters. All
+datacenters then have the same number of these networks and, for `multi_rail`, the same racks and
+relays.
 
-Switches are called dc0.leaf0 and dc0.border0. Bit errors of long links are faults, of `links =
-"dc*.border* - dc*.border*"`, with a `bit_error_rate`. Border switches may have deeper queues than
-others, `border_queue`, in place of the `queue_bytes` of [fabric]: a long link's product of rate and
-round trip is more than a datacenter's switches hold.
+Switches are called dc0.leaf0 and dc0.border0. Bit errors of long-haul links are faults of `links =
+"dc*.border* - dc*.border*"` with a `bit_error_rate`. `border_queue` gives border switches deeper
+queues than `queue_bytes` of [fabric]: a long link's bandwidth-delay product exceeds a datacenter
+switch's buffer.
 """
 
 from __future__ import annotations

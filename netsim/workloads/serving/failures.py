@@ -39,39 +39,35 @@ BLOCK = 64
 """Times of each instance that are drawn at once."""
 
 FAILURE_PARAMS = [
-    Param("mtbf", "time", None, "mean time to a failure of one GPU; none: no failures are drawn"),
-    Param(
-        "failure_trace", "file", None, "a CSV file of instance, down, up, whole, in place of mtbf"
-    ),
+    Param("mtbf", "time", None, "mean time between failures of a GPU; none: no random failures"),
+    Param("failure_trace", "file", None, "CSV file of instance, down, up, whole; replaces mtbf"),
     Param(
         "on_failure",
         "choice",
         STOP,
-        "an instance without one of its GPUs is down until it is whole, or works with one less",
+        "whether an instance stops until its GPU is replaced, or runs with one less",
         choices=ON_FAILURE,
     ),
-    Param("repair_time", "time", None, "of mtbf: until a GPU that failed is in order again"),
+    Param("repair_time", "time", None, "mtbf: time to repair a GPU"),
     Param(
         "spares",
         "count",
         None,
-        "of mtbf: GPUs that wait to take over, none by default",
+        "mtbf: spare GPUs; default: none",
         maximum=1_000_000,
     ),
-    Param(
-        "swap_time", "time", None, 'of mtbf: until a GPU in order is in its place, "0ps" by default'
-    ),
+    Param("swap_time", "time", None, "mtbf: time to swap a GPU; default: 0ps"),
     Param(
         "restart_time",
         "time",
         None,
-        "of on_failure = shrink: until an instance works without the GPU",
+        "shrink: time until the instance runs without the GPU",
     ),
     Param(
         "failures_until",
         "time",
         None,
-        "of mtbf: later ones are not drawn; twice the last arrival by default",
+        "mtbf: no failures after this; default: twice the last arrival",
     ),
 ]
 """Parameters of a traffic pattern that say which failures there are."""

@@ -59,19 +59,19 @@ SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
 """Parameters of distributions: their defaults, and the `lengths` that they are of."""
 
 REQUEST_PARAMS = [
-    Param("arrivals", "choice", POISSON, "how requests come", choices=ARRIVALS),
+    Param("arrivals", "choice", POISSON, "arrival process", choices=ARRIVALS),
     Param(
         "rate",
         "ratio",
         None,
-        "requests per second, of all instances together; a trace's own by default",
+        "requests per second in total; default for a trace: its own",
         maximum=1e9,
     ),
     Param(
         "burstiness",
         "ratio",
         None,
-        "of arrivals = gamma: coefficient of variation of the gaps, 1 is Poisson",
+        "gamma: coefficient of variation of the gaps; 1 is Poisson",
         minimum=0.01,
         maximum=100,
     ),
@@ -79,15 +79,15 @@ REQUEST_PARAMS = [
         "requests",
         "count",
         None,
-        "in all, 1000 by default; of a trace the first ones, all by default",
+        "number of requests; default: 1000, or all of a trace",
         minimum=1,
     ),
-    Param("trace", "file", None, "a CSV file of arrivals and tokens"),
+    Param("trace", "file", None, "CSV file of arrivals and tokens"),
     Param(
         "lengths",
         "choice",
         FIXED,
-        "of prompts and outputs: how their tokens are distributed",
+        "distribution of prompt and output tokens",
         choices=LENGTHS,
         each=PARTS,
     ),
@@ -95,7 +95,7 @@ REQUEST_PARAMS = [
         "prompt",
         "count",
         None,
-        "tokens of a prompt, 1500 by default, of lengths = fixed; their mean, of lognormal",
+        "fixed: tokens of a prompt, lognormal: their mean; default: 1500",
         minimum=1,
         maximum=MAX_TOKENS,
     ),
@@ -103,7 +103,7 @@ REQUEST_PARAMS = [
         "output",
         "count",
         None,
-        "tokens of an output, 200 by default, of lengths = fixed; their mean, of lognormal",
+        "fixed: tokens of an output, lognormal: their mean; default: 200",
         minimum=1,
         maximum=MAX_TOKENS,
     ),
@@ -111,7 +111,7 @@ REQUEST_PARAMS = [
         "length_cv",
         "ratio",
         None,
-        "of lengths = lognormal: coefficient of variation, 1 by default",
+        "lognormal: coefficient of variation; default: 1",
         maximum=100,
         each=PARTS,
     ),
@@ -119,7 +119,7 @@ REQUEST_PARAMS = [
         "length_min",
         "count",
         None,
-        "of lengths = uniform or zipf: fewest tokens, 1 by default",
+        "uniform, zipf: fewest tokens; default: 1",
         minimum=1,
         maximum=MAX_TOKENS,
         each=PARTS,
@@ -128,7 +128,7 @@ REQUEST_PARAMS = [
         "length_max",
         "count",
         None,
-        "of lengths = uniform or zipf: most tokens, 4096 by default",
+        "uniform, zipf: most tokens; default: 4096",
         minimum=1,
         maximum=MAX_TOKENS,
         each=PARTS,
@@ -137,11 +137,15 @@ REQUEST_PARAMS = [
         "zipf_exponent",
         "ratio",
         None,
-        "of lengths = zipf: 0 is uniform; 1 by default",
+        "zipf: exponent; 0 is uniform; default: 1",
         each=PARTS,
     ),
-    Param("prompt_table", "file", None, "of lengths = table: tokens and chances of prompts"),
-    Param("output_table", "file", None, "of lengths = table: tokens and chances of outputs"),
+    Param(
+        "prompt_table", "file", None, "table: file of prompt tokens and cumulative probabilities"
+    ),
+    Param(
+        "output_table", "file", None, "table: file of output tokens and cumulative probabilities"
+    ),
 ]
 """Parameters of a traffic pattern that say which requests there are."""
 

@@ -21,7 +21,9 @@ PARAMS = [
         each=COLLECTIVES,
     ),
     Param("channels", "count", 1, "of a collective", minimum=1, each=COLLECTIVES),
-    Param("chunk", "bytes", None, "that is sent on at a time", minimum="1B", each=COLLECTIVES),
+    Param(
+        "chunk", "bytes", None, "chunk that is forwarded at a time", minimum="1B", each=COLLECTIVES
+    ),
     Param("latency", "time", "0us", "of software, in each step of a collective", each=COLLECTIVES),
     Param("node", "count", None, "ranks of a group near one another, for hierarchical", minimum=1),
     Param(

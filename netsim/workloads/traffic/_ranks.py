@@ -20,10 +20,10 @@ PARAMS = [
         "placement",
         "choice",
         CONSECUTIVE,
-        "rank r is on host r, on any, or where a file says",
+        "rank r on host r, on a random host, or from a file",
         choices=PLACEMENTS,
     ),
-    Param("placement_file", "file", None, "a CSV file of ranks and hosts, for placement = file"),
+    Param("placement_file", "file", None, "file: CSV file with the columns rank and host"),
 ]
 
 

@@ -22,19 +22,21 @@ from netsim.workloads.serving.pool import POOLED, WEIGHTS, Pool
 from netsim.workloads.traffic._job_files import hosts_of_ranks
 
 MACHINE_PARAMS = [
-    Param("instances", "count", None, "that prefill and decode", minimum=1),
-    Param("prefill_instances", "count", None, "that prefill", minimum=1),
-    Param("decode_instances", "count", None, "that decode", minimum=1),
-    Param("decode_deployment", "job", None, "of decode machines, if it is another one"),
-    Param("gpu_stride", "count", 1, "how many hosts apart GPUs of a machine are", minimum=1),
-    Param("placement_file", "file", None, "a CSV file of ranks, GPU by GPU, and hosts"),
+    Param("instances", "count", None, "instances for both phases", minimum=1),
+    Param("prefill_instances", "count", None, "instances that prefill", minimum=1),
+    Param("decode_instances", "count", None, "instances that decode", minimum=1),
+    Param("decode_deployment", "job", None, "deployment of decode instances; default: the same"),
+    Param("gpu_stride", "count", 1, "distance in hosts between GPUs of an instance", minimum=1),
+    Param("placement_file", "file", None, "CSV file with the columns rank and host"),
 ]
 
 POOL_PARAMS = [
-    Param("pool", "count", None, "hosts behind those of machines, from which is read", minimum=1),
-    Param("pooled", "choice", None, "what they hold; nothing by default", choices=POOLED),
-    Param("pooled_fraction", "fraction", None, "of it; all by default"),
-    Param("pool_read_rate", "rate", None, "of all_reduces = formula: at which a GPU reads"),
+    Param(
+        "pool", "count", None, "hosts of the memory pool, numbered after the instances", minimum=1
+    ),
+    Param("pooled", "choice", None, "what is pooled; default: nothing", choices=POOLED),
+    Param("pooled_fraction", "fraction", None, "fraction that is pooled; default: all"),
+    Param("pool_read_rate", "rate", None, "formula: rate at which a GPU reads from the pool"),
 ]
 
 

@@ -27,7 +27,7 @@ from netsim.workloads.collectives import CollectiveOptions, schedule
 
 PARAMS = [
     Param("size", "bytes", "8MB", "bytes that each host has", minimum="1B"),
-    Param("group_size", "count", None, "hosts of a group; all hosts by default", minimum=2),
+    Param("group_size", "count", None, "hosts per group; default: all", minimum=2),
     Param("compute", "time", "0us", "between what a host was sent and its next step"),
 ]
 

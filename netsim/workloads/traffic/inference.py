@@ -1,35 +1,31 @@
-"""Steps of inference: prefill and decode of a large language model, all-reduce by all-reduce.
+"""Steps of inference: prefill and decode of a language model, all-reduce by all-reduce.
 
-A machine is `tp` hosts, a GPU each, that hold a copy of the model (`deployment`). Its iterations
-are forward passes that follow one another, with no requests that come and go: over prompts (`phase
-= "prefill"`, `batch` of them with `prompt` tokens each), or for a token more of each of `batch`
-sequences with `context` tokens before it ("decode"; with `grows` one more from iteration to
-iteration). In each layer a GPU computes attention and MLP, for as long as the deployment says, and
-behind each of them all GPUs of the machine add up what they have: an all-reduce, kind tp.
+An instance is `tp` hosts, one GPU each, with a copy of the model (`deployment`). Its iterations
+follow each other, without requests: over `batch` prompts of `prompt` tokens (`phase = "prefill"`),
+or for one more token of each of `batch` sequences with `context` tokens before it ("decode"; with
+`context_grows` one more per iteration). In each layer a GPU computes attention and MLP, as long as
+the deployment says, each followed by an all-reduce of the instance's GPUs, kind tp.
 
-With `phase = "split"` there are as many machines of each phase, prefill machines first, and machine
-k of these hands over the KV cache of its prompts to machine k of the others, behind the iteration
-or layer by layer (`kv`), kind kv: each head once, in a message for each two GPUs whose even shares
-of it have something in common, which are as many as there are GPUs in the larger of both where the
-smaller divides it. A step is an iteration of each prefill machine and `tokens` iterations of each
-decode machine, which in the next step wait for what is handed over in this one. With `tokens = 0`
-decode machines do nothing but receive.
+`phase = "split"`: as many instances of each phase, prefill first. Instance k of the first half
+sends the KV cache of its prompts to instance k of the second, after the iteration or layer by
+layer (`kv`), kind kv: each head once, in a message for each two GPUs whose even shares of it
+overlap, which are as many as the GPUs of the larger instance if the smaller divides it. A step is
+one prefill iteration and `tokens` decode iterations, which wait for the caches of the previous
+step. With `tokens = 0` decode instances only receive.
 
-With `overlap = "half_batches"` the batch is cut in two, and one half computes while the all-reduce
-of the other one is under way, or their all-reduces share the network. Both halves read all weights.
-With "pieces" each block is computed in so many `pieces`, one behind the other, and what one has is
-added up while the next ones compute, as by kernels that send what is done; the next block waits for
-all of it. Halves and pieces are launched each (`layer_overhead`); an iteration's own overhead, that
-of a request and the least time of an iteration with prompts count once.
+`overlap = "half_batches"`: the batch is cut in two; one half computes while the all-reduce of the
+other is in progress, or their all-reduces share the network. Both halves read all weights.
+"pieces": each block is computed in `block_chunks` parts in sequence, and one is reduced while the
+next compute, as by kernels that send what is done; the next block waits for all. Each half or part
+has its own launches (`layer_overhead`); an iteration's other overheads count once.
 
-With a `pool` each layer begins with reading, from so many hosts behind those of the machines, the
-`pooled_fraction` of its KV cache or of its weights (`pooled`), kind pool: asked for by a small
-message, kind control, as the layer before begins (`pool_read = "beside"`), or as it is over
-("before"). A head that several GPUs hold is read by each of them. What comes goes through a GPU's
-own memory, so that it computes for as long as without.
+`pool`: each layer first reads the `pooled_fraction` of its KV cache or weights (`pooled`) from
+this many hosts, numbered after the instances, kind pool; a small message, kind control, requests
+it at the start of the previous layer (`pool_read = "beside"`) or at its end ("before"). Every GPU
+that holds a head reads it. Reads pass through a GPU's own memory, so compute time does not change.
 
-`layers` simulates the first ones. What an iteration computes is spread evenly over its layers, so
-that a tenth of them takes a tenth of the time.
+`layers` simulates the first layers. An iteration's compute is spread evenly over its layers, so a
+tenth of them takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -80,29 +76,69 @@ MESSAGE_BYTES = 400
 """What a message, or a GPU's piece of work, takes while all is made."""
 
 PARAMS = [
-    Param("deployment", "job", REQUIRED, "of a machine: file, name, or [traffic.deployment]"),
-    Param("decode_deployment", "job", None, "of decode machines; as the others by default"),
-    Param("phase", "choice", PREFILL, "what machines do", choices=(*PHASES, SPLIT)),
-    Param("instances", "count", 1, "of each phase", minimum=1),
-    Param("steps", "count", 1, "one after the other", minimum=1),
-    Param("batch", "count", None, "prompts or sequences at once; 1", minimum=1, each=PHASES),
-    Param("prompt", "count", None, "tokens of each prompt; 1500", minimum=1),
-    Param("context", "count", None, "tokens before each sequence's next one; 1500", minimum=1),
-    Param("context_grows", "bool", False, "whether that is one more in each iteration"),
-    Param("layers", "count", None, "that are simulated, the first ones; or all", minimum=1),
+    Param(
+        "deployment", "job", REQUIRED, "model and GPUs: a preset, a file, or [traffic.deployment]"
+    ),
+    Param("decode_deployment", "job", None, "deployment of decode instances; default: the same"),
+    Param("phase", "choice", PREFILL, "phases that are simulated", choices=(*PHASES, SPLIT)),
+    Param("instances", "count", 1, "instances per phase", minimum=1),
+    Param("steps", "count", 1, "iterations in sequence", minimum=1),
+    Param(
+        "batch",
+        "count",
+        None,
+        "prompts or sequences per iteration; default: 1",
+        minimum=1,
+        each=PHASES,
+    ),
+    Param("prompt", "count", None, "tokens of each prompt; default: 1500", minimum=1),
+    Param(
+        "context", "count", None, "tokens before each sequence's next one; default: 1500", minimum=1
+    ),
+    Param("context_grows", "bool", False, "whether the context grows by one token per iteration"),
+    Param("layers", "count", None, "layers that are simulated; default: all", minimum=1),
     Param("overlap", "choice", NONE, "of all-reduces", choices=OVERLAPS),
-    Param("block_chunks", "count", None, "of a block, with overlap = pieces; 4", minimum=2),
-    Param("kv", "choice", None, "split: when caches go; after by default", choices=HAND_OVERS),
-    Param("tokens", "count", None, "split: decode iterations of a step; 1"),
-    Param("pool", "count", 0, "hosts behind those of machines that hold weights or caches"),
-    Param("pooled", "choice", None, "what; kv by default", choices=(CACHE, WEIGHTS)),
-    Param("pooled_fraction", "fraction", None, "of it, that they hold; all by default"),
-    Param("pool_read", "choice", None, "beside by default", choices=(BESIDE, BEFORE)),
+    Param(
+        "block_chunks",
+        "count",
+        None,
+        "chunks of a block, with overlap = chunks; default: 4",
+        minimum=2,
+    ),
+    Param(
+        "kv",
+        "choice",
+        None,
+        "split: when KV caches are sent; default: after the prompt",
+        choices=HAND_OVERS,
+    ),
+    Param("tokens", "count", None, "split: decode iterations per step; default: 1"),
+    Param("pool", "count", 0, "hosts of the memory pool, numbered after the instances"),
+    Param("pooled", "choice", None, "what is pooled; default: kv", choices=(CACHE, WEIGHTS)),
+    Param("pooled_fraction", "fraction", None, "fraction that is pooled; default: all"),
+    Param(
+        "pool_read",
+        "choice",
+        None,
+        "when a layer reads from the pool; default: beside the layer before",
+        choices=(BESIDE, BEFORE),
+    ),
     Param("fidelity", "choice", "packets", "of all-reduces", choices=("packets", "formula")),
-    Param("algorithm", "choice", None, "of them; the deployment's", choices=("auto", *ALGORITHMS)),
-    Param("channels", "count", None, "of an all-reduce; 1", minimum=1),
-    Param("chunk", "bytes", None, "that is sent on at a time", minimum="1B"),
-    Param("latency", "time", None, "of software in each step of one; the deployment's"),
+    Param(
+        "algorithm",
+        "choice",
+        None,
+        "all-reduce algorithm; default: the deployment's",
+        choices=("auto", *ALGORITHMS),
+    ),
+    Param("channels", "count", None, "channels of an all-reduce; default: 1", minimum=1),
+    Param("chunk", "bytes", None, "chunk that is forwarded at a time", minimum="1B"),
+    Param(
+        "latency",
+        "time",
+        None,
+        "software latency of each all-reduce step; default: the deployment's",
+    ),
     Param("classes", "count", 0, "traffic class of messages", each=KINDS, maximum=7),
     *_ranks.PARAMS,
 ]

@@ -1,22 +1,11 @@
-"""Serving of a language model: requests come, machines of GPUs answer them token by token.
+"""Serving of a language model: instances of GPUs answer requests, token by token.
 
-A machine is `tp` hosts, a GPU each, that hold one copy of the model of a `deployment`: a file, one
-that comes with netsim, or a table [traffic.deployment]; `netsim workload` says what it takes. With
-`machines` all of them prefill prompts and decode; with `prefill_instances` and `decode_instances`
-these are split, and the KV cache of each prompt goes from one to the other, after the prompt or
-layer by layer behind its computation. Which machines serve a request is settled before the run, by
-`dispatch`; everything else as it goes on.
-
-A machine works in iterations. In each of them all of its sequences that decode are computed a
-token further, and of the prompts that wait, in the order in which they came, as many as there is
-room for: in `token_budget`, in `max_batch` sequences, and in the KV cache, in which a request takes
-what it will need in the end. A prompt too long for what is left of the budget is cut (`chunked`) or
-waits. How long an iteration takes says the deployment's model, all-reduces included, or these are
-sent (`all_reduces`); what it brings is told at its end. With `pooled` machines read a part of
-their KV caches or weights from a pool. A machine that fails loses what was in its memory, and
-computes prompts and tokens so far once more.
-
-It is a program: who is in which iteration is found out while the run goes on.
+An instance is `tp` hosts, one GPU each, with one copy of the model of a `deployment`. `instances`
+both prefill and decode; `prefill_instances` and `decode_instances` split the phases, and the KV
+cache of each prompt is sent from one to the other. Each iteration computes one token for every
+decoding sequence and as many waiting prompts, in order of arrival, as `token_budget`, `max_batch`
+and the KV cache allow; the deployment's cost model gives its time. It is a program: iterations
+form during the run. docs/serving.md describes requests, transfers, pools, failures and results.
 """
 
 from __future__ import annotations
@@ -82,55 +71,73 @@ WITH_TASKS = 4
 """As much memory as so many flows takes one with its two tasks, while all are made."""
 
 PARAMS = [
-    Param("deployment", "job", REQUIRED, "what is served: a file, a name, or a table"),
+    Param("deployment", "job", REQUIRED, "model and GPUs: a preset, a file, or a table"),
     *MACHINE_PARAMS,
     *REQUEST_PARAMS,
-    Param("dispatch", "choice", DISPATCH[0], "which machine serves a request", choices=DISPATCH),
-    Param("token_budget", "count", 2048, "tokens of an iteration", minimum=1),
-    Param("chunked", "bool", True, "a prompt may be computed in several iterations"),
-    Param("max_batch", "count", 256, "sequences that a machine computes with", minimum=1),
+    Param(
+        "dispatch",
+        "choice",
+        DISPATCH[0],
+        "how requests are assigned to instances",
+        choices=DISPATCH,
+    ),
+    Param("token_budget", "count", 2048, "maximum tokens of an iteration", minimum=1),
+    Param("chunked", "bool", True, "whether a prompt may be split over iterations"),
+    Param("max_batch", "count", 256, "maximum sequences of an instance", minimum=1),
     Param(
         "kv",
         "choice",
         "after",
-        "when KV caches are sent: after the prompt, or layers as they are computed",
+        "when KV caches are sent: after the prompt, or layer by layer",
         choices=("after", "layers"),
     ),
-    Param("kv_layer_groups", "count", None, "of kv = layers: parts, 8 by default", minimum=2),
-    Param("control", "bytes", "256B", "of a message between GPUs of a machine", minimum="1B"),
+    Param("kv_layer_groups", "count", None, "layerwise: number of parts; default: 8", minimum=2),
+    Param(
+        "control",
+        "bytes",
+        "256B",
+        "size of a control message between GPUs of an instance",
+        minimum="1B",
+    ),
     Param(
         "all_reduces",
         "choice",
         "formula",
-        "whether they are timed by formula, or sent",
+        "whether all-reduces are timed by a formula or sent",
         choices=("formula", "packets"),
     ),
     Param(
         "all_reduces_per_iteration",
         "count",
         None,
-        "of all_reduces = packets: so many that stand for all of the model; 2 by default",
+        "packets: all-reduces simulated per iteration, in place of all; default: 2",
         minimum=1,
     ),
-    Param("slots", "count", None, "of packets: iterations that are listed; 100", minimum=1),
+    Param(
+        "slots",
+        "count",
+        None,
+        "packets: maximum iterations of an instance; default: 100",
+        minimum=1,
+    ),
     Param(
         "algorithm",
         "choice",
         None,
-        "of packets; the deployment's by default",
+        "packets: all-reduce algorithm; default: the deployment's",
         choices=tuple(name for name in ALGORITHMS if name != "in_network"),
     ),
-    Param("latency", "time", None, "of packets: software's, in each step; the deployment's"),
-    *POOL_PARAMS,
-    Param("slo_ttft", "time", None, "the objective: time to the first token"),
     Param(
-        "slo_tbt", "time", None, "the objective: time between tokens, of 99 % of a request's gaps"
+        "latency", "time", None, "packets: software latency of each step; default: the deployment's"
     ),
+    *POOL_PARAMS,
+    Param("slo_ttft", "time", None, "SLO: time to first token"),
+    Param("slo_tbt", "time", None, "SLO: time between tokens, for 99 % of a request's gaps"),
     Param(
         "stall",
         "ratio",
         10.0,
-        "times slo_tbt: the objective for the longest gap of a request; none: it may be any",
+        "SLO: longest gap of a request, in multiples of slo_tbt; none: unlimited",
         minimum=1,
         optional=True,
     ),

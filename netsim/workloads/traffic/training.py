@@ -92,7 +92,14 @@ PARAMS = [
         each=COLLECTIVE_KINDS,
     ),
     Param("channels", "count", 1, "of a collective", minimum=1, each=COLLECTIVE_KINDS),
-    Param("chunk", "bytes", None, "that is sent on at a time", minimum="1B", each=COLLECTIVE_KINDS),
+    Param(
+        "chunk",
+        "bytes",
+        None,
+        "chunk that is forwarded at a time",
+        minimum="1B",
+        each=COLLECTIVE_KINDS,
+    ),
     Param("buckets", "count", 1, "in which a layer's gradient travels", minimum=1),
     Param(
         "routing",
