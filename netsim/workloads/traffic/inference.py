@@ -82,7 +82,7 @@ PARAMS = [
     Param("decode_deployment", "job", None, "deployment of decode instances; default: the same"),
     Param("phase", "choice", PREFILL, "phases that are simulated", choices=(*PHASES, SPLIT)),
     Param("instances", "count", 1, "instances per phase", minimum=1),
-    Param("steps", "count", 1, "iterations in sequence", minimum=1),
+    Param("steps", "count", 1, "steps in sequence", minimum=1),
     Param(
         "batch",
         "count",
@@ -97,7 +97,7 @@ PARAMS = [
     ),
     Param("context_grows", "bool", False, "whether the context grows by one token per iteration"),
     Param("layers", "count", None, "layers that are simulated; default: all", minimum=1),
-    Param("overlap", "choice", NONE, "of all-reduces", choices=OVERLAPS),
+    Param("overlap", "choice", NONE, "how all-reduces overlap compute", choices=OVERLAPS),
     Param(
         "block_chunks",
         "count",
@@ -123,7 +123,13 @@ PARAMS = [
         "when a layer reads from the pool; default: beside the layer before",
         choices=(BESIDE, BEFORE),
     ),
-    Param("fidelity", "choice", "packets", "of all-reduces", choices=("packets", "formula")),
+    Param(
+        "fidelity",
+        "choice",
+        "packets",
+        "how all-reduces are simulated",
+        choices=("packets", "formula"),
+    ),
     Param(
         "algorithm",
         "choice",
