@@ -44,7 +44,7 @@ def plan_figures(plan: JobPlan) -> dict[str, Any]:
     site = plan.site
     return {
         "site": asdict(site),
-        "plan": asdict(plan.wish),
+        "plan": asdict(plan.target),
         "racks": site.racks,
         "gpus": site.gpus,
         "flops": site.flops,
@@ -83,7 +83,7 @@ def _model(plan: JobPlan) -> Table:
     from netsim.workloads.cli.workload_tables import count_of
     from netsim.workloads.job.model import parameters
 
-    job, wish = plan.job, plan.wish
+    job, wish = plan.job, plan.target
     years = f"{format_number(wish.years)} year{'s' * (wish.years != 1)}"
     table = plain_table("", "", title=f"The model of {years}")
     table.show_header = False
@@ -109,7 +109,7 @@ def _stages(plan: JobPlan) -> Table:
     stages = stage_seconds(plan.job)
     table = plain_table("", "", title="Stages of one layer")
     table.show_header = False
-    table.add_row("accounting", plan.wish.accounting)
+    table.add_row("accounting", plan.target.accounting)
     for name, text in STAGES:
         table.add_row(text, duration(1e12 * getattr(stages, name)))
     table.add_row("S3, to the other datacenter", format_bytes(round(stages.wan_bytes), 4))
