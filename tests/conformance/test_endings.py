@@ -10,7 +10,7 @@ from conformance_case import tried, variant
 from raises_input import mentions
 
 from netsim.cli import app
-from netsim.conformance import watch
+from netsim.conformance import handler_monitor
 from netsim.conformance.finding import PASS
 
 FIRST = "    first = 0\n"
@@ -43,7 +43,7 @@ def test_an_exit_is_not_one_of_the_suite(tmp_path: Path) -> None:
 
 
 def test_an_endless_loop_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(handler_monitor, "TIMEOUT_S", 0.3)
     change = ("    tx.next_seq = first\n", "    while first >= 0:\n        first += 1\n")
     found = tried(tmp_path, ["sizes", "full queues", "windows"], change)
     assert found["sizes"].status == found["windows"].status == PASS

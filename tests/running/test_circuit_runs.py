@@ -21,7 +21,7 @@ from netsim.reports.links import LINKS
 from netsim.results import load_result, write_result
 from netsim.results.run_result import RunResult
 from netsim.results.sweep import sweep_row
-from netsim.running.estimate import code_needed, estimate, parts_of
+from netsim.running.estimate import code_needed, estimate, feature_set_of
 from netsim.running.point import simulate
 from netsim.tracing import trace_flow
 
@@ -74,7 +74,7 @@ def test_rules_of_circuits_that_make_no_sense(tmp_path, sections, table, message
 def test_a_fabric_that_pauses_is_refused_before_the_run(tmp_path):
     point = point_of(tmp_path, top='transport = "roce"', fabric='queue_discipline = "lossless"')
     with raises_input(key="fabric.queue_discipline"):
-        code_needed([point], [parts_of(prepare(point))])
+        code_needed([point], [feature_set_of(prepare(point))])
 
 
 def test_two_hops_are_no_way_back_by_the_same_cables(tmp_path):
@@ -121,7 +121,7 @@ def test_a_trace_shows_what_went_by_way_of_a_third_rack(tmp_path):
 
 def ports_of(tmp_path: Path, fault: str) -> tuple[Network, list[str]]:
     """The links that a fault means, as "tor0-tor3"."""
-    topology = ROTOR["topology"].replace("racks = 4", "racks = 7\nswitches = 3")
+    topology = ROTOR["topology"].replace("racks = 4", "racks = 7\ncircuit_switches = 3")
     point = point_of(tmp_path, topology=topology, **{"faults.dead": fault})
     network = prepare(point).network
     faults = link_faults(point, network)
