@@ -27,18 +27,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Experiment",
-    "FailedPoint",
-    "InputError",
-    "Result",
-    "RunError",
-    "Sweep",
-    "__version__",
-    "load",
-    "load_sweep",
-    "resume_experiment",
-    "run_experiment",
-]
+    "Experiment", "FailedPoint", "InputError", "Result", "RunError", "Sweep", "__version__",
+    "load", "load_sweep", "resume_experiment", "run_experiment",
+]  # fmt: skip
 
 _HOMES = {
     "Experiment": "netsim.experiment",

@@ -23,7 +23,6 @@ Code = Literal[
     "invalid",  # none of the others
     "unknown_key",
     "unknown_value",  # a name that names nothing
-    "renamed",
     "missing",
     "duplicate",
     "conflict",  # with another value

@@ -7,14 +7,6 @@ from netsim.model.tasks import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, TaskTa
 from netsim.model.workload import Workload
 
 __all__ = [
-    "ACKED",
-    "COMPUTE",
-    "JOIN",
-    "RECEIVE",
-    "SEND",
-    "SENT",
-    "FlowTable",
-    "TaskTable",
-    "TrafficContext",
-    "Workload",
-]
+    "ACKED", "COMPUTE", "JOIN", "RECEIVE", "SEND", "SENT", "FlowTable", "TaskTable",
+    "TrafficContext", "Workload",
+]  # fmt: skip

@@ -48,10 +48,7 @@ RENAMED: dict[str, dict[str, str]] = {
         "met": "slo_attainment",
         "capacity": "available_gpu_share",
     },
-    "file": {
-        "legs.parquet": "relay_segments.parquet",
-        "slots.parquet": "circuit_slots.parquet",
-    },
+    "file": {"legs.parquet": "relay_segments.parquet", "slots.parquet": "circuit_slots.parquet"},
     "event": {"give": "indirect", "lose": "lost"},
     "command": {"economics": "cost"},
     "plot": {
@@ -67,76 +64,34 @@ RENAMED: dict[str, dict[str, str]] = {
         "planes": "plane_balancing",
         "model": "queue_discipline",
     },
-    "fabric.load_balancing": {
-        "spray_rr": "spray_round_robin",
-    },
-    "fabric.plane_balancing": {
-        "free": "least_loaded",
-    },
+    "fabric.load_balancing": {"spray_rr": "spray_round_robin"},
+    "fabric.plane_balancing": {"free": "least_loaded"},
     "fabric.circuits": {
         "in_flight": "at_circuit_end",
         "relayed_class": "indirect_class",
         "clock_error": "clock_offset",
     },
-    "fabric.circuits.at_circuit_end": {
-        "held": "wait",
-        "lost": "drop",
-    },
-    "fabric.circuits.indirect": {
-        "offload": "opportunistic",
-        "valiant": "vlb",
-    },
-    "stop": {
-        "time": "max_time",
-        "flow_deadline": "flow_timeout",
-    },
-    "routing": {
-        "converge": "convergence_delay",
-    },
-    "outputs": {
-        "sample": "sample_interval",
-        "budget": "sample_budget",
-        "queues": "queue_stats",
-    },
-    "faults": {
-        "loss": "loss_rate",
-    },
-    "": {
-        "classes": "flow_classes",
-    },
-    "topology ocs.schedule": {
-        "fixed": "static",
-        "demand": "demand_aware",
-    },
-    "topology ocs.reconfigure": {
-        "phases": "per_phase",
-    },
+    "fabric.circuits.at_circuit_end": {"held": "wait", "lost": "drop"},
+    "fabric.circuits.indirect": {"offload": "opportunistic", "valiant": "vlb"},
+    "stop": {"time": "max_time", "flow_deadline": "flow_timeout"},
+    "routing": {"converge": "convergence_delay"},
+    "outputs": {"sample": "sample_interval", "budget": "sample_budget", "queues": "queue_stats"},
+    "faults": {"loss": "loss_rate"},
+    "": {"classes": "flow_classes"},
+    "topology ocs.schedule": {"fixed": "static", "demand": "demand_aware"},
+    "topology ocs.reconfigure": {"phases": "per_phase"},
     "topology multi_rail": {
         "gpus": "gpus_per_rack",
         "relay": "relay_at",
         "reduction": "reduction_delay",
     },
-    "topology fat_tree": {
-        "reduction": "reduction_delay",
-    },
-    "topology wan": {
-        "others": "other_datacenter",
-    },
-    "traffic chakra": {
-        "at_once": "concurrency",
-    },
-    "traffic goal": {
-        "eager": "eager_threshold",
-    },
-    "traffic ns3_flows": {
-        "begin": "start_times",
-    },
-    "traffic opera_flows": {
-        "begin": "start_times",
-    },
-    "topology multi_plane": {
-        "degraded": "last_plane_rate_fraction",
-    },
+    "topology fat_tree": {"reduction": "reduction_delay"},
+    "topology wan": {"others": "other_datacenter"},
+    "traffic chakra": {"at_once": "concurrency"},
+    "traffic goal": {"eager": "eager_threshold"},
+    "traffic ns3_flows": {"begin": "start_times"},
+    "traffic opera_flows": {"begin": "start_times"},
+    "topology multi_plane": {"degraded": "last_plane_rate_fraction"},
     "traffic serving": {
         "machines": "instances",
         "repair": "repair_time",
@@ -162,24 +117,11 @@ RENAMED: dict[str, dict[str, str]] = {
         "grows": "context_grows",
         "pieces": "block_chunks",
     },
-    "deployment costs": {
-        "prompt_floor": "prefill_floor",
-        "launch_ahead": "async_launch",
-    },
-    "job": {
-        "optimiser": "optimizer",
-    },
-    "traffic poisson": {
-        "between": "cdf_interpolation",
-    },
-    "traffic ns3_flows.start_times": {
-        "written": "as_given",
-        "zero": "from_zero",
-    },
-    "traffic opera_flows.start_times": {
-        "written": "as_given",
-        "zero": "from_zero",
-    },
+    "deployment costs": {"prompt_floor": "prefill_floor", "launch_ahead": "async_launch"},
+    "job": {"optimiser": "optimizer"},
+    "traffic poisson": {"between": "cdf_interpolation"},
+    "traffic ns3_flows.start_times": {"written": "as_given", "zero": "from_zero"},
+    "traffic opera_flows.start_times": {"written": "as_given", "zero": "from_zero"},
     "option": {
         "--again": "--force",
         "--checked": "--check-bounds",
@@ -197,10 +139,7 @@ RENAMED: dict[str, dict[str, str]] = {
         "held": "deferred",
         "places": "local_indices",
     },
-    "field": {
-        "got_bytes": "received_bytes",
-        "marks": "ecn_marks",
-    },
+    "field": {"got_bytes": "received_bytes", "marks": "ecn_marks"},
     "handler": {
         "choose": "choose_class",
         "fill": "build_packet",
@@ -241,9 +180,7 @@ RENAMED: dict[str, dict[str, str]] = {
         "task_of": "task_at",
         "serialisation_ps": "serialization_ps",
     },
-    "netsim.workloads.operations": {
-        "How": "CollectiveOptions",
-    },
+    "netsim.workloads.operations": {"How": "CollectiveOptions"},
     "topology ocs": {
         "switches": "circuit_switches",
         "matching": "static_pattern",
@@ -262,16 +199,9 @@ RENAMED: dict[str, dict[str, str]] = {
         "group": "group_size",
         "fibre_latency": "fiber_latency",
     },
-    "site": {
-        "data_centres": "datacenters",
-    },
-    "prices": {
-        "fibre": "fiber",
-    },
-    "netsim.conformance": {
-        "Lab": "Testbed",
-        "QueueLab": "QueueTestbed",
-    },
+    "site": {"data_centres": "datacenters"},
+    "prices": {"fibre": "fiber"},
+    "netsim.conformance": {"Lab": "Testbed", "QueueLab": "QueueTestbed"},
 }
 """Kind -> old name -> new name.
 

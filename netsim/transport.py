@@ -31,37 +31,11 @@ from netsim.model.arithmetic import below, mix, rand32, serialization_ps
 from netsim.renames import former
 
 __all__ = [
-    "ACK",
-    "BLOCKED",
-    "CNP",
-    "DATA",
-    "ECN_CE",
-    "ECN_ECHO",
-    "INF",
-    "NACK",
-    "PULL",
-    "TRIMMED",
-    "armed",
-    "below",
-    "bit_clear",
-    "bit_first",
-    "bit_first_clear",
-    "bit_get",
-    "bit_set",
-    "cancel_timer",
-    "deliver",
-    "finish",
-    "full_packet_bytes",
-    "host_timer_armed",
-    "mix",
-    "or_default",
-    "packet_payload_bytes",
-    "rand32",
-    "send",
-    "serialization_ps",
-    "set_host_timer",
-    "set_timer",
-    "wire_bytes",
-]
+    "ACK", "BLOCKED", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "INF", "NACK", "PULL", "TRIMMED",
+    "armed", "below", "bit_clear", "bit_first", "bit_first_clear", "bit_get", "bit_set",
+    "cancel_timer", "deliver", "finish", "full_packet_bytes", "host_timer_armed", "mix",
+    "or_default", "packet_payload_bytes", "rand32", "send", "serialization_ps", "set_host_timer",
+    "set_timer", "wire_bytes",
+]  # fmt: skip
 
 __getattr__ = former(__name__)

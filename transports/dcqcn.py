@@ -82,12 +82,7 @@ PARAMS = [
     Param("cnp_class", "count", 0, CNP_CLASS_DOC, AUTHOR, optional=True, maximum=7),
 ]
 
-AT_40G = {
-    "byte_counter": "10MB",
-    "rate_ai": "40Mbps",
-    "rate_hai": "200Mbps",
-    "min_rate": "100Mbps",
-}
+AT_40G = {"byte_counter": "10MB", "rate_ai": "40Mbps", "rate_hai": "200Mbps", "min_rate": "100Mbps"}
 MELLANOX = {
     "cnp_interval": "none",
     "alpha_interval": "1us",

@@ -43,20 +43,9 @@ CODE = "the authors' ns-2 code"
 RTO_PS = 100 * rto.US
 
 PARAMS = [
+    Param("credit_bytes", "bytes", "84B", "a credit of average size", source=SCRIPTS, minimum="1B"),
     Param(
-        "credit_bytes",
-        "bytes",
-        "84B",
-        "a credit of average size",
-        source=SCRIPTS,
-        minimum="1B",
-    ),
-    Param(
-        "credit_spread",
-        "bytes",
-        "8B",
-        "by so much credits are smaller or larger",
-        source=SCRIPTS,
+        "credit_spread", "bytes", "8B", "by so much credits are smaller or larger", source=SCRIPTS
     ),
     Param("credit_slots", "count", 8, "flows whose credit may wait", source=SCRIPTS, minimum=1),
     Param("credit_burst", "count", 2, "credits that go at once", source=SCRIPTS, minimum=1),

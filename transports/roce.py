@@ -7,11 +7,7 @@ number it expects, and the sender goes back to it. Meant for a lossless fabric (
 from netsim.blocks import go_back_n, traffic_classes
 from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, send
 
-PARAMS = [
-    *go_back_n.PARAMS,
-    traffic_classes.DATA_CLASS,
-    traffic_classes.ack_param("ACK and NACK"),
-]
+PARAMS = [*go_back_n.PARAMS, traffic_classes.DATA_CLASS, traffic_classes.ack_param("ACK and NACK")]
 
 FABRIC = {
     "queue_discipline": "lossless",

@@ -63,10 +63,7 @@ PARAMS = [
     Param("control_class", "count", None, "of control packets; none is the data's", maximum=7),
 ]
 
-PRESETS = {
-    "loss_0.1%": {"k": 200, "m": 5},
-    "loss_1%": {"k": 200, "m": 12},
-}
+PRESETS = {"loss_0.1%": {"k": 200, "m": 5}, "loss_1%": {"k": 200, "m": 12}}
 
 FABRIC = {"queue_discipline": "drop_tail", "load_balancing": "ecmp", "n_traffic_classes": 1}
 

@@ -7,17 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from netsim.accuracy import formulas
-from netsim.accuracy.bed import (
-    GBPS,
-    MS,
-    US,
-    Bed,
-    bottleneck,
-    dumbbell,
-    port_to,
-    star,
-    watch,
-)
+from netsim.accuracy.bed import GBPS, MS, US, Bed, bottleneck, dumbbell, port_to, star, watch
 from netsim.accuracy.dcqcn_model import DcqcnModel
 from netsim.accuracy.row import AccuracyRow
 from netsim.model.fabric import PacketFormat

@@ -18,5 +18,5 @@ FABRIC = {
     "ecn_from_class": 1,
 }
 PRESET_FABRIC = {
-    "800g": {"queue_bytes": "197pkt", "ecn": {"kmin_bytes": "40pkt", "kmax_bytes": "158pkt"}},
+    "800g": {"queue_bytes": "197pkt", "ecn": {"kmin_bytes": "40pkt", "kmax_bytes": "158pkt"}}
 }

@@ -23,16 +23,8 @@ from netsim.conformance.testbed import Testbed
 from netsim.renames import former
 
 __all__ = [
-    "CASES",
-    "QUEUE_CASES",
-    "Case",
-    "Finding",
-    "QueueTestbed",
-    "Testbed",
-    "check",
-    "check_queue",
-    "each",
-    "failures",
-]
+    "CASES", "QUEUE_CASES", "Case", "Finding", "QueueTestbed", "Testbed", "check", "check_queue",
+    "each", "failures",
+]  # fmt: skip
 
 __getattr__ = former(__name__)

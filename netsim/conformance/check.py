@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.conformance.cases import CASES, COMPILED, QUEUE_CASES, RELIABLE, Case
-from netsim.conformance.finding import (
-    FAIL,
-    METRIC,
-    PASS,
-    SKIP,
-    Finding,
-    NotApplicableError,
-)
+from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP, Finding, NotApplicableError
 from netsim.conformance.handler_monitor import EndlessError, explain
 from netsim.conformance.queue_testbed import QueueTestbed
 from netsim.conformance.testbed import Testbed

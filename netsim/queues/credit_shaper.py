@@ -19,14 +19,7 @@ SCRIPTS = "the authors' ns-2 scripts (kaist-ina/ns2-xpass)"
 
 PARAMS = [
     Param("queue_bytes", "queue", "100pkt", "data, per port"),
-    Param(
-        "credit_bytes",
-        "bytes",
-        "84B",
-        "average size of a credit",
-        source=SCRIPTS,
-        minimum="1B",
-    ),
+    Param("credit_bytes", "bytes", "84B", "average size of a credit", source=SCRIPTS, minimum="1B"),
     Param("credit_slots", "count", 8, "capacity of the credit queue", source=SCRIPTS, minimum=1),
     Param("credit_burst", "count", 2, "largest burst of credits", source=SCRIPTS, minimum=1),
 ]

@@ -96,9 +96,7 @@ def _arrivals(params: Mapping[str, Any], rng: np.random.Generator) -> NDArray[np
     n, interval = int(params["requests"]), int(params["interval"])
     if 2 * n * interval > HORIZON_PS:
         raise InputError(
-            f"{n} requests take too long to come",
-            key="traffic.interval",
-            hint=HORIZON,
+            f"{n} requests take too long to come", key="traffic.interval", hint=HORIZON
         )
     if params["arrivals"] == "even":
         return np.arange(n) * interval

@@ -51,11 +51,7 @@ def flows(
             f"host {receiver} does not exist", key="traffic.receiver", hint=f"0..{n_hosts - 1}"
         )
     members = _members(params, n_hosts, rng)[:needed].reshape(groups, fan_in + 1)
-    return FlowTable(
-        members[:, 1:].reshape(-1),
-        np.repeat(members[:, 0], fan_in),
-        params["size"],
-    )
+    return FlowTable(members[:, 1:].reshape(-1), np.repeat(members[:, 0], fan_in), params["size"])
 
 
 def _members(

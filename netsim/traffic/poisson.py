@@ -111,10 +111,7 @@ def mean_wire_bytes(sizes: SizeDistribution, context: TrafficContext) -> float:
 
 
 def _arrivals(
-    params: Mapping[str, Any],
-    per_second: float,
-    rng: np.random.Generator,
-    context: TrafficContext,
+    params: Mapping[str, Any], per_second: float, rng: np.random.Generator, context: TrafficContext
 ) -> NDArray[np.int64]:
     """Times of arrival in ps, rising, int64."""
     mean_gap_ps = PS_PER_SECOND / per_second
