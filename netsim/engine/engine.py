@@ -232,7 +232,7 @@ class Engine:
         self.code_s += time.perf_counter() - began
         watch: AbstractContextManager[None] = nullcontext()
         if self.jit and self.on_hang is not None:
-            watch = watched(self._failures.movement, self._hung, watchdog.PATIENCE_S)
+            watch = watched(self._failures.movement, self._hung, watchdog.HANG_TIMEOUT_S)
         try:
             with watch:
                 return run(*arguments)

@@ -90,7 +90,7 @@ class Failures:
         if not where:
             where = f"transport {self.transport}: the engine"
             why = "has a handler written past its own arrays? (see `netsim run --check-bounds`)"
-        waited = f"nothing has moved for {watchdog.PATIENCE_S:g} s"
+        waited = f"nothing has moved for {watchdog.HANG_TIMEOUT_S:g} s"
         return f"{where} does not come back, {waited}: {why}"
 
     def movement(self) -> tuple[int, ...]:

@@ -1,8 +1,7 @@
-"""Notices code that does not come back: a handler with an endless loop.
+"""Detect handlers that never return.
 
-While machine code runs, Python can do nothing in its thread: no signal is handled and no time
-is up. Another thread can, since compiled code lets go of the interpreter's lock: it looks now and
-then whether anything has moved.
+Compiled code releases the interpreter's lock, so another thread can watch for progress while the
+thread that runs it handles no signal.
 """
 
 from __future__ import annotations
@@ -12,43 +11,36 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-PATIENCE_S = 20.0
-"""Seconds without any movement after which compiled code counts as hung."""
+HANG_TIMEOUT_S = 20.0
+"""Seconds without progress after which compiled code counts as hung."""
 
-PORT_WAKEUPS = 20
-"""Times that it is looked in these seconds."""
+CHECKS_PER_TIMEOUT = 20
 
 
 @contextmanager
 def watched(
-    moved: Callable[[], object], on_hang: Callable[[], None], patience_s: float
+    progress: Callable[[], object], on_hang: Callable[[], None], timeout_s: float
 ) -> Iterator[None]:
-    """Within, `on_hang` is called, in another thread, if `moved()` stays the same for too long.
+    """Call `on_hang` from another thread if `progress()` is unchanged for `timeout_s` seconds.
 
-    That is for `patience_s` seconds, in half of which at least this process had a processor: one
-    that is stopped or swapped out has not hung.
+    The process must have used a processor for half of that time: one that is suspended or swapped
+    out has not hung.
     """
     done = threading.Event()
-    arguments = (done, moved, on_hang, patience_s)
-    threading.Thread(target=_look, args=arguments, name="watchdog", daemon=True).start()
+
+    def watch() -> None:
+        last, since_s, busy_since_s = progress(), time.monotonic(), time.process_time()
+        while not done.wait(timeout_s / CHECKS_PER_TIMEOUT):
+            now = progress()
+            if now != last:
+                last, since_s, busy_since_s = now, time.monotonic(), time.process_time()
+            waited_s, busy_s = time.monotonic() - since_s, time.process_time() - busy_since_s
+            if waited_s > timeout_s and busy_s > timeout_s / 2:
+                on_hang()
+                return
+
+    threading.Thread(target=watch, name="watchdog", daemon=True).start()
     try:
         yield
     finally:
         done.set()
-
-
-def _look(
-    done: threading.Event,
-    moved: Callable[[], object],
-    on_hang: Callable[[], None],
-    patience_s: float,
-) -> None:
-    last, since_s, busy_since_s = moved(), time.monotonic(), time.process_time()
-    while not done.wait(patience_s / PORT_WAKEUPS):
-        now = moved()
-        if now != last:
-            last, since_s, busy_since_s = now, time.monotonic(), time.process_time()
-        waited_s, busy_s = time.monotonic() - since_s, time.process_time() - busy_since_s
-        if waited_s > patience_s and busy_s > patience_s / 2:
-            on_hang()
-            return

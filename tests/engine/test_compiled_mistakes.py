@@ -161,7 +161,7 @@ from netsim.cli.interrupt import Interruption
 from netsim.experiment import Experiment
 from netsim.running.point import simulate
 
-watchdog.PATIENCE_S = 0.5
+watchdog.HANG_TIMEOUT_S = 0.5
 point = Experiment.load("hang.toml", []).points()[0]
 with Interruption() as interruption:
     print("compiling", flush=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .command import Outcome
 
-PATIENCE_S = 20.0
+HANG_TIMEOUT_S = 20.0
 """How long after Ctrl-C a process may still take."""
 
 INTERRUPTED = 130
@@ -57,7 +57,7 @@ def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
 def _stop(process: subprocess.Popen[bytes]) -> str:
     """Ctrl-C, and what kept the process from ending by it, if anything did."""
     process.send_signal(signal.SIGINT)
-    if _ends(process, PATIENCE_S):
+    if _ends(process, HANG_TIMEOUT_S):
         return ""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()

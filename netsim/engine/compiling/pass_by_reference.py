@@ -31,7 +31,7 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from netsim.engine.kernels.layout import Clock, HostState, LinkState, Net, Scratch
 from netsim.engine.kernels.trace import Trace
 
-GROUPS = (Net, LinkState, HostState, Clock, Scratch, Trace)
+GROUPS: tuple[type, ...] = (Net, LinkState, HostState, Clock, Scratch, Trace)
 
 ADDRESS = ir.IntType(8).as_pointer()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib import import_module
@@ -115,7 +115,7 @@ def _weighted(group: Any, index: Any, weight: Any) -> Any:
     return group.numbers[index] * weight
 
 
-def _sum_with(inner: Any) -> FunctionType:
+def _sum_with(inner: Any) -> Callable[[Any], Any]:
     def trial(group: Any) -> Any:
         total = inner(group, 0, np.uint8(2))
         for i in range(group.numbers.size):
