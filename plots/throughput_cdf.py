@@ -1,4 +1,4 @@
-"""Throughput of flows: the share of finished flows that got no more than each rate."""
+"""Throughput of flows: the share of finished flows at or below each rate."""
 
 from __future__ import annotations
 
