@@ -34,9 +34,9 @@ from netsim.model.network import Network
 from netsim.model.parts import build_subtopology, build_topology
 from netsim.model.reduction import with_reduction
 from netsim.model.relays import RelayRule
-from netsim.model.rounds import pairs_by_circuits, random_rounds
 from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
 from netsim.model.routing_policy import (
+    Expander,
     NamedRouting,
     RoutingPolicy,
     circuit_routes,
@@ -44,8 +44,7 @@ from netsim.model.routing_policy import (
     packet_fabric_routes,
     routes_in_slot,
 )
-from netsim.model.schedules import Schedule, round_robin_matchings
-from netsim.model.time_slots import Expander
+from netsim.model.schedules import Schedule, pairs_by_circuits, random_rounds, round_robin_matchings
 from netsim.model.trees import TIERS, Tree, add_tree, reserve_trees
 from netsim.renames import former
 

@@ -18,9 +18,8 @@ from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.engine.snapshot import Snapshot
-from netsim.model.carrier import CarrierDelays
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_spec
-from netsim.model.faults import NOMINAL, LinkFault, LinkFaults, combine
+from netsim.model.faults import NOMINAL, CarrierDelays, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.port_sizes import PortSizes
 from netsim.model.programs import ProgramSpec, program_spec

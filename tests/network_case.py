@@ -20,9 +20,8 @@ from netsim.model.routing import (
     Wiring,
     shortest_paths,
 )
-from netsim.model.routing_policy import NamedRouting, RoutingPolicy
+from netsim.model.routing_policy import NamedRouting, RoutingPolicy, TimeSlotRouting, TimeSlotTables
 from netsim.model.schedules import Schedule
-from netsim.model.time_slots import TimeSlotRouting, TimeSlotTables
 
 
 def network_of(case: Case) -> Network:

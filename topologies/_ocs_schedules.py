@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.inputs import at_line, read_lines, whole
-from netsim.matchings.choose import GREEDY, MAX_WEIGHT, decomposed, for_good
+from netsim.matchings.decompose import GREEDY, MAX_WEIGHT, decomposed, for_good
 from netsim.matchings.tables import Submatching, Table
 from netsim.matchings.weights import slot_by_slot
 from netsim.network import Schedule, round_robin_matchings

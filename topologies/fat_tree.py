@@ -80,15 +80,7 @@ PARAMS = [
     Param("cores", "count", None, "core switches per zone", minimum=1, optional=True),
     Param("zones", "count", None, "zones, for four tiers", minimum=1, optional=True),
     Param("supercores", "count", None, "switches above the zones", minimum=1, optional=True),
-    Param(
-        "uplinks",
-        "count",
-        None,
-        "uplinks per switch",
-        minimum=1,
-        optional=True,
-        each=LOWER,
-    ),
+    Param("uplinks", "count", None, "uplinks per switch", minimum=1, optional=True, each=LOWER),
     Param(
         "oversubscription",
         "ratio",

@@ -123,12 +123,7 @@ def build(params: Mapping[str, Any]) -> Network:
     switches = builder.add_switches(names, 0, params["scale_up_switch_latency"])
     ups = np.array(switches).reshape(racks, planes)
     for plane in range(planes):
-        builder.cables(
-            hosts,
-            ups[:, [plane]],
-            rate // planes,
-            params["scale_up_latency"],
-        )
+        builder.cables(hosts, ups[:, [plane]], rate // planes, params["scale_up_latency"])
     for number in range(rails):
         own = hosts[:, number * group : (number + 1) * group].reshape(-1)
         builder.add_network(rail, own, prefix=f"rail{number}.", nic=1)

@@ -77,9 +77,8 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.matchings.choose import ALGORITHMS, BVN, GREEDY, MAX_WEIGHT, SOLSTICE
-from netsim.matchings.prediction import mispredicted
-from netsim.matchings.tables import Table, table_of
+from netsim.matchings.decompose import ALGORITHMS, BVN, GREEDY, MAX_WEIGHT, SOLSTICE
+from netsim.matchings.tables import Table, mispredicted, table_of
 from netsim.network import (
     Demand,
     Expander,
@@ -326,10 +325,7 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
     cables = hosts + sum(_circuits(one) for one in schedules)
     spines = 0 if params["packet_uplink_rate"] is None else params["packet_switches"] or 1
     builder.reserve(
-        hosts=hosts,
-        switches=racks + spines,
-        cables=cables + racks * spines,
-        edges=racks,
+        hosts=hosts, switches=racks + spines, cables=cables + racks * spines, edges=racks
     )
     builder.add_hosts(hosts)
     latency_ps = params["switch_latency"]

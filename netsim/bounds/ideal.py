@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.fabric import packet_counts
-from netsim.model.paths import walk
-from netsim.model.port_pairs import port_pairs_of
+from netsim.model.port_pairs import port_pairs_of, walk
 
 if TYPE_CHECKING:
     from netsim.model.fabric import PacketFormat

@@ -37,8 +37,8 @@ from netsim.model.arithmetic import (
     mix,
     salt,
 )
-from netsim.model.carrier import times_without_carrier
 from netsim.model.fabric import packet_counts
+from netsim.model.faults import times_without_carrier
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import ENTROPY, HASH, PortPairs, draws_of, pairs_used, port_pairs_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netsim.model.carrier import CarrierDelays
 from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.faults import CarrierDelays
 from netsim.plugins.registry import PluginSpec
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from netsim.experiment.model import Point
 from netsim.experiment.resolve_fabric import size_values
+from netsim.model.parts import built
 from netsim.model.port_sizes import PortSizes, port_sizes
-from netsim.model.whole import built
 from netsim.units import Bdp, format_bytes, format_rate, format_time
 
 

@@ -12,8 +12,7 @@ from netsim.experiment.document import Tree
 from netsim.experiment.model import FaultSpec, RoutingSpec
 from netsim.experiment.schema import FaultSection, RoutingSection, problems
 from netsim.limits import INT64
-from netsim.model.carrier import CarrierDelays
-from netsim.model.faults import NOMINAL
+from netsim.model.faults import NOMINAL, CarrierDelays
 from netsim.model.routing import NEVER
 from netsim.units import format_rate, format_time
 

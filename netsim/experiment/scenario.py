@@ -14,23 +14,22 @@ from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults
 from netsim.experiment.resolve_fabric import wrong_sizes
 from netsim.experiment.resolve_series import sampling_of
-from netsim.inventory.shares import shares_of_networks
+from netsim.inventory.inventory import shares_of_networks
 from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
-from netsim.model.circuit_times import check_rules
+from netsim.model.circuit_times import check_control, check_phases, check_rules
 from netsim.model.demand import demand_of
 from netsim.model.fabric import ECMP_SYMMETRIC, PATH_FOR_LIFE, Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
-from netsim.model.phases import check_control, check_phases
+from netsim.model.parts import built, require_whole
 from netsim.model.port_pairs import PortPairs, pairs_used
 from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes, sizes_differ
 from netsim.model.relays import RelaySegments, relayed
 from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
 from netsim.model.tasks import TaskTable
-from netsim.model.whole import built, require_whole
 from netsim.model.workload import Workload
 from netsim.plugins.calls import call
 from netsim.units import format_rate, format_time, shortened, written

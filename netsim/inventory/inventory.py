@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +12,18 @@ from numpy.typing import NDArray
 from netsim.inventory.bisection import MAX_FLOW, TIERS, Bisection, bisection, halves, middle_of
 from netsim.inventory.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.inventory.circuits import CircuitRow, circuit_switches
-from netsim.inventory.paths import Distance, PathCounts, path_counts, path_diversity
-from netsim.inventory.slot_paths import SlotPaths, slot_paths
+from netsim.inventory.paths import (
+    Distance,
+    PathCounts,
+    SlotPaths,
+    path_counts,
+    path_diversity,
+    slot_paths,
+)
 from netsim.inventory.symmetry import kinds_of_networks
+from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.port_pairs import PortPairs
 
 Ints = NDArray[np.int64]
 
@@ -182,13 +190,7 @@ def _switches(network: Network) -> tuple[SwitchRow, ...]:
     counted: dict[tuple[str, int, int, int, int], int] = {}
     for index, name in enumerate(network.switch_names):
         at = network.n_hosts + index
-        key = (
-            stem(name),
-            int(network.tier[at]),
-            int(ports[at]),
-            int(rates[at]),
-            int(latency[at]),
-        )
+        key = (stem(name), int(network.tier[at]), int(ports[at]), int(rates[at]), int(latency[at]))
         counted[key] = counted.get(key, 0) + 1
     ordered = sorted(counted.items(), key=lambda item: item[0][1])
     return tuple(SwitchRow(*key, count) for key, count in ordered)
@@ -255,3 +257,28 @@ def _across(network: Network, alike: Ints, own: Bisection | None) -> tuple[Bisec
         total, how = total + cut.rate_bps, cut.how
         sent_bps += _sent_bps(network, number, middle)
     return Bisection(total, how), sent_bps
+
+
+def shares_of_networks(
+    network: Network, flows: FlowTable, port_pairs: PortPairs
+) -> Iterator[tuple[str, float]]:
+    """What each kind of networks is called, and its share of all bytes; none if there is one kind.
+
+    Equal networks, such as the rails, are one kind. A flow has even shares on its port pairs.
+    """
+    if network.first_group.size <= 2:
+        return
+    kinds = kinds_of_networks(network)
+    if len(kinds) == 1:
+        return
+    part = np.repeat(flows.size_bytes / np.maximum(port_pairs.counts, 1), port_pairs.counts)
+    n_bytes = np.bincount(
+        network.port_network[port_pairs.src_port], part, network.first_group.size - 1
+    )
+    for alike in kinds:
+        names = np.flatnonzero(network.switch_network == alike[0]).tolist()
+        name = common_name([network.switch_names[one] for one in names])
+        more = f" and {alike.size - 1} alike" if alike.size > 1 else ""
+        nics = np.unique(network.port_nic[np.isin(network.port_network, alike)]).tolist()
+        nic = f" (NIC {', '.join(map(str, nics))})"
+        yield name + more + nic, float(n_bytes[alike].sum() / max(n_bytes.sum(), 1))

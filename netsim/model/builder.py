@@ -13,9 +13,8 @@ from netsim.errors import InputError
 from netsim.limits import DELAY_PS, INT64
 from netsim.memory import require_room
 from netsim.model.circuits import CircuitSwitch, cables_of, circuits_of
-from netsim.model.network import HOST_TIER, Network
+from netsim.model.network import HOST_TIER, Network, Plan
 from netsim.model.parts import placed
-from netsim.model.plan import Plan
 from netsim.model.routing import COUNT_MASK, Routing, Wiring, networks_of, shortest_paths
 from netsim.model.routing_policy import RoutingPolicy
 from netsim.model.schedules import Schedule

@@ -25,8 +25,7 @@ from netsim.limits import (
 )
 from netsim.model.arithmetic import byte_quotient
 from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
-from netsim.model.paths import walk
-from netsim.model.port_pairs import port_pairs_of
+from netsim.model.port_pairs import port_pairs_of, walk
 from netsim.units import format_bytes, format_rate, format_time
 
 if TYPE_CHECKING:

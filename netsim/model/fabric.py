@@ -133,10 +133,7 @@ class CircuitRules:
         choices=AT_CIRCUIT_END,
     )
     indirect: str = _key(
-        "choice",
-        DIRECT,
-        "whether packets may go through a third switch",
-        choices=INDIRECT,
+        "choice", DIRECT, "whether packets may go through a third switch", choices=INDIRECT
     )
     indirect_class: int = _key("count", 0, "opportunistic: class of indirect packets")
 
@@ -186,10 +183,7 @@ class Fabric:
         metadata={"key": QUEUE_DISCIPLINE, "written": "queue_discipline"},
     )
     load_balancing: str = _key(
-        "choice",
-        "ecmp",
-        "how a switch chooses between equal-cost ports",
-        choices=LOAD_BALANCING,
+        "choice", "ecmp", "how a switch chooses between equal-cost ports", choices=LOAD_BALANCING
     )
     plane_balancing: str = _key(
         "choice",

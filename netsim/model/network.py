@@ -17,23 +17,36 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS
 from netsim.model.circuits import Circuits
-from netsim.model.plan import Plan
 from netsim.model.relays import RelayRule
-from netsim.model.routing import (
-    COUNT_BITS,
-    COUNT_MASK,
-    NO_ROUTE,
-    Routing,
-    Wiring,
-    shortest_paths,
-)
-from netsim.model.routing_policy import RoutingPolicy
+from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, Routing, Wiring, shortest_paths
+from netsim.model.routing_policy import CompactSlotTables, RoutingPolicy
 from netsim.model.schedules import NONE
-from netsim.model.time_slots import CompactSlotTables
 from netsim.units import format_time
 
 if TYPE_CHECKING:
     import networkx
+
+
+from netsim.model.circuits import CircuitSwitch
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a builder was told, in the order in which it was.
+
+    Attributes:
+        names, tiers, latency_ps: of the switches.
+        cables: int64[n, 5], two nodes, bit/s, ps and the NIC of a host's end. Those of circuit
+            switches are not among them.
+        circuit_switches: with their fibers.
+    """
+
+    names: list[str] = field(default_factory=list)
+    tiers: list[int] = field(default_factory=list)
+    latency_ps: list[int] = field(default_factory=list)
+    cables: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 5), np.int64))
+    circuit_switches: list[CircuitSwitch] = field(default_factory=list)
+
 
 HOST_TIER = -1
 MAX_SWITCH_PORTS = COUNT_MASK

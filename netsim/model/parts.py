@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import CombinedInputError, InputError
-from netsim.model.plan import Plan
+from netsim.model.network import Network, Plan
 from netsim.model.routing import shortest_paths
-from netsim.model.whole import built
 from netsim.plugins import registry
+from netsim.plugins.calls import call
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from netsim.model.network import Network
+from netsim.units import shortened
 
 
 def build_subtopology(params: Mapping[str, Any], name: str) -> Network:
@@ -112,3 +109,43 @@ def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: fl
         for one in part.plan.circuit_switches
     ]
     return replace(part.plan, cables=cables, circuit_switches=circuits)
+
+
+def built(use: PluginSpec, function: str, *args: Any) -> Network:
+    """The network that a function of a plugin gives.
+
+    Raises InputError, with the plugin's file, if that fails or what it gives is no network.
+    """
+    made = call(use, function, *args)
+    if not isinstance(made, Network):
+        message = f"{function}() gives {shortened(repr(made))}"
+        raise InputError(message, file=str(use.plugin.path), hint="a Network")
+    require_whole(made, use, function)
+    return made
+
+
+def require_whole(network: Network, use: PluginSpec, function: str) -> None:
+    """Raise InputError if a function of a plugin has left a network that is not whole."""
+    if what := _missing(network):
+        message = f"{function}() leaves a Network without {what}"
+        hint = "what NetworkBuilder.build() gives, as it is"
+        raise InputError(message, file=str(use.plugin.path), hint=hint)
+
+
+def _missing(network: Network) -> str:
+    """What is not there of a network, or is not what it was built as; "" if all is."""
+    values = vars(network)
+    for field in fields(Network):
+        if field.name not in values:
+            return f"its {field.name}"
+        value, kind = values[field.name], str(field.type)
+        of_kind = not kind.startswith("NDArray") or "None" in kind or isinstance(value, np.ndarray)
+        if not of_kind or (kind == "int" and not isinstance(value, int)):
+            return f"its {field.name}"
+    if not 0 < network.n_hosts <= network.n_nodes == network.node_first_port.size - 1:
+        return "its nodes"
+    n_ports = network.port_node.size
+    sizes = {one.size for one in (network.port_peer, network.port_rate_bps, network.port_delay_ps)}
+    if sizes != {n_ports} or int(network.node_first_port[-1]) != n_ports:
+        return "its ports"
+    return ""

@@ -17,13 +17,7 @@ from netsim.errors import InputError
 from netsim.memory import require_room
 from netsim.model.faults import LinkFaults
 from netsim.model.network import Network
-from netsim.model.routing import (
-    NEVER,
-    NO_ROUTE,
-    RouteChanges,
-    RoutingTable,
-    TableWriter,
-)
+from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, RoutingTable, TableWriter
 
 Ints = NDArray[np.int64]
 

@@ -261,10 +261,7 @@ def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
 
 
 def _copy_rows(
-    wiring: Wiring,
-    known: NDArray[np.int64],
-    switches: NDArray[np.int64],
-    route: NDArray[np.int64],
+    wiring: Wiring, known: NDArray[np.int64], switches: NDArray[np.int64], route: NDArray[np.int64]
 ) -> None:
     """Give ``switches`` the rows in ``route`` of those of a network that is wired alike."""
     length = int(np.diff(wiring.first_group)[wiring.switch_network[switches[0]]])
@@ -339,9 +336,7 @@ def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
     return distance
 
 
-def _distinct_columns(
-    matrix: NDArray[np.bool_],
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Distinct columns of a boolean matrix, bool[k, rows], and which one each column is."""
     rows = matrix.shape[0]
     packed = np.ascontiguousarray(np.packbits(matrix, axis=0).T)

@@ -10,6 +10,7 @@ way up. (In the literature an extended generalized fat tree, XGFT(n; children; 1
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import prod
 
 import numpy as np
@@ -128,3 +129,33 @@ def add_tree(
             tree.rates_bps[tier + 1],
             tree.delays_ps[tier + 1],
         )
+
+
+def most_hosts(tiers: int, radix: int) -> int:
+    """Hosts of the largest fully provisioned tree of switches with `radix` (even) ports."""
+    reached: int = 2 * (radix // 2) ** tiers
+    return reached
+
+
+def tiers_needed(hosts: int, radix: int) -> int:
+    """The fewest tiers of switches with `radix` ports (an even number from 4 on) for the hosts."""
+    tiers = 1
+    while most_hosts(tiers, radix) < hosts:
+        tiers += 1
+    return tiers
+
+
+def switches_needed(hosts: int, tiers: int, radix: int) -> Fraction:
+    """Switches of a fully provisioned tree; a fraction where they cannot be shared out evenly."""
+    return Fraction((2 * tiers - 1) * hosts, radix)
+
+
+def whole_switches_needed(hosts: int, tiers: int, radix: int) -> int:
+    """The same in whole switches, tier by tier: those at the top have twice the ports down."""
+    lower = -(-2 * hosts // radix)
+    return (tiers - 1) * lower + -(-lower // 2)
+
+
+def fabric_cables_needed(hosts: int, tiers: int) -> int:
+    """Cables between switches of a fully provisioned tree, of a host's rate each."""
+    return (tiers - 1) * hosts

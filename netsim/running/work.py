@@ -32,7 +32,7 @@ from netsim.bounds.ideal import hand_over_times, round_trips
 from netsim.errors import InputError
 from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
-from netsim.model.paths import walk
+from netsim.model.port_pairs import walk
 from netsim.plugins.calls import call
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from raises_input import mentions, raises_input
 
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
+from netsim.model.circuit_times import check_control, check_phases, least_control_ps
 from netsim.model.fabric import CircuitRules
 from netsim.model.network import Network
-from netsim.model.phases import check_control, check_phases, least_control_ps
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.schedules import Schedule, round_robin_matchings
 from netsim.network import NamedRouting, NetworkBuilder, RoutingPolicy, routes_in_slot

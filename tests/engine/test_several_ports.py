@@ -28,9 +28,8 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.packets import PULL
 from netsim.engine.sizes import Sizes, longest_window_ps
 from netsim.model.builder import NetworkBuilder
-from netsim.model.carrier import CarrierDelays
 from netsim.model.fabric import PacketFormat
-from netsim.model.faults import LinkFault, combine
+from netsim.model.faults import CarrierDelays, LinkFault, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import pairs_used

@@ -9,7 +9,7 @@ from engine_runs import resolve
 
 from netsim.inventory.cables import SWITCH
 from netsim.inventory.inventory import inventory
-from netsim.model.clos import fabric_cables_needed, switches_needed
+from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.plugins import registry
 from netsim.workloads.plots.fig4 import STATED, counts
 from netsim.workloads.plots.paper_figure import stated as value

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.matchings.choose import decomposed
-from netsim.matchings.decompose import birkhoff, solstice
+from netsim.matchings.decompose import birkhoff, decomposed, solstice
 from netsim.matchings.greedy import greedy
 from netsim.matchings.perfect import FREE, perfect_matching
 from netsim.matchings.tables import Submatching, Table, stuffed, sums, table_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tree_case import tree_params
 
-from netsim.model.clos import (
+from netsim.model.trees import (
     fabric_cables_needed,
     most_hosts,
     switches_needed,

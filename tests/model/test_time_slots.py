@@ -19,7 +19,7 @@ from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
 from netsim.model.routing import NO_ROUTE
-from netsim.model.time_slots import CompactSlotTables
+from netsim.model.routing_policy import CompactSlotTables
 from netsim.network import Expander, NamedRouting, NetworkBuilder, RoutingPolicy, Schedule
 
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from netsim.inputs import read_text
-from netsim.model.clos import fabric_cables_needed, switches_needed
+from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.memory import bytes_of_parameter, layer_held
 from netsim.workloads.job.messages import Message, messages

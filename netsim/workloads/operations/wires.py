@@ -19,8 +19,7 @@ from netsim.limits import PS_BITS
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.paths import walk
-from netsim.model.port_pairs import port_pairs_of
+from netsim.model.port_pairs import port_pairs_of, walk
 from netsim.workloads.collectives import CollectiveOptions, Hops, Wire, fastest
 
 Ints = NDArray[np.int64]

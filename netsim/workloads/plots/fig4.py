@@ -1,7 +1,7 @@
 """Figure 4: candidate topologies: a fat tree, planes, and rails with scale-up networks.
 
 Networks of 128 hosts each are drawn; what the paper says of 800,000 hosts, or of 76 rails of
-11,000, is counted by formula (`netsim.model.clos`).
+11,000, is counted by formula (`netsim.model.trees`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.experiment import Experiment, built_in
 from netsim.experiment.scenario import network_of
-from netsim.model.clos import fabric_cables_needed, switches_needed
+from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.plots.network_drawing import Panel, draw_networks
 from netsim.workloads.job.metrics import HOSTS, RAIL_HOSTS
 from netsim.workloads.plots.paper_figure import PaperFigure, Sweep, Value, stated
