@@ -1,1 +1,1 @@
-"""Building blocks that transports share: plain functions, and the state that they need."""
+"""Building blocks shared by transports: plain functions and the state they need."""

@@ -1,13 +1,13 @@
-"""A host admits flows, first come first served, while the sum of their rates fits.
+"""Admit a host's flows first come, first served, while the sum of their rates fits.
 
-A flow asks for its rate, waits until the host has room for it, and gives it back when it has
-nothing more to send. Nobody overtakes a flow that waits, whatever its rate, except that a
-flow which had been admitted before may ask to be the next. The decision is the host's alone.
+A flow asks for its rate, waits until the host has room, and releases the rate when it has nothing
+more to send. A waiting flow cannot be overtaken, whatever its rate; only a flow that was admitted
+before may ask to be next. Each host decides alone.
 
     TX_STATE = (*admission.TX_STATE, *pacing.TX_STATE, ...)    HOST_STATE = admission.HOST_STATE
 
-``rate_bps`` of a flow may not exceed the capacity. A flow that is admitted while another one
-of the host runs a handler is woken by its timer ``ADMITTED``, which needs no handler.
+A flow's ``rate_bps`` must not exceed the capacity. A flow admitted while another flow's handler
+runs is woken by its timer ``ADMITTED``, which needs no handler.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ADMITTED = 0
 
 
 def ask(env, now, tx, capacity_bps, first):
-    """Wait for the flow's rate, at the head (``first``) or at the tail of the host's queue."""
+    """Queue for the flow's rate, at the head (``first``) or the tail of the host's queue."""
     host = env.host
     tx.waiting = 1
     tx.next_waiting = -1
@@ -38,7 +38,7 @@ def ask(env, now, tx, capacity_bps, first):
 
 
 def admit(env, now, capacity_bps):
-    """Admit flows from the head of the queue as long as their rates fit."""
+    """Admit flows from the head of the queue while their rates fit."""
     host = env.host
     while host.has_waiting == 1:
         tx = env.tx[host.wait_head]
@@ -56,7 +56,7 @@ def admit(env, now, capacity_bps):
 
 
 def release(env, now, tx, capacity_bps):
-    """Give the flow's rate back; whoever gets it starts when the last packet's time is over."""
+    """Release the flow's rate. The next flow starts when the last packet's pacing gap is over."""
     host = env.host
     tx.admitted = 0
     host.admitted_bps -= tx.rate_bps

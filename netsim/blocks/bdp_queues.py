@@ -1,8 +1,8 @@
-"""The fabric of SMaRTT and NSCC: queues of a bandwidth-delay product of the network, and trimming.
+"""Fabric of SMaRTT and NSCC: trimming, and queues of one bandwidth-delay product.
 
-Data is marked from 20 % to 80 % of a queue, and what does not fit is trimmed; acknowledgments and
-trimmed headers have class 0 to themselves. `FABRIC` is for four links of 1 us at 100 Gbps, preset
-800g for 800 Gbps.
+ECN marks data from 20 % to 80 % of a queue; packets that do not fit are trimmed. Only
+acknowledgments and trimmed headers use class 0. `FABRIC` is for four links of 1 us at 100 Gbps,
+preset 800g for 800 Gbps.
 
     FABRIC, PRESET_FABRIC = bdp_queues.FABRIC, bdp_queues.PRESET_FABRIC
 """

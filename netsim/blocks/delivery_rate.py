@@ -1,10 +1,10 @@
-"""How fast the network delivers a flow's packets: samples, and the largest of ten rounds.
+"""Estimate a flow's delivery rate: samples, and their maximum over ten rounds.
 
-Cheng et al., draft-cheng-iccrg-delivery-rate-estimation-00. A packet carries what had been
-delivered when it was sent, and the acknowledgment brings it back. A sample is what has been
-delivered since, over the time that it took to send or to acknowledge it, whichever is longer.
-A round ends when a packet is acknowledged that was sent after its beginning. A flow has data
-until its end, so its samples are limited only when the transport says so (`limit`).
+Cheng et al., draft-cheng-iccrg-delivery-rate-estimation-00. A packet carries the count of packets
+delivered when it was sent; its acknowledgment returns it. A sample is the number delivered since
+then, divided by the longer of the send and acknowledgment intervals. A round ends when a packet
+sent after its start is acknowledged. A flow always has data until its end, so samples are
+application-limited only where the transport says so (`limit`).
 
     PACKET_FIELDS = delivery_rate.PACKET_FIELDS     TX_STATE = (*delivery_rate.TX_STATE, ...)
 """
@@ -12,20 +12,20 @@ until its end, so its samples are limited only when the transport says so (`limi
 PACKET_FIELDS = ("prior_delivered", "prior_delivered_ps", "prior_first_sent_ps", "was_limited")
 FILTER_ROUNDS = 10
 TX_STATE = (
-    "delivered_ps",  # when the latest packet was acknowledged
-    "first_sent_ps",  # when the packet was sent that was acknowledged latest
-    "limited_until",  # what is sent until more packets are delivered tells no rate; or 0
+    "delivered_ps",  # when a packet was last acknowledged
+    "first_sent_ps",  # send time of the packet acknowledged last
+    "limited_until",  # samples are limited until more packets are delivered; 0: no limit
     "round_count",
-    "round_start",  # the latest acknowledgment began a round
+    "round_start",  # 1 if the latest acknowledgment began a round
     "next_round_delivered",
-    "max_bps",  # the largest sample of the last rounds that had any, and each round's largest
+    "max_bps",  # largest sample of the last FILTER_ROUNDS rounds, then that of each round
     ("round_max_bps", FILTER_ROUNDS),
     "filter_round",
 )
 
 
 def stamp(tx, now, pkt, delivered, in_flight):
-    """Note in a data packet what has been delivered; it is not yet counted as in flight."""
+    """Record in a data packet, not yet counted in flight, what has been delivered."""
     if in_flight == 0:
         tx.first_sent_ps = now
         tx.delivered_ps = now
@@ -36,7 +36,7 @@ def stamp(tx, now, pkt, delivered, in_flight):
 
 
 def echo(pkt, ack):
-    """Copy a data packet's notes into its acknowledgment."""
+    """Copy a data packet's delivery record into its acknowledgment."""
     ack.prior_delivered = pkt.prior_delivered
     ack.prior_delivered_ps = pkt.prior_delivered_ps
     ack.prior_first_sent_ps = pkt.prior_first_sent_ps
@@ -44,17 +44,17 @@ def echo(pkt, ack):
 
 
 def limit(tx, delivered, in_flight):
-    """What is sent until all that is in flight now is delivered tells no rate."""
+    """Mark samples as limited until all packets now in flight are delivered."""
     tx.limited_until = max(delivered + in_flight, 1)
 
 
 def start_round(tx, delivered):
-    """A round begins now."""
+    """Start a round."""
     tx.next_round_delivered = delivered
 
 
 def update(tx, now, ack, n_bytes, delivered, rtt_ps, min_rtt_ps):
-    """A packet of ``n_bytes`` is acknowledged, ``delivered`` counts it: take the sample."""
+    """Take the sample of an acknowledged packet of ``n_bytes``, which ``delivered`` counts."""
     tx.round_start = 0
     if int(ack.prior_delivered) >= tx.next_round_delivered:
         start_round(tx, delivered)
@@ -72,7 +72,7 @@ def update(tx, now, ack, n_bytes, delivered, rtt_ps, min_rtt_ps):
 
 
 def take(tx, bps):
-    """Take a sample into the filter."""
+    """Add a sample to the maximum filter."""
     while tx.filter_round < tx.round_count:
         tx.filter_round += 1
         tx.round_max_bps[tx.filter_round % FILTER_ROUNDS] = 0

@@ -1,23 +1,23 @@
-"""A share of what a receiver grants for its oldest message, so that long ones are not starved.
+"""Reserve a share of a receiver's grants for its oldest message, so long ones do not starve.
 
-It works on the list of `shortest_first`.
+Works on the list of `shortest_first`.
 
     RX_STATE = (*fifo_share.RX_STATE, "granted", "n_got", "window", ...)
     HOST_STATE = (*fifo_share.HOST_STATE, ...)
 
-`granted`, `n_got` and `window` are packets: granted and received so far, and to be kept granted but
-not received. `rx.since_ps` is for the transport to set, when a message begins.
+`granted` and `n_got` count packets granted and received; `window` is the number of packets to keep
+granted but not received. The transport sets `rx.since_ps` when a message begins.
 """
 
 RX_STATE = ("since_ps",)
 HOST_STATE = ("oldest", ("fifo_credit", float))
-"""The message that has the share, a flow's number + 1 as in the list, and what has added up."""
+"""The message that has the share (flow number + 1, as in the list), and its accumulated credit."""
 
 NONE = -1
 
 
 def due(env, share):
-    """A packet arrived: the flow to which one more is to be granted for it, or NONE."""
+    """Return the flow to grant one more packet for a packet that arrived, or NONE."""
     host = env.host
     host.fifo_credit = min(host.fifo_credit + share, 1.0)
     if host.fifo_credit < 1.0 or host.first == 0:
@@ -30,12 +30,12 @@ def due(env, share):
 
 
 def takes_more(rx):
-    """Is there something to grant, and does the sender send what has been granted?"""
+    """Return whether the message can be granted more and its sender uses its grants."""
     return rx.granted < min(rx.n_packets, rx.n_got + 2 * rx.window)
 
 
 def find_oldest(env):
-    """Of the messages on the list; 0 if there is none that takes more."""
+    """Return the oldest message on the list that takes more; 0 if there is none."""
     oldest = 0
     link = env.host.first
     while link != 0:

@@ -1,9 +1,8 @@
-"""Go-back-N: the receiver takes packets in order only, the sender goes back to a gap.
+"""Go-back-N: the receiver accepts packets only in order; the sender goes back to a gap.
 
-State of a transport that uses it: `TX_STATE` at the sender, `RX_STATE` at the receiver. Its
-parameters: `PARAMS`.
-Packets are numbered from 0; an acknowledgment carries the number that is expected next.
-As RoCE network cards do it (InfiniBand Architecture Specification 1.5, section 9.7.5).
+A transport that uses it adds `PARAMS`, `TX_STATE` (sender) and `RX_STATE` (receiver) to its own. An
+acknowledgment carries the number of the packet expected next. The rules are those of RoCE NICs
+(InfiniBand Architecture Specification 1.5, section 9.7.5).
 """
 
 from netsim.blocks import rto
@@ -21,31 +20,31 @@ PARAMS = [
 ]
 
 TX_STATE = ("next_seq", "una")
-"""Next packet to send, and the oldest that is not acknowledged."""
+"""Next packet to send, and the oldest unacknowledged one."""
 
 RX_STATE = ("expected", "nacked", "since_ack")
-"""Next packet to take, whether the gap in front of it was reported, packets since the last ACK."""
+"""Next packet expected, whether the gap before it was reported, packets since the last ACK."""
 
 
 def has_data(tx):
-    """Is there a packet to send?"""
+    """Return whether there is a packet to send."""
     return tx.next_seq < tx.n_packets
 
 
 def take(tx):
-    """The number of the packet that is sent now."""
+    """Return the number of the packet being sent."""
     seq = tx.next_seq
     tx.next_seq += 1
     return seq
 
 
 def outstanding(tx):
-    """Packets sent and not acknowledged."""
+    """Return how many packets are sent and unacknowledged."""
     return tx.next_seq - tx.una
 
 
 def acknowledge(tx, expected, is_nack):
-    """The receiver expects packet `expected`. Returns how many packets that acknowledges anew."""
+    """Process an ACK or NACK; return how many packets it newly acknowledges."""
     newly = max(0, expected - tx.una)
     tx.una += newly
     tx.next_seq = max(tx.next_seq, tx.una)
@@ -55,25 +54,25 @@ def acknowledge(tx, expected, is_nack):
 
 
 def restart_timer(env, now, tx, k):
-    """Timer `k` fires when nothing is acknowledged from now on."""
+    """Set timer `k` to one timeout from now."""
     set_timer(env, now, tx, k, now + rto.of_path(env.par.rto, RTO_PS, tx))
 
 
 def rewind(tx):
-    """Send everything again that is not acknowledged (a timeout)."""
+    """Go back to the oldest unacknowledged packet (a timeout)."""
     tx.next_seq = tx.una
 
 
 def is_done(tx):
-    """Is every packet acknowledged?"""
+    """Return whether every packet is acknowledged."""
     return tx.una == tx.n_packets
 
 
 def accept(env, now, rx, pkt, ack_every):
-    """A data packet arrived. Returns what to answer with `rx.expected`: ACK, NACK or 0 (nothing).
+    """Process a data packet; return the reply to send with `rx.expected`: ACK, NACK or 0 (none).
 
-    A packet in order is delivered; every `ack_every`-th, and the last, is acknowledged. A gap is
-    reported once. A packet that was taken before is acknowledged again.
+    A packet in order is delivered; every `ack_every`-th and the last are acknowledged. A gap is
+    reported once. A duplicate is acknowledged again.
     """
     seq = int(pkt.seq)
     if seq < rx.expected:

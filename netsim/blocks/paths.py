@@ -1,23 +1,23 @@
-"""Choosing a path packet by packet: one path, oblivious spray, or REPS.
+"""Choose a path per packet: one path, oblivious spraying, or REPS.
 
-Switches that balance by ECMP hash a packet's entropy besides its flow, so its sender picks a path
-by picking an entropy. Three ways, the parameter ``paths``:
+ECMP switches hash a packet's entropy with its flow, so a sender selects a path by its entropy. The
+parameter ``paths`` selects one of three ways:
 
-- ``ecmp``: the flow's own entropy always, one path;
-- ``oblivious``: ``entropies`` values in turn, starting at a new random one in each round;
-- ``reps``: Recycled Entropy Packet Spraying. Entropies of packets that were acknowledged without a
-  congestion mark wait in a ring and are used again, oldest first; with none waiting a random one
-  is tried. After a timeout only the ring's entropies are used, again and again (freezing), since
-  a path that is dead gives no acknowledgment; when that has lasted for ``freeze``, the ring is
-  emptied, and ``EXPLORE`` packets go to random paths.
+- ``ecmp``: always the flow's own entropy, one path;
+- ``oblivious``: ``entropies`` values in round-robin order, from a new random start in each round;
+- ``reps``: Recycled Entropy Packet Spraying. Entropies of packets acknowledged without a
+  congestion mark are put in a ring and used again, oldest first; if the ring is empty, a random
+  one is tried. After a timeout only the ring's entropies are used, repeatedly (freezing), since
+  a dead path returns no acknowledgment. After ``freeze`` the ring is emptied, and ``EXPLORE``
+  packets take random paths.
 
     TX_STATE = (*paths.TX_STATE, ...)
 
     def build_packet(env, now, tx, pkt):
         pkt.entropy = paths.next_entropy(env, tx)
 
-and ``acknowledged`` and ``timed_out`` when that happens; a receiver calls ``answer`` before it
-sends anything. Needs load balancing "ecmp".
+The sender also calls ``acknowledged`` and ``timed_out``; the receiver calls ``answer`` before it
+sends anything. Requires load_balancing = "ecmp".
 
 Bonato et al., "REPS: Recycled Entropy Packet Spraying for Adaptive Load Balancing and Failure
 Mitigation", arXiv 2407.21625; rules and numbers are those of its simulator, repository
@@ -32,14 +32,14 @@ PARAMS = [
         "paths",
         "choice",
         "reps",
-        "how packets are spread over the paths",
+        "how packets are spread over paths",
         choices=("ecmp", "oblivious", "reps"),
     ),
     Param(
         "entropies",
         "count",
         64,
-        "different entropies that a spraying flow uses",
+        "entropies that an oblivious or REPS flow uses",
         minimum=1,
         maximum=65536,
         source="Ultra Ethernet's simulator, repository uet-htsim: main_uec.cpp, -paths",
@@ -48,7 +48,7 @@ PARAMS = [
         "freeze",
         "time",
         "10ms",
-        "how long REPS keeps to the paths it knows after a timeout",
+        "how long REPS freezes after a timeout: reuses known paths only",
         source="repository tommasobo/REPS_EuroSys_Artifact: exit_freeze_after",
     ),
 ]
@@ -57,13 +57,13 @@ ECMP, OBLIVIOUS, REPS = 0, 1, 2
 RING = 8
 EXPLORE = 16
 PURPOSE = 64
-"""Of the random numbers."""
+"""Purpose of the random numbers."""
 
 TX_STATE = (
     ("ring", RING),
-    "ring_next",  # slot that the next recycled entropy is put in
+    "ring_next",  # slot for the next recycled entropy
     "ring_used",  # slots that hold an entropy
-    "ring_fresh",  # of them, the newest, that have not been used again
+    "ring_fresh",  # the newest of them, not used again yet
     "ring_turn",  # slot that a frozen sender uses next
     "path_draws",
     "explore_left",
@@ -72,10 +72,10 @@ TX_STATE = (
 
 
 def next_entropy(env, tx):
-    """The entropy of the packet that is sent now.
+    """Return the entropy of the packet being sent.
 
-    Where it says by which of its host's ports a packet leaves as well, it was chosen as the one
-    before was sent, and this chooses for the next one: by now the packet has its port.
+    If entropies also choose the host's port, the port was fixed when the previous packet was sent.
+    Then this returns that choice and draws the next one.
     """
     if env.par.pair_by_entropy == 0:
         return _chosen(env, tx)
@@ -88,7 +88,7 @@ def _chosen(env, tx):
     if env.par.paths == ECMP:
         return tx.entropy
     if env.par.paths == OBLIVIOUS:
-        return _in_turn(env, tx)
+        return _round_robin(env, tx)
     if tx.explore_left > 0:
         tx.explore_left -= 1
         return _any(env, tx)
@@ -103,7 +103,7 @@ def _chosen(env, tx):
     return _any(env, tx)
 
 
-def _in_turn(env, tx):
+def _round_robin(env, tx):
     n = env.par.entropies
     start = below(rand32(env.par.seed, PURPOSE, tx.flow, tx.path_draws // n), n)
     entropy = (start + tx.path_draws) % n
@@ -118,16 +118,16 @@ def _any(env, tx):
 
 
 def answer(env, rx, pkt):
-    """What ``rx`` sends next goes by the port that packet ``pkt`` came by, if entropies choose it.
+    """Make replies leave by the port that ``pkt`` arrived on, if entropies choose ports.
 
-    Else answers to what takes all ports would go by one, whether that is there or not.
+    Otherwise all replies to a flow that uses every port would take one port, which may be down.
     """
     if env.par.pair_by_entropy != 0:
         rx.entropy = int(pkt.entropy)
 
 
 def acknowledged(env, now, tx, entropy, marked):
-    """A packet with this entropy arrived, ``marked`` by a congested queue or not."""
+    """Recycle the entropy of an acknowledged packet unless it was ``marked``."""
     if env.par.paths != REPS:
         return
     if tx.frozen_until_ps > 0 and now > tx.frozen_until_ps:
@@ -145,6 +145,6 @@ def acknowledged(env, now, tx, entropy, marked):
 
 
 def timed_out(env, now, tx):
-    """Nothing was heard of a packet for a retransmission timeout."""
+    """Freeze after a retransmission timeout."""
     if env.par.paths == REPS and tx.frozen_until_ps == 0 and tx.explore_left == 0:
         tx.frozen_until_ps = now + env.par.freeze

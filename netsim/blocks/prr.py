@@ -1,24 +1,23 @@
 """Proportional rate reduction: how many packets to send for each ACK during loss recovery.
 
-Instead of falling silent until the packets under way fit the reduced window, the sender sends
-`ssthresh` packets for every window that is delivered, and when fewer are under way than
-`ssthresh` it refills carefully: as many as were delivered, one more if nothing new was lost.
-RFC 6937, section 3, with the choice of bound that RFC 9937 makes.
+The sender does not wait until the packets in flight fit the reduced window. It sends `ssthresh`
+packets per window delivered. With fewer than `ssthresh` in flight it refills slowly: as many as
+were delivered, plus one if no new loss was found. RFC 6937, section 3, with the bound of RFC 9937.
 """
 
 TX_STATE = ("prr_delivered", "prr_out", "prr_flight")
-"""Packets delivered and sent since recovery began, and the packets under way at that moment."""
+"""Packets delivered and sent since recovery began, and packets in flight at that moment."""
 
 
 def begin(tx, flight):
-    """Recovery begins with `flight` packets sent and not acknowledged."""
+    """Start recovery with `flight` packets sent and unacknowledged."""
     tx.prr_delivered = 0
     tx.prr_out = 0
     tx.prr_flight = flight
 
 
 def window(tx, in_flight, ssthresh, delivered, lost):
-    """The window after an ACK that told of `delivered` and of `lost` packets."""
+    """Return the window after an ACK that reports `delivered` and `lost` packets."""
     tx.prr_delivered += delivered
     if in_flight > ssthresh:
         share = tx.prr_delivered * ssthresh / tx.prr_flight

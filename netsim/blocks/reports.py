@@ -1,17 +1,16 @@
 """Acknowledgments that cover several packets, in any order, and report on one of them.
 
-A receiver acknowledges when enough bytes have come since it last did, and at once a marked
-packet, a duplicate, the first, and one with which the sender asks for it; asked once, it
-acknowledges again when nothing before is missing any more. An ACK says which packet caused it
+A receiver sends an ACK when enough bytes have arrived since the last one. It sends one immediately
+for a marked packet, a duplicate, the first packet, and a packet that asks for an ACK. Once asked,
+it sends another ACK when no earlier packet is missing. An ACK names the packet that caused it
 (``seq``), echoes that packet's time stamp (``aux``), entropy and mark, and carries ``report``:
 
 - above the lowest 32 bits, the next packet expected in order: all before it have arrived;
-- the lowest 32 bits, which of the 32 packets around ``seq`` have arrived, those whose numbers
-  differ from it in the lowest five bits only.
+- in the lowest 32 bits, which of the aligned block of 32 packets around ``seq`` have arrived.
 
-What falls outside both is reported later. A data packet with ``report`` 1 asks for an ACK.
-When to acknowledge is as in Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap
-covers 64 packets from any number on, this one an aligned block.
+A later ACK reports the rest. A data packet with ``report`` 1 asks for an ACK. The rules are those
+of Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap covers 64 packets from any number
+on.
 
     PACKET_FIELDS = reports.PACKET_FIELDS
     RX_STATE = reports.RX_STATE
@@ -26,7 +25,7 @@ ASK = 1
 
 
 def on_data(env, now, rx, pkt, ack_bytes, prio):
-    """Deliver a data packet's payload if it is new, and acknowledge if it is time."""
+    """Deliver a new data packet's payload, and send an ACK if one is due."""
     seq = int(pkt.seq)
     at_once = int(pkt.ecn) & ECN_CE != 0 or rx.arrived == 0
     if selective.accept(env, now, rx, pkt):
@@ -48,7 +47,7 @@ def on_data(env, now, rx, pkt, ack_bytes, prio):
 
 
 def acknowledge(env, rx, pkt, prio):
-    """Report what has arrived, and how the packet that causes this traveled."""
+    """Send an ACK caused by ``pkt``."""
     seq = int(pkt.seq)
     ack = send(env, rx, ACK, seq, int(pkt.aux), prio)
     ack.entropy = int(pkt.entropy)
@@ -58,7 +57,7 @@ def acknowledge(env, rx, pkt, prio):
 
 
 def read(env, tx, pkt, oldest):
-    """Note what an ACK reports; all before ``oldest`` was known. Returns how many are news."""
+    """Process an ACK; return how many packets it newly acknowledges, from ``oldest`` on."""
     seq = int(pkt.seq)
     report = int(pkt.report)
     news = 0

@@ -1,10 +1,9 @@
-"""Retransmission timeouts that are never shorter than the round trip of the path.
+"""Retransmission timeouts that are never shorter than the path's round trip.
 
-A NIC's timeout is a constant, made for a datacenter. Where a round trip takes longer than that,
-every packet would be sent again before its acknowledgment can be there. So a timeout that is not
-given is that constant, or `ROUND_TRIPS` of the flow's round trips on empty links if that is longer:
-one, and as much again twice over for queues. One that is given is taken as it is; an experiment
-refuses it if it is shorter than the round trip of a flow.
+A NIC's timeout is a constant chosen for a datacenter. On a longer path it would resend every packet
+before its acknowledgment could arrive. So the default timeout is that constant or `ROUND_TRIPS`
+round trips on empty links, the longer one: one for the round trip and two for queues. A timeout
+that the experiment gives is used as it is, and refused if shorter than a flow's round trip.
 
     RTO_PS = 4 * MS
     PARAMS = [rto.param(RTO_PS, "the last resort"), ...]
@@ -19,7 +18,7 @@ US, MS = 10**6, 10**9
 
 
 def param(shortest_ps, doc="", source="", name="rto", round_trips=ROUND_TRIPS):
-    """A timeout as a parameter; without a value it is ``shortest_ps`` on short paths."""
+    """Return the parameter of a timeout, which defaults to ``shortest_ps`` on short paths."""
     doc = doc or "retransmission timeout"
     default = f"{format_time(shortest_ps)} or {round_trips} base round trips, the longer one"
     return Param(
@@ -34,7 +33,7 @@ def param(shortest_ps, doc="", source="", name="rto", round_trips=ROUND_TRIPS):
 
 
 def of_path(given_ps, shortest_ps, tx, round_trips=ROUND_TRIPS):
-    """The timeout of a flow: what is given, or what suits its path."""
+    """Return a flow's timeout: the given one, or the default for its path."""
     if given_ps >= 0:
         return given_ps
     return max(shortest_ps, round_trips * tx.base_rtt_ps)

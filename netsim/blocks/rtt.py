@@ -1,14 +1,14 @@
-"""Round-trip times: time stamps that travel with packets, and the estimator of RFC 6298.
+"""Round-trip times: time stamps in packets, and the estimator of RFC 6298.
 
-A sender writes `timestamp(now)` into a data packet's `aux`, the receiver returns it with the
-acknowledgment, and `elapsed_ps` of it is the round-trip time of exactly that transmission,
-a retransmission included (RFC 7323, section 3).
+A sender writes `timestamp(now)` to a data packet's `aux`, and the receiver echoes it in the ACK.
+`elapsed_ps` of the echo is the round-trip time of that transmission, including retransmissions (RFC
+7323, section 3).
 
     TX_STATE = (*rtt.TX_STATE, ...)
 """
 
 TX_STATE = ("srtt_ps", "rttvar_ps")
-"""Smoothed round-trip time, 0 before the first sample, and its smoothed deviation."""
+"""Smoothed round-trip time, 0 before the first sample, and its mean deviation."""
 
 UNIT_PS = 1024
 """Resolution of time stamps."""
@@ -18,17 +18,17 @@ STAMPS = 1 << 31
 
 
 def timestamp(now):
-    """The time as a number that fits a packet's `aux`."""
+    """Return the time as a value for a packet's `aux`."""
     return (now // UNIT_PS) % STAMPS
 
 
 def elapsed_ps(now, stamp):
-    """Time since `timestamp` gave `stamp`, less than 2.199 s ago; off by less than UNIT_PS."""
+    """Return the time since `stamp`, which must be under 2.199 s; off by less than UNIT_PS."""
     return (now // UNIT_PS - stamp) % STAMPS * UNIT_PS
 
 
 def sample(tx, rtt_ps):
-    """A round trip took `rtt_ps`: RFC 6298, section 2.2 for the first, 2.3 for all others."""
+    """Add a round-trip sample: RFC 6298, section 2.2 for the first, 2.3 for all others."""
     if tx.srtt_ps == 0:
         tx.srtt_ps = rtt_ps
         tx.rttvar_ps = rtt_ps // 2
@@ -38,7 +38,7 @@ def sample(tx, rtt_ps):
 
 
 def timeout_ps(tx, initial_ps, margin_ps):
-    """Retransmission timeout: SRTT + max(G, 4 RTTVAR), G being `margin_ps`; sections 2.1 to 2.3."""
+    """Return SRTT + max(G, 4 RTTVAR), where G is `margin_ps`; RFC 6298, sections 2.1 to 2.3."""
     if tx.srtt_ps == 0:
         return initial_ps
     return tx.srtt_ps + max(margin_ps, 4 * tx.rttvar_ps)

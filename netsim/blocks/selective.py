@@ -1,13 +1,13 @@
-"""Selective repeat: packets are acknowledged one by one, in any order.
+"""Selective repeat: packets are acknowledged individually, in any order.
 
-What is lost is sent again before anything new, lowest number first. State of a transport that
-uses it: `TX_STATE` and `TX_BITMAPS` at the sender, `RX_BITMAPS` at the receiver.
+Lost packets are sent again before new ones, lowest number first. A transport that uses it adds
+`TX_STATE` and `TX_BITMAPS` (sender) and `RX_BITMAPS` (receiver) to its own.
 """
 
 from netsim.transport import bit_clear, bit_first, bit_get, bit_set, deliver, full_packet_bytes
 
 TX_STATE = ("next_seq", "n_acked", "n_rtx", "rtx_from")
-"""Next new packet; packets acknowledged; packets to send again, none of them before `rtx_from`."""
+"""Next new packet; packets acknowledged; packets to retransmit, none of them before `rtx_from`."""
 
 TX_BITMAPS = 2
 RX_BITMAPS = 1
@@ -16,27 +16,27 @@ GOT = 0
 
 
 def unsent(tx):
-    """Packets that wait to be sent, for the first time or again."""
+    """Return how many packets wait to be sent or retransmitted."""
     return tx.n_rtx + tx.n_packets - tx.next_seq
 
 
 def has_data(tx):
-    """Is there a packet to send?"""
+    """Return whether there is a packet to send."""
     return tx.n_rtx > 0 or tx.next_seq < tx.n_packets
 
 
 def outstanding(tx):
-    """Packets sent, neither acknowledged nor known to be lost."""
+    """Return how many packets are sent, neither acknowledged nor known to be lost."""
     return tx.next_seq - tx.n_acked - tx.n_rtx
 
 
 def fits(env, tx, window_bytes):
-    """Is there a packet to send, and room for it in a window of so many bytes on the wire?"""
+    """Return whether there is a packet to send that fits a window of bytes on the wire."""
     return has_data(tx) and (outstanding(tx) + 1) * full_packet_bytes(env) <= window_bytes
 
 
 def take(env, tx):
-    """The number of the packet that is sent now."""
+    """Return the number of the packet being sent."""
     if tx.n_rtx == 0:
         seq = tx.next_seq
         tx.next_seq += 1
@@ -49,7 +49,7 @@ def take(env, tx):
 
 
 def acknowledge(env, tx, seq):
-    """Packet `seq` has arrived. Returns whether that is news."""
+    """Record that packet `seq` has arrived. Return whether that is new."""
     if not bit_set(env, tx, ACKED, seq):
         return False
     tx.n_acked += 1
@@ -59,7 +59,7 @@ def acknowledge(env, tx, seq):
 
 
 def lose(env, tx, seq):
-    """Packet `seq` is lost. Returns whether it has to be sent again and was not known to."""
+    """Record that packet `seq` is lost. Return whether it now needs a retransmission."""
     if bit_get(env, tx, ACKED, seq) == 1 or not bit_set(env, tx, RTX, seq):
         return False
     tx.n_rtx += 1
@@ -68,7 +68,7 @@ def lose(env, tx, seq):
 
 
 def lose_range(env, tx, first, end):
-    """Of the packets from `first` to before `end`, those under way are lost. Returns how many."""
+    """Record packets `first` to `end` - 1 that are in flight as lost. Return how many."""
     lost = 0
     for seq in range(first, end):
         if lose(env, tx, seq):
@@ -77,17 +77,17 @@ def lose_range(env, tx, first, end):
 
 
 def lose_outstanding(env, tx):
-    """Every packet under way counts as lost (a timeout). Returns how many."""
+    """Record every packet in flight as lost (a timeout). Return how many."""
     return lose_range(env, tx, 0, tx.next_seq)
 
 
 def is_done(tx):
-    """Is every packet acknowledged?"""
+    """Return whether every packet is acknowledged."""
     return tx.n_acked == tx.n_packets
 
 
 def accept(env, now, rx, pkt):
-    """A data packet arrived: deliver its payload if it is new. Returns whether it is."""
+    """Deliver a data packet's payload if it is new. Return whether it is."""
     if not bit_set(env, rx, GOT, int(pkt.seq)):
         return False
     deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)

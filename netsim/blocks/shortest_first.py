@@ -1,7 +1,7 @@
-"""A host's list of incoming messages, those with the fewest bytes left first.
+"""A host's list of incoming messages, fewest remaining bytes first.
 
-Arrivals only ever move a message toward the front, so that keeping the order costs nothing
-most of the time, however many messages there are. Among equals the one that came first is first.
+Arrivals only move a message toward the front, so keeping the order is almost free, however many
+messages there are. Ties keep their order of arrival.
 
 A link (``above``, ``below``, and the host's ``first``, ``last``) is a flow's number + 1: 0 is none.
 """
@@ -11,27 +11,27 @@ HOST_STATE = ("first", "last", "n_active", ("active", 8))
 
 
 def insert(env, rx):
-    """Put a message on the list."""
-    _settle(env, rx, env.host.last)
+    """Add a message to the list."""
+    _place(env, rx, env.host.last)
 
 
 def lift(env, rx):
-    """Move a message of the list to its place after bytes of it arrived; was it elsewhere?"""
+    """Move a message to its new position after bytes arrived. Return whether it moved."""
     if rx.above == 0 or not _longer(env, rx.above, rx):
         return False
     above = rx.above
     remove(env, rx)
-    _settle(env, rx, above)
+    _place(env, rx, above)
     return True
 
 
 def remove(env, rx):
-    """Take a message off the list."""
+    """Remove a message from the list."""
     _join(env, rx.above, rx.below)
 
 
 def choose_active(env, most):
-    """Find the first messages, one of each sender and at most 8: the host's ``active`` flows."""
+    """Set the host's ``active`` flows: the first messages, one per sender, at most 8."""
     host = env.host
     n = 0
     link = host.first
@@ -48,8 +48,8 @@ def choose_active(env, most):
     host.n_active = n
 
 
-def _settle(env, rx, above):
-    """Put a message behind the last one from ``above`` on upwards that is no longer than it."""
+def _place(env, rx, above):
+    """Insert a message after the last one, from ``above`` upward, that has no more bytes left."""
     below = 0
     if above != 0:
         below = env.rx[above - 1].below
@@ -61,13 +61,13 @@ def _settle(env, rx, above):
 
 
 def _longer(env, link, rx):
-    """Has the message at ``link`` more bytes left than ``rx``?"""
+    """Return whether the message at ``link`` has more bytes left than ``rx``."""
     other = env.rx[link - 1]
     return other.size_bytes - other.received_bytes > rx.size_bytes - rx.received_bytes
 
 
 def _join(env, above, below):
-    """Make two links neighbors; none stands for the ends of the list."""
+    """Link two neighbors; 0 is an end of the list."""
     if above == 0:
         env.host.first = below
     else:

@@ -1,14 +1,14 @@
-"""The reliable half of TCP: what was lost, when to send it again, how much is under way.
+"""The reliable half of TCP: loss detection, retransmission and packets in flight.
 
-A congestion controller (`cubic`, `bbr`) is written on top: it sets `tx.cwnd`, in packets, and
-learns from the events that `acknowledge` and `on_timer` return. Numbers count packets.
+A congestion controller (`cubic`, `bbr`) builds on it: it sets `tx.cwnd`, in packets, and acts on
+the events that `acknowledge` and `on_timer` return. Numbers count packets.
 
-The receiver acknowledges every packet at once. An ACK names the packet it answers (`seq`), the
-start of the run of packets that ends with it (`first`, together a SACK block, RFC 2018), the
-lowest packet still missing (`cumulative`), and returns the time stamp of that transmission
-(`aux`, RFC 7323). So a lost ACK loses no information that a later one does not bring.
+The receiver acknowledges every packet immediately. An ACK names the packet it answers (`seq`), the
+start of the run of packets that ends with it (`first`, together a SACK block, RFC 2018) and the
+lowest missing packet (`cumulative`). It echoes that transmission's time stamp (`aux`, RFC 7323). So
+a later ACK repeats whatever a lost ACK said.
 
-What is lost (RFC 8985, RACK-TLP, with the packet threshold of RFC 6675):
+Loss detection (RFC 8985, RACK-TLP, with the packet threshold of RFC 6675):
 
 - A packet sent once is lost when one sent `THRESHOLD` or more packets later has arrived, or a
   quarter of a round trip after any later one has.
@@ -17,10 +17,10 @@ What is lost (RFC 8985, RACK-TLP, with the packet threshold of RFC 6675):
   retransmissions, as RACK does, a quarter of a round trip later but without a record per packet.
 - When nothing arrives for two round trips a probe is sent, whose acknowledgment reveals a lost
   tail; `tail_loss_probe` turns it off.
-- After the retransmission timeout (RFC 6298) everything under way is lost.
+- After the retransmission timeout (RFC 6298) every packet in flight is lost.
 
-Recovery lasts until all is acknowledged that was sent before the loss was found. A timeout that
-was premature is not undone.
+Recovery lasts until every packet sent before the loss was found is acknowledged. A premature
+timeout is not undone.
 """
 
 from netsim.blocks import rto, rtt, selective, traffic_classes
@@ -47,7 +47,7 @@ PARAMS = [
         "initial_window",
         "count",
         10,
-        "packets of the first round trip",
+        "packets in the first round trip",
         "Linux; RFC 6928, section 2, which allows at most 14,600 bytes, or 2 packets if longer",
         minimum=2,
     ),
@@ -55,7 +55,7 @@ PARAMS = [
         "min_rto",
         "time",
         "200ms",
-        "least margin of the retransmission timeout over the smoothed round-trip time",
+        "minimum margin of the retransmission timeout over the smoothed round-trip time",
         "Linux, TCP_RTO_MIN; RFC 6298, section 2.4, has 1 s for the whole timeout",
         minimum="1us",
     ),
@@ -74,35 +74,35 @@ N_SLOTS = 8
 TX_STATE = (
     *selective.TX_STATE,
     *rtt.TX_STATE,
-    ("cwnd", float),  # packets that may be under way; the congestion controller's
+    ("cwnd", float),  # packets that may be in flight; set by the congestion controller
     "una",  # lowest packet not acknowledged
     "high",  # one above the highest packet acknowledged
-    "judged",  # packets below are acknowledged or have been found lost
-    "run_first",  # the run of packets that the last ACK told of
+    "judged",  # packets below are acknowledged or known to be lost
+    "run_first",  # the run of packets in the last ACK
     "run_end",
     "in_recovery",  # 1 after a loss, 2 after a timeout, until `una` reaches `recover_seq`
     "recover_seq",
-    "must_send",  # one packet may go although the window is full
+    "must_send",  # one packet may be sent although the window is full
     "newly_acked",  # packets, by the last call of `acknowledge`
     "newly_lost",  # packets, by the last call of `acknowledge` or `on_timer`
     "last_rtt_ps",  # of the last ACK
     "min_rtt_ps",
-    "rounds",  # round trips so far
-    "round_ps",  # when the present one began
+    "rounds",  # round trips completed
+    "round_ps",  # start of the current one
     "full_round",  # the last one in which the window held packets back
-    "acked_sent_ps",  # latest transmission that is known to have arrived
+    "acked_sent_ps",  # latest transmission known to have arrived
     "last_sent_ps",
     "backoff",  # timeouts in a row
     "probe_next",  # the retransmission timer is set for a probe
-    "probe_seq",  # packet sent as a probe and not acknowledged, or -1
-    "probe_ps",  # when, if it was a retransmission: its acknowledgment tells of a loss
+    "probe_seq",  # unacknowledged probe, or -1
+    "probe_ps",  # when, if it was a retransmission: its ACK reveals a loss
     "reorder_seq",  # packets below are lost when the reordering timer fires
-    "slot",  # slots so far; number k is at index k % N_SLOTS
-    "slot_oldest",  # the first that is not decided
-    "slot_ps",  # when the present one began
+    "slot",  # current slot; slot k is at index k % N_SLOTS
+    "slot_oldest",  # the first undecided slot
+    "slot_ps",  # start of the current slot
     ("slot_end_ps", N_SLOTS),  # its last transmission
     ("slot_high", N_SLOTS),  # `next_seq` at its end
-    ("slot_rtx", N_SLOTS),  # retransmissions in it, whose packets are in its bitmap
+    ("slot_rtx", N_SLOTS),  # retransmissions in it, marked in its bitmap
     ("slot_low", N_SLOTS),  # the lowest of them
 )
 RX_STATE = (*traffic_classes.RX_STATE, "cumulative", "run_first", "run_end")
@@ -113,14 +113,14 @@ TX_BITMAPS = selective.TX_BITMAPS + N_SLOTS
 RX_BITMAPS = selective.RX_BITMAPS
 
 ACKED, ROUND, EXIT, ENTER, LOSS, DONE, TIMEOUT = 1, 2, 4, 8, 16, 32, 64
-"""Events: new packets acknowledged; a round trip has passed; recovery is over; recovery begins;
-packets were found lost; the flow is finished; the retransmission timeout."""
+"""Events: new packets acknowledged; a round trip completed; recovery ended; recovery began; packets
+found lost; flow finished; retransmission timeout."""
 
 THRESHOLD = 3
 
 
 def setup(env, tx, rx):
-    """To be called by the transport's `setup`."""
+    """Initialize a flow; call it from the transport's `setup`."""
     traffic_classes.setup(env, tx, rx)
     tx.cwnd = float(env.par.initial_window)
     tx.min_rtt_ps = INF
@@ -129,12 +129,12 @@ def setup(env, tx, rx):
 
 
 def in_flight(tx):
-    """Packets sent, neither acknowledged nor found lost (the pipe of RFC 6675)."""
+    """Return how many packets are sent, neither acknowledged nor found lost (pipe, RFC 6675)."""
     return selective.outstanding(tx)
 
 
 def may_send(tx):
-    """Is there a packet to send, and do the window or loss recovery let it go?"""
+    """Return whether there is a packet to send that the window or loss recovery allows."""
     if not selective.has_data(tx):
         return False
     if tx.must_send == 1 or selective.outstanding(tx) + 1 <= tx.cwnd:
@@ -144,12 +144,12 @@ def may_send(tx):
 
 
 def is_window_limited(tx):
-    """Has the window held packets back in this round trip or the one before?"""
+    """Return whether the window held packets back in this round trip or the one before."""
     return tx.rounds - tx.full_round <= 1
 
 
 def take(env, now, tx, pkt):
-    """The packet that is sent now; returns its number."""
+    """Fill in the packet being sent; return its number."""
     if 0 < tx.srtt_ps // 4 < now - tx.slot_ps and tx.slot - tx.slot_oldest < N_SLOTS - 1:
         begin_slot(tx, now)
     again = tx.n_rtx > 0
@@ -169,7 +169,7 @@ def take(env, now, tx, pkt):
 
 
 def begin_slot(tx, now):
-    """What is sent from now on belongs to a new slot."""
+    """Start a new slot."""
     k = tx.slot % N_SLOTS
     tx.slot_end_ps[k] = tx.last_sent_ps
     tx.slot_high[k] = tx.next_seq
@@ -190,7 +190,7 @@ def restart_timer(env, now, tx):
 
 
 def acknowledge(env, now, tx, pkt):
-    """An ACK arrived. Returns its events."""
+    """Process an ACK; return its events."""
     before = tx.n_acked
     high = tx.high
     repaired = mark(env, tx, int(pkt.seq), int(pkt.cumulative), int(pkt.first))
@@ -232,7 +232,7 @@ def acknowledge(env, now, tx, pkt):
 
 
 def mark(env, tx, seq, cumulative, first):
-    """Note what an ACK acknowledges. Returns whether the probed packet is among it."""
+    """Record what an ACK acknowledges; return whether it answers the probe itself."""
     while tx.una < cumulative:
         selective.acknowledge(env, tx, tx.una)
         tx.una += 1
@@ -253,16 +253,16 @@ def mark(env, tx, seq, cumulative, first):
 
 
 def lose_below(env, tx, limit):
-    """First transmissions of packets below ``limit`` that have not arrived are lost."""
+    """Record first transmissions below ``limit`` that have not arrived as lost."""
     tx.judged = max(tx.judged, tx.una)
     tx.newly_lost += selective.lose_range(env, tx, tx.judged, limit)
     tx.judged = max(tx.judged, limit)
 
 
 def decide_slots(env, tx):
-    """Decide about the slots that ended before a transmission that has arrived.
+    """Decide the slots that ended before a transmission that has arrived.
 
-    Out of recovery packets may have overtaken each other by a quarter of a round trip.
+    Outside recovery, packets may be reordered by a quarter of a round trip.
     """
     reordering_ps = tx.min_rtt_ps // 4 if tx.in_recovery == 0 else 0
     while tx.slot_oldest < tx.slot:
@@ -273,7 +273,7 @@ def decide_slots(env, tx):
 
 
 def lose_slot(env, tx, k, high):
-    """What was sent in the oldest slot, at index ``k``, and has not arrived is lost."""
+    """Record what was sent in the oldest slot, at index ``k``, and has not arrived as lost."""
     lose_below(env, tx, high)
     seq = tx.slot_low[k]
     for _ in range(tx.slot_rtx[k]):
@@ -286,14 +286,14 @@ def lose_slot(env, tx, k, high):
 
 
 def await_reordered(env, now, tx):
-    """Packets below the highest that has arrived get a quarter of a round trip to arrive too."""
+    """Allow missing packets below the highest one a quarter of a round trip to arrive."""
     if max(tx.judged, tx.una) < tx.high:
         tx.reorder_seq = tx.high
         set_timer(env, now, tx, REORDER, now + tx.min_rtt_ps // 4)
 
 
 def enter_recovery(tx):
-    """Recovery begins if packets were found lost and it has not. Returns the events of that."""
+    """Start recovery if packets were found lost. Return the events."""
     if tx.newly_lost == 0:
         return 0
     if tx.in_recovery > 0:
@@ -305,7 +305,7 @@ def enter_recovery(tx):
 
 
 def on_timer(env, now, tx, k):
-    """A timer fired. Returns its events."""
+    """Handle a timer; return its events."""
     tx.newly_lost = 0
     if k == REORDER:
         lose_below(env, tx, tx.reorder_seq)
@@ -327,7 +327,7 @@ def on_timer(env, now, tx, k):
 
 
 def send_probe(env, now, tx):
-    """Let one packet go: a new one, or the last one once more."""
+    """Send one packet more: a new one, or the last one again."""
     tx.probe_seq = tx.next_seq
     tx.probe_ps = INF
     if tx.next_seq == tx.n_packets:
@@ -339,7 +339,7 @@ def send_probe(env, now, tx):
 
 
 def on_data(env, now, rx, pkt):
-    """A data packet arrived: deliver it and acknowledge it. Returns the ACK."""
+    """Deliver and acknowledge a data packet. Return the ACK."""
     seq = int(pkt.seq)
     if selective.accept(env, now, rx, pkt):
         rx.cumulative = bit_first_clear(env, rx, selective.GOT, rx.cumulative)
