@@ -62,7 +62,7 @@ def begin_silence(env, now, rx):
 
 
 def starves(env, now, rx, most_queued):
-    """Return whether the message may be queued behind at most ``most_queued`` packets of its class."""
+    """Return whether at most ``most_queued`` packets of its class are ahead of the message."""
     ahead = env.host.served[rx.waits_in] - rx.served_then
     return ahead <= most_queued and held_up(env, now, rx.waits_in, rx.heard_ps + rx.rtt_ps)
 
