@@ -1,1 +1,1 @@
-"""The network, its flows, fabric and faults as checked data, and the arithmetic of time."""
+"""Checked data of the network, flows, fabric and faults, and integer arithmetic."""

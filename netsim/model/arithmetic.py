@@ -1,7 +1,7 @@
-"""Integer arithmetic of the model: hashes and serialization times.
+"""Integer arithmetic: hashes and serialization times.
 
-The hash uses products below 2**63 only, so that int64 never overflows and
-un-jitted runs (Python integers) agree with compiled ones.
+Products in the hash stay below 2**63, so that int64 never overflows and plain Python agrees with
+compiled code.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RATE_MASK = (1 << RATE_SHIFT) - 1
 
 
 def byte_quotient(rate_bps: NDArray[np.int64]) -> Ints:
-    """Time per byte of a link, int64, in units of 2**-20 ps; see `send_time`."""
+    """Return the time per byte of a link in units of 2**-20 ps, int64; see `send_time`."""
     return np.rint(float(PS_BITS << RATE_SHIFT) / rate_bps).astype(np.int64)
 
 
@@ -42,25 +42,24 @@ def send_time(size_bytes: int, quotient: int) -> int: ...
 @overload
 def send_time(size_bytes: Ints | int, quotient: Ints) -> Ints: ...
 def send_time(size_bytes: Any, quotient: Any) -> Any:
-    """Picoseconds to send a packet of `size_bytes` on a link with this `byte_quotient`.
+    """Return the time in ps to send `size_bytes` on a link with this `byte_quotient`.
 
-    `netsim.limits` sees to it that the product fits an int64, for packets.
+    `netsim.limits` keeps the product of a packet within int64.
     """
     return (size_bytes * quotient) >> RATE_SHIFT
 
 
 def serialization_ps(size_bytes: int, q20: int) -> int:
-    """Time on the wire of ``size_bytes`` where a byte takes ``q20`` units of 2**-20 ps.
+    """Return the time to send ``size_bytes`` if a byte takes ``q20`` units of 2**-20 ps.
 
-    This is `send_time`, also where its product overflows: of up to 8 TB, in
-    case a transport asks for a window or a queue and not for a packet.
+    Like `send_time`, but safe up to 8 TB, for windows and queues that transports ask about.
     """
     whole = size_bytes * (q20 >> RATE_SHIFT)
     return whole + ((size_bytes * (q20 & RATE_MASK)) >> RATE_SHIFT)
 
 
 def mix(x: Any) -> Any:
-    """Scramble 32 bits. Takes arrays of int64 as well, as `salt` does for its entity."""
+    """Scramble 32 bits; also takes int64 arrays."""
     x = x & 0xFFFFFFFF
     x = x ^ (x >> 16)
     x = (x * 0x7FEB352D) & 0xFFFFFFFF
@@ -70,23 +69,25 @@ def mix(x: Any) -> Any:
 
 
 def salt(seed: int, purpose: int, entity: Any) -> Any:
-    """The part of :func:`rand32` that does not depend on the counter."""
+    """Return the part of `rand32` that does not depend on the counter; also takes arrays of
+    entities.
+    """
     return mix(mix(mix(seed) ^ (purpose & 0xFFFFFFFF)) ^ (entity & 0xFFFFFFFF))
 
 
 def rand32(seed: int, purpose: int, entity: int, counter: int) -> int:
-    """32 random bits, a pure function of what they decide."""
+    """Return 32 random bits, a pure function of the arguments."""
     draw: int = mix(salt(seed, purpose, entity) ^ (counter & 0xFFFFFFFF))
     return draw
 
 
 def below(h: Any, n: int) -> Any:
-    """Map 32 random bits to 0 .. n-1. Takes an array of them as well."""
+    """Map 32 random bits to 0 .. n-1; also takes arrays."""
     return (h * n) >> 32
 
 
 def permuted(key: int, x: int, n: int) -> int:
-    """Element ``x`` of the pseudo-random permutation of 0 .. n-1 chosen by ``key``."""
+    """Return element ``x`` of the pseudo-random permutation of 0 .. n-1 with this ``key``."""
     b = 1
     while (1 << b) < n:
         b += 1

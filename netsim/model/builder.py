@@ -1,4 +1,4 @@
-"""NetworkBuilder: how a topology makes its network."""
+"""NetworkBuilder: builds the network of a topology."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from netsim.units import format_time, written
 MAX_SWITCH_PORTS = COUNT_MASK
 MAX_NICS = 16
 
-# What a network takes in memory while it is built.
+# Memory while a network is built.
 HOST_BYTES, SWITCH_BYTES, CABLE_BYTES, ROUTE_BYTES = 200, 600, 400, 20
 DELAY_HINT = f"less than {format_time(DELAY_PS, 4)}"
 
@@ -43,18 +43,17 @@ class NetworkBuilder:
     def reserve(
         self, *, hosts: int, switches: int, cables: int, edges: int = 1, ports: int = 0
     ) -> None:
-        """Announce how large the network is going to be, before anything of that size is made.
+        """Announce the size of the network before creating arrays of that size.
 
         Args:
             hosts, switches, cables: numbers of each.
             edges: switches with hosts; every switch has a route to each of them.
-            ports: the most that a switch or a host has.
+            ports: largest number of ports of a switch or host.
 
-        Raises:
-            InputError: the network cannot be built, or does not fit into memory.
+        Raises InputError if the network cannot be built or does not fit into memory.
         """
         if ports > MAX_SWITCH_PORTS:
-            what = f"a switch or a host of {ports:,} ports"
+            what = f"a switch or host has {ports:,} ports"
             raise InputError(what, key="topology", hint=f"at most {MAX_SWITCH_PORTS:,}")
         n_bytes = (
             hosts * HOST_BYTES
@@ -65,31 +64,31 @@ class NetworkBuilder:
         require_room(n_bytes, what=what, key="topology")
 
     def add_hosts(self, count: int) -> range:
-        """Adds `count` hosts and returns their ids. Hosts come before switches."""
-        count = _integer(count, "the number of hosts")
+        """Add `count` hosts, before any switch, and return their ids."""
+        count = _integer(count, "number of hosts")
         if self._names:
             raise InputError("hosts must be added before switches")
         if count < 1:
-            raise InputError(f"the number of hosts must be at least 1, not {count}")
+            raise InputError(f"number of hosts must be at least 1, not {count}")
         first = self._n_hosts
         self.reserve(hosts=first + count, switches=0, cables=0)
         self._n_hosts += count
         return range(first, self._n_hosts)
 
     def add_switch(self, name: str = "", tier: int = 0, latency_ps: int = 0) -> int:
-        """Adds a switch and returns its id.
+        """Add a switch and return its id.
 
         Args:
-            name: unique; "s0", "s1", ... by default.
-            tier: 0 at the edge, rising toward the core.
-            latency_ps: from the last bit in until the packet stands in its output queue.
+            name: unique; default: "s0", "s1", ...
+            tier: 0 at the edge, higher toward the core.
+            latency_ps: from a packet's last bit in to its output queue.
         """
         return self.add_switches([name or f"s{len(self._names)}"], tier, latency_ps)[0]
 
     def add_switches(self, names: Sequence[str], tier: int = 0, latency_ps: int = 0) -> range:
-        """As `add_switch` for each of several names; returns the ids."""
-        tier = _integer(tier, f"the tier of switch {names[0]}")
-        latency_ps = _integer(latency_ps, f"the latency of switch {names[0]}")
+        """Add a switch for each name, as `add_switch`, and return the ids."""
+        tier = _integer(tier, f"tier of switch {names[0]}")
+        latency_ps = _integer(latency_ps, f"latency of switch {names[0]}")
         if latency_ps < 0:
             raise InputError(f"switch {names[0]} has a negative latency ({latency_ps} ps)")
         if latency_ps >= DELAY_PS:
@@ -103,21 +102,21 @@ class NetworkBuilder:
         return range(first, first + len(names))
 
     def cable(self, a: int, b: int, rate_bps: int, delay_ps: int, *, nic: int = 0) -> None:
-        """Joins nodes a and b, both ways, with one propagation delay.
+        """Connect nodes a and b in both directions, with the same propagation delay.
 
-        A host's end is a port of its NIC `nic`, counted from 0. Ports of one NIC that lead to
+        At a host, the cable is a port of NIC `nic`, counted from 0. Ports of one NIC that lead to
         different networks are its planes.
         """
-        a, b = _integer(a, "a node id"), _integer(b, "a node id")
+        a, b = _integer(a, "node id"), _integer(b, "node id")
         nic = _nic(nic)
-        rate_bps = _integer(rate_bps, "a cable's rate in bit/s")
-        delay_ps = _integer(delay_ps, "a cable's delay in ps")
+        rate_bps = _integer(rate_bps, "rate of a cable in bit/s")
+        delay_ps = _integer(delay_ps, "delay of a cable in ps")
         self._single.append((a, b, rate_bps, delay_ps, nic))
 
     def cables(
         self, a: ArrayLike, b: ArrayLike, rate_bps: int, delay_ps: int, *, nic: int = 0
     ) -> None:
-        """`cable` for each pair of two integer arrays, in order."""
+        """Call `cable` for each pair of two integer arrays, in order."""
         self._flush()
         first, second = np.broadcast_arrays(np.asarray(a), np.asarray(b))
         for ends in (first, second):
@@ -126,18 +125,18 @@ class NetworkBuilder:
         self.reserve(hosts=0, switches=0, cables=first.size)
         block = np.empty((first.size, 5), np.int64)
         block[:, 0], block[:, 1] = first.reshape(-1), second.reshape(-1)
-        block[:, 2] = _integer(rate_bps, "a cable's rate in bit/s")
-        block[:, 3] = _integer(delay_ps, "a cable's delay in ps")
+        block[:, 2] = _integer(rate_bps, "rate of a cable in bit/s")
+        block[:, 3] = _integer(delay_ps, "delay of a cable in ps")
         block[:, 4] = _nic(nic)
         self._cables.append(block)
 
     def add_circuit_switch(self, name: str, schedule: Schedule) -> CircuitSwitch:
-        """Adds a circuit switch, which is joined by `fiber` to others, and returns it.
+        """Add a circuit switch, to be connected to other switches by `fiber`, and return it.
 
-        Every two of its ports that the schedule ever joins, one way at least, become a cable
-        between the switches that their fibers lead to: with the fibers' rate, with the delay of
-        both of them, and there when light passes. These cables come behind all others, circuit
-        switch by circuit switch, in ascending order of the ports that they join.
+        Each pair of ports that the schedule ever joins, in at least one direction, becomes a cable
+        between the switches at the ends of their fibers. It has the fibers' rate and the sum of
+        their delays, and is up only while the circuit is up. These cables follow all others,
+        circuit switch by circuit switch, in ascending order of their ports.
         """
         self._circuit_switches.append(CircuitSwitch(name, schedule))
         return self._circuit_switches[-1]
@@ -145,17 +144,17 @@ class NetworkBuilder:
     def add_network(
         self, part: Network, hosts: ArrayLike, *, prefix: str = "", nic: int = 0, rate: float = 1.0
     ) -> range:
-        """Adds the switches and cables of a finished network, beside what is there.
+        """Add the switches and cables of a finished network.
 
         Args:
-            part: its routes are found anew.
-            hosts: in the place of each of its hosts a host that is here already.
-            prefix: of the names of its switches.
-            nic: its hosts' NICs are counted from this one on.
-            rate: its links have this share of their rates.
+            part: its routes are computed again.
+            hosts: existing hosts that replace those of `part`, in order.
+            prefix: prepended to the names of its switches.
+            nic: number that NIC 0 of its hosts becomes.
+            rate: factor applied to its link rates.
 
-        Returns the ids of its switches here, in its own order. Raises InputError: not as many hosts
-        as it has, or routes of its own making.
+        Returns the ids of its switches, in its order. Raises InputError if the number of hosts
+        differs or it has its own routing.
         """
         first = self._n_hosts + len(self._names)
         plan = placed(part, np.asarray(hosts), first, nic=nic, rate=rate)
@@ -170,34 +169,35 @@ class NetworkBuilder:
         return range(first, first + len(plan.names))
 
     def fiber(self, edge: int, to: CircuitSwitch, rate_bps: int, delay_ps: int) -> int:
-        """Joins switch `edge` to the next port of a circuit switch; returns that port, from 0 on.
+        """Connect switch `edge` to the next port of a circuit switch; return the port, from 0.
 
-        All fibers of a circuit switch have one rate.
+        All fibers of a circuit switch have the same rate.
         """
-        edge = _integer(edge, "a node id")
+        edge = _integer(edge, "node id")
         n_nodes = self._n_hosts + len(self._names)
         if not self._n_hosts <= edge < n_nodes:
             what = f"host {edge}" if 0 <= edge < self._n_hosts else f"node {edge}"
             raise InputError(
-                f"a fiber joins {what} to circuit switch {to.name}",
-                hint="put a switch between hosts and circuits, where packets wait for them",
+                f"{what} has a fiber to circuit switch {to.name}",
+                hint="connect a switch to it; packets queue there for circuits",
             )
-        rate_bps = _integer(rate_bps, "a fiber's rate in bit/s")
-        return to.add(edge, self._name(edge), rate_bps, _integer(delay_ps, "a fiber's delay in ps"))
+        rate_bps = _integer(rate_bps, "rate of a fiber in bit/s")
+        delay_ps = _integer(delay_ps, "delay of a fiber in ps")
+        return to.add(edge, self._name(edge), rate_bps, delay_ps)
 
     def build(
         self, name: str, routing: Routing | None = None, *, policy: RoutingPolicy | None = None
     ) -> Network:
-        """The finished network.
+        """Return the finished network.
 
         Args:
             name: shown in messages and results.
-            routing: makes the routing table; all shortest paths by default.
-            policy: in its place, several tables and which packets go by which.
+            routing: makes the routing table; default: all shortest paths.
+            policy: several routing tables and which packets use which; replaces `routing`.
 
-        Raises:
-            InputError: a host without a port or joined to a host, a rate or delay that is not
-                positive, a switch that no host reaches, names used twice; it names the culprit.
+        Raises InputError, naming the culprit, for a host without a cable or connected to a host, a
+        rate or delay that is not positive, a switch unreachable from all hosts, or a duplicate
+        name.
         """
         self._flush()
         n_nodes = self._n_hosts + len(self._names)
@@ -208,7 +208,7 @@ class NetworkBuilder:
             cables = np.concatenate([cables, by_circuit.cables])
         self._check_nodes(cables, n_nodes)
         self._check_links(cables)
-        # Both ends of each cable in the order added; a stable sort by node numbers the ports.
+        # Ends of all cables in the order added; a stable sort by node numbers the ports.
         ends = cables[:, :2].reshape(-1)
         order = np.argsort(ends, kind="stable")
         port_of_end = np.empty(order.size, np.int64)
@@ -231,12 +231,11 @@ class NetworkBuilder:
         host_switch = port_node[host_peer] - self._n_hosts
         switch_network = networks_of(port_node - self._n_hosts, port_peer, len(self._names))
         self._check_reached(switch_network, host_switch)
-        # Groups are numbered network by network.
         edge_switch = np.unique(host_switch)
         edge_switch = edge_switch[np.argsort(switch_network[edge_switch], kind="stable")]
         of_network = np.bincount(switch_network[edge_switch])
         first_group = np.concatenate([[0], np.cumsum(of_network)]).astype(np.int64)
-        number = np.empty(len(self._names), np.int64)  # of a switch's group in its network
+        number = np.empty(len(self._names), np.int64)  # group of each switch within its network
         number[edge_switch] = np.arange(edge_switch.size)
         number[edge_switch] -= first_group[switch_network[edge_switch]]
         circuits = None
@@ -265,9 +264,7 @@ class NetworkBuilder:
         routing = policy or routing or shortest_paths
         table = routing(wiring)
         host_network = switch_network[host_switch]
-        of_table = (
-            np.arange(n_tables)[:, None] * of_network[host_network]
-        )  # where its entries begin
+        first_entry = np.arange(n_tables)[:, None] * of_network[host_network]  # of each table
         own_port = host_peer - first_port[host_switch + self._n_hosts]
         tiers = [HOST_TIER] * self._n_hosts + self._tiers
         return Network(
@@ -283,7 +280,7 @@ class NetworkBuilder:
             switch_names=tuple(self._names),
             port_nic=port_nic.astype(np.int16),
             port_network=host_network.astype(np.int32),
-            host_group=(of_table + number[host_switch]).reshape(-1).astype(np.int32),
+            host_group=(first_entry + number[host_switch]).reshape(-1).astype(np.int32),
             host_port=np.tile(own_port, n_tables).astype(np.int32),
             edge_switch=wiring.edge_switch,
             first_group=first_group,
@@ -318,20 +315,20 @@ class NetworkBuilder:
         names = [*self._names, *(one.name for one in self._circuit_switches)]
         if len(set(names)) < len(names):
             twice, _ = Counter(names).most_common(1)[0]
-            raise InputError(f"two switches are named {twice!r}")
+            raise InputError(f"duplicate switch name {twice!r}")
         ends = cables[:, :2]
         for index in np.flatnonzero(((ends < 0) | (ends >= n_nodes)).any(axis=1))[:1].tolist():
             a, b = ends[index].tolist()
             raise InputError(
-                f"cable {index} joins nodes {a} and {b}, but nodes are 0..{n_nodes - 1}"
+                f"cable {index} connects nodes {a} and {b}, but nodes are 0..{n_nodes - 1}"
             )
 
     def _check_links(self, cables: NDArray[np.int64]) -> None:
         a, b, rate, delay, _ = cables.T
         for bad, what in (
-            (a == b, "joins a node to itself"),
-            (rate <= 0, "has a rate that is not positive"),
-            (delay <= 0, "has a delay that is not positive"),
+            (a == b, "connects a node to itself"),
+            (rate <= 0, "must have a positive rate"),
+            (delay <= 0, "must have a positive delay"),
         ):
             for index in np.flatnonzero(bad)[:1].tolist():
                 ends = f"{self._name(int(a[index]))}-{self._name(int(b[index]))}"
@@ -359,34 +356,34 @@ class NetworkBuilder:
         near, far = port_node, port_node[port_peer]
         both = (near < self._n_hosts) & (far < self._n_hosts)
         for port in np.flatnonzero(both)[:1].tolist():
-            raise InputError(f"host {near[port]} is joined to host {far[port]}; it needs a switch")
+            what = f"host {near[port]} is connected to host {far[port]}"
+            raise InputError(what, hint="put a switch between them")
 
     def _check_nics(self, host: NDArray[np.int64], nic: NDArray[np.int64]) -> None:
-        """NICs are counted from 0 and none is left out."""
+        """Refuse gaps in the numbers of a host's NICs."""
         there = np.zeros((self._n_hosts, MAX_NICS), bool)
         there[host, nic] = True
         left_out = ~there[:, :-1] & there[:, 1:]
         for one, below in np.argwhere(left_out)[:1].tolist():
-            raise InputError(f"host {one} has a NIC {below + 1}, but no NIC {below}")
+            raise InputError(f"host {one} has NIC {below + 1} but no NIC {below}")
 
     def _check_reached(
         self, switch_network: NDArray[np.int64], host_switch: NDArray[np.int64]
     ) -> None:
         reached = np.isin(switch_network, switch_network[host_switch])
         for switch in np.flatnonzero(~reached)[:1].tolist():
-            raise InputError(f"switch {self._names[switch]} cannot be reached from any host")
+            raise InputError(f"switch {self._names[switch]} is unreachable from all hosts")
 
 
 def _nic(value: Any) -> int:
-    """The number of a NIC of a host."""
-    nic = _integer(value, "the number of a NIC")
+    nic = _integer(value, "NIC number")
     if not 0 <= nic < MAX_NICS:
-        raise InputError(f"NIC {nic} of a host", hint=f"0 to {MAX_NICS - 1}")
+        raise InputError(f"NIC {nic} is out of range", hint=f"0 to {MAX_NICS - 1}")
     return nic
 
 
 def _integer(value: Any, what: str) -> int:
-    """`value` as an int. A float or a bool where a count belongs is an error."""
+    """Return `value` as an int; a float or a bool is an error."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise InputError(f"{what} must be a whole number, not {value!r}")
     number = int(value)

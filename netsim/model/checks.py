@@ -1,8 +1,6 @@
-"""Can the engine's arithmetic hold what an experiment asks for? What only all of it together tells.
+"""Bounds (`netsim.limits`) that depend on network, traffic and packets together.
 
-A single value is checked where it is parsed. Here stand the bounds (`netsim.limits`) that depend
-on the network, the traffic and the packets at once. All functions raise InputErrors, without a
-file, that name the key and what would be right.
+Single values are checked where they are parsed. All functions raise InputErrors without a file.
 """
 
 from __future__ import annotations
@@ -32,16 +30,16 @@ if TYPE_CHECKING:
     from netsim.model.flows import FlowTable
     from netsim.model.network import Network
 
-HORIZON = f"a run's clock ends after {HORIZON_PS / 3.6e15:.0f} hours"
+HORIZON = f"a run lasts at most {HORIZON_PS / 3.6e15:.0f} simulated hours"
 
 
 def check_links(
     network: Network, packets: PacketFormat, fabric: Fabric, topology: Mapping[str, Any]
 ) -> None:
-    """Refuse links on which the time that a packet takes overflows, or is none.
+    """Refuse links on which a packet's transmission time overflows or is 0.
 
     Args:
-        topology: its parameters; one that is the rate at fault is named.
+        topology: its parameters; the error names the one with the wrong rate.
     """
     largest, smallest = largest_packet(packets, fabric), smallest_packet(packets, fabric)
     slowest, fastest = slowest_rate_bps(largest), fastest_rate_bps(smallest)
@@ -54,33 +52,33 @@ def check_links(
             what = f"too slow for packets of {largest} bytes"
             hint = f"at least {format_rate(slowest)}"
         else:
-            what = f"too fast: packets of {smallest} bytes would take no time"
+            what = f"too fast: sending {smallest} bytes would take less than 1 ps"
             hint = f"at most {format_rate(fastest)}"
         raise InputError(
-            f"the link {network.port_name(port)} of {format_rate(rate)} is {what}",
+            f"link {network.port_name(port)} of {format_rate(rate)} is {what}",
             key=f"topology.{names[0]}" if names else "topology",
             hint=hint,
         )
     round_trip_ps = network.port_delay_ps + network.port_delay_ps[network.port_peer]
-    under_way = network.port_rate_bps.astype(float) * round_trip_ps / PS_BITS
-    port = int(under_way.argmax())
-    if under_way[port] >= PATH_BYTES:
+    in_flight = network.port_rate_bps.astype(float) * round_trip_ps / PS_BITS
+    port = int(in_flight.argmax())
+    if in_flight[port] >= PATH_BYTES:
         raise InputError(
-            f"the link {network.port_name(port)} of {format_rate(network.port_rate_bps[port])} "
-            f"and a round trip of {format_time(int(round_trip_ps[port]))} holds "
-            f"{format_bytes(int(under_way[port]), 3)} under way",
+            f"link {network.port_name(port)} of {format_rate(network.port_rate_bps[port])} "
+            f"and a round trip of {format_time(int(round_trip_ps[port]))} has "
+            f"{format_bytes(int(in_flight[port]), 3)} in flight",
             key="topology",
             hint=f"less than {format_bytes(PATH_BYTES)}",
         )
 
 
 def largest_packet(packets: PacketFormat, fabric: Fabric) -> int:
-    """Bytes on the wire of the largest packet that there can be."""
+    """Return the size on the wire of the largest packet."""
     return max(packets.data_bytes, packets.control_bytes, *_pfc(fabric))
 
 
 def smallest_packet(packets: PacketFormat, fabric: Fabric) -> int:
-    """Bytes on the wire of the smallest packet: the last one of a flow may carry one byte."""
+    """Return the size on the wire of the smallest packet; a flow's last packet may carry one byte."""
     return min(packets.header_bytes + 1, packets.control_bytes, *_pfc(fabric))
 
 
@@ -89,7 +87,7 @@ def _pfc(fabric: Fabric) -> list[int]:
 
 
 def check_classes(flows: FlowTable, n_traffic_classes: int, key: str) -> None:
-    """Refuse flows of a traffic class that the fabric does not have."""
+    """Refuse flows of a traffic class that the fabric lacks."""
     for flow in np.flatnonzero(flows.cls >= n_traffic_classes)[:1].tolist():
         raise InputError(
             f"flow {flow}: {no_class(int(flows.cls[flow]), n_traffic_classes)}",
@@ -98,17 +96,17 @@ def check_classes(flows: FlowTable, n_traffic_classes: int, key: str) -> None:
         )
 
 
-CLASSES_HINT = "fabric.n_traffic_classes says how many there are"
+CLASSES_HINT = "see fabric.n_traffic_classes"
 
 
 def no_class(cls: int, n_traffic_classes: int) -> str:
-    """That there is no such class."""
+    """Return the message for a traffic class that the fabric lacks."""
     there = "class 0 only" if n_traffic_classes == 1 else f"classes 0 to {n_traffic_classes - 1}"
     return f"class {cls}, but the fabric has {there}"
 
 
 def check_sizes(flows: FlowTable, packets: PacketFormat, key: str) -> None:
-    """Refuse flows of more packets, or all together of more bytes, than can be counted."""
+    """Refuse flows with too many packets, or too many bytes in total."""
     count = packet_counts(flows.size_bytes, packets)
     flow = int(count.argmax())
     if count[flow] > COUNT:
@@ -120,18 +118,17 @@ def check_sizes(flows: FlowTable, packets: PacketFormat, key: str) -> None:
         )
     if float(count.sum(dtype=float)) * packets.data_bytes >= TRAFFIC_BYTES:
         raise InputError(
-            f"all flows together have {count.sum(dtype=float):.3g} packets of "
+            f"all flows have {count.sum(dtype=float):.3g} packets of "
             f"{format_bytes(packets.data_bytes)}",
             key=key,
-            hint=f"less than 2^{TRAFFIC_BYTES.bit_length() - 1} bytes altogether",
+            hint=f"less than 2^{TRAFFIC_BYTES.bit_length() - 1} bytes in total",
         )
 
 
 def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, key: str) -> None:
-    """Refuse flows that could not end before the clock does, even if they were alone.
+    """Refuse flows that would end after the last possible time even if they were alone.
 
-    In floating point, since these are the times whose sums and products must not overflow.
-    Sizes and links must have been checked.
+    Uses floating point, as these times may overflow. Sizes and links must have been checked.
     """
     quotient = byte_quotient(network.port_rate_bps)
     full = max(packets.data_bytes, packets.control_bytes)
@@ -140,7 +137,7 @@ def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, k
     count = packet_counts(flows.size_bytes, packets)
     longest_ps = (int(count.max()) + 2 * network.n_nodes) * hop_ps + int(flows.start_ps.max())
     if longest_ps < HORIZON_PS:
-        return  # whatever their paths
+        return  # on any path
     port_pairs = port_pairs_of(network, flows)
     path_ps, slowest_ps = np.zeros(port_pairs.src_port.size), np.zeros(port_pairs.src_port.size)
     for port_pair, port, _, _ in walk(network, port_pairs.src_port, port_pairs.data_to):
@@ -151,8 +148,8 @@ def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, k
     for flow in np.flatnonzero(flows.start_ps + alone_ps >= HORIZON_PS)[:1].tolist():
         size = format_bytes(int(flows.size_bytes[flow]), 4)
         raise InputError(
-            f"flow {flow} of {size} would end {alone_ps[flow] / 3.6e15:.3g} hours after its start "
-            f"at {format_time(int(flows.start_ps[flow]), 4)}, if it were alone",
+            f"flow {flow} of {size} would take {alone_ps[flow] / 3.6e15:.3g} hours from its start "
+            f"at {format_time(int(flows.start_ps[flow]), 4)}, even alone",
             key=key,
             hint=HORIZON,
         )

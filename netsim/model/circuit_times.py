@@ -1,4 +1,4 @@
-"""When light that a port sends passes the circuit switch, and when the port may start to send."""
+"""When circuits are up for packets of each port, and checks of rules and phases against that."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ RULES_KEY = "fabric.circuits"
 
 
 class PortTimes(NamedTuple):
-    """Spans of time in the first period, for each port in ascending order.
+    """Intervals in the first period, for ports in ascending order.
 
-    `spans_ps` is int64[k, 2], from when until when (that instant not included); those of port p are
-    `first[p]` to `first[p + 1]`, none if its cable is no circuit or one that is always there.
+    `spans_ps` is int64[k, 2], start and end (exclusive); those of port p are `first[p]` to `first[p
+    + 1]`. A port whose cable is always up has none.
     """
 
     first: Ints
@@ -36,14 +36,14 @@ class PortTimes(NamedTuple):
 
 
 def light_times(circuits: Circuits) -> PortTimes:
-    """When light has to leave each port to pass the circuit switch."""
+    """Return when bits must leave each port to reach the circuit switch while the circuit is up."""
     return _by_port(circuits, -circuits.near_ps, -circuits.near_ps)
 
 
 def start_times(
     network: Network, circuits: Circuits, rules: CircuitRules, packets: PacketFormat, seed: int
 ) -> PortTimes:
-    """When each port may start a transmission, by its switch's clock."""
+    """Return when each port may start a transmission, by its switch's clock."""
     error_ps = clock_errors(rules.clock_offset_ps, network.n_nodes, seed)[network.port_node]
     begins = error_ps + rules.guard_ps
     ends = error_ps - rules.guard_ps
@@ -54,14 +54,14 @@ def start_times(
 
 
 def clock_errors(most_ps: int, n_nodes: int, seed: int) -> Ints:
-    """int64[n_nodes]: how late each node's clock is, between -`most_ps` and `most_ps`."""
+    """Return int64[n_nodes], how late each node's clock is, between -`most_ps` and `most_ps`."""
     draws = mix(salt(seed, PURPOSE_CLOCK, np.arange(n_nodes, dtype=np.int64)))
     errors: Ints = below(draws, 2 * most_ps + 1) - most_ps
     return errors
 
 
 def time_up_ps(circuits: Circuits, end_ps: int) -> Ints:
-    """int64[n_calendars]: for how long light passes from time 0 to `end_ps`."""
+    """Return int64[n_calendars], how long each circuit is up from time 0 to `end_ps`."""
     begin, end = circuits.days_ps.T
     period_ps = np.repeat(circuits.period_ps, np.diff(circuits.first_day))
 
@@ -75,17 +75,16 @@ def time_up_ps(circuits: Circuits, end_ps: int) -> Ints:
 
 
 def longest_period_ps(circuits: Circuits | None) -> int:
-    """After which every circuit has been there at the latest; 0 if none comes again."""
+    """Return the longest period of a circuit, 0 if none repeats."""
     if circuits is None:
         return 0
     return int(circuits.period_ps[circuits.period_ps < HORIZON_PS].max(initial=0))
 
 
 def duty(circuits: Circuits) -> NDArray[np.float64]:
-    """float64[n_ports]: the share of the time in which each cable is there.
+    """Return float64[n_ports], the fraction of time that each cable is up.
 
-    Of one whose schedule does not repeat that is 1, as of those that are no circuits, and of ways
-    that light never goes.
+    It is 1 for plain cables, schedules that do not repeat and directions without a circuit.
     """
     share = np.ones(circuits.period_ps.size + 1)
     if circuits.change:
@@ -98,14 +97,14 @@ def duty(circuits: Circuits) -> NDArray[np.float64]:
 
 
 def longest_send_ps(network: Network, packets: PacketFormat) -> Ints:
-    """int64[n_ports]: how long the largest packet takes on each link."""
+    """Return int64[n_ports], the time to send the largest packet."""
     largest = max(packets.data_bytes, packets.control_bytes)
     times: Ints = send_time(largest, byte_quotient(network.port_rate_bps))
     return times
 
 
 def _by_port(circuits: Circuits, begins: Ints, ends: Ints) -> PortTimes:
-    """The days of each port's cable, with something added to when they begin and end."""
+    """Return the days of each port's cable with offsets added to their starts and ends."""
     dated = np.flatnonzero(circuits.calendar >= 0)
     calendar = circuits.calendar[dated]
     count = np.diff(circuits.first_day)[calendar]
@@ -121,14 +120,13 @@ def _by_port(circuits: Circuits, begins: Ints, ends: Ints) -> PortTimes:
 
 
 def check_rules(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> None:
-    """Refuse what edge switches cannot do with the circuits that there are.
-
-    Raises InputError, without a file, for [fabric.circuits].
+    """Refuse [fabric.circuits] rules that do not fit the circuits. Raises InputError without a
+    file.
     """
     circuits = network.circuits
     if circuits is None or not circuits.ever.any():
         if rules is not None:
-            message = "has no effect: no circuit of this network ever changes"
+            message = "has no effect: no circuit of this network changes"
             raise InputError(message, key=RULES_KEY, hint="remove it")
         return
     rules = rules or CircuitRules()
@@ -140,12 +138,12 @@ def check_rules(network: Network, rules: CircuitRules | None, packets: PacketFor
         if not ports.size:
             continue
         full_ps = int(send_ps[ports[0]])
-        full = f"the largest packet, {format_time(full_ps, 4)}"
+        full = f"the largest packet ({format_time(full_ps, 4)})"
         gap_ps = int(circuits.night_ps[number]) + 2 * rules.guard_ps
         if not held and gap_ps < full_ps:
             raise InputError(
-                f"a port of {name} would send to two switches at once: it is dark for "
-                f"{format_time(gap_ps, 4)}, guard times included, less than {full}",
+                f"a port of {name} could send to two switches at once: its night of "
+                f"{format_time(gap_ps, 4)}, guard times included, is shorter than {full}",
                 key=f"{RULES_KEY}.at_circuit_end",
                 hint=f'"{WAIT}", or a longer guard',
             )
@@ -154,8 +152,8 @@ def check_rules(network: Network, rules: CircuitRules | None, packets: PacketFor
         if shortest_ps < needs_ps:
             takes = f"two guard times and {full}" if held else "two guard times"
             raise InputError(
-                f"nothing can be sent in the shortest day of {name}: it lasts "
-                f"{format_time(shortest_ps, 4)}, {takes} take {format_time(needs_ps, 4)}",
+                f"the shortest day of {name}, {format_time(shortest_ps, 4)}, is too short: "
+                f"{takes} take {format_time(needs_ps, 4)}",
                 key=f"{RULES_KEY}.guard",
                 hint="a shorter guard, or longer slots",
             )
@@ -170,11 +168,8 @@ def _shortest_day(circuits: Circuits, ports: Ints) -> int:
 def check_phases(network: Network, flows: FlowTable, port_pairs: PortPairs) -> None:
     """Refuse a workload that phase-driven circuit switches cannot follow.
 
-    Args:
-        port pairs: those that its flows use.
-
-    Raises InputError, without a file: flows have no phases, or one waits for a circuit that waits
-    for this flow.
+    Raises InputError without a file if flows have no phases, or if a flow needs a circuit that is
+    up only after that flow is delivered. `port_pairs` are those that its flows use.
     """
     circuits = network.circuits
     if circuits is None or circuits.phase_schedule is None:
@@ -183,28 +178,29 @@ def check_phases(network: Network, flows: FlowTable, port_pairs: PortPairs) -> N
     phase = phase_schedule.phase_of_flow
     if phase is None:
         raise InputError(
-            f"circuit switches, {names} among them, go on as the flows of a phase are delivered, "
-            "and nothing says which flows those are",
+            f"{names} reconfigures when a phase is delivered, but no flow has a phase",
             key="topology",
-            hint="a topology calls Network.with_phases",
+            hint="the topology must call Network.with_phases",
         )
     if phase.size != len(flows):
-        raise InputError(f"{phase.size} phases are given for {len(flows)} flows", key="topology")
-    comes = _first_slots(network, circuits, phase_schedule, port_pairs)
-    comes = np.minimum.reduceat(comes, port_pairs.first[:-1])
-    for flow in np.flatnonzero((phase >= 0) & (comes > phase))[:1].tolist():
+        raise InputError(f"{phase.size} phases for {len(flows)} flows", key="topology")
+    slots = _first_slots(network, circuits, phase_schedule, port_pairs)
+    slots = np.minimum.reduceat(slots, port_pairs.first[:-1])
+    for flow in np.flatnonzero((phase >= 0) & (slots > phase))[:1].tolist():
         raise InputError(
-            f"flow {flow} (host {flows.src[flow]} to host {flows.dst[flow]}) is of phase "
-            f"{phase[flow]}, and its circuit comes with slot {comes[flow]}, which waits for it",
+            f"flow {flow} (host {flows.src[flow]} to host {flows.dst[flow]}) has phase "
+            f"{phase[flow]}, but its circuit is up only from slot {slots[flow]}, after that phase",
             key="topology",
-            hint="a flow's phase is that of a slot with its circuit, or of a later one",
+            hint="the phase of a slot with its circuit, or a later one",
         )
 
 
 def _first_slots(
     network: Network, circuits: Circuits, phase_schedule: PhaseSchedule, port_pairs: PortPairs
 ) -> Ints:
-    """int64[n_pairs]: the first slot in which a packet of a port pair can leave its edge switch."""
+    """Return int64[n_pairs], the first slot in which a port pair's packets can leave their edge
+    switch.
+    """
     n = port_pairs.src_port.size
     first = np.zeros(network.n_ports, np.int64)
     dated = np.flatnonzero(circuits.calendar != NONE)
@@ -225,11 +221,10 @@ def _first_slots(
 
 
 def least_control_ps(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> int:
-    """How long an order of phase-driven circuit switches takes at least; 0 if no circuit follows
-    one.
+    """Return the smallest allowed `control_delay_ps` of phase-driven circuits; 0 if there are none.
 
-    What ports do until then must not depend on it (netsim/engine/MODEL.md, "Circuits"). Links
-    through circuit switches have the rate that they were built with (`place_faults.py`).
+    Ports must not depend on the reconfiguration before it starts (netsim/engine/MODEL.md,
+    "Circuits"). Links through circuit switches keep their built rate (`place_faults.py`).
     """
     circuits, rules = network.circuits, rules or CircuitRules()
     if circuits is None or circuits.phase_schedule is None or not circuits.follow:
@@ -244,25 +239,24 @@ def least_control_ps(network: Network, rules: CircuitRules | None, packets: Pack
 
 
 def check_control(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> None:
-    """Refuse orders that would be there before anybody can know of them, and rules for switches at
-    the edge that do not go with orders.
+    """Refuse a `control_delay_ps` that is too short, and rules that do not allow phase-driven
+    circuits.
 
-    Raises InputError, without a file.
+    Raises InputError without a file.
     """
     follows = network.circuits is not None and network.circuits.follow
     if follows and rules is not None and rules.indirect == VLB:
         raise InputError(
-            "packets would take circuits of later slots, which wait for these packets",
+            f'"{VLB}" conflicts with phase-driven circuits: packets would need later slots',
             key=f"{RULES_KEY}.indirect",
-            hint=f'"{DIRECT}" where circuit switches follow the workload',
+            hint=f'"{DIRECT}"',
         )
     least_ps = least_control_ps(network, rules, packets)
     phase_schedule = None if network.circuits is None else network.circuits.phase_schedule
     if phase_schedule is not None and phase_schedule.control_delay_ps < least_ps:
         raise InputError(
-            f"circuit switches reconfigure {format_time(phase_schedule.control_delay_ps, 4)} "
-            f"after the "
-            "last delivery of a phase, while packets and acknowledgments of it are in flight",
+            f"a control delay of {format_time(phase_schedule.control_delay_ps, 4)} is too short: "
+            "packets and acknowledgments of the phase may still be in flight",
             key="topology",
-            hint=f"a time for control of at least {format_time(least_ps, 4)}",
+            hint=f"at least {format_time(least_ps, 4)}",
         )

@@ -1,9 +1,8 @@
-"""Circuit switches: the cables that they make between other switches.
+"""Circuit switches and the cables that they create between other switches.
 
-A circuit switch has no buffers and looks at no packet: light that comes in by a port leaves by the
-one that its map joins to that port now. So what it puts between two switches is a cable that is
-there on some days only. Those are the cables that a network has; the circuit switch itself
-is no node of it.
+A circuit switch has no buffers and inspects no packets: bits that enter a port leave by the port
+that it joins at that time. Between two switches it is a cable that is up on some days only. The
+network has these cables, and no node for the circuit switch.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from netsim.units import format_rate, format_time
 
 @dataclass(frozen=True, eq=False)
 class PhaseSchedule:
-    """The phase-driven circuit switches of a network, which all change at the same times.
+    """The phase-driven circuit switches of a network, which all reconfigure at the same times.
 
     Attributes:
-        n_slots: slots of each switch, which is the number of phases.
+        n_slots: slots of each switch, equal to the number of phases.
         control_delay_ps: from the end of a phase to the start of the reconfiguration.
-        night_ps: how long reconfigured circuits are down; the longest time of all switches.
-        slots: int64[k, 2], for each of the network's days (`Circuits.days_ps`) its first slot and
-            the one past its last; -1 for days on a timetable.
-        phase_of_flow: int64[n_flows], the phase of each flow, -1 for none; None until the network
-            knows them.
+        night_ps: how long reconfigured circuits are down; the maximum over all switches.
+        slots: int64[k, 2], for each of `Circuits.days_ps` its first slot and the one after its
+            last;
+            -1 for days on a timetable.
+        phase_of_flow: int64[n_flows], the phase of each flow, -1 for none; None until known.
     """
 
     n_slots: int
@@ -44,17 +43,17 @@ class PhaseSchedule:
 
     @property
     def reconfiguration_ps(self) -> int:
-        """Return how long all control delays and reconfigurations take together."""
+        """Total time of all control delays and reconfigurations."""
         return (self.n_slots - 1) * (self.control_delay_ps + self.night_ps)
 
 
 def phase_schedule_of(
     switches: Sequence[tuple[str, Schedule]], slots: Ints
 ) -> PhaseSchedule | None:
-    """Return the phase schedule of a network with these circuit switches, by name; None if it has
-    none.
+    """Return the phase schedule of these circuit switches (name, schedule), None if none is
+    phase-driven.
 
-    Raise InputError if two of them cannot reconfigure together.
+    Raises InputError if two of them cannot reconfigure together.
     """
     phase_driven = [(name, schedule) for name, schedule in switches if schedule.phase_driven]
     if not phase_driven:
@@ -63,14 +62,14 @@ def phase_schedule_of(
     for name, other in phase_driven[1:]:
         if len(other.matchings) != len(one.matchings):
             raise InputError(
-                f"{first} has {len(one.matchings)} slots, and {name} {len(other.matchings)}",
+                f"{first} has {len(one.matchings)} slots, but {name} has {len(other.matchings)}",
                 hint="each needs one slot for each phase; a matching may repeat",
             )
         if other.control_delay_ps != one.control_delay_ps:
             times = [format_time(each.control_delay_ps or 0, 4) for each in (one, other)]
             raise InputError(
-                f"{first} has a control delay of {times[0]}, and {name} of {times[1]}",
-                hint="one control_delay_ps for all phase-driven circuit switches of a network",
+                f"{first} has a control delay of {times[0]}, but {name} of {times[1]}",
+                hint="the same control_delay_ps for all phase-driven circuit switches",
             )
     assert one.control_delay_ps is not None
     night_ps = max(schedule.night_ps for _, schedule in phase_driven)
@@ -82,7 +81,7 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class CircuitSwitch:
-    """A circuit switch as it is being built: the fibers that lead to it, port by port."""
+    """A circuit switch under construction: its fibers, port by port."""
 
     name: str
     schedule: Schedule
@@ -91,18 +90,17 @@ class CircuitSwitch:
     rate_bps: int = 0
 
     def add(self, edge: int, edge_name: str, rate_bps: int, delay_ps: int) -> int:
-        """Give the next port a fiber to the switch `edge`; returns the port's number."""
+        """Connect the next port to switch `edge` by a fiber; return the port's number."""
         port, what = len(self.edges), f"the fiber {edge_name} - {self.name}"
         if port == self.schedule.n_ports:
-            raise InputError(f"{what} is one more than {self.name} has ports, {port}")
+            raise InputError(f"{what} exceeds the {port} ports of {self.name}")
         if rate_bps <= 0 or not 0 < delay_ps < DELAY_PS:
-            hint = f"both more than 0, the delay less than {format_time(DELAY_PS, 4)}"
+            hint = f"both positive, the delay less than {format_time(DELAY_PS, 4)}"
             raise InputError(f"{what} has {rate_bps} bit/s and a delay of {delay_ps} ps", hint=hint)
         if port and rate_bps != self.rate_bps:
             raise InputError(
-                f"{what} has {format_rate(rate_bps)}, but those before it "
-                f"{format_rate(self.rate_bps)}",
-                hint="a circuit switch turns light and no rate into another: the same on all",
+                f"{what} has {format_rate(rate_bps)}, earlier ones {format_rate(self.rate_bps)}",
+                hint="the same rate for all fibers of a circuit switch",
             )
         self.rate_bps = rate_bps
         self.edges.append(edge)
@@ -115,19 +113,21 @@ class Circuits:
     """The cables of a network that go through circuit switches, by the ports at their ends.
 
     Attributes:
-        names: of the circuit switches.
-        dark_ps: int64[n_switches], how long ports of each that get another partner are dark.
-        of_port: int32[n_ports], the circuit switch of a port's cable, or -1.
-        fiber: int32[n_ports], the fiber of a port's cable at its own end, or -1. The cables of one
-            fiber are never there at the same time.
-        near_ps: int64[n_ports], the delay of that fiber.
-        calendar: int32[n_ports], the days of the light that leaves by a port; -1 if it always
-            passes.
-        first_day: int64[n_calendars + 1], where those of a calendar begin; each has one at least.
-        days_ps: int64[k, 2], from when until when light passes the circuit switch, in the first
-            period. A way that light never goes has one day, which ends as it begins.
-        period_ps: int64[n_calendars], after which it is the same again.
-        steering: of circuit switches that follow the workload; None if there are none.
+        names: names of the circuit switches.
+        night_ps: int64[n_switches], how long a reconfigured port of each is down.
+        of_port: int32[n_ports], circuit switch of a port's cable, or -1.
+        fiber: int32[n_ports], fiber at the port's end of its cable, or -1. At most one of the
+            cables
+            of a fiber is up at a time.
+        near_ps: int64[n_ports], delay of that fiber.
+        calendar: int32[n_ports], set of days on which packets leaving by a port meet a circuit; -1:
+            always.
+        first_day: int64[n_calendars + 1], first day of each calendar; each has at least one.
+        days_ps: int64[k, 2], start and end of each day in the first period. A direction that is
+            never
+            up has one day of length 0.
+        period_ps: int64[n_calendars], period of each calendar.
+        phase_schedule: of phase-driven circuit switches; None if there are none.
     """
 
     names: tuple[str, ...]
@@ -143,18 +143,21 @@ class Circuits:
 
     @property
     def change(self) -> bool:
-        """Is any of the cables dark at any time, one way at least?"""
+        """Whether any cable is ever down, in at least one direction."""
         return bool(self.period_ps.size)
 
     @property
     def follow(self) -> bool:
-        """Is any of them there at times that the workload decides?"""
+        """Whether any cable follows the phases of the workload."""
         return self.phase_schedule is not None and bool((self.phase_schedule.slots >= 0).any())
 
     @cached_property
     def up_in_slot(self) -> NDArray[np.bool_] | None:
-        """bool[n_slots, n_ports]: in which slots of phase-driven circuit switches light that leaves
-        by a port passes; True for all other ports. None if there are no such switches."""
+        """bool[n_slots, n_ports], whether a port's circuit is up in each slot of phase-driven
+        switches.
+
+        True for ports without such a circuit; None if there are no such switches.
+        """
         if self.phase_schedule is None:
             return None
         of_day = np.repeat(np.arange(self.period_ps.size), np.diff(self.first_day))
@@ -165,20 +168,19 @@ class Circuits:
         np.add.at(up, (behind, of_day[follows]), -1)
         found = np.cumsum(up, axis=0)[:-1] > 0
         found[:, of_day[~follows]] = True
-        found[:, -1] = True  # of no calendar
+        found[:, -1] = True  # no calendar
         return found[:, self.calendar]
 
     def in_turn(self) -> Circuits:
-        """The same, had each slot of phase-driven circuit switches a picosecond and they
-        repeated."""
+        """Return these circuits with slots of phase-driven switches that last 1 ps each and repeat."""
         if self.phase_schedule is None:
             return self
         return self._with_days(self.phase_schedule.slots, self.phase_schedule.n_slots)
 
     def as_it_came(self, begin_ps: Ints) -> Circuits:
-        """The same, by a timetable of what phase-driven circuit switches did.
+        """Return these circuits with the times at which phase-driven switches reconfigured.
 
-        `begin_ps` (int64[n_slots]) is when each of their slots began, -1 if that is not known yet.
+        `begin_ps` (int64[n_slots]) is the start of each of their slots, -1 if unknown.
         """
         if self.phase_schedule is None:
             return self
@@ -192,7 +194,7 @@ class Circuits:
         return self._with_days(days_ps, 2 * END_PS)
 
     def _with_days(self, days_ps: Ints, period_ps: int) -> Circuits:
-        """The same with other days in place of those that the workload decides."""
+        """Return these circuits with other days for those that follow the workload."""
         assert self.phase_schedule is not None
         follows = self.phase_schedule.slots[:, 0] != NONE
         return replace(
@@ -204,7 +206,7 @@ class Circuits:
 
     @cached_property
     def ever(self) -> NDArray[np.bool_]:
-        """bool[n_calendars]: is there any light on these days?"""
+        """bool[n_calendars], whether a calendar has a day longer than 0."""
         ever: NDArray[np.bool_] = (
             self.days_ps[self.first_day[1:] - 1, 1] > (self.days_ps[self.first_day[:-1], 0])
         )
@@ -212,9 +214,8 @@ class Circuits:
 
     @cached_property
     def ever_up(self) -> NDArray[np.bool_] | None:
-        """bool[n_ports]: False where light never passes, since the cable goes the other way only.
-
-        None if there is no such port.
+        """bool[n_ports], False where a cable is only ever up in the other direction; None if none
+        is.
         """
         return None if self.ever.all() else np.append(self.ever, True)[self.calendar]
 
@@ -222,8 +223,8 @@ class Circuits:
 class CircuitCables(NamedTuple):
     """All cables of circuit switches as rows, before ports are numbered.
 
-    `cables` is as `NetworkBuilder` has them, the others say of each, or of each and its two ends
-    (`fiber`, `near_ps`, `calendar`), what `Circuits` says of ports.
+    `cables` is as in `NetworkBuilder`; the others hold, for each cable or its two ends (`fiber`,
+    `near_ps`, `calendar`), what `Circuits` holds for ports.
     """
 
     cables: Ints
@@ -238,10 +239,9 @@ class CircuitCables(NamedTuple):
 
 
 def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
-    """The cables that circuit switches make: of each one behind the other, by the ports that it
-    joins, in ascending order.
+    """Return the cables of circuit switches, switch by switch, in ascending order of their ports.
 
-    Raises InputError for a port without a fiber, or one that joins a switch to itself.
+    Raises InputError for a port without a fiber, or one that connects a switch to itself.
     """
     parts: list[tuple[Ints, ...]] = []
     n_fibers = n_calendars = 0
@@ -249,7 +249,7 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
         if len(one.edges) < one.schedule.n_ports:
             raise InputError(
                 f"port {len(one.edges)} of circuit switch {one.name} has no fiber",
-                hint=f"its schedule has {one.schedule.n_ports} ports",
+                hint=f"{one.schedule.n_ports} fibers, one for each port of its schedule",
             )
         days = days_of(one.schedule)
         pairs, way = _both_ways(days.pairs, one.schedule.bidirectional)
@@ -257,7 +257,7 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
         ends, near = edges[pairs], delays[pairs]
         for a, b in pairs[ends[:, 0] == ends[:, 1]][:1].tolist():
             raise InputError(
-                f"circuit switch {one.name} joins its ports {a} and {b}, which lead to one switch"
+                f"circuit switch {one.name} joins ports {a} and {b} of the same switch"
             )
         cables = np.zeros((len(pairs), 5), np.int64)
         cables[:, :2], cables[:, 2], cables[:, 3] = ends, one.rate_bps, near.sum(axis=1)
@@ -295,10 +295,10 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
 
 
 def _both_ways(pairs: Ints, bidirectional: bool) -> tuple[Ints, Ints]:
-    """The pairs of ports that become cables, and which of `pairs` is the light from either end.
+    """Return the port pairs that become cables, and the row of `pairs` of each direction.
 
-    Both are int64[n, 2]. The lower port comes first, in ascending order. A way that light never
-    goes is as if it were one more pair behind the others.
+    Both are int64[n, 2], the lower port first, in ascending order. A direction that is never up has
+    row n.
     """
     n = len(pairs)
     if bidirectional:
@@ -312,8 +312,11 @@ def _both_ways(pairs: Ints, bidirectional: bool) -> tuple[Ints, Ints]:
 
 
 def circuits_of(switches: list[CircuitSwitch], rows: CircuitCables, ends: Ints) -> Circuits:
-    """What ports are to circuits. `ends` (int64[n_ports]) is 2 * cable + end of each port, counted
-    from the first cable of circuit switches on, so that others are negative."""
+    """Return what each port has to do with circuits.
+
+    `ends` (int64[n_ports]) is 2 * cable + end of each port, counted from the first circuit cable;
+    negative for others.
+    """
     here = ends >= 0
 
     def by_port(values: Ints, dtype: type) -> Any:

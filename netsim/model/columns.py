@@ -1,4 +1,4 @@
-"""What tables of flows and of tasks have in common: columns of numbers, and who waits for whom."""
+"""Columns and dependencies, shared by flow and task tables."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from netsim.errors import InputError
 
 
 def column_of(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
-    """`values` as a contiguous array of n integers of `dtype`; a lone number is repeated."""
+    """Return `values` as a contiguous array of n integers of `dtype`; a single number is repeated."""
     given = np.asarray(values)
     if given.size and not np.issubdtype(given.dtype, np.integer):
-        raise InputError(f"{name} must hold whole numbers, not {given.dtype}")
+        raise InputError(f"{name} must contain whole numbers, not {given.dtype}")
     if given.ndim != 0 and given.shape != (n,):
         raise InputError(f"{name} has shape {given.shape}, expected ({n},)")
     if given.size:
         limits = np.iinfo(dtype)
         if int(given.min()) < limits.min or int(given.max()) > limits.max:
-            raise InputError(f"{name} has a value beyond {limits.max}")
+            raise InputError(f"{name} has a value out of range", hint=f"at most {limits.max}")
     return np.ascontiguousarray(np.broadcast_to(given.astype(dtype), (n,)))
 
 
 def first_of(bad: NDArray[np.bool_]) -> list[int]:
-    """The first index that is true, in a list, or an empty list."""
+    """Return the first index that is true as a list, empty if there is none."""
     return [int(flow) for flow in np.flatnonzero(bad)[:1]]
 
 
 def join_names(
     columns: Sequence[tuple[NDArray[np.int16], tuple[str, ...]]],
 ) -> tuple[NDArray[np.int16], tuple[str, ...]]:
-    """Several columns of indices into names in one, whose names are those of all, each once."""
+    """Concatenate columns of indices into names; each name appears once in the result."""
     names = tuple(dict.fromkeys(name for _, own in columns for name in own))
     index = {name: k for k, name in enumerate(names)}
     parts = [
@@ -46,20 +46,20 @@ def join_names(
 Ints = NDArray[np.int64]
 
 NARROW = 48
-"""So few that are free at once are gone through one by one; more of them as arrays."""
+"""Largest round that is processed item by item; larger ones are processed as arrays."""
 
 
 def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> list[int]:
-    """A cycle among n, where each `waiter[i]` waits for `after[i]`; empty if there is none.
+    """Return a cycle among n items where `waiter[i]` waits for `after[i]`, [] if there is none.
 
-    Each of those in it waits for the next one, and the last one for the first.
+    Each item of the cycle waits for the next, and the last for the first.
     """
     order = in_order(n, waiter, after)
     if order.size == n:
         return []
     blocked = np.ones(n, np.bool_)
     blocked[order] = False
-    # Going backwards from a blocked one along blocked ones must end in the cycle.
+    # Following dependencies among blocked items ends in the cycle.
     inside = blocked[waiter] & blocked[after]
     before = np.zeros(n, np.int64)
     before[waiter[inside]] = after[inside]
@@ -72,10 +72,7 @@ def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) ->
 
 
 def in_order(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> Ints:
-    """Those of n that wait for no cycle, each behind all that it waits for.
-
-    Each `waiter[i]` waits for `after[i]`.
-    """
+    """Return the items that wait for no cycle in topological order: `waiter[i]` follows `after[i]`."""
     rounds = [free for free, _ in rounds_in_order(n, waiter, after)]
     return np.concatenate([np.zeros(0, np.int64), *rounds])
 
@@ -83,7 +80,7 @@ def in_order(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> I
 def rounds_in_order(
     n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]
 ) -> Iterator[tuple[Ints, bool]]:
-    """As `in_order`, in rounds: whether those of a round wait for none of the same round."""
+    """Yield `in_order` in rounds, and whether the items of a round are independent of each other."""
     waiting = np.bincount(waiter, minlength=n)
     released = np.asarray(waiter, np.int64)[np.argsort(after, kind="stable")]
     first = np.concatenate([[0], np.cumsum(np.bincount(after, minlength=n))])
@@ -110,7 +107,7 @@ def rounds_in_order(
 
 
 def indices(first: Ints, some: Ints) -> Ints:
-    """The indices first[k] .. first[k + 1] - 1 of each of some k, one k after the other."""
+    """Return the indices first[k] .. first[k + 1] - 1 of each k in `some`, concatenated."""
     counts = first[some + 1] - first[some]
     found: Ints = np.repeat(first[some] - np.cumsum(counts) + counts, counts)
     found += np.arange(found.size)

@@ -1,7 +1,4 @@
-"""What a workload is going to send between the switches of a network that have hosts.
-
-A topology may ask for it (`adapt` of its file): circuits can then follow the traffic.
-"""
+"""Bytes that a workload will send between the switches with hosts, for topologies with `adapt`."""
 
 from __future__ import annotations
 
@@ -22,18 +19,18 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """The bytes of n flows, by the switches that their hosts are joined to.
+    """The bytes of n flows between switches with hosts.
 
-    Switches with hosts are numbered in the order of their ids, from 0; a host with several ports is
-    at the switch of its first one.
+    These switches are numbered from 0 in the order of their ids; a host with several ports counts
+    at the switch of its first port.
 
     Attributes:
-        n_edges: switches with hosts.
-        src, dst: int64[n], those of each flow.
-        wire_bytes: int64[n], its data packets, headers included.
-        packet_bytes: the largest packet on the wire.
-        load: the flows themselves, and tasks if there are any.
-        seed: of the experiment.
+        n_edges: number of switches with hosts.
+        src, dst: int64[n], source and destination switch of each flow.
+        wire_bytes: int64[n], bytes of its data packets, headers included.
+        packet_bytes: size on the wire of the largest packet.
+        load: the workload.
+        seed: the experiment's seed.
     """
 
     n_edges: int
@@ -46,12 +43,13 @@ class Demand:
 
     @cached_property
     def level(self) -> Ints:
-        """int64[n]: the phase of each flow: 0 if it waits for no other, else one more than the
-        highest of those that it waits for."""
+        """int64[n], the phase of each flow: 0 if it waits for none, else 1 + the highest it waits
+        for.
+        """
         return levels(self.load.flows, self.load.tasks)
 
     def entries(self, these: NDArray[np.bool_] | None = None) -> list[tuple[int, int, int]]:
-        """Who sends how many bytes to whom: pairs of different switches, in ascending order.
+        """Return (source, destination, bytes) for pairs of different switches, in ascending order.
 
         All flows count, or `these` (bool[n]), such as `demand.level == 1`.
         """
@@ -66,7 +64,7 @@ class Demand:
 
 
 def demand_of(network: Network, load: Workload, packets: PacketFormat, seed: int) -> Demand:
-    """What a workload sends between the switches of a network."""
+    """Return the demand of a workload in a network."""
     flows = load.flows
     switch = network.port_node[network.port_peer[: network.n_host_ports]]
     edges = np.unique(switch)
@@ -84,9 +82,9 @@ def demand_of(network: Network, load: Workload, packets: PacketFormat, seed: int
 
 
 def levels(flows: FlowTable, tasks: TaskTable | None) -> Ints:
-    """int64[n_flows]: how many flows are in the longest line of those that each waits for.
+    """Return int64[n_flows], the most flows on a dependency chain before each flow.
 
-    Through tasks as well. Nothing waits for itself, which is checked before.
+    Chains may pass through tasks. There must be no cycle.
     """
     n = len(flows)
     first: list[Ints] = []
@@ -96,7 +94,7 @@ def levels(flows: FlowTable, tasks: TaskTable | None) -> Ints:
         then.append(np.repeat(np.arange(n), np.diff(flows.after_ptr)))
     size = n
     if tasks is not None:
-        # A task is a node as a flow is, behind all of these.
+        # Tasks are nodes after all flows.
         size += len(tasks)
         for before, behind in (tasks.edges(), tasks.in_streams()):
             first.append(n + before)
@@ -111,7 +109,7 @@ def levels(flows: FlowTable, tasks: TaskTable | None) -> Ints:
 
 
 def _longest_lines(first: Ints, then: Ints, size: int, n_flows: int) -> Ints:
-    """As `levels`, along the edges from `first` to `then`; the first nodes are flows."""
+    """Return `levels` for the edges from `first` to `then`; the first n_flows nodes are flows."""
     order = np.argsort(first, kind="stable")
     then = then[order]
     ends = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=size))])

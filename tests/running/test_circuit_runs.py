@@ -57,11 +57,11 @@ def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> P
         (ROTOR, "guard = 1", "fabric.circuits.guard: 1 has no unit"),
         (ROTOR, 'clock_offset = "2ms"', 'fabric.circuits.clock_offset: "2ms" is too large'),
         (ROTOR, 'at_circuit_end = "kept"', 'fabric.circuits.at_circuit_end: "kept"'),
-        (ROTOR, 'guard = "9us"', "fabric.circuits.guard: nothing can be sent in the shortest day"),
+        (ROTOR, 'guard = "9us"', "fabric.circuits.guard: the shortest day of"),
         (ROTOR, 'indirect = "rlb"', 'fabric.circuits.indirect: "rlb" is not a choice'),
         (ROTOR, "indirect_class = 1", "fabric.circuits.indirect_class: has no effect"),
         (ROTOR, 'indirect = "opportunistic"', "circuits.indirect_class: no packet can go"),
-        (STAR, "", "fabric.circuits: has no effect: no circuit of this network ever changes"),
+        (STAR, "", "fabric.circuits: has no effect: no circuit of this network changes"),
     ],
 )  # fmt: skip
 def test_rules_of_circuits_that_make_no_sense(tmp_path, sections, table, message):

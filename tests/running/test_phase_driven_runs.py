@@ -84,9 +84,9 @@ def point_of(tmp_path: Path, *overrides: str) -> Point:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("topology.control=1us", "circuit switches reconfigure 1us after"),
-        ("fabric.circuits.indirect=vlb", "packets would take circuits of later slots"),
-        ("topology.turned=true", "flow 4 (host 0 to host 2) is of phase 1, and its circuit comes"),
+        ("topology.control=1us", "a control delay of 1us"),
+        ("fabric.circuits.indirect=vlb", "packets would need later slots"),
+        ("topology.turned=true", "flow 4 (host 0 to host 2) has phase 1"),
     ],
 )
 def test_what_cannot_follow_a_workload(tmp_path, override, message):
