@@ -78,7 +78,7 @@ def largest_packet(packets: PacketFormat, fabric: Fabric) -> int:
 
 
 def smallest_packet(packets: PacketFormat, fabric: Fabric) -> int:
-    """Return the size on the wire of the smallest packet; a flow's last packet may carry one byte."""
+    """Return the size on the wire of the smallest packet; the last of a flow may carry one byte."""
     return min(packets.header_bytes + 1, packets.control_bytes, *_pfc(fabric))
 
 

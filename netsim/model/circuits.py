@@ -172,7 +172,7 @@ class Circuits:
         return found[:, self.calendar]
 
     def in_turn(self) -> Circuits:
-        """Return these circuits with slots of phase-driven switches that last 1 ps each and repeat."""
+        """Return these circuits with repeating slots of 1 ps for phase-driven switches."""
         if self.phase_schedule is None:
             return self
         return self._with_days(self.phase_schedule.slots, self.phase_schedule.n_slots)

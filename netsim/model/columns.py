@@ -12,7 +12,7 @@ from netsim.errors import InputError
 
 
 def column_of(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
-    """Return `values` as a contiguous array of n integers of `dtype`; a single number is repeated."""
+    """Return `values` as a contiguous array of n integers of `dtype`; repeat a single number."""
     given = np.asarray(values)
     if given.size and not np.issubdtype(given.dtype, np.integer):
         raise InputError(f"{name} must contain whole numbers, not {given.dtype}")
@@ -72,7 +72,8 @@ def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) ->
 
 
 def in_order(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> Ints:
-    """Return the items that wait for no cycle in topological order: `waiter[i]` follows `after[i]`."""
+    """Return the items that wait for no cycle, in topological order: `waiter[i]` follows
+    `after[i]`."""
     rounds = [free for free, _ in rounds_in_order(n, waiter, after)]
     return np.concatenate([np.zeros(0, np.int64), *rounds])
 
@@ -80,7 +81,7 @@ def in_order(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> I
 def rounds_in_order(
     n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]
 ) -> Iterator[tuple[Ints, bool]]:
-    """Yield `in_order` in rounds, and whether the items of a round are independent of each other."""
+    """Yield `in_order` in rounds, and whether the items of a round are independent."""
     waiting = np.bincount(waiter, minlength=n)
     released = np.asarray(waiter, np.int64)[np.argsort(after, kind="stable")]
     first = np.concatenate([[0], np.cumsum(np.bincount(after, minlength=n))])
