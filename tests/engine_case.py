@@ -147,14 +147,14 @@ def program_of(case: Case) -> ProgramSpec | None:
 
 
 def faults_of(case: Case) -> LinkFaults | None:
-    """Each phase as a fault of its own, and the outages as another one."""
+    """Each interval as a fault of its own, and the outages as another one."""
     faults = []
     for port, fault in case.faults.items():
-        ends = [phase.from_ps for phase in fault.phases[1:]] + [INF]
-        for phase, until in zip(fault.phases, ends, strict=True):
-            chance = {"loss": phase.loss, "bit_error_rate": phase.bit_error_rate}
-            times = {"at_ps": phase.from_ps, "until_ps": until}
-            rate = phase.rate_bps or NOMINAL
+        ends = [interval.start_ps for interval in fault.intervals[1:]] + [INF]
+        for interval, until in zip(fault.intervals, ends, strict=True):
+            chance = {"loss": interval.loss, "bit_error_rate": interval.bit_error_rate}
+            times = {"at_ps": interval.start_ps, "until_ps": until}
+            rate = interval.rate_bps or NOMINAL
             faults.append(LinkFault(np.array([port]), rate_bps=rate, **chance, **times))
         faults.append(LinkFault(np.array([port]), outages_ps=fault.outages))
     if not faults and not case.reroutes:

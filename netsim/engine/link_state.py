@@ -15,10 +15,10 @@ from netsim.engine.kernels.layout import (
     BALANCE,
     FABRIC,
     FAULT,
+    FAULT_INTERVAL,
     INF,
     LINK_READER,
     LOSS,
-    PHASE,
     PORTS_OF_A_WORD,
     LinkState,
     grouped,
@@ -138,23 +138,24 @@ def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.nd
     if faults is None:
         none = combine([], 1)
         arrays = {"loss_table": none.loss_table, "outages": none.outages_ps}
-        kinds = {"faults": FAULT, "phases": PHASE}
+        kinds = {"faults": FAULT, "fault_intervals": FAULT_INTERVAL}
         return {**arrays, **{name: np.zeros(1, kind) for name, kind in kinds.items()}}
     n = network.n_ports
-    phases = np.zeros(faults.phase_from_ps.size, PHASE)
-    rate_bps = np.repeat(network.port_rate_bps, np.diff(faults.phase_ptr))
-    given = faults.phase_rate_bps != NOMINAL
-    rate_bps[given] = faults.phase_rate_bps[given]
-    phases["from_ps"] = faults.phase_from_ps
-    phases["profile"] = faults.phase_profile
-    phases["ps_per_byte_q20"] = byte_quotient(rate_bps)
+    intervals = np.zeros(faults.interval_start_ps.size, FAULT_INTERVAL)
+    rate_bps = np.repeat(network.port_rate_bps, np.diff(faults.interval_ptr))
+    given = faults.interval_rate_bps != NOMINAL
+    rate_bps[given] = faults.interval_rate_bps[given]
+    intervals["start_ps"] = faults.interval_start_ps
+    intervals["profile"] = faults.interval_profile
+    intervals["ps_per_byte_q20"] = byte_quotient(rate_bps)
     state = np.zeros(n, FAULT)
-    # One before the first phase: a port's first transmission takes that.
-    state["phase"], state["last_phase"] = faults.phase_ptr[:-1] - 1, faults.phase_ptr[1:]
+    # One before the first: a port's first transmission moves to that.
+    ptr = faults.interval_ptr
+    state["interval"], state["last_interval"] = ptr[:-1] - 1, ptr[1:]
     state["outage"], state["last_outage"] = faults.outage_ptr[:-1], faults.outage_ptr[1:]
     return {
         "faults": state,
-        "phases": phases,
+        "fault_intervals": intervals,
         "loss_table": faults.loss_table,
         "outages": faults.outages_ps,
     }

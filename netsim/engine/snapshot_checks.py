@@ -63,7 +63,8 @@ SAME: Mapping[str, tuple[str, ...]] = {
 """Fields that no run changes."""
 
 SAME_ARRAYS = (
-    *("links.discipline", "links.size_kind", "links.fabric", "links.phases", "links.loss_table"),
+    *("links.discipline", "links.size_kind", "links.fabric"),
+    *("links.fault_intervals", "links.loss_table"),
     *(
         "links.outages",
         "links.reconfiguring_ports",

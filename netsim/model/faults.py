@@ -45,11 +45,12 @@ class LinkFaults:
     Attributes:
         loss_table: int64[profiles, 2**16], the chance that a packet of so many bytes is
             lost, in units of 2**-32, so that chances below 1e-10 are none.
-        phase_ptr: int64[n_ports + 1]. The phases of port p are phase_ptr[p] to phase_ptr[p + 1],
-            at least one; the first begins at 0, each ends where the next one begins.
-        phase_from_ps: int64[k], when a phase begins: it is heeded by transmissions that start then.
-        phase_profile: int64[k], its row of `loss_table`.
-        phase_rate_bps: int64[k], its rate, or NOMINAL.
+        interval_ptr: int64[n_ports + 1]. Port p has intervals interval_ptr[p] to
+            interval_ptr[p + 1], at least one; the first starts at 0, each ends at the next.
+        interval_start_ps: int64[k], start of each interval, which applies to transmissions from
+            that instant on.
+        interval_profile: int64[k], row of `loss_table`.
+        interval_rate_bps: int64[k], rate, or NOMINAL.
         outage_ptr: int64[n_ports + 1]. The outages of port p are
             outage_ptr[p] to outage_ptr[p + 1].
         outages_ps: int64[k, 2], from when until when the link is down, of each link in the order
@@ -60,10 +61,10 @@ class LinkFaults:
     """
 
     loss_table: np.ndarray
-    phase_ptr: np.ndarray
-    phase_from_ps: np.ndarray
-    phase_profile: np.ndarray
-    phase_rate_bps: np.ndarray
+    interval_ptr: np.ndarray
+    interval_start_ps: np.ndarray
+    interval_profile: np.ndarray
+    interval_rate_bps: np.ndarray
     outage_ptr: np.ndarray
     outages_ps: np.ndarray
     routes: RouteChanges | None = None
@@ -71,9 +72,9 @@ class LinkFaults:
 
     def fastest_bps(self, network: Network) -> np.ndarray:
         """int64[n_ports]: the highest rate that each link of a network ever has."""
-        own = np.repeat(network.port_rate_bps, np.diff(self.phase_ptr))
-        rates = np.where(self.phase_rate_bps == NOMINAL, own, self.phase_rate_bps)
-        fastest: np.ndarray = np.maximum.reduceat(rates, self.phase_ptr[:-1])
+        own = np.repeat(network.port_rate_bps, np.diff(self.interval_ptr))
+        rates = np.where(self.interval_rate_bps == NOMINAL, own, self.interval_rate_bps)
+        fastest: np.ndarray = np.maximum.reduceat(rates, self.interval_ptr[:-1])
         return fastest
 
 
@@ -124,7 +125,8 @@ def combine(
     table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
     changing = [fault for fault in faults if fault.changes_links]
     schedules, which = _schedules(changing, n_ports)
-    chances = np.array([(0.0, 0.0), *(phase[1:3] for one in schedules for phase in one)])
+    intervals = [interval for one in schedules for interval in one]
+    chances = np.array([(0.0, 0.0), *(row[1:3] for row in intervals)])
     kinds, profile = np.unique(chances, axis=0, return_inverse=True)
     profile = profile.reshape(-1)[1:].astype(np.int64)
     require_room(
@@ -132,15 +134,15 @@ def combine(
     )
     lengths = np.array([len(one) for one in schedules])
     begins = np.cumsum(lengths) - lengths
-    phase_ptr = np.concatenate([[0], np.cumsum(lengths[which])]).astype(np.int64)
-    # The phases of a port are those of its schedule, one behind the other.
-    index = np.repeat(begins[which] - phase_ptr[:-1], lengths[which]) + np.arange(phase_ptr[-1])
+    interval_ptr = np.concatenate([[0], np.cumsum(lengths[which])]).astype(np.int64)
+    index = np.repeat(begins[which] - interval_ptr[:-1], lengths[which])
+    index += np.arange(interval_ptr[-1])
     return LinkFaults(
         loss_table=np.stack([_chances(*kind) for kind in kinds.tolist()]),
-        phase_ptr=phase_ptr,
-        phase_from_ps=np.array([phase[0] for one in schedules for phase in one], np.int64)[index],
-        phase_profile=profile[index],
-        phase_rate_bps=np.array([phase[3] for one in schedules for phase in one], np.int64)[index],
+        interval_ptr=interval_ptr,
+        interval_start_ps=np.array([row[0] for row in intervals], np.int64)[index],
+        interval_profile=profile[index],
+        interval_rate_bps=np.array([row[3] for row in intervals], np.int64)[index],
         outage_ptr=np.searchsorted(table[:, 0], np.arange(n_ports + 1)).astype(np.int64),
         outages_ps=table[:, 1:].copy() if len(table) else np.zeros((1, 2), np.int64),
     )
@@ -156,7 +158,7 @@ def _outages(fault: LinkFault) -> np.ndarray:
 
 
 Schedule = list[tuple[int, float, float, int]]
-"""Phases: begin, loss, bit error rate, rate."""
+"""Intervals: begin, loss, bit error rate, rate."""
 
 
 def _schedules(faults: Sequence[LinkFault], n_ports: int) -> tuple[list[Schedule], np.ndarray]:
@@ -177,9 +179,9 @@ def _schedules(faults: Sequence[LinkFault], n_ports: int) -> tuple[list[Schedule
 
 
 def _schedule(faults: Sequence[LinkFault]) -> Schedule:
-    """The phases of a link with these faults."""
+    """The intervals of a link with these faults."""
     times = {0} | {time for fault in faults for time in (fault.at_ps, fault.until_ps)}
-    phases: Schedule = []
+    intervals: Schedule = []
     for begin in sorted(times - {INT64}):
         kept = np.ones(2)
         rates = []
@@ -188,8 +190,8 @@ def _schedule(faults: Sequence[LinkFault]) -> Schedule:
                 kept *= 1.0 - np.array([fault.loss, fault.bit_error_rate])
                 rates += [fault.rate_bps] if fault.rate_bps != NOMINAL else []
         loss, bit_error_rate = (1.0 - kept).tolist()
-        phases.append((begin, loss, bit_error_rate, min(rates, default=NOMINAL)))
-    return phases
+        intervals.append((begin, loss, bit_error_rate, min(rates, default=NOMINAL)))
+    return intervals
 
 
 def _chances(loss: float, bit_error_rate: float) -> np.ndarray:

@@ -53,7 +53,7 @@ NONE = -1
 
 def fault_table(network: Network, faults: LinkFaults, end_ps: int) -> Table:
     """What went wrong until `end_ps`, in the order of time."""
-    parts = [_outages(network, faults), *_phases(network, faults), _reroutes(network, faults)]
+    parts = [_outages(network, faults), *_intervals(network, faults), _reroutes(network, faults)]
     table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     happened = np.flatnonzero(table["start_ps"] < end_ps)
     order = happened[np.lexsort((table["link"][happened], table["start_ps"][happened]))]
@@ -92,21 +92,21 @@ def _outages(network: Network, faults: LinkFaults) -> Table:
     return _rows(network, DOWN, node, port, start_ps=times[:, 0], end_ps=until, value=value)
 
 
-def _phases(network: Network, faults: LinkFaults) -> list[Table]:
+def _intervals(network: Network, faults: LinkFaults) -> list[Table]:
     """Rates other than the links' own, and chances of loss of a packet of one byte that are not 0.
 
-    A phase ends where the next one of its link begins.
+    An interval ends where the next one of its link begins.
     """
-    n = faults.phase_from_ps.size
-    port = np.repeat(np.arange(network.n_ports), np.diff(faults.phase_ptr))
-    until = np.append(faults.phase_from_ps[1:], NONE)
-    until[faults.phase_ptr[1:] - 1] = NONE
-    rates = faults.phase_rate_bps.astype(float)
-    chances = faults.loss_table[faults.phase_profile, 1] / 2**32
+    n = faults.interval_start_ps.size
+    port = np.repeat(np.arange(network.n_ports), np.diff(faults.interval_ptr))
+    until = np.append(faults.interval_start_ps[1:], NONE)
+    until[faults.interval_ptr[1:] - 1] = NONE
+    rates = faults.interval_rate_bps.astype(float)
+    chances = faults.loss_table[faults.interval_profile, 1] / 2**32
     found = []
     for what, value, some in (
-        (RATE, rates, faults.phase_rate_bps != NOMINAL),
-        (LOSS, chances, faults.phase_profile != 0),
+        (RATE, rates, faults.interval_rate_bps != NOMINAL),
+        (LOSS, chances, faults.interval_profile != 0),
     ):
         rows = np.arange(n)[some]
         found.append(
@@ -115,7 +115,7 @@ def _phases(network: Network, faults: LinkFaults) -> list[Table]:
                 what,
                 network.port_node[port[rows]],
                 port[rows],
-                start_ps=faults.phase_from_ps[rows],
+                start_ps=faults.interval_start_ps[rows],
                 end_ps=until[rows],
                 value=value[rows],
             )

@@ -159,7 +159,7 @@ class TestExperiment:
         assert scenario.faults is not None
         network = scenario.network
         faults = scenario.faults
-        ports = np.flatnonzero(faults.phase_profile[faults.phase_ptr[:-1]])
+        ports = np.flatnonzero(faults.interval_profile[faults.interval_ptr[:-1]])
         ends = ((p, network.port_peer[p]) for p in ports)
         return [
             f"{network.node_name(network.port_node[a])}>{network.node_name(network.port_node[b])}"

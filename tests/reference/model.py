@@ -74,10 +74,10 @@ class CircuitSwitch:
 
 
 @dataclass(frozen=True)
-class Phase:
+class FaultInterval:
     """What a link is like from a time on; its rate is that of its cable if None."""
 
-    from_ps: int
+    start_ps: int
     loss: float
     bit_error_rate: float
     rate_bps: int | None = None
@@ -94,14 +94,14 @@ class Phase:
 
 @dataclass(frozen=True)
 class LinkFault:
-    """What goes wrong on a link: phases in the order of time, and outages (down_ps, up_ps)."""
+    """What goes wrong on a link: intervals in the order of time, and outages (down_ps, up_ps)."""
 
-    phases: tuple[Phase, ...]
+    intervals: tuple[FaultInterval, ...]
     outages: tuple[tuple[int, int], ...]
 
-    def phase_at(self, time_ps: int) -> Phase | None:
-        """The phase that holds at a time."""
-        return next((p for p in reversed(self.phases) if p.from_ps <= time_ps), None)
+    def interval_at(self, time_ps: int) -> FaultInterval | None:
+        """The interval that holds at a time."""
+        return next((p for p in reversed(self.intervals) if p.start_ps <= time_ps), None)
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,8 @@ class Port:
     def rate_now(self) -> int:
         """The link's rate for a transmission that starts now."""
         fault = self.sim.case.faults.get(self.index)
-        phase = fault.phase_at(self.sim.now) if fault is not None else None
-        return self.rate_bps if phase is None or phase.rate_bps is None else phase.rate_bps
+        interval = fault.interval_at(self.sim.now) if fault is not None else None
+        return self.rate_bps if interval is None or interval.rate_bps is None else interval.rate_bps
 
     def _loses(self, packet: Packet, arrival_ps: int) -> bool:
         """Does the link lose a packet that is sent from now on and due at ``arrival_ps``?"""
@@ -124,8 +124,8 @@ class Port:
             return False
         if any(down < arrival_ps and self.sim.now < up for down, up in fault.outages):
             return True
-        phase = fault.phase_at(self.sim.now)
-        chance = 0 if phase is None else phase.chance(packet.size)
+        interval = fault.interval_at(self.sim.now)
+        chance = 0 if interval is None else interval.chance(packet.size)
         if chance == 0:
             return False
         draw = rand32(self.sim.case.seed, LOSS, self.index, self.loss_draws)

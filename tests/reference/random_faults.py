@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from .model import Case, LinkFault, Phase, Reroute
+from .model import Case, FaultInterval, LinkFault, Reroute
 from .random_graphs import GBPS, US, Pairs
 
 
@@ -16,7 +16,7 @@ def with_faults(case: Case, rng: random.Random) -> Case:
         node = rng.randrange(case.n_hosts + case.n_switches)
         down = rng.randrange(30 * US)
         outages = ((down, down + rng.randrange(1, 50 * US)),)
-        nominal = (Phase(0, 0.0, 0.0),)
+        nominal = (FaultInterval(0, 0.0, 0.0),)
         struck = [port for port, ends in enumerate(links) if node in ends]
         return replace(case, faults={port: LinkFault(nominal, outages) for port in struck})
     ports = range(len(links))
@@ -37,19 +37,19 @@ def _fault(rng: random.Random) -> LinkFault:
         outages = ((down, down + rng.randrange(1, 100 * US)),)
     if outages and rng.random() < 0.3:
         outages += ((down + 30 * US, down + 130 * US),)
-    return LinkFault(_phases(rng), outages)
+    return LinkFault(_intervals(rng), outages)
 
 
-def _phases(rng: random.Random) -> tuple[Phase, ...]:
+def _intervals(rng: random.Random) -> tuple[FaultInterval, ...]:
     """A link with other errors all the time, or with other rates and errors for some time each."""
     loss, errors = rng.choice((0.0, 0.02, 0.2)), rng.choice((0.0, 1e-6, 1e-5))
-    phases = [Phase(0, loss, errors)]
-    while rng.random() < 0.6 and len(phases) < 5:
-        begin = phases[-1].from_ps + rng.choice((1, rng.randrange(1, 10 * US), 5 * US))
+    intervals = [FaultInterval(0, loss, errors)]
+    while rng.random() < 0.6 and len(intervals) < 5:
+        begin = intervals[-1].start_ps + rng.choice((1, rng.randrange(1, 10 * US), 5 * US))
         loss, errors = rng.choice((0.0, 0.0, 0.2, 1.0)), rng.choice((0.0, 0.0, 1e-5))
         rate = rng.choice((None, rng.choice(GBPS) * 10**9))
-        phases.append(Phase(begin, loss, errors, rate))
-    return tuple(phases)
+        intervals.append(FaultInterval(begin, loss, errors, rate))
+    return tuple(intervals)
 
 
 def with_reroutes(case: Case, rng: random.Random) -> Case:
@@ -97,7 +97,7 @@ def with_carrier(case: Case, rng: random.Random) -> Case:
     at_hosts = [port for port, ends in enumerate(links) if min(ends) < case.n_hosts]
     faults = dict(case.faults)
     for port in rng.sample(at_hosts, rng.randint(1, max(1, len(at_hosts) // 2))):
-        there = faults.get(port, LinkFault((Phase(0, 0.0, 0.0),), ()))
+        there = faults.get(port, LinkFault((FaultInterval(0, 0.0, 0.0),), ()))
         down = rng.randrange(20 * US)
         outage = (down, down + rng.randrange(1, 60 * US))
         faults[port] = replace(there, outages=(*there.outages, outage))

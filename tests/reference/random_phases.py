@@ -47,10 +47,10 @@ def _least_control(case: Case) -> int:
     largest = max(packets["payload_bytes"] + packets["header_bytes"], packets["control_bytes"])
     rates = [one.rate_bps for one in case.circuits]
     rates += [
-        phase.rate_bps
+        interval.rate_bps
         for fault in case.faults.values()
-        for phase in fault.phases
-        if phase.rate_bps is not None
+        for interval in fault.intervals
+        if interval.rate_bps is not None
     ]
     lookahead_ps = min(min(c.delay_ab_ps, c.delay_ba_ps) for c in case.cables)
     away_ps = max(away for one in case.circuits for _, away in one.fibers)

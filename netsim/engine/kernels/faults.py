@@ -1,8 +1,7 @@
-"""What goes wrong on a link: the rate and the chance of loss that hold now, and what it loses.
+"""Faults of a link (`FAULTS`): its rate and loss probability now, and the packets it loses.
 
-Behind ``FAULTS``, called by hosts and switches as a transmission starts. Those of one port start
-in the order of time, so that where it stands in its phases and outages is a cursor that only goes
-forward.
+A port's transmissions start in time order, so its position in its intervals and outages only
+moves forward.
 """
 
 from __future__ import annotations
@@ -15,22 +14,23 @@ from netsim.model.arithmetic import PURPOSE_LOSS, rand32
 
 
 def renew_link(links: LinkState, port: PortRecord, p: GlobalPort, now: Ps) -> None:
-    """Give the link of port ``p`` the rate and the chance of loss that hold ``now``."""
+    """Update the rate and loss probability of port ``p``'s link to those in force at ``now``."""
     fault = links.faults[p]
-    while fault.phase + 1 < fault.last_phase and links.phases[fault.phase + 1].from_ps <= now:
-        fault.phase += 1
-        phase = links.phases[fault.phase]
-        fault.profile = phase.profile
-        port.ps_per_byte_q20 = phase.ps_per_byte_q20
+    after = fault.interval + 1
+    while after < fault.last_interval and links.fault_intervals[after].start_ps <= now:
+        fault.interval = after
+        interval = links.fault_intervals[after]
+        after += 1
+        fault.profile = interval.profile
+        port.ps_per_byte_q20 = interval.ps_per_byte_q20
 
 
 def lost_on_wire(
     links: LinkState, p: GlobalPort, cls: int, size: Bytes, begin: Ps, arrival: Ps
 ) -> bool:
-    """Does the link of port ``p`` lose a packet that is sent from ``begin`` and due at ``arrival``?
+    """Return whether the link of port ``p`` loses a packet; count the loss.
 
-    It does if it is down at any time in between; otherwise a random draw decides, by the packet's
-    size. Counts the draw, and what is lost.
+    It does if it is down between ``begin`` and ``arrival``; otherwise a random draw decides.
     """
     fault = links.faults[p]
     while fault.outage < fault.last_outage and links.outages[fault.outage, 1] <= begin:

@@ -116,14 +116,14 @@ class QueueRecord(Declared):
 
 class FaultRecord(Declared):
     """What goes wrong on the link that a port feeds: its row of the loss table now, the draws made,
-    the outage that is next or under way, and the phase that holds."""
+    the outage that is next or under way, and the interval that holds."""
 
     profile: int
     draws: int
     outage: int
     last_outage: int
-    phase: int
-    last_phase: int
+    interval: int
+    last_interval: int
 
 
 class CircuitRecord(Declared):
@@ -156,10 +156,10 @@ class FiberRecord(Declared):
     closes_ps: Ps
 
 
-class PhaseRecord(Declared):
+class FaultIntervalRecord(Declared):
     """What a link is like from a time on, for transmissions that start then."""
 
-    from_ps: Ps
+    start_ps: Ps
     profile: int  # row of the loss table
     ps_per_byte_q20: int
 

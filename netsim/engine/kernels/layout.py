@@ -18,6 +18,7 @@ from netsim.engine.kernels.fields import (
     CommonParameters,
     Declared,
     FabricRecord,
+    FaultIntervalRecord,
     FaultRecord,
     FiberRecord,
     HostPortRecord,
@@ -27,7 +28,6 @@ from netsim.engine.kernels.fields import (
     LossRecord,
     PacketRecord,
     ParameterRecord,
-    PhaseRecord,
     PortChoiceRecord,
     PortRecord,
     QueueRecord,
@@ -138,7 +138,7 @@ BALANCE = record_of(BalanceRecord)
 FAULT = record_of(FaultRecord)
 CIRCUIT = record_of(CircuitRecord)
 FIBER = record_of(FiberRecord)
-PHASE = record_of(PhaseRecord)
+FAULT_INTERVAL = record_of(FaultIntervalRecord)
 SLOT = record_of(SlotRecord)
 LOSS = record_of(LossRecord)
 HOST_PORT = record_of(HostPortRecord)
@@ -252,7 +252,7 @@ class LinkState(NamedTuple):
     moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
     fabric: Records[int, FabricRecord]  # FABRIC[kinds of ports]; 0 has what all have in common
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
-    phases: Records[int, PhaseRecord]  # PHASE[...]: of each link one behind the other, likewise
+    fault_intervals: Records[int, FaultIntervalRecord]  # FAULT_INTERVAL[...]: link after link
     losses: Records[QueueId, LossRecord]  # LOSS[n_ports * n_traffic_classes], likewise, or circuits
     circuits: Records[GlobalPort, CircuitRecord]  # CIRCUIT[n_ports], if there are circuits
     days: Numbers[tuple[int, int], Ps]  # int64[..., 2], likewise: from ... until ...
