@@ -62,8 +62,8 @@ def ports(net: Net, links: LinkState, node: NodeId, p: GlobalPort, out: LocalPor
     net.port_peer[p] = out  # assignment
 
 
-def places(links: LinkState, hosts: HostState, slot: Slot, flow: FlowId, now: Ps, host: HostRecord)
--> None:
+def places(links: LinkState, hosts: HostState, slot: Slot, flow: FlowId, now: Ps,
+           host: HostRecord) -> None:
     host_port = hosts.host_ports[host.port]
     links.pool[now]  # call-overload
     links.pool[flow]  # call-overload

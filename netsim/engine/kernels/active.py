@@ -1,4 +1,4 @@
-"""Which nodes have an event in a window."""
+"""Find the nodes with an event in a window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from netsim.engine.kernels.layout import BLOCK, INF, UNFINISHED, Clock
 
 
 def find_active(clock: Clock) -> bool:
-    """Open the next window: its bounds and the nodes with an event in it; False if none has."""
+    """Open the next window: set its bounds and active nodes; return False if no event is left."""
     window = clock.clock[0]
     soonest = clock.soonest
     w0 = INF
@@ -40,7 +40,7 @@ def nodes_of_block(clock: Clock, block: int) -> Iterable[NodeId]:
 
 
 def expect(clock: Clock, node: NodeId, time: Ps) -> None:
-    """Node ``node`` has an event at ``time``, and perhaps earlier ones."""
+    """Record that ``node`` has an event at ``time``."""
     if time < clock.next_event[node]:
         clock.next_event[node] = time
         block = node // BLOCK
@@ -48,7 +48,7 @@ def expect(clock: Clock, node: NodeId, time: Ps) -> None:
 
 
 def note_next_events(clock: Clock) -> None:
-    """Take in for when the nodes that were active expect to be so again."""
+    """Record the next event of every node that was active."""
     done = -1
     for i in range(clock.clock[0].n_active):
         block = clock.active[i] // BLOCK

@@ -1,8 +1,8 @@
-"""The order in which a switch handles simultaneous arrivals by different ports.
+"""The order in which a switch handles simultaneous arrivals at different ports.
 
-It is part of the arrivals' sort key: the time since the window's start from bit KEY_BITS on, the
-port's rank in this order from INDEX_BITS on, and the number of the arrival in the window. Ranks
-begin with 1: smaller values are port numbers.
+An arrival's sort key has the time since the window's start from bit KEY_BITS on, the port's rank
+from INDEX_BITS on, and the arrival's number below. Ranks begin with 1; smaller values are port
+numbers.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ INDEX_MASK = (1 << INDEX_BITS) - 1
 
 CIRCLE_BITS = 13
 CIRCLE = 1 << CIRCLE_BITS
-"""Positions on the circle that ports are drawn to."""
+"""Number of positions on the circle."""
 
 NO_GROUP = -1
-"""Before the first packet of a port."""
+"""Group before the first packet of a port."""
 
 
 def next_number(time: Ps, packet_ps: int, number: int) -> int:
-    """Return ``time // packet_ps``, which is at least ``number``.
+    """Return ``time // packet_ps``, given an earlier result.
 
-    Packets mostly arrive back to back: then it is one more, and needs no division.
+    Packets mostly arrive back to back, and then no division is needed.
     """
     past = time - number * packet_ps
     if past < packet_ps:

@@ -1,7 +1,6 @@
-"""Where a packet leaves a switch: the routing table and load balancing over equal paths.
+"""Choose a packet's output port: routing tables and load balancing over equal paths.
 
-Load balancing is a property of the fabric, independent of the transport. Each
-choice is a pure function of counters of the port by which the packet came in.
+Each choice is a pure function of counters of the ingress port.
 """
 
 from __future__ import annotations
@@ -26,18 +25,19 @@ from netsim.model.routing import NO_ROUTE
 ECMP, SPRAY_RANDOM, SPRAY_ROUND_ROBIN, SPRAY_PERMUTATION, LEAST_LOADED, ECMP_SYMMETRIC = range(6)
 
 NO_DETOUR = -1
-"""In the place of a list of ports."""
+"""The packet is not routed indirectly."""
 
 MAX_HOPS = 255
-"""The most links that a packet can have crossed."""
+"""Most links that a packet may cross."""
 
 
 def least_loaded(
     links: LinkState, net: Net, first: GlobalPort, offset: int, n: int, start: int
 ) -> int:
-    """Which of ``n`` candidates holds the fewest bytes, searching from ``start`` onwards.
+    """Return the candidate with the fewest bytes held, searching from ``start`` cyclically.
 
-    They stand in ``route_ports`` from ``offset`` on; ``first`` is the switch's first port.
+    Candidates are ``n`` entries of ``route_ports`` from ``offset``; ``first`` is the switch's first
+    port.
     """
     best = start
     best_bytes = -1
@@ -56,7 +56,7 @@ def least_loaded(
 
 
 def slot_of_routes(net: Net, now: Ps) -> int:
-    """The slot of the routes that hold at a time."""
+    """Return the routing slot at a time."""
     last = net.slot_ends.size - 1
     past = (now - net.slots_from) % net.slot_ends[last]
     lo = 0
@@ -71,7 +71,7 @@ def slot_of_routes(net: Net, now: Ps) -> int:
 
 
 def row_of(net: Net, node: NodeId, now: Ps) -> int:
-    """Where the row of the routing table begins that switch ``node`` has at a time."""
+    """Return where the routing-table row of switch ``node`` begins at a time."""
     if TIME_SLOT_ROUTING:
         return net.slot_row_first[slot_of_routes(net, now), node - net.n_hosts]
     if not FAULTS:
@@ -89,21 +89,17 @@ def row_of(net: Net, node: NodeId, now: Ps) -> int:
 
 
 def route_of(net: Net, node: NodeId, pkt: PacketRecord) -> int:
-    """The entry of the routing table of switch ``node`` for a packet that has arrived there."""
+    """Return the routing-table entry of a packet that has arrived at switch ``node``."""
     return net.route[row_of(net, node, pkt.time) + net.host_group[Address(pkt.dst)]]
 
 
 def has_route(net: Net, node: NodeId, pkt: PacketRecord) -> bool:
-    """Is there a way on for a packet that has arrived at switch ``node``? (Behind
-    ``MAY_BE_UNROUTABLE``.)
-
-    Not for one that has gone in a circle for so long that it has crossed MAX_HOPS links.
-    """
+    """Return whether a packet at switch ``node`` has a route and has not crossed MAX_HOPS links."""
     return int(pkt.hops) < MAX_HOPS and route_of(net, node, pkt) != NO_ROUTE
 
 
 def count_unroutable(links: LinkState, p_in: GlobalPort, slot: Slot) -> None:
-    """Count the packet in pool slot ``slot``, which came in by ``p_in`` and has no route."""
+    """Count as unroutable the packet in pool slot ``slot``, which came in by ``p_in``."""
     pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
     loss = links.losses[queue_of(p_in, int(pkt.prio))]
@@ -114,10 +110,7 @@ def count_unroutable(links: LinkState, p_in: GlobalPort, slot: Slot) -> None:
 
 
 def detour_of(net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, pkt: PacketRecord) -> int:
-    """By which ports a packet that came in by ``p_in`` may leave, by way of whatever they lead to.
-
-    A list of ``detour_ports``; or NO_DETOUR, if it goes as the routing table says.
-    """
+    """Return the list in ``detour_ports`` for an indirect packet, or NO_DETOUR."""
     if net.port_node[net.port_peer[p_in]] >= net.n_hosts:
         return NO_DETOUR
     entry = route_of(net, node, pkt)
@@ -133,7 +126,7 @@ def detour_of(net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, pkt: P
 
 
 def drawn_port(net: Net, links: LinkState, p_in: GlobalPort, detour: int) -> LocalPort:
-    """One of a list of ``detour_ports``, for a packet that came in by ``p_in``, which counts it."""
+    """Draw a port from a list of ``detour_ports``; count the draw at ``p_in``."""
     balance = links.balance[p_in]
     first = net.detour_first[detour]
     n = net.detour_first[detour + 1] - first
@@ -145,9 +138,9 @@ def drawn_port(net: Net, links: LinkState, p_in: GlobalPort, detour: int) -> Loc
 def output_port(
     net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, slot: Slot
 ) -> LocalPort:
-    """Local port by which switch ``node`` sends on the packet in pool slot ``slot``.
+    """Choose the local port by which switch ``node`` forwards the packet in pool slot ``slot``.
 
-    It came in by port ``p_in``, whose counters of choices count this one.
+    Counts the choice at ingress ``p_in``.
     """
     pkt = links.pool[slot]
     if INDIRECT == VLB:
@@ -194,7 +187,7 @@ def output_port(
 
 
 def undo_choice(net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, slot: Slot) -> None:
-    """Take back the count, at ``p_in``, of a choice that could not be carried out."""
+    """Undo the count of a choice at ``p_in`` that could not be carried out."""
     pkt = links.pool[slot]
     if INDIRECT == VLB:
         if detour_of(net, links, node, p_in, pkt) != NO_DETOUR:

@@ -1,7 +1,7 @@
-"""One step of a coupled switch, and the calendar of the completions in it.
+"""The calendar of completions in one step of a coupled switch.
 
-The calendar is an array of time slots. A port has at most one entry; the ports of a slot
-are a list in the order of (time, port).
+An array of time slots, each a list of ports in the order of (time, port). A port has at most one
+entry.
 """
 
 from __future__ import annotations
@@ -18,23 +18,21 @@ WORD = 32
 
 
 class Step(NamedTuple):
-    """The switch and the window of one step, and the calendar of completions in it."""
+    """Switch, window and calendar of one step."""
 
     node: NodeId
     first: GlobalPort  # the switch's first port
-    first_word: int  # of its sets of ports
+    first_word: int  # first word of its port sets
     w0: Ps
     w1: Ps
     shift: int  # (time - w0) >> shift is a slot of the calendar
     heads: Numbers[int, LocalPort]  # int64[N_BUCKETS]: first port of each slot
-    next_in_bucket: Numbers[
-        LocalPort, LocalPort
-    ]  # int64[ports]: the port behind a port in its slot
-    words: Numbers[int, int]  # int64[N_BUCKETS / 32]: a bit for each slot that is not empty
+    next_in_bucket: Numbers[LocalPort, LocalPort]  # int64[ports]: the next port in the same slot
+    words: Numbers[int, int]  # int64[N_BUCKETS / 32]: a bit for each nonempty slot
 
 
 def open_step(net: Net, clock: Clock, scratch: Scratch, worker: int, node: NodeId) -> Step:
-    """A step with an empty calendar, in the worker's scratch."""
+    """Return a step with an empty calendar."""
     w0 = clock.clock[0].w0
     w1 = clock.clock[0].w1
     shift = 0
@@ -57,7 +55,7 @@ def open_step(net: Net, clock: Clock, scratch: Scratch, worker: int, node: NodeI
 
 
 def calendar_add(links: LinkState, step: Step, out: LocalPort) -> None:
-    """Enter the completion of local port ``out``, in the order of (time, port)."""
+    """Add the completion of local port ``out`` in the order of (time, port)."""
     at = links.ports[step.first + out].free_at
     entry = (at - step.w0) >> step.shift
     heads = step.heads
@@ -85,7 +83,7 @@ def calendar_add(links: LinkState, step: Step, out: LocalPort) -> None:
 
 
 def calendar_first(step: Step, word: int) -> int:
-    """The earliest time slot with an entry, looking from ``word`` on, or -1."""
+    """Return the earliest nonempty time slot from ``word`` on, or -1."""
     words = step.words
     while word < N_BUCKETS // WORD:
         bits = words[word]
@@ -107,7 +105,7 @@ def calendar_take(step: Step, entry: int) -> LocalPort:
 
 
 def calendar_remove(links: LinkState, step: Step, out: LocalPort) -> None:
-    """Remove local port ``out``, which has an entry, from wherever it is."""
+    """Remove the entry of local port ``out``."""
     entry = (links.ports[step.first + out].free_at - step.w0) >> step.shift
     if step.heads[entry] == out:
         calendar_take(step, entry)
@@ -119,7 +117,7 @@ def calendar_remove(links: LinkState, step: Step, out: LocalPort) -> None:
 
 
 def note_event(links: LinkState, step: Step, out: LocalPort) -> None:
-    """Note that something is to happen at local port ``out``, if it is; in this window, when."""
+    """Schedule the next event of local port ``out``, if it is in this window."""
     port = links.ports[step.first + out]
     include(links.busy, step.first_word, out)
     if has_event(port) and port.free_at < step.w1:
@@ -127,7 +125,7 @@ def note_event(links: LinkState, step: Step, out: LocalPort) -> None:
 
 
 def cancel_wakeup(links: LinkState, step: Step, out: LocalPort) -> None:
-    """Local port ``out``, which is idle, is not looked at again."""
+    """Cancel the wakeup of local port ``out``, which is idle."""
     port = links.ports[step.first + out]
     if port.tx_class == WAITS:
         if port.free_at < step.w1:

@@ -1,7 +1,6 @@
-"""Circuits: when a port may start to send into one, and which light passes the circuit switch.
+"""Circuits (`CIRCUITS`): when a port may start to send, and which packets pass the switch.
 
-Behind ``CIRCUITS``. A port asks in the order of time, so that the day that holds, or the next one,
-is kept until it is over.
+A port asks in time order, so its current or next day is kept until it ends.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from netsim.limits import HORIZON_PS
 
 
 def next_day(links: LinkState, first: int, last: int, period: Ps, now: Ps) -> tuple[Ps, Ps]:
-    """Of the rows ``first`` to ``last`` of `days`, which repeat, the first that ends after ``now``.
+    """Return the day in rows ``first`` to ``last`` of `days` that first ends after ``now``.
 
-    Returns when it begins and ends; INF, both, if there are no rows.
+    The rows repeat with ``period``; without rows both times are INF.
     """
     if first == last:
         return INF, INF
@@ -26,9 +25,9 @@ def next_day(links: LinkState, first: int, last: int, period: Ps, now: Ps) -> tu
 
 
 def first_ending(links: LinkState, first: int, last: int, period: Ps, now: Ps) -> tuple[int, Ps]:
-    """That row, of at least one, and the whole periods by which its times are past."""
+    """Return that row and the whole periods to add to its times."""
     days = links.days
-    # The first period whose last day ends after now, and the first such day in it.
+    # First period whose last day ends after now, and the first such day in it.
     past = ((now - days[last - 1, 1]) // period + 1) * period
     lo = first
     hi = last - 1
@@ -42,7 +41,7 @@ def first_ending(links: LinkState, first: int, last: int, period: Ps, now: Ps) -
 
 
 def may_start(links: LinkState, port: PortRecord, now: Ps) -> bool:
-    """May a port start to send, as far as its circuit goes? If not, ``opens_ps`` is when it may."""
+    """Return whether a port's circuit lets it start; if not, ``opens_ps`` is when it will."""
     circuit = links.circuits[port.number]
     if now >= circuit.closes_ps:
         circuit.opens_ps, circuit.closes_ps = next_day(
@@ -52,7 +51,7 @@ def may_start(links: LinkState, port: PortRecord, now: Ps) -> bool:
 
 
 def waits_for_circuit(links: LinkState, port: PortRecord, now: Ps) -> bool:
-    """Has an idle port something to send, and may not start? It is looked at when it may."""
+    """Return whether an idle port waits for its circuit; schedule its wakeup."""
     if port.backlog & ~port.paused == 0 or may_start(links, port, now):
         return False
     opens_ps = links.circuits[port.number].opens_ps
@@ -60,7 +59,7 @@ def waits_for_circuit(links: LinkState, port: PortRecord, now: Ps) -> bool:
     if opens_ps < HORIZON_PS:
         port.free_at = opens_ps
         port.tx_class = WAITS
-    elif PHASE_DRIVEN:  # it may be given a day (phase_schedule.py)
+    elif PHASE_DRIVEN:  # a day may still be added (phase_schedule.py)
         port.free_at = INF
         port.tx_class = WAITS
     return True
@@ -69,7 +68,7 @@ def waits_for_circuit(links: LinkState, port: PortRecord, now: Ps) -> bool:
 def misses_circuit(
     links: LinkState, p: GlobalPort, cls: int, size: Bytes, begin: Ps, end: Ps
 ) -> bool:
-    """Does light that port ``p`` sends from ``begin`` to ``end`` meet no circuit? Counts it."""
+    """Return whether a packet sent from ``begin`` to ``end`` meets no circuit; count it."""
     circuit = links.circuits[p]
     if begin >= circuit.down_ps:
         circuit.up_ps, circuit.down_ps = next_day(

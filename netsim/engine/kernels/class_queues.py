@@ -1,7 +1,7 @@
-"""The queues of a port's classes: packets in and out, the bytes that they hold, marks and drops.
+"""Queues of a port's classes: enqueue, byte counts, marks and drops.
 
-``bytes`` of a queue are those held, from where a packet is put in to the end of its
-transmission (ports.py); ``backlog`` of its port has a bit for each class with packets waiting.
+A queue's ``bytes`` counts packets until their transmission ends (ports.py); bit c of a port's
+``backlog`` says that packets of class c wait.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from netsim.model.arithmetic import PURPOSE_ECN, rand32
 
 
 def ecn_marks(links: LinkState, port: PortRecord, held: Bytes) -> bool:
-    """Is a packet that sees a queue of ``held`` bytes marked?
+    """Return whether a packet that finds ``held`` bytes is marked.
 
-    Between Kmin and Kmax, a random draw decides; the port counts it.
+    Between Kmin and Kmax a random draw decides; the port counts it.
     """
     kind = 0
     if PER_PORT_SIZES:
@@ -48,7 +48,7 @@ def ecn_marks(links: LinkState, port: PortRecord, held: Bytes) -> bool:
 def mark_packet(
     links: LinkState, port: PortRecord, queue: QueueRecord, pkt: PacketRecord, now: Ps
 ) -> None:
-    """Set a packet's CE bit; its queue counts it."""
+    """Set a packet's CE bit and count the mark."""
     pkt.ecn = int(pkt.ecn) | ECN_CE
     queue.ecn_marks += 1
     if TRACE:
@@ -56,7 +56,7 @@ def mark_packet(
 
 
 def hold(links: LinkState, port: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
-    """Account for ``size`` more bytes in a class."""
+    """Add ``size`` bytes to the bytes held in a class."""
     if HAS_SERIES:
         change(links, port.number, cls, int(size), now)
     queue = links.queues[queue_of(port.number, cls)]
@@ -68,10 +68,7 @@ def hold(links: LinkState, port: PortRecord, cls: int, size: Bytes, now: Ps) -> 
 def enqueue_packet(
     links: LinkState, port: PortRecord, cls: int, pkt: PacketRecord, ingress: LocalPort, now: Ps
 ) -> None:
-    """Append a copy of a packet, marked if the fabric marks at enqueue and the queue calls for it.
-
-    It came in by local port ``ingress``. There must be room for it.
-    """
+    """Append a copy of a packet, with an ECN mark if needed. The ring must have room."""
     queue = links.queues[queue_of(port.number, cls)]
     mark = False
     if ECN_ENQUEUE:
@@ -91,7 +88,7 @@ def enqueue_packet(
 def count_drop(
     links: LinkState, port: PortRecord, queue: QueueRecord, pkt: PacketRecord, now: Ps
 ) -> None:
-    """A packet is dropped at a port; its queue counts it."""
+    """Count a packet dropped at a port."""
     queue.drops += 1
     queue.drop_bytes += int(pkt.size_bytes)
     if TRACE:
@@ -99,7 +96,7 @@ def count_drop(
 
 
 def close_gap(links: LinkState, queue: QueueRecord, index: int) -> None:
-    """Take the packet at ``index`` out of a queue's ring: the shorter part of the rest moves up."""
+    """Remove index ``index`` from a queue's ring by moving the shorter part of the rest."""
     n = queue.tail - queue.head
     if 2 * index < n:
         for k in range(index, 0, -1):
@@ -112,7 +109,7 @@ def close_gap(links: LinkState, queue: QueueRecord, index: int) -> None:
 
 
 def move_packet(links: LinkState, queue: QueueRecord, source: int, index: int) -> None:
-    """Copy what is at index ``source`` of a queue's ring to ``index``."""
+    """Copy a packet within a queue's ring, from index ``source`` to ``index``."""
     here = ring_slot(queue.off, queue.mask, queue.head + source)
     there = ring_slot(queue.off, queue.mask, queue.head + index)
     links.pool[there] = links.pool[here]
@@ -121,7 +118,7 @@ def move_packet(links: LinkState, queue: QueueRecord, source: int, index: int) -
 
 
 def note_empty_queues(links: LinkState, port: PortRecord) -> None:
-    """Clear the bits of classes of which nothing waits any more."""
+    """Clear the backlog bits of classes without waiting packets."""
     for cls in range(N_CLASSES):
         queue = links.queues[queue_of(port.number, cls)]
         if queue.head == queue.tail:

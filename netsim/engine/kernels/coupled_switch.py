@@ -1,9 +1,8 @@
-"""A switch whose ports are coupled: arrivals and completions in the time order of the whole switch.
+"""A switch with coupled ports: arrivals and completions in time order over the whole switch.
 
-Used where one port's state decides at another (PFC's ingress counters, a shared
-buffer, least-loaded routing). Arrivals are sorted once per window; completions wait
-in a calendar (calendar.py). Every event leaves consistent state behind, so a step can
-stop before an event that needs a larger ring and be called again.
+Used where the state of one port affects another: PFC, a shared buffer, least-loaded routing.
+Arrivals are sorted once per window; completions wait in a calendar. Every event leaves a consistent
+state, so a step can stop before an event that needs a larger ring and resume.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ from netsim.model.fabric import PFC_FRAME_BYTES
 
 
 def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
-    """Start what local port ``out`` should send, if it is free; a due PFC frame first."""
+    """Start local port ``out`` if it is idle; a pending PFC frame goes first."""
     links = env.links
     port = links.ports[step.first + out]
     pending = HAS_PFC and port.pause_requested >= PFC_FRAME_PENDING
@@ -99,7 +98,7 @@ def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
 
 
 def start_pending_pfc(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
-    """Start local port ``out`` if it owes its neighbor a PFC frame."""
+    """Start local port ``out`` if it owes a PFC frame."""
     if env.links.ports[step.first + out].pause_requested >= PFC_FRAME_PENDING:
         start_port(env, step, out, now)
 
@@ -128,10 +127,7 @@ def send_pfc(links: LinkState, port: PortRecord, now: Ps) -> None:
 
 
 def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
-    """The transmission of local port ``out`` ends: free its bytes, go on with the next.
-
-    Or it is looked at again.
-    """
+    """Handle the end of a transmission of local port ``out``, or its wakeup, and start the next."""
     port = env.links.ports[step.first + out]
     now = port.free_at
     if HAS_PFC and port.tx_class == PFC_FRAME:
@@ -155,7 +151,7 @@ def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
 
 
 def notify_departure(env: QueueEnv, ingress: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
-    """Tell the discipline that a packet that came in by ``ingress`` has been sent."""
+    """Call `on_departure` for a packet that came in by ``ingress``."""
     if PER_PORT_SIZES:
         env = queue_env_at(env, ingress)
     env.switch.handler = IN_ON_DEPARTURE
@@ -163,7 +159,7 @@ def notify_departure(env: QueueEnv, ingress: PortRecord, cls: int, size: Bytes, 
 
 
 def admit_at_ingress(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
-    """Does the discipline let in what comes by ``port``? If not, it is dropped there."""
+    """Call `on_arrival`; return whether the packet is admitted, else count the drop."""
     pkt = env.links.pool[slot]
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
@@ -189,9 +185,9 @@ def receive(
     slot: Slot,
     now: Ps,
 ) -> int:
-    """The packet in pool slot ``slot`` arrives by local port ``ingress``.
+    """Handle the arrival of the packet in pool slot ``slot`` by local port ``ingress``.
 
-    Returns GROW_POOL, and nothing has changed, if there is no room for it.
+    Returns GROW_POOL, with nothing changed, if there is no room.
     """
     links = env.links
     p_in = step.first + ingress
@@ -207,7 +203,7 @@ def receive(
             count_unroutable(links, p_in, slot)
             return OK
     if HAS_ON_ARRIVAL:
-        # Not again, if there was no room for it before.
+        # Only once, even if the event was interrupted for lack of room.
         if env.switch.admitted_at_ingress == 0 and not admit_at_ingress(env, came_by, slot, now):
             if HAS_PFC:
                 start_pending_pfc(env, step, ingress, now)
@@ -234,10 +230,8 @@ def receive(
 
 
 def room_at(links: LinkState, p: GlobalPort) -> bool:
-    """Make room for one more packet in every class of port ``p`` and on its link.
-
-    False if the pool is used up.
-    """
+    """Make room for a packet in every class of port ``p`` and on its link; False if the pool is
+    full."""
     if ring_full(links, p):
         return False
     for cls in range(N_CLASSES):
@@ -248,7 +242,7 @@ def room_at(links: LinkState, p: GlobalPort) -> bool:
 
 
 def may_complete(links: LinkState, step: Step, out: LocalPort) -> bool:
-    """Is there room for what the completion on local port ``out`` may start?"""
+    """Return whether there is room for what a completion on local port ``out`` may start."""
     p = step.first + out
     if ring_full(links, p):
         return False
@@ -290,7 +284,7 @@ def run_events(
             if links.ports[first + out].free_at <= t_arrival:
                 if not may_complete(links, step, out):
                     return GROW_POOL
-                # No later event can enter the calendar before this one.
+                # No later event can precede this one.
                 word = entry // WORD
                 calendar_take(step, entry)
                 complete(net, env, step, out)
@@ -343,9 +337,9 @@ def in_order(
 
 
 def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) -> int:
-    """Say what a switch has sent in a step, and when it has to be stepped again.
+    """Publish what a switch sent in a step and when its next event is; return the step's status.
 
-    That is at ``following``, when the next packet arrives, or before. Returns the step's status.
+    ``following`` is the time of the next arrival.
     """
     links = env.links
     next_event = following

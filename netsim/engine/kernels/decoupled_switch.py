@@ -1,12 +1,11 @@
 """A switch with PFC whose ports are still served one by one.
 
-PFC couples ports only where a neighbor may be paused or resumed. A discipline with `predict_pause`
+PFC couples ports only where a neighbor may be paused or resumed. A discipline's `predict_pause`
 says for each ingress whether that can happen in this window; those are ``candidate_ingresses``. If
-there are any, pause_prediction.py computes when it happens, and brings their accounts to the
-window's end. Then each port can be served by itself, as in switch.py. For all other ingresses
-`on_arrival` and `on_departure` only count, and are called as the ports are served. If a packet may
-be dropped on arrival, or the prediction fails, everything is simulated in time order, as in
-coupled_switch.py.
+there are any, pause_prediction.py computes the times and updates their accounts to the window's
+end. Then each port is served by itself, as in switch.py; for other ingresses `on_arrival` and
+`on_departure` only count. If a packet may be dropped on arrival, or the prediction fails,
+coupled_switch.py simulates everything in time order.
 """
 
 from __future__ import annotations
@@ -79,10 +78,10 @@ from netsim.engine.kernels.switch import (
 def predict_ingress(
     env: QueueEnv, scratch: Scratch, worker: int, first: GlobalPort, port: LocalPort, arrived: bool
 ) -> int:
-    """Return the worst that `predict_pause` says of ingress ``port``; above NO_EFFECT add it to
-    ``candidate_ingresses``.
+    """Return the strongest effect that `predict_pause` gives for ingress ``port``.
 
-    ``arrived``: whether packets arrive there in this window.
+    Above NO_EFFECT, adds it to ``candidate_ingresses``. ``arrived``: whether packets arrive there
+    in this window.
     """
     worst = NO_EFFECT
     for cls in range(N_CLASSES):
@@ -132,7 +131,7 @@ def route_all(
 ) -> None:
     """Choose the output of each of the ``n`` arrivals; if ``tallied``, count those of candidates.
 
-    A PFC frame's output is the port it came in by, one of ``pfc_received_ports``.
+    A PFC frame's output is its ingress, one of ``pfc_received_ports``.
     """
     w0 = clock.clock[0].w0
     if tallied:
@@ -157,7 +156,7 @@ def route_all(
 
 
 def has_work(net: Net, links: LinkState, scratch: Scratch, worker: int, p: GlobalPort) -> bool:
-    """Return whether port ``p`` receives or sends packets or PFC frames in the window."""
+    """Return whether port ``p`` receives or sends anything in the window."""
     node = net.port_node[p]
     out = p - net.first_port[node]
     starts = scratch.starts[worker]
@@ -167,8 +166,7 @@ def has_work(net: Net, links: LinkState, scratch: Scratch, worker: int, p: Globa
 
 
 def room_for_all(net: Net, links: LinkState, scratch: Scratch, worker: int, node: NodeId) -> bool:
-    """Make room for all that ports may receive and send in the window; False if the pool is
-    full."""
+    """Make room for all that ports may receive and send; return False if the pool is full."""
     first = net.first_port[node]
     starts = scratch.starts[worker]
     enough = True
@@ -193,9 +191,9 @@ def start_decoupled(env: QueueEnv, port: PortRecord, now: Ps) -> None:
 def check_plan(
     env: QueueEnv, scratch: Scratch, worker: int, w0: Ps, out: LocalPort, port: PortRecord
 ) -> None:
-    """Check that a candidate's departure is as planned; otherwise the discipline broke a rule.
+    """Check that a candidate's departure is as planned; else the discipline broke a rule.
 
-    It does so by admitting a packet to another class than its own, or to none.
+    It does so by admitting a packet to a class other than its own, or to none.
     """
     at = scratch.log_first[worker][out]
     scratch.log_first[worker][out] = at + 1
@@ -230,7 +228,7 @@ def advance_port(
 
 
 def is_admitted_here(scratch: Scratch, worker: int, ingress: LocalPort, pkt: PacketRecord) -> bool:
-    """Return whether a packet is still to be admitted at its ingress (`settle_others`)."""
+    """Return whether a packet is yet to be admitted at its ingress (`settle_others`)."""
     if not includes(scratch.candidate_ingresses[worker], 0, ingress):
         return True
     if includes(scratch.affected_ingresses[worker], 0, ingress):
@@ -241,7 +239,7 @@ def is_admitted_here(scratch: Scratch, worker: int, ingress: LocalPort, pkt: Pac
 def arrive_decoupled(
     env: QueueEnv, scratch: Scratch, worker: int, w0: Ps, out: LocalPort, key: int
 ) -> None:
-    """Handle the arrival of a sort key at port ``out``, after what completes there until then."""
+    """Handle the arrival of a sort key at port ``out``, after earlier completions there."""
     links = env.links
     first = env.switch.first_port
     port = links.ports[first + out]

@@ -1,4 +1,4 @@
-"""``env``: what a handler may reach besides the records that it is given."""
+"""The ``env`` argument of handlers."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from netsim.engine.kernels.task_fields import ProgramHostRecord
 
 
 class Env(NamedTuple):
-    """A host's NIC and what is on it, for the handlers of one transport."""
+    """A host's NIC, for the handlers of one transport."""
 
     host: HostRecord
-    par: ParameterRecord  # the transport's parameters
-    tx: Records[FlowId, TxRecord]  # all flows; those of other hosts are not to be touched
+    par: ParameterRecord  # parameters of the transport
+    tx: Records[FlowId, TxRecord]  # all flows; those of other hosts are off limits
     rx: Records[FlowId, RxRecord]
-    bits: Numbers[int, int]  # their bitmaps
-    hosts: HostState  # these two are the engine's own
+    bits: Numbers[int, int]  # bitmaps of the flows
+    hosts: HostState  # the engine's own, with links
     links: LinkState
 
 
 def env_of(host: HostRecord, par: ParameterRecord, hosts: HostState, links: LinkState) -> Env:
-    """The `Env` of a host, for the transport whose parameters are ``par``.
+    """Return a host's `Env` for the transport with parameters ``par``.
 
-    Compiled code cannot return a tuple of records, so this is copied to where it is called
-    (``IN_PLACE`` of bindings.py).
+    Compiled code cannot return a tuple of records, so this is inlined as source (``IN_PLACE`` in
+    bindings.py).
     """
     return Env(
         host=host, par=par, tx=hosts.tx, rx=hosts.rx, bits=hosts.bits, hosts=hosts, links=links
@@ -44,13 +44,13 @@ def env_of(host: HostRecord, par: ParameterRecord, hosts: HostState, links: Link
 class ProgramEnv(NamedTuple):
     """A host, for the handlers of a program."""
 
-    par: CommonParameters  # and the program's own
+    par: CommonParameters  # with the program's own
     host: ProgramHostRecord
     engine: Env
 
 
 def program_env_of(env: Env) -> ProgramEnv:
-    """The `ProgramEnv` of a host; copied to where it is called, as `env_of` is."""
+    """Return a host's `ProgramEnv`; inlined like `env_of`."""
     hosts = env.hosts
     return ProgramEnv(par=hosts.program[0], host=hosts.program_hosts[env.host.host], engine=env)
 
@@ -58,17 +58,17 @@ def program_env_of(env: Env) -> ProgramEnv:
 class QueueEnv(NamedTuple):
     """A switch, for the handlers of its queue discipline."""
 
-    par: CommonParameters  # and the discipline's own
+    par: CommonParameters  # with the discipline's own
     switch: SwitchRecord
-    links: LinkState  # all ports and queues; those of other switches are not to be touched
+    links: LinkState  # all ports and queues; those of other switches are off limits
 
 
 def queue_env_of(switch: SwitchRecord, links: LinkState) -> QueueEnv:
-    """The `QueueEnv` of a switch; copied to where it is called, as `env_of` is."""
+    """Return a switch's `QueueEnv`; inlined like `env_of`."""
     return QueueEnv(par=links.discipline[0], switch=switch, links=links)
 
 
 def queue_env_at(env: QueueEnv, port: PortRecord) -> QueueEnv:
-    """That of a switch with the sizes of one of its ports; copied likewise."""
+    """Return a switch's `QueueEnv` with the sizes of one port; inlined like `env_of`."""
     par = env.links.discipline[env.links.size_kind[port.number]]
     return QueueEnv(par=par, switch=env.switch, links=env.links)

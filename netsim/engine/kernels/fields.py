@@ -1,11 +1,11 @@
-"""The engine's records: the fields of a packet, a port, a queue, a host, a flow.
+"""The engine's records: fields of packets, ports, queues, hosts and flows.
 
-`layout.py` turns each class into a NumPy type; no instance is ever made. mypy takes an entry of an
-array of records for one, so an unknown field or a number of the wrong kind (`ids.py`) is an error.
+`layout.py` turns each class into a NumPy type; no instance is ever made. mypy types entries of
+record arrays by them, so an unknown field or a number of the wrong kind (`ids.py`) is an error.
 
-Every field of state is int64 (or float64), so plain Python, under NumPy's integer rules, computes
-exactly what compiled code does. Packets are copied at every hop, so they are packed into 32 bytes:
-make an ``int`` (`Bytes`, a `FlowId`, ...) of their fields before doing arithmetic on them.
+State is int64 or float64, so plain Python under NumPy's integer rules computes exactly what
+compiled code does. Packets, copied at every hop, are packed into 32 bytes: convert their fields to
+``int`` (`Bytes`, a `FlowId`, ...) before arithmetic.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from netsim.engine.kernels.ids import (
 
 
 class Declared:
-    """Base of the classes that declare records; each annotation is a field, in this order."""
+    """Base of record classes; each annotation is a field, in this order."""
 
     def __getitem__(self, field: str) -> Any:
         raise TypeError("records are entries of arrays")
@@ -39,7 +39,7 @@ class PacketRecord(Declared):
     time: Ps  # when the last bit reaches the far end of the link
     flow: I4
     seq: I4
-    dst: I4  # address that the packet travels to
+    dst: I4  # destination address
     aux: I4  # free for the transport
     size_bytes: U2  # bytes on the wire
     entropy: U2  # what ECMP hashes besides the flow
@@ -51,34 +51,34 @@ class PacketRecord(Declared):
 
 class PortRecord(Declared):
     number: GlobalPort
-    # The link's ring: slots ring_off .. ring_off + ring_mask of the pool.
+    # Ring of the link: slots ring_off .. ring_off + ring_mask of the pool.
     ring_off: Slot
     ring_mask: int
     tail: int
     ps_per_byte_q20: int
     delay_ps: Ps
-    # The transmitter.
+    # Transmitter.
     free_at: Ps  # when the current transmission ends
-    tx_bytes: Bytes  # its size; 0 when idle or already accounted for
-    tx_class: int  # its class, or PFC_FRAME or WAITS (indexing.py)
-    tx_ingress: LocalPort  # by which its packet came in, where a discipline asks
+    tx_bytes: Bytes  # size of that packet; 0 when idle or already accounted for
+    tx_class: int  # class of that packet, or PFC_FRAME or WAITS (indexing.py)
+    tx_ingress: LocalPort  # ingress of that packet, if the discipline needs it
     backlog: int  # bit c: a packet of class c waits
     paused: int  # bit c: the neighbor paused class c
-    pause_requested: int  # bit c: of class c; bit PFC_FRAME_PENDING: the frame is still to be sent
+    pause_requested: int  # bit c: pause of class c; bit PFC_FRAME_PENDING: frame not yet sent
     ecn_draws: int
-    # Of all classes, as `on_forward` of a transport finds them; set for it alone.
+    # Sums over all classes, set for `on_forward` of a transport only.
     held_bytes: Bytes
     sent_bytes: Bytes
 
 
 class LinkReaderRecord(Declared):
-    """Reading side of the ring that feeds a port; ``tail`` moves only between windows."""
+    """Reading side of the ring that feeds a port; ``tail`` changes only between windows."""
 
     ring_off: Slot
     ring_mask: int
     head: int
     tail: int
-    packet_ps: Ps  # send time of a full data packet; this and order_salt are for arrival_order.py
+    packet_ps: Ps  # send time of a full data packet; for arrival_order.py, like order_salt
     order_salt: int
 
 
@@ -94,29 +94,28 @@ class BalanceRecord(Declared):
 
 
 class QueueRecord(Declared):
-    # One cache line for what every packet touches ...
+    # One cache line for the fields that every packet uses ...
     off: Slot
     mask: int
     head: int
     tail: int
-    bytes: Bytes  # held, the packet in transmission included
+    bytes: Bytes  # held, including the packet in transmission
     max_bytes: Bytes
     sent_packets: int
     sent_bytes: Bytes
-    # ... and one for what is rare.
+    # ... and one for rare events.
     drops: int
     drop_bytes: Bytes
     trims: int
     trim_bytes: Bytes
     ecn_marks: int
-    pfc_pauses: int  # asked of the neighbor, as ingress (port, class)
-    paused_since: Ps  # as egress (port, class)
+    pfc_pauses: int  # requested from the neighbor, by ingress (port, class)
+    paused_since: Ps  # by egress (port, class)
     paused_ps: Ps
 
 
 class FaultRecord(Declared):
-    """What goes wrong on the link that a port feeds: its row of the loss table now, the draws made,
-    the outage that is next or under way, and the interval that holds."""
+    """Faults of a port's link: loss-table row, draws made, current or next outage, interval."""
 
     profile: int
     draws: int
@@ -127,8 +126,8 @@ class FaultRecord(Declared):
 
 
 class CircuitRecord(Declared):
-    """When a port may send into its circuit: rows of `days` of one period, in the port's own time,
-    and the current or next of them. Ports that feed no circuit: always."""
+    """When a port may send into its circuit: rows of `days` of one period in the port's own time,
+    and the current or next one. Ports without a circuit: always."""
 
     first_up: int  # days at the circuit switch ...
     last_up: int
@@ -139,25 +138,25 @@ class CircuitRecord(Declared):
     down_ps: Ps
     opens_ps: Ps
     closes_ps: Ps
-    fiber: int  # where INDIRECT: the port's fiber, of all; or -1
+    fiber: int  # with INDIRECT, the port's fiber, or -1
 
 
 class FiberRecord(Declared):
-    """A switch's fiber to a circuit switch. One of its ports at a time may start to send, for the
-    day in `days`, from row ``first_day`` on; ``day`` is the current or next one."""
+    """A switch's fiber to a circuit switch. One of its ports at a time may start to send, during
+    its day in `days` from row ``first_day`` on; ``day`` is the current or next one."""
 
     first_day: int
     last_day: int
     period_ps: Ps
     day: int
-    period_offset_ps: Ps  # added to the times of its row
+    period_offset_ps: Ps  # added to the times of the row
     port: LocalPort
     opens_ps: Ps
     closes_ps: Ps
 
 
 class FaultIntervalRecord(Declared):
-    """What a link is like from a time on, for transmissions that start then."""
+    """Rate and loss of a link from a time on, for transmissions that start then."""
 
     start_ps: Ps
     profile: int  # row of the loss table
@@ -165,57 +164,57 @@ class FaultIntervalRecord(Declared):
 
 
 class LossRecord(Declared):
-    """What the link of a port lost of a class, and what came in by the port without a route."""
+    """Packets lost on a port's link, and packets that came in by the port without a route."""
 
     packets: int
     bytes: Bytes
-    no_circuit_packets: int  # of them those that met no circuit
+    no_circuit_packets: int  # included in packets
     no_circuit_bytes: Bytes
     unroutable_packets: int
     unroutable_bytes: Bytes
 
 
 class SwitchRecord(Declared):
-    """A switch, as the handlers of its queue discipline find it."""
+    """A switch, as the handlers of its queue discipline see it."""
 
     handler: int  # current or last handler of this step (queue_handlers.py)
     admitted_at_ingress: int  # 1: `on_arrival` accepted the arriving packet; it waits for room
     holds_packet: int  # 1: `admit` removed a waiting packet and has not enqueued or dropped it
-    held_packet_ingress: LocalPort  # the port that packet came in by
-    enqueued_classes: int  # bit c: `admit` enqueued one to class c
+    held_packet_ingress: LocalPort  # ingress of that packet
+    enqueued_classes: int  # bit c: `admit` enqueued a packet to class c
     first_port: GlobalPort
-    first_word: int  # of its sets of ports
-    mode: int  # how its ports are being simulated: one of indexing.py
-    first_fiber: int  # where INDIRECT: its fibers ...
+    first_word: int  # first word of its port sets
+    mode: int  # how its ports are simulated: a mode of indexing.py
+    first_fiber: int  # with INDIRECT, its fibers ...
     last_fiber: int
     indirect_from: LocalPort  # the last port whose packet another port sent ...
     indirect_by: LocalPort  # ... the port that sent it ...
-    n_indirect: int  # ... and how many were sent so
-    next_wakeup_ps: Ps  # of the ports that wait (wakeups.py)
+    n_indirect: int  # ... and the number of such packets
+    next_wakeup_ps: Ps  # earliest wakeup of waiting ports (wakeups.py)
     rule_broken: int  # number of the rule (rules.py), or 0
     breaking_handler: int
     breaking_value: int
 
 
 class LevelRecord(Declared):
-    """A queue of which more is kept (series.py): what it held until ``since_ps``, and changes."""
+    """Series state of a queue (series.py): bytes held until ``since_ps``, and changes since."""
 
     since_ps: Ps
-    due_ps: Ps  # end of the interval that is under way; INF if there are no intervals
-    row: int  # of the samples, for that interval
-    peak_bytes: Bytes  # in it
-    area_high: int  # bytes held, times picoseconds, until then: in units of 2**24 ...
-    area_low: int  # ... and the rest
-    moment: int  # bytes that came since, less those that left, each times when, counted from then
-    first_bin: int  # of the times at each level
+    due_ps: Ps  # end of the current interval; INF without intervals
+    row: int  # sample row of that interval
+    peak_bytes: Bytes  # in that interval
+    area_high: int  # integral of bytes held until since_ps, in units of 2**24 byte-ps ...
+    area_low: int  # ... and the remainder
+    moment: int  # arrived minus departed bytes, each times its time since then
+    first_bin: int  # first bin of its histogram
 
 
 class SampleRecord(Declared):
-    """What a queue was like when an interval ended; all but the maximum since the run began."""
+    """A queue at the end of an interval; all but the maximum are totals since the run began."""
 
     area_high: int
     area_low: int
-    max_bytes: Bytes  # within the interval
+    max_bytes: Bytes  # in the interval
     sent_bytes: Bytes
     drops: int
     trims: int
@@ -225,33 +224,35 @@ class SampleRecord(Declared):
 
 class SeriesClockRecord(Declared):
     interval_ps: Ps
-    end_ps: Ps  # up to which there is room for samples; INF if there are none
-    n_rows: int  # samples of an interval: queues ...
+    end_ps: Ps  # end of the room for samples; INF without intervals
+    n_rows: int  # samples per interval: of queues ...
     n_watched: int  # ... and records of hosts and flows
 
 
 class TimerRecord(Declared):
-    """``key``: the time under which the timer stands in the heap at ``pos`` (-1: not in it).
-    A deadline that moved later leaves the entry where it is; it is put right when it surfaces."""
+    """A timer: ``key`` is its time in the heap, ``pos`` its position there (-1: none).
+
+    A deadline that moved later leaves the entry in place; it is corrected when it surfaces.
+    """
 
     deadline: Ps
     key: Ps
     pos: int
-    owner: int  # a flow, a host for its own, or a task
+    owner: int  # a flow, a host or a task
     code: int
 
 
 class HostRecord(Declared):
-    """A NIC of a host and what is on it; a host with several has as many of these."""
+    """A NIC of a host, with its flows and timers; a host has one per NIC."""
 
     host: HostId
     nic: NicId
-    port: GlobalPort  # the first one of the host
-    ps_per_byte_q20: int  # of the NIC's ports together
-    first_timer: TimerSlot  # of the NIC's own
-    heap_off: int  # of the host's heap
-    delivered: int  # flows whose last byte arrived here in this window
-    finished: int  # flows from here that the transport called finished in this window
+    port: GlobalPort  # first port of the host
+    ps_per_byte_q20: int  # all ports of the NIC together
+    first_timer: TimerSlot  # first timer of the NIC
+    heap_off: int  # heap of the host
+    delivered: int  # flows fully delivered here in this window
+    finished: int  # flows from here that the transport finished in this window
     done_head: FlowId  # list of flows delivered here in this window
     sent_packets: int
     sent_bytes: Bytes
@@ -259,9 +260,9 @@ class HostRecord(Declared):
     received_bytes: Bytes
     tasks_done: int  # in this window
     payload_bytes: Bytes  # delivered to the application ...
-    counted_bytes: Bytes  # ... of which the clock has counted so many
+    counted_bytes: Bytes  # ... of which the clock has counted this many
     n_timers: int
-    now_ps: Ps  # of what is being done, where hosts notice loss of carrier
+    now_ps: Ps  # current time, for loss of carrier
     handler: int  # current or last handler of this step (handlers.py)
     rule_broken: int  # number of the rule (rules.py), or 0
     breaking_handler: int
@@ -269,7 +270,7 @@ class HostRecord(Declared):
 
 
 class HostPortRecord(Declared):
-    """What waits at a host's port: a FIFO of control packets, the list of flows that are ready."""
+    """A host port's FIFO of control packets and list of ready flows."""
 
     ctrl_off: Slot
     ctrl_mask: int
@@ -277,32 +278,32 @@ class HostPortRecord(Declared):
     ctrl_tail: int
     ready_head: FlowId
     ready_tail: FlowId
-    # Where hosts have several ports (several_ports.py):
-    nic: NicId  # the port's
+    # Only for hosts with several ports (several_ports.py):
+    nic: NicId  # NIC of the port
     n_ready: int  # flows on the list
-    checked: int  # end of what has been looked at of the FIFO
+    checked: int  # end of the checked part of the FIFO
     stuck: int  # every flow on the list is paused
 
 
 class PortChoiceRecord(Declared):
-    """Port pairs of one side of a flow (port_pairs.py), where hosts have several ports."""
+    """Port pairs of one side of a flow (port_pairs.py), for hosts with several ports."""
 
-    nic: NicId  # the one that it is on
+    nic: NicId  # NIC of this side
     first_pair: int
     n_pairs: int
-    port_pair: int  # of them the one that the next data packet takes
-    sent_control: int  # control packets queued so far
-    salt_data: int  # of permutations; with HASH the number that chooses the port pair
+    port_pair: int  # pair that the next data packet takes
+    sent_control: int  # control packets queued
+    salt_data: int  # salt of permutations; with HASH the number that chooses the pair
     salt_control: int
 
 
 class FlowRecord(Declared):
-    """What both sides of a flow have."""
+    """Fields of both sides of a flow."""
 
     flow: FlowId
-    transport: int  # which one of the run's transports
-    host: HostId  # the host this side lives on
-    peer: HostId  # the host at the other end
+    transport: int  # index of the flow's transport in the run
+    host: HostId  # host of this side
+    peer: HostId  # host of the other side
     size_bytes: Bytes
     n_packets: int
     last_bytes: Bytes  # payload of the last packet
@@ -310,27 +311,25 @@ class FlowRecord(Declared):
     prio: int  # class of the flow's data
     first_timer: TimerSlot
     bits: int  # first word of this side's bitmaps
-    bits_end: int  # the word behind them
-    port_choice: (
-        int  # its PortChoiceRecord; with one port a host and several routing tables, its port pair
-    )
+    bits_end: int  # end of this side's bitmaps
+    port_choice: int  # PortChoiceRecord; with one port and several routing tables, the port pair
 
 
 class TxRecord(FlowRecord):
     next_ready: FlowId
     listed: int
-    rank: int  # place on the ready list: smaller ones go first
+    rank: int  # key in the ready list, smallest first
     finished: int
     start_ps: Ps
     acked_ps: Ps
     sent_packets: int
-    sent_bytes: Bytes  # on the wire; counted where series are kept
+    sent_bytes: Bytes  # on the wire; counted with series only
     retransmits: int
-    high_seq: int  # the number behind the highest that was sent
-    skipped: int  # data packets below it that were not; a bitmap of them begins at bits_end
-    base_rtt_ps: Ps  # data packet out, control packet back, on empty links
-    bdp_bytes: Bytes  # of its paths together, in bytes on the wire
-    ps_per_byte_q20: int  # of the ports that the flow uses together
+    high_seq: int  # highest sequence number sent, plus 1
+    skipped: int  # sequence numbers below it not sent; their bitmap begins at bits_end
+    base_rtt_ps: Ps  # full data packet out, control packet back, unloaded
+    bdp_bytes: Bytes  # of all its paths together, in wire bytes
+    ps_per_byte_q20: int  # all the flow's ports together
     waits_for: int  # flows that must be delivered before this one starts
     ready_from: Ps  # the latest of their delivery times
 
@@ -342,7 +341,7 @@ class RxRecord(FlowRecord):
 
 
 class FabricRecord(Declared):
-    """What the engine itself reads of [fabric]."""
+    """Parts of [fabric] that the engine itself reads."""
 
     seed: int
     kmin_bytes: Bytes
@@ -353,7 +352,7 @@ class FabricRecord(Declared):
 
 
 class CommonParameters(Declared):
-    """What transports and queue disciplines find among their parameters besides their own."""
+    """Parameters that every transport and queue discipline has."""
 
     payload_bytes: Bytes
     header_bytes: Bytes
@@ -362,10 +361,10 @@ class CommonParameters(Declared):
 
 
 class ParameterRecord(CommonParameters):
-    """Those of a transport."""
+    """Parameters of a transport."""
 
-    first_host_timer: int  # of this transport, among those of a host
-    pair_by_entropy: int  # does `tx.entropy` say by which port the next packet leaves?
+    first_host_timer: int  # first host timer of this transport
+    pair_by_entropy: int  # 1 if `tx.entropy` chooses the next packet's port
 
 
 class ClockRecord(Declared):
@@ -374,22 +373,22 @@ class ClockRecord(Declared):
     lookahead_ps: Ps
     window_ps: Ps
     n_active: int
-    resume: int  # the last window is not complete: nodes asked for growth
+    resume: int  # 1 if the last window is incomplete because a node needs growth
     windows: int
     hops: int
     delivered: int
     finished: int
     tasks_done: int
-    under_way: int  # of a program: tasks begun and not yet done and told, and timers that are set
-    expected: int  # with a program: flows that have begun, or will by themselves
-    slot: int  # of phase-driven circuit switches, the last one of which it is known when it begins
+    under_way: int  # with a program: tasks started and not reported, and timers set
+    expected: int  # with a program: flows that have started or start on their own
+    slot: int  # with phase-driven circuit switches, the latest slot with a known start
     payload_bytes: Bytes
 
 
 class StageTimesRecord(Declared):
-    """What the parts of all windows took, in nanoseconds of the computer's clock (profile.py)."""
+    """Wall-clock time of each stage over all windows, in ns (profile.py)."""
 
-    since_ns: int  # when the part that is being measured began
+    since_ns: int  # start of the current stage
     find_ns: int
     switches_ns: int
     hosts_ns: int

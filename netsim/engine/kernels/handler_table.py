@@ -1,4 +1,4 @@
-"""A table of handlers: the functions that a plugin's file may have, which the engine calls."""
+"""Tables of the handlers that a plugin's file may define and the engine calls."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Handler:
-    """One row of a table: a function that a plugin may have, or must have.
+    """One handler of a table.
 
-    ``called`` says when, in one line for the pages; ``returns`` what it must return, if anything;
-    ``packet`` what ``pkt`` is, if it is among its arguments. ``default`` is what a plugin has
-    that does not say anything; of a required one it is never called.
+    ``called`` says when, for the pages; ``returns`` what it returns, if anything; ``packet`` what
+    ``pkt`` is, if it is an argument; ``default`` replaces a missing one.
     """
 
     number: int
@@ -27,31 +26,28 @@ class Handler:
 
     @property
     def name(self) -> str:
-        """Its name in a plugin's file."""
+        """Name in a plugin's file."""
         return self.default.__name__
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The names of what it is given."""
+        """Names of the arguments."""
         code = self.default.__code__
         return code.co_varnames[: code.co_argcount]
 
     @property
     def form(self) -> str:
-        """How it is written: ``on_data(env, now, rx, pkt)``."""
+        """Signature, such as ``on_data(env, now, rx, pkt)``."""
         return f"{self.name}({', '.join(self.arguments)})"
 
     @property
     def side(self) -> str:
-        """The record of the flow that it runs for, "tx" or "rx"; "" if it runs for none."""
+        """Flow record that it gets, "tx" or "rx"; "" if it runs for no flow."""
         return next((name for name in ("tx", "rx") if name in self.arguments), "")
 
 
 class HandlerTable(Mapping[str, Handler]):
-    """The handlers of one kind of plugin by their names, in the order of their numbers.
-
-    The first one has the number ``first``.
-    """
+    """Handlers of one kind of plugin by name, in the order of their numbers from ``first`` on."""
 
     def __init__(self, first: int) -> None:
         self._first = first
@@ -67,7 +63,7 @@ class HandlerTable(Mapping[str, Handler]):
         return len(self._rows)
 
     def name_of(self, number: int) -> str:
-        """The handler that has this number; "" if none has."""
+        """Return the handler with this number, or ""."""
         return next((row.name for row in self._rows.values() if row.number == number), "")
 
     def row(
@@ -80,7 +76,7 @@ class HandlerTable(Mapping[str, Handler]):
         returns: str = "",
         packet: str = "",
     ) -> Callable[[Any], Any]:
-        """Put the function below into the table."""
+        """Add the decorated function to the table."""
 
         def add(default: Any) -> Any:
             row = Handler(number, runs_on, called, default, required, returns, packet)

@@ -1,17 +1,12 @@
-"""The handlers of a transport: which there are, what they are given, when they are called.
+"""The handlers of a transport: names, arguments, and when they are called.
 
-Each function here is one of them: its name, its arguments, and in its body what happens where
-a transport does not have it. `HANDLERS` is the table of all. To add a handler:
+Each function below is a handler; its body is the default for transports without it. `HANDLERS` is
+the table of all. To add a handler, write it here with its own number, declare it in
+`specialization_constants.py`, call that in a kernel (on a host after ``host.handler = IN_...``, so
+errors name it), and describe it on the pages that `tests/engine/test_handlers.py` checks.
 
-1. write it here, with a number of its own;
-2. declare it in `specialization_constants.py`;
-3. call that in the engine's kernel, after ``host.handler = IN_...`` if it runs on a host: so what
-   goes wrong in it is told by its name;
-4. describe it on the pages that `tests/engine/test_handlers.py` compares with the table.
-
-All else is made from the table: what is checked in a transport's file (`protocol.py` and
-`netsim.lint`), how the handlers of several transports are joined (`multi_transport.py`, where one
-that runs for no flow needs a way of its own), and how conformance tests watch them.
+The checks of transport files (`protocol.py`, `netsim.lint`), the joining of several transports
+(`multi_transport.py`) and the conformance tests use the table.
 """
 
 from __future__ import annotations
@@ -34,17 +29,17 @@ from netsim.engine.kernels.handler_table import HandlerTable
     IN_RANK,
     IN_ON_FORWARD,
 ) = range(14)
-"""What a host is doing (``host.handler``): the handler that runs, or ran last in this step."""
+"""Values of ``host.handler``: the current or last handler of this step."""
 
 BEFORE, SOURCE, DESTINATION = "before the run", "source", "destination"
 ANY_HOST, SWITCH = "any host", "switch"
 """Where handlers run."""
 
 BUILT, SENT, ARRIVED, FORWARDED = "pkt built", "pkt sent", "pkt arrived", "pkt forwarded"
-"""A packet in `build_packet`, as `send` returns it, as a host gets it and as a switch sends it."""
+"""State of the packet: built by `build_packet`, returned by `send`, received, or forwarded."""
 
 HANDLERS = HandlerTable(IN_SETUP)
-"""Every handler by its name, in the order of their numbers."""
+"""Handlers by name, in the order of their numbers."""
 
 
 @HANDLERS.row(IN_SETUP, BEFORE, "once a flow, before the run; only it sees both sides")
@@ -54,7 +49,7 @@ def setup(env, tx, rx):
 
 @HANDLERS.row(IN_ON_START, SOURCE, "at the flow's start")
 def on_start(env, now, tx):
-    """The flow joins the ready list, no more."""
+    """The flow only joins the ready list."""
 
 
 @HANDLERS.row(
@@ -65,7 +60,7 @@ def on_start(env, now, tx):
     returns="a time in ps, or BLOCKED",
 )
 def ready(env, now, tx):
-    """Every transport says when a flow may send."""
+    """Required."""
     raise NotImplementedError
 
 
@@ -77,7 +72,7 @@ def ready(env, now, tx):
     packet=BUILT,
 )
 def build_packet(env, now, tx, pkt):
-    """Every transport says what a flow sends."""
+    """Required."""
     raise NotImplementedError
 
 
@@ -97,14 +92,14 @@ def on_trimmed(env, now, rx, pkt):
     IN_ON_REQUEST, DESTINATION, "another packet for the receiver (kinds 2 to 7)", packet=ARRIVED
 )
 def on_request(env, now, rx, pkt):
-    """No such packets."""
+    """The packet is ignored."""
 
 
 @HANDLERS.row(
     IN_ON_CONTROL, SOURCE, "a control packet for the sender (kinds 8 to 14)", packet=ARRIVED
 )
 def on_control(env, now, tx, pkt):
-    """No such packets."""
+    """The packet is ignored."""
 
 
 @HANDLERS.row(IN_ON_TIMER, SOURCE, "the sender's timer `k` fired")
@@ -129,7 +124,7 @@ def on_host_timer(env, now, k):
     returns="a whole number",
 )
 def rank(env, tx):
-    """All flows are alike."""
+    """All flows have the same rank."""
     return 0
 
 
@@ -140,4 +135,4 @@ def rank(env, tx):
     packet=FORWARDED,
 )
 def on_forward(now, pkt, port, queue):
-    """Switches tell nothing."""
+    """No telemetry."""

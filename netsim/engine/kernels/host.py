@@ -1,6 +1,6 @@
-"""A host: its arrivals, its timers and its NIC (nic.py), in exact time order.
+"""A host with one port: arrivals, timers and NIC in exact time order.
 
-Its step is for hosts of one port; several_ports.py has that of hosts with more.
+several_ports.py has the step of other hosts.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ def receive(env: Env, links: LinkState, p: GlobalPort, slot: Slot, now: Ps) -> N
 
 
 def learn_size(env: Env, rx: RxRecord) -> None:
-    """Take over how long a flow is, as the packet that arrives says.
+    """Copy a flow's size from its sender when the first packet arrives.
 
-    It stands at the sender's side, which another host owns. But that wrote it before the flow
-    started: one delay of a link ago at least, and so in an earlier window, and never again.
+    The sender's record belongs to another host, which wrote it before the flow started: in an
+    earlier window, and never since.
     """
     tx = env.tx[rx.flow]
     rx.size_bytes = tx.size_bytes
@@ -140,16 +140,17 @@ def learn_size(env: Env, rx: RxRecord) -> None:
 
 
 def room_for_control(links: LinkState, host_port: HostPortRecord) -> bool:
-    """Is there room in a port's FIFO for what a handler may send, or made if not?"""
+    """Make room in a port's FIFO for what a handler may send; return whether there is."""
     if host_port.ctrl_tail - host_port.ctrl_head + CONTROL_BURST > host_port.ctrl_mask + 1:
         return lengthen_control(links, host_port)
     return True
 
 
 def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
-    """Run the handler of a timer that is due; returns 1, or 0 for a task's or a program's.
+    """Run the handler of a timer that is due. Return 1, or 0 for timers of tasks and programs.
 
-    A task's fires twice at most, whatever a transport does; a program's calls are counted apart.
+    Those are not counted: a task's fires at most twice, and a program's calls have a limit of their
+    own.
     """
     host = env.host
     timer = env.hosts.timers[slot]
@@ -183,7 +184,7 @@ def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
 
 
 def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id: HostId) -> int:
-    """Advance a host of one port to the end of the window. Returns a status of layout.py."""
+    """Advance a host of one port to the end of the window; return a status of layout.py."""
     host = hosts.nics[NicId(host_id)]
     p = host.port
     port = links.ports[p]
@@ -192,10 +193,10 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
     env = env_of(host, hosts.pars[0].transport0, hosts, links)
     w1 = clock.clock[0].w1
     tail_before = links.new_tail[p]
-    # Not earlier than where a step that stopped for lack of room left off.
+    # Not before the event at which a step stopped for lack of room.
     now = clock.next_event[host_id]
     stuck = False  # everything on the ready list is paused
-    firings = 0  # of timers, at this instant
+    firings = 0  # timer firings at this instant
     checked = host_port.ctrl_tail
     status = OK
     while True:
@@ -258,7 +259,7 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
         stuck = False
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
     if port.tail > tail_before:
-        # The slot is read back from the ring: the consumer's first event among what is new.
+        # Read the slot back from the ring: the first of the new packets.
         if links.first_new[p] == INF:
             slot = ring_slot(port.ring_off, port.ring_mask, tail_before)
             links.first_new[p] = links.pool[slot].time

@@ -1,11 +1,8 @@
-"""What the numbers are that kernels compute with: mypy tells them apart, to all else they are int.
+"""Types of the kernels' numbers: distinct for mypy, plain int at run time.
 
-A port has a number in the network and one at its node, a packet has a slot in the pool, a
-timer one among the timers, and times and sizes are numbers as well; nothing goes wrong at once
-where one is taken for another. So mypy sees a type for each, and knows what comes of their sums:
-a node's first port and a local port make a port of the network, for instance. At run time every
-one is the built-in ``int``, so that `Slot(n)` converts as ``int(n)`` does, in compiled code too,
-and costs nothing.
+A wrong kind of number (a local port for a global one, a pool slot for a timer) would cause no
+error. mypy knows a type for each, and the type of their sums: a node's first port plus a local port
+is a global port. `Slot(n)` converts like ``int(n)``, also in compiled code, and costs nothing.
 """
 
 from __future__ import annotations
@@ -25,10 +22,10 @@ if TYPE_CHECKING:
     Value = TypeVar("Value")
 
     class LocalPort(int):
-        """A port counted among those of its node, from 0."""
+        """A port of a node, from 0."""
 
     class GlobalPort:
-        """A port counted among those of the network. No int: sums with one are mistakes."""
+        """A port of the whole network. Not an int, because most sums with one are mistakes."""
 
         def __init__(self, number: SupportsInt | SupportsIndex) -> None: ...
         def __index__(self) -> int: ...
@@ -37,18 +34,18 @@ if TYPE_CHECKING:
         def __lt__(self, other: GlobalPort) -> bool: ...
 
     class Address(int):
-        """A port of a host by one routing table: what packets are addressed to."""
+        """A port of a host by one routing table: a packet's destination."""
 
     class QueueId(int):
-        """The queue of one class at one port; see `indices.queue_of`."""
+        """The queue of one class at one port (`indexing.queue_of`)."""
 
     class Slot(int):
-        """Where a packet lies in the pool."""
+        """A packet's slot in the pool."""
 
         def __add__(self, slots: int, /) -> Slot: ...
 
     class TimerSlot(int):
-        """A timer, counted among those of all hosts."""
+        """A timer, among those of all hosts."""
 
         def __add__(self, timers: int, /) -> TimerSlot: ...
         def __sub__(self, timers: int, /) -> TimerSlot: ...
@@ -57,7 +54,7 @@ if TYPE_CHECKING:
         """A flow."""
 
     class TaskId(int):
-        """A task; those of a host are side by side."""
+        """A task; a host's tasks are consecutive."""
 
     class NodeId(int):
         """A host or a switch; hosts come first."""
@@ -68,7 +65,7 @@ if TYPE_CHECKING:
         """A host, which is a node."""
 
     class NicId(int):
-        """A NIC, counted among those of all hosts."""
+        """A NIC, among those of all hosts."""
 
     class Ps(int):
         """A time or a duration in picoseconds."""
@@ -77,30 +74,30 @@ if TYPE_CHECKING:
         def __sub__(self, other: int, /) -> Ps: ...
 
     class Bytes(int):
-        """Bytes, on the wire unless something else is said."""
+        """Bytes, on the wire unless stated otherwise."""
 
         def __add__(self, other: int, /) -> Bytes: ...
         def __sub__(self, other: int, /) -> Bytes: ...
 
     class Narrow:
-        """What a packet's field reads as: to be made an int (a `Slot`, ...) before it is used."""
+        """A packet field as read: convert it to an int (a `Slot`, ...) before use."""
 
         def __int__(self) -> int: ...
 
     class I4:
-        """A packet's field of 32 bits with a sign."""
+        """A signed 32-bit packet field."""
 
         def __get__(self, packet: object, kind: object) -> Narrow: ...
         def __set__(self, packet: object, number: int) -> None: ...
 
     class U2(I4):
-        """A packet's field of 16 bits."""
+        """A 16-bit packet field."""
 
     class U1(I4):
-        """A packet's field of 8 bits."""
+        """An 8-bit packet field."""
 
     class Numbers(np.ndarray[Any, np.dtype[Any]], Generic[Key, Value]):
-        """An array of numbers, a ``Value`` for each ``Key``."""
+        """An array of numbers: a ``Value`` for each ``Key``."""
 
         @overload  # type: ignore[override]
         def __getitem__(self, key: Key, /) -> Value: ...
@@ -110,7 +107,7 @@ if TYPE_CHECKING:
         def __setitem__(self, key: Key | slice, value: Value | Array, /) -> None: ...  # type: ignore[override]
 
     class Records(np.ndarray[Any, np.dtype[Any]], Generic[Key, Value]):
-        """An array of records, one for each ``Key``; a name gives a field of all of them."""
+        """An array of records, one for each ``Key``; a field name selects a column."""
 
         @overload  # type: ignore[override]
         def __getitem__(self, key: Key, /) -> Value: ...
@@ -120,7 +117,7 @@ if TYPE_CHECKING:
         def __setitem__(self, key: Key | slice, value: Value | Array, /) -> None: ...  # type: ignore[override]
 
     class span(Iterable[Key]):  # noqa: N801
-        """``range``, of numbers that are more than int."""
+        """``range`` over typed numbers."""
 
         def __init__(self, first: Key, end: Key) -> None: ...
         def __iter__(self) -> Iterator[Key]: ...
@@ -137,4 +134,4 @@ NO_TIMER = TimerSlot(-1)
 NO_SLOT = Slot(-1)
 NO_FLOW = FlowId(-1)
 NO_TASK = TaskId(-1)
-"""None of them."""
+"""None of each kind."""

@@ -1,4 +1,4 @@
-"""Indices: slots of a ring, queues of a port, ports of a node; and sets of a switch's ports."""
+"""Indices of ring slots, queues, ports and NICs; sets of a switch's ports."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ from netsim.engine.kernels.layout import ONE_PORT, PORTS_OF_A_WORD, HostState, N
 from netsim.engine.kernels.specialization_constants import N_CLASSES, PLANE_BALANCING
 
 PFC_FRAME, WAITS = -1, -2
-"""``tx_class`` of a port that transmits a PFC frame; of an idle port that wakes up at
-``free_at``."""
+"""``tx_class`` of a port that sends a PFC frame, or is idle and wakes up at ``free_at``."""
 
 MODE_COUPLED, MODE_DECOUPLED, MODE_PREDICTING, MODE_PREDICTED = range(4)
-"""``mode`` of a switch: all ports in one time order; port by port where nobody can be paused; while
-pauses are predicted; and port by port with predicted pauses."""
+"""``mode`` of a switch: all ports in one time order; port by port without PFC; predicting pauses;
+port by port with predicted pauses."""
 
 PFC_FRAME_PENDING = 1 << 8
-"""Bit of ``pause_requested`` above those of the classes: the PFC frame is still to be sent."""
+"""Bit of ``pause_requested`` above the classes: a PFC frame is still to be sent."""
 
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:
@@ -66,8 +65,8 @@ def nic_of(hosts: HostState, side: FlowRecord) -> NicId:
 
 
 Words = Numbers[int, int]
-"""Sets of ports: a bit for each port of a switch. Each switch has words of its own, so that nodes
-stepped at the same time never write to the same word; loops visit only the ports in a set."""
+"""Sets of ports: a bit per port. Each switch has its own words, so that nodes stepped in parallel
+never write to the same word."""
 
 
 def include(ports: Words, first_word: int, port: LocalPort) -> None:

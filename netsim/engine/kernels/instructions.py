@@ -1,17 +1,8 @@
-"""What Numba has no name for, with stand-ins for plain Python: instructions and a clock.
+"""Machine instructions and a clock that Numba lacks, with stand-ins for plain Python.
 
-`prefetch` asks the processor for a record before it is needed: a ring is read and written
-in order, but a switch has hundreds of them, more than the processor's own prefetcher
-follows, so that nearly every packet of a busy port would be waited for.
-
-`lowest_bit` finds the first of a set of things that are bits of a word.
-
-`take_tickets` hands out numbers to workers that run at the same time.
-
-`read_clock_ns` is there for profiles (profile.py), `bit_length` and `word_of` for series
-(series.py): which fields of a record are kept is known when a run begins, not when it is compiled.
-
-`write_behind` is for the rows of a program's log, whose numbers may be of several types.
+`prefetch` loads a record early: a switch has more rings than a processor's prefetcher follows, so
+nearly every packet of a busy port would be a cache miss. `word_of` reads a field that is chosen
+only when a run begins.
 """
 
 from __future__ import annotations
@@ -26,39 +17,39 @@ import numpy as np
 
 
 def prefetch(array: Any, index: int) -> None:
-    """``array[index]`` will soon be read or written. In plain Python, nothing."""
+    """Prefetch ``array[index]``; a no-op in plain Python."""
 
 
 def lowest_bit(bits: int) -> int:
-    """The number of the lowest bit that is set; one has to be."""
+    """Return the index of the lowest set bit of a nonzero word."""
     return (int(bits) & -int(bits)).bit_length() - 1
 
 
 def take_tickets(tickets: Any, n: int) -> int:
-    """``tickets[0]``, which is ``n`` more afterwards; no two workers get the same numbers."""
+    """Add ``n`` to ``tickets[0]`` atomically; return the old value."""
     first = int(tickets[0])
     tickets[0] = first + n
     return first
 
 
 def read_clock_ns() -> int:
-    """Nanoseconds on a clock that only goes forward, since some moment in the past."""
+    """Return a monotonic clock in nanoseconds."""
     return time.monotonic_ns()
 
 
 def bit_length(number: int) -> int:
-    """Bits of a number above 0, without those that are 0 in front."""
+    """Return the number of bits of a positive number."""
     return number.bit_length()
 
 
 def word_of(records: Any, index: int, word: int) -> int:
-    """The 64 bits of ``records[index]`` that begin at its byte ``8 * word``."""
+    """Return the 64 bits of ``records[index]`` from byte ``8 * word`` on."""
     array = np.asarray(records)
     return int(array.view(np.int64)[index * (array.itemsize // 8) + word])
 
 
 def write_behind(table: Any, row: int, values: Any) -> None:
-    """Write whole numbers to a row of ``table``, behind its first column."""
+    """Write whole numbers, of any types, to a row of ``table`` after its first column."""
     for column, value in enumerate(values, 1):
         table[row, column] = operator.index(value)
 
@@ -72,7 +63,7 @@ def _item_address(context: Any, builder: Any, array_type: Any, array: Any, *inde
 
 @cache
 def compiled_prefetch() -> Callable[..., Any]:
-    """`prefetch` for compiled code."""
+    """Return `prefetch` for compiled code."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
@@ -85,7 +76,7 @@ def compiled_prefetch() -> Callable[..., Any]:
             int32 = ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
             function = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], kind)
-            # For writing, to be kept in all caches, data: the three operands after the address.
+            # For writing, keep in all caches, data: the operands after the address.
             operands = [ir.Constant(int32, value) for value in (1, 3, 1)]
             builder.call(function, [builder.bitcast(address, byte_pointer), *operands])
             return context.get_dummy_value()
@@ -98,7 +89,7 @@ def compiled_prefetch() -> Callable[..., Any]:
 
 @cache
 def compiled_lowest_bit() -> Callable[..., Any]:
-    """`lowest_bit` for compiled code."""
+    """Return `lowest_bit` for compiled code."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
@@ -117,7 +108,7 @@ def compiled_lowest_bit() -> Callable[..., Any]:
 
 @cache
 def compiled_take_tickets() -> Callable[..., Any]:
-    """`take_tickets` for compiled code: one atomic addition."""
+    """Return `take_tickets` for compiled code: one atomic addition."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
@@ -137,7 +128,7 @@ def compiled_take_tickets() -> Callable[..., Any]:
 
 @cache
 def compiled_read_clock_ns() -> Callable[..., Any]:
-    """`read_clock_ns` for compiled code: one call of the C library, some 25 ns."""
+    """Return `read_clock_ns` for compiled code: one call of the C library, about 25 ns."""
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
@@ -164,7 +155,7 @@ def compiled_read_clock_ns() -> Callable[..., Any]:
 
 @cache
 def compiled_bit_length() -> Callable[..., Any]:
-    """`bit_length` for compiled code."""
+    """Return `bit_length` for compiled code."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
@@ -184,7 +175,7 @@ def compiled_bit_length() -> Callable[..., Any]:
 
 @cache
 def compiled_word_of() -> Callable[..., Any]:
-    """`word_of` for compiled code: one load."""
+    """Return `word_of` for compiled code: one load."""
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
@@ -204,7 +195,7 @@ def compiled_word_of() -> Callable[..., Any]:
 
 @cache
 def compiled_write_behind() -> Callable[..., Any]:
-    """`write_behind` for compiled code: a store for each number."""
+    """Return `write_behind` for compiled code: a store per number."""
     from llvmlite import ir
     from numba import types
     from numba.core.errors import TypingError
@@ -238,4 +229,4 @@ INSTRUCTIONS: dict[Callable[..., Any], Callable[[], Callable[..., Any]]] = {
     word_of: compiled_word_of,
     write_behind: compiled_write_behind,
 }
-"""What gives the instruction itself, in place of its stand-in."""
+"""Stand-in -> function that returns its compiled form."""

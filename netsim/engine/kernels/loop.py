@@ -1,4 +1,4 @@
-"""The windows: which nodes are active, stepping them in parallel, publishing what they sent."""
+"""The loop over windows: step active nodes in parallel, then publish what they sent."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import half_full
 
 BATCHES = 64
-"""Into so many batches for each worker the active nodes of a window are divided."""
+"""Batches per worker into which a window's active nodes are divided."""
 
 FEW_NODES = 4
-"""So few active nodes are stepped by the calling thread: waking others would cost more."""
+"""At most this many active nodes are stepped by one thread, since waking others costs more."""
 
 
 class Limits(NamedTuple):
-    """How far a call goes."""
+    """When a call ends."""
 
     n_windows: int
-    until_ps: Ps  # windows begin and end before it
-    stop_when_done: bool  # with the window after which all is done
+    until_ps: Ps  # windows start and end before it
+    stop_when_done: bool  # after the first window in which all is done
 
 
 def step(
@@ -99,9 +99,9 @@ def step_share(
     worker: int,
     n_workers: int,
 ) -> None:
-    """One worker's part of the active nodes: the next batch that nobody has taken, until none is.
+    """Step batches of active nodes until all are taken.
 
-    From the end of the list: switches, which take longest, come before hosts. Batches, because
+    From the end of the list, so that switches, which take longest, come first. Batches, because
     neighbors in the list share cache lines.
     """
     n_active = clock.clock[0].n_active
@@ -117,7 +117,7 @@ def step_share(
 def step_parallel(
     net: Net, links: LinkState, hosts: HostState, clock: Clock, scratch: Scratch, n_workers: int
 ) -> None:
-    """All active nodes, shared among the workers."""
+    """Step all active nodes, divided among the workers."""
     for index in prange(n_workers):
         worker: Any = np.int64(index)
         step_share(net, links, hosts, clock, scratch, worker, n_workers)
@@ -126,7 +126,7 @@ def step_parallel(
 def step_apart(
     net: Net, links: LinkState, hosts: HostState, clock: Clock, scratch: Scratch
 ) -> None:
-    """All active nodes by one worker, for a profile: the switches, then the hosts."""
+    """Step all active nodes with one worker, for a profile: switches, then hosts."""
     window = clock.clock[0]
     parts = clock.parts[0]
     parts.find_ns += lap(parts)
@@ -145,7 +145,7 @@ def step_apart(
 
 
 def publish(net: Net, links: LinkState, clock: Clock) -> None:
-    """Make visible what the active nodes sent and how far they read."""
+    """Publish what the active nodes sent and how far they read."""
     show_moved_links(net, links, clock)
     window = clock.clock[0]
     sent = 0
@@ -164,7 +164,11 @@ def publish(net: Net, links: LinkState, clock: Clock) -> None:
 
 
 def publish_port(net: Net, links: LinkState, clock: Clock, p: GlobalPort) -> int:
-    """How far port ``p`` has read, and what it sent; returns how many packets that are."""
+    """Publish what port ``p`` read and sent; return the number of packets sent.
+
+    A released flow starts at least one lookahead after the last delivery that it waited for: never
+    inside the window just simulated.
+    """
     peer = net.port_peer[p]
     links.published_head[peer] = links.readers[p].head
     first = links.first_new[p]
@@ -213,7 +217,7 @@ def collect(net: Net, hosts: HostState, clock: Clock) -> None:
 
 
 def release(hosts: HostState, clock: Clock, host: HostRecord) -> None:
-    """Start the flows that waited for those that a NIC delivered, and for no others any more."""
+    """Start the flows for which a NIC delivered the last flow they waited for."""
     while host.done_head >= 0:
         rx = hosts.rx[host.done_head]
         host.done_head = rx.next_done
@@ -231,9 +235,9 @@ def release(hosts: HostState, clock: Clock, host: HostRecord) -> None:
 
 
 def all_done(hosts: HostState, clock: Clock) -> bool:
-    """Is every flow delivered and finished, and every task done?
+    """Return whether every flow is delivered and finished, and every task done.
 
-    With a program, of all these only what has begun; and no timer of its own is set.
+    With a program, only what has started counts, and no timer of its own may be set.
     """
     window = clock.clock[0]
     if PROGRAM:
@@ -258,9 +262,9 @@ def run_windows(
 ) -> int:
     """Simulate windows, up to the limits.
 
-    Return RUNNING, DONE (`all_done`), IDLE (nothing will ever happen again), TIME_LIMIT, or what to
-    do before the call is repeated: NEEDS_GROWTH (nodes whose status is not OK need room) or
-    NEEDS_THINNING (series have no room for the next window).
+    Return RUNNING, DONE (`all_done`), IDLE (no events left), TIME_LIMIT, or what to do before the
+    next call: NEEDS_GROWTH (nodes whose status is not OK need room) or NEEDS_THINNING (series have
+    no room for the next window).
     """
     window = clock.clock[0]
     if PROFILE:
@@ -310,7 +314,7 @@ def run_windows(
 
 
 def check_set_up(env: Env, p: GlobalPort) -> None:
-    """Check what a transport has queued at port ``p`` before the run."""
+    """Check the packets that a transport queued at port ``p`` before the run."""
     host_port = env.hosts.host_ports[p]
     check_control(env, host_port, host_port.checked)
     host_port.checked = host_port.ctrl_tail
@@ -338,7 +342,7 @@ def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
 
 
 def set_up_flows(hosts: HostState, links: LinkState, clock: Clock) -> None:
-    """Set up every flow, before the run, up to one that cannot be."""
+    """Set up every flow before the run, up to the first that breaks a rule."""
     for flow in span(FlowId(0), FlowId(hosts.tx.shape[0])):
         clock.tickets[0] = flow
         if not set_up_flow(hosts, links, flow):

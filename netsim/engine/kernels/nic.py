@@ -1,8 +1,7 @@
-"""A host's NIC: the flows that are ready to send, and what it transmits.
+"""A host's NIC: ready flows and transmissions.
 
-The NIC pulls: a packet is built when a port is free, so that no queue of data
-builds up in a host. Control packets (acknowledgments, pulls) wait in a FIFO that
-is served before data. Each port has its own FIFO and list.
+The NIC pulls: a packet is built when a port is free, so no data queues in a host. Control packets
+(acknowledgments, pulls) wait in a FIFO that goes first. Each port has its own FIFO and ready list.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ from netsim.model.arithmetic import send_time
 
 
 def wake(env: Env, tx: TxRecord) -> None:
-    """Put a flow on the ready list of the port that it uses next, unless it is on one or finished.
+    """Add a flow to the ready list of its next port, unless it is in a list or finished.
 
-    It goes behind those of its rank; without ranks that is the end of the list.
+    It joins after flows of its rank; without ranks at the end.
     """
     if tx.listed == 1 or tx.finished == 1:
         return
@@ -91,7 +90,7 @@ def wake(env: Env, tx: TxRecord) -> None:
 
 
 def unlist(env: Env, host_port: HostPortRecord, before: FlowId, tx: TxRecord) -> None:
-    """Take a flow off the ready list; ``before`` is the flow in front of it, or NO_FLOW."""
+    """Remove a flow from the ready list; ``before`` is its predecessor or NO_FLOW."""
     tx.listed = 0
     if PLANE_BALANCING != ONE_PORT:
         host_port.n_ready -= 1
@@ -104,10 +103,9 @@ def unlist(env: Env, host_port: HostPortRecord, before: FlowId, tx: TxRecord) ->
 
 
 def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> FlowId:
-    """The flow that sends now by a port, or NO_FLOW.
+    """Return the flow that sends now by a port, or NO_FLOW.
 
-    It leaves the ready list, as do those that are blocked and those that wait to be paced,
-    whose start timer is set.
+    Removes it from the ready list, and flows that are blocked or paced, whose start timer it sets.
     """
     host = env.host
     before = NO_FLOW
@@ -136,7 +134,7 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
 def launch_from_host(
     links: LinkState, host: HostRecord, port: PortRecord, p: GlobalPort, slot: Slot, now: Ps
 ) -> None:
-    """Start the transmission of the packet that was put into ring slot ``slot``; count it."""
+    """Start the transmission of the packet in ring slot ``slot`` and count it."""
     pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
     if FAULTS:
@@ -164,7 +162,7 @@ def launch_from_host(
 
 
 def first_open(links: LinkState, host_port: HostPortRecord, port: PortRecord) -> int:
-    """Where the first packet of a control FIFO is whose class is not paused; its end if nowhere."""
+    """Return the position of the first unpaused control packet, or the FIFO's end."""
     index = host_port.ctrl_head
     if port.paused != 0:
         while index < host_port.ctrl_tail:
@@ -183,7 +181,7 @@ def transmit_control(
     p: GlobalPort,
     now: Ps,
 ) -> None:
-    """Send the first packet of the control FIFO that is not paused; there is one."""
+    """Send the first unpaused packet of the control FIFO, which has one."""
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
     index = first_open(links, host_port, port)
     links.pool[slot] = links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, index)]
@@ -195,7 +193,7 @@ def transmit_control(
 
 
 def check_control(env: Env, host_port: HostPortRecord, first: int) -> None:
-    """Break a rule if a packet of a control FIFO, from the ``first`` on, cannot be sent."""
+    """Check control packets from position ``first`` on; one that cannot be sent breaks a rule."""
     host = env.host
     par = env.par
     smallest = min(par.control_bytes, par.header_bytes + 1)
@@ -212,7 +210,7 @@ def check_control(env: Env, host_port: HostPortRecord, first: int) -> None:
 
 
 def check_data(host: HostRecord, tx: TxRecord, pkt: PacketRecord) -> bool:
-    """Is what ``build_packet`` made a data packet of this flow? If not, a rule is broken."""
+    """Return whether ``build_packet`` made a data packet of this flow; else break a rule."""
     kind = int(pkt.kind)
     seq = int(pkt.seq)
     if kind >= FIRST_CONTROL or kind == TRIMMED:
@@ -225,7 +223,7 @@ def check_data(host: HostRecord, tx: TxRecord, pkt: PacketRecord) -> bool:
 
 
 def count_sent(env: Env, tx: TxRecord, seq: int) -> None:
-    """Data packet ``seq`` is sent: for the first time, or again?"""
+    """Count the transmission of data packet ``seq``, or its retransmission."""
     if seq == tx.high_seq:
         tx.high_seq = seq + 1
     else:
@@ -233,9 +231,9 @@ def count_sent(env: Env, tx: TxRecord, seq: int) -> None:
 
 
 def count_out_of_order(bits: Numbers[int, int], tx: TxRecord, seq: int) -> None:
-    """Data packet ``seq`` is sent, and is not the one behind the highest that was.
+    """Count a data packet other than the one after the highest sent.
 
-    A bitmap of the engine's own keeps the ones that were skipped.
+    A bitmap of the engine's own has the skipped ones.
     """
     if seq > tx.high_seq:
         for skipped in range(tx.high_seq, seq):
@@ -254,7 +252,7 @@ def count_out_of_order(bits: Numbers[int, int], tx: TxRecord, seq: int) -> None:
 def transmit_data(
     env: Env, links: LinkState, port: PortRecord, p: GlobalPort, flow: FlowId, now: Ps
 ) -> None:
-    """Build a data packet of ``flow`` in the link's ring and send it; the flow is ready again."""
+    """Build a data packet of ``flow`` in the link's ring and send it; relist the flow."""
     host = env.host
     tx = env.tx[flow]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)

@@ -1,18 +1,16 @@
 """Predict when a lossless switch pauses its neighbors in a window.
 
-PFC couples the ports of a switch in only one way: a departure by any port lowers the account of
-its ingress, and if that pauses or resumes the neighbor, the ingress' port has a PFC frame to send,
-which takes the time of 64 bytes. So each port's departures in the window are first computed as if
-no frame were sent (port_plan.py). They and the arrivals bound how much the account of each of the
-``candidate_ingresses`` can rise and fall, and so show the few whose pause state may change
-(``affected_ingresses``). Those go through their arrivals and departures in time order (`replay`),
-which yields the frames that their ports owe. Those ports are planned again with their frames, and
-the changes replayed, until nothing changes.
+PFC couples ports in one way only: a departure by any port lowers the account of its ingress, and if
+that pauses or resumes the neighbor, the ingress port sends a PFC frame, which takes the time of 64
+bytes. So each port's departures are first planned as if no frame were sent (port_plan.py). They and
+the arrivals bound how far the account of each of the ``candidate_ingresses`` can rise and fall,
+which leaves the few whose pause state may change (``affected_ingresses``). `replay` takes those
+through their arrivals and departures in time order, which yields the frames that their ports owe.
+These ports are planned again with their frames, and the changes replayed, until nothing changes.
 
-A frame changes only what comes after it, so each round settles at least one more frame, and the
-fixed point is what happens in time order. Few frames are sent in a window, so there are few rounds.
-The result is each port's pending PFC frames; every port can then be served by itself
-(decoupled_switch.py).
+A frame changes only later events, so each round settles at least one more frame, and the fixed
+point is the true order. Windows have few frames, so there are few rounds. The result is each port's
+pending PFC frames; every port can then be served by itself (decoupled_switch.py).
 """
 
 from __future__ import annotations
@@ -50,19 +48,19 @@ from netsim.engine.kernels.specialization_constants import N_CLASSES, PER_PORT_S
 from netsim.engine.kernels.switch import insertion_sort
 
 PREDICTED, NO_PREDICTION, LOG_FULL = range(3)
-"""Result of a prediction: frames are known; they are too many or do not settle; the log of
-departures is full."""
+"""Result of a prediction: frames are known; they are too many or do not settle; the departure log
+is full."""
 
 MAX_ROUNDS = 64
-"""Limit on rounds; reached only if a discipline contradicts itself."""
+"""Limit on rounds, reached only if a discipline contradicts itself."""
 
 
 def predicted_effect(
     env: QueueEnv, port: PortRecord, cls: int, arrived_bytes: Bytes, change: Bytes
 ) -> int:
-    """Return what may happen if ``arrived_bytes`` arrive by ingress ``port`` in class ``cls``.
+    """Return the effect of ``arrived_bytes`` arriving at ingress ``port`` in class ``cls``.
 
-    Its bytes held rise by at most ``change`` or, if the class is paused, fall by at most that.
+    Bytes held rise by at most ``change`` or, if the class is paused, fall by at most that.
     """
     if arrived_bytes == 0 and (port.pause_requested >> cls) & 1 == 0:
         return NO_EFFECT
@@ -128,8 +126,8 @@ def refine_prediction(
 def departures_by_ingress(net: Net, scratch: Scratch, worker: int, node: NodeId) -> None:
     """Collect, in time order, the logged departures of each ingress to replay.
 
-    Those of ingress i are in ``account_keys`` from ``account_first[i]`` on: sort keys whose lower
-    part is the index in the log.
+    Those of ingress i are sort keys in ``account_keys`` from ``account_first[i]`` on; their lower
+    bits are indices in the log.
     """
     n_ports = net.first_port[node + 1] - net.first_port[node]
     first = scratch.account_first[worker]
@@ -201,9 +199,9 @@ def replay(
     node: NodeId,
     ingress: LocalPort,
 ) -> tuple[bool, bool]:
-    """Take an ingress through its arrivals and departures, and set its pending frames.
+    """Replay an ingress' arrivals and departures, and set its pending frames.
 
-    Return whether they fit, and whether they changed.
+    Return whether the frames fit, and whether they changed.
     """
     links = env.links
     restore_account(net, env, scratch, worker, node, ingress)
@@ -261,7 +259,7 @@ def arrivals_by(
 
 
 def mark_for_replay(scratch: Scratch, worker: int, out: LocalPort) -> None:
-    """Mark the ingresses of port ``out``'s departures, which change, for replay."""
+    """Mark for replay the ingresses of port ``out``'s departures."""
     for at in range(scratch.log_first[worker][out], scratch.log_end[worker][out]):
         include(
             scratch.ingresses_to_replay[worker],
@@ -343,10 +341,10 @@ def predict_pauses(
 def settle_others(
     net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> None:
-    """Bring the accounts of unaffected candidates to the end of the window.
+    """Update the accounts of unaffected candidates to the end of the window.
 
-    Except for arrivals by those with no class paused, which are admitted as they reach their
-    output port. So accounts that must not rise too far fall first, and vice versa.
+    Arrivals at candidates with no class paused are excluded; they are admitted at their output
+    port. So accounts that must not rise too far fall first, and vice versa.
     """
     links = env.links
     first = net.first_port[node]

@@ -1,8 +1,8 @@
-"""Phase-driven circuit switches: a slot begins when the flows of the phase before are delivered.
+"""Phase-driven circuit switches (`PHASE_DRIVEN`): flows of a phase are delivered, a slot begins.
 
-Behind ``PHASE_DRIVEN``. Runs between windows, where all state may be read. A reconfiguration is
-found at the end of the window in which the last flow of a phase is delivered, and takes effect so
-much later (`control_delay_ps`) that nothing in that window depends on it.
+Runs between windows, when all state may be read. A reconfiguration is found at the end of the
+window with the phase's last delivery. It takes effect `control_delay_ps` later, so nothing in that
+window depends on it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def note_delivery(hosts: HostState, clock: Clock, rx: RxRecord) -> None:
 
 
 def start_reconfigurations(net: Net, links: LinkState, clock: Clock) -> None:
-    """Set when slots begin whose preceding phase is over."""
+    """Set the start of slots whose preceding phase has ended."""
     window = clock.clock[0]
     while window.slot + 1 < clock.slots.shape[0]:
         slot = clock.slots[window.slot]
@@ -41,9 +41,9 @@ def start_reconfigurations(net: Net, links: LinkState, clock: Clock) -> None:
 
 
 def apply_matching(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -> None:
-    """Set the days that end and begin with a slot, and wake ports that wait for them.
+    """Set the days that end and begin with a slot; wake ports that wait for them.
 
-    Until then, a day's start is relative to its slot's begin, and its end is END_PS.
+    Before, a day's start is relative to its slot's start, and its end is END_PS.
     """
     for i in range(slot.first_ending, slot.first_beginning):
         circuit = links.circuits[links.reconfiguring_ports[i]]
@@ -68,5 +68,5 @@ def apply_matching(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -
 
 
 def forget_day(circuit: CircuitRecord) -> None:
-    """Make the circuit look up its current day again when next asked."""
+    """Make the circuit look up its day again."""
     circuit.down_ps = circuit.closes_ps = Ps(-INF)

@@ -1,8 +1,7 @@
-"""By which of its port pairs a flow goes, where hosts have several ports.
+"""A flow's choice of port pairs, for hosts with several ports.
 
-A port pair is a port of this host and one of the flow's other end, in one network; MODEL.md says
-how the next one is chosen. Data takes it as the flow joins a ready list, which is that of the
-port pair's port; a control packet as it is queued.
+A port pair is a port of this host and one of the other in the same network. MODEL.md has the rules.
+Data chooses when the flow joins a ready list, a control packet when it is queued.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from netsim.model.arithmetic import below, mix, permuted
 
 
 def data_port(env: Env, tx: TxRecord) -> GlobalPort:
-    """The port by which the next data packet of a flow leaves; notes its port pair."""
+    """Choose the port of a flow's next data packet and record the port pair."""
     port_choice = env.hosts.port_choices[tx.port_choice]
     n = pairs_in_use(env, port_choice)
     port_pair = 0
@@ -40,7 +39,7 @@ def data_port(env: Env, tx: TxRecord) -> GlobalPort:
 
 
 def control_pair(env: Env, side: FlowRecord) -> int:
-    """The row of ``env.hosts.port_pairs`` that the next control packet from ``side`` takes."""
+    """Choose the row of ``env.hosts.port_pairs`` for the next control packet from ``side``."""
     port_choice = env.hosts.port_choices[side.port_choice]
     n = pairs_in_use(env, port_choice)
     count = port_choice.sent_control
@@ -58,7 +57,7 @@ def control_pair(env: Env, side: FlowRecord) -> int:
 
 
 def has_carrier(env: Env, p: GlobalPort, at: Ps) -> bool:
-    """Were both links of a host's port up at a time?"""
+    """Return whether both links of a host's port were up at a time."""
     hosts = env.hosts
     lo = hosts.carrier_first[p]
     last = hosts.carrier_first[GlobalPort(int(p) + 1)]
@@ -73,7 +72,7 @@ def has_carrier(env: Env, p: GlobalPort, at: Ps) -> bool:
 
 
 def is_up(env: Env, port_choice: PortChoiceRecord, port_pair: int) -> bool:
-    """Have both ports of a port pair carrier, as far as this host knows?"""
+    """Return whether both ports of a pair have carrier, as far as this host knows."""
     hosts = env.hosts
     row = port_choice.first_pair + port_pair
     now = env.host.now_ps
@@ -86,7 +85,7 @@ def is_up(env: Env, port_choice: PortChoiceRecord, port_pair: int) -> bool:
 
 
 def pairs_in_use(env: Env, port_choice: PortChoiceRecord) -> int:
-    """How many port pairs a side of a flow uses now: those that are up, or all if none is."""
+    """Return the number of port pairs in use: those that are up, or all if none is."""
     if not CARRIER:
         return port_choice.n_pairs
     n = 0
@@ -99,9 +98,9 @@ def pairs_in_use(env: Env, port_choice: PortChoiceRecord) -> int:
 
 
 def pair_of(env: Env, port_choice: PortChoiceRecord, index: int, n: int) -> int:
-    """The port pair of that index among the ``n`` in use; with HASH that of the flow.
+    """Return the port pair at an index among the ``n`` in use; with HASH the flow's own.
 
-    LEAST_LOADED has none but port pairs already.
+    LEAST_LOADED has no index and chooses directly.
     """
     if not CARRIER or PLANE_BALANCING == LEAST_LOADED:
         return index
@@ -122,7 +121,7 @@ def pair_of(env: Env, port_choice: PortChoiceRecord, index: int, n: int) -> int:
 
 
 def may_use(env: Env, tx: TxRecord, p: GlobalPort) -> bool:
-    """Has a flow from this host a port pair by port ``p`` of it?"""
+    """Return whether a flow has a port pair by port ``p`` of this host."""
     if PLANE_BALANCING == ONE_PORT:
         return True
     port_choice = env.hosts.port_choices[tx.port_choice]
@@ -133,15 +132,15 @@ def may_use(env: Env, tx: TxRecord, p: GlobalPort) -> bool:
 
 
 def permuted_pair(salt: int, count: int, n: int) -> int:
-    """The port pair of packet ``count``, of permutations of all ``n`` one after the other."""
+    """Return the port pair of packet ``count`` in consecutive permutations of ``n``."""
     epoch = count // n
     return permuted(mix(salt ^ (epoch & 0xFFFFFFFF)), count - epoch * n, n)
 
 
 def least_loaded_pair(env: Env, port_choice: PortChoiceRecord, n: int, of_flows: bool) -> int:
-    """Of the ``n`` port pairs in use the one at whose port the fewest flows or packets wait.
+    """Return the pair in use at whose port the fewest flows or packets wait.
 
-    Of several the one whose last transmission ended or ends first, then the lowest.
+    Ties go to the earliest end of the last transmission, then the lowest.
     """
     best = -1
     fewest = 0

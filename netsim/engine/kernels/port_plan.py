@@ -1,8 +1,8 @@
 """Plan what a port of a lossless switch sends in a window, before it does.
 
-The plan logs departures of packets from ``candidate_ingresses`` (pause_prediction.py). It looks
-only at times, sizes and ingresses, and changes only the log. The rules are those of
-decoupled_switch.py, which then executes the plan.
+The plan logs departures of packets from ``candidate_ingresses`` (pause_prediction.py). It uses only
+times, sizes and ingresses, and changes only the log. decoupled_switch.py has the same rules and
+executes the plan.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from netsim.engine.kernels.specialization_constants import N_CLASSES
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 
-# Layout of ``log_what``: ingress, output port, class and size of a departure.
+# Bits of ``log_what``: ingress, output port, class and size of a departure.
 INGRESS_AT, OUT_AT, CLASS_AT = 40, 20, 16
 PORT_MASK, CLASS_MASK, SIZE_MASK = (1 << 20) - 1, (1 << 4) - 1, (1 << 16) - 1
 
@@ -55,7 +55,7 @@ def clear_tallies(net: Net, clock: Clock, scratch: Scratch, worker: int, node: N
 def tally(scratch: Scratch, worker: int, entry: int, time: Ps, size: int) -> None:
     """Add ``size`` bytes at a time since the window's start to an entry of the tallies.
 
-    An entry counts arrivals by an ingress and class, or their departures (`account_of`).
+    An entry is an ingress and class, of arrivals or departures (`account_of`).
     """
     scratch.tallies[worker][entry, time >> scratch.slice_shift[worker]] += size
 
@@ -71,8 +71,8 @@ def from_outside(
 ) -> tuple[int, int]:
     """Return a port's next external event and its sort key, from its pending frames and arrivals.
 
-    The key's lower part orders events at one time: a completion has its port's number there, which
-    is less than that of any arrival. The window is ``span`` long.
+    At one time a completion, with its port's number in the lower bits, precedes any arrival.
+    ``span`` is the window's length.
     """
     event = WINDOW_ENDS
     key = span << KEY_BITS
@@ -99,7 +99,7 @@ def enqueue_planned(scratch: Scratch, worker: int, cls: int, k: int) -> None:
 def dequeue_planned(
     links: LinkState, scratch: Scratch, worker: int, p: GlobalPort, cls: int
 ) -> tuple[LocalPort, Bytes, bool]:
-    """Remove the next packet of class ``cls``. Return its ingress, size, and if it was the last."""
+    """Remove the next packet of class ``cls``; return its ingress, size, and if it was the last."""
     planned_queues = scratch.planned_queues[worker]
     queue = links.queues[queue_of(p, cls)]
     if planned_queues[cls, 0] < queue.tail:
@@ -139,7 +139,7 @@ def undisturbed(scratch: Scratch, worker: int, port: PortRecord, out: LocalPort)
 def plan_single_class(
     links: LinkState, clock: Clock, scratch: Scratch, worker: int, port: PortRecord, out: LocalPort
 ) -> int:
-    """`plan_port` for a port of one class that no PFC frame concerns."""
+    """Plan a port of one class without PFC frames, like `plan_port`."""
     pool = links.pool
     slots = scratch.slots[worker]
     ins = scratch.ins[worker]
@@ -190,7 +190,7 @@ def plan_port(
     node: NodeId,
     out: LocalPort,
 ) -> int:
-    """Log port ``out``'s departures in the window of packets from candidate ingresses.
+    """Log port ``out``'s departures of packets from candidate ingresses.
 
     They begin at index ``log_first[out]``. Return the index past the last, or -1 if that exceeds
     ``log_limit[out]``.

@@ -1,10 +1,9 @@
 """A switch's output port: admission, service order, transmission.
 
-Every function changes one port (its record ``port``) and its class queues only, so that ports can
-be served one after the other (switch.py) or in the time order of the whole switch
-(coupled_switch.py). What is admitted and served is up to the queue discipline, whose handlers
-are called here. A packet's bytes are held from arrival to the end of its transmission; the
-link's ring receives it when transmission starts.
+Every function changes one port and its class queues only, so ports can be served one by one
+(switch.py) or in time order over the switch (coupled_switch.py). The discipline's handlers decide
+what is admitted and served. A packet's bytes are held from arrival to the end of its transmission;
+the link's ring receives it when transmission starts.
 """
 
 from __future__ import annotations
@@ -72,10 +71,7 @@ from netsim.model.arithmetic import send_time
 
 
 def set_paused(links: LinkState, port: PortRecord, paused: int, now: Ps) -> None:
-    """The neighbor's PFC frame: ``paused`` is the new bit mask of paused classes.
-
-    Changes it, and the classes' accounts of the time that they were paused.
-    """
+    """Set the mask of classes that a neighbor's PFC frame pauses, and add up paused times."""
     if HAS_SERIES:
         close_until(links, port.number, now)
     for cls in range(N_CLASSES):
@@ -91,7 +87,7 @@ def set_paused(links: LinkState, port: PortRecord, paused: int, now: Ps) -> None
 
 
 def lowest(classes: int) -> int:
-    """The lowest class of a bit mask that is not 0."""
+    """Return the lowest class of a nonzero bit mask."""
     cls = 0
     while (classes >> cls) & 1 == 0:
         cls += 1
@@ -99,7 +95,7 @@ def lowest(classes: int) -> int:
 
 
 def next_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
-    """The class to serve next, or NO_CLASS if nothing may be sent."""
+    """Return the class to serve next, or NO_CLASS."""
     open_classes = port.backlog & ~port.paused
     if open_classes == 0:
         return NO_CLASS
@@ -114,7 +110,7 @@ def next_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
 
 
 def discipline_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
-    """Likewise, as the queue discipline says. What it cannot mean is a broken rule."""
+    """Return the discipline's choice of class; an impossible one breaks a rule."""
     if IS_SHAPED:
         port.tx_class = 0
     if PER_PORT_SIZES:
@@ -133,14 +129,14 @@ def discipline_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
 
 
 def check_prio(env: QueueEnv, pkt: PacketRecord) -> None:
-    """A packet that a handler was given must be of a class that there is; else a rule is broken."""
+    """Check that a packet's class exists, after a handler could change it."""
     if int(pkt.prio) >= N_CLASSES:
         broken(env.switch, UNKNOWN_CLASS, int(pkt.prio))
         pkt.prio = 0
 
 
 def add_classes(links: LinkState, port: PortRecord) -> None:
-    """What a port holds and has sent in all classes, for telemetry."""
+    """Sum bytes held and sent over a port's classes, for telemetry."""
     port.held_bytes = Bytes(0)
     port.sent_bytes = Bytes(0)
     for cls in range(N_CLASSES):
@@ -152,10 +148,7 @@ def add_classes(links: LinkState, port: PortRecord) -> None:
 def start_transmission(
     env: QueueEnv, port: PortRecord, cls: int, waiting: PacketRecord, ingress: LocalPort, now: Ps
 ) -> None:
-    """Start transmitting the packet ``waiting``: copy it into the link's ring.
-
-    It is of class ``cls``, whose queue counts it, and came in by local port ``ingress``.
-    """
+    """Start transmitting packet ``waiting`` of class ``cls``: copy it into the link's ring."""
     links = env.links
     queue = links.queues[queue_of(port.number, cls)]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
@@ -194,7 +187,7 @@ def start_transmission(
         port.tail += 1
     elif TRACE:
         trace_packet(links, LOST, port.number, slot, now, queue.bytes)
-    # Two packets share a cache line: the one after next is in the next line.
+    # Two packets share a cache line: prefetch the one after next.
     prefetch(links.pool, ring_slot(port.ring_off, port.ring_mask, port.tail + 1))
     port.free_at = end
     port.tx_bytes = size
@@ -206,7 +199,7 @@ def start_transmission(
 
 
 def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:
-    """The index of the packet of class ``cls`` that is sent, or -1 if there is none any more."""
+    """Return the index of the packet of class ``cls`` to send, or -1 if none is left."""
     queue = env.links.queues[queue_of(port.number, cls)]
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
@@ -244,9 +237,9 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
 
 
 def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
-    """Start what a port that is idle should send, if there is anything."""
+    """Start the next transmission of an idle port, if any."""
     if HAS_SERIES:
-        if HAS_PFC or PORT_WAKEUPS:  # else what comes or leaves now, and lets it start, has done so
+        if HAS_PFC or PORT_WAKEUPS:  # otherwise arrivals and completions have started it
             close_until(env.links, port.number, now)
     if CIRCUITS:
         if waits_for_circuit(env.links, port, now):
@@ -257,14 +250,14 @@ def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
 
 
 def has_event(port: PortRecord) -> bool:
-    """Does something happen at the port at ``free_at``: the end of a transmission, or a look?"""
+    """Return whether the port has a completion or wakeup at ``free_at``."""
     if PORT_WAKEUPS:
         return port.tx_bytes > 0 or port.tx_class == WAITS
     return port.tx_bytes > 0
 
 
 def finish_transmission(env: QueueEnv, port: PortRecord) -> None:
-    """The current transmission has ended, or the wait: its bytes leave the port."""
+    """Handle the end of the current transmission, whose bytes leave the port, or a wakeup."""
     if PORT_WAKEUPS and port.tx_bytes == 0:
         port.tx_class = 0
         return
@@ -283,7 +276,7 @@ def advance(env: QueueEnv, port: PortRecord, until: Ps) -> None:
 
 
 def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int:
-    """The class that an arriving packet is queued in, or DROP, as the queue discipline says."""
+    """Return the class to queue an arriving packet in, or DROP."""
     switch = env.switch
     if PER_PORT_SIZES:
         env = queue_env_at(env, port)
@@ -305,7 +298,7 @@ def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int
 
 
 def bypasses_queue(links: LinkState, port: PortRecord, cls: int, now: Ps) -> bool:
-    """May a packet of class ``cls`` be sent the moment that it arrives, with nothing asked?"""
+    """Return whether an arriving packet of class ``cls`` can be sent at once, without handlers."""
     if HAS_CHOOSE_PACKET or IS_SHAPED:
         return False
     if CIRCUITS:
@@ -322,8 +315,8 @@ def admit_arrival(
 ) -> bool:
     """Admit the packet in pool slot ``arrived``, which came in by local port ``ingress``.
 
-    Returns whether its transmission has started already: it goes straight from the incoming ring
-    to the outgoing one if it has nothing to wait for.
+    Returns whether its transmission has started: a packet without anything to wait for goes
+    straight to the outgoing ring.
     """
     links = env.links
     pkt = links.pool[arrived]
@@ -341,7 +334,7 @@ def admit_arrival(
         count_drop(links, port, queue, pkt, now)
         return False
     if bypasses_queue(links, port, cls, now):
-        # With nothing held there is nothing to mark at enqueue either.
+        # With nothing held there is nothing to mark at enqueue.
         hold(links, port, cls, Bytes(pkt.size_bytes), now)
         start_transmission(env, port, cls, pkt, ingress, now)
         return True

@@ -1,8 +1,6 @@
-"""Where the time of the windows goes: the clock is read between their parts.
+"""Wall-clock time per stage of a window (`PROFILE`).
 
-Compiled in with ``PROFILE``; without it no trace of it is left in the machine code. One worker
-steps all nodes, switches before hosts, so that the time of each kind is one stretch. Nothing
-here changes what is simulated.
+One worker steps all nodes, switches before hosts, so that each kind is one stretch of time.
 """
 
 from __future__ import annotations
@@ -16,23 +14,20 @@ from netsim.engine.kernels.instructions import read_clock_ns
 
 @dataclass(frozen=True)
 class WindowTimes:
-    """Seconds spent in the parts of all windows so far, and how many nodes were stepped."""
+    """Seconds per stage over all windows, and nodes stepped."""
 
     find_s: float
-    """Finding the next window and the nodes that are active in it."""
+    """Find the next window and its active nodes."""
     switches_s: float
     hosts_s: float
     publish_s: float
-    """Handing over what was sent, counting what was delivered, releasing flows."""
+    """Publish what was sent, count deliveries, release flows."""
     switch_steps: int
     host_steps: int
 
 
 def lap(parts: StageTimesRecord) -> int:
-    """Nanoseconds since the last call, which is what one part of a window took.
-
-    Sets ``since_ns`` of ``parts``, a StageTimesRecord.
-    """
+    """Return the nanoseconds since the last call; restart the clock."""
     now = read_clock_ns()
     passed = now - parts.since_ns
     parts.since_ns = now
@@ -40,7 +35,7 @@ def lap(parts: StageTimesRecord) -> int:
 
 
 def window_times(parts: Records[int, StageTimesRecord]) -> WindowTimes:
-    """What is in the record of a clock."""
+    """Return the times in a clock's record."""
     return WindowTimes(
         find_s=float(parts["find_ns"][0]) / 1e9,
         switches_s=float(parts["switches_ns"][0]) / 1e9,

@@ -1,7 +1,6 @@
-"""What the handlers of a program may ask of the engine.
+"""Functions that a program's handlers call, imported from `netsim.program`.
 
-Programs import these from `netsim.program`. A handler that asks for what there is not breaks a
-rule (rules.py), and nothing happens.
+An invalid argument breaks a rule (rules.py), and nothing happens.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from netsim.model.tasks import JOIN, RECEIVE, SEND
 
 
 def task_at(env: ProgramEnv, index: int) -> Any:
-    """The record of task ``index`` of this host, counted from 0 among the program's."""
+    """Return task ``index`` of this host, from 0 among the program's."""
     if not 0 <= index < env.host.n_tasks:
         broken(env.engine.host, NO_TASK_THERE, index)
         return env.engine.hosts.tasks[env.host.first_task]
@@ -42,9 +41,9 @@ def task_at(env: ProgramEnv, index: int) -> Any:
 
 
 def start(env: ProgramEnv, now: Ps, task: ProgramTaskRecord) -> None:
-    """Start a task that is deferred, or once more a compute task or a join that is done.
+    """Start a deferred task, or repeat a compute task or a join that is done.
 
-    A deferred one that waits for other tasks or its flow as well starts when it no longer does.
+    A deferred task that waits for other tasks or its flow starts after those.
     """
     if task.waits_for_start == 1:
         task.waits_for_start = 0
@@ -63,7 +62,7 @@ def start(env: ProgramEnv, now: Ps, task: ProgramTaskRecord) -> None:
 
 
 def set_duration(env: ProgramEnv, task: ProgramTaskRecord, duration_ps: Ps) -> None:
-    """How long a task takes that is not under way, from its next start on: 0 to 20 h."""
+    """Set how long a task takes from its next start on, 0 to 20 h; it must not be running."""
     if task.start_ps >= 0 and task.end_ps < 0:
         broken(env.engine.host, UNDER_WAY, task.index)
     elif task.kind == JOIN or not 0 <= duration_ps < HORIZON_PS:
@@ -73,9 +72,9 @@ def set_duration(env: ProgramEnv, task: ProgramTaskRecord, duration_ps: Ps) -> N
 
 
 def set_size(env: ProgramEnv, task: ProgramTaskRecord, size_bytes: Bytes) -> None:
-    """How long the flow of a send task is that has not started: 1 byte to its size in the table.
+    """Set the size of an unstarted send task's flow: 1 byte to its size in the table.
 
-    Its receiver learns of it from the first packet that arrives.
+    The receiver learns it from the first packet that arrives.
     """
     if task.most_bytes == 0:
         broken(env.engine.host, NO_SIZE_OF_ITS_OWN, task.index)
@@ -92,9 +91,9 @@ def set_size(env: ProgramEnv, task: ProgramTaskRecord, size_bytes: Bytes) -> Non
 
 
 def flow_bytes(env: ProgramEnv, task: ProgramTaskRecord) -> Bytes:
-    """Bytes of the flow that a task sends or receives; 0 of any other task.
+    """Return the bytes of the flow that a task sends or receives; 0 for other tasks.
 
-    Of one that is received, what the table says until its first packet is here.
+    At the receiver, the table's size until the first packet arrives.
     """
     if task.kind == SEND:
         return env.engine.tx[task.flow].size_bytes
@@ -104,7 +103,7 @@ def flow_bytes(env: ProgramEnv, task: ProgramTaskRecord) -> Bytes:
 
 
 def peer_host(env: ProgramEnv, task: ProgramTaskRecord) -> HostId:
-    """The host at the other end of a task's flow; -1 of any other task."""
+    """Return the host at the other end of a task's flow; -1 for other tasks."""
     if task.kind == SEND:
         return env.engine.tx[task.flow].peer
     if task.kind == RECEIVE:
@@ -127,10 +126,7 @@ def log_row(env: ProgramEnv, now: Ps, *values: int) -> None:
 
 
 def _timer(env: ProgramEnv, k: int) -> TimerSlot:
-    """Timer ``k`` of the program on this host; the first, and a broken rule, if there is none.
-
-    Where none is declared, nothing is done with it.
-    """
+    """Return timer ``k`` of the program on this host; an unknown one breaks a rule."""
     if not 0 <= k < N_PROGRAM_TIMERS:
         broken(env.engine.host, NO_ALARM, k)
         return env.host.first_timer
@@ -156,7 +152,7 @@ def set_timer(env: ProgramEnv, now: Ps, k: int, deadline: Ps) -> None:
 
 
 def cancel_timer(env: ProgramEnv, k: int) -> None:
-    """Timer ``k`` of the program on this host will not fire."""
+    """Cancel timer ``k`` of the program on this host."""
     slot = _timer(env, k)
     if env.engine.host.rule_broken == 0 and env.engine.hosts.timers[slot].deadline < INF:
         env.host.under_way -= 1
@@ -164,5 +160,5 @@ def cancel_timer(env: ProgramEnv, k: int) -> None:
 
 
 def armed(env: ProgramEnv, k: int) -> bool:
-    """Is timer ``k`` of the program on this host going to fire?"""
+    """Return whether timer ``k`` of the program on this host is set."""
     return env.engine.hosts.timers[_timer(env, k)].deadline < INF

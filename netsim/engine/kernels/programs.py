@@ -1,6 +1,6 @@
-"""Calling a program: as its run begins, of tasks that are done, and of timers that it set.
+"""Calls of a program's handlers: at the start, for tasks that are done, and for its timers.
 
-It happens as timers of the host fire, and so never within a transport's handler.
+All run as timers of the host, and so never inside a transport's handler.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from netsim.engine.kernels.task_fields import ProgramHostRecord
 
 
 def program_timer(env: Env, now: Ps, timer: TimerRecord) -> bool:
-    """Call the program for a timer that fires, of a task or its own; False if it is not for it."""
+    """Call the program for a timer of a task or its own; False if the timer is not for it."""
     code = timer.code
     if code == TIMER_TASK:
         return report_task(env, now, TaskId(timer.owner))
@@ -45,7 +45,7 @@ def program_timer(env: Env, now: Ps, timer: TimerRecord) -> bool:
 
 
 def report_task(env: Env, now: Ps, k: TaskId) -> bool:
-    """Tell the program of a task that is done; False if it is not to be told."""
+    """Call `on_task` for a task that is done; False if there is nothing to report."""
     task: Any = env.hosts.tasks[k]
     if task.unreported == 0:
         return False
@@ -59,7 +59,7 @@ def report_task(env: Env, now: Ps, k: TaskId) -> bool:
 
 
 def count_call(env: Env, host: ProgramHostRecord, now: Ps) -> None:
-    """Break a rule if the program is called at one instant for ever."""
+    """Break a rule if the program is called endlessly at one instant."""
     if now > host.calls_at:
         host.calls_at = now
         host.calls = 0

@@ -1,10 +1,8 @@
-"""The handlers of a queue discipline: which there are, what they are given, when they are called.
+"""The handlers of a queue discipline: names, arguments, and when they are called.
 
-`QUEUE_HANDLERS` is the table of all, as `HANDLERS` of handlers.py is of a transport's. Exactly when
-each is called, and what holds then, is the contract of `MODEL.md` ("Switch: ports"). To add a
-handler: write it here, with a number of its own, declare it in `specialization_constants.py`; call
-that in `ports.py`, after ``env.switch.handler = IN_...``, and describe it in
-`netsim/queues/README.md`.
+`QUEUE_HANDLERS` is the table; MODEL.md ("Switch: ports") is the contract. To add a handler, write
+it here with its own number, declare it in `specialization_constants.py`, call that in `ports.py`
+after ``env.switch.handler = IN_...``, and describe it in `netsim/queues/README.md`.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from netsim.engine.kernels.handler_table import HandlerTable
 from netsim.engine.kernels.handlers import SWITCH
 
 FIRST = 32
-"""Numbers below are those of transports' handlers."""
+"""Numbers below are those of transports."""
 
 (
     IN_ON_ARRIVAL,
@@ -24,13 +22,13 @@ FIRST = 32
     IN_ON_DEPARTURE,
     IN_PREDICT_PAUSE,
 ) = range(FIRST, FIRST + 7)
-"""What a switch is doing (``switch.handler``): the handler that runs, or ran last in this step."""
+"""Values of ``switch.handler``: the current or last handler of this step."""
 
 COMING, LEAVING = "pkt coming", "pkt leaving"
-"""A packet on its way into a switch's queue, and one whose transmission starts."""
+"""State of the packet: arriving at a queue, or starting its transmission."""
 
 QUEUE_HANDLERS = HandlerTable(FIRST)
-"""Every handler by its name, in the order of their numbers."""
+"""Handlers by name, in the order of their numbers."""
 
 
 @QUEUE_HANDLERS.row(
@@ -41,7 +39,7 @@ QUEUE_HANDLERS = HandlerTable(FIRST)
     packet=COMING,
 )
 def on_arrival(env, now, port, pkt):
-    """Whatever comes is let in."""
+    """Every packet is accepted."""
 
 
 @QUEUE_HANDLERS.row(
@@ -53,7 +51,7 @@ def on_arrival(env, now, port, pkt):
     packet=COMING,
 )
 def admit(env, now, port, pkt):
-    """Every discipline says what it admits."""
+    """Required."""
     raise NotImplementedError
 
 
@@ -64,7 +62,7 @@ def admit(env, now, port, pkt):
     returns="a class, or NO_CLASS",
 )
 def choose_class(env, now, port):
-    """The open class with the lowest number."""
+    """The lowest open class."""
 
 
 @QUEUE_HANDLERS.row(
@@ -84,7 +82,7 @@ def choose_packet(env, now, port, queue):
     packet=LEAVING,
 )
 def on_send(env, now, port, queue, pkt):
-    """Packets are sent as they are."""
+    """The packet is unchanged."""
 
 
 @QUEUE_HANDLERS.row(
@@ -93,7 +91,7 @@ def on_send(env, now, port, queue, pkt):
     "a packet that came in by `port` has been sent",
 )
 def on_departure(env, now, port, cls, size):
-    """Nobody counts."""
+    """Nothing is counted."""
 
 
 @QUEUE_HANDLERS.row(
@@ -103,4 +101,4 @@ def on_departure(env, now, port, cls, size):
     returns="NO_EFFECT, MAY_PAUSE or MAY_DROP",
 )
 def predict_pause(env, port, cls, size, change):
-    """Nobody knows: all is simulated in the order of time."""
+    """No prediction: the switch is simulated in time order."""

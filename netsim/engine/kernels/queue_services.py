@@ -1,7 +1,6 @@
-"""What the handlers of a queue discipline may ask of the engine.
+"""Functions that a queue discipline's handlers call, imported from `netsim.queue`.
 
-Disciplines import these from `netsim.queue`. A handler that asks for what there is not breaks a
-rule (rules.py) and gets something harmless.
+An invalid argument breaks a rule (rules.py); the function returns something harmless.
 """
 
 from __future__ import annotations
@@ -54,16 +53,16 @@ from netsim.engine.kernels.trace import TRIMMED as TRIMS
 from netsim.engine.kernels.trace import trace_record
 
 ACCEPT, DROP, NO_CLASS = 0, -1, -1
-"""What handlers return: of a packet that it may come in, that it is dropped, and of a port that it
-sends nothing for now."""
+"""What handlers return: the packet is accepted, the packet is dropped, the port sends nothing now.
+"""
 
 NO_EFFECT, MAY_PAUSE, MAY_DROP = range(3)
-"""What `predict_pause` returns: whatever the order in which they are called, `on_arrival` and
-`on_departure` only count; they may pause or resume; or anything may come of it."""
+"""What `predict_pause` returns: in any order of calls `on_arrival` and `on_departure` only count;
+they may pause or resume; they may drop."""
 
 
 def _known_class(env: QueueEnv, cls: int) -> int:
-    """``cls`` if there is such a class; else 0, and a broken rule."""
+    """Return ``cls`` if it exists; otherwise break a rule and return 0."""
     if 0 <= cls < N_CLASSES:
         return cls
     broken(env.switch, UNKNOWN_CLASS, cls)
@@ -71,17 +70,17 @@ def _known_class(env: QueueEnv, cls: int) -> int:
 
 
 def class_of(env: QueueEnv, port: PortRecord, cls: int) -> Any:
-    """The record of class ``cls`` at a port: ``bytes`` held, and the discipline's CLASS_STATE."""
+    """Return class ``cls`` of a port: ``bytes`` held and the discipline's CLASS_STATE."""
     return env.links.queues[queue_of(port.number, _known_class(env, cls))]
 
 
 def queue_length(queue: QueueRecord) -> int:
-    """How many packets of a class wait, the one in transmission not among them."""
+    """Return the number of waiting packets of a class, without the one in transmission."""
     return queue.tail - queue.head
 
 
 def _is_valid_index(env: QueueEnv, queue: QueueRecord, index: int) -> bool:
-    """Does a packet wait there? If not, a rule is broken."""
+    """Return whether a packet waits at an index; otherwise break a rule."""
     if 0 <= index < queue.tail - queue.head:
         return True
     broken(env.switch, NO_SUCH_INDEX, index)
@@ -89,7 +88,7 @@ def _is_valid_index(env: QueueEnv, queue: QueueRecord, index: int) -> bool:
 
 
 def peek(env: QueueEnv, queue: QueueRecord, index: int) -> Any:
-    """The waiting packet at ``index`` of a class, 0 for the head."""
+    """Return the waiting packet at ``index`` of a class; 0 is the head."""
     if not _is_valid_index(env, queue, index):
         index = 0
     return env.links.pool[ring_slot(queue.off, queue.mask, queue.head + index)]
@@ -111,14 +110,14 @@ def remove(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, index: 
 
 
 def drop_head(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord) -> None:
-    """Drop the packet of a class that has waited longest."""
+    """Drop the head of a class."""
     remove(env, now, port, queue, 0)
 
 
 def pop_tail(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
-    """Take the packet out of a class that waits there last, in `admit`; one at a time.
+    """Remove the last waiting packet of a class, in `admit`; one at a time.
 
-    It must be enqueued or dropped.
+    It must then be enqueued or dropped.
     """
     switch = env.switch
     slot = ring_slot(queue.off, queue.mask, queue.tail - 1)
@@ -138,9 +137,9 @@ def pop_tail(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
 
 
 def enqueue(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecord) -> None:
-    """Put the packet that was taken behind those that wait in class ``cls``.
+    """Append the removed packet to class ``cls``.
 
-    One for each class, and none into the one that `admit` returns.
+    At most one packet per class, and none to the class that `admit` returns.
     """
     switch = env.switch
     if switch.holds_packet == 0:
@@ -156,7 +155,7 @@ def enqueue(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecor
 
 
 def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
-    """Drop the packet that was taken; its class (``prio``) counts it."""
+    """Drop the removed packet; its class (``prio``) counts it."""
     if env.switch.holds_packet == 0:
         broken(env.switch, LOST_TRACK, 0)
         return
@@ -165,7 +164,7 @@ def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
 
 
 def trim(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
-    """Cut the payload off a packet that arrives or was taken; its class counts a trim."""
+    """Trim an arriving or removed packet to its header; its class counts it."""
     if int(pkt.kind) >= FIRST_CONTROL:
         broken(env.switch, NO_PAYLOAD, int(pkt.kind))
         return
@@ -180,17 +179,17 @@ def trim(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
 
 
 def mark(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, pkt: PacketRecord) -> None:
-    """Set a packet's CE bit; its class counts it."""
+    """Set a packet's CE bit; its class counts a mark."""
     mark_packet(env.links, port, queue, pkt, now)
 
 
 def is_pausing(port: PortRecord, cls: int) -> bool:
-    """Is the neighbor at the other end of this port asked to hold class ``cls`` back?"""
+    """Return whether this port pauses class ``cls`` of its neighbor."""
     return (port.pause_requested >> cls) & 1 == 1
 
 
 def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
-    """Ask the neighbor to hold class ``cls`` back: port owes it a PFC frame."""
+    """Pause class ``cls`` of the neighbor: the port owes it a PFC frame."""
     if not is_pausing(port, _known_class(env, cls)):
         port.pause_requested |= 1 << cls | PFC_FRAME_PENDING
         class_of(env, port, cls).pfc_pauses += 1
@@ -198,17 +197,14 @@ def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
 
 
 def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
-    """Let the neighbor send class ``cls`` again: port owes it a PFC frame."""
+    """Resume class ``cls`` of the neighbor: the port owes it a PFC frame."""
     if is_pausing(port, _known_class(env, cls)):
         port.pause_requested = port.pause_requested & ~(1 << cls) | PFC_FRAME_PENDING
         _check_prediction(env, port)
 
 
 def _check_prediction(env: QueueEnv, port: PortRecord) -> None:
-    """What is asked of the neighbor changes: a broken rule where ports are served apart.
-
-    Their order is not that of time.
-    """
+    """Break a rule if a pause changes while ports are served out of time order."""
     if HAS_PREDICT_PAUSE:
         switch = env.switch
         if switch.mode == MODE_DECOUPLED or switch.mode == MODE_PREDICTED:
@@ -217,7 +213,7 @@ def _check_prediction(env: QueueEnv, port: PortRecord) -> None:
 
 
 def wait_until(env: QueueEnv, now: Ps, port: PortRecord, time: Ps) -> None:
-    """In `choose_class`: ask again at ``time``, or before that if something happens at the port."""
+    """Request another `choose_class` call at ``time``, or at an earlier event at the port."""
     if env.switch.handler != IN_CHOOSE_CLASS:
         broken(env.switch, ONLY_IN_CHOOSE_CLASS, 0)
     elif time <= now:

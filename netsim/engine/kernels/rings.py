@@ -1,10 +1,9 @@
-"""Longer rings, for who finds one full.
+"""Lengthen rings that are full.
 
-A ring moves to a stretch at the unused end of the pool, from which all workers take without
-waiting for each other. Where it lies makes no difference to what is simulated. What it leaves
-stays as it is: a link's reader goes on there until the window ends, and is then shown the new
-place (`show_moved_links`). When the pool itself is used up nothing has changed, the step ends,
-and the engine makes the pool larger (resize.py).
+A ring moves to the unused end of the pool, from which all workers take without waiting for each
+other. Its location does not affect results. The old entries stay: a link's reader uses them until
+the window ends, and then gets the new location (`show_moved_links`). If the pool is full nothing
+changes, the step ends, and the engine enlarges the pool (resize.py).
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import Clock, LinkState, Net
 
 FACTOR = 2
-"""By which a full ring gets longer; so the rings that were left take as much as the last one."""
+"""Growth of a full ring; so abandoned rings take as much as the last one."""
 
 
 def take_stretch(links: LinkState, n_slots: int) -> Slot:
-    """The first of ``n_slots`` slots of the pool that nothing uses, or NO_SLOT."""
+    """Take ``n_slots`` unused slots of the pool; return the first, or NO_SLOT."""
     first = take_tickets(links.pool_used, n_slots)
     if first + n_slots <= links.pool.shape[0]:
         return Slot(first)
@@ -29,7 +28,7 @@ def take_stretch(links: LinkState, n_slots: int) -> Slot:
 
 
 def slots_for(mask: int, need: int) -> int:
-    """How long a ring of ``mask + 1`` slots becomes that needs ``need``."""
+    """Return the new length of a ring of ``mask + 1`` slots that needs ``need``."""
     slots = FACTOR * (mask + 1)
     while slots < need:
         slots *= 2
@@ -37,7 +36,7 @@ def slots_for(mask: int, need: int) -> int:
 
 
 def moved(links: LinkState, off: Slot, mask: int, head: int, tail: int, n_slots: int) -> Slot:
-    """Copy entries ``head .. tail`` of a ring into one of ``n_slots``; the place of that."""
+    """Copy entries ``head .. tail`` of a ring to one of ``n_slots``; return its first slot."""
     new = take_stretch(links, n_slots)
     if new < 0:
         return NO_SLOT
@@ -51,9 +50,9 @@ def moved(links: LinkState, off: Slot, mask: int, head: int, tail: int, n_slots:
 
 
 def lengthen_link(links: LinkState, port: PortRecord, p: GlobalPort, need: int) -> bool:
-    """Give the link of port ``p`` a ring of ``need`` slots at least; False if there is no place.
+    """Give the link of port ``p`` a ring of at least ``need`` slots; False if the pool is full.
 
-    What its reader may not have read moves with it.
+    Entries that its reader may not have read move with it.
     """
     slots = slots_for(port.ring_mask, need)
     new = moved(links, port.ring_off, port.ring_mask, links.published_head[p], port.tail, slots)
@@ -66,9 +65,9 @@ def lengthen_link(links: LinkState, port: PortRecord, p: GlobalPort, need: int) 
 
 
 def ring_full(links: LinkState, p: GlobalPort) -> bool:
-    """Make room on the link of port ``p`` for a packet and a PFC frame, sent in one event.
+    """Make room on the link of port ``p`` for a packet and a PFC frame of one event.
 
-    True if there is none, and the pool is used up.
+    Returns True if the pool is full.
     """
     port = links.ports[p]
     need = port.tail - links.published_head[p] + 2
@@ -76,7 +75,7 @@ def ring_full(links: LinkState, p: GlobalPort) -> bool:
 
 
 def lengthen_queue(links: LinkState, queue: QueueRecord, need: int) -> bool:
-    """Likewise for a class queue of a switch."""
+    """Lengthen the ring of a switch's class queue; False if the pool is full."""
     slots = slots_for(queue.mask, need)
     new = moved(links, queue.off, queue.mask, queue.head, queue.tail, slots)
     if new < 0:
@@ -87,7 +86,7 @@ def lengthen_queue(links: LinkState, queue: QueueRecord, need: int) -> bool:
 
 
 def lengthen_control(links: LinkState, host_port: HostPortRecord) -> bool:
-    """Likewise for the FIFO of control packets of a host's port."""
+    """Lengthen the control FIFO of a host's port; False if the pool is full."""
     slots = slots_for(host_port.ctrl_mask, 0)
     new = moved(
         links,
@@ -105,7 +104,7 @@ def lengthen_control(links: LinkState, host_port: HostPortRecord) -> bool:
 
 
 def show_moved_links(net: Net, links: LinkState, clock: Clock) -> None:
-    """Between two windows: show the readers of links where the rings of active nodes are now."""
+    """Update readers of moved links, between windows."""
     if links.moved_links[0] == 0:
         return
     links.moved_links[0] = 0

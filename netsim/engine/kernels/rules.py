@@ -1,10 +1,9 @@
-"""What handlers may not do, because the engine's memory depends on it.
+"""Rules that protect the engine's memory from handlers.
 
-A handler of a transport or a program that breaks a rule marks its host, whose step ends there,
-before the packet or the timer is used, and the run with it. A queue discipline's marks its switch,
-which takes something harmless for what it was told and ends the run with its step. What is checked
-is what is at hand anyway, once for each packet at its source; whatever else a handler may write
-past, `checked` engines find.
+A transport or program that breaks a rule marks its host, whose step ends before the packet or timer
+is used, and the run with it. A queue discipline marks its switch, uses something harmless instead,
+and ends the run after its step. Checks are those that cost nothing, once for each packet at its
+source; `checked` engines find other writes out of bounds.
 """
 
 from __future__ import annotations
@@ -84,11 +83,11 @@ TEXTS = {
 }
 
 MAX_FIRINGS, MAX_FIRINGS_OF_A_TIMER = 10_000, 100
-"""Timers of a host fire no more often at one instant than this, plus this for each of them."""
+"""Limit on a host's timer firings at one instant: this, plus this for each timer."""
 
 
 def broken(node: HostRecord | SwitchRecord, rule: int, value: int) -> None:
-    """Note that the handler that runs on a host or a switch broke a rule; the first one counts."""
+    """Record the first rule that a handler on a host or a switch broke."""
     if node.rule_broken == 0:
         node.rule_broken = rule
         node.breaking_handler = node.handler

@@ -1,13 +1,11 @@
-"""Series: what queues, hosts and flows were like in each interval of simulated time.
+"""Time series of queues, hosts and flows (`HAS_SERIES`).
 
-Compiled in with ``HAS_SERIES``; without it no trace of it is left in the machine code. A queue is
-looked at before its bytes change (`change`) or its counters (`close_until`), a host before the
-first event of an interval (`look_at_host`): until then all was as it is, so that the intervals that
-have ended since are written then, and nobody has to be woken for it. What is written are counters
-as they stood at an interval's end, and the largest queue within it: intervals are made longer
-(series.py of the engine) by leaving out every second end. Nothing here changes what is simulated.
-
-With ``HISTOGRAM`` the time that a queue spends at each level is kept as well, for the whole run.
+A queue is sampled before its bytes (`change`) or counters (`close_until`) change, a host before the
+first event of an interval (`look_at_host`): nothing has changed since, so past intervals are
+written then, without events of their own. Samples are counters at an interval's end, and the
+largest queue within it, so that intervals can be merged by dropping every second one (series.py of
+the engine). With ``HISTOGRAM``, the time that a queue spends at each level over the whole run is
+kept too.
 """
 
 from __future__ import annotations
@@ -21,26 +19,26 @@ from netsim.engine.kernels.specialization_constants import HISTOGRAM, N_CLASSES
 
 AREA_BITS = 24
 AREA_MASK = (1 << AREA_BITS) - 1
-"""An area under a queue, in byte-picoseconds, is ``area_high << AREA_BITS | area_low``."""
+"""An integral of bytes over ps is ``area_high << AREA_BITS | area_low``."""
 
 MAX_PS = 1 << 33
-"""So long a time, times all bytes of a queue, is an int64 if these are 2**30."""
+"""Longest time that, times 2**30 bytes, fits an int64."""
 
 EXACT_BITS = 5
 STEP_BITS = 4
 BINS = 512
-"""A level below 2**EXACT_BITS bytes has a bin of its own; above, 2**STEP_BITS bins share each power
-of two, and the last one holds all that is larger."""
+"""Levels below 2**EXACT_BITS bytes have a bin each; above, 2**STEP_BITS bins share each power of
+two, and the last one has all that is larger."""
 
 BINS_APART = BINS + 8
-"""From one queue's bins to the next one's: no power of two, or they would share cache lines."""
+"""Bins from one queue to the next; not a power of two, to avoid shared cache lines."""
 
 NIC, SENDER, RECEIVER = range(3)
-"""Kinds of records that are watched at a host: of its NICs, and of flows' two sides."""
+"""Kinds of watched records: a host's NICs, and both sides of flows."""
 
 
 def bin_of(held: int) -> int:
-    """The bin of a level of ``held`` bytes."""
+    """Return the bin of a level of ``held`` bytes."""
     if held < 1 << EXACT_BITS:
         return held
     power = bit_length(held) - 1
@@ -49,7 +47,7 @@ def bin_of(held: int) -> int:
 
 
 def fold(links: LinkState, level: LevelRecord, held: Bytes, now: Ps) -> None:
-    """Bring the area under a queue, which holds so many bytes, up to now."""
+    """Update a queue's integral to now; it held ``held`` bytes until now."""
     duration = now - level.since_ps
     area = level.area_low + held * (duration & AREA_MASK) - level.moment
     level.area_high += held * (duration >> AREA_BITS) + (area >> AREA_BITS)
@@ -61,7 +59,7 @@ def fold(links: LinkState, level: LevelRecord, held: Bytes, now: Ps) -> None:
 
 
 def close_interval(links: LinkState, level: LevelRecord, p: GlobalPort, cls: int) -> None:
-    """Write what a queue was like in the interval that ends at ``due_ps``, and begin the next."""
+    """Write a queue's sample for the interval that ends at ``due_ps`` and begin the next."""
     clock = links.series_clock[0]
     queue = links.queues[queue_of(p, cls)]
     at = level.due_ps
@@ -81,14 +79,14 @@ def close_interval(links: LinkState, level: LevelRecord, p: GlobalPort, cls: int
 
 
 def paused_until(links: LinkState, queue: QueueRecord, p: GlobalPort, cls: int, at: Ps) -> Ps:
-    """For how long, up to a time since which nothing has changed, a class was paused."""
+    """Return how long a class was paused up to ``at``, since which nothing changed."""
     if (links.ports[p].paused >> cls) & 1 == 1:
         return queue.paused_ps + (at - queue.paused_since)
     return queue.paused_ps
 
 
 def close_until(links: LinkState, p: GlobalPort, now: Ps) -> None:
-    """Write what the queues of port ``p``, whose counters are to change, were like until now.
+    """Write samples of port ``p``'s queues for past intervals, before a counter changes.
 
     The intervals of all its classes end together.
     """
@@ -101,10 +99,11 @@ def close_until(links: LinkState, p: GlobalPort, now: Ps) -> None:
 
 
 def change(links: LinkState, p: GlobalPort, cls: int, size: int, now: Ps) -> None:
-    """Class ``cls`` of port ``p`` is to hold ``size`` bytes more now, or less (see `close_until`).
+    """Record that class ``cls`` of port ``p`` holds ``size`` bytes more from now on (see
+    `close_until`).
 
-    What it holds, times how long, need not be added up at each change: bytes that come in count
-    from then on, and those that leave no longer.
+    Bytes count from their arrival and until their departure, so nothing is integrated at each
+    change.
     """
     first = links.level_of[p]
     if first < 0:
@@ -118,7 +117,7 @@ def change(links: LinkState, p: GlobalPort, cls: int, size: int, now: Ps) -> Non
 
 
 def look_at_port(links: LinkState, p: GlobalPort, now: Ps) -> None:
-    """Where a queue discipline may change any class of port ``p`` now, without saying when."""
+    """Write samples of all classes of port ``p``, which a discipline may change without notice."""
     close_until(links, p, now)
     first = links.level_of[p]
     if first >= 0:
@@ -127,14 +126,14 @@ def look_at_port(links: LinkState, p: GlobalPort, now: Ps) -> None:
 
 
 def look_at_host(links: LinkState, hosts: HostState, host: HostId, now: Ps) -> None:
-    """Write what is watched at a host for the intervals that have ended, before its next event."""
+    """Write a host's samples for past intervals, before its next event."""
     while links.series_due[host] <= now:
         copy_watched(links, hosts, host)
         links.series_due[host] += links.series_clock[0].interval_ps
 
 
 def copy_watched(links: LinkState, hosts: HostState, host: HostId) -> None:
-    """Copy the chosen words of every record that is watched at a host."""
+    """Copy the chosen words of every watched record of a host."""
     clock = links.series_clock[0]
     interval = links.series_due[host] // clock.interval_ps - 1
     for entry in range(links.first_watched[host], links.first_watched[HostId(host + 1)]):

@@ -1,7 +1,4 @@
-"""What handlers may ask of the engine: to send, to deliver, to finish, timers and bitmaps.
-
-Transports import these from `netsim.transport`.
-"""
+"""Functions that a transport's handlers call, imported from `netsim.transport`."""
 
 from __future__ import annotations
 
@@ -27,14 +24,14 @@ from netsim.engine.kernels.trace import trace_set
 Number = TypeVar("Number", int, float)
 
 BLOCKED = INF
-"""What ``ready`` returns when only an event can let the flow send again."""
+"""Result of ``ready`` when only an event can unblock the flow."""
 
 
 def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -> Any:
-    """Queue a control packet to the other end of a flow and return it, for fields of your own.
+    """Queue a control packet to the other end of a flow and return it, so that you can set fields.
 
-    ``side`` is the flow's record on this host; ``prio`` the traffic class. At most
-    ``CONTROL_BURST`` may be sent by one handler call.
+    ``side`` is the flow's record on this host; ``prio`` the traffic class. One handler call may
+    send at most ``CONTROL_BURST``.
     """
     host = env.host
     p = host.port
@@ -65,7 +62,7 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
 
 
 def deliver(env: Env, now: Ps, rx: RxRecord, n_bytes: int) -> None:
-    """Hand ``n_bytes`` new payload bytes of a flow to the application."""
+    """Deliver ``n_bytes`` new payload bytes of a flow to the application."""
     rx.received_bytes += n_bytes
     host = env.host
     host.payload_bytes += n_bytes
@@ -81,7 +78,7 @@ def deliver(env: Env, now: Ps, rx: RxRecord, n_bytes: int) -> None:
 
 
 def finish(env: Env, now: Ps, tx: TxRecord) -> None:
-    """The sender knows that all has arrived (or will not do more): no handler is called again."""
+    """Finish the flow at the sender: no handler is called again."""
     if tx.finished == 0:
         tx.finished = 1
         tx.acked_ps = now
@@ -91,31 +88,31 @@ def finish(env: Env, now: Ps, tx: TxRecord) -> None:
 
 
 def packet_payload_bytes(env: Env, side: FlowRecord, seq: int) -> Bytes:
-    """Payload bytes of packet ``seq`` of a flow."""
+    """Return the payload bytes of packet ``seq`` of a flow."""
     if seq == side.n_packets - 1:
         return side.last_bytes
     return env.par.payload_bytes
 
 
 def wire_bytes(env: Env, side: FlowRecord, seq: int) -> Bytes:
-    """Bytes on the wire of data packet ``seq`` of a flow."""
+    """Return the wire bytes of data packet ``seq`` of a flow."""
     return packet_payload_bytes(env, side, seq) + env.par.header_bytes
 
 
 def full_packet_bytes(env: Env) -> Bytes:
-    """Bytes on the wire of a full data packet."""
+    """Return the wire bytes of a full data packet."""
     return env.par.payload_bytes + env.par.header_bytes
 
 
 def or_default(value: Number, default: Number) -> Number:
-    """A parameter's value, or ``default`` where it is none."""
+    """Return a parameter's value, or ``default`` if it is not set."""
     if value < 0:
         return default
     return value
 
 
 def _has_timer(env: Env, side: FlowRecord, k: int) -> bool:
-    """Is timer ``k`` one of this side of a flow, on this NIC? If not, a rule is broken."""
+    """Return whether timer ``k`` exists on this side of a flow and this NIC; else break a rule."""
     host = env.host
     own = side.first_timer - host.first_timer
     if 0 <= k < TIMERS_OF_A_KIND and 0 <= own < host.n_timers:
@@ -137,7 +134,7 @@ def set_timer(env: Env, now: Ps, side: FlowRecord, k: int, deadline: Ps) -> None
 
 
 def _has_host_timer(env: Env, k: int) -> bool:
-    """Is there a timer ``k`` of this host? If not, a rule is broken."""
+    """Return whether this host has a timer ``k``; else break a rule."""
     if 0 <= k < TIMERS_OF_A_KIND:
         host = env.host
         number = env.par.first_host_timer + k
@@ -149,7 +146,7 @@ def _has_host_timer(env: Env, k: int) -> bool:
 
 
 def _host_timer(env: Env, k: int) -> TimerSlot:
-    """Timer ``k`` of this host."""
+    """Return timer ``k`` of this host."""
     return env.host.first_timer + env.par.first_host_timer + k
 
 
@@ -160,27 +157,27 @@ def set_host_timer(env: Env, now: Ps, k: int, deadline: Ps) -> None:
 
 
 def cancel_timer(env: Env, side: FlowRecord, k: int) -> None:
-    """The timer will not fire."""
+    """Cancel timer ``k`` of a flow's side."""
     if _has_timer(env, side, k):
         env.hosts.timers[side.first_timer + k].deadline = INF
 
 
 def armed(env: Env, side: FlowRecord, k: int) -> bool:
-    """Is timer ``k`` of a flow's side going to fire?"""
+    """Return whether timer ``k`` of a flow's side is set."""
     if _has_timer(env, side, k):
         return env.hosts.timers[side.first_timer + k].deadline < INF
     return False
 
 
 def host_timer_armed(env: Env, k: int) -> bool:
-    """Is timer ``k`` of this host going to fire?"""
+    """Return whether timer ``k`` of this host is set."""
     if _has_host_timer(env, k):
         return env.hosts.timers[_host_timer(env, k)].deadline < INF
     return False
 
 
 def _word(env: Env, side: FlowRecord, bitmap: int, seq: int) -> int:
-    """The word with bit ``seq`` of a bitmap; -1, and a broken rule, if there is none."""
+    """Return the word with bit ``seq`` of a bitmap; -1, and a broken rule, if it does not exist."""
     w = side.bits + bitmap * ((side.n_packets + 31) >> 5) + (seq >> 5)
     if w < side.bits or w >= side.bits_end:
         broken(env.host, NO_BIT, seq)
@@ -189,7 +186,7 @@ def _word(env: Env, side: FlowRecord, bitmap: int, seq: int) -> int:
 
 
 def bit_get(env: Env, side: FlowRecord, bitmap: int, seq: int) -> int:
-    """Bit ``seq`` of the side's ``bitmap`` (one bit per packet of the flow)."""
+    """Return bit ``seq`` of the side's ``bitmap`` (one bit per packet of the flow)."""
     w = _word(env, side, bitmap, seq)
     if w < 0:
         return 0
@@ -197,7 +194,7 @@ def bit_get(env: Env, side: FlowRecord, bitmap: int, seq: int) -> int:
 
 
 def bit_set(env: Env, side: FlowRecord, bitmap: int, seq: int) -> bool:
-    """Set bit ``seq`` of ``bitmap``; returns whether it was clear before."""
+    """Set bit ``seq`` of ``bitmap``; return whether it was clear."""
     w = _word(env, side, bitmap, seq)
     if w < 0:
         return False
@@ -207,7 +204,7 @@ def bit_set(env: Env, side: FlowRecord, bitmap: int, seq: int) -> bool:
 
 
 def bit_clear(env: Env, side: FlowRecord, bitmap: int, seq: int) -> bool:
-    """Clear bit ``seq`` of ``bitmap``; returns whether it was set before."""
+    """Clear bit ``seq`` of ``bitmap``; return whether it was set."""
     w = _word(env, side, bitmap, seq)
     if w < 0:
         return False
@@ -217,7 +214,7 @@ def bit_clear(env: Env, side: FlowRecord, bitmap: int, seq: int) -> bool:
 
 
 def bit_first(env: Env, side: FlowRecord, bitmap: int, start: int) -> int:
-    """Lowest set bit >= ``start`` of ``bitmap``, or ``n_packets`` if there is none."""
+    """Return the lowest set bit >= ``start`` of ``bitmap``, or ``n_packets``."""
     n = side.n_packets
     seq = start
     while seq < n:
@@ -237,7 +234,7 @@ def bit_first(env: Env, side: FlowRecord, bitmap: int, start: int) -> int:
 
 
 def bit_first_clear(env: Env, side: FlowRecord, bitmap: int, start: int) -> int:
-    """Lowest clear bit >= ``start`` of ``bitmap``, or ``n_packets`` if there is none."""
+    """Return the lowest clear bit >= ``start`` of ``bitmap``, or ``n_packets``."""
     seq = start
     while seq < side.n_packets and bit_get(env, side, bitmap, seq) == 1:
         seq += 1

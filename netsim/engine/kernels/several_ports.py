@@ -1,7 +1,6 @@
-"""A host with several ports: its arrivals, its timers and its NICs, in exact time order.
+"""A host with several ports: arrivals, timers and NICs in exact time order.
 
-What host.py does for a host of one port, port by port and NIC by NIC: each port has its own FIFO
-and ready list, each NIC its own timers.
+Like host.py, but each port has its own FIFO and ready list, and each NIC its own timers.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ from netsim.engine.kernels.timers import first_key, surface
 from netsim.engine.kernels.trace import trace_created, trace_timer
 
 NO_NEED = 0
-"""A ring becomes longer by as much as rings do."""
+"""Lengthen a ring by the usual factor."""
 
 
 def waiting_at(links: LinkState, p: GlobalPort) -> Ps:
-    """When the next packet reaches port ``p``; INF if none is on its way."""
+    """Return when the next packet reaches port ``p``, or INF."""
     reader = links.readers[p]
     if reader.head == reader.tail:
         return INF
@@ -59,12 +58,12 @@ def waiting_at(links: LinkState, p: GlobalPort) -> Ps:
 
 
 def sends_control(links: LinkState, host_port: HostPortRecord, port: PortRecord) -> bool:
-    """Is there a control packet that is not paused?"""
+    """Return whether an unpaused control packet waits."""
     return first_open(links, host_port, port) < host_port.ctrl_tail
 
 
 def first_arrival(net: Net, links: LinkState, host_id: HostId) -> tuple[Ps, GlobalPort]:
-    """When the next packet reaches a host, and by which port: the lowest of several."""
+    """Return when the next packet reaches a host, and the port (the lowest of several)."""
     earliest = INF
     at = net.first_port[host_id]
     for p in ports_of(net, host_id):
@@ -76,7 +75,7 @@ def first_arrival(net: Net, links: LinkState, host_id: HostId) -> tuple[Ps, Glob
 
 
 def nic_of_timer(hosts: HostState, host_id: HostId, slot: TimerSlot) -> NicId:
-    """The NIC that a timer of a host belongs to; the first for those of tasks."""
+    """Return the NIC of a timer; the first NIC for tasks' timers."""
     for nic in nics_of(hosts, host_id):
         host = hosts.nics[nic]
         if host.first_timer <= slot and slot - host.first_timer < host.n_timers:
@@ -87,7 +86,7 @@ def nic_of_timer(hosts: HostState, host_id: HostId, slot: TimerSlot) -> NicId:
 def first_sender(
     net: Net, links: LinkState, hosts: HostState, host_id: HostId, now: Ps
 ) -> tuple[Ps, GlobalPort]:
-    """When a port that has something to send is free, and which: the lowest of several."""
+    """Return when a port can next send, and the port (the lowest of several)."""
     earliest = INF
     at = net.first_port[host_id]
     for p in ports_of(net, host_id):
@@ -105,7 +104,7 @@ def first_sender(
 def start_to_send(
     env: Env, links: LinkState, host_port: HostPortRecord, port: PortRecord, p: GlobalPort, now: Ps
 ) -> None:
-    """Send a packet by port ``p``, which is free, or find that all that waits is paused."""
+    """Send a packet by the free port ``p``, or find that everything waiting is paused."""
     if sends_control(links, host_port, port):
         transmit_control(links, env.host, host_port, port, p, now)
         return
@@ -117,7 +116,7 @@ def start_to_send(
 
 
 def nic_of_arrival(links: LinkState, hosts: HostState, p: GlobalPort, slot: Slot) -> NicId:
-    """The NIC that the packet in pool slot ``slot``, which came in by port ``p``, is for."""
+    """Return the NIC that the packet in pool slot ``slot``, which came in by port ``p``, is for."""
     kind = int(links.pool[slot].kind)
     if kind == PFC:
         return hosts.host_ports[p].nic
@@ -128,7 +127,7 @@ def nic_of_arrival(links: LinkState, hosts: HostState, p: GlobalPort, slot: Slot
 
 
 def room_at_all_ports(net: Net, links: LinkState, hosts: HostState, host_id: HostId) -> bool:
-    """Is there room in the FIFOs of all ports for what a handler may send, or made if not?"""
+    """Make room in the FIFOs of all ports for what a handler may send; return whether there is."""
     for p in ports_of(net, host_id):
         host_port = hosts.host_ports[p]
         if not room_for_control(links, host_port):
@@ -137,7 +136,7 @@ def room_at_all_ports(net: Net, links: LinkState, hosts: HostState, host_id: Hos
 
 
 def look_at_control(env: Env, net: Net, links: LinkState, host_id: HostId, now: Ps) -> None:
-    """Check, and record, what a handler has put into the FIFOs."""
+    """Check, and trace, what a handler has put into the FIFOs."""
     for p in ports_of(net, host_id):
         host_port = env.hosts.host_ports[p]
         if TRACE:
@@ -147,10 +146,10 @@ def look_at_control(env: Env, net: Net, links: LinkState, host_id: HostId, now: 
 
 
 def note_sent(links: LinkState, p: GlobalPort) -> None:
-    """Tell of what port ``p`` has sent in this step."""
+    """Publish what port ``p`` has sent in this step."""
     port = links.ports[p]
     if port.tail > links.new_tail[p]:
-        # The slot is read back from the ring: the consumer's first event among what is new.
+        # Read the slot back from the ring: the first of the new packets.
         if links.first_new[p] == INF:
             slot = ring_slot(port.ring_off, port.ring_mask, links.new_tail[p])
             links.first_new[p] = links.pool[slot].time
@@ -158,11 +157,11 @@ def note_sent(links: LinkState, p: GlobalPort) -> None:
 
 
 def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_id: HostId) -> int:
-    """Advance a host of several ports to the end of the window. Returns a status of layout.py."""
+    """Advance a host of several ports to the end of the window; return a status of layout.py."""
     w1 = clock.clock[0].w1
-    # Not earlier than where a step that stopped for lack of room left off.
+    # Not before the event at which a step stopped for lack of room.
     now = clock.next_event[host_id]
-    firings = 0  # of timers, at this instant
+    firings = 0  # timer firings at this instant
     status = OK
     nic = hosts.first_nic[host_id]
     first = hosts.nics[nic]

@@ -1,9 +1,7 @@
-"""Specialization constants: names in the kernels that have a value only in a specialized copy.
+"""Specialization constants: names in the kernels with a value only in a specialized copy.
 
-Kernels import them like anything else. Specializing the engine for its transports and its fabric
-binds them to constants and to the plugins' functions (`bindings.py`): a handler is inlined into
-the kernel that calls it, and code behind a disabled feature is not compiled. Using an unbound
-constant is an error.
+Kernels import them like anything else. Specialization binds them to numbers and to the plugins'
+functions (`bindings.py`): handlers are inlined, and code of a disabled feature is not compiled.
 """
 
 from __future__ import annotations
@@ -71,33 +69,33 @@ N_CLASSES: int = _feature("N_CLASSES")
 """Traffic classes of each port."""
 ECN_ENQUEUE: bool = _feature("ECN_ENQUEUE")
 ECN_DEQUEUE: bool = _feature("ECN_DEQUEUE")
-"""Where packets are marked with ECN, if anywhere."""
+"""Where packets get ECN marks, if anywhere."""
 COUPLED: bool = _feature("COUPLED")
-"""Do the ports of a switch influence each other?"""
+"""Ports of a switch influence each other."""
 BALANCING: int = _feature("BALANCING")
-"""How to choose_class among equal-cost paths (balance.py)."""
+"""Load balancing over equal-cost paths (balance.py)."""
 PLANE_BALANCING: int = _feature("PLANE_BALANCING")
-"""How flows use the ports of a host; ONE_PORT if it has only one (port_pairs.py)."""
+"""Use of a host's ports; ONE_PORT if it has only one (port_pairs.py)."""
 CARRIER: bool = _feature("CARRIER")
-"""Do hosts detect loss of carrier on their ports?"""
+"""Hosts detect loss of carrier on their ports."""
 POLICY_ROUTING: bool = _feature("POLICY_ROUTING")
-"""Are there several routing tables, one of which a packet's address selects?"""
+"""There are several routing tables, selected by a packet's address."""
 FAULTS: bool = _feature("FAULTS")
-"""Can links lose packets or go down?"""
+"""Links can lose packets or go down."""
 MAY_BE_UNROUTABLE: bool = _feature("MAY_BE_UNROUTABLE")
-"""Can packets reach a switch that has no route for them?"""
+"""Packets can reach a switch that has no route for them."""
 TIME_SLOT_ROUTING: bool = _feature("TIME_SLOT_ROUTING")
-"""Do routes change with the time slot?"""
+"""Routes change with the time slot."""
 CIRCUITS: bool = _feature("CIRCUITS")
-"""Are there circuits that are not always up (circuits.py)?"""
+"""Some circuits are not always up (circuits.py)."""
 PHASE_DRIVEN: bool = _feature("PHASE_DRIVEN")
-"""Do some circuits come up when the flows of a phase are delivered (phase_schedule.py)?"""
+"""Some circuits follow the phases of flows (phase_schedule.py)."""
 INDIRECT: int = _feature("INDIRECT")
-"""How packets may use an intermediate switch, if at all (two_hops.py)."""
+"""Use of intermediate switches (two_hops.py)."""
 PER_PORT_SIZES: bool = _feature("PER_PORT_SIZES")
-"""Do queue sizes differ between ports?"""
+"""Queue sizes differ between ports."""
 PORT_WAKEUPS: bool = _feature("PORT_WAKEUPS")
-"""Can a port with packets to send wait for a time: for its circuit, or for the discipline?"""
+"""A port with packets may wait for its circuit or for a time that the discipline sets."""
 
 # --- what the queue discipline uses (`features` in discipline.py) ---------------------------------
 
@@ -106,49 +104,49 @@ HAS_CHOOSE_CLASS: bool = _feature("HAS_CHOOSE_CLASS")
 HAS_CHOOSE_PACKET: bool = _feature("HAS_CHOOSE_PACKET")
 HAS_ON_SEND: bool = _feature("HAS_ON_SEND")
 HAS_ON_DEPARTURE: bool = _feature("HAS_ON_DEPARTURE")
-"""Does it define `on_arrival`, `choose_class`, `choose_packet`, `on_send`, `on_departure`?"""
+"""The discipline defines the handler."""
 HAS_PREDICT_PAUSE: bool = _feature("HAS_PREDICT_PAUSE")
-"""Has it `predict_pause`, and is it heeded (decoupled_switch.py)?"""
+"""The discipline has `predict_pause`, and it is used (decoupled_switch.py)."""
 MOVES_PACKETS: bool = _feature("MOVES_PACKETS")
-"""Does it move packets between queues?"""
+"""The discipline moves packets between queues."""
 IS_SHAPED: bool = _feature("IS_SHAPED")
-"""Can it hold back a port that has packets to send?"""
+"""The discipline can hold back a port that has packets."""
 HAS_PFC: bool = _feature("HAS_PFC")
-"""Does it pause neighbors with PFC?"""
+"""The discipline pauses neighbors with PFC."""
 
 # --- what the transports use (`features` in protocol.py) ------------------------------------------
 
 HAS_RANK: bool = _feature("HAS_RANK")
-"""Are a host's flows served by rank?"""
+"""Hosts serve flows by rank."""
 TELEMETRY: bool = _feature("TELEMETRY")
-"""Do switches write into packets (`on_forward`)?"""
+"""Switches write into packets (`on_forward`)."""
 
 TASKS: bool = _feature("TASKS")
-"""Do hosts have tasks (tasks.py)?"""
+"""Hosts have tasks (tasks.py)."""
 PROGRAM: bool = _feature("PROGRAM")
-"""Does a program start some tasks (programs.py)?"""
+"""A program starts some tasks (programs.py)."""
 N_PROGRAM_TIMERS: int = _feature("N_PROGRAM_TIMERS")
-"""Timers of the program on each host."""
+"""Program timers per host."""
 SETS_FLOW_SIZE: bool = _feature("SETS_FLOW_SIZE")
-"""Does the program set flow sizes?"""
+"""The program sets flow sizes."""
 
 # --- what a run records ---------------------------------------------------------------------------
 
 TRACE: bool = _feature("TRACE")
-"""Are events of chosen flows traced (trace.py)?"""
+"""Events of chosen flows are traced (trace.py)."""
 PROFILE: bool = _feature("PROFILE")
-"""Is wall-clock time per stage measured (profile.py)?"""
+"""Wall-clock time per stage is measured (profile.py)."""
 HAS_SERIES: bool = _feature("HAS_SERIES")
-"""Are time series of queues, hosts or flows recorded (series.py)?"""
+"""Time series are recorded (series.py)."""
 HISTOGRAM: bool = _feature("HISTOGRAM")
-"""Is the time that queues spend at each level recorded as well?"""
+"""Series include the time that queues spend at each level."""
 
 # --- functions ------------------------------------------------------------------------------------
 
 host_step = _function("host_step")
-"""From host.py or, for hosts with several ports, several_ports.py."""
+"""In host.py, or several_ports.py for hosts with several ports."""
 switch_step = _function("switch_step")
-"""From switch.py; if COUPLED coupled_switch.py; if HAS_PREDICT_PAUSE decoupled_switch.py."""
+"""In switch.py; coupled_switch.py if COUPLED; decoupled_switch.py if HAS_PREDICT_PAUSE."""
 
 setup = _handler(handlers.setup)
 on_start = _handler(handlers.on_start)
@@ -163,7 +161,7 @@ on_rx_timer = _handler(handlers.on_rx_timer)
 on_host_timer = _handler(handlers.on_host_timer)
 rank = _handler(handlers.rank)
 on_forward = _handler(handlers.on_forward)
-"""The transports' handlers."""
+"""Handlers of the transports."""
 
 on_arrival = _handler(queue_handlers.on_arrival)
 admit = _handler(queue_handlers.admit)
@@ -172,9 +170,9 @@ choose_packet = _handler(queue_handlers.choose_packet)
 on_send = _handler(queue_handlers.on_send)
 on_departure = _handler(queue_handlers.on_departure)
 predict_pause = _handler(queue_handlers.predict_pause)
-"""The queue discipline's."""
+"""Handlers of the queue discipline."""
 
 program_on_begin = _function("program_on_begin")
 program_on_task = _function("program_on_task")
 program_on_timer = _function("program_on_timer")
-"""The program's; the prefix tells them from the transports'."""
+"""Handlers of the program."""

@@ -1,8 +1,7 @@
-"""A switch whose ports do not influence each other: served port by port.
+"""A switch with independent ports, served port by port.
 
-A step gathers the window's arrivals from all incoming rings, sorts them by output
-port and time, and then runs each output port through the window while its state is
-in the nearest cache.
+A step gathers the window's arrivals from all ingress rings, sorts them by output port and time, and
+runs each port through the window while its state is in cache.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ from netsim.engine.kernels.specialization_constants import (
 from netsim.engine.kernels.wakeups import resume_ports, suspend_port
 
 MIN_BUCKETS = 64
-"""Of those that arrivals are put into by their times; twice as many as there are arrivals."""
+"""Fewest buckets for arrivals by time; there are twice as many buckets as arrivals."""
 
 
 def gather(
@@ -64,11 +63,10 @@ def gather(
 ) -> tuple[int, Ps]:
     """Collect the arrivals of the window in the worker's scratch.
 
-    Arrival k gets ``slots[k]`` (where it lies), ``outs[k]`` (the local port it leaves by) or, if
-    ports are coupled, ``ins[k]`` (the one it came in by, and is routed later), and a sort key
-    (arrival_order.py). Ingress ports are visited in ascending order, which decides between equal
-    places. Returns how many there are and the first arrival after the window, or (-needed, INF) if
-    scratch is too small.
+    Arrival k gets its pool slot ``slots[k]``, a sort key (arrival_order.py) and its output
+    ``outs[k]`` or, if ports are coupled and it is routed later, its ingress ``ins[k]``. Ports are
+    visited in ascending order, which breaks ties. Returns the number of arrivals and the first
+    arrival after the window, or (-needed, INF) if scratch is too small.
     """
     first = net.first_port[node]
     w0 = clock.clock[0].w0
@@ -116,7 +114,7 @@ def gather(
                 following = min(following, time)
                 break
             number = next_number(time, packet_ps, number)
-            if number >> 2 != group:  # of four packets one at most draws a place
+            if number >> 2 != group:  # at most one of four packets draws a position
                 group = number >> 2
                 stands = circle_position(reader, group)
             keys[k] = ((time - w0) << KEY_BITS) | (order_of(stands, number) << INDEX_BITS) | k
@@ -146,7 +144,7 @@ def gather(
 def count_unroutable_arrivals(
     net: Net, links: LinkState, node: NodeId, p: GlobalPort, end: int
 ) -> None:
-    """Count what came in by port ``p``, up to position ``end`` of its ring, and has no route."""
+    """Count unroutable packets that came in by port ``p``, up to position ``end`` of its ring."""
     reader = links.readers[p]
     for position in range(reader.head, end):
         slot = ring_slot(reader.ring_off, reader.ring_mask, position)
@@ -155,7 +153,7 @@ def count_unroutable_arrivals(
 
 
 def sort_roughly(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
-    """Put the keys into ``scratch.keys[worker, 1]``, in nearly the order of time."""
+    """Copy the keys to ``scratch.keys[worker, 1]`` in nearly ascending order of time."""
     src = scratch.keys[worker, 0]
     dst = scratch.keys[worker, 1]
     starts = scratch.buckets[worker]
@@ -189,9 +187,9 @@ def insertion_sort(keys: Numbers[int, int], lo: int, hi: int) -> None:
 
 
 def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None:
-    """Sort keys, which are nearly in the order of time, by output port, into keys[worker, 0].
+    """Sort nearly time-ordered keys by output port into keys[worker, 0].
 
-    Afterwards the arrivals for local port ``out`` are ``starts[out] .. starts[out + 1]``.
+    The arrivals for local port ``out`` are then ``starts[out] .. starts[out + 1]``.
     """
     src = scratch.keys[worker, 1]
     dst = scratch.keys[worker, 0]
@@ -214,7 +212,7 @@ def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None
 def has_room(links: LinkState, p: GlobalPort, n: int, frames: int) -> bool:
     """Make room for ``n`` arrivals at port ``p``, and on its link for all that it may send.
 
-    There may be so many PFC ``frames`` among it. False if the pool is used up.
+    That includes ``frames`` PFC frames. Returns False if the pool is full.
     """
     port = links.ports[p]
     enough = True
@@ -232,7 +230,7 @@ def has_room(links: LinkState, p: GlobalPort, n: int, frames: int) -> bool:
 
 
 def undo_choices(net: Net, links: LinkState, scratch: Scratch, worker: int, node: NodeId) -> None:
-    """Take back the load-balancing choices of a step that could not be carried out."""
+    """Undo the load-balancing choices of a step that could not be carried out."""
     first = net.first_port[node]
     undo = scratch.undo[worker]
     port = next_port(net, links.unread, node, NO_PORT)
@@ -246,7 +244,7 @@ def undo_choices(net: Net, links: LinkState, scratch: Scratch, worker: int, node
 
 
 def have_read(net: Net, links: LinkState, node: NodeId, port: LocalPort) -> None:
-    """A port that had packets to read has read; it keeps that mark if it has more."""
+    """Record that an ingress port has read; it stays unread if it has more."""
     reader = links.readers[net.first_port[node] + port]
     include(links.dirty_ports, net.first_word[node], port)
     if reader.head == reader.tail:
@@ -254,7 +252,7 @@ def have_read(net: Net, links: LinkState, node: NodeId, port: LocalPort) -> None
 
 
 def have_read_all(net: Net, links: LinkState, scratch: Scratch, worker: int, node: NodeId) -> None:
-    """All ports have read what `gather` found, also what found no way on."""
+    """Record that all ports have read what `gather` found, unroutable packets included."""
     first = net.first_port[node]
     undo = scratch.undo[worker]
     port = next_port(net, links.unread, node, NO_PORT)
@@ -291,7 +289,7 @@ def serve(
 
 
 def settled(env: QueueEnv) -> int:
-    """The status of a step that came to its end."""
+    """Return the status of a completed step."""
     switch = env.switch
     if switch.rule_broken != 0:
         return BROKEN
@@ -302,7 +300,7 @@ def settled(env: QueueEnv) -> int:
 def switch_step(
     net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
-    """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
+    """Advance switch ``node`` to the end of the window; return a status of layout.py."""
     env = queue_env_of(links.switches[node - net.n_hosts], links)
     first = net.first_port[node]
     n_ports = net.first_port[node + 1] - first

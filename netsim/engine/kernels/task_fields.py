@@ -1,4 +1,4 @@
-"""The records of tasks, and of the hosts of a program; what records are stands in `fields.py`."""
+"""Records of tasks, and of a program's hosts."""
 
 from __future__ import annotations
 
@@ -7,49 +7,47 @@ from netsim.engine.kernels.ids import Bytes, FlowId, HostId, Ps, TaskId, TimerSl
 
 
 class TaskRecord(Declared):
-    number: int  # in the table of tasks; those that flows wait by have the numbers behind it
+    number: int  # index in the table of tasks; tasks that flows wait by come after those
     kind: int
     host: HostId
-    flow: FlowId  # of a send task
+    flow: FlowId  # of a send or receive task
     duration_ps: Ps
-    until_acked: int  # of a send task: 1 if it is done when the transport finishes its flow
+    until_acked: int  # of a send task: 1 if done when the transport finishes the flow
     timer: TimerSlot
-    edges: int  # tasks of this host that are to be done before it is ready
-    pending: (
-        int  # its flow is to be delivered, the one before it in its stream done, or it be started
-    )
-    in_stream: TaskId  # the task behind it in its stream
-    next_done: TaskId  # while tasks that are done together are gone through
+    edges: int  # unfinished tasks of this host that it waits for
+    pending: int  # the flow's delivery, the previous task of its stream, or the program's start
+    in_stream: TaskId  # next task of its stream
+    next_done: TaskId  # list of tasks that are done together
     ready_ps: Ps
     start_ps: Ps
     end_ps: Ps
 
 
 class ProgramTaskRecord(TaskRecord):
-    """A task of a run that has a program, whose own fields stand behind these."""
+    """A task of a run with a program, followed by the program's own fields."""
 
-    of_program: int  # 1 if it is one of the program's
-    index: int  # of those, among its host's
+    of_program: int  # 1 if it belongs to the program
+    index: int  # among the program's tasks of its host
     waits_for_start: int  # 1 until the program starts it
-    unreported: int  # 1 from when it is done until the program is told
-    runs: int  # how often it was done
-    first_start_ps: Ps  # of the first time that it was done
-    busy_ps: Ps  # for how long it was under way, each time that it was done
-    most_bytes: Bytes  # of a send task, the most that may be set; 0 if nothing may
+    unreported: int  # 1 from its end until the program is notified
+    runs: int  # completed runs
+    first_start_ps: Ps  # of its first completed run
+    busy_ps: Ps  # total over its completed runs
+    most_bytes: Bytes  # of a send task, the largest size that may be set; 0 for none
 
 
 class ProgramHostRecord(Declared):
-    """A host as a program finds it, whose own fields stand behind these."""
+    """A host of a program, followed by the program's own fields."""
 
     host: HostId
     n_tasks: int  # of the program on this host
     first_task: TaskId
-    first_timer: TimerSlot  # of the program's own
-    first_row: int  # of the log: its rows begin here, ...
-    next_row: int  # ... the next one is this ...
-    end_row: int  # ... and there is room before this
-    calls: int  # of its handlers, at one instant ...
-    calls_at: Ps  # ... which is this
-    # What became more, or less, in this window:
-    under_way: int  # tasks that started and are not done and told, and timers that are set
-    begun_flows: int  # that had waited for their send tasks
+    first_timer: TimerSlot  # first of the program's own
+    first_row: int  # of the log: first row, ...
+    next_row: int  # ... next row ...
+    end_row: int  # ... and end of the host's rows
+    calls: int  # calls of its handlers at one instant ...
+    calls_at: Ps  # ... and that instant
+    # Changes in this window:
+    under_way: int  # tasks started and not reported, and timers set
+    begun_flows: int  # flows started by send tasks

@@ -1,8 +1,7 @@
-"""Tasks: what a host does beside sending, and what has to be done before what.
+"""Tasks of a host: dependencies, starts and ends.
 
-Nothing here looks at another host, or another time than now: what waits for a task that is done
-starts at the same instant. So it may happen in the middle of a transport's handler: what changes
-are tasks and timers only, and no handler is called.
+Everything happens at one host and one instant: what waits for a task starts when that is done. Only
+tasks and timers change and no handler is called, so this may run inside a transport's handler.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from netsim.model.tasks import SEND
 
 
 def begin(env: Env, now: Ps, task: TaskRecord) -> bool:
-    """A task that waits for nothing more starts. Returns whether it is done as well."""
+    """Start a task that waits for nothing; return whether it is already done."""
     task.start_ps = now
     if PROGRAM:
         note_begin(env, task)
@@ -36,14 +35,14 @@ def begin(env: Env, now: Ps, task: TaskRecord) -> bool:
 
 
 def waits_for_nothing(task: TaskRecord) -> bool:
-    """Is there no reason not to start?"""
+    """Return whether a task can start."""
     return task.edges == 0 and task.pending == 0
 
 
 def complete_task(env: Env, now: Ps, first: TaskId) -> None:
-    """A task is done, and with it all that it holds up and that takes no time.
+    """Complete a task, and every task that this starts and that takes no time.
 
-    They are gone through in a list, in the order in which they are found.
+    They form a list in the order in which they are found.
     """
     last = first
     done = first
@@ -75,7 +74,7 @@ def complete_task(env: Env, now: Ps, first: TaskId) -> None:
 
 
 def note_begin(env: Env, task: TaskRecord) -> None:
-    """Note, for the end of the run, that a task starts."""
+    """Count, for the end of the run, a task that starts."""
     host = env.hosts.program_hosts[env.host.host]
     host.under_way += 1
     if task.kind == SEND:
@@ -83,9 +82,9 @@ def note_begin(env: Env, task: TaskRecord) -> None:
 
 
 def note_end(env: Env, now: Ps, k: TaskId) -> bool:
-    """Note that a task is done, of which its program is told by the task's timer.
+    """Count a task that is done; its timer notifies the program.
 
-    Returns whether that is so for the first time, and others may have waited for it.
+    Returns whether it is done for the first time, so that others may have waited for it.
     """
     task: Any = env.hosts.tasks[k]
     if task.of_program == 1:
@@ -101,14 +100,14 @@ def note_end(env: Env, now: Ps, k: TaskId) -> bool:
 
 
 def task_timer(env: Env, now: Ps, k: TaskId) -> None:
-    """A task's timer fires: one that waited for nothing starts, another one is done."""
+    """Handle a task's timer: start the task, or complete it."""
     task = env.hosts.tasks[k]
     if task.start_ps >= 0 or begin(env, now, task):
         complete_task(env, now, k)
 
 
 def flow_delivered(env: Env, now: Ps, rx: RxRecord) -> None:
-    """Every byte of a flow is here: a receive task may wait for it."""
+    """Note that a flow is delivered: a receive task may wait for it."""
     k = env.hosts.receive_task[rx.flow]
     if k >= 0:
         task = env.hosts.tasks[k]
@@ -118,10 +117,10 @@ def flow_delivered(env: Env, now: Ps, rx: RxRecord) -> None:
 
 
 def flow_finished(env: Env, now: Ps, tx: TxRecord) -> None:
-    """The transport has finished a flow.
+    """Note that the transport has finished a flow.
 
-    A send task that would wait for its packets ends now, unless it is the last one's transmission
-    that begins now (`handed_over`).
+    A send task that still waits for its packets is done now, unless the last one's transmission
+    begins now (`handed_over`).
     """
     k = env.hosts.send_task[tx.flow]
     if k >= 0:
@@ -132,7 +131,7 @@ def flow_finished(env: Env, now: Ps, tx: TxRecord) -> None:
 
 
 def handed_over(env: Env, tx: TxRecord, free_at: Ps) -> None:
-    """A data packet of a flow is being transmitted, until ``free_at``: was it the last new one?"""
+    """Note that a data packet is in transmission until ``free_at``; it may be the last new one."""
     k = env.hosts.send_task[tx.flow]
     if k >= 0 and tx.high_seq == tx.n_packets and tx.skipped == 0:
         if env.hosts.tasks[k].until_acked == 0:

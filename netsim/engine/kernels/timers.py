@@ -1,9 +1,8 @@
-"""One binary heap of timers per host, ordered by (key, slot).
+"""A binary heap of timers per host, ordered by (key, slot).
 
-A timer has one deadline. Moving it later, which is what retransmission timers do
-on every acknowledgment, costs one store: the heap entry stays and is put right
-when it surfaces. Capacity is exact by construction: a host's segment of ``heap``
-is as long as the number of timers it owns, and one more for how many are in the heap.
+A timer has one deadline. Moving it later, as retransmission timers do on every acknowledgment,
+costs one store: the heap entry stays and is corrected when it surfaces. A host's segment of
+``heap`` has an entry for each of its timers, after one for the heap's length.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ from netsim.engine.kernels.layout import INF, Heap, Timers
 
 
 def length(heap: Heap, host: HostRecord) -> int:
-    """How many timers are in a host's heap; the number stands before it, for all of its NICs."""
+    """Return the number of timers in a host's heap, which is stored before it."""
     return int(heap[host.heap_off - 1])
 
 
 def _earlier(timers: Timers, a: TimerSlot, b: TimerSlot) -> bool:
-    """Does ``a`` stand before ``b`` in a heap?"""
+    """Return whether ``a`` precedes ``b`` in a heap."""
     ka = timers[a].key
     kb = timers[b].key
     return ka < kb or (ka == kb and a < b)
 
 
 def _sift_up(timers: Timers, heap: Heap, off: int, i: int) -> None:
-    """Move entry ``i`` of the heap at ``off`` up to its place; changes heap and ``pos``."""
+    """Move entry ``i`` of the heap at ``off`` up to its position."""
     slot = heap[off + i]
     while i > 0:
         up = (i - 1) >> 1
@@ -41,7 +40,7 @@ def _sift_up(timers: Timers, heap: Heap, off: int, i: int) -> None:
 
 
 def _sift_down(timers: Timers, heap: Heap, off: int, n: int, i: int) -> None:
-    """Move entry ``i`` of the heap of ``n`` at ``off`` down to its place, likewise."""
+    """Move entry ``i`` of the heap of ``n`` at ``off`` down to its position."""
     slot = heap[off + i]
     while True:
         down = 2 * i + 1
@@ -60,15 +59,12 @@ def _sift_down(timers: Timers, heap: Heap, off: int, n: int, i: int) -> None:
 
 
 def start_timer(tx: TxRecord) -> TimerSlot:
-    """The timer of a flow's start and pacing: it stands before those of its transport."""
+    """Return the start and pacing timer of a flow, which precedes its transport's timers."""
     return tx.first_timer - 1
 
 
 def arm(timers: Timers, heap: Heap, host: HostRecord, slot: TimerSlot, deadline: Ps) -> None:
-    """Give timer ``slot`` of ``host`` a new deadline, in place of the old one.
-
-    Changes the timer and, unless it only moves later, the host's heap.
-    """
+    """Set the deadline of timer ``slot`` of ``host``, replacing the old one."""
     timer = timers[slot]
     timer.deadline = deadline
     if timer.pos < 0:
@@ -83,7 +79,7 @@ def arm(timers: Timers, heap: Heap, host: HostRecord, slot: TimerSlot, deadline:
 
 
 def pop(timers: Timers, heap: Heap, host: HostRecord) -> None:
-    """Take the top entry off the host's heap."""
+    """Remove the top entry of the host's heap."""
     off = host.heap_off
     n = length(heap, host) - 1
     heap[off - 1] = TimerSlot(n)
@@ -94,16 +90,16 @@ def pop(timers: Timers, heap: Heap, host: HostRecord) -> None:
 
 
 def first_key(timers: Timers, heap: Heap, host: HostRecord) -> Ps:
-    """Earliest key of a host's timers, a lower bound of its next deadline."""
+    """Return the earliest key of a host's timers, a lower bound of its next deadline."""
     if length(heap, host) == 0:
         return INF
     return timers[heap[host.heap_off]].key
 
 
 def surface(timers: Timers, heap: Heap, host: HostRecord) -> TimerSlot:
-    """Take the top timer off the heap if its deadline is its key; it is not set any more.
+    """Remove and return the top timer if its deadline is its key; otherwise correct its entry.
 
-    Else put it right. Returns the timer that was taken or NO_TIMER.
+    Returns NO_TIMER in the latter case.
     """
     slot = heap[host.heap_off]
     timer = timers[slot]

@@ -1,9 +1,8 @@
-"""Tracing: what happens to the packets of chosen flows, and the state of their two sides.
+"""Tracing of chosen flows (`TRACE`): events of their packets, and the state of both sides.
 
-Compiled in with ``TRACE``; without it no trace of it is left in the machine code. Entries
-are appended to one buffer in the order in which nodes are stepped, so the engine runs with
-one worker. A window always runs to its end: entries that find the buffer full are counted
-only, and ``drain`` tells. Nothing here changes what is simulated.
+Entries go to one buffer in the order in which nodes are stepped, so the engine runs with one
+worker. A window always runs to its end: entries that find the buffer full are only counted, and
+``drain`` reports them.
 """
 
 from __future__ import annotations
@@ -39,30 +38,29 @@ from netsim.errors import RunError
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)
 SENT_INDIRECT = 10
-"""What happened to a packet: a host's NIC began to send it; it came to a switch's output port;
-that port began to send it; was dropped, trimmed, marked there; was lost on the wire; came to a
-host; was put into a host's control FIFO; came in by a switch's port, and there was no way on; and
-from an output port it was taken by another one, which sends it."""
+"""Events of a packet: a NIC starts to send it; it arrives at a switch's output port; that port
+starts to send it, drops it, trims it, marks it; it is lost on the link; it arrives at a host; it
+joins a host's control FIFO; it has no route; another port sends it indirectly."""
 
 TX, RX = 16, 17
-"""A copy of the state of a flow's sending or receiving side."""
+"""Copies of the state of a flow's sending or receiving side."""
 
 PAUSED, RESUMED = 18, 19
-"""PFC stops or releases the class of a flow's data at its sender."""
+"""PFC pauses or resumes the class of a flow's data at its sender."""
 
 ASKED, SET = 20, 21
-"""A sender was asked for a packet and had none to send now: the value is when it will have one, or
-AT_EVENT. A timer of one of a flow's sides was set: the value is its code."""
+"""A sender had no packet to send; the value is when it will, or AT_EVENT. A timer of a flow was
+set; the value is its code."""
 
 AT_EVENT = INF
-"""Only an event can let the sender go on."""
+"""Only an event can unblock the sender."""
 
 SENDERS_TIMERS, START, RECEIVERS_TIMERS = TIMER_TX, TIMER_START, TIMER_RX
-"""The first code of a timer of a flow's sender, that of its start and pacing, and the first one of
-its receiver's; codes below are of timers that the flows of a host share."""
+"""First timer codes of a flow's sender, its start and pacing, and its receiver; lower codes are
+timers that the flows of a host share."""
 
 HANDLER = -1
-"""Value of a copy that was made after a packet was sent or received; after a timer, its code."""
+"""Value of a copy made after a packet was sent or received; after a timer, its code."""
 
 TIMER_NAMES = (
     *(f"host timer {k}" for k in range(TIMERS_OF_A_KIND)),
@@ -70,13 +68,13 @@ TIMER_NAMES = (
     "start",
     *(f"timer {k}" for k in range(TIMERS_OF_A_KIND)),
 )
-"""What timers are called, by their code."""
+"""Names of timers by code."""
 
 CAPACITY = 1 << 15
 TIME, PORT, WHAT, VALUE, PAUSED_PS = range(5)
-"""Columns of an entry. Of a packet, the last one is for how long its class at that port was paused
-by then. The value of ARRIVED, DROPPED, TRIMMED, MARKED, FORWARDED and GIVEN is the
-bytes that the class held there, without the packet on its arrival, with it afterwards."""
+"""Columns of an entry. PAUSED_PS is how long the packet's class at that port had been paused. The
+value of ARRIVED, DROPPED, TRIMMED, MARKED, FORWARDED and SENT_INDIRECT is the bytes that the class
+held: without the packet on its arrival, with it afterwards."""
 
 
 class Trace(NamedTuple):
@@ -84,7 +82,7 @@ class Trace(NamedTuple):
 
     chosen: Numbers[FlowId, int]  # uint8[n_flows]: 1 for a traced flow
     flows: Numbers[int, FlowId]  # int64[...]: the traced flows
-    length: Numbers[int, int]  # int64[1]: entries wanted since the last drain
+    length: Numbers[int, int]  # int64[1]: entries since the last drain
     entries: Numbers[tuple[int, int], int]  # int64[capacity, 5]
     packets: Records[int, PacketRecord]  # packets[capacity]
     tx: Records[int, TxRecord]  # sides[capacity]
@@ -97,7 +95,7 @@ def build_trace(
     records: tuple[np.dtype, np.dtype, np.dtype],
     capacity: int,
 ) -> Trace:
-    """A buffer for some flows; ``records`` are the types of packets and of both sides."""
+    """Return a buffer for some flows; ``records`` are the types of packets and of both sides."""
     chosen = np.zeros(n_flows, np.uint8)
     chosen[list(flows)] = 1
     packets, tx, rx = (np.zeros(capacity, record) for record in records)
@@ -114,15 +112,15 @@ def build_trace(
 
 
 class TraceOverflowError(RunError):
-    """One window had more entries than the buffer holds: trace again with a larger one."""
+    """One window had more entries than the buffer holds."""
 
 
 @dataclass(frozen=True)
 class TraceEntries:
-    """What was recorded: the entries (see TIME and its neighbors), and what they are about.
+    """Recorded entries with their packets and copies.
 
-    The packets of those entries that have one are in `packets`, the copies of senders in `tx` and
-    those of receivers in `rx`: records as handlers see them, each in the entries' order.
+    `packets`, `tx` and `rx` are records as handlers see them, in the order of the entries that have
+    one.
     """
 
     entries: np.ndarray  # int64[n, 5]
@@ -132,12 +130,12 @@ class TraceEntries:
 
     @classmethod
     def joined(cls, parts: Sequence[TraceEntries]) -> TraceEntries:
-        """What was drained at several times, in one."""
+        """Concatenate what several calls drained."""
         names = [field.name for field in fields(cls)]
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def until(self, end_ps: int) -> TraceEntries:
-        """The entries up to a time, and what they are about."""
+        """Return the entries up to a time."""
         keep, what = self.entries[:, TIME] <= end_ps, self.entries[:, WHAT]
         return TraceEntries(
             entries=self.entries[keep],
@@ -167,7 +165,7 @@ def drain(trace: Trace) -> TraceEntries:
 
 
 def append(trace: Trace, what: int, p: GlobalPort, now: Ps, value: int) -> int:
-    """A new entry; returns its row, or -1 if there is none left."""
+    """Add an entry; return its row, or -1 if the buffer is full."""
     k = trace.length[0]
     trace.length[0] = k + 1
     if k >= trace.entries.shape[0]:
@@ -181,7 +179,7 @@ def append(trace: Trace, what: int, p: GlobalPort, now: Ps, value: int) -> int:
 
 
 def half_full(trace: Trace) -> bool:
-    """Is it time to drain?"""
+    """Return whether the buffer should be drained."""
     capacity: int = trace.entries.shape[0]
     return 2 * trace.length[0] > capacity
 
@@ -189,14 +187,14 @@ def half_full(trace: Trace) -> bool:
 def trace_packet(
     links: LinkState, what: int, p: GlobalPort, slot: Slot, now: Ps, value: int
 ) -> None:
-    """Record what happened at port ``p`` to the packet in pool slot ``slot``."""
+    """Record an event at port ``p`` of the packet in pool slot ``slot``."""
     trace_record(links, what, p, links.pool[slot], now, value)
 
 
 def trace_record(
     links: LinkState, what: int, p: GlobalPort, pkt: PacketRecord, now: Ps, value: int
 ) -> None:
-    """Likewise, to the packet ``pkt``."""
+    """Record an event at port ``p`` of packet ``pkt``."""
     trace: Trace = links.trace
     if trace.chosen[FlowId(pkt.flow)] == 1:
         k = append(trace, what, p, now, value)
@@ -206,7 +204,7 @@ def trace_record(
 
 
 def paused_so_far(links: LinkState, p: GlobalPort, cls: int, now: Ps) -> Ps:
-    """For how long class ``cls`` of port ``p`` has been paused until now."""
+    """Return how long class ``cls`` of port ``p`` has been paused in total."""
     queue = links.queues[queue_of(p, cls)]
     paused_ps = queue.paused_ps
     if (links.ports[p].paused >> cls) & 1 == 1:
@@ -217,7 +215,7 @@ def paused_so_far(links: LinkState, p: GlobalPort, cls: int, now: Ps) -> Ps:
 def trace_created(
     links: LinkState, host_port: HostPortRecord, before: int, p: GlobalPort, now: Ps
 ) -> None:
-    """Record the control packets that a handler has put into port ``p``'s FIFO since ``before``."""
+    """Record the control packets put into port ``p``'s FIFO from position ``before`` on."""
     for i in range(before, host_port.ctrl_tail):
         slot = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)
         trace_packet(links, CREATED, p, slot, now, 0)
@@ -242,10 +240,10 @@ def trace_rx(links: LinkState, env: Env, flow: FlowId, p: GlobalPort, now: Ps, c
 
 
 def trace_timer(links: LinkState, env: Env, timer: TimerRecord, p: GlobalPort, now: Ps) -> None:
-    """Copy what a timer's handler may have changed: a host's timer, any flow that ends there."""
+    """Copy the state that a timer's handler may have changed: for a host timer, any flow there."""
     code = timer.code
     if code <= TIMER_TASK:
-        return  # of tasks and programs nothing is recorded
+        return  # timers of tasks and programs are not recorded
     if code >= TIMER_RX:
         trace_rx(links, env, FlowId(timer.owner), p, now, code)
     elif code >= TIMER_TX:
@@ -260,7 +258,7 @@ def trace_timer(links: LinkState, env: Env, timer: TimerRecord, p: GlobalPort, n
 
 
 def trace_pause(links: LinkState, env: Env, paused: int, p: GlobalPort, now: Ps) -> None:
-    """Record that PFC frame ``paused``, not yet heeded, stops or releases a traced sender."""
+    """Record that PFC frame ``paused``, not yet applied, pauses or resumes a traced sender."""
     before = links.ports[p].paused
     for i in range(links.trace.flows.shape[0]):
         tx = env.tx[links.trace.flows[i]]
@@ -273,7 +271,7 @@ def trace_pause(links: LinkState, env: Env, paused: int, p: GlobalPort, now: Ps)
 
 
 def trace_asked(env: Env, flow: FlowId, p: GlobalPort, now: Ps, at: Ps) -> None:
-    """Record that the sender of ``flow`` had nothing to send by port ``p`` before ``at``."""
+    """Record that ``flow`` had nothing to send by port ``p`` before ``at``."""
     trace: Trace = env.links.trace
     if trace.chosen[flow] == 1:
         append(trace, ASKED, p, now, at)

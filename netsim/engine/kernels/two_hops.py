@@ -1,10 +1,9 @@
-"""Indirect packets: sent by a port other than their own, by way of an intermediate switch.
+"""Opportunistic indirect packets (`INDIRECT`): sent by another port, over an intermediate switch.
 
-Behind ``INDIRECT``, if it is OPPORTUNISTIC. A port whose circuit is up and that has nothing to send
-takes a packet that waits at another port of its switch. At most one port per fiber may start at a
-time, so kernels go through fibers instead of ports (`find_day`). While packets are offered, a port
-whose circuit opens must be visited even if it has nothing to send: for each fiber the next one to
-open (`await_day`), chosen anew after each event that may change it.
+An idle port whose circuit is up takes a packet that waits at another port of its switch. At most
+one port per fiber may start at a time, so kernels visit fibers instead of ports (`find_day`). While
+packets are offered, a port must be visited when its circuit opens even if it has no packets:
+`await_day` schedules the next port to open on each fiber after each event that may change it.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ def offers(links: LinkState, port: PortRecord) -> bool:
 
 
 def nothing_offered(net: Net, links: LinkState, step: Step) -> bool:
-    """Return whether no port of the switch is marked as offering packets (marks may be
-    outdated)."""
+    """Return whether no port of the switch is marked as offering packets (marks may be stale)."""
     for word in range(net.first_word[step.node], net.first_word[step.node + 1]):
         if links.indirect_ready[word] != 0:
             return False
@@ -87,7 +85,7 @@ def indirect_source(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> Loca
 def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
     """Send another port's packet by local port ``out``, if it is idle and there is one.
 
-    Its link must have room.
+    The link must have room.
     """
     links = env.links
     port = links.ports[step.first + out]
@@ -124,12 +122,12 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
     hold(links, port, relayed, size, now)
     start_transmission(env, port, relayed, pkt, ingress, now)
     note_event(links, step, out)
-    if IS_SHAPED:  # the other port may wait for the packet that is gone
+    if IS_SHAPED:  # the other port may have waited for this packet
         await_day(net, links, step, links.circuits[source.number].fiber, now)
 
 
 def await_day(net: Net, links: LinkState, step: Step, number: int, now: Ps) -> None:
-    """While packets are offered, schedule a visit of the fiber's next port to open.
+    """Schedule a visit of the fiber's next port to open, while packets are offered.
 
     Not if it is busy then, or has packets of its own and waits for something else.
     """
@@ -167,8 +165,7 @@ def await_day(net: Net, links: LinkState, step: Step, number: int, now: Ps) -> N
 def after_completion(
     net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps, waited: bool
 ) -> None:
-    """Handle the end of a transmission or wait of local port ``out``, which has started its
-    next."""
+    """Handle the end of a transmission or wait of local port ``out``, after its next start."""
     number = env.links.circuits[step.first + out].fiber
     if number == NO_FIBER:
         return
@@ -196,7 +193,7 @@ def after_arrival(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
 
 
 def others_send(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
-    """Let each port that can send a packet of local port ``out``, once, while it offers any."""
+    """Let each other port that can send one packet of local port ``out``, while it offers any."""
     links = env.links
     switch = env.switch
     n = net.first_port[step.node + 1] - step.first
@@ -224,7 +221,7 @@ def others_send(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) ->
 def others_have_room(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
     """Make room on the links of all ports that may send packets of local port ``out``.
 
-    False if the pool is full.
+    Returns False if the pool is full.
     """
     links = env.links
     if links.circuits[step.first + out].fiber == NO_FIBER:

@@ -1,8 +1,7 @@
-"""Ports that wait for a time after the window, and are not visited until then.
+"""Suspended ports (`PORT_WAKEUPS`), which wait for a time after the window.
 
-Behind ``PORT_WAKEUPS``. A rack with a hundred circuits has packets for all of them, but only a few
-circuits are up. A port that waits for a time after the window is suspended; the switch keeps the
-earliest such time, and visits its waiting ports only then.
+A rack with a hundred circuits has packets for all, but few circuits are up. The switch keeps the
+earliest wakeup of its suspended ports, and visits them only then.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ def resume_ports(net: Net, links: LinkState, node: NodeId, w1: Ps) -> None:
 def suspend_port(
     links: LinkState, switch: SwitchRecord, port: PortRecord, out: LocalPort, w1: Ps
 ) -> bool:
-    """Suspend port ``out`` if it waits for a time from ``w1`` on; return whether it was
-    suspended."""
+    """Suspend port ``out`` if it waits for a time from ``w1`` on; return whether it was."""
     if port.tx_class != WAITS or port.free_at < w1:
         return False
     include(links.waiting_ports, switch.first_word, out)
