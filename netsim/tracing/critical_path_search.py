@@ -1,9 +1,8 @@
 """Find the critical path of a run, segment by segment, back to time 0.
 
-A segment is a task, or a flow from its start to its delivery. Each started at the instant at which
-the one before it ended, and because of that: an awaited task of the same host was done, its stream
-was free, or its flow was delivered. The segments therefore fill the time from 0 to the end, and
-speeding up anything else would not have shortened the run.
+A segment is a task, or a flow from its start to its delivery. It started when its predecessor
+ended: the last awaited task, the previous task of its stream, or a delivered flow. The segments
+fill the time from 0 to the end without gaps, so only they determine when the run ends.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable
 Ints = NDArray[np.int64]
 
 SEGMENT_TYPES = ("compute", "join", "flow", "send", "latency", "start")
-"""A compute task; a join; a flow, from its start to its delivery; a flow until its send task is
-done (handed over or acknowledged); software time before a flow or after its delivery; the time
-until the start of a flow that waits for nothing."""
+"""A compute task; a join; a flow from start to delivery; a flow until its send task ends (handed
+over or acknowledged); software latency before a flow or after its delivery; the time before a flow
+that waits for nothing."""
 
 START_REASONS = ("begin", "task", "stream", "flow", "same_flow")
-"""Nothing came before; the last awaited task was done; the previous compute task of its stream was
-done; a flow was delivered; the segment before is the latency or the start of the same flow."""
+"""No predecessor; the last awaited task ended; the previous compute task of its stream ended; a
+flow was delivered; the predecessor is the latency or start segment of the same flow."""
 
 
 class PathSegment(NamedTuple):
-    """A segment of the path; -1 for fields that do not apply."""
+    """One segment of the path; -1 in fields that do not apply."""
 
     segment_type: str
     start_reason: str
@@ -45,11 +44,10 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """When what happened, in ps; -1 where it did not.
+    """Event times in ps; -1 for events that did not happen.
 
-    Attributes:
-        ready_ps, start_ps, end_ps: int64[n_tasks], as in tasks.parquet.
-        flow_start_ps, delivered_ps: int64[n_flows].
+    `ready_ps`, `start_ps` and `end_ps` are int64[n_tasks], as in tasks.parquet; the others are
+    int64[n_flows].
     """
 
     ready_ps: Ints
@@ -62,21 +60,21 @@ class Times:
 def path_segments(
     tasks: TaskTable, flows: FlowTable, times: Times, last: int | None = None
 ) -> list[PathSegment]:
-    """Return the segments in order of time, up to the end of task `last`, or to the last end of
-    all; none if nothing is done.
+    """Return the segments up to the end of task `last` (default: the last end of all), in time
+    order.
 
-    Of several segments that explain a start, the delivery of a flow is preferred to a task, a task
-    to the stream, and then the lowest number.
+    If several predecessors explain a start, prefer the delivery of a flow, then an awaited task,
+    then the stream, then the lowest number. Return an empty list if nothing ended.
 
-    Raises InputError if no segment explains a start: the times are not of these tasks.
+    Raises InputError if no predecessor explains a start: the times belong to other tasks.
     """
     search = _PathSearch(tasks, flows, times)
-    end = search.last() if last is None else _Cause("", task=last)
-    return [*search.segments_to(end)][::-1]
+    end = search.find_last() if last is None else _Cause("", task=last)
+    return [*search.walk_back(end)][::-1]
 
 
 class _Cause(NamedTuple):
-    """What a segment waited for: a task or a flow (the other is -1), or nothing."""
+    """The predecessor of a segment: a task, a flow, or nothing; -1 for the others."""
 
     start_reason: str
     task: int = -1
@@ -91,20 +89,19 @@ class _PathSearch:
         self.tasks, self.flows, self.times = tasks, flows, times
         self.send = tasks.of_flows(SEND, len(flows))
         first, then = tasks.in_streams()
-        self.in_stream = np.full(len(tasks), -1, np.int64)
-        self.in_stream[then] = first
+        self.previous_in_stream = np.full(len(tasks), -1, np.int64)
+        self.previous_in_stream[then] = first
 
-    def segments_to(self, step: _Cause) -> Iterator[PathSegment]:
-        """Yield the segments back from the end of a task or flow."""
+    def walk_back(self, step: _Cause) -> Iterator[PathSegment]:
         while step != BEGIN:
             if step.task >= 0:
-                step, found = self._of_task(step.task)
+                step, segments = self._explain_task(step.task)
             else:
-                step, found = self._of_flow(step.flow)
-            yield from found
+                step, segments = self._explain_flow(step.flow)
+            yield from segments
 
-    def last(self) -> _Cause:
-        """Return the task or flow that ends last; of several, the task with the highest number."""
+    def find_last(self) -> _Cause:
+        """Return the task or flow that ends last; on a tie, the task with the highest number."""
         end, delivered = self.times.end_ps, self.times.delivered_ps
         last_task, last_flow = int(end.max(initial=-1)), int(delivered.max(initial=-1))
         if max(last_task, last_flow) < 0:
@@ -113,39 +110,39 @@ class _PathSearch:
             return _Cause("", task=int(np.flatnonzero(end == last_task)[-1]))
         return _Cause("", flow=int(np.argmax(delivered)))
 
-    def _of_task(self, k: int) -> tuple[_Cause, list[PathSegment]]:
-        """Return the segments that end with task k, and their cause."""
+    def _explain_task(self, k: int) -> tuple[_Cause, list[PathSegment]]:
+        """Return the cause of task k, and the segments from there to its end, last first."""
         times, kind, flow = self.times, int(self.tasks.kind[k]), int(self.tasks.flow[k])
         start, end = int(times.start_ps[k]), int(times.end_ps[k])
         if kind == SEND:
             begin = int(times.flow_start_ps[flow])
             own = PathSegment("send", "same_flow", int(self.tasks.host[k]), k, flow, begin, end)
-            step, before = self._flow_starts(flow)
+            step, before = self._explain_start(flow)
             return step, [own, *before]
         if kind == RECEIVE and int(times.delivered_ps[flow]) == start:
             step = _Cause("flow", flow=flow)
         elif kind == COMPUTE and start > times.ready_ps[k]:
-            step = self._in_stream(k, start)
+            step = self._stream_cause(k, start)
         else:
-            step = self._edges(k, start)
+            step = self._task_cause(k, start)
         what = {COMPUTE: "compute", RECEIVE: "latency"}.get(kind, "join")
         host = int(self.tasks.host[k])
         return step, [PathSegment(what, step.start_reason, host, k, flow, start, end)]
 
-    def _of_flow(self, flow: int) -> tuple[_Cause, list[PathSegment]]:
-        """Return the segments that end with the delivery of a flow, and their cause."""
+    def _explain_flow(self, flow: int) -> tuple[_Cause, list[PathSegment]]:
+        """Return the cause of a flow, and the segments from there to its delivery, last first."""
         begin, end = int(self.times.flow_start_ps[flow]), int(self.times.delivered_ps[flow])
-        step, before = self._flow_starts(flow)
+        step, before = self._explain_start(flow)
         host = int(self.flows.src[flow])
         return step, [PathSegment("flow", "same_flow", host, -1, flow, begin, end), *before]
 
-    def _flow_starts(self, flow: int) -> tuple[_Cause, list[PathSegment]]:
-        """Return the segment, if any, that ends with the start of a flow, and its cause."""
+    def _explain_start(self, flow: int) -> tuple[_Cause, list[PathSegment]]:
+        """Return the cause of a flow's start, and the segment from there to the start."""
         task, host = int(self.send[flow]), int(self.flows.src[flow])
         start = int(self.times.flow_start_ps[flow])
         if task >= 0:
             begin = int(self.times.start_ps[task])
-            step = self._edges(task, begin)
+            step = self._task_cause(task, begin)
             return step, [PathSegment("latency", step.start_reason, host, task, flow, begin, start)]
         awaited = self.flows.waits_for(flow)
         if awaited:
@@ -156,14 +153,14 @@ class _PathSearch:
             raise _unexplained(f"flow {flow}")
         return BEGIN, [PathSegment("start", "begin", host, -1, flow, 0, start)]
 
-    def _in_stream(self, k: int, start: int) -> _Cause:
-        before = int(self.in_stream[k])
+    def _stream_cause(self, k: int, start: int) -> _Cause:
+        before = int(self.previous_in_stream[k])
         if before < 0 or self.times.end_ps[before] != start:
             raise _unexplained(self.tasks.name(k))
         return _Cause("stream", task=before)
 
-    def _edges(self, k: int, start: int) -> _Cause:
-        """Return the task that made task k ready, at its start."""
+    def _task_cause(self, k: int, start: int) -> _Cause:
+        """Return the awaited task that ended when task k started."""
         ptr, after = self.tasks.after_ptr, self.tasks.after_task
         awaited = np.zeros(0, np.int64)
         if ptr is not None and after is not None:
@@ -178,5 +175,5 @@ class _PathSearch:
 
 def _unexplained(name: str) -> InputError:
     return InputError(
-        f"{name} started when nothing that it waits for ended: the times are of other tasks"
+        f"{name} started when none of its predecessors ended: the times belong to other tasks"
     )

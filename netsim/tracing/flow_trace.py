@@ -1,4 +1,4 @@
-"""`FlowTrace`: a flow and the table of what happened to it."""
+"""The trace of a flow: its tables of events and segments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from netsim.errors import InputError, did_you_mean
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 from netsim.model.port_pairs import pairs_used
 from netsim.running.drive import FINISHED
-from netsim.tracing.ordered import Ordered, ordered
+from netsim.tracing.ordered_trace import OrderedTrace, order_trace
 from netsim.tracing.segments import segment_table
 
 if TYPE_CHECKING:
@@ -69,19 +69,12 @@ EVENTS = {
     ASKED: "asked",
     SET: "set",
 }
-"""Names of events; sender and receiver are copies of the state of that side."""
+"""Names of events; sender and receiver are copies of that side's state."""
 
 NOT_SHOWN = (EVENTS[ASKED], EVENTS[SET])
-"""Events that say why others happened, and are no part of the table."""
+"""Events that explain others and are not in the table."""
 
-KINDS = {
-    DATA: "DATA",
-    TRIMMED_KIND: "TRIMMED",
-    ACK: "ACK",
-    NACK: "NACK",
-    PULL: "PULL",
-    CNP: "CNP",
-}
+KINDS = {DATA: "DATA", TRIMMED_KIND: "TRIMMED", ACK: "ACK", NACK: "NACK", PULL: "PULL", CNP: "CNP"}
 
 ENGINE_STATE = {"tx": ("sent_packets", "retransmits"), "rx": ("received_bytes",)}
 """State that the engine keeps for every transport."""
@@ -89,15 +82,14 @@ ENGINE_STATE = {"tx": ("sent_packets", "retransmits"), "rx": ("received_bytes",)
 
 @dataclass(frozen=True)
 class FlowTrace:
-    """What one flow did.
+    """The events of one flow and its completion time by cause.
 
-    `events` is a polars DataFrame whose columns are described in `netsim.results.COLUMNS["trace"]`;
-    ``tx.…`` and ``rx.…`` are the state of the sender and the receiver. `state` are those of them
-    that the transport wants to be shown, or that change. `segments` (`COLUMNS["segments"]`) says
-    what the completion time consists of: they follow each other from the flow's start to the
-    receipt that completed it, and are none if that is not reached. `routing_table` is that of its
-    data, "" if the network has one only. `fct_ps` and `acked_ps` are None for what the trace does
-    not reach. `stop_reason` is the status of the run.
+    `events` is a polars DataFrame, described in `netsim.results.COLUMNS["trace"]`; its ``tx.…`` and
+    ``rx.…`` columns are the state of sender and receiver. `state` names those that the transport
+    lists in TRACE, or else those that change. `segments` (`COLUMNS["segments"]`) splits the
+    completion time and is empty for an incomplete flow. `routing_table` is that of the flow's data,
+    "" if the network has only one. `fct_ps` and `acked_ps` are None if the trace ends earlier.
+    `stop_reason` is the run's status.
     """
 
     point: str
@@ -119,7 +111,6 @@ class FlowTrace:
     warnings: tuple[str, ...] = ()
 
     def with_warnings(self, warnings: Sequence[str]) -> FlowTrace:
-        """The same with more warnings."""
         return replace(self, warnings=(*self.warnings, *warnings))
 
 
@@ -131,7 +122,7 @@ def flow_trace(
     transport: PluginSpec,
     stop_reason: str,
 ) -> FlowTrace:
-    """The trace of a flow from what a recording engine gave, up to the flow's end."""
+    """Build the trace of a flow from the entries of a recording engine, up to the flow's end."""
     import polars as pl
 
     states = engine.flow_states()
@@ -145,11 +136,11 @@ def flow_trace(
     flows = flows.of_sizes(states.size_bytes)
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
     own_names = engine.own_names(flow)
-    found = ordered(network, entries)
-    events, changing = event_table(network, found, transport.module, own_names)
+    ordered = order_trace(network, entries)
+    events, changing = event_table(network, ordered, transport.module, own_names)
     names = kind_names(transport.module), timer_names(transport.module)
     ends = int(flows.src[flow]), int(flows.dst[flow])
-    segments = segment_table(network, found, ends, (start_ps, done_ps), names)
+    segments = segment_table(network, ordered, ends, (start_ps, done_ps), names)
     return FlowTrace(
         point=point.name,
         transport=transport.name,
@@ -171,9 +162,8 @@ def flow_trace(
 
 
 def kind_names(module: ModuleType) -> dict[int, str]:
-    """Names of packet kinds: those of the engine, and the constants that a transport sends.
-
-    That is ``GRANT`` in ``send(env, rx, GRANT, ...)``, ``PARITY`` in ``pkt.kind = PARITY``.
+    """Return the names of packet kinds: the engine's, and the constants that a transport sends,
+    like ``GRANT`` in ``send(env, rx, GRANT, ...)`` or ``PARITY`` in ``pkt.kind = PARITY``.
     """
     names = dict(KINDS)
     for node in _nodes(module):
@@ -188,10 +178,7 @@ def kind_names(module: ModuleType) -> dict[int, str]:
 
 
 def timer_names(module: ModuleType) -> dict[tuple[str, int], str]:
-    """The constants by which a transport sets its timers: ``RTO`` in ``set_timer(…, tx, RTO, …)``.
-
-    By side and number.
-    """
+    """Return timer constants by side and number: ``RTO`` in ``set_timer(…, tx, RTO, …)``."""
     names: dict[tuple[str, int], str] = {}
     for node in _nodes(module):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "set_timer":
@@ -204,7 +191,7 @@ def timer_names(module: ModuleType) -> dict[tuple[str, int], str]:
 
 
 def _nodes(module: ModuleType) -> Iterator[ast.AST]:
-    """The syntax of a module's source, if there is one."""
+    """Yield the syntax nodes of a module's source; none if it has no source."""
     try:
         yield from ast.walk(ast.parse(inspect.getsource(module)))
     except (OSError, TypeError, SyntaxError):
@@ -212,9 +199,9 @@ def _nodes(module: ModuleType) -> Iterator[ast.AST]:
 
 
 def shown_state(module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
-    """The state columns that the transport names in TRACE; without that, those that change.
+    """Return the state columns listed in the transport's TRACE, or else those that change.
 
-    Raises InputError if TRACE names a field that is not declared.
+    Raises InputError if TRACE names an undeclared field.
     """
     wanted = getattr(module, "TRACE", None)
     if wanted is None:
@@ -224,29 +211,29 @@ def shown_state(module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
         if name not in declared:
             hint = did_you_mean(name, declared)
             raise InputError(
-                f"names {name!r}, no field", file=module.__file__, key="TRACE", hint=hint
+                f"unknown field {name!r}", file=module.__file__, key="TRACE", hint=hint
             )
     return tuple(n for n in changing if n.partition(".")[2].partition("[")[0] in wanted)
 
 
 def event_table(
     network: Network,
-    found: Ordered,
+    ordered: OrderedTrace,
     transport: ModuleType,
     own_names: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The events, and the state columns of the transport that change."""
+    """Return the event table, and the transport's state columns that change."""
     import polars as pl
 
-    entries, node, row, is_packet = found.entries, found.node, found.row, found.is_packet
-    packets, latency, far = found.packets, found.latency, found.far
+    entries, node, row, is_packet = ordered.entries, ordered.node, ordered.row, ordered.is_packet
+    packets, latency, far = ordered.packets, ordered.latency, ordered.far
     time, port, what, value = entries.T[:4]
     is_copy = (what == TX) | (what == RX)
     names = np.array([network.node_name(n) for n in range(network.n_nodes)])
     leaves = is_packet & (what != RECEIVED) & (what != CREATED)
 
     def of_packet(name: str) -> pl.Series:
-        return _masked(found.of_packets(name), is_packet)
+        return _masked(ordered.of_packets(name), is_packet)
 
     kinds = kind_names(transport)
     kind = np.array([kinds.get(k, f"kind {k}") for k in range(16)])
@@ -270,15 +257,17 @@ def event_table(
             "ecn": of_packet("ecn"),
             "entropy": of_packet("entropy"),
             "hops": of_packet("hops"),
-            "is_retransmit": _masked(latency.again, (what == SENT) & (kind_column != "")),
+            "is_retransmit": _masked(latency.is_retransmit, (what == SENT) & (kind_column != "")),
             "queue_bytes": _masked(value, at_switch),
             "wait_ps": _masked(latency.wait_ps, latency.wait_ps >= 0),
             "rtt_ps": _masked(latency.rtt_ps, latency.rtt_ps >= 0),
-            "timer": _masked(_timer_names(value), is_copy & (value >= 0)),
+            "timer": _masked(
+                np.array(TIMER_NAMES).take(value, mode="clip"), is_copy & (value >= 0)
+            ),
         }
     )
     changing: list[str] = []
-    for side, which, sides in (("tx", TX, found.tx), ("rx", RX, found.rx)):
+    for side, which, sides in (("tx", TX, ordered.tx), ("rx", RX, ordered.rx)):
         copies = sides[row[what == which]]
         own = {name: own_names.get(name, name) for name in declared_state(transport, side)}
         for name, column in _columns(side, copies, own).items():
@@ -291,22 +280,22 @@ def event_table(
 
 
 def _masked(values: np.ndarray, valid: np.ndarray) -> pl.Series:
-    """The values, null where they are not valid."""
+    """Return the values as a series, null where not valid."""
     import polars as pl
 
     return pl.select(pl.when(pl.Series(valid)).then(pl.Series(values))).to_series()
 
 
 def declared_state(transport: ModuleType, side: str) -> list[str]:
-    """Names of the state fields that a transport declares for a side, "tx" or "rx"."""
+    """Return the names of the state fields that a transport declares for a side, "tx" or "rx"."""
     fields = getattr(transport, f"{side.upper()}_STATE", ())
     return [field if isinstance(field, str) else field[0] for field in fields]
 
 
 def _columns(side: str, copies: np.ndarray, own: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """What the engine keeps and the transport's own fields, arrays taken apart.
+    """Return the columns of the engine's state and of the transport's own, one per array element.
 
-    ``own`` has the names of these, each with that in the record.
+    `own` maps the transport's names to those in the record.
     """
     columns = {}
     for name, field in {**{name: name for name in ENGINE_STATE[side]}, **own}.items():
@@ -317,8 +306,3 @@ def _columns(side: str, copies: np.ndarray, own: Mapping[str, str]) -> dict[str,
             for k in range(values.shape[1]):
                 columns[f"{side}.{name}[{k}]"] = values[:, k]
     return columns
-
-
-def _timer_names(codes: np.ndarray) -> np.ndarray:
-    """Names of timers by their code; of other numbers, anything."""
-    return np.array(TIMER_NAMES).take(codes, mode="clip")

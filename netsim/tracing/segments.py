@@ -1,43 +1,416 @@
-"""The table of segments that a flow's completion time consists of."""
+"""Find what each part of a flow's completion time was spent on, by following causes backwards.
+
+The search starts at the receipt that completed the flow and follows that packet hop by hop to its
+sender. Then it finds what delayed the packet there: a busy NIC, pacing, a timer, or a control
+packet, which it follows to the receiver and to the data that it answers. It repeats this until the
+start of the flow. The segments are contiguous, so they add up to the completion time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from netsim.engine.kernels.trace import RX, TIMER_NAMES, WHAT
+import numpy as np
+
+from netsim.engine.kernels.packets import PULL
+from netsim.engine.kernels.trace import (
+    ARRIVED,
+    ASKED,
+    AT_EVENT,
+    CREATED,
+    FORWARDED,
+    HANDLER,
+    PAUSED,
+    RECEIVED,
+    RECEIVERS_TIMERS,
+    RESUMED,
+    RX,
+    SENDERS_TIMERS,
+    SENT,
+    SET,
+    START,
+    TIMER_NAMES,
+    TX,
+    WHAT,
+)
 from netsim.model.network import Network
-from netsim.tracing.ordered import Ordered
-from netsim.tracing.why import Segment, Stretch, Walk
+from netsim.tracing.ordered_trace import OrderedTrace
 
 if TYPE_CHECKING:
     import polars as pl
 
+SEGMENT_TYPES = (
+    "queue",
+    "transmission",
+    "propagation",
+    "paused",
+    "nic",
+    "sending",
+    "pacing",
+    "timeout",
+    "timer",
+    "receiver",
+    "other",
+)
+"""What the time was spent on: queueing at a switch; transmission; propagation and the latency of
+the next switch; a PFC pause; the host's NIC, busy with other flows; the NIC, busy with earlier
+packets of this flow; the sender's pacing; a timer that fired because a packet was missing; another
+timer of the sender; the receiver, which spaces out pulls, credits or grants or serves other flows
+first; anything else."""
+
+MERGED = ("sending", "pacing", "timeout", "timer", "receiver", "nic")
+"""Types of which consecutive segments at one place become one."""
+
+RETRANSMIT_REQUESTS = ("NACK", "RESEND")
+"""Kinds of packets that a receiver sends when a timer reports missing data."""
+
+
+class _Segment(NamedTuple):
+    """What an interval was spent on. `packet` is the trace entry of the delayed packet, or -1."""
+
+    segment_type: str
+    start_ps: int
+    end_ps: int
+    node: int = -1
+    to: int = -1
+    packet: int = -1
+    timer: int = -1
+
+
+class _Interval(NamedTuple):
+    """A time in which the sender was blocked until `entry`, or lost data waited for resending."""
+
+    start_ps: int
+    end_ps: int
+    entry: int
+
+
+class _SegmentSearch:
+    """A backward search through the trace entries of one flow.
+
+    `segments`, `blocked` (the sender could not send before an event) and `resends` (from a lost
+    transmission to its retransmission) end up in time order.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        trace: OrderedTrace,
+        ends: tuple[int, int],
+        start_ps: int,
+        kinds: Mapping[int, str],
+    ) -> None:
+        self.network, self.trace, self.start_ps, self.kinds = network, trace, start_ps, kinds
+        self.src, self.dst = ends
+        self.segments: list[_Segment] = []
+        self.blocked: list[_Interval] = []
+        self.resends: list[_Interval] = []
+        self.time, self.port, self.what, self.value, self.paused = trace.entries.T.tolist()
+        self.node, self.far = trace.node.tolist(), trace.far.tolist()
+        self.kind, self.seq = trace.of_packets("kind").tolist(), trace.of_packets("seq").tolist()
+        self.prio, self.arrival = (trace.of_packets(name).tolist() for name in ("prio", "time"))
+        self.number = trace.latency.packet.tolist()
+        self.is_retransmit = trace.latency.is_retransmit.tolist()
+        self.delay = network.port_delay_ps.tolist()
+        self.of_packet: dict[int, list[int]] = defaultdict(list)
+        for i, number in enumerate(self.number):
+            if number >= 0:
+                self.of_packet[number].append(i)
+        self.control = {self.number[i] for i, what in enumerate(self.what) if what == CREATED}
+        self.at: dict[int, list[int]] = {}  # entries of both hosts, in recording order
+        self.position: dict[int, int] = {}
+        for host in (self.src, self.dst):
+            here = np.flatnonzero(trace.node == host)
+            self.at[host] = here[np.argsort(trace.recorded[here])].tolist()
+            self.position.update({i: k for k, i in enumerate(self.at[host])})
+        self.sent: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for i in self.at[self.src]:
+            if self.what[i] == SENT:
+                self.sent[self.kind[i], self.seq[i]].append(i)
+        self.pauses = self._positions(self.src, PAUSED, RESUMED)
+        self.receipts = self._positions(self.dst, RECEIVED)
+        pulls = self._positions(self.dst, CREATED)
+        self.pulls = [k for k in pulls if self.kind[self.at[self.dst][k]] == PULL]
+
+    def run(self, done_ps: int) -> None:
+        """Search from the completion of the flow back to its start."""
+        self.now, self.caused = done_ps, -1
+        done, step = self.trace.rx["done_ps"], None
+        for i in self.at[self.dst]:
+            if self.what[i] == RX and done[self.trace.row[i]] == done_ps:
+                step = self._copy_cause(i)
+                break
+        while step is not None and self.now > self.start_ps:
+            step = self._find_cause(step)
+        self._spend("other", self.start_ps)
+        for intervals in (self.segments, self.blocked, self.resends):
+            intervals.reverse()
+
+    def _positions(self, host: int, *what: int) -> list[int]:
+        """Return the positions of entries of these kinds among those of a host."""
+        return [k for k, i in enumerate(self.at[host]) if self.what[i] in what]
+
+    def kind_name(self, i: int) -> str | None:
+        """Return the packet kind of an entry; None if it is about no packet."""
+        kind = self.kind[i]
+        return self.kinds.get(kind, f"kind {kind}") if self.number[i] >= 0 else None
+
+    def _find_cause(self, i: int) -> int | None:
+        """Account for the time since the entry that caused entry i; return that entry."""
+        what = self.what[i]
+        if what == RECEIVED:
+            return self._follow_packet(i)
+        if what == SENT and self.number[i] in self.control:
+            return self._to_creation(i)
+        if what in (SENT, ASKED):
+            return self._sender_cause(i)
+        if what == CREATED:
+            return self._creation_cause(i)
+        return self._timer_cause(i)
+
+    def _follow_packet(self, i: int) -> int | None:
+        """Go from the receipt of a packet to its departure from the other host."""
+        chain = self.of_packet[self.number[i]]
+        left = -1
+        for j in reversed(chain[: chain.index(i)]):
+            what, node, far = self.what[j], self.node[j], self.far[j]
+            if what in (FORWARDED, SENT):
+                self._spend("propagation", self._sent_ps(j), node, far, i)
+                self._spend("transmission", self.time[j], node, far, i)
+                if what == SENT:
+                    self.caused = j
+                    return j
+                left = j
+            elif what == ARRIVED and left >= 0:
+                self._add_wait("queue", j, left, i)
+        return None
+
+    def _sent_ps(self, sent: int) -> int:
+        """Return when the transmission that started at an entry ended."""
+        return int(self.arrival[sent] - self.delay[self.port[sent]])
+
+    def _add_wait(self, what: str, arrived: int, left: int, packet: int) -> None:
+        """Add the wait of a packet at a port, with any PFC pause first."""
+        paused = 0
+        if self.port[arrived] == self.port[left] and self.prio[arrived] == self.prio[left]:
+            paused = min(self.paused[left] - self.paused[arrived], self.now - self.time[arrived])
+        node, far = self.node[left], self.far[left]
+        self._spend(what, self.time[arrived] + paused, node, far, packet)
+        self._spend("paused", self.time[arrived], node, far, packet)
+
+    def _to_creation(self, i: int) -> int | None:
+        """Go from the departure of a control packet to its creation."""
+        chain = self.of_packet[self.number[i]]
+        created = chain[0]
+        self._add_wait("nic", created, i, i)
+        return created
+
+    def _creation_cause(self, i: int) -> int | None:
+        """Go from the creation of a control packet to the event that the host answered."""
+        here, position = self.at[self.node[i]], self.position[i]
+        while position > 0 and self.time[here[position - 1]] == self.time[i]:
+            position -= 1
+            before = here[position]
+            if self.what[before] in (RECEIVED, SENT):
+                return before
+            if self.what[before] in (TX, RX) and self.value[before] != HANDLER:
+                if self.value[before] >= SENDERS_TIMERS:
+                    return before
+                break
+        return self._deferred_cause(i)
+
+    def _deferred_cause(self, i: int) -> int | None:
+        """Go to the event that a host answered later, when its turn came."""
+        node = self.node[i]
+        here, position = self.at[node], self.position[i]
+        cause: int | None = None
+        if self.kind[i] == PULL and node == self.dst:  # one for each receipt of data
+            receipts = self.receipts[: bisect_left(self.receipts, position)]
+            turn = bisect_left(self.pulls, position)
+            cause = here[receipts[min(turn, len(receipts) - 1)]] if receipts else None
+        else:
+            for j in (here[k] for k in range(position - 1, -1, -1)):
+                fired = self.what[j] in (TX, RX) and self.value[j] >= SENDERS_TIMERS
+                if self.what[j] in (RECEIVED, SENT) or fired:
+                    cause = j
+                    break
+        start_ps = self.start_ps if cause is None else self.time[cause]
+        self._spend("receiver" if node == self.dst else "timer", start_ps, node, packet=i)
+        return cause
+
+    def _timer_cause(self, i: int) -> int | None:
+        """Go from a timer to the event at which it was set."""
+        node, code = self.node[i], self.value[i]
+        if code < SENDERS_TIMERS:
+            return self._deferred_cause(i)
+        here, position = self.at[node], self.position[i]
+        while position > 0 and self.what[here[position - 1]] == SET:
+            position -= 1  # set by this handler
+        position -= 1
+        while position >= 0 and not (
+            self.what[here[position]] == SET and self.value[here[position]] == code
+        ):
+            position -= 1
+        what = self._timer_type(node)
+        if position < 0:
+            self._spend(what, self.start_ps, node, timer=code)
+            return None
+        self._spend(what, self.time[here[position]], node, timer=code)
+        back = position
+        while self.what[here[position]] in (SET, PAUSED, RESUMED):
+            position += 1
+        if self.what[here[position]] in (TX, RX):
+            return self._copy_cause(here[position], back)
+        return here[position]
+
+    def _timer_type(self, node: int) -> str:
+        """Return the segment type of a timer, from what happened after it fired."""
+        last = self.caused
+        if node == self.src:
+            is_timeout = self.number[last] in self.control or self.is_retransmit[last]
+            return "timeout" if is_timeout else "timer"
+        return "timeout" if self.kind_name(last) in RETRANSMIT_REQUESTS else "receiver"
+
+    def _copy_cause(self, i: int, position: int | None = None) -> int:
+        """Return the event after which a copy of a side was made."""
+        if self.value[i] != HANDLER:
+            return i
+        here = self.at[self.node[i]]
+        position = self.position[i] if position is None else position
+        while self.what[here[position]] not in (RECEIVED, SENT):
+            position -= 1
+        return here[position]
+
+    def _sender_cause(self, i: int) -> int | None:
+        """Go from a request for data to what kept the NIC from asking earlier."""
+        if self.what[i] == SENT and self.is_retransmit[i]:
+            self._add_resend(i)
+        position = self.position[i]
+        before, woken_by = self._previous_turn(position)
+        listed = self.time[woken_by] if woken_by >= 0 else self.start_ps
+        own = self._previous_own(position, self.port[i])
+        if own >= 0 and self._sent_ps(own) > listed:
+            self._add_nic(position, self._sent_ps(own))
+            self._spend("sending", self.time[own], self.src, self.far[own], own)
+            return own
+        self._add_nic(position, listed)
+        if woken_by < 0 or woken_by == before or before < 0:
+            return woken_by if woken_by >= 0 else None
+        at = self.value[before]
+        paced = self.what[woken_by] == TX and self.value[woken_by] == START
+        if at < AT_EVENT and paced:
+            while self.what[before] == ASKED and self.value[before] < AT_EVENT:
+                first = before
+                before, _ = self._previous_turn(self.position[before])
+                if before < 0:
+                    break
+            self._spend("pacing", self.time[first], self.src)
+            return first
+        if at == AT_EVENT:
+            while before >= 0 and self.what[before] == ASKED and self.value[before] == AT_EVENT:
+                first = before
+                before, _ = self._previous_turn(self.position[before])
+            self.blocked.append(_Interval(self.time[first], self.time[woken_by], woken_by))
+        return woken_by
+
+    def _previous_turn(self, position: int) -> tuple[int, int]:
+        """Return the sender's previous turn, and the event that made it eligible again; or -1."""
+        here, woken_by = self.at[self.src], -1
+        while position > 0:
+            position -= 1
+            i = here[position]
+            what = self.what[i]
+            if what == ASKED:
+                return i, woken_by
+            if what == SENT and self.number[i] not in self.control:
+                return i, i
+            if what == RECEIVED or (
+                what == TX and SENDERS_TIMERS <= self.value[i] < RECEIVERS_TIMERS
+            ):
+                woken_by = i
+        return -1, woken_by
+
+    def _previous_own(self, position: int, port: int) -> int:
+        """Return the flow's previous packet through a port of its host; or -1."""
+        here = self.at[self.src]
+        for k in range(position - 1, -1, -1):
+            if self.what[here[k]] == SENT and self.port[here[k]] == port:
+                return here[k]
+        return -1
+
+    def _add_nic(self, position: int, start_ps: int) -> None:
+        """Add the flow's wait for the NIC since a time, and the PFC pauses in it."""
+        here = self.at[self.src]
+        port, far = self.port[here[position]], self.far[here[position]]
+        pauses = []
+        for k in reversed(self.pauses[: bisect_left(self.pauses, position)]):
+            if self.port[here[k]] == port:
+                pauses.append(here[k])
+                if self.time[here[k]] <= start_ps:
+                    break
+        for i in pauses:
+            at = max(self.time[i], start_ps)
+            self._spend("paused" if self.what[i] == PAUSED else "nic", at, self.src, far)
+        self._spend("nic", start_ps, self.src, far)
+
+    def _add_resend(self, i: int) -> None:
+        """Add the interval from a lost transmission to its retransmission."""
+        sent = self.sent[self.kind[i], self.seq[i]]
+        lost = sent[sent.index(i) - 1]
+        interval = _Interval(self.time[lost], self.time[i], lost)
+        if self.resends and interval.end_ps >= self.resends[-1].start_ps:
+            later = self.resends.pop()
+            earlier = interval if interval.start_ps <= later.start_ps else later
+            interval = earlier._replace(end_ps=later.end_ps)
+        self.resends.append(interval)
+
+    def _spend(
+        self,
+        what: str,
+        start_ps: int,
+        node: int = -1,
+        to: int = -1,
+        packet: int = -1,
+        timer: int = -1,
+    ) -> None:
+        """Account for the time from `start_ps` to the current position."""
+        start_ps = max(start_ps, self.start_ps)
+        if start_ps >= self.now:
+            return
+        end_ps, self.now = self.now, start_ps
+        if what in MERGED and self.segments:
+            after = self.segments[-1]
+            if (after.segment_type, after.node, after.to, after.timer) == (what, node, to, timer):
+                self.segments[-1] = after._replace(start_ps=start_ps)
+                return
+        self.segments.append(_Segment(what, start_ps, end_ps, node, to, packet, timer))
+
 
 def segment_table(
     network: Network,
-    found: Ordered,
+    trace: OrderedTrace,
     ends: tuple[int, int],
     times: tuple[int, int],
     names: tuple[Mapping[int, str], Mapping[tuple[str, int], str]],
 ) -> pl.DataFrame:
-    """The segments of a flow, in the order of time; none if the flow is not complete.
+    """Return the segments of a flow in time order; none if the flow is incomplete.
 
-    Parameters
-    ----------
-    ends : its source and its destination.
-    times : when it started, and when its receiver had every byte; -1 for never.
-    names : of kinds of packets, and of the timers of either side.
+    `ends` are its source and destination, `times` its start and the receipt of its last byte (-1:
+    never), `names` the names of packet kinds and of the timers of either side.
     """
     import polars as pl
 
     kinds, timers = names
-    walk = Walk(network, found, *ends, times[0], kinds)
-    if times[1] >= 0 and RX in found.entries[:, WHAT]:
-        walk.run(times[1])
+    search = _SegmentSearch(network, trace, ends, times[0], kinds)
+    if times[1] >= 0 and RX in trace.entries[:, WHAT]:
+        search.run(times[1])
     rows = [
-        _row(walk, piece, blocked, again, timers)
-        for piece, blocked, again in _pieces(walk.segments, walk.blocked, walk.again)
+        _segment_row(search, *piece, timers)
+        for piece in _split(search.segments, search.blocked, search.resends)
     ]
     types = {
         "start_ps": pl.Int64,
@@ -55,66 +428,58 @@ def segment_table(
     return pl.DataFrame(rows, schema=types, orient="row")
 
 
-def _pieces(
-    segments: list[Segment], blocked: list[Stretch], again: list[Stretch]
-) -> list[tuple[Segment, Stretch | None, Stretch | None]]:
-    """The segments, cut where stretches begin and end, each with those that it lies in."""
-    cuts = sorted({t for one in (*blocked, *again) for t in (one.start_ps, one.end_ps)})
-    pieces, k = [], 0
-    places = [0, 0]
+def _split(
+    segments: list[_Segment], blocked: list[_Interval], resends: list[_Interval]
+) -> Iterator[tuple[_Segment, _Interval | None, _Interval | None]]:
+    """Cut the segments where intervals begin and end; yield each piece with its intervals."""
+    cuts = sorted({t for one in (*blocked, *resends) for t in (one.start_ps, one.end_ps)})
     for segment in segments:
-        while k < len(cuts) and cuts[k] <= segment.start_ps:
-            k += 1
-        begin = segment.start_ps
-        while begin < segment.end_ps:
-            end = min(segment.end_ps, cuts[k] if k < len(cuts) else segment.end_ps)
-            inside: list[Stretch | None] = []
-            for which, stretches in enumerate((blocked, again)):
-                while places[which] < len(stretches) and stretches[places[which]].end_ps <= begin:
-                    places[which] += 1
-                one = stretches[places[which]] if places[which] < len(stretches) else None
-                inside.append(one if one and one.start_ps <= begin else None)
-            pieces.append((segment._replace(start_ps=begin, end_ps=end), inside[0], inside[1]))
-            begin = end
-            if k < len(cuts) and cuts[k] <= begin:
-                k += 1
-    return pieces
+        inner = cuts[bisect_right(cuts, segment.start_ps) : bisect_left(cuts, segment.end_ps)]
+        for start, end in pairwise((segment.start_ps, *inner, segment.end_ps)):
+            piece = segment._replace(start_ps=start, end_ps=end)
+            yield piece, _interval_at(blocked, start), _interval_at(resends, start)
 
 
-def _row(
-    walk: Walk,
-    piece: Segment,
-    blocked: Stretch | None,
-    again: Stretch | None,
+def _interval_at(intervals: list[_Interval], time_ps: int) -> _Interval | None:
+    k = bisect_right(intervals, time_ps, key=lambda one: one.end_ps)
+    return intervals[k] if k < len(intervals) and intervals[k].start_ps <= time_ps else None
+
+
+def _segment_row(
+    search: _SegmentSearch,
+    piece: _Segment,
+    blocked: _Interval | None,
+    resend: _Interval | None,
     timers: Mapping[tuple[str, int], str],
 ) -> tuple[Any, ...]:
-    """A row of the table."""
-    name = walk.network.node_name
+    name = search.network.node_name
     entry = piece.packet
-    kind = walk.kind_name(entry) if entry >= 0 else None
+    kind = search.kind_name(entry) if entry >= 0 else None
     awaited = None
     if blocked is not None:
-        awaited = walk.kind_name(blocked.entry)
-        if awaited is None:
-            awaited = _timer(walk, walk.value[blocked.entry], walk.src, timers)
+        awaited = search.kind_name(blocked.entry) or _timer_name(
+            search, search.value[blocked.entry], search.src, timers
+        )
     return (
         piece.start_ps,
         piece.end_ps,
-        piece.what,
+        piece.segment_type,
         name(piece.node) if piece.node >= 0 else None,
         name(piece.to) if piece.to >= 0 else None,
         kind,
-        walk.seq[entry] if entry >= 0 else None,
-        walk.number[entry] in walk.control if entry >= 0 else None,
-        _timer(walk, piece.timer, piece.node, timers) if piece.timer >= 0 else None,
+        search.seq[entry] if entry >= 0 else None,
+        search.number[entry] in search.control if entry >= 0 else None,
+        _timer_name(search, piece.timer, piece.node, timers) if piece.timer >= 0 else None,
         awaited,
-        walk.seq[again.entry] if again is not None else None,
+        search.seq[resend.entry] if resend is not None else None,
     )
 
 
-def _timer(walk: Walk, code: int, node: int, timers: Mapping[tuple[str, int], str]) -> str:
-    """What the transport calls a timer."""
+def _timer_name(
+    search: _SegmentSearch, code: int, node: int, timers: Mapping[tuple[str, int], str]
+) -> str:
+    """Return the transport's name of a timer."""
     shown = TIMER_NAMES[code]
     number = shown.rpartition(" ")[2]
-    side = "tx" if node == walk.src else "rx"
+    side = "tx" if node == search.src else "rx"
     return timers.get((side, int(number)), shown) if number.isdigit() else shown

@@ -15,7 +15,7 @@ from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 from netsim.running.point import simulate
 from netsim.tracing.flow_trace import event_table
-from netsim.tracing.ordered import ordered
+from netsim.tracing.ordered_trace import order_trace
 
 NETWORK = fat_tree(4, 2, "100Gbps")
 # Inside a leaf, each host with one flow out or in: nobody meets anybody.
@@ -70,7 +70,9 @@ def test_fields_of_the_same_name_do_not_meet():
         assert fct_ps(run(both)).tolist() == own
     # A trace calls a field what its transport does: NSCC's window, of whole bytes, beside SMaRTT's.
     module = registry.find("transport", "nscc").module
-    table, _ = event_table(NETWORK, ordered(NETWORK, both.drain_trace()), module, both.own_names(1))
+    table, _ = event_table(
+        NETWORK, order_trace(NETWORK, both.drain_trace()), module, both.own_names(1)
+    )
     windows = table["tx.cwnd_bytes"].drop_nulls()
     assert (windows.dtype, windows.min()) == (pl.Int64, both.state.hosts.tx["largest_bytes"][1])
 

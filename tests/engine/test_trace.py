@@ -28,7 +28,7 @@ from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
 from netsim.model.reroute import follow_failures
 from netsim.tracing.flow_trace import event_table
-from netsim.tracing.ordered import ordered
+from netsim.tracing.ordered_trace import order_trace
 
 NETWORK = fat_tree(4, 4, "100Gbps")
 SIZE = 60_000
@@ -83,7 +83,7 @@ def record_all(traced, windows=7):
 
 def table(traced, windows=7):
     transport = traced.protocol.modules[0]
-    return event_table(NETWORK, ordered(NETWORK, record_all(traced, windows)), transport)[0]
+    return event_table(NETWORK, order_trace(NETWORK, record_all(traced, windows)), transport)[0]
 
 
 def events(setting="trimming", flow=16, **options):
@@ -236,7 +236,7 @@ def test_losses_on_the_wire():
     lost = np.count_nonzero(raw.entries[:, WHAT] == LOST)
     assert lost == traced.link_counters().lost_packets.sum() > 0
     transport = traced.protocol.modules[0]
-    rows = event_table(NETWORK, ordered(NETWORK, raw), transport)[0].filter(
+    rows = event_table(NETWORK, order_trace(NETWORK, raw), transport)[0].filter(
         pl.col("event") == "lost"
     )
     assert rows["packet"].null_count() == 0
@@ -255,7 +255,7 @@ def test_packets_without_a_route(setting):
     strays = np.count_nonzero(raw.entries[:, WHAT] == UNROUTABLE)
     assert strays == traced.conservation().packets.unroutable > 0
     transport = traced.protocol.modules[0]
-    rows = event_table(NETWORK, ordered(NETWORK, raw), transport)[0].filter(
+    rows = event_table(NETWORK, order_trace(NETWORK, raw), transport)[0].filter(
         pl.col("event") == "unroutable"
     )
     assert rows["packet"].null_count() == 0

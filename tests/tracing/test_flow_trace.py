@@ -167,7 +167,7 @@ class TestCommand:
         shutil.move(folder, moved)
         outcome = netsim("trace", "r", "--flow", "1", "--trust")
         assert outcome.exit_code == 0, outcome.output
-        gone = "transport ./mine.py is not found; this is the source that the result keeps"
+        gone = "transport ./mine.py not found"
         assert gone in outcome.stderr
         assert "completion time was" not in outcome.stderr
         document = json.loads((tmp_path / "r" / "experiment.json").read_text())

@@ -15,7 +15,7 @@ from netsim.model.arithmetic import send_time
 from netsim.model.faults import LinkFault, combine
 from netsim.plugins import registry
 from netsim.tracing.flow_trace import kind_names, timer_names
-from netsim.tracing.ordered import ordered
+from netsim.tracing.ordered_trace import order_trace
 from netsim.tracing.segments import segment_table
 
 TRANSPORTS = [name for name in registry.names("transport") if name != "ideal"]
@@ -35,7 +35,7 @@ def traced(transport, flow, rows=INCAST, faults=None, changes=None, seed=1):
         parts.append(engine.drain_trace())
     states, module = engine.flow_states(), testbed.plugin.module
     start_ps, done_ps = int(states.start_ps[flow]), int(states.done_ps[flow])
-    found = ordered(TREE, TraceEntries.joined(parts))
+    found = order_trace(TREE, TraceEntries.joined(parts))
     ends, names = rows[flow][:2], (kind_names(module), timer_names(module))
     table = segment_table(TREE, found, ends, (start_ps, done_ps), names)
     return SimpleNamespace(table=table, start_ps=start_ps, done_ps=done_ps, engine=engine)
