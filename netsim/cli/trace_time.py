@@ -31,7 +31,7 @@ SAID = {
     "receiver": "paced by the receiver",
     "other": "not explained",
 }
-"""Kinds of segments (`netsim.tracing.segments.SEGMENT_TYPES`), and how they are told."""
+"""Kinds of segments (`netsim.tracing.segments`), and how they are told."""
 
 OF_PACKETS = ("queue", "transmission", "propagation", "paused")
 """Kinds of segments that are told apart for data and for control packets."""

@@ -43,25 +43,6 @@ from netsim.tracing.ordered_trace import OrderedTrace
 if TYPE_CHECKING:
     import polars as pl
 
-SEGMENT_TYPES = (
-    "queue",
-    "transmission",
-    "propagation",
-    "paused",
-    "nic",
-    "sending",
-    "pacing",
-    "timeout",
-    "timer",
-    "receiver",
-    "other",
-)
-"""What the time was spent on: queueing at a switch; transmission; propagation and the latency of
-the next switch; a PFC pause; the host's NIC, busy with other flows; the NIC, busy with earlier
-packets of this flow; the sender's pacing; a timer that fired because a packet was missing; another
-timer of the sender; the receiver, which spaces out pulls, credits or grants or serves other flows
-first; anything else."""
-
 MERGED = ("sending", "pacing", "timeout", "timer", "receiver", "nic")
 """Types of which consecutive segments at one place become one."""
 
@@ -70,7 +51,14 @@ RETRANSMIT_REQUESTS = ("NACK", "RESEND")
 
 
 class _Segment(NamedTuple):
-    """What an interval was spent on. `packet` is the trace entry of the delayed packet, or -1."""
+    """What an interval was spent on; -1 in fields that do not apply.
+
+    `segment_type` is queue (at a switch), transmission, propagation (with the latency of the next
+    switch), paused (by PFC), nic (busy with other flows), sending (earlier packets of this flow),
+    pacing, timeout (a packet was missing), timer (another timer of the sender), receiver (it spaces
+    out pulls, credits or grants, or serves other flows first) or other. `packet` is the trace entry
+    of the delayed packet.
+    """
 
     segment_type: str
     start_ps: int
@@ -102,10 +90,11 @@ class _SegmentSearch:
         trace: OrderedTrace,
         ends: tuple[int, int],
         start_ps: int,
-        kinds: Mapping[int, str],
+        names: tuple[Mapping[int, str], Mapping[tuple[str, int], str]],
     ) -> None:
-        self.network, self.trace, self.start_ps, self.kinds = network, trace, start_ps, kinds
+        self.network, self.trace, self.start_ps = network, trace, start_ps
         self.src, self.dst = ends
+        self.kinds, self.timers = names
         self.segments: list[_Segment] = []
         self.blocked: list[_Interval] = []
         self.resends: list[_Interval] = []
@@ -204,8 +193,7 @@ class _SegmentSearch:
 
     def _to_creation(self, i: int) -> int | None:
         """Go from the departure of a control packet to its creation."""
-        chain = self.of_packet[self.number[i]]
-        created = chain[0]
+        created = self.of_packet[self.number[i]][0]
         self._add_wait("nic", created, i, i)
         return created
 
@@ -251,9 +239,7 @@ class _SegmentSearch:
         while position > 0 and self.what[here[position - 1]] == SET:
             position -= 1  # set by this handler
         position -= 1
-        while position >= 0 and not (
-            self.what[here[position]] == SET and self.value[here[position]] == code
-        ):
+        while position >= 0 and (self.what[k := here[position]], self.value[k]) != (SET, code):
             position -= 1
         what = self._timer_type(node)
         if position < 0:
@@ -328,19 +314,16 @@ class _SegmentSearch:
                 return i, woken_by
             if what == SENT and self.number[i] not in self.control:
                 return i, i
-            if what == RECEIVED or (
-                what == TX and SENDERS_TIMERS <= self.value[i] < RECEIVERS_TIMERS
-            ):
+            fired = what == TX and SENDERS_TIMERS <= self.value[i] < RECEIVERS_TIMERS
+            if what == RECEIVED or fired:
                 woken_by = i
         return -1, woken_by
 
     def _previous_own(self, position: int, port: int) -> int:
         """Return the flow's previous packet through a port of its host; or -1."""
         here = self.at[self.src]
-        for k in range(position - 1, -1, -1):
-            if self.what[here[k]] == SENT and self.port[here[k]] == port:
-                return here[k]
-        return -1
+        earlier = (here[k] for k in range(position - 1, -1, -1))
+        return next((i for i in earlier if self.what[i] == SENT and self.port[i] == port), -1)
 
     def _add_nic(self, position: int, start_ps: int) -> None:
         """Add the flow's wait for the NIC since a time, and the PFC pauses in it."""
@@ -389,6 +372,48 @@ class _SegmentSearch:
                 return
         self.segments.append(_Segment(what, start_ps, end_ps, node, to, packet, timer))
 
+    def pieces(self) -> Iterator[tuple[_Segment, _Interval | None, _Interval | None]]:
+        """Cut the segments where intervals begin and end; yield each piece with its intervals."""
+        intervals = (*self.blocked, *self.resends)
+        cuts = sorted({time for one in intervals for time in (one.start_ps, one.end_ps)})
+        for segment in self.segments:
+            inner = cuts[bisect_right(cuts, segment.start_ps) : bisect_left(cuts, segment.end_ps)]
+            for start, end in pairwise((segment.start_ps, *inner, segment.end_ps)):
+                piece = segment._replace(start_ps=start, end_ps=end)
+                yield piece, _interval_at(self.blocked, start), _interval_at(self.resends, start)
+
+    def row(
+        self, piece: _Segment, blocked: _Interval | None, resend: _Interval | None
+    ) -> tuple[Any, ...]:
+        name, entry, awaited = self.network.node_name, piece.packet, None
+        if blocked is not None:
+            timer = self.value[blocked.entry]
+            awaited = self.kind_name(blocked.entry) or self._timer_name(timer, self.src)
+        return (
+            piece.start_ps,
+            piece.end_ps,
+            piece.segment_type,
+            name(piece.node) if piece.node >= 0 else None,
+            name(piece.to) if piece.to >= 0 else None,
+            self.kind_name(entry) if entry >= 0 else None,
+            self.seq[entry] if entry >= 0 else None,
+            self.number[entry] in self.control if entry >= 0 else None,
+            self._timer_name(piece.timer, piece.node) if piece.timer >= 0 else None,
+            awaited,
+            self.seq[resend.entry] if resend is not None else None,
+        )
+
+    def _timer_name(self, code: int, node: int) -> str:
+        """Return the transport's name of a timer."""
+        shown = TIMER_NAMES[code]
+        number, side = shown.rpartition(" ")[2], "tx" if node == self.src else "rx"
+        return self.timers.get((side, int(number)), shown) if number.isdigit() else shown
+
+
+def _interval_at(intervals: list[_Interval], time_ps: int) -> _Interval | None:
+    k = bisect_right(intervals, time_ps, key=lambda one: one.end_ps)
+    return intervals[k] if k < len(intervals) and intervals[k].start_ps <= time_ps else None
+
 
 def segment_table(
     network: Network,
@@ -404,14 +429,9 @@ def segment_table(
     """
     import polars as pl
 
-    kinds, timers = names
-    search = _SegmentSearch(network, trace, ends, times[0], kinds)
+    search = _SegmentSearch(network, trace, ends, times[0], names)
     if times[1] >= 0 and RX in trace.entries[:, WHAT]:
         search.run(times[1])
-    rows = [
-        _segment_row(search, *piece, timers)
-        for piece in _split(search.segments, search.blocked, search.resends)
-    ]
     types = {
         "start_ps": pl.Int64,
         "end_ps": pl.Int64,
@@ -425,61 +445,5 @@ def segment_table(
         "blocked": pl.String,
         "lost_seq": pl.Int64,
     }
+    rows = [search.row(*piece) for piece in search.pieces()]
     return pl.DataFrame(rows, schema=types, orient="row")
-
-
-def _split(
-    segments: list[_Segment], blocked: list[_Interval], resends: list[_Interval]
-) -> Iterator[tuple[_Segment, _Interval | None, _Interval | None]]:
-    """Cut the segments where intervals begin and end; yield each piece with its intervals."""
-    cuts = sorted({t for one in (*blocked, *resends) for t in (one.start_ps, one.end_ps)})
-    for segment in segments:
-        inner = cuts[bisect_right(cuts, segment.start_ps) : bisect_left(cuts, segment.end_ps)]
-        for start, end in pairwise((segment.start_ps, *inner, segment.end_ps)):
-            piece = segment._replace(start_ps=start, end_ps=end)
-            yield piece, _interval_at(blocked, start), _interval_at(resends, start)
-
-
-def _interval_at(intervals: list[_Interval], time_ps: int) -> _Interval | None:
-    k = bisect_right(intervals, time_ps, key=lambda one: one.end_ps)
-    return intervals[k] if k < len(intervals) and intervals[k].start_ps <= time_ps else None
-
-
-def _segment_row(
-    search: _SegmentSearch,
-    piece: _Segment,
-    blocked: _Interval | None,
-    resend: _Interval | None,
-    timers: Mapping[tuple[str, int], str],
-) -> tuple[Any, ...]:
-    name = search.network.node_name
-    entry = piece.packet
-    kind = search.kind_name(entry) if entry >= 0 else None
-    awaited = None
-    if blocked is not None:
-        awaited = search.kind_name(blocked.entry) or _timer_name(
-            search, search.value[blocked.entry], search.src, timers
-        )
-    return (
-        piece.start_ps,
-        piece.end_ps,
-        piece.segment_type,
-        name(piece.node) if piece.node >= 0 else None,
-        name(piece.to) if piece.to >= 0 else None,
-        kind,
-        search.seq[entry] if entry >= 0 else None,
-        search.number[entry] in search.control if entry >= 0 else None,
-        _timer_name(search, piece.timer, piece.node, timers) if piece.timer >= 0 else None,
-        awaited,
-        search.seq[resend.entry] if resend is not None else None,
-    )
-
-
-def _timer_name(
-    search: _SegmentSearch, code: int, node: int, timers: Mapping[tuple[str, int], str]
-) -> str:
-    """Return the transport's name of a timer."""
-    shown = TIMER_NAMES[code]
-    number = shown.rpartition(" ")[2]
-    side = "tx" if node == search.src else "rx"
-    return timers.get((side, int(number)), shown) if number.isdigit() else shown

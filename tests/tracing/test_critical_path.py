@@ -241,7 +241,8 @@ def test_what_has_no_critical_path(netsim: Callable[..., Result]) -> None:
 
 def test_messages_in_chunks_by_way_of_a_peer(netsim: Callable[..., Result]) -> None:
     text = EXPERIMENT.format(transport="ndp", traffic='kind = "ring_all_reduce"\nsize = "80KB"')
-    rail = 'kind = "multi_rail"\ngpus = 2\nrelay_chunk = "8KB"\n[topology.rail]\nkind = "fat_tree"'
+    rail = 'kind = "multi_rail"\ngpus_per_rack = 2\nrelay_chunk = "8KB"\n'
+    rail += '[topology.rail]\nkind = "fat_tree"'
     text = text.replace('kind = "fat_tree"', rail).replace("leaves = 2", "leaves = 1")
     Path("small.toml").write_text(text)
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0
