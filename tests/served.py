@@ -78,8 +78,8 @@ class Served:
             "serving",
             n_hosts,
             directory=tmp_path,
-            arrivals="trace",
-            lengths="trace",
+            arrival_process="trace",
+            length_distribution="trace",
             trace="trace.csv",
             **given,
         )

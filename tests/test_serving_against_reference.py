@@ -80,13 +80,16 @@ def random_run(
     given: dict[str, Any] = {"deployment": tables[0]}
     machines = rng.choice((1, 2))
     if rng.random() < 0.5:
-        given["machines"] = machines
+        given["instances"] = machines
         del tables[1]
     else:
         given |= {"prefill_instances": machines, "decode_instances": rng.choice((1, 2))}
-        given |= {"decode_deployment": tables[1], "kv": rng.choice(("after", "layers"))}
+        given |= {
+            "decode_deployment": tables[1],
+            "kv_transfer": rng.choice(("after_prefill", "layerwise")),
+        }
         machines += given["decode_instances"]
-        if given["kv"] == "layers":
+        if given["kv_transfer"] == "layerwise":
             given["kv_layer_groups"] = rng.choice((2, 3))
     groups = [Group(0, load_deployment(table), 1) for table in tables]
     shrinks = all(group.shrunk_tokens > 0 for group in groups)
@@ -94,9 +97,9 @@ def random_run(
     if outages:
         text = "\n".join(f"{m},{a}us,{b}us,{c}us" for m, a, b, c in outages)
         (folder / "down.csv").write_text(f"{text}\n")
-        given["outages"] = "down.csv"
+        given["failure_trace"] = "down.csv"
     if packets:
-        given |= {"all_reduces": "packets", "slots": 80}
+        given |= {"all_reduces": "packets", "max_iterations": 80}
     run = Served(
         folder,
         requests_of(rng, min(3000, *(g.capacity_tokens for g in groups)), 6 if packets else 25),
@@ -203,7 +206,7 @@ def check(seed: int, folder: Path, *, packets: bool = False) -> Served:
         for (number, _), at in instance.sent.items():
             sent.setdefault(number, set()).add(at)
     # In packets, layers are computed when their all-reduces let them be.
-    if not packets or run.params.get("kv", "after") == "after":
+    if not packets or run.params.get("kv_transfer", "after_prefill") == "after_prefill":
         assert sent == transfers.sent_ps, seed
     all_served_once(run.plan, run)
     return run

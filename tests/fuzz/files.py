@@ -73,7 +73,7 @@ TEXTS = {"csv": (CSV, CSV_TEXT), "cm": (CM,), "topo": (TOPO,), "sizes": (SIZES,)
 TEXTS["requests"] = (REQUESTS, REQUESTS_OF_CLOCKS)
 
 SERVED: Tree = {
-    "lengths": "trace",
+    "length_distribution": "trace",
     "prefill_instances": 1,
     "decode_instances": 1,
     "deployment": {"model": "llama3_8b", "machine": "h100", "options": {"tp": 2}},
@@ -136,7 +136,7 @@ def _experiment(rng: random.Random, kind: str, name: str) -> Tree:
         tree["traffic"] = {"kind": "poisson", "sizes": name, "load": 0.3, "n_flows": 4}
     elif kind == "requests":
         tree["transport"] = rng.choice(["ndp", "dctcp"])
-        tree["traffic"] = {"kind": "serving", "arrivals": "trace", "trace": name, **SERVED}
+        tree["traffic"] = {"kind": "serving", "arrival_process": "trace", "trace": name, **SERVED}
     elif kind in FOREIGN:
         tree["transport"] = rng.choice(["ndp", "dctcp"])
         tree["traffic"] = {"kind": FOREIGN[kind][0], "file": name}

@@ -169,8 +169,12 @@ def _experiment(kind: str, name: str) -> Tree:
         tree["traffic"] = {"kind": "poisson", "sizes": name, "load": 0.3, "n_flows": 4}
     elif kind == "requests":
         deployment = {"model": "llama3_8b", "machine": "h100", "options": {"tp": 2}}
-        tree["traffic"] = {"kind": "serving", "arrivals": "trace", "trace": name}
-        tree["traffic"] |= {"lengths": "trace", "prefill_instances": 1, "decode_instances": 1}
+        tree["traffic"] = {"kind": "serving", "arrival_process": "trace", "trace": name}
+        tree["traffic"] |= {
+            "length_distribution": "trace",
+            "prefill_instances": 1,
+            "decode_instances": 1,
+        }
         tree["traffic"]["deployment"] = deployment
     elif kind == "et":
         tree["traffic"] = {"kind": "chakra", "file": "step_8", "groups": "step_8_groups.json"}

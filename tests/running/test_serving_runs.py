@@ -27,9 +27,9 @@ payload_bytes = "8192B"
 kind = "serving"
 prefill_instances = 1
 decode_instances = 1
-arrivals = "trace"
+arrival_process = "trace"
 trace = "trace.csv"
-lengths = "trace"
+length_distribution = "trace"
 slo_ttft = "1ms"
 slo_tbt = "100us"
 [traffic.deployment]

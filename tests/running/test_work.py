@@ -120,7 +120,7 @@ def test_assumptions_say_what_differs_between_points():
 
 
 def test_serving_takes_as_long_as_its_router_expects():
-    small = ["traffic.kv=after"]
+    small = ["traffic.kv_transfer=after_prefill"]
     # 675 ms were simulated.
     assert todo_of("serving_small", small).simulated_ps == pytest.approx(675e9, rel=0.05)
     # A prompt takes 20.7 ms; a token alone 2.6 ms, of which there are 1,999 behind the first.

@@ -109,7 +109,9 @@ def check_iterations(
         instance = int(short.argmax())
         has, name = count[plan.instances.role[instance]], plan.instances.name(instance)
         message = f"{has:,} iterations are listed, and {name} takes {need[instance]:,} at the least"
-        raise InputError(message, key="traffic.slots", hint="more iterations, or fewer requests")
+        raise InputError(
+            message, key="traffic.max_iterations", hint="more iterations, or fewer requests"
+        )
 
 
 def clock_ps(group: Group, listed: ListedIterations, requests: Requests) -> int:

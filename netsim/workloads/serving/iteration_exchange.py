@@ -16,7 +16,9 @@ def announce_iteration(env, now):
     """At a leader: an iteration begins, and the other GPUs are told."""
     host = env.host
     if host.iteration == host.n_iterations:
-        raise IndexError("all iterations that are listed are over: more traffic.slots are needed")
+        raise IndexError(
+            "all iterations that are listed are over: more traffic.max_iterations are needed"
+        )
     rows = host.tokens + host.batch
     work = compute_ps(cost_of(host), rows, host.pairs, host.batch, host.context)
     ticks = min((work + host.clock_ps // 2) // host.clock_ps, TICKS)
@@ -43,7 +45,7 @@ def request_pool_reads(env, now):
 
 def answer_pool_read(env, now, task):
     """At a host of the pool: so much of it goes to each GPU of the instance."""
-    amount = flow_bytes(env, task) - env.par.control
+    amount = flow_bytes(env, task) - env.par.control_message_size
     for place in range(task.of, task.of + task.parts):
         answer = task_at(env, place)
         set_size(env, answer, max(1, answer.max_bytes * amount // TICKS))
@@ -53,7 +55,7 @@ def answer_pool_read(env, now, task):
 def send_size(env, now, place, more):
     """Send a message that is longer by so many bytes than one that tells nothing."""
     message = task_at(env, place)
-    set_size(env, message, env.par.control + more)
+    set_size(env, message, env.par.control_message_size + more)
     start(env, now, message)
 
 
@@ -69,10 +71,13 @@ def begin_next(env, now):
     """At another GPU: the next iteration begins."""
     host = env.host
     host.busy = 1
-    rows = flow_bytes(env, task_at(env, host.announcements + host.iteration)) - env.par.control
+    rows = (
+        flow_bytes(env, task_at(env, host.announcements + host.iteration))
+        - env.par.control_message_size
+    )
     ticks = (
         flow_bytes(env, task_at(env, host.announcements + host.n_iterations + host.iteration))
-        - env.par.control
+        - env.par.control_message_size
     )
     begin_groups(env, now, rows // ROW_BYTES, ticks)
 

@@ -59,7 +59,7 @@ SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
 """Parameters of distributions: their defaults, and the `lengths` that they are of."""
 
 REQUEST_PARAMS = [
-    Param("arrivals", "choice", POISSON, "arrival process", choices=ARRIVALS),
+    Param("arrival_process", "choice", POISSON, "arrival process", choices=ARRIVALS),
     Param(
         "rate",
         "ratio",
@@ -84,7 +84,7 @@ REQUEST_PARAMS = [
     ),
     Param("trace", "file", None, "CSV file of arrivals and tokens"),
     Param(
-        "lengths",
+        "length_distribution",
         "choice",
         FIXED,
         "distribution of prompt and output tokens",
@@ -184,7 +184,7 @@ class Drawn:
                 f"request {request} has {prompt:,} tokens of prompt and {output:,} of output, and "
                 f"the KV cache of {instance} has room for {max(0, capacity_tokens):,}",
                 file=file,
-                key=None if file else "traffic.lengths",
+                key=None if file else "traffic.length_distribution",
                 hint="shorter requests, or GPUs with more memory",
             )
 
@@ -203,27 +203,33 @@ def draw_requests(params: Mapping[str, Any], rng: np.random.Generator, directory
     require_room(n * REQUEST_BYTES, what=f"{n:,} requests", key="traffic.requests")
     arrival_ps = _arrivals(params, n, rng, trace)
     prompt, output = (_tokens(part, params, n, rng, trace, directory) for part in PARTS)
-    of_trace = TRACE in params["lengths"].values()
+    of_trace = TRACE in params["length_distribution"].values()
     notes = trace.notes if trace is not None else ()
     return Drawn(Requests(arrival_ps, prompt, output), notes, trace if of_trace else None)
 
 
 def _check(params: Mapping[str, Any]) -> None:
     """What is given has an effect, and what is needed is given."""
-    arrivals, lengths = params["arrivals"], params["lengths"]
+    arrivals, lengths = params["arrival_process"], params["length_distribution"]
     if arrivals != OF_TRACE and params["rate"] is None:
         raise InputError("missing", key="traffic.rate", hint="requests per second, such as 10.0")
     if params["rate"] is not None and params["rate"] <= 0:
         raise InputError("must be positive", key="traffic.rate", code="out_of_range")
     wanted = {
-        "burstiness": (arrivals == GAMMA, 'arrivals = "gamma"'),
-        "trace": (arrivals == OF_TRACE or TRACE in lengths.values(), 'arrivals = "trace"'),
+        "burstiness": (arrivals == GAMMA, 'arrival_process = "gamma"'),
+        "trace": (arrivals == OF_TRACE or TRACE in lengths.values(), 'arrival_process = "trace"'),
         **{
-            part: (lengths[part] in (FIXED, LOGNORMAL), f'lengths = {{{part} = "{FIXED}"}}')
+            part: (
+                lengths[part] in (FIXED, LOGNORMAL),
+                f'length_distribution = {{{part} = "{FIXED}"}}',
+            )
             for part in PARTS
         },
         **{
-            f"{part}_table": (lengths[part] == TABLE, f'lengths = {{{part} = "{TABLE}"}}')
+            f"{part}_table": (
+                lengths[part] == TABLE,
+                f'length_distribution = {{{part} = "{TABLE}"}}',
+            )
             for part in PARTS
         },
     }
@@ -238,11 +244,11 @@ def _check(params: Mapping[str, Any]) -> None:
 
 def _check_shapes(params: Mapping[str, Any]) -> None:
     """What is given of a distribution is of one that is used."""
-    lengths = params["lengths"]
+    lengths = params["length_distribution"]
     for name, (_, kinds) in SHAPES.items():
         given = params[name]
         used = {part: lengths[part] in kinds for part in PARTS}
-        hint = f"it is for lengths = {' or '.join(written(kind) for kind in kinds)}"
+        hint = f"it is for length_distribution = {' or '.join(written(kind) for kind in kinds)}"
         if not any(used.values()) and any(one is not None for one in given.values()):
             raise InputError("has no effect", key=f"traffic.{name}", hint=hint, code="no_effect")
         for part in PARTS:
@@ -255,7 +261,7 @@ def _arrivals(
     params: Mapping[str, Any], n: int, rng: np.random.Generator, trace: RequestTrace | None
 ) -> NDArray[np.int64]:
     """int64[n], in ps, not falling."""
-    kind, rate = params["arrivals"], params["rate"]
+    kind, rate = params["arrival_process"], params["rate"]
     if kind == OF_TRACE and trace is not None:
         if n > len(trace):
             message = f"{n:,} requests, and the trace has {len(trace):,}"
@@ -302,7 +308,7 @@ def _tokens(
     directory: Path,
 ) -> NDArray[np.int64]:
     """int64[n]: tokens of prompts or of outputs."""
-    kind = params["lengths"][part]
+    kind = params["length_distribution"][part]
     if kind == TRACE and trace is not None:
         return np.resize(getattr(trace, f"{part}_tokens"), n)
     table = params[f"{part}_table"]

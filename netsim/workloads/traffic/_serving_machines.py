@@ -32,7 +32,11 @@ MACHINE_PARAMS = [
 
 POOL_PARAMS = [
     Param(
-        "pool", "count", None, "hosts of the memory pool, numbered after the instances", minimum=1
+        "pool_hosts",
+        "count",
+        None,
+        "hosts of the memory pool, numbered after the instances",
+        minimum=1,
     ),
     Param("pooled", "choice", None, "what is pooled; default: nothing", choices=POOLED),
     Param("pooled_fraction", "fraction", None, "fraction that is pooled; default: all"),
@@ -51,7 +55,9 @@ def groups_of(params: Mapping[str, Any], context: TrafficContext) -> dict[int, G
         have = pool.hosts * one.machine.memory * one.options.memory_share
         if need > have:
             told = f"{format_bytes(round(need), 3)} of weights, and it has {format_bytes(have, 3)}"
-            raise InputError(f"the pool is to hold {told}", key="traffic.pool", hint="more hosts")
+            raise InputError(
+                f"the pool is to hold {told}", key="traffic.pool_hosts", hint="more hosts"
+            )
     of_cache = (MIXED, DECODE)
     return {
         role: replace(one, pool=pool) if pool.of == WEIGHTS or role in of_cache else one
@@ -63,7 +69,7 @@ def _pool(params: Mapping[str, Any]) -> Pool | None:
     """What is pooled, if anything is."""
     of, sent = params["pooled"], params["all_reduces"] == "packets"
     wanted = {
-        "pool": (of is not None and sent, 'pooled and all_reduces = "packets"'),
+        "pool_hosts": (of is not None and sent, 'pooled and all_reduces = "packets"'),
         "pool_read_rate": (of is not None and not sent, 'pooled and all_reduces = "formula"'),
         "pooled_fraction": (of is not None, "pooled"),
     }
@@ -76,7 +82,9 @@ def _pool(params: Mapping[str, Any]) -> Pool | None:
     if share == 0:
         raise InputError("must be positive", key="traffic.pooled_fraction", hint="or no pooled")
     return (
-        None if of is None else Pool(of, share, params["pool"] or 0, params["pool_read_rate"] or 0)
+        None
+        if of is None
+        else Pool(of, share, params["pool_hosts"] or 0, params["pool_read_rate"] or 0)
     )
 
 
@@ -91,8 +99,8 @@ def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Gro
         raise InputError(problem, key="traffic.instances", hint=hint)
     both = _deployment(params, "deployment", context)
     if mixed is not None:
-        layers = params["kv"] == "layers"
-        of_split = ("decode_deployment", "kv_layer_groups", *(["kv"] if layers else []))
+        layers = params["kv_transfer"] == "layerwise"
+        of_split = ("decode_deployment", "kv_layer_groups", *(["kv_transfer"] if layers else []))
         for name in of_split:
             if params[name] is not None:
                 hint = "it is for prefill_instances and decode_instances"
@@ -135,9 +143,9 @@ def hosts_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The host of each GPU, machine by machine, and those of the pool."""
     gpus = sum(group.n * group.deployment.tp for group in groups.values())
-    n = gpus + (params["pool"] or 0)
+    n = gpus + (params["pool_hosts"] or 0)
     if n > network.n_hosts:
-        what = "GPUs and hosts of a pool" if params["pool"] else "GPUs"
+        what = "GPUs and hosts of a pool" if params["pool_hosts"] else "GPUs"
         message = f"{n:,} {what}, and the network has {network.n_hosts:,} hosts"
         raise InputError(message, key="traffic.deployment", hint="fewer machines, or more hosts")
     if params["placement_file"] is None:

@@ -85,15 +85,15 @@ PARAMS = [
     Param("chunked", "bool", True, "whether a prompt may be split over iterations"),
     Param("max_batch", "count", 256, "maximum sequences of an instance", minimum=1),
     Param(
-        "kv",
+        "kv_transfer",
         "choice",
-        "after",
+        "after_prefill",
         "when KV caches are sent: after the prompt, or layer by layer",
-        choices=("after", "layers"),
+        choices=("after_prefill", "layerwise"),
     ),
     Param("kv_layer_groups", "count", None, "layerwise: number of parts; default: 8", minimum=2),
     Param(
-        "control",
+        "control_message_size",
         "bytes",
         "256B",
         "size of a control message between GPUs of an instance",
@@ -114,7 +114,7 @@ PARAMS = [
         minimum=1,
     ),
     Param(
-        "slots",
+        "max_iterations",
         "count",
         None,
         "packets: maximum iterations of an instance; default: 100",
@@ -169,7 +169,9 @@ def flows(
         stall_ps=_stall_ps(params["slo_tbt"], params["stall"]),
     )
     plan = plan_of(groups, place_instances(groups, hosts), drawn, rules, of_router)
-    sending = Sending(parts, params["control"], tuple(params["classes"].values()), listed, pool)
+    sending = Sending(
+        parts, params["control_message_size"], tuple(params["classes"].values()), listed, pool
+    )
     last_ps = int(drawn.requests.arrival_ps[-1])
     outages = failures_of(params, plan.instances.size, last_ps, of_failures, context.directory)
     check_shrunk(outages, groups.values(), of_file=params["failure_trace"] is not None)
@@ -190,11 +192,13 @@ def _stall_ps(tbt_ps: int | None, stall: float | None) -> int | None:
 
 def _kv_parts(params: Mapping[str, Any]) -> int:
     """In how many parts a KV cache goes."""
-    if params["kv"] == "layers":
+    if params["kv_transfer"] == "layerwise":
         return params["kv_layer_groups"] or 8
     if params["kv_layer_groups"] is not None:
         raise InputError(
-            "has no effect", key="traffic.kv_layer_groups", hint='it is for kv = "layers"'
+            "has no effect",
+            key="traffic.kv_layer_groups",
+            hint='it is for kv_transfer = "layerwise"',
         )
     return 1
 
@@ -209,7 +213,7 @@ def _slots(
 ) -> dict[int, ListedIterations]:
     """How the iterations of each role are listed; nothing if all-reduces are none of them."""
     if params["all_reduces"] == "formula":
-        for name in ("all_reduces_per_iteration", "slots", "algorithm", "latency"):
+        for name in ("all_reduces_per_iteration", "max_iterations", "algorithm", "latency"):
             if params[name] is not None:
                 hint = 'it is for all_reduces = "packets"'
                 raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
@@ -234,17 +238,17 @@ def _slots(
         if not params["chunked"]:
             prompts = max(prompts, int(requests.prompt_tokens.max())) + batch
         found[role] = ListedIterations(
-            n_iterations=params["slots"] or 100,
+            n_iterations=params["max_iterations"] or 100,
             groups=params["all_reduces_per_iteration"] or 2,
             how=how,
             max_rows=batch if role == DECODE else max(prompts, batch),
             max_batch=0 if role == PREFILL else batch,
-            control_bytes=params["control"],
+            control_bytes=params["control_message_size"],
             ways=tuple(_wire(how, machine, wires) for machine in machines),
         )
         reduces_merged(group, found[role])
         n_flows += group.n * found[role].n_iterations * flows_of_iteration(group, found[role])
-    context.reserve(WITH_TASKS * n_flows, key="traffic.slots")
+    context.reserve(WITH_TASKS * n_flows, key="traffic.max_iterations")
     return found
 
 

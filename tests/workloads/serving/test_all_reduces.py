@@ -41,7 +41,7 @@ def alone_ps(tp: int, rows: int, how: CollectiveOptions, merged: int = 1) -> int
 def test_an_iteration_is_computing_and_all_reduces(tmp_path: Path, algorithm: str) -> None:
     # Blocks of whole packets, of which the closed form knows what they take at each switch.
     given: dict[str, Any] = {"instances": 1, "latency": "1us", "algorithm": algorithm, **PACKETS}
-    run = Served(tmp_path, [(0, 512, 1)], deployment=deployment(4), slots=1, **given)
+    run = Served(tmp_path, [(0, 512, 1)], deployment=deployment(4), max_iterations=1, **given)
     computing = compute_ps(cost(4), 512, prompt_pairs(True, 0, 512), 0, 0)
     wanted = computing + 4 * alone_ps(4, 512, CollectiveOptions(algorithm, latency_ps=US))
     # The other GPUs begin as they have been told.
@@ -52,7 +52,7 @@ def test_an_iteration_is_computing_and_all_reduces(tmp_path: Path, algorithm: st
 
 def test_sizes_are_those_of_the_rows(tmp_path: Path) -> None:
     given: dict[str, Any] = {"instances": 1, "algorithm": "direct", **PACKETS}
-    run = Served(tmp_path, [(0, 400, 2)], deployment=deployment(4), slots=2, **given)
+    run = Served(tmp_path, [(0, 400, 2)], deployment=deployment(4), max_iterations=2, **given)
     flows, states = run.load.flows, run.engine.flow_states()
     sent = (flows.kind == flows.kinds.index("all_reduce")).reshape(-1)
     size = np.asarray(states.size_bytes)[sent].reshape(2, 4, -1)
@@ -74,7 +74,7 @@ def test_merged_all_reduces_keep_bytes_and_latency(tmp_path: Path) -> None:
             [(0, 1000, 1)],
             deployment=deployment(4),
             all_reduces_per_iteration=groups,
-            slots=1,
+            max_iterations=1,
             **given,
         )
         took.append(run.iterations()[0][1])
@@ -96,7 +96,7 @@ def two_racks() -> Network:
 def test_latency_that_is_left_out_is_that_of_each_instance() -> None:
     network = two_racks()
     given = {"deployment": deployment(4), "instances": 2, "rate": 1.0, "requests": 2}
-    given |= {"all_reduces": "packets", "all_reduces_per_iteration": 1, "slots": 300}
+    given |= {"all_reduces": "packets", "all_reduces_per_iteration": 1, "max_iterations": 300}
     load = made("serving", 8, network=network, **given)
     wires = Wires(network, 4096, 64)
     hops = hops_of("all_reduce", 4, WHOLE_PACKETS, CollectiveOptions("ring"))
@@ -117,15 +117,15 @@ def test_flows_are_counted_before_they_are_made(
 ) -> None:
     shape = {"deployment": deployment(2), "instances": 2, "rate": 1.0, "requests": 2, **PACKETS}
     if pool:
-        shape |= {"pool": pool, "pooled": "kv"}
+        shape |= {"pool_hosts": pool, "pooled": "kv"}
     expected = {}
 
     def reserve(_: TrafficContext, n_flows: float, *, key: str) -> None:
         expected[key] = n_flows
 
     monkeypatch.setattr(TrafficContext, "reserve", reserve)
-    load = made("serving", 8, slots=250, **shape)
-    assert expected == {"traffic.slots": 4 * len(load.flows), "traffic.requests": 0}
+    load = made("serving", 8, max_iterations=250, **shape)
+    assert expected == {"traffic.max_iterations": 4 * len(load.flows), "traffic.requests": 0}
 
 
 def left_out(tp: int) -> str:
@@ -134,15 +134,17 @@ def left_out(tp: int) -> str:
     return format_time(3 * closed_form_ps("all_reduce", tp, 1, WIRE, how), 3)
 
 
-@pytest.mark.parametrize("kv", ["after", "layers"])
+@pytest.mark.parametrize("kv", ["after_prefill", "layerwise"])
 def test_split_instances_with_all_reduces(tmp_path: Path, kv: str) -> None:
     asked = [(30 * k, 300 + 40 * k, 1 + k % 4) for k in range(5)]
-    more = {"kv_layer_groups": 3} if kv == "layers" else {}
-    run = Served(tmp_path, asked, kv=kv, deployment=deployment(4), **more, **HALVES, **PACKETS)
+    more = {"kv_layer_groups": 3} if kv == "layerwise" else {}
+    run = Served(
+        tmp_path, asked, kv_transfer=kv, deployment=deployment(4), **more, **HALVES, **PACKETS
+    )
     all_served_once(run.plan, run)
     first, there = run.times("first token"), run.times("kv there")
     assert all(there[k] > first[k] for k in there)
-    if kv == "layers":
+    if kv == "layerwise":
         starts = run.engine.flow_states().start_ps
         begin = [row["start_ps"] for row in run.told("iteration", 0)]
         flow = int(run.plan.kv_first_flow[1])
@@ -168,9 +170,9 @@ def test_instances_share_a_network_and_are_served(tmp_path: Path) -> None:
 
 def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
     asked, given = [(0, 10, 4), (9_000, 10, 5)], {"instances": 1, **PACKETS}
-    with raises(RunError, "traffic.slots"):
-        Served(tmp_path, asked, slots=8, **given)
-    run = Served(tmp_path, asked, slots=9, **given)
+    with raises(RunError, "traffic.max_iterations"):
+        Served(tmp_path, asked, max_iterations=8, **given)
+    run = Served(tmp_path, asked, max_iterations=9, **given)
     all_served_once(run.plan, run)
 
 
@@ -189,15 +191,17 @@ def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
 def test_slots_that_cannot_do_are_refused_beforehand(
     tmp_path: Path, given: Any, asked: Any, need: int
 ) -> None:
-    with raises_input(need - 1, need, key="traffic.slots"):
-        Served(tmp_path, asked, slots=need - 1, **given, **PACKETS)
-    all_served_once((run := Served(tmp_path, asked, slots=need, **given, **PACKETS)).plan, run)
+    with raises_input(need - 1, need, key="traffic.max_iterations"):
+        Served(tmp_path, asked, max_iterations=need - 1, **given, **PACKETS)
+    all_served_once(
+        (run := Served(tmp_path, asked, max_iterations=need, **given, **PACKETS)).plan, run
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"slots": 9}, ("traffic.slots", "all_reduces")),
+        ({"max_iterations": 9}, ("traffic.max_iterations", "all_reduces")),
         ({"algorithm": "ring"}, "traffic.algorithm"),
         ({**PACKETS, "all_reduces_per_iteration": 3}, "4"),
         ({**PACKETS, "deployment": deployment(1)}, "traffic.all_reduces"),

@@ -102,7 +102,9 @@ def test_prompts_of_two_lengths_wait_as_in_m_g_1(tmp_path: Path) -> None:
     rows = "\n".join(f"{at},{tokens},1" for at, tokens in enumerate(prompt.tolist()))
     (tmp_path / "trace.csv").write_text(f"arrival_ms,prompt_tokens,output_tokens\n{rows}\n")
     asked = f"requests = {REQUESTS}", f"rate = {rate * 1e12}", "token_budget = 3000"
-    found, requests = waits(point(tmp_path, *asked, 'lengths = "trace"', 'trace = "trace.csv"'))
+    found, requests = waits(
+        point(tmp_path, *asked, 'length_distribution = "trace"', 'trace = "trace.csv"')
+    )
     assert requests["prompt_tokens"].tolist() == prompt.tolist()
     service = np.where(prompt == lengths[0], *takes).tolist()
     assert found.tolist() == one_after_the_other(requests["arrival_ps"].tolist(), service)
@@ -139,10 +141,10 @@ costs = {{ iteration_overhead = "100us" }}
 @pytest.mark.parametrize(
     "more",
     [
-        'prefill_instances = 2\ndecode_instances = 2\nkv = "layers"\nmtbf = "10ms"\nrepair_time = '
-        '"300us"',
-        'prefill_instances = 2\ndecode_instances = 1\nkv = "layers"\nall_reduces = "packets"\n'
-        'pool = 2\npooled = "kv"',
+        'prefill_instances = 2\ndecode_instances = 2\nkv_transfer = "layerwise"\n'
+        'mtbf = "10ms"\nrepair_time = "300us"',
+        'prefill_instances = 2\ndecode_instances = 1\nkv_transfer = "layerwise"\n'
+        'all_reduces = "packets"\npool_hosts = 2\npooled = "kv"',
     ],
     ids=["caches and failures", "all-reduces and a pool"],
 )

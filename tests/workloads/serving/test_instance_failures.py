@@ -74,7 +74,7 @@ def test_a_instance_goes_on_without_a_gpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("instance", [0, 1])
-@pytest.mark.parametrize("kv", ["after", "layers"])
+@pytest.mark.parametrize("kv", ["after_prefill", "layerwise"])
 def test_split_instances_that_fail_again_and_again(tmp_path: Path, kv: str, instance: int) -> None:
     rows = "\n".join(f"{instance},{at}us,{at + 130}us" for at in range(40, 4000, 290))
     asked = [(60 * k, 900 + 31 * k, 1 + k % 5) for k in range(12)]
@@ -84,9 +84,9 @@ def test_split_instances_that_fail_again_and_again(tmp_path: Path, kv: str, inst
         asked,
         prefill_instances=1,
         decode_instances=1,
-        kv=kv,
+        kv_transfer=kv,
         token_budget=2000,
-        **({"kv_layer_groups": 3} if kv == "layers" else {}),
+        **({"kv_layer_groups": 3} if kv == "layerwise" else {}),
     )
     assert len(run.told("lost", 2 * instance)) > 3
     assert not run.told("lost", 2 - 2 * instance)
@@ -104,7 +104,7 @@ def test_random_failures_lose_nobody(tmp_path: Path) -> None:
         asked = [(at, prompt, output) for at, prompt, output in sorted(sizes)]
         given: dict[str, Any] = {"instances": 3}
         if trial % 2:
-            given = {"prefill_instances": 2, "decode_instances": 1, "kv": "layers"}
+            given = {"prefill_instances": 2, "decode_instances": 1, "kv_transfer": "layerwise"}
         budget = int(rng.integers(50, 500))
         run = failing(
             tmp_path,
@@ -162,7 +162,7 @@ def test_failures_do_not_depend_on_the_router_nor_on_lengths() -> None:
     """Nor do requests depend on either."""
     given = {"deployment": deployment(), "instances": 3, "rate": 1000.0, "requests": 50}
     failing = {"mtbf": "20ms", "repair_time": "1ms"}
-    lognormal = {"lengths": "lognormal"}
+    lognormal = {"length_distribution": "lognormal"}
     found = [
         made("serving", 8, **given, **more)
         for more in (

@@ -86,7 +86,9 @@ def test_layers_go_behind_their_computation(tmp_path: Path) -> None:
     given: dict[str, Any] = {"deployment": table, **HALVES}
     requests = [(0, 4000, 2), (0, 2000, 2)]
     after = Served(tmp_path, requests, token_budget=8000, **given)
-    layers = Served(tmp_path, requests, token_budget=8000, kv="layers", kv_layer_groups=4, **given)
+    layers = Served(
+        tmp_path, requests, token_budget=8000, kv_transfer="layerwise", kv_layer_groups=4, **given
+    )
     end = layers.times("first token")[0]
     assert end == after.times("first token")[0]
     # The two caches share the link; the last quarter of both goes as the prompts are done.
@@ -106,7 +108,7 @@ def test_instances_of_different_sizes(tmp_path: Path) -> None:
         decode_deployment=deployment(2),
         prefill_instances=1,
         decode_instances=2,
-        kv="layers",
+        kv_transfer="layerwise",
         kv_layer_groups=3,
     )
     # Four requests have more than one token; 3 parts of 4 flows for each, and messages.

@@ -15,7 +15,11 @@ from netsim.workloads.inference import kv_capacity_tokens, load_deployment
 from netsim.workloads.inference.roofline import weight_bytes
 
 HALVES = {"prefill_instances": 1, "decode_instances": 1}
-PACKETS: dict[str, Any] = {"all_reduces": "packets", "all_reduces_per_iteration": 2, "slots": 6}
+PACKETS: dict[str, Any] = {
+    "all_reduces": "packets",
+    "all_reduces_per_iteration": 2,
+    "max_iterations": 6,
+}
 TOKEN = 128
 """Bytes of a token's KV cache at each of two GPUs."""
 
@@ -67,7 +71,7 @@ def test_what_is_pooled_makes_room() -> None:
         alone + more, abs=2
     )
     # All of it elsewhere: three hosts, for two instances of two GPUs.
-    sent = {"pooled": "kv", "pool": 3, **PACKETS}
+    sent = {"pooled": "kv", "pool_hosts": 3, **PACKETS}
     assert room(**sent) == 3 * 1_000_000 // (4 * TOKEN)
     assert room(**{**sent, "pooled_fraction": 0.5}) == 3 * 1_000_000 // (2 * TOKEN)
     assert room(**{**sent, "pooled_fraction": 0.5, "instances": 1}) == pytest.approx(
@@ -77,7 +81,7 @@ def test_what_is_pooled_makes_room() -> None:
 
 @pytest.mark.parametrize("pool", [1, 3])
 def test_a_cache_that_is_sent(tmp_path: Path, pool: int) -> None:
-    run = Served(tmp_path, [(0, 400, 4)], instances=1, pool=pool, pooled="kv", **PACKETS)
+    run = Served(tmp_path, [(0, 400, 4)], instances=1, pool_hosts=pool, pooled="kv", **PACKETS)
     flows, states = run.load.flows, run.engine.flow_states()
     reads = (flows.kind == flows.kinds.index("pool")).reshape(-1)
     assert set(flows.src[reads].tolist()) == set(range(2, 2 + pool))
@@ -97,20 +101,20 @@ def test_an_iteration_waits_for_what_it_reads(tmp_path: Path) -> None:
     # 10 MB of weights from one host to two GPUs are longer under way than anything else takes.
     table = deployment(model={"feed_forward": 200_000})
     given = {"deployment": table, "instances": 1, "pooled": "weights", **PACKETS}
-    run = Served(tmp_path, [(0, 1, 2)], pool=1, pooled_fraction=0.1, **given)
+    run = Served(tmp_path, [(0, 1, 2)], pool_hosts=1, pooled_fraction=0.1, **given)
     n_bytes = weight_bytes(load_deployment(table)) * 2 * 0.1
     alone = n_bytes * (4160 / 4096) * 80
     assert alone > 300 * US
     took = [end - begin for begin, end, _, _ in run.iterations()]
     assert took == pytest.approx([alone + 10 * US] * 2, abs=10 * US)
-    both = Served(tmp_path, [(0, 1, 2)], pool=2, pooled_fraction=0.1, **given)
+    both = Served(tmp_path, [(0, 1, 2)], pool_hosts=2, pooled_fraction=0.1, **given)
     took = [end - begin for begin, end, _, _ in both.iterations()]
     assert took == pytest.approx([alone / 2 + 10 * US] * 2, abs=10 * US)
 
 
 def test_split_instances_with_a_pool(tmp_path: Path) -> None:
     asked = [(30 * k, 100 + 40 * k, 1 + k % 3) for k in range(5)]
-    run = Served(tmp_path, asked, pool=2, pooled="kv", **HALVES, **PACKETS)
+    run = Served(tmp_path, asked, pool_hosts=2, pooled="kv", **HALVES, **PACKETS)
     flows = run.load.flows
     # The decode instance alone reads.
     reads = flows.dst[(flows.kind == flows.kinds.index("pool")).reshape(-1)]
@@ -121,13 +125,13 @@ def test_split_instances_with_a_pool(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"pool": 1}, ("traffic.pool", "pooled", "all_reduces")),
-        ({"pooled": "kv", "pool": 1}, "traffic.pool"),
+        ({"pool_hosts": 1}, ("traffic.pool_hosts", "pooled", "all_reduces")),
+        ({"pooled": "kv", "pool_hosts": 1}, "traffic.pool_hosts"),
         ({"pooled": "kv"}, "traffic.pool_read_rate"),
-        ({"pooled": "kv", **PACKETS}, "traffic.pool"),
+        ({"pooled": "kv", **PACKETS}, "traffic.pool_hosts"),
         ({"pooled_fraction": 0.5}, "traffic.pooled_fraction"),
         ({"pooled": "kv", "pool_read_rate": "1Gbps", "pooled_fraction": 0.0}, "pooled_fraction"),
-        ({"pooled": "kv", "pool": 7, **PACKETS}, ("9", "8")),
+        ({"pooled": "kv", "pool_hosts": 7, **PACKETS}, ("9", "8")),
     ],
 )
 def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
@@ -138,6 +142,6 @@ def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
 
 def test_a_pool_holds_the_weights_that_are_read() -> None:
     table = deployment(model={"feed_forward": 4_000_000})
-    shape = {"deployment": table, "rate": 1.0, "instances": 1, "pooled": "weights", "pool": 1}
-    with raises_input("1.02GB", key="traffic.pool"):
+    shape = {"deployment": table, "rate": 1.0, "instances": 1, "pooled": "weights", "pool_hosts": 1}
+    with raises_input("1.02GB", key="traffic.pool_hosts"):
         made("serving", 8, **shape, **PACKETS)

@@ -35,10 +35,10 @@ def gaps(found: Drawn) -> np.ndarray:
     ("given", "cv"),
     [
         ({}, 1.0),
-        ({"arrivals": "gamma", "burstiness": 1.0}, 1.0),
-        ({"arrivals": "gamma", "burstiness": 3.0}, 3.0),
-        ({"arrivals": "gamma", "burstiness": 0.25}, 0.25),
-        ({"arrivals": "even"}, 0.0),
+        ({"arrival_process": "gamma", "burstiness": 1.0}, 1.0),
+        ({"arrival_process": "gamma", "burstiness": 3.0}, 3.0),
+        ({"arrival_process": "gamma", "burstiness": 0.25}, 0.25),
+        ({"arrival_process": "even"}, 0.0),
     ],
 )
 def test_arrivals_have_their_rate_and_burstiness(given: dict[str, Any], cv: float) -> None:
@@ -48,13 +48,15 @@ def test_arrivals_have_their_rate_and_burstiness(given: dict[str, Any], cv: floa
 
 
 def test_even_arrivals_begin_at_once() -> None:
-    found = drawn(rate=4.0, requests=3, arrivals="even")
+    found = drawn(rate=4.0, requests=3, arrival_process="even")
     assert found.requests.arrival_ps.tolist() == [0, 25 * 10**10, 50 * 10**10]
 
 
 def test_at_another_rate_the_same_requests_come() -> None:
     lengths = {"prompt": "lognormal", "output": "zipf"}
-    slow, fast = (drawn(rate=rate, requests=500, lengths=lengths) for rate in (1.0, 8.0))
+    slow, fast = (
+        drawn(rate=rate, requests=500, length_distribution=lengths) for rate in (1.0, 8.0)
+    )
     assert np.array_equal(slow.requests.prompt_tokens, fast.requests.prompt_tokens)
     assert np.array_equal(slow.requests.output_tokens, fast.requests.output_tokens)
     assert np.abs(slow.requests.arrival_ps - 8 * fast.requests.arrival_ps).max() <= 8
@@ -63,13 +65,13 @@ def test_at_another_rate_the_same_requests_come() -> None:
 @pytest.mark.parametrize(
     ("given", "mean", "cv"),
     [
-        ({"lengths": "fixed"}, 1500, 0.0),
-        ({"lengths": "fixed", "prompt": 12}, 12, 0.0),
-        ({"lengths": "uniform", "length_min": 11, "length_max": 20}, 15.5, 0.1853),
-        ({"lengths": "lognormal", "prompt": 900, "length_cv": 0.5}, 900, 0.5),
+        ({"length_distribution": "fixed"}, 1500, 0.0),
+        ({"length_distribution": "fixed", "prompt": 12}, 12, 0.0),
+        ({"length_distribution": "uniform", "length_min": 11, "length_max": 20}, 15.5, 0.1853),
+        ({"length_distribution": "lognormal", "prompt": 900, "length_cv": 0.5}, 900, 0.5),
         # k^-1 from 1 to 4: 12/25, 6/25, 4/25 and 3/25
-        ({"lengths": "zipf", "length_min": 7, "length_max": 10}, 7.92, 0.1331),
-        ({"lengths": "zipf", "zipf_exponent": 0.0, "length_max": 3}, 2.0, 0.4082),
+        ({"length_distribution": "zipf", "length_min": 7, "length_max": 10}, 7.92, 0.1331),
+        ({"length_distribution": "zipf", "zipf_exponent": 0.0, "length_max": 3}, 2.0, 0.4082),
     ],
 )
 def test_lengths_have_their_distribution(given: dict[str, Any], mean: float, cv: float) -> None:
@@ -83,7 +85,7 @@ def test_prompts_and_outputs_have_lengths_of_their_own() -> None:
     found = drawn(
         rate=1.0,
         requests=2000,
-        lengths={"prompt": "fixed", "output": "uniform"},
+        length_distribution={"prompt": "fixed", "output": "uniform"},
         prompt=700,
         length_min={"output": 3},
         length_max={"output": 5},
@@ -94,7 +96,7 @@ def test_prompts_and_outputs_have_lengths_of_their_own() -> None:
 
 def test_lengths_of_a_table(tmp_path: Path) -> None:
     (tmp_path / "table.txt").write_text("# tokens, percent\n100 25\n100, 50\n300 100\n")
-    given = {"lengths": {"prompt": "table"}, "prompt_table": "table.txt"}
+    given = {"length_distribution": {"prompt": "table"}, "prompt_table": "table.txt"}
     tokens = drawn(tmp_path, rate=1.0, requests=40_000, **given).requests.prompt_tokens
     assert (tokens == 100).mean() == pytest.approx(0.5, abs=0.01)
     assert (tokens <= 200).mean() == pytest.approx(0.75, abs=0.01)
@@ -114,12 +116,12 @@ def test_lengths_of_a_table(tmp_path: Path) -> None:
 def test_mistakes_of_a_table(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "table.txt").write_text(text)
     with pytest.raises(InputError) as error:
-        drawn(tmp_path, rate=1.0, lengths={"prompt": "table"}, prompt_table="table.txt")
+        drawn(tmp_path, rate=1.0, length_distribution={"prompt": "table"}, prompt_table="table.txt")
     assert message in str(error.value)
 
 
 def test_a_trace_as_it_is(folder: Path) -> None:
-    found = drawn(folder, arrivals="trace", trace="trace.csv", lengths="trace")
+    found = drawn(folder, arrival_process="trace", trace="trace.csv", length_distribution="trace")
     assert found.requests.arrival_ps.tolist() == [10**12, 4 * 10**12, 5 * 10**12]
     assert found.requests.prompt_tokens.tolist() == [374, 879, 20]
     assert found.requests.output_tokens.tolist() == [44, 55, 3]
@@ -128,14 +130,14 @@ def test_a_trace_as_it_is(folder: Path) -> None:
 
 def test_a_trace_at_another_rate(folder: Path) -> None:
     """Its gaps keep their proportions."""
-    given = {"arrivals": "trace", "trace": "trace.csv", "rate": 1.0}
+    given = {"arrival_process": "trace", "trace": "trace.csv", "rate": 1.0}
     found = drawn(folder, **given)
     assert found.requests.arrival_ps.tolist() == [0, 15 * 10**11, 2 * 10**12]
 
 
 def test_lengths_of_a_trace_with_other_arrivals(folder: Path) -> None:
     """They begin again where there are more requests."""
-    found = drawn(folder, rate=10.0, requests=5, trace="trace.csv", lengths="trace")
+    found = drawn(folder, rate=10.0, requests=5, trace="trace.csv", length_distribution="trace")
     assert found.requests.prompt_tokens.tolist() == [374, 879, 20, 374, 879]
     assert (np.diff(found.requests.arrival_ps) > 0).all()
 
@@ -146,43 +148,49 @@ def test_lengths_of_a_trace_with_other_arrivals(folder: Path) -> None:
         ({}, "traffic.rate: missing"),
         ({"rate": 0.0}, "traffic.rate: must be positive"),
         ({"rate": 1e-4}, "traffic.rate: the last of 1,000 requests would come after"),
-        ({"arrivals": "trace"}, "traffic.trace: missing"),
+        ({"arrival_process": "trace"}, "traffic.trace: missing"),
         ({"rate": 1.0, "trace": "trace.csv"}, "traffic.trace: has no effect"),
-        ({"rate": 1.0, "arrivals": "gamma"}, "traffic.burstiness: missing"),
+        ({"rate": 1.0, "arrival_process": "gamma"}, "traffic.burstiness: missing"),
         ({"rate": 1.0, "burstiness": 2.0}, "traffic.burstiness: has no effect"),
-        ({"rate": 1.0, "lengths": "zipf", "prompt": 5}, "traffic.prompt: has no effect"),
+        (
+            {"rate": 1.0, "length_distribution": "zipf", "prompt": 5},
+            "traffic.prompt: has no effect",
+        ),
         ({"rate": 1.0, "prompt_table": "t"}, "traffic.prompt_table: has no effect"),
-        ({"rate": 1.0, "lengths": "table"}, "traffic.prompt_table: missing"),
-        ({"rate": 1.0, "length_cv": 0.0}, 'length_cv: has no effect (it is for lengths = "logn'),
+        ({"rate": 1.0, "length_distribution": "table"}, "traffic.prompt_table: missing"),
+        (
+            {"rate": 1.0, "length_cv": 0.0},
+            'length_cv: has no effect (it is for length_distribution = "logn',
+        ),
         (
             {
                 "rate": 1.0,
-                "lengths": {"output": "zipf"},
+                "length_distribution": {"output": "zipf"},
                 "length_max": {"prompt": 9, "output": 5},
             },
-            'traffic.length_max.prompt: has no effect (it is for lengths = "uniform" or "zipf")',
+            'traffic.length_max.prompt: has no effect (it is for length_distribution = "uni',
         ),
         (
-            {"rate": 1.0, "lengths": {"output": "zipf"}, "length_max": {"prompt": 9}},
-            'traffic.length_max.prompt: has no effect (it is for lengths = "uniform" or "zipf")',
+            {"rate": 1.0, "length_distribution": {"output": "zipf"}, "length_max": {"prompt": 9}},
+            'traffic.length_max.prompt: has no effect (it is for length_distribution = "uni',
         ),
         (
-            {"rate": 1.0, "lengths": "uniform", "zipf_exponent": 2.0},
-            'traffic.zipf_exponent: has no effect (it is for lengths = "zipf")',
+            {"rate": 1.0, "length_distribution": "uniform", "zipf_exponent": 2.0},
+            'traffic.zipf_exponent: has no effect (it is for length_distribution = "zipf")',
         ),
         (
-            {"rate": 1.0, "lengths": {"output": "uniform"}, "length_min": 5000},
+            {"rate": 1.0, "length_distribution": {"output": "uniform"}, "length_min": 5000},
             "traffic.length_max.output: 4096 is less than the least, 5000",
         ),
         (
-            {"arrivals": "trace", "trace": "trace.csv", "requests": 4},
+            {"arrival_process": "trace", "trace": "trace.csv", "requests": 4},
             "traffic.requests: 4 requests, and the trace has 3",
         ),
         (
-            {"arrivals": "trace", "trace": "trace.csv", "requests": 1, "rate": 1.0},
+            {"arrival_process": "trace", "trace": "trace.csv", "requests": 1, "rate": 1.0},
             "traffic.rate: the requests of the trace all come at once",
         ),
-        ({"arrivals": "trace", "trace": "none.csv"}, "none.csv: cannot be read"),
+        ({"arrival_process": "trace", "trace": "none.csv"}, "none.csv: cannot be read"),
     ],
 )
 def test_what_contradicts_itself_is_told(folder: Path, given: dict[str, Any], message: str) -> None:
@@ -194,12 +202,12 @@ def test_what_contradicts_itself_is_told(folder: Path, given: dict[str, Any], me
 def test_a_request_that_no_instance_can_hold_is_named(folder: Path) -> None:
     path = folder / "long.csv"
     path.write_text(TRACE + "6,1000000,5\n")
-    found = drawn(folder, arrivals="trace", trace="long.csv", lengths="trace")
+    found = drawn(folder, arrival_process="trace", trace="long.csv", length_distribution="trace")
     found.check_room(1_000_005, "an instance")
     with pytest.raises(InputError) as error:
         found.check_room(1_000_004, "a decode instance")
     assert mentions(str(error.value), path, "6", "request 3", "1,000,000", "5")
     assert mentions(str(error.value), "KV", "1,000,004")
     found.check_room(1_000_000, "a prefill instance", prompts=True)
-    with raises_input("request 0", "1,500", key="traffic.lengths"):
+    with raises_input("request 0", "1,500", key="traffic.length_distribution"):
         drawn(rate=1.0, requests=2).check_room(1000, "an instance")

@@ -34,8 +34,8 @@ def plan(n_hosts: int = 8, **given: Any) -> Any:
         ({"instances": 5}, ("10", "8")),
         ({"instances": 3, "gpu_stride": 2}, ("traffic.gpu_stride", "3")),
         ({"instances": 1, "kv_layer_groups": 4}, "traffic.kv_layer_groups"),
-        ({"instances": 1, "kv": "layers"}, ("traffic.kv", "decode_instances")),
-        ({**HALVES, "kv_layer_groups": 4}, ("traffic.kv_layer_groups", "layers")),
+        ({"instances": 1, "kv_transfer": "layerwise"}, ("traffic.kv_transfer", "decode_instances")),
+        ({**HALVES, "kv_layer_groups": 4}, ("traffic.kv_layer_groups", "layerwise")),
         ({"instances": 1, "decode_deployment": OTHER}, "traffic.decode_deployment"),
         ({**HALVES, "decode_deployment": OTHER}, "traffic.decode_deployment"),
         ({"instances": 1, "deployment": deployment(0)}, "traffic.deployment"),
@@ -82,8 +82,8 @@ def test_a_wrong_deployment_is_told_with_its_key() -> None:
     [
         ({"requests": 100_000_000, "rate": 1e6, **HALVES}, "traffic.requests"),
         (
-            {"instances": 4, "all_reduces": "packets", "slots": 100_000_000},
-            "traffic.slots",
+            {"instances": 4, "all_reduces": "packets", "max_iterations": 100_000_000},
+            "traffic.max_iterations",
         ),
     ],
 )
