@@ -106,15 +106,15 @@ def split_run() -> tuple[ServingPlan, list[Row]]:
 
 
 def mixed_plan(
-    requests: Sequence[tuple[int, int, int]], machines: int = 1, hosts: int = 2
+    requests: Sequence[tuple[int, int, int]], instances: int = 1, hosts: int = 2
 ) -> ServingPlan:
-    return plan_of([MIXED] * machines, requests, hosts)
+    return plan_of([MIXED] * instances, requests, hosts)
 
 
-def lost_shares(outages: Outages, machines: int, until_ps: int) -> tuple[np.ndarray, ...]:
-    """float64[machines] twice: of the time until then, how much each is down, and is short of a
+def lost_shares(outages: Outages, instances: int, until_ps: int) -> tuple[np.ndarray, ...]:
+    """float64[instances] twice: of the time until then, how much each is down, and is short of a
     GPU while up."""
     of = outages
     ends = [np.minimum(one, until_ps) for one in (of.down_ps, of.up_ps, of.whole_ps)]
     parts = (ends[1] - ends[0], ends[2] - ends[1])
-    return tuple(np.bincount(of.instance, part, machines) / until_ps for part in parts)
+    return tuple(np.bincount(of.instance, part, instances) / until_ps for part in parts)

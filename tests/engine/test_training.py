@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
+from part_of_load import operations_of as table_of
 from small_job import small_job
 from task_times import Times
 
@@ -58,8 +59,7 @@ def against_formula(job: Job, kinds: tuple[str, ...], **how: int) -> None:
     """Every message of some kinds takes what the job's model says, to 2 %, and not less."""
     part = part_of(job, Cut(), how=RINGS, **how)
     found = simulated(part)
-    table = operations_of(found.load)
-    assert table is not None
+    table = table_of(found.load)
     for kind in kinds:
         rows = found.rows(kind=kind)
         begin, end = found.span(rows)

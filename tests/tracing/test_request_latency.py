@@ -218,7 +218,7 @@ def test_what_is_printed() -> None:
 
 def test_requests_by_name() -> None:
     result = result_of(*split_run())
-    assert [request_number(result, text) for text in ("7", "ttft", "tbt")] == [7, 1, 0]
+    assert [request_number(result, text) for text in ("7", "worst-ttft", "worst-tbt")] == [7, 1, 0]
     with raises_input("request", key="--request"):
         request_number(result, "-1")
     with raises_input("request 2", key="--request"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from part_of_load import operations_of as table_of
 from small_job import small_job
 from task_times import Times, run_alone
 
@@ -94,8 +95,6 @@ def test_tensor_parallelism_waits_or_runs_beside(formula: bool, overlap: bool) -
     gathered = 128 * 256 * 2 * 3 // 4 * 8 * 10**12 // UP
     rows = found.rows(kind="tp")
     begin, end = found.span(rows)
-    table = operations_of(found.load)
-    assert table is not None
     if not formula:
         assert (end - begin == gathered).all()
     assert (end - begin).sum() == 4 * (8 * 8 + 4) * gathered  # and twice of embedding and head
@@ -136,9 +135,7 @@ def test_the_way_to_another_site_is_the_topologys() -> None:
 
 
 def part_sizes(found: Times, kind: str) -> np.ndarray:
-    table = operations_of(found.load)
-    assert table is not None
-    return table.size_bytes[found.rows(kind=kind)]
+    return table_of(found.load).size_bytes[found.rows(kind=kind)]
 
 
 def test_gradients_travel_while_the_stage_computes() -> None:
@@ -148,8 +145,7 @@ def test_gradients_travel_while_the_stage_computes() -> None:
         job = small_job(layout, {"grad_reduce": overlap}, vocabulary=8)
         found = times(part_of(job, Cut(), how=RING, buckets=2), rate_bps=at_rates)
         begin, end = found.span(found.rows(kind="dp"))
-        table = operations_of(found.load)
-        assert table is not None
+        table = table_of(found.load)
         backward, ranks = found.rows(kind="backward"), table.rank[found.rows(kind="dp")]
         _, computed = found.span(backward)
         starts[overlap] = all(
