@@ -1,7 +1,6 @@
-"""What packets look like and how switches treat them, as the simulator reads it.
+"""Packet formats, and how switches treat packets: resolved forms in bytes and plain numbers.
 
-These are the resolved forms, in bytes and plain numbers, and the table of how a fabric is
-written in an experiment. Reading and checking is in `netsim.experiment`.
+It is also the table of the keys of [fabric]; `netsim.experiment` reads and checks them.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ LOAD_BALANCING = (
 PFC_FRAME_BYTES = 64
 
 REQUIRED = object()
-"""In place of a default: the key has to be written."""
+"""Instead of a default: the key is required."""
 
 
 @dataclass(frozen=True)
 class PacketFormat:
-    """Sizes of packets on the wire. A full data packet is payload and header."""
+    """Packet sizes on the wire; a full data packet is payload plus header."""
 
     payload_bytes: int = 4096
     header_bytes: int = 64
@@ -50,17 +49,16 @@ class PacketFormat:
 
     @property
     def data_bytes(self) -> int:
-        """A full data packet on the wire."""
+        """Size on the wire of a full data packet."""
         return self.payload_bytes + self.header_bytes
 
 
 @dataclass(frozen=True)
 class Key:
-    """How a field of a `Fabric` is written as a key of [fabric].
+    """A field of `Fabric` as a key of [fabric].
 
     ``unit`` is one of a plugin's parameters, or "table". ``default`` is as written; ``none`` is the
-    word for None. ``rules`` are bounds and choices. ``doc`` is the key's line in
-    `docs/keys.md`.
+    word for None. ``rules`` are bounds and choices. ``doc`` is its line in `docs/keys.md`.
     """
 
     unit: str
@@ -71,17 +69,16 @@ class Key:
 
 
 def _key(unit: str, default: Any, doc: str, **rules: Any) -> Any:
-    """A field with its row of the table."""
+    """Return a dataclass field with its `Key`."""
     return field(default=default, metadata={"key": Key(unit, default, doc, rules=rules)})
 
 
 @dataclass(frozen=True)
 class Ecn:
-    """RED-like marking: never up to `kmin_bytes`, always above `kmax_bytes`.
+    """RED-like ECN marking: never up to `kmin_bytes`, always above `kmax_bytes`.
 
-    In between a packet is marked with a probability that rises to `pmax`. A single
-    threshold is kmin = kmax. `at` says when the queue is looked at: "enqueue"
-    (without the packet) or "dequeue" (with it).
+    In between, the marking probability rises to `pmax`. A single threshold is kmin = kmax. `at` is
+    when the queue is measured: "enqueue" (without the packet) or "dequeue" (with it).
     """
 
     kmin_bytes: int | Bdp = field(
@@ -104,10 +101,11 @@ class Ecn:
 
 
 WAIT, DROP = AT_CIRCUIT_END = ("wait", "drop")
-"""What becomes of light under way when a circuit ends: there is none, or it is lost."""
+"""What a port does with packets at the end of a circuit: send none that do not fit, or lose
+them."""
 
 DIRECT, OPPORTUNISTIC, VLB = INDIRECT = ("none", "opportunistic", "vlb")
-"""Whether packets go by way of a third switch, and which."""
+"""Whether packets may go through a third switch, and which."""
 
 GUARD = Key("time", "0ps", "time at either end of a day in which no transmission starts")
 CLOCK_OFFSET = Key("time", "0ps", "largest clock error of an edge switch", rules={"maximum": "1ms"})
@@ -115,11 +113,11 @@ CLOCK_OFFSET = Key("time", "0ps", "largest clock error of an edge switch", rules
 
 @dataclass(frozen=True)
 class CircuitRules:
-    """How edge switches use circuits that are there on some days only (netsim/engine/MODEL.md).
+    """How edge switches use circuits (netsim/engine/MODEL.md).
 
-    Nothing is started for `guard_ps` at both ends of a day, as each switch's own clock has it,
-    which is wrong by up to `clock_offset_ps`. Under OPPORTUNISTIC what waits in classes above
-    `indirect_class` may go by way of a third switch, in that class.
+    No transmission starts within `guard_ps` of either end of a day by the switch's clock, which is
+    wrong by up to `clock_offset_ps`. OPPORTUNISTIC lets packets in classes above `indirect_class`
+    go through a third switch, in that class.
     """
 
     guard_ps: int = field(default=0, metadata={"key": GUARD, "written": "guard"})
@@ -154,8 +152,10 @@ QUEUE_DISCIPLINE = Key(
 
 
 def queue_spec(name: str, packets: PacketFormat | None = None, **params: Any) -> PluginSpec:
-    """A built-in or installed queue discipline; ``params``, in bytes and plain numbers, replace
-    its defaults, which are those for ``packets``."""
+    """Return a built-in or installed queue discipline with parameters in bytes and plain numbers.
+
+    ``params`` replace its defaults for ``packets``.
+    """
     plugin = registry.find("queue", name)
     packet_bytes = (packets or PacketFormat()).data_bytes
     defaults = resolve_params(
@@ -167,15 +167,14 @@ def queue_spec(name: str, packets: PacketFormat | None = None, **params: Any) ->
 
 @dataclass(frozen=True)
 class Fabric:
-    """How every switch of the network queues, drops, trims, marks, pauses and spreads.
+    """How all switches of the network queue, drop, trim, mark, pause and balance packets.
 
-    What a queue is, what it admits and what is served next is up to ``queue``, a discipline with
-    its parameters, whose sizes are in bytes.
+    ``queue`` is the queue discipline with its parameters, sizes in bytes.
 
-    This is the table of the keys of [fabric] that every discipline shares: reading, checking and
-    writing them is derived from it. To add one, add a field here, what it must not contradict to
-    `_contradictions` (experiment/resolve_fabric.py), and if kernels read it a field of that name to
-    `FabricRecord` (engine/kernels/fields.py).
+    This is also the table of the keys of [fabric] that all disciplines share; reading, checking and
+    writing derive from it. To add a key, add a field here, its conflicts to `_contradictions`
+    (experiment/resolve_fabric.py) and, if kernels read it, a field of that name to `FabricRecord`
+    (engine/kernels/fields.py).
     """
 
     queue: PluginSpec = field(
@@ -204,53 +203,54 @@ class Fabric:
 
     @property
     def queue_discipline(self) -> str:
-        """The queue discipline as an experiment names it."""
+        """Name of the queue discipline in experiments."""
         return self.queue.name
 
     @property
     def in_products(self) -> bool:
-        """Whether any size is in products of rate and delay (netsim/model/port_sizes.py)."""
+        """Whether any size is a bandwidth-delay product (netsim/model/port_sizes.py)."""
         ecn = () if self.ecn is None else (self.ecn.kmin_bytes, self.ecn.kmax_bytes)
         return any(isinstance(value, Bdp) for value in (*self.queue.params.values(), *ecn))
 
     @property
     def trims(self) -> bool:
-        """Whether the discipline cuts packets down to their headers, as far as its file tells."""
+        """Whether the discipline's file has a `trim` handler, which cuts packets to their
+        headers."""
         return "trim" in vars(self.queue.module)
 
     @property
     def coupled(self) -> bool:
-        """Whether the discipline has the ports of a switch act together; only then it may pause."""
+        """Whether the ports of a switch act together, which pausing requires."""
         return bool(getattr(self.queue.module, "COUPLED", False))
 
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
-        """This fabric with what its discipline leaves to the network settled.
+        """Return this fabric with network-dependent parameters of the discipline settled.
 
-        Sizes in products of rate and delay stay: they differ from port to port.
+        Bandwidth-delay products stay, as they differ by port.
         """
         return replace(self, queue=settled(self.queue, network, packets))
 
 
 def keys_of(table: type[Fabric] | type[Ecn] | type[CircuitRules]) -> dict[str, Key]:
-    """The keys of [fabric] that every discipline shares, or of one of its tables, in order."""
+    """Return the keys of [fabric] that all disciplines share, or of one of its tables, in order."""
     return {one.metadata.get("written", one.name): one.metadata["key"] for one in fields(table)}
 
 
 def pfc_headroom_bytes(rate_bps: int, round_trip_ps: int, packets: PacketFormat) -> int:
-    """Most bytes that can still arrive over one cable after its receiver crossed XOFF.
+    """Return the most bytes that can arrive over a cable after its receiver crosses XOFF.
 
-    The pause frame waits for the packet that is being sent the same way, is sent, and
-    travels; the sender then finishes the packet it has begun, and what it sent before
-    is still under way. One packet more is the one that crossed XOFF. `round_trip_ps`
-    is the cable's delay there and back.
+    The pause frame waits for the packet being sent in that direction, is sent, and propagates. The
+    sender then finishes the packet that it has started, and earlier bytes are still in flight.
+    Another packet is the one that crossed XOFF. `round_trip_ps` is the cable's delay in both
+    directions.
     """
-    under_way = -(-rate_bps * round_trip_ps // PS_BITS)
+    in_flight = -(-rate_bps * round_trip_ps // PS_BITS)
     largest = max(packets.data_bytes, packets.control_bytes)
-    return under_way + 3 * largest + PFC_FRAME_BYTES
+    return in_flight + 3 * largest + PFC_FRAME_BYTES
 
 
 def longest_headroom_bytes(network: Network, packets: PacketFormat) -> int:
-    """`pfc_headroom_bytes` of the cable of a network that needs most."""
+    """Return the largest `pfc_headroom_bytes` of a network's cables."""
     delays_ps = network.port_delay_ps
     round_trips_ps = (delays_ps + delays_ps[network.port_peer]).tolist()
     cables = set(zip(network.port_rate_bps.tolist(), round_trips_ps, strict=True))
@@ -258,5 +258,5 @@ def longest_headroom_bytes(network: Network, packets: PacketFormat) -> int:
 
 
 def packet_counts(size_bytes: NDArray[np.int64], packets: PacketFormat) -> NDArray[np.int64]:
-    """Data packets of each flow."""
+    """Return the number of data packets of each flow."""
     return -(-size_bytes // packets.payload_bytes)

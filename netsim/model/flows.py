@@ -1,4 +1,4 @@
-"""Flows: who sends how much to whom, when, and after what."""
+"""Flows: sources, destinations, sizes, start times and dependencies."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from netsim.memory import require_room
 from netsim.model.columns import column_of, find_cycle, first_of, join_names
 
 FLOW_BYTES = 200
-"""What a flow takes while its table is made: six columns, and as many arrays they come from."""
+"""Memory per flow while its table is built: six columns and the arrays they come from."""
 
 
 @dataclass(frozen=True)
 class TrafficContext:
-    """What a traffic pattern may know besides its parameters and the network.
+    """What a traffic pattern may use besides its parameters and the network.
 
     Attributes:
         directory: of the experiment file; relative file names start here.
         seed: of the run.
         host_rate_bps: line rate of a host.
         payload_bytes, header_bytes: of a full data packet.
-        n_traffic_classes: traffic classes of the fabric, None if that is not known.
+        n_traffic_classes: traffic classes of the fabric, None if unknown.
     """
 
     directory: Path
@@ -38,35 +38,37 @@ class TrafficContext:
     n_traffic_classes: int | None = None
 
     def reserve(self, n_flows: float, *, key: str = "traffic") -> None:
-        """Announce how many flows are about to be made; to be called before arrays of them are.
+        """Announce a number of flows before creating arrays of that size.
 
-        Raises:
-            InputError: naming `key`, if they do not fit into memory.
+        Raises InputError, naming `key`, if they do not fit into memory.
         """
         require_room(n_flows * FLOW_BYTES, what=f"{n_flows:,.0f} flows", key=key)
 
 
 @dataclass(eq=False, init=False)
 class FlowTable:
-    """A table of n flows; a flow is known by its row.
+    """A table of n flows; a flow is identified by its row.
 
-    The constructor takes whole numbers of any type and converts them. Sources are an array or
-    a list of n; everywhere else a lone number stands for every flow.
+    The constructor takes integers of any type. Sources are an array or list of n; everywhere else a
+    single number applies to all flows.
 
     Attributes:
         src, dst: int32[n], hosts.
         size_bytes: int64[n], payload.
-        start_ps: int64[n]; for a flow that waits for others, the delay after the last of them.
-        after_ptr, after_flow: int64[n + 1], int64[m], or None if no flow waits. Flow f
-            starts when all of `after_flow[after_ptr[f]:after_ptr[f + 1]]` are complete.
+        start_ps: int64[n], start; for a flow that waits for others, the delay after the last of
+            them.
+        after_ptr, after_flow: int64[n + 1], int64[m], or None if no flow waits. Flow f starts when
+            all
+            of `after_flow[after_ptr[f]:after_ptr[f + 1]]` are complete.
         cls: int16[n], traffic class.
-        nic: int16[n], the NIC by which it leaves its source; -1, as it is unless `use_nics` is
-            called, stands for the fastest one that reaches the destination.
+        nic: int16[n], source NIC; -1 (default, see `use_nics`): the fastest that reaches the
+            destination.
         kind, kinds: int16[n] and names; flow f is of kind `kinds[kind[f]]`, such as "tp", by which
             an experiment may choose its transport. None and () unless `use_kinds` is called.
-        label: one text for each flow, or None.
-        unanswered: bool[n], flows of transports that send nothing back, which need no route there.
-            None, for none of them, unless `need_no_answers` is called.
+        label: a text for each flow, or None.
+        unanswered: bool[n], flows of transports that send nothing back and need no route there;
+            None
+            unless `need_no_answers` is called.
     """
 
     src: NDArray[np.int32]
@@ -116,7 +118,7 @@ class FlowTable:
 
     @staticmethod
     def join(tables: Sequence[FlowTable]) -> FlowTable:
-        """The flows of several tables in one, in order; flows wait for those of their own table."""
+        """Concatenate tables; flows wait for those of their own table."""
         if len(tables) == 1:
             return tables[0]
         joined = FlowTable(
@@ -143,7 +145,7 @@ class FlowTable:
         return joined
 
     def of_sizes(self, size_bytes: NDArray[np.int64]) -> FlowTable:
-        """The same flows with other sizes, int64[n]; the same table if they are what they were."""
+        """Return the flows with other sizes, int64[n]; the same table if none changes."""
         if np.array_equal(size_bytes, self.size_bytes):
             return self
         table = copy(self)
@@ -162,16 +164,17 @@ class FlowTable:
         return int(self.size_bytes.sum())
 
     def waits_for(self, flow: int) -> list[int]:
-        """The flows that must be complete before `flow` starts."""
+        """Return the flows that must be complete before `flow` starts."""
         if self.after_ptr is None or self.after_flow is None:
             return []
         first, last = self.after_ptr[flow : flow + 2]
         return [int(one) for one in self.after_flow[first:last]]
 
     def waits_here(self) -> NDArray[np.bool_]:
-        """For each of `after_flow`: waits its flow only for what is delivered at its source?
+        """Return, for each of `after_flow`, whether its flow waits only for deliveries at its own
+        source.
 
-        Its host then knows by itself when to start it.
+        The source can then start it without a message.
         """
         if self.after_ptr is None or self.after_flow is None:
             return np.zeros(0, np.bool_)
@@ -181,29 +184,29 @@ class FlowTable:
         return here
 
     def need_no_answers(self, which: ArrayLike) -> None:
-        """Say which flows (bool[n]) are of transports that send nothing back."""
+        """Set which flows (bool[n]) have transports that send nothing back."""
         which = np.asarray(which, bool)
         self.unanswered = which if which.any() else None
 
     def use_nics(self, nic: ArrayLike) -> None:
-        """Makes each flow leave by NIC `nic` of its source; -1: by the fastest."""
+        """Set the source NIC of each flow; -1: the fastest."""
         self.nic = column_of(nic, len(self), np.int16, "flow table: nic")
 
     def use_kinds(self, kind: ArrayLike, kinds: Sequence[str]) -> None:
-        """Makes flow f one of kind `kinds[kind[f]]`."""
+        """Set the kind of each flow f to `kinds[kind[f]]`."""
         self.kind = column_of(kind, len(self), np.int16, "flow table: kind")
         self.kinds = tuple(kinds)
         for flow in first_of((self.kind < 0) | (self.kind >= len(self.kinds))):
             raise InputError(f"flow {flow}: kind {self.kind[flow]} has no name")
 
     def named_kinds(self) -> tuple[NDArray[np.int16], tuple[str, ...]]:
-        """The kind of each flow, and their names; that of flows without one is ""."""
+        """Return the kind of each flow and the names of kinds; flows without one have ""."""
         if self.kind is None:
             return np.zeros(len(self), np.int16), ("",)
         return self.kind, self.kinds
 
     def set_dependencies(self, after: Sequence[Iterable[int]]) -> None:
-        """Makes flow f wait for the flows `after[f]`; one entry for each flow."""
+        """Make flow f wait for the flows `after[f]`; one entry for each flow."""
         if len(after) != len(self):
             raise InputError(f"{len(after)} lists of dependencies for {len(self)} flows")
         lists = [list(flows) for flows in after]
@@ -212,11 +215,8 @@ class FlowTable:
         self.after_flow = np.array([f for flows in lists for f in flows], np.int64)
 
     def validate(self, n_hosts: int) -> None:
-        """Checks every flow against a network of n_hosts hosts.
-
-        Raises:
-            InputError: names the first flow at fault and what is wrong with it.
-        """
+        """Check all flows against a network of n_hosts hosts. Raises InputError naming the first
+        bad flow."""
         if not len(self):
             raise InputError("the traffic has no flows")
         for column, what in ((self.src, "source"), (self.dst, "destination")):
@@ -228,13 +228,13 @@ class FlowTable:
         for flow in first_of(self.src == self.dst):
             raise InputError(f"flow {flow}: sends to itself (host {self.src[flow]})")
         for flow in first_of(self.size_bytes < 1):
-            raise InputError(f"flow {flow}: its size is {self.size_bytes[flow]} bytes")
+            raise InputError(f"flow {flow}: size must be positive, not {self.size_bytes[flow]}")
         for flow in first_of(self.start_ps < 0):
-            raise InputError(f"flow {flow}: its start is negative ({self.start_ps[flow]} ps)")
+            raise InputError(f"flow {flow}: start is negative ({self.start_ps[flow]} ps)")
         for flow in first_of(self.nic < -1):
             raise InputError(f"flow {flow}: NIC {self.nic[flow]} does not exist")
         for flow in first_of((self.cls < 0) | (self.cls > 7)):
-            raise InputError(f"flow {flow}: traffic class {self.cls[flow]} is not in 0..7")
+            raise InputError(f"flow {flow}: traffic class {self.cls[flow]} is out of range (0..7)")
         self._check_dependencies()
 
     def _check_dependencies(self) -> None:
@@ -242,14 +242,14 @@ class FlowTable:
         if ptr is None or after is None:
             return
         if ptr[0] != 0 or ptr[-1] != after.size or (np.diff(ptr) < 0).any():
-            raise InputError("after_ptr does not run from 0 to the length of after_flow")
+            raise InputError("after_ptr must rise from 0 to the length of after_flow")
         waiter = np.repeat(np.arange(n), np.diff(ptr))
         for index in first_of((after < 0) | (after >= n)):
             raise InputError(
                 f"flow {waiter[index]}: waits for flow {after[index]}, which does not exist "
                 f"(flows are 0..{n - 1})"
             )
-        # Usually flows wait for earlier ones only, and then there is no cycle to look for.
+        # Flows that wait only for earlier ones form no cycle.
         if (after >= waiter).any():
             for stuck in find_cycle(n, waiter, after)[:1]:
-                raise InputError(f"flow {stuck}: waits, through others, for itself")
+                raise InputError(f"flow {stuck}: waits for itself through other flows")

@@ -1,6 +1,6 @@
-"""Graphs in files: GraphML, node-link JSON, lists of edges, and topologies of the ns-3 family.
+"""Graph files: GraphML, node-link JSON, edge lists, and topologies of the ns-3 family.
 
-All become networkx graphs with the attributes that `netsim.model.graphs` reads.
+They become networkx graphs with the attributes that `netsim.model.graphs` reads.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ if TYPE_CHECKING:
     import networkx
 
 SCALE_UP = 1
-"""The NIC of cables to NVSwitches; all others belong to NIC 0."""
+"""NIC of cables to NVSwitches; all others are on NIC 0."""
 
 HPCC_WORDS, SIMAI_WORDS = 3, 6
 LINK_WORDS = 5
 
 NODE_BYTES, EDGE_BYTES = 600, 1600
-"""What a node and an edge take in a graph of networkx, with their attributes."""
+"""Memory per node and per edge of a networkx graph, attributes included."""
 
 Lines = Sequence[tuple[int, str]]
 
 
 def read_graph(path: Path, form: str) -> networkx.Graph[Any]:
-    """The graph of a file; `form` is one of FORMS, or "auto": the file's ending decides.
+    """Return the graph of a file; `form` is one of FORMS, or "auto" by the file name's ending.
 
-    Raises:
-        InputError: it names the file and the line, the node or the edge.
+    Raises InputError naming the file and the line, node or edge.
     """
     if form == "auto":
         form = ENDINGS.get(path.suffix.lower(), "edges")
@@ -71,7 +70,7 @@ def _read_json(path: Path) -> networkx.Graph[Any]:
     edges = tree.get("edges", tree.get("links")) if isinstance(tree, dict) else None
     if not isinstance(edges, list) or not isinstance(tree.get("nodes"), list):
         hint = 'as networkx.node_link_data writes it: {"nodes": [{"id": ...}], "links": [...]}'
-        raise InputError("is not a graph of nodes and links", hint=hint)
+        raise InputError("is not a node-link graph", hint=hint)
     _require_room(len(tree["nodes"]), len(edges))
     graph: networkx.Graph[Any] = (
         networkx.MultiDiGraph() if tree.get("directed") else networkx.MultiGraph()
@@ -80,22 +79,20 @@ def _read_json(path: Path) -> networkx.Graph[Any]:
         if not isinstance(node, dict) or not _is_name(node.get("id")):
             raise InputError(f"{written(node)} has no id", key=f"nodes[{index}]")
         if node["id"] in graph:
-            raise InputError("stands twice", key=f"node {node['id']}", code="duplicate")
+            raise InputError("duplicate node", key=f"node {node['id']}", code="duplicate")
         graph.add_node(node["id"], **{str(k): v for k, v in node.items() if k != "id"})
     for index, edge in enumerate(edges):
         ends = [edge.get(end) for end in ("source", "target")] if isinstance(edge, dict) else []
         if not ends or not all(_is_name(end) and end in graph for end in ends):
-            hint = "source and target, ids of nodes"
-            raise InputError(
-                f"{written(edge)} joins no two nodes", key=f"links[{index}]", hint=hint
-            )
+            hint = "source and target must be ids of nodes"
+            raise InputError(f"{written(edge)} is not an edge", key=f"links[{index}]", hint=hint)
         values = {str(k): v for k, v in edge.items() if k not in ("source", "target", "key")}
         graph.add_edge(*ends, **values)
     return graph
 
 
 def _require_room(n_nodes: int, n_edges: int) -> None:
-    """Raise InputError if so large a graph does not fit into memory."""
+    """Raise InputError if such a graph does not fit into memory."""
     what = f"a graph of {n_nodes:,} nodes and {n_edges:,} edges"
     require_room(NODE_BYTES * n_nodes + EDGE_BYTES * n_edges, what=what)
 
@@ -105,7 +102,7 @@ def _is_name(value: object) -> bool:
 
 
 def _read_edges(path: Path) -> networkx.Graph[Any]:
-    """Lines of two nodes, and then rate and delay, words such as weight=3, or a dict."""
+    """Read lines of two nodes, then rate and delay, words such as weight=3, or a dict."""
     import networkx
 
     graph: networkx.MultiGraph[Any] = networkx.MultiGraph()
@@ -114,8 +111,8 @@ def _read_edges(path: Path) -> networkx.Graph[Any]:
     for number, line in lines:
         a, b, rest = (*line.split(None, 2), "", "")[:3]
         if not b:
-            hint = '"leaf0 spine0", and then perhaps "100Gbps 1us"'
-            raise at_line(path, number, f"{written(line)} is not two nodes", hint)
+            hint = 'such as "leaf0 spine0", or "leaf0 spine0 100Gbps 1us"'
+            raise at_line(path, number, f"{written(line)} is not an edge", hint)
         graph.add_edge(a, b, **_edge_values(path, number, rest))
     if not graph:
         raise InputError("has no edges")
@@ -137,19 +134,19 @@ def _edge_values(path: Path, number: int, rest: str) -> dict[str, Any]:
         if not equals and at < len(POSITIONS):
             key, value = POSITIONS[at], word
         elif not equals:
-            raise at_line(path, number, f"{written(word)} is one word too many", "such as weight=3")
+            raise at_line(path, number, f"unexpected word {written(word)}", "such as weight=3")
         found[key] = _checked(path, number, key, value)
     return found
 
 
 POSITIONS = ("rate", "delay")
-"""What the third and the fourth word of a line are."""
+"""Meaning of the third and fourth word of a line."""
 
 PARSERS: dict[str, Callable[[object], int]] = {"rate": parse_rate_bps, "delay": parse_time_ps}
 
 
 def _checked(path: Path, number: int, key: str, value: str) -> Any:
-    """A value of a line; rates and times are looked at here, where the line is known."""
+    """Return a value of a line; check rates and times here, where the line is known."""
     try:
         if key in PARSERS:
             PARSERS[key](value)
@@ -162,7 +159,7 @@ def _checked(path: Path, number: int, key: str, value: str) -> Any:
 
 
 def _begins_as_ns3(path: Path) -> bool:
-    """Is the first line that of a topology of the ns-3 family: 3 numbers, or 5 and a name?"""
+    """Return whether the first line has 3 numbers, or 5 and a name, as in the ns-3 family."""
     for _, line in read_lines(path):
         words = line.split()
         numbers = words[: SIMAI_WORDS - 1]
@@ -171,7 +168,7 @@ def _begins_as_ns3(path: Path) -> bool:
 
 
 def _read_ns3(path: Path) -> networkx.Graph[Any]:
-    """The dialect of HPCC (and of ASTRA-sim's ns-3), or that of SimAI, by the first line."""
+    """Read the format of HPCC (and ASTRA-sim's ns-3) or of SimAI, depending on the first line."""
     import networkx
 
     lines = list(read_lines(path))
@@ -190,18 +187,18 @@ def _read_ns3(path: Path) -> networkx.Graph[Any]:
     has_list = n_listed > 0 and len(lines) > 1
     listed = [_number(path, lines[1][0], word) for word in lines[1][1].split()] if has_list else []
     if len(listed) != n_listed or len(set(listed)) != n_listed:
-        message = f"{len(set(listed))} switches are listed, and line {at} says {n_listed}"
+        message = f"{len(set(listed))} switches are listed, but line {at} gives {n_listed}"
         raise at_line(path, lines[1][0] if has_list else at, message)
     for node in listed:
         if node >= n_nodes:
-            raise at_line(path, lines[1][0], f"there is no node {node}", f"0 to {n_nodes - 1}")
+            raise at_line(path, lines[1][0], f"unknown node {node}", f"0 to {n_nodes - 1}")
     links = lines[1 + has_list :]
     if len(links) != n_links:
-        message = f"{len(links)} links follow, and line {at} says {n_links}"
+        message = f"{len(links)} links follow, but line {at} gives {n_links}"
         raise at_line(path, links[-1][0] if links else at, message)
     if n_links < n_nodes - 1:
-        message = f"{n_nodes:,} nodes, and only {n_links:,} links to join them"
-        raise at_line(path, at, message, f"{n_nodes - 1:,} links or more")
+        message = f"{n_links:,} links cannot connect {n_nodes:,} nodes"
+        raise at_line(path, at, message, f"at least {n_nodes - 1:,}")
     _require_room(n_nodes, n_links)
     graph: networkx.MultiGraph[Any] = networkx.MultiGraph()
     switches = set(listed)
@@ -225,14 +222,14 @@ def _add_links(
         a, b = (_number(path, at, word) for word in words[:2])
         for node in (a, b):
             if node not in graph:
-                raise at_line(path, at, f"there is no node {node}", f"0 to {len(graph) - 1}")
+                raise at_line(path, at, f"unknown node {node}", f"0 to {len(graph) - 1}")
         try:
             lossless = float(words[4]) == 0
         except ValueError:
             raise at_line(path, at, f"{written(words[4])} is not an error rate") from None
         if not lossless:
-            hint = "0 here, and [faults] with these links and loss in the experiment"
-            raise at_line(path, at, f"an error rate of {words[4]} is not a topology's", hint)
+            hint = "0 here, and a fault of these links with a loss_rate in the experiment"
+            raise at_line(path, at, f"error rate {words[4]} is not supported", hint)
         values = {key: _checked(path, at, key, words[2 + k]) for k, key in enumerate(POSITIONS)}
         graph.add_edge(a, b, nic=SCALE_UP if {a, b} & scale_up else 0, **values)
 
@@ -248,7 +245,7 @@ def _number(path: Path, at: int, word: str) -> int:
 
 
 ENDINGS = {".graphml": "graphml", ".xml": "graphml", ".json": "json"}
-"""Which form a file has by its ending; others are lists of edges, or ns3 by their first line."""
+"""File name ending -> format; others are edge lists, or ns3 by their first line."""
 
 FORMS: dict[str, Callable[[Path], Any]] = {
     "graphml": _read_graphml,

@@ -1,4 +1,4 @@
-"""A network from a networkx graph: which nodes are hosts, and what its cables are like."""
+"""Networks from networkx graphs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_WEIGHT = 1 << 31
 
 @dataclass(frozen=True)
 class GraphDefaults:
-    """What nodes and cables are like that do not say it."""
+    """Values for nodes and cables that have none of their own."""
 
     rate_bps: int
     delay_ps: int
@@ -43,26 +43,26 @@ def from_networkx(
     weight: str | None = None,
     name: str = "graph",
 ) -> Network:
-    """The network of a graph: each edge is a cable, both ways.
+    """Return the network of a graph; each edge is a cable in both directions.
 
     Hosts are numbered in the order of the nodes, ports in that of `graph.edges`, node by node.
 
     Args:
-        graph: undirected, with parallel edges or without. Of an edge are read `rate` ("100Gbps") or
-            `rate_bps`, `delay` ("1us") or `delay_ps`, and `nic`; of a node `kind` ("host" or
-            "switch"), `name`, `tier` and `latency` or `latency_ps`.
-        defaults: in place of what is not there.
-        hosts: "auto": the nodes whose `kind` says so or, if no node has one, those with one cable;
-            "degree": those; or a pattern of nodes' names, such as "h*".
-        weight: the edges' attribute by which the shortest paths are found, whole numbers; None:
-            each cable counts as one.
+        graph: undirected; parallel edges are allowed. Edges may have `rate` ("100Gbps") or
+            `rate_bps`,
+            `delay` ("1us") or `delay_ps`, and `nic`; nodes `kind` ("host" or "switch"), `name`,
+                `tier`
+            and `latency` or `latency_ps`.
+        defaults: values of missing attributes.
+        hosts: "auto": nodes of `kind` "host" or, if no node has a kind, those with one cable;
+            "degree": those with one cable; or a pattern of node names, such as "h*".
+        weight: edge attribute that shortest paths minimize, an integer; None: each cable counts 1.
 
-    Raises:
-        InputError: it names the node or the edge.
+    Raises InputError naming the node or edge.
     """
     if graph.is_directed():
-        hint = 'an undirected one: graph.to_undirected(), or edgedefault="undirected"'
-        raise InputError("cables lead both ways, and this graph is directed", hint=hint)
+        hint = 'use graph.to_undirected(), or edgedefault="undirected"'
+        raise InputError("the graph must be undirected", hint=hint)
     is_host = _hosts(graph, hosts)
     builder = NetworkBuilder()
     builder.reserve(
@@ -79,8 +79,8 @@ def from_networkx(
     for a, b, values in graph.edges(data=True):
         place = f"edge {a} - {b}"
         if is_host[a] and is_host[b]:
-            hint = 'put a switch between them, or say who is one: kind = "switch"'
-            raise InputError("joins two hosts", key=place, hint=hint)
+            hint = 'put a switch between them, or set kind = "switch"'
+            raise InputError("connects two hosts", key=place, hint=hint)
         rate_bps = _value(place, values, ("rate", "rate_bps"), parse_rate_bps, defaults.rate_bps)
         delay_ps = _value(place, values, ("delay", "delay_ps"), parse_time_ps, defaults.delay_ps)
         nic = _whole(place, "nic", values.get("nic", 0), 0)
@@ -93,29 +93,26 @@ def from_networkx(
 
 
 def _hosts(graph: networkx.Graph[Any], hosts: str) -> dict[Any, bool]:
-    """Which nodes are hosts. Raises InputError if none or all of them are."""
+    """Return which nodes are hosts. Raises InputError if none or all are."""
     kinds = {node: values.get("kind") for node, values in graph.nodes(data=True)}
     if hosts not in (AUTO, DEGREE):
         found = {node: fnmatchcase(str(node), hosts) for node in kinds}
-        why, hint = f"the pattern {written(hosts)} fits", "nodes are called as in the file"
+        why, hint = f"pattern {written(hosts)} matches", "node names are those of the file"
     elif hosts == AUTO and any(kind is not None for kind in kinds.values()):
         for node, kind in kinds.items():
             if kind not in (HOST, SWITCH):
                 shown = "has no kind" if kind is None else f"is of kind {written(kind)}"
-                hint = f'"{HOST}" or "{SWITCH}", of every node or of none'
+                hint = f'"{HOST}" or "{SWITCH}" for every node, or for none'
                 raise InputError(shown, key=f"node {node}", hint=hint)
         found = {node: kind == HOST for node, kind in kinds.items()}
-        why, hint = "their kind says so of", f'kind = "{HOST}"'
+        why, hint = f'kind "{HOST}" applies to', f'kind = "{HOST}"'
     else:
         found = {node: graph.degree(node) == 1 for node in kinds}
-        why, hint = (
-            "one cable have",
-            f'kind = "{HOST}" and "{SWITCH}" of the nodes tells them apart',
-        )
+        why, hint = "one cable belongs to", f'set kind = "{HOST}" or "{SWITCH}" for every node'
     for nobody, which in ((not any(found.values()), "no"), (all(found.values()), "all")):
         if nobody:
             what = "switches" if which == "all" else "hosts"
-            raise InputError(f"there are no {what}: {why} {which} nodes", hint=hint)
+            raise InputError(f"the network has no {what}: {why} {which} nodes", hint=hint)
     return found
 
 
@@ -136,7 +133,7 @@ def _value(
     parse: Callable[[object], int],
     default: int,
 ) -> int:
-    """A quantity with its unit, or a whole number of the base unit, or the default."""
+    """Return a value with a unit, or a whole number of the base unit, or the default."""
     with_unit, in_base = keys
     try:
         if with_unit in values:
@@ -147,7 +144,7 @@ def _value(
         return default
     value = values[in_base]
     if isinstance(value, list | tuple) and len(set(value)) == 1:
-        value = value[0]  # of both directions, as `Network.to_networkx` says it
+        value = value[0]  # both directions, from `Network.to_networkx`
     return _whole(place, in_base, value, 0)
 
 
@@ -163,9 +160,9 @@ def _whole(place: str, key: str, value: object, least: int) -> int:
 
 
 def _weight(place: str, key: str, values: Mapping[str, Any]) -> int:
-    """A weight. Sums are compared, so that it is a whole number."""
+    """Return an edge's weight, a whole number since sums are compared."""
     if key not in values:
-        raise InputError(f"has no {key}", key=place, hint="a whole number, for every edge")
+        raise InputError(f"missing {key}", key=place, hint="a whole number for every edge")
     number = _whole(place, key, values[key], 1)
     if number > MAX_WEIGHT:
         raise InputError(f"{key}: {number} is too large", key=place, hint=f"at most {MAX_WEIGHT}")
@@ -175,7 +172,7 @@ def _weight(place: str, key: str, values: Mapping[str, Any]) -> int:
 def _weight_of_port(
     graph: networkx.Graph[Any], number: Mapping[Any, int], weights: list[int]
 ) -> NDArray[np.int64]:
-    """int64[n_ports]: the weight of the cable at each port, as the builder numbers them."""
+    """Return int64[n_ports], the weight of the cable at each port, as the builder numbers ports."""
     ends = np.array([[number[a], number[b]] for a, b in graph.edges()], np.int64).reshape(-1)
     order = np.argsort(ends, kind="stable")
     of_port: NDArray[np.int64] = np.array(weights, np.int64)[order >> 1]
@@ -189,19 +186,19 @@ def _require_connected(graph: networkx.Graph[Any]) -> None:
     if len(parts) > 1:
         smallest = min(parts, key=len)
         raise InputError(
-            f"the graph falls into {len(parts)} parts that no cable joins",
+            f"the graph has {len(parts)} unconnected parts",
             key=f"node {next(node for node in graph if node in smallest)}",
-            hint="one network, in which every host can reach every other",
+            hint="every host must reach every other",
         )
 
 
 Links = dict[int, list[tuple[int, int]]]
-"""Switch -> (neighbor, weight), for each port."""
+"""Switch -> (neighbor, weight) of each port."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedPaths:
-    """A routing: a switch sends by every port that begins a path of the least sum of weights.
+    """A routing by all paths with the smallest sum of cable weights.
 
     ``weight`` is int64[n_ports], positive, that of the cable at each port.
     """
@@ -209,7 +206,7 @@ class WeightedPaths:
     weight: NDArray[np.int64]
 
     def __call__(self, wiring: Wiring) -> RoutingTable:
-        """The table of a network."""
+        """Return the routing table of a network."""
         writer = TableWriter()
         lengths = np.diff(wiring.first_group)[wiring.switch_network]
         route = np.full(int(lengths.sum()), NO_ROUTE, np.int64)
@@ -233,14 +230,15 @@ class WeightedPaths:
     def _ports(
         self, wiring: Wiring, switch: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Local ports to other switches, those switches, and the weights."""
+        """Return a switch's local ports to other switches, those switches, and the weights."""
         local = wiring.fabric_ports(switch)
         first = int(wiring.node_first_port[wiring.n_hosts + switch])
         return local, wiring.fabric_peers(switch), self.weight[first + local]
 
 
 def _distances(toward: Links, edge: int, n_switches: int) -> NDArray[np.int64]:
-    """int64[n_switches]: least sum of weights to switch ``edge``; -1 where there is no way."""
+    """Return int64[n_switches], the smallest sum of weights to switch ``edge``, -1 if
+    unreachable."""
     away = np.full(n_switches, -1, np.int64)
     pending = [(0, edge)]
     while pending:

@@ -1,14 +1,15 @@
 """htsim's `.topo` files: fat trees of two and three tiers.
 
-Lines of a word and a whole number, in any case; `#` begins a comment. `Nodes`, `Tiers` and
-`Podsize` (the hosts of a pod) are followed by a section for each tier, `Tier 0` at the hosts:
+Each line is a word, in upper or lower case, and a whole number; `#` starts a comment. `Nodes`,
+`Tiers` and `Podsize` (hosts per pod) are followed by a section for each tier, `Tier 0` at the
+hosts:
 
     Downlink_speed_Gbps, Downlink_Latency_ns    of the cables toward the hosts
     Radix_Down, Radix_Up                        ports of a switch; none up in the top tier
-    Bundle                                      parallel cables to each switch below, 1 by default
+    Bundle                                      parallel cables to each switch below, default 1
     Switch_Latency_ns
-    Queue_Down, Queue_Up, Oversubscribed        read past: queues belong to the fabric,
-                                                oversubscription follows from the radices
+    Queue_Down, Queue_Up, Oversubscribed        ignored: the fabric defines queues, and the
+                                                radices the oversubscription
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from netsim.units import written
 
 @dataclass(frozen=True)
 class _Tier:
-    """One tier of a .topo file; the downlinks are the cables toward the hosts."""
+    """A tier of a .topo file; downlinks are the cables toward the hosts."""
 
     rate_bps: int = 0
     radix_down: int = 0
@@ -51,11 +52,10 @@ _IGNORED_KEYS = ("queue_down", "queue_up", "oversubscribed")
 
 
 def read_topo(path: Path) -> Tree:
-    """The tree that an htsim .topo file describes.
+    """Return the tree that an htsim .topo file describes.
 
-    Raises:
-        InputError: an unreadable file, an unknown or repeated word, missing or contradictory
-            numbers; it names the file and, if there is one, the line.
+    Raises InputError, naming the file and line, for an unreadable file, an unknown or repeated
+    word, and missing or contradictory numbers.
     """
     totals: dict[str, int] = {}
     tiers: dict[int, _Tier] = {}
@@ -69,12 +69,11 @@ def read_topo(path: Path) -> Tree:
         except ValueError:
             value = -1
         if value < 0:
-            message = f"expected a word and a whole number, not {written(line)}"
-            raise at_line(path, number, message)
+            raise at_line(path, number, f"{written(line)} is not a word and a whole number")
         place = None if key in _TOTALS else value if key == "tier" else current
         if (place, key) in seen:
             what = f"tier {value}" if key == "tier" else words[0]
-            raise at_line(path, number, f"{what} is given twice")
+            raise at_line(path, number, f"duplicate {what}")
         seen.add((place, key))
         if key == "tier":
             current = value
@@ -89,27 +88,26 @@ def read_topo(path: Path) -> Tree:
                 raise at_line(path, number, message, f"at most {limit // scale}")
             tiers[current] = replace(tiers[current], **{name: value * scale})
         elif key not in _IGNORED_KEYS:
-            raise at_line(path, number, f"{written(words[0])} is not known here")
+            raise at_line(path, number, f"unknown word {written(words[0])}")
     return _tree(path, totals, tiers)
 
 
 def _tree(path: Path, totals: Mapping[str, int], by_number: Mapping[int, _Tier]) -> Tree:
     count, nodes = totals.get("tiers", 0), totals.get("nodes", 0)
     if count not in (2, 3) or set(by_number) != set(range(count)) or not nodes:
-        message = "must give Nodes, Tiers 2, Tier 0 and Tier 1, or Tiers 3 and Tier 2 as well"
+        message = "must have Nodes, Tiers 2, Tier 0 and Tier 1, or Tiers 3 and also Tier 2"
         raise InputError(message, file=str(path))
     tiers = [by_number[number] for number in range(count)]
     for number, tier in enumerate(tiers):
         if not (tier.radix_down and tier.rate_bps and tier.bundle):
-            raise InputError(
-                f"tier {number} must give Downlink_speed_Gbps and Radix_Down", file=str(path)
-            )
+            message = f"tier {number} must have Downlink_speed_Gbps and Radix_Down"
+            raise InputError(message, file=str(path))
     if tiers[0].bundle != 1:
         raise InputError("Bundle of tier 0 must be 1: a host has one cable", file=str(path))
     pod = totals.get("podsize", 0)
     if count == 3 and not pod:
-        raise InputError("must give Podsize, the hosts of a pod", file=str(path), code="missing")
-    # What divides evenly into what, from the hosts up: subtrees below a switch, switches above.
+        raise InputError("missing Podsize, the hosts per pod", file=str(path), code="missing")
+    # From the hosts up: hosts of a subtree, subtrees below a switch, switches above it.
     sizes = [tiers[0].radix_down, *([pod] if count == 3 else []), nodes]
     children = [sizes[0], *(larger // size for size, larger in pairwise(sizes))]
     parents = [low.radix_up // high.bundle for low, high in pairwise(tiers)]
@@ -121,12 +119,12 @@ def _tree(path: Path, totals: Mapping[str, int], by_number: Mapping[int, _Tier])
     if not even:
         radices = ", ".join(f"{one.radix_down} down and {one.radix_up} up" for one in tiers[:-1])
         raise InputError(
-            f"{nodes} hosts with radices {radices}, {tiers[-1].radix_down} down do not make an "
-            f"even {'two' if count == 2 else 'three'}-tier tree",
+            f"{nodes} hosts with radices {radices}, {tiers[-1].radix_down} down do not form a "
+            f"regular {'two' if count == 2 else 'three'}-tier tree",
             file=str(path),
         )
     if count == 2 and pod not in (0, nodes):
-        message = f"Podsize {pod}, but two tiers are one pod"
+        message = f"Podsize {pod} conflicts with Tiers 2, which is one pod"
         raise InputError(message, file=str(path), hint=f"Podsize {nodes}, or Tiers 3")
     return Tree(
         children=tuple(children),

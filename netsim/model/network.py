@@ -1,8 +1,7 @@
-"""The network: hosts and switches joined by cables, as flat arrays.
+"""Networks as flat arrays: hosts and switches connected by cables.
 
-A topology builds its graph with `NetworkBuilder` (builder.py) and hands back a `Network`, in which
-everything is checked and numbered. Each cable is two directed links; a link is identified
-with the egress port that feeds it.
+A topology builds its graph with `NetworkBuilder` (builder.py) and returns a `Network`, which is
+checked and numbered. Each cable is two directed links, identified by the egress port of each.
 """
 
 from __future__ import annotations
@@ -15,13 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
-from netsim.limits import DELAY_PS
 from netsim.model.circuits import Circuits
 from netsim.model.relays import RelayRule
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, Routing, Wiring, shortest_paths
 from netsim.model.routing_policy import CompactSlotTables, RoutingPolicy
 from netsim.model.schedules import NONE
-from netsim.units import format_time
 
 if TYPE_CHECKING:
     import networkx
@@ -32,12 +29,13 @@ from netsim.model.circuits import CircuitSwitch
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a builder was told, in the order in which it was.
+    """What a network was built from, in order.
 
     Attributes:
         names, tiers, latency_ps: of the switches.
-        cables: int64[n, 5], two nodes, bit/s, ps and the NIC of a host's end. Those of circuit
-            switches are not among them.
+        cables: int64[n, 5], two nodes, bit/s, ps, and the NIC of a host's end; without those of
+            circuit
+            switches.
         circuit_switches: with their fibers.
     """
 
@@ -49,55 +47,51 @@ class Plan:
 
 
 HOST_TIER = -1
-MAX_SWITCH_PORTS = COUNT_MASK
-
-# What a network takes in memory while it is built.
-HOST_BYTES, SWITCH_BYTES, CABLE_BYTES, ROUTE_BYTES = 200, 600, 400, 20
-DELAY_HINT = f"less than {format_time(DELAY_PS, 4)}"
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
     """A checked network. Hosts are nodes 0..n_hosts-1, switches follow.
 
-    Ports are numbered globally: nodes in order of id, each node's ports in the order in
-    which its cables were added. A port's *local* number counts from its node's first port.
+    Ports are numbered globally: nodes in order of id, each node's ports in the order in which its
+    cables were added. A port's *local* number counts from its node's first port. Packets are
+    addressed to a host's port by one of the routing tables; in the first, an address is the port's
+    number.
 
     Attributes:
         node_first_port: int64[n_nodes + 1].
-        port_node: int32[n_ports], the node of a port.
-        port_peer: int32[n_ports], the port at the other end of the cable.
+        port_node: int32[n_ports], node of a port.
+        port_peer: int32[n_ports], port at the other end of the cable.
         port_rate_bps: int64[n_ports], line rate of the link that leaves by the port.
-        port_delay_ps: int64[n_ports], propagation of the cable plus the latency of the
-            switch it enters (nothing is added at a host).
+        port_delay_ps: int64[n_ports], propagation delay of the cable plus the latency of the switch
+            that it enters (0 for a host).
         tier: int8[n_nodes], -1 for hosts.
-        port_nic: int16[n_host_ports], which NIC of its host a port belongs to, from 0 on.
-        port_network: int32[n_host_ports], which network a host's port leads to: one of the
-            parts into which the switches fall without the hosts.
-        host_group: int32[n_tables * n_host_ports], the entry of each address (`address`) in
-            the rows of its network's switches: those of the first routing table, one for each
-            group (edge switch), then those of the second one.
-        host_port: int32[n_tables * n_host_ports], of each address the local port at its edge switch
-            that leads to it.
+        port_nic: int16[n_host_ports], NIC of its host, from 0.
+        port_network: int32[n_host_ports], network of a host's port: one of the parts into which the
+            switches fall without the hosts.
+        host_group: int32[n_tables * n_host_ports], entry of each address (`address`) in the rows of
+            its
+            network's switches: one for each group (edge switch) by the first routing table, then by
+            the second, and so on.
+        host_port: int32[n_tables * n_host_ports], local port of each address at its edge switch.
         edge_switch: int32[n_groups], switch index (node - n_hosts) of each group, network by
             network.
-        first_group: int64[n_networks + 1], where the groups of each network begin.
-        switch_network: int32[n_switches], the network of each switch.
-        route_first: int64[n_switches], where a switch's row of the routing table begins.
+        first_group: int64[n_networks + 1], first group of each network.
+        switch_network: int32[n_switches], network of each switch.
+        route_first: int64[n_switches], start of a switch's row of the routing table.
         route, route_ports: see `netsim.model.routing.RoutingTable`.
-        routing: what made them, and makes others when links are down.
-        policy: several routing tables and who uses which; None: there is one.
-        time_slots: routes of each time slot; those above are then of slot 0. None: they stay.
-        circuits: of cables that go through circuit switches; None if there are no such switches.
-        relays: which messages go by way of a peer; None: those without a network in common are
-            refused.
-        switch_queue_bytes: int64[n_switches], the queues of switches that have others than [fabric]
-            says, and 0 of all that have not; None: of all.
-        reduction: of switches that add up (`netsim.model.reduction`); None: they do not.
-        plan: what it was built from, for a network that it becomes a part of.
-
-    The ports of hosts come first. Packets are addressed to them by one of the routing tables; by
-    the first one an address is the port's number. With one port a host they are numbered as hosts.
+        routing: makes routing tables, also when links are down.
+        policy: several routing tables and which packets use which; None: a single table.
+        time_slots: routes of each time slot (those above are of slot 0); None: routes do not
+            change.
+        circuits: cables through circuit switches; None if there are none.
+        relays: which messages a peer relays; None: hosts without a common network cannot
+            communicate.
+        switch_queue_bytes: int64[n_switches], queue size of switches that differ from [fabric], 0
+            for
+            others; None: none differs.
+        reduction: reduction units of switches (`netsim.model.reduction`); None: none.
+        plan: what it was built from, to add it to another network.
     """
 
     name: str
@@ -139,12 +133,12 @@ class Network:
 
     @property
     def n_host_ports(self) -> int:
-        """Ports of all hosts: those below this number."""
+        """Number of ports of all hosts; they come first."""
         return int(self.node_first_port[self.n_hosts])
 
     @property
     def port_group(self) -> NDArray[np.int32]:
-        """int32[n_host_ports]: the group of each host's port."""
+        """int32[n_host_ports], group of each host's port."""
         return self.host_group[: self.n_host_ports]
 
     @property
@@ -152,7 +146,7 @@ class Network:
         return 1 if self.policy is None else len(self.policy.routings)
 
     def address(self, port: NDArray[np.int64], table: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """How packets are addressed to hosts' ports by a routing table, or by one for each."""
+        """Return the addresses of hosts' ports in a routing table, or in one for each."""
         found: NDArray[np.int64] = port + table * self.n_host_ports
         return found
 
@@ -162,30 +156,31 @@ class Network:
 
     @property
     def has_several_ports(self) -> bool:
-        """Has any host more than one port?"""
+        """Whether any host has more than one port."""
         return self.n_host_ports > self.n_hosts
 
     @cached_property
     def first_nic(self) -> NDArray[np.int64]:
-        """int64[n_hosts + 1]: NICs counted through all hosts, the first one of each host."""
+        """int64[n_hosts + 1], first NIC of each host if NICs of all hosts are numbered in
+        sequence."""
         last = np.maximum.reduceat(self.port_nic, self.node_first_port[: self.n_hosts])
         return np.concatenate([[0], np.cumsum(last.astype(np.int64) + 1)])
 
     @cached_property
     def nic_of_port(self) -> NDArray[np.int64]:
-        """int64[n_host_ports]: the NIC of each host's port, counted through all hosts."""
+        """int64[n_host_ports], NIC of each host's port, numbered over all hosts."""
         return self.first_nic[self.port_node[: self.n_host_ports]] + self.port_nic
 
     @cached_property
     def nic_rate_bps(self) -> NDArray[np.int64]:
-        """int64[n_nics]: the line rates of each NIC's ports together."""
+        """int64[n_nics], total line rate of each NIC's ports."""
         rates = np.zeros(int(self.first_nic[-1]), np.int64)
         np.add.at(rates, self.nic_of_port, self.port_rate_bps[: self.n_host_ports])
         return rates
 
     @property
     def n_links(self) -> int:
-        """Directed links, one for each port."""
+        """Number of directed links, one for each port."""
         return self.n_ports
 
     @property
@@ -193,9 +188,9 @@ class Network:
         return int(self.edge_switch.size)
 
     def wiring(self, usable: NDArray[np.bool_] | None = None) -> Wiring:
-        """Who is joined to whom; routes lead out of `usable` ports (bool[n_ports]) only.
+        """Return the wiring for routing; routes leave by `usable` ports (bool[n_ports]) only.
 
-        In no case do they lead out of ports whose light never passes a circuit switch.
+        Ports whose circuit is never up in that direction are always excluded.
         """
         up = None if self.circuits is None else self.circuits.ever_up
         if up is not None:
@@ -216,21 +211,21 @@ class Network:
 
     @cached_property
     def lookahead_ps(self) -> int:
-        """The smallest delay of any link: what happens at a node is felt no sooner elsewhere."""
+        """Smallest delay of any link: the least time until an event at a node can affect another
+        node."""
         return int(self.port_delay_ps.min())
 
     @cached_property
     def host_rate_bps(self) -> int:
-        """The line rate of the slowest host: of all ports of its first NIC together."""
+        """Smallest line rate of a host's first NIC, all its ports together."""
         return int(self.nic_rate_bps[self.first_nic[:-1]].min())
 
     @cached_property
     def bisection_bps(self) -> int:
-        """Capacity, one way, between the two halves of a network layered in tiers.
+        """Capacity in one direction between the two halves of a tiered network.
 
-        That is half of the smallest capacity between neighboring tiers. Cables between
-        switches of one tier are not counted, so for a network that is not layered this is
-        only the half of what the hosts can send.
+        This is half of the smallest capacity between adjacent tiers. Cables within a tier do not
+        count; for a network that is not tiered this is only half of what the hosts can send.
         """
         below = self.tier[self.port_node]
         above = self.tier[self.port_node[self.port_peer]]
@@ -242,7 +237,8 @@ class Network:
 
     @cached_property
     def diameter(self) -> int:
-        """Links on the longest of all first shortest paths between two hosts, by any way."""
+        """Links on the longest of the first shortest paths between two hosts, over all routing
+        tables."""
         sizes = np.diff(self.first_group)
         length = self.n_tables * sizes  # of a row
         switch = np.repeat(self.edge_switch.astype(np.int64), np.repeat(length, sizes))
@@ -258,26 +254,27 @@ class Network:
             hops += 1
 
     def candidates(self, switch: int, group: int, table: int = 0) -> NDArray[np.int32]:
-        """Local ports of a switch (index) toward a group of its network; empty for its own.
+        """Return a switch's local ports toward a group of its network; empty for its own group.
 
-        Raises InputError if there is no route to it.
+        Raises InputError if there is no route.
         """
         begin, end = self.first_group[self.switch_network[switch] :][:2].tolist()
         entry = int(self.route[int(self.route_first[switch]) + table * (end - begin) + group])
         if entry == NO_ROUTE:
             names = self.switch_names
             to = names[self.edge_switch[begin + group]]
-            raise InputError(f"no route leads from {names[switch]} to {to}")
+            raise InputError(f"no route from {names[switch]} to {to}")
         offset = entry >> COUNT_BITS
         return self.route_ports[offset : offset + (entry & COUNT_MASK)]
 
     @cached_property
     def reaches_all(self) -> bool:
-        """Does every switch have a route to every edge switch of its network, by every way?"""
+        """Whether every switch has a route to every edge switch of its network, in every table."""
         return not (self.route == NO_ROUTE).any()
 
     def reaches(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """bool[n]: does a route lead from hosts' ports to addresses, each in the same network?"""
+        """Return bool[n], whether routes exist from hosts' ports to addresses in the same
+        network."""
         switch = self.next_switch(src)
         found: NDArray[np.bool_] = (
             self.route[self.route_first[switch] + self.host_group[dst]] != NO_ROUTE
@@ -285,25 +282,23 @@ class Network:
         return found
 
     def first_port(self, switch: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Global port of the first candidate of each switch (index), by a place in its row.
+        """Return the global first candidate port of each switch (index) for an entry of its row.
 
-        That is a group, or what `host_group` says; none may be the switch's own.
+        The entry is a group or from `host_group`, and not the switch's own.
         """
         entry = self.route[self.route_first[switch] + index]
         local: NDArray[np.int32] = self.route_ports[entry >> COUNT_BITS]
         return self.node_first_port[switch + self.n_hosts] + local
 
     def next_switch(self, port: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Index of the switch that each global port leads to."""
+        """Return the index of the switch that each global port leads to."""
         return self.port_node[self.port_peer[port]].astype(np.int64) - self.n_hosts
 
     def path(self, src: int, dst: int, table: int = 0) -> list[int]:
-        """Global ports that a packet leaves by on the first path between two hosts' ports.
+        """Return the global egress ports on the first path between two hosts' ports, by one routing
+        table.
 
-        They are by one routing table.
-
-        Raises InputError if they are not ports of hosts, lead to different networks, or no route
-        leads from the one to the other.
+        Raises InputError if they are not hosts' ports, are in different networks, or have no route.
         """
         for port in (src, dst):
             if not 0 <= port < self.n_host_ports:
@@ -326,52 +321,52 @@ class Network:
 
     @property
     def phase_of_flow(self) -> NDArray[np.int64] | None:
-        """int64[n_flows]: the phase of each flow (-1: none), if `with_phases` has told."""
+        """int64[n_flows], the phase of each flow (-1: none) from `with_phases`; None without it."""
         phase_schedule = None if self.circuits is None else self.circuits.phase_schedule
         return None if phase_schedule is None else phase_schedule.phase_of_flow
 
     def with_phases(self, phase_of_flow: ArrayLike) -> Network:
-        """The network, told which phase each flow of the workload has (-1: none).
+        """Return the network with the phase of each flow of the workload (-1: none).
 
-        Its phase-driven circuit switches go on to slot k + 1 as the flows of phase k are delivered.
-        Raises InputError if it has none, or for what are no phases.
+        Its phase-driven circuit switches start slot k + 1 when the flows of phase k are delivered.
+        Raises InputError if it has no such switches, or for invalid phases.
         """
         circuits = self.circuits
         if circuits is None or circuits.phase_schedule is None:
-            raise InputError("flows have phases, and no circuit switch is phase-driven by them")
+            raise InputError("flows have phases, but no circuit switch is phase-driven")
         phases = np.array(phase_of_flow)
         last = circuits.phase_schedule.n_slots - 1
         if phases.ndim != 1 or not np.issubdtype(phases.dtype, np.integer):
-            raise InputError("the phases of flows are no list of whole numbers")
+            raise InputError("phases of flows must be a list of whole numbers")
         for flow in np.flatnonzero((phases < -1) | (phases > last))[:1].tolist():
-            message = f"flow {flow} has phase {phases[flow]}"
+            message = f"flow {flow}: phase {phases[flow]} is out of range"
             raise InputError(message, hint=f"0 to {last}, one for each slot, or -1 for none")
         if self.policy is not None and self.policy.by_phase and last >= self.n_tables:
-            message = f"phases 0 to {last} need a routing table each: there are {self.n_tables}"
-            raise InputError(message, hint="a way for each slot")
+            message = f"{self.n_tables} routing tables for phases 0 to {last}"
+            raise InputError(message, hint="one for each slot")
         phase_schedule = replace(circuits.phase_schedule, phase_of_flow=phases.astype(np.int64))
         return replace(self, circuits=replace(circuits, phase_schedule=phase_schedule))
 
     def node_name(self, node: int) -> str:
-        """Short name of a node: "h7" for host 7, the given name for a switch."""
+        """Return "h7" for host 7, the name of a switch otherwise."""
         return f"h{node}" if node < self.n_hosts else self.switch_names[node - self.n_hosts]
 
     def port_name(self, port: int) -> str:
-        """The node's name and the local port number, as in "leaf3:12"."""
+        """Return the node's name and the local port number, as in "leaf3:12"."""
         node = int(self.port_node[port])
         return f"{self.node_name(node)}:{port - int(self.node_first_port[node])}"
 
     def circuit_switch(self, port: int) -> str:
-        """The name of the circuit switch that a port's cable goes through; "" if there is none."""
+        """Return the name of the circuit switch of a port's cable, "" if none."""
         number = NONE if self.circuits is None else int(self.circuits.of_port[port])
         return "" if self.circuits is None or number == NONE else self.circuits.names[number]
 
     def to_networkx(self) -> networkx.MultiGraph[int]:
-        """The graph, one edge for each cable.
+        """Return the graph with one edge for each cable.
 
-        Node attributes: kind ("host" or "switch"), tier, name. Edge attributes: ports (at the
-        lower and at the higher node), rate_bps, delay_ps as a pair of the two directions, and
-        circuit_switch, its name or "". With circuits also ever_up, a pair of flags.
+        Node attributes: kind ("host" or "switch"), tier, name. Edge attributes: ports (at the lower
+        and at the higher node), rate_bps, delay_ps as a pair of both directions, and
+        circuit_switch, its name or "". With one-way circuits also ever_up, a pair of flags.
         """
         import networkx
 
@@ -396,9 +391,9 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """The reduction units of a network's switches: it again, with these as hosts behind its own.
+    """The same network with a host for each reduction unit after its own hosts.
 
-    `unit`, int64[n_hosts], is that of each of the network's hosts.
+    `unit`, int64[n_hosts], is the unit of each host.
     """
 
     network: Network

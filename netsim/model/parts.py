@@ -1,4 +1,4 @@
-"""Networks as parts of other networks: the one is built, and gets its place in the other."""
+"""Networks made by topology plugins, also as parts of other networks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from netsim.units import shortened
 
 
 def build_subtopology(params: Mapping[str, Any], name: str) -> Network:
-    """The network of the topology that the parameter `name` of a topology names.
+    """Return the network of the topology that the parameter `name` of a topology names.
 
-    Raises InputError as that topology does; keys are those of the table that it stands in.
+    Raises InputError as that topology does, with keys of its table.
     """
     use: PluginSpec = params[name]
     try:
@@ -34,17 +34,17 @@ def build_subtopology(params: Mapping[str, Any], name: str) -> Network:
 
 
 def build_topology(name: str | Path, **given: object) -> Network:
-    """The network of a topology, by its name or the path of its file, as an experiment builds it.
+    """Return the network of a topology, by its name or the path of its file.
 
-    `given` are its parameters as they are written there, such as host_rate="100Gbps", or
-    plane={"kind": "fat_tree", ...}. Raises InputError as the experiment would.
+    `given` are its parameters as in an experiment, such as host_rate="100Gbps", or plane={"kind":
+    "fat_tree", ...}. Raises InputError as an experiment would.
     """
     use = _use("topology", str(name), given)
     return built(use, "build", use.params)
 
 
 def _use(key: str, kind: str, given: Mapping[str, Any]) -> PluginSpec:
-    """A topology with its parameters, those that are topologies with theirs."""
+    """Return a topology with its parameters, and those of topologies among them."""
     base, preset = registry.split_preset(kind)
     plugin = registry.find("topology", base, relative_to=Path.cwd())
     params = resolve_params(plugin.params, plugin.presets, given, preset, file=None, key=key)
@@ -60,7 +60,7 @@ def _use(key: str, kind: str, given: Mapping[str, Any]) -> PluginSpec:
 
 
 def _inside(error: InputError, name: str) -> InputError:
-    """The error of a topology, in the table that it has inside another one."""
+    """Return an error of a topology with the key of its table inside another one."""
     section, dot, rest = (error.key or "topology").partition(".")
     if section != "topology":
         return error
@@ -69,28 +69,27 @@ def _inside(error: InputError, name: str) -> InputError:
 
 
 def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: float) -> Plan:
-    """The plan of a network in another one.
+    """Return the plan of a network within another one.
 
-    Its hosts become `hosts`, its switches are numbered from `first` on, its hosts' NICs from `nic`
-    on, and its links have the share `rate` of their rates. Raises InputError if that cannot be.
+    Its hosts become `hosts`, its switches are numbered from `first`, the NICs of its hosts from
+    `nic`, and link rates are multiplied by `rate`. Raises InputError if that is impossible.
     """
     if hosts.shape != (part.n_hosts,):
         raise InputError(f"{part.name} has {part.n_hosts} hosts, not {hosts.size}")
     if part.routing is not shortest_paths:
         raise InputError(
-            f"{part.name} has routes of its own making, and cannot be a part of another network",
-            hint="one whose routes are all shortest paths",
+            f"{part.name} has its own routes and cannot be part of another network",
+            hint="use shortest paths",
         )
     if part.switch_queue_bytes is not None:
         raise InputError(
-            f"{part.name} has switches with queues of their own, and cannot be a part of another "
-            "network",
-            hint="queues as [fabric] says",
+            f"{part.name} has its own queue sizes and cannot be part of another network",
+            hint="use those of [fabric]",
         )
     if part.reduction is not None:
         raise InputError(
-            f"{part.name} has reduction units, and cannot be a part of another network",
-            hint="units of the network as a whole",
+            f"{part.name} has reduction units and cannot be part of another network",
+            hint="add them to the whole network",
         )
     n_switches = len(part.plan.names)
     node = np.concatenate([hosts.astype(np.int64), first + np.arange(n_switches)])
@@ -112,40 +111,40 @@ def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: fl
 
 
 def built(use: PluginSpec, function: str, *args: Any) -> Network:
-    """The network that a function of a plugin gives.
+    """Return the network that a plugin's function returns.
 
-    Raises InputError, with the plugin's file, if that fails or what it gives is no network.
+    Raises InputError, with the plugin's file, if the function fails or returns no valid network.
     """
     made = call(use, function, *args)
     if not isinstance(made, Network):
-        message = f"{function}() gives {shortened(repr(made))}"
-        raise InputError(message, file=str(use.plugin.path), hint="a Network")
+        message = f"{function}() returned {shortened(repr(made))}"
+        raise InputError(message, file=str(use.plugin.path), hint="must return a Network")
     require_whole(made, use, function)
     return made
 
 
 def require_whole(network: Network, use: PluginSpec, function: str) -> None:
-    """Raise InputError if a function of a plugin has left a network that is not whole."""
+    """Raise InputError if a plugin's function returned an incomplete network."""
     if what := _missing(network):
-        message = f"{function}() leaves a Network without {what}"
-        hint = "what NetworkBuilder.build() gives, as it is"
+        message = f"{function}() returned a Network with invalid {what}"
+        hint = "return the result of NetworkBuilder.build()"
         raise InputError(message, file=str(use.plugin.path), hint=hint)
 
 
 def _missing(network: Network) -> str:
-    """What is not there of a network, or is not what it was built as; "" if all is."""
+    """Return which part of a network is missing or invalid, "" if none."""
     values = vars(network)
     for field in fields(Network):
         if field.name not in values:
-            return f"its {field.name}"
+            return field.name
         value, kind = values[field.name], str(field.type)
         of_kind = not kind.startswith("NDArray") or "None" in kind or isinstance(value, np.ndarray)
         if not of_kind or (kind == "int" and not isinstance(value, int)):
-            return f"its {field.name}"
+            return field.name
     if not 0 < network.n_hosts <= network.n_nodes == network.node_first_port.size - 1:
-        return "its nodes"
+        return "nodes"
     n_ports = network.port_node.size
     sizes = {one.size for one in (network.port_peer, network.port_rate_bps, network.port_delay_ps)}
     if sizes != {n_ports} or int(network.node_first_port[-1]) != n_ports:
-        return "its ports"
+        return "ports"
     return ""

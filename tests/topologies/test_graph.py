@@ -194,31 +194,35 @@ def test_weights_hold_when_links_are_down():
 
 
 MISTAKES = {
-    "one word": ("a.txt", "a b\nc\n", 'a.txt:2: "c" is not two nodes ("leaf0 spine0"'),
+    "one word": ("a.txt", "a b\nc\n", 'a.txt:2: "c" is not an edge (such as "leaf0 spine0"'),
     "a rate": ("a.txt", "a b\nb c 4Gb\n", 'a.txt:2: rate: "4Gb": there is no unit "Gb" ('),
-    "a word too many": ("a.txt", "a b 1Gbps 1us 3\n", 'a.txt:1: "3" is one word too many'),
+    "a word too many": ("a.txt", "a b 1Gbps 1us 3\n", 'a.txt:1: unexpected word "3"'),
     "a dict": ("a.txt", "a b {1\n", 'a.txt:1: "{1" is not a dict of values'),
     "no edges": ("a.txt", "# nothing\n", "a.txt: has no edges"),
-    "hosts joined": ("a.txt", "a b\n", "a.txt: there are no switches: one cable have all nodes"),
-    "two parts": ("a.txt", "a b\nb c\nd e\ne f\n", "a.txt: node a: the graph falls into 2 parts"),
+    "hosts joined": ("a.txt", "a b\n", "a.txt: the network has no switches"),
+    "two parts": (
+        "a.txt",
+        "a b\nb c\nd e\ne f\n",
+        "a.txt: node a: the graph has 2 unconnected parts",
+    ),
     "not GraphML": ("a.graphml", "<graphml>\n<node</graphml>", "a.graphml:2: is not GraphML: "),
     "not JSON": ("a.json", '{"nodes": [\n}', "a.json:2: is not JSON: "),
-    "another JSON": ("a.json", "[1, 2]", "a.json: is not a graph of nodes and links ("),
+    "another JSON": ("a.json", "[1, 2]", "a.json: is not a node-link graph ("),
     "no id": ("a.json", '{"nodes": [{"name": "a"}], "links": []}', "a.json: nodes[0]: a table has"),
     "nobody": (
         "a.json",
         '{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 2}]}',
-        "a.json: links[0]: a table joins no two nodes",
+        "a.json: links[0]: a table is not an edge",
     ),
     "directed": (
         "a.json",
         '{"directed": true, "nodes": [{"id": 1}], "links": []}',
-        "a.json: cables lead both ways, and this graph is directed",
+        "a.json: the graph must be undirected",
     ),
     "a kind": (
         "a.json",
         '{"nodes": [{"id": 1, "kind": "host"}, {"id": 2}], "links": []}',
-        'a.json: node 2: has no kind ("host" or "switch", of every node or of none)',
+        'a.json: node 2: has no kind ("host" or "switch" for every node, or for none)',
     ),
     "a delay": (
         "a.json",
@@ -226,11 +230,23 @@ MISTAKES = {
         ' "links": [{"source": 1, "target": 2, "delay_ps": 0.5}]}',
         "a.json: edge 1 - 2: delay_ps: 0.5 is not a whole number (0 or more)",
     ),
-    "links missing": ("t", "3 1 2\n2\n0 2 1Gbps 1us 0\n", "t:3: 1 links follow, and line 1 says 2"),
-    "switches": ("t", "3 2 1\n2\n0 2 1Gbps 1us 0\n", "t:2: 1 switches are listed, and line 1 says"),
-    "no such switch": ("t", "3 1 1\n3\n0 2 1Gbps 1us 0\n", "t:2: there is no node 3 (0 to 2)"),
-    "losses": ("t", "2 1 1\n1\n0 1 1Gbps 1us 0.1\n", "t:3: an error rate of 0.1 is not a topology"),
-    "nodes": ("t", "900000000 1 1\n1\n0 1 1Gbps 1us 0\n", "t:1: 900,000,000 nodes, and only"),
+    "links missing": (
+        "t",
+        "3 1 2\n2\n0 2 1Gbps 1us 0\n",
+        "t:3: 1 links follow, but line 1 gives 2",
+    ),
+    "switches": (
+        "t",
+        "3 2 1\n2\n0 2 1Gbps 1us 0\n",
+        "t:2: 1 switches are listed, but line 1 gives",
+    ),
+    "no such switch": ("t", "3 1 1\n3\n0 2 1Gbps 1us 0\n", "t:2: unknown node 3 (0 to 2)"),
+    "losses": ("t", "2 1 1\n1\n0 1 1Gbps 1us 0.1\n", "t:3: error rate 0.1 is not supported"),
+    "nodes": (
+        "t",
+        "900000000 1 1\n1\n0 1 1Gbps 1us 0\n",
+        "t:1: 1 links cannot connect 900,000,000 nodes",
+    ),
     "digits": ("a.json", "[" + "9" * 5000 + "]", "a.json: has an integer of 5,000"),
 }
 
