@@ -35,7 +35,7 @@ from netsim.workloads.cost.cost_tables import (
     Package,
     Wafer,
 )
-from netsim.workloads.inference.deployment import Costs, Formats, Options
+from netsim.workloads.inference.deployment import Formats, Options, Overheads
 from netsim.workloads.inference.limits import LatencyLimits
 from netsim.workloads.job.keys import keys_of as job_keys_of
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
@@ -143,7 +143,7 @@ def _part_default(unit: str, field: Any) -> str:
 PARTS: dict[str, Any] = {
     one.__name__: one
     for one in (
-        *(Formats, Options, Costs, LatencyLimits),
+        *(Formats, Options, Overheads, LatencyLimits),
         *(
             Model,
             Layout,

@@ -35,7 +35,7 @@ def find_deployment(
     if found is None:
         return None
     tree, path, key = found
-    for part in ("model", "machine", "costs"):
+    for part in ("model", "machine", "overheads"):
         if overrides and isinstance(tree.get(part), str):
             tree[part] = {"preset": tree[part]}
     apply_overrides(tree, overrides)
@@ -77,7 +77,7 @@ def _is_deployment(tree: Mapping[str, Any]) -> bool:
     """Whether a file's table is one of a deployment, not of a job or a plan, which have others."""
     if tree.keys() & {"layout", "precision", "optimizer", "overlap", "site", "plan"}:
         return False
-    own = tree.keys() & {"formats", "options", "costs", "limits"}
+    own = tree.keys() & {"formats", "options", "overheads", "limits"}
     return bool(own) or tree.keys() >= {"model", "machine"}
 
 
@@ -183,7 +183,7 @@ def _shape(deployment: Deployment, limits: LatencyLimits) -> Table:
     told = ", ".join(f"{name} {value}" for name, value in asdict(formats).items())
     table.add_row("formats", told)
     table.add_row("figures of the machine", deployment.machine.source)
-    table.add_row("costs", deployment.costs.source)
+    table.add_row("overheads", deployment.overheads.source)
     return table
 
 

@@ -33,7 +33,7 @@ class InferenceComparison:
 
 
 def find_comparison(overrides: Sequence[str]) -> InferenceComparison:
-    """The comparison with changes: `model`, [limits], [formats], [options] and [costs]."""
+    """The comparison with changes: `model`, [limits], [formats], [options] and [overheads]."""
     from netsim.experiment.document import apply_overrides
     from netsim.workloads.inference.limits import LatencyLimits
     from netsim.workloads.inference.lite import MODELS, REFERENCE, deployment_on
@@ -42,7 +42,7 @@ def find_comparison(overrides: Sequence[str]) -> InferenceComparison:
     tree: dict[str, Any] = {}
     apply_overrides(tree, overrides)
     try:
-        known = ("model", "limits", "formats", "options", "costs")
+        known = ("model", "limits", "formats", "options", "overheads")
         for key in tree:
             if key not in known:
                 raise InputError("is not known", key=key, hint=did_you_mean(key, known))
@@ -77,8 +77,8 @@ def comparison_tables(comparison: InferenceComparison) -> Iterator[Table | Wide 
     yield (
         "Tokens per second and multiprocessor (SM), of H100 as they are, of others to those of "
         f"H100 under the same assumption; * matches or outperforms it ({MATCHES:g} or more). H100 "
-        "and its variants are from memory of the Lite-GPU paper: unverified. Measured costs are "
-        "those of vLLM in 2023 on H100, for every machine."
+        "and its variants are from memory of the Lite-GPU paper: unverified. Measured overheads: "
+        "vLLM of 2023 on H100, for every machine."
     )
     yield claim_table(rows)
     yield limit_table(comparison)

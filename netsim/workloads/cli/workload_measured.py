@@ -63,16 +63,16 @@ def measured_table(group: str, title: str = "") -> Wide:
 
 def form_table() -> Wide:
     """What stands fixed changed one by one, with as many numbers fitted; largest errors."""
-    from netsim.workloads.inference.fit import FORMS, fitted_costs
+    from netsim.workloads.inference.fit import FORMS, fitted_overheads
     from netsim.workloads.inference.validation import errors, fitted_groups, predicted, rows
 
     columns = [Column("form", list(FORMS), left=True)]
     for group in fitted_groups():
-        costs = [fitted_costs(group, form) for form in FORMS]
-        shares = [f"{one.prefill_efficiency:.3f}" for one in costs]
+        overheads = [fitted_overheads(group, form) for form in FORMS]
+        shares = [f"{one.prefill_efficiency:.3f}" for one in overheads]
         columns.append(Column(f"{group}: share of peak", shares))
         columns += [
-            Column(f"{name} us", [f"{getattr(one, key) / 1e6:.1f}" for one in costs], rank=1)
+            Column(f"{name} us", [f"{getattr(one, key) / 1e6:.1f}" for one in overheads], rank=1)
             for name, key in (
                 ("layer", "layer_overhead"),
                 ("sequence", "sequence_overhead"),
@@ -81,7 +81,7 @@ def form_table() -> Wide:
         ]
         fitted = [row for row in rows() if row.group == group and row.fitted]
         for chosen, name in ((fitted, "fitted"), (predicted(group), "not fitted")):
-            largest = [errors([row.with_costs(one) for row in chosen])[1] for one in costs]
+            largest = [errors([row.with_overheads(one) for row in chosen])[1] for one in overheads]
             columns.append(Column(name, [f"{100 * value:.1f} %" for value in largest]))
     title = "What stands fixed, changed and fitted anew: largest errors"
     return Wide(columns, title=title, elsewhere="--json has all")
@@ -106,7 +106,7 @@ def formula_table() -> Wide:
 
 def inference_figures() -> dict[str, Any]:
     """The same as plain figures."""
-    from netsim.workloads.inference.fit import FORMS, fitted_costs
+    from netsim.workloads.inference.fit import FORMS, fitted_overheads
     from netsim.workloads.inference.validation import (
         errors,
         fitted_groups,
@@ -119,11 +119,11 @@ def inference_figures() -> dict[str, Any]:
     forms = []
     for group in fitted_groups():
         for form in FORMS:
-            costs = fitted_costs(group, form)
-            told: dict[str, Any] = {"group": group, "form": form, "costs": asdict(costs)}
+            overheads = fitted_overheads(group, form)
+            told: dict[str, Any] = {"group": group, "form": form, "overheads": asdict(overheads)}
             fitted = [row for row in rows() if row.group == group and row.fitted]
             for chosen, name in ((fitted, "fitted"), (predicted(group), "not_fitted")):
-                found = errors([row.with_costs(costs) for row in chosen])
+                found = errors([row.with_overheads(overheads) for row in chosen])
                 told[name] = dict(zip(("mean", "largest"), found, strict=True))
             forms.append(told)
     return {

@@ -1,4 +1,4 @@
-"""A model on the GPUs that serve it together: formats, options, and what software costs."""
+"""A model on the GPUs that serve it together: formats, options, and software overheads."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Costs:
+class Overheads:
     """What a machine and its software reach of the peaks, and what they add; by default nothing."""
 
     prefill_efficiency: float = key(number(0, 1), "share of the peak FLOP/s in prefill", 1)
@@ -91,7 +91,7 @@ class Costs:
     source: str = key(text(), "source of the values", "the roofline alone")
 
 
-BARE = Costs()
+BARE = Overheads()
 """The roofline alone."""
 
 
@@ -104,7 +104,7 @@ class Deployment:
     machine: Machine
     formats: Formats = Formats()
     options: Options = Options()
-    costs: Costs = BARE
+    overheads: Overheads = BARE
 
     @property
     def tp(self) -> int:

@@ -1,4 +1,4 @@
-"""The costs of a machine and its software from measured times: where the presets' figures are from.
+"""Fit the overheads of a machine and its software, as the presets have them, to measured times.
 
 Four numbers are fitted: the share of the peak that prompts reach, what each layer's launches add,
 what each sequence adds, and the floor of prompts. All others stand fixed, with their sources, in
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.workloads.inference.deployment import Costs
+from netsim.workloads.inference.deployment import Overheads
 from netsim.workloads.inference.validation import InferenceRow, rows
 
 START = (0.5, 400.0, 200.0, 60_000.0)
@@ -37,10 +37,10 @@ FORMS: dict[str, dict[str, Any]] = {
 """What stands fixed, changed one by one; each is fitted anew, with as many numbers."""
 
 
-def fitted_costs(group: str, form: str = "as it is") -> Costs:
-    """The costs of a group's preset in one of `FORMS`, with the four numbers fitted anew."""
+def fitted_overheads(group: str, form: str = "as it is") -> Overheads:
+    """The overheads of a group's preset in one of `FORMS`, with the four numbers fitted anew."""
     chosen = [row for row in rows() if row.group == group and row.fitted]
-    base = replace(chosen[0].deployment.costs, **FORMS[form])
+    base = replace(chosen[0].deployment.overheads, **FORMS[form])
     x = np.array(START)
     for _ in range(MAX_STEPS):
         now = _errors(chosen, base, x)
@@ -51,10 +51,10 @@ def fitted_costs(group: str, form: str = "as it is") -> Costs:
         if part <= SMALLEST_STEP:
             break
         x = x + part * step
-    return _costs(base, x)
+    return _overheads(base, x)
 
 
-def _costs(base: Costs, x: NDArray[np.float64]) -> Costs:
+def _overheads(base: Overheads, x: NDArray[np.float64]) -> Overheads:
     share = float(np.clip(x[0], 0.01, 1.0))
     layer, sequence, floor = (max(0, round(value * PS_PER_US)) for value in x[1:])
     return replace(
@@ -68,14 +68,17 @@ def _costs(base: Costs, x: NDArray[np.float64]) -> Costs:
 
 
 def _errors(
-    chosen: Sequence[InferenceRow], base: Costs, x: NDArray[np.float64]
+    chosen: Sequence[InferenceRow], base: Overheads, x: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    costs = _costs(base, x)
-    return np.array([row.with_costs(costs).error for row in chosen])
+    overheads = _overheads(base, x)
+    return np.array([row.with_overheads(overheads).error for row in chosen])
 
 
 def _slopes(
-    chosen: Sequence[InferenceRow], base: Costs, x: NDArray[np.float64], now: NDArray[np.float64]
+    chosen: Sequence[InferenceRow],
+    base: Overheads,
+    x: NDArray[np.float64],
+    now: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """How each error changes with each number."""
     columns = []
@@ -87,6 +90,9 @@ def _slopes(
 
 
 def _better(
-    chosen: Sequence[InferenceRow], base: Costs, x: NDArray[np.float64], now: NDArray[np.float64]
+    chosen: Sequence[InferenceRow],
+    base: Overheads,
+    x: NDArray[np.float64],
+    now: NDArray[np.float64],
 ) -> bool:
     return float(np.sum(_errors(chosen, base, x) ** 2)) < float(np.sum(now**2))

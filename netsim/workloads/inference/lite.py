@@ -13,7 +13,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from netsim.workloads.inference.deployment import Costs, Deployment
+from netsim.workloads.inference.deployment import Deployment, Overheads
 from netsim.workloads.inference.limits import PHASES, Best, LatencyLimits, best_size
 from netsim.workloads.inference.load import load_deployment
 
@@ -47,7 +47,7 @@ class Assumption:
     """A prompt's pairs of tokens; None: as the deployment says, as below."""
     all_reduce: str | None = None
     roofline: str | None = None
-    costs: Costs | None = None
+    overheads: Overheads | None = None
 
     @property
     def name(self) -> str:
@@ -63,8 +63,8 @@ class Assumption:
             found.append(f"{self.attention} attention")
         if self.roofline is not None:
             found.append(f"one roofline a {self.roofline}")
-        if self.costs is not None:
-            found.append("measured costs")
+        if self.overheads is not None:
+            found.append("measured overheads")
         if self.all_reduce is not None:
             found.append(f"{self.all_reduce} all-reduce")
         return ", ".join(found) or "none of them"
@@ -84,18 +84,18 @@ ONE_ROOFLINE = replace(ALL, roofline="layer")
 """All three, and what is read comes while anything is computed."""
 
 MEASURED = "h100_vllm"
-"""Costs of software that were measured on H100 (16 bits, vLLM of 2023), taken of every machine."""
+"""Software overheads measured on H100 (16 bits, vLLM of 2023), used for every machine."""
 
 
 @cache
 def measured() -> Assumption:
-    """All three, with these costs."""
-    given = {"model": MODELS[0], "machine": REFERENCE, "costs": MEASURED}
-    return replace(ALL, costs=load_deployment(given).costs)
+    """All three, with these overheads."""
+    given = {"model": MODELS[0], "machine": REFERENCE, "overheads": MEASURED}
+    return replace(ALL, overheads=load_deployment(given).overheads)
 
 
 def further_assumptions() -> tuple[Assumption, ...]:
-    """What else may be assumed, with all three: pairs of tokens, rooflines, what software costs."""
+    """What else may be assumed, with all three: pairs of tokens, rooflines, software overheads."""
     return (
         replace(ALL, attention="full"),
         ONE_ROOFLINE,
@@ -175,7 +175,9 @@ def assuming(deployment: Deployment, assumption: Assumption) -> Deployment:
         all_reduce=assumption.all_reduce or options.all_reduce,
         roofline=assumption.roofline or options.roofline,
     )
-    return replace(deployment, options=changed, costs=assumption.costs or deployment.costs)
+    return replace(
+        deployment, options=changed, overheads=assumption.overheads or deployment.overheads
+    )
 
 
 def true_of(rows: Sequence[LiteRow], assumption: Assumption, phase: str) -> list[str]:

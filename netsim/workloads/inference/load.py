@@ -12,10 +12,10 @@ from netsim.limits import INT64
 from netsim.units import format_bytes
 from netsim.workloads.inference.cost import iteration_ps, prompt_pairs
 from netsim.workloads.inference.deployment import (
-    Costs,
     Deployment,
     Formats,
     Options,
+    Overheads,
     kv_parts,
     on_gpus,
 )
@@ -33,7 +33,7 @@ PARTS: dict[str, type[Any]] = {
     "machine": Machine,
     "formats": Formats,
     "options": Options,
-    "costs": Costs,
+    "overheads": Overheads,
 }
 """The tables of a deployment's file."""
 
@@ -41,14 +41,14 @@ Tree = Mapping[str, Any]
 
 
 def presets(kind: str = "deployments") -> dict[str, Path]:
-    """Files of presets by name; `kind` is "deployments" or "costs"."""
+    """Files of presets by name; `kind` is "deployments" or "overheads"."""
     return {path.stem: path for path in sorted((PRESETS / kind).glob("*.toml"))}
 
 
 def known_parts() -> dict[str, dict[str, Path]]:
     """Presets of the parts that have some."""
     of_jobs = {"model": job_presets("models"), "machine": job_presets("machines")}
-    return {**of_jobs, "costs": presets("costs")}
+    return {**of_jobs, "overheads": presets("overheads")}
 
 
 def load_deployment(deployment: str | Path | Tree, directory: Path | None = None) -> Deployment:
@@ -136,7 +136,7 @@ def _countable(deployment: Deployment) -> Iterator[InputError]:
         return
     message = f"an iteration of the {most:,} tokens that fit the memory lasts longer than 53 days"
     hint = "larger efficiencies, a faster machine, or less memory"
-    yield InputError(message, key="costs", hint=hint)
+    yield InputError(message, key="overheads", hint=hint)
 
 
 def with_tp(deployment: Deployment, tp: int) -> Deployment | None:

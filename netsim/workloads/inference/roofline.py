@@ -138,16 +138,16 @@ def reduce_steps(deployment: Deployment) -> int:
 
 
 def iteration_cost(deployment: Deployment) -> IterationCost:
-    """What an iteration of a deployment costs.
+    """Return what an iteration of a deployment costs.
 
     Raises InputError if the machine has no rate of its memory, or no peak for the format.
     """
-    model, options, costs = deployment.model, deployment.options, deployment.costs
+    model, options, overheads = deployment.model, deployment.options, deployment.overheads
     machine, tp = deployment.machine, deployment.tp
     flop = PS_PER_S / machine.matrix.rate(deployment.formats.compute)
-    prompt, decode = flop / costs.prefill_efficiency, flop / costs.decode_efficiency
-    byte = PS_PER_S / (machine.reading_rate * costs.memory_efficiency)
-    sent = 8 * PS_PER_S / (machine.scale_up.rate * costs.network_efficiency)
+    prompt, decode = flop / overheads.prefill_efficiency, flop / overheads.decode_efficiency
+    byte = PS_PER_S / (machine.reading_rate * overheads.memory_efficiency)
+    sent = 8 * PS_PER_S / (machine.scale_up.rate * overheads.network_efficiency)
     met, experts = gpu_parameters(deployment)
     share = active_share(model)
     row_flops = 2 * (met + share * experts)
@@ -166,17 +166,17 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
         pair_ps=model.layers * pair_flops(model) / tp * prompt,
         context_ps=model.layers * context_flops(model) / tp * decode,
         kv_ps=kv_bytes_of_token(deployment) * deployment.kv_share * byte,
-        activation_ps=model.layers * costs.activation_passes * row_bytes * byte,
+        activation_ps=model.layers * overheads.activation_passes * row_bytes * byte,
         head_read_ps=head * weight * byte,
         head_row_ps=2 * head * decode,
-        layers_ps=float(model.layers * costs.layer_overhead),
-        iteration_ps=float(costs.iteration_overhead),
-        sequence_ps=float(costs.sequence_overhead),
-        prefill_floor_ps=float(costs.prefill_floor),
+        layers_ps=float(model.layers * overheads.layer_overhead),
+        iteration_ps=float(overheads.iteration_overhead),
+        sequence_ps=float(overheads.sequence_overhead),
+        prefill_floor_ps=float(overheads.prefill_floor),
         one_roofline=options.roofline == "layer",
-        async_launch=costs.async_launch,
+        async_launch=overheads.async_launch,
         all_reduces=n_reduces,
-        all_reduce_ps=float(reduce_steps(deployment) * costs.step_latency),
+        all_reduce_ps=float(reduce_steps(deployment) * overheads.step_latency),
         reduced_row_ps=reduce_share(tp) * row_bytes * sent,
         row_bytes=row_bytes,
         overlap=options.overlap,

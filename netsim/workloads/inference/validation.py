@@ -10,7 +10,7 @@ from statistics import mean
 from typing import Any
 
 from netsim.workloads.inference.cost import iteration_ps, prompt_pairs
-from netsim.workloads.inference.deployment import BARE, Costs, Deployment
+from netsim.workloads.inference.deployment import BARE, Deployment, Overheads
 from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.inference.roofline import iteration_cost
 from netsim.workloads.job.load import read_toml
@@ -54,7 +54,7 @@ class InferenceRow:
 
     @property
     def ms(self) -> float:
-        """Ours, with the costs of the group."""
+        """Ours, with the overheads of the group."""
         return time_ms(self.deployment, self.phase, self.size)
 
     @property
@@ -65,11 +65,11 @@ class InferenceRow:
     @property
     def bare_error(self) -> float:
         """The same of the roofline alone."""
-        return self.with_costs(BARE).error
+        return self.with_overheads(BARE).error
 
-    def with_costs(self, costs: Costs) -> InferenceRow:
-        """The same time, of a machine with other costs."""
-        return replace(self, deployment=replace(self.deployment, costs=costs))
+    def with_overheads(self, overheads: Overheads) -> InferenceRow:
+        """The same time, of a machine with other overheads."""
+        return replace(self, deployment=replace(self.deployment, overheads=overheads))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def rows() -> tuple[InferenceRow, ...]:
 
 def _rows_of(table: dict[str, Any]) -> Iterator[InferenceRow]:
     group = groups()[table["group"]]
-    parts = {name: group[name] for name in ("machine", "costs", "formats")}
+    parts = {name: group[name] for name in ("machine", "overheads", "formats")}
     options = {"tp": table["tp"], "embeddings": True}
     deployment = load_deployment({"model": table["model"], "options": options, **parts})
     for phase in PHASES:
@@ -151,7 +151,7 @@ def formulas() -> tuple[Formula, ...]:
                 "machine": table.get("machine", "a100_80gb"),
                 "formats": fp16,
                 "options": {"tp": table["tp"], "attention": "full", "embeddings": True},
-                "costs": table.get("costs", {}),
+                "overheads": table.get("overheads", {}),
             }
         )
         for phase, size in (("prefill", PROMPT), ("decode", 1)):

@@ -144,8 +144,8 @@ def _short(assumption: Assumption) -> str:
         made = ["all three"]
     if assumption.roofline is not None:
         made.append("and one\nroofline\na layer")
-    if assumption.costs is not None:
-        made.append("and\nmeasured\ncosts")
+    if assumption.overheads is not None:
+        made.append("and\nmeasured\noverheads")
     return "\n".join(made).replace("tp searched", "tp\nsearched") or "none"
 
 
@@ -234,7 +234,7 @@ def _notes(rows: Sequence[LiteRow]) -> list[str]:
             (ASSUMPTIONS[0], "with none of the three assumptions"),
             (ALL, "with all of them"),
             (ONE_ROOFLINE, "with all of them and one roofline of a whole layer"),
-            (measured(), f"with all of them and the costs of software of {MEASURED}"),
+            (measured(), f"with all of them and the software overheads of {MEASURED}"),
         )
     ]
     return [
@@ -256,7 +256,7 @@ def _drawn(rows: Sequence[LiteRow]) -> dict[str, list[object]]:
             "machine",
             *THREE,
             "roofline",
-            "costs",
+            "overheads",
             "tokens_per_s_sm",
             "ratio_to_h100",
         ),
@@ -267,7 +267,7 @@ def _drawn(rows: Sequence[LiteRow]) -> dict[str, list[object]]:
             *(row.model, row.phase, row.machine),
             *(getattr(row.assumption, name) for name in THREE),
             row.assumption.roofline or "parts",
-            MEASURED if row.assumption.costs else "",
+            MEASURED if row.assumption.overheads else "",
             row.best.tokens_per_s_sm if row.best else 0.0,
             "" if row.ratio is None else row.ratio,
             row.matches,

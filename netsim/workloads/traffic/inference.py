@@ -328,7 +328,7 @@ def _how(params: Mapping[str, Any], batches: Batches) -> CollectiveOptions:
         algorithm=params["algorithm"] or deployment.options.all_reduce,
         chunk_bytes=params["chunk"],
         channels=params["channels"] or 1,
-        latency_ps=deployment.costs.step_latency if latency is None else latency,
+        latency_ps=deployment.overheads.step_latency if latency is None else latency,
     )
 
 

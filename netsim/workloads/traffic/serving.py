@@ -229,7 +229,7 @@ def _slots(
         latency = params["latency"]
         how = CollectiveOptions(
             algorithm=params["algorithm"] or one.options.all_reduce,
-            latency_ps=one.costs.step_latency if latency is None else latency,
+            latency_ps=one.overheads.step_latency if latency is None else latency,
         )
         machines = hosts[first : first + group.n * one.tp].reshape(group.n, one.tp)
         first += machines.size

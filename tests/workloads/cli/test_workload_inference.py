@@ -28,12 +28,12 @@ def test_a_deployment(netsim):
 
 
 def test_a_deployment_that_is_changed(netsim):
-    changes = ("options.tp=0", "options.overlap=true", "limits.prompt=500", "costs=h100_vllm")
+    changes = ("options.tp=0", "options.overlap=true", "limits.prompt=500", "overheads=h100_vllm")
     overrides = [one for change in changes for one in ("--set", change)]
     told = json.loads(netsim("workload", "llama3_70b_lite", "--json", *overrides).stdout)
     assert [one["tp"] for one in told["sizes"]] == [4, 8, 16, 32]
     assert told["limits"]["prompt"] == 500
-    assert told["costs"]["layer_overhead"] > 0
+    assert told["overheads"]["layer_overhead"] > 0
     best = told["sizes"][0]["decode"]
     assert best["memory_batch"] == best["kv_capacity_tokens"] // 500
 
@@ -41,7 +41,7 @@ def test_a_deployment_that_is_changed(netsim):
 @pytest.mark.parametrize("roofline", ["parts", "layer"])
 def test_parts_of_an_iteration_make_all_of_it(roofline):
     options = {"tp": 8, "embeddings": True, "roofline": roofline}
-    table = {"model": "llama3_70b", "machine": "h100", "options": options, "costs": "h100_vllm"}
+    table = {"model": "llama3_70b", "machine": "h100", "options": options, "overheads": "h100_vllm"}
     made = _iterations(load_deployment(table), LatencyLimits(prompt=3000), 8)
     value = {
         one.name: [float(parse_time_ps(cell)) for cell in one.cells] for one in made.columns[1:]
@@ -54,7 +54,7 @@ def test_parts_of_an_iteration_make_all_of_it(roofline):
             device = max(rows + scores + head, weights + kv + read)
         own = device + value["activations"][row] + value["software"][row]
         assert whole == pytest.approx(max(own, value["at least"][row]), rel=1e-3)
-    bare = _iterations(load_deployment({**table, "costs": {}}), LatencyLimits(), 8)
+    bare = _iterations(load_deployment({**table, "overheads": {}}), LatencyLimits(), 8)
     assert not {"activations", "software", "at least"} & {one.name for one in bare.columns}
 
 
@@ -170,7 +170,7 @@ def test_what_is_refused(netsim):
     assert fails(refused("options.tp=8"), 2, "options.tp")
     assert fails(refused("machine=h100"), 2, "machine")
     assert fails(refused("limits.ttft=fast"), 2, "limits.ttft")
-    assert fails(refused("costs.x=1"), 2, "costs.x")
+    assert fails(refused("overheads.x=1"), 2, "overheads.x")
 
 
 def test_deployments_are_listed_and_shown(netsim):

@@ -43,9 +43,9 @@ def test_operations_of_a_prompt_are_those_of_a_forward_pass(model):
 
 @pytest.mark.parametrize("tp", [2, 4, 8])
 def test_all_reduces_take_what_a_ring_takes_in_training(tp):
-    costs = {"network_efficiency": 0.65, "step_latency": "3.4us"}
+    overheads = {"network_efficiency": 0.65, "step_latency": "3.4us"}
     one = load_deployment(
-        {"model": "llama3_70b", "machine": "h100", "options": {"tp": tp}, "costs": costs}
+        {"model": "llama3_70b", "machine": "h100", "options": {"tp": tp}, "overheads": overheads}
     )
     link = one.machine.scale_up
     assert isinstance(link, Link)

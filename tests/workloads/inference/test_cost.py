@@ -9,7 +9,7 @@ from netsim.workloads.inference import cost as module
 from netsim.workloads.inference import iteration_cost, iteration_ps, load_deployment, prompt_pairs
 from netsim.workloads.inference.cost import compute_ps
 
-COSTS = {
+OVERHEADS = {
     "prefill_efficiency": 0.6,
     "decode_efficiency": 0.4,
     "memory_efficiency": 0.8,
@@ -22,10 +22,10 @@ COSTS = {
 }
 
 
-def cost_of(model="llama3_70b", options=None, **costs):
+def cost_of(model="llama3_70b", options=None, **overheads):
     table = {"model": model, "machine": {"preset": "h100", "memory": "1TB"}}
     return iteration_cost(
-        load_deployment({**table, "options": {"tp": 4, **(options or {})}, "costs": costs})
+        load_deployment({**table, "options": {"tp": 4, **(options or {})}, "overheads": overheads})
     )
 
 
@@ -45,7 +45,7 @@ def test_numba_gives_the_same_picoseconds():
         space[name] = numba.njit(copy)
     rng = random.Random(5)
     costs = [
-        cost_of(model, {"embeddings": True, **options}, **COSTS, async_launch=bool(options))
+        cost_of(model, {"embeddings": True, **options}, **OVERHEADS, async_launch=bool(options))
         for model in ("llama3_70b", "mixtral_8x7b")
         for options in ({}, {"overlap": True, "roofline": "layer"})
     ]
@@ -62,7 +62,7 @@ def test_numba_gives_the_same_picoseconds():
 
 
 def test_nothing_takes_no_time():
-    cost = cost_of(**COSTS)
+    cost = cost_of(**OVERHEADS)
     assert iteration_ps(cost, 0, 0, 0, 0) == 0
     assert module.all_reduce_bytes(cost, 0) == 0
 

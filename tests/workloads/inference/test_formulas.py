@@ -136,7 +136,7 @@ def test_steps_of_all_reduces_cost_their_latency():
                 "model": "llama3_70b",
                 "machine": "h100",
                 "options": {"tp": TP, "all_reduce": kind},
-                "costs": {"step_latency": "1us", "network_efficiency": 0.5},
+                "overheads": {"step_latency": "1us", "network_efficiency": 0.5},
             }
         )
         assert network_ps(iteration_cost(slow), 5) == pytest.approx(

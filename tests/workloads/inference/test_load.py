@@ -23,9 +23,9 @@ def test_presets_of_deployments(name):
     assert load_deployment(name).tp > 0
 
 
-@pytest.mark.parametrize("name", presets("costs"))
-def test_presets_of_costs(name):
-    assert load_deployment(table(costs=name)).costs.layer_overhead > 0
+@pytest.mark.parametrize("name", presets("overheads"))
+def test_presets_of_overheads(name):
+    assert load_deployment(table(overheads=name)).overheads.layer_overhead > 0
 
 
 def test_a_file(tmp_path):
@@ -49,14 +49,16 @@ def test_what_is_refused():
         refused({"model": "llama3_70b", "machine": "paper_gpu", "formats": {"compute": "fp4"}}),
         "machine.memory_rate",
     )
-    assert mentions(refused(table(costs={"memory_efficiency": 2})), "costs.memory_efficiency", "2")
-    assert "costs" in refused(table(costs="fast"))
+    assert mentions(
+        refused(table(overheads={"memory_efficiency": 2})), "overheads.memory_efficiency", "2"
+    )
+    assert "overheads" in refused(table(overheads="fast"))
     assert mentions(
         refused(table(model={"preset": "llama3_70b", "heads": 7, "kv_heads": 7})),
         "model.heads",
         "7",
     )
-    assert "costs" in refused(table(costs={"prefill_efficiency": 1e-9}, options={"tp": 8}))
+    assert "overheads" in refused(table(overheads={"prefill_efficiency": 1e-9}, options={"tp": 8}))
     odd = {"preset": "llama3_70b", "heads": 48, "kv_heads": 6, "head_size": 128}
     assert mentions(refused(table(model=odd, options={"tp": 8})), "6")
     load_deployment(table(model=odd, options={"tp": 8, "kv_replicated": False}))

@@ -41,7 +41,7 @@ def test_the_comparison_is_what_the_code_gives():
     assert missing(compared.claim_table(compared.ratio_rows(comparison())), LITE) == []
 
 
-@pytest.mark.parametrize("kind", ["deployments", "costs"])
+@pytest.mark.parametrize("kind", ["deployments", "overheads"])
 def test_every_preset_is_named(kind):
     assert [name for name in presets(kind) if f"`{name}`" not in PAGE] == []
 

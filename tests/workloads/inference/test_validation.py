@@ -2,7 +2,7 @@
 
 import pytest
 
-from netsim.workloads.inference.fit import fitted_costs
+from netsim.workloads.inference.fit import fitted_overheads
 from netsim.workloads.inference.load import presets
 from netsim.workloads.inference.validation import (
     errors,
@@ -35,10 +35,10 @@ def test_what_is_fitted_is_one_deployment_of_four_gpus():
 
 @pytest.mark.parametrize("group", fitted_groups())
 def test_the_presets_are_what_the_fit_gives(group):
-    costs, anew = fitted(group)[0].deployment.costs, fitted_costs(group)
+    overheads, anew = fitted(group)[0].deployment.overheads, fitted_overheads(group)
     for name in FITTED:
-        assert getattr(anew, name) == pytest.approx(getattr(costs, name), rel=1e-3)
-    stated = read_toml(presets("costs")[groups()[group]["costs"]])
+        assert getattr(anew, name) == pytest.approx(getattr(overheads, name), rel=1e-3)
+    stated = read_toml(presets("overheads")[groups()[group]["overheads"]])
     assert stated["step_latency"] == "3.4us"
 
 
@@ -55,21 +55,21 @@ def test_what_was_not_fitted_is_predicted_within_a_fifth(group):
 
 
 @pytest.mark.parametrize("group", fitted_groups())
-def test_many_tokens_on_many_gpus_were_slower_than_these_costs_say(group):
+def test_many_tokens_on_many_gpus_were_slower_than_these_overheads_say(group):
     for row in predicted(group, large=True):
         assert (abs(row.error) < 0.13) if row.deployment.tp == 2 else (row.error < -0.1)
 
 
 @pytest.mark.parametrize("group", fitted_groups())
 def test_launches_beside_computing_fit_and_predict_worse(group):
-    beside = fitted_costs(group, "launches beside computing")
+    beside = fitted_overheads(group, "launches beside computing")
     for chosen in (fitted(group), predicted(group)):
-        others = [row.with_costs(beside) for row in chosen]
+        others = [row.with_overheads(beside) for row in chosen]
         assert errors(others)[0] > errors(chosen)[0]
 
 
-def test_costs_are_those_of_one_server():
-    """FasterTransformer launches faster than vLLM did: its costs are others."""
+def test_overheads_are_those_of_one_server():
+    """FasterTransformer launches faster than vLLM did: its overheads are others."""
     found = {(row.deployment.tp, row.phase): row for row in predicted("other")}
     assert found[1, "decode"].error > 0.2
     assert found[2, "decode"].error > found[1, "decode"].error

@@ -24,7 +24,13 @@ def ratio(made, **wanted):
     return one["ratio_to_h100"]
 
 
-ALL = {"overlap": True, "kv_shared": True, "tp_searched": True, "roofline": "parts", "costs": ""}
+ALL = {
+    "overlap": True,
+    "kv_shared": True,
+    "tp_searched": True,
+    "roofline": "parts",
+    "overheads": "",
+}
 
 
 def test_what_is_bound_by_one_rate_has_its_ratio(made):

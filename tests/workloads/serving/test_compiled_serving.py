@@ -134,7 +134,7 @@ machine = {{ memory = "1GB", memory_rate = "1TB/s", domain_gpus = 8, \
 matrix = {{ peak = {{ fp8 = "1TFLOP/s" }} }}, scale_up = {{ rate = "800Gbps" }}, \
 scale_out = {{ rate = "100Gbps" }} }}
 options = {{ tp = 2 }}
-costs = {{ iteration_overhead = "100us" }}
+overheads = {{ iteration_overhead = "100us" }}
 """
 
 

@@ -39,9 +39,9 @@ MODEL = {
 PREFILL_ROWS = {"tokens": 512, "pairs": prompt_pairs(True, 0, 512), "batch": 0, "context": 0}
 
 
-def deployed(tp: int = 4, **costs: Any) -> dict[str, Any]:
-    given = {"iteration_overhead": "30us", "layer_overhead": "2us", **costs}
-    return {"model": MODEL, "machine": "h100", "options": {"tp": tp}, "costs": given}
+def deployed(tp: int = 4, **overheads: Any) -> dict[str, Any]:
+    given = {"iteration_overhead": "30us", "layer_overhead": "2us", **overheads}
+    return {"model": MODEL, "machine": "h100", "options": {"tp": tp}, "overheads": given}
 
 
 OTHER = {**deployed(), "formats": {"kv": "fp16"}}
@@ -232,8 +232,11 @@ def test_pieces_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> No
 @pytest.mark.parametrize("floor", ["1ms", "24ms"])
 @pytest.mark.parametrize("overlap", ["none", "half_batches", "pieces"])
 def test_what_is_launched_again_costs_again_and_nothing_else(overlap: str, floor: str) -> None:
-    costs = {"preset": "h100_vllm", "iteration_overhead": "7ms", "prefill_floor": floor}
-    given: dict[str, Any] = {"deployment": {**deployed(), "costs": costs}, "overlap": overlap}
+    overheads = {"preset": "h100_vllm", "iteration_overhead": "7ms", "prefill_floor": floor}
+    given: dict[str, Any] = {
+        "deployment": {**deployed(), "overheads": overheads},
+        "overlap": overlap,
+    }
     given |= {"block_chunks": 3} if overlap == "pieces" else {}
     load = inference(4, prompt=128, batch={"prefill": 2}, **given)
     rows = run_alone(load).rows("compute")
