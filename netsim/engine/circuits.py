@@ -1,4 +1,4 @@
-"""The arrays of the state that say when ports may send into circuits, and what light passes."""
+"""Circuit arrays of the initial state."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from netsim.model.schedules import NONE
 
 
 def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
-    """`circuits`, `days` and `reconfiguring_ports` of LinkState; where there are no circuits, one
-    of each."""
+    """Return `circuits`, `days` and `reconfiguring_ports` of LinkState, with one entry without
+    circuits."""
     network = simulation.network
     if not simulation.feature_set.circuits or network.circuits is None:
         one = np.zeros(1, np.int64)
@@ -38,7 +38,7 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     )
     dated = circuits.calendar != NONE
     state["period_ps"][dated] = circuits.period_ps[circuits.calendar[dated]]
-    # What holds now is looked for when it is first asked for, of those that are not always there.
+    # A circuit that is not always up looks up its current day at first use.
     state["up_ps"], state["opens_ps"] = -INF, -INF
     state["down_ps"] = state["closes_ps"] = np.where(dated, -INF, INF)
     phase_driven, begun = _begun(circuits)
@@ -54,7 +54,7 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
 
 
 def build_slots(simulation: Simulation) -> Array:
-    """`slots` of Clock: none unless circuit switches are phase-driven."""
+    """Return `slots` of Clock; empty unless circuit switches are phase-driven."""
     circuits = simulation.network.circuits
     if (
         not simulation.feature_set.phase_driven
@@ -79,8 +79,7 @@ def build_slots(simulation: Simulation) -> Array:
 
 
 def phases(simulation: Simulation) -> Array:
-    """`phase` of HostState: int64[n_flows], -1 for none; one entry where no circuit follows
-    them."""
+    """Return `phase` of HostState: int64[n_flows], -1 for none; one entry without phases."""
     circuits = simulation.network.circuits
     if (
         not simulation.feature_set.phase_driven
@@ -95,7 +94,7 @@ def phases(simulation: Simulation) -> Array:
 
 
 def _begun(circuits: Circuits) -> tuple[Array, Array]:
-    """Ports with days that the workload decides, and how many of each are there from the start."""
+    """Return the ports whose days the workload decides, and how many of each are initially set."""
     if circuits.phase_schedule is None:
         none = np.zeros(0, np.int64)
         return none, none
@@ -106,7 +105,7 @@ def _begun(circuits: Circuits) -> tuple[Array, Array]:
 
 
 def _turning(circuits: Circuits) -> list[tuple[Array, Array]]:
-    """For each slot the ports whose circuits end and begin with it; none with the first one."""
+    """Return for each slot the ports whose circuits end and begin with it; the first has none."""
     phase_schedule = circuits.phase_schedule
     if phase_schedule is None:
         return []
@@ -121,7 +120,7 @@ def _turning(circuits: Circuits) -> list[tuple[Array, Array]]:
 
 
 def memory_bytes(network: Network, n_traffic_classes: int) -> int:
-    """What circuits take: a record of each port, what each class lost, and both ends' days."""
+    """Return the memory of circuits: a record per port, losses per class, both ends' days."""
     if network.circuits is None or not network.circuits.change:
         return 0
     per_port = CIRCUIT.itemsize + n_traffic_classes * LOSS.itemsize

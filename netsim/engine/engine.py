@@ -1,4 +1,4 @@
-"""The engine as the rest of the package uses it: build once, run in chunks, look inside."""
+"""The engine's interface: build once, advance in steps, read the state."""
 
 from __future__ import annotations
 
@@ -50,10 +50,9 @@ NO_FEATURES = FeatureSet()
 
 
 class Engine:
-    """A run: state and compiled code. Raises InputError if the transports cannot be joined.
+    """A run: state and compiled code. Raises InputError if its transports conflict.
 
-    ``state`` is for the engine's own modules and their tests; what others may know of it, the
-    methods tell.
+    ``state`` is for the engine and its tests; others use the methods.
     """
 
     def __init__(self, simulation: Simulation, options: Options = DEFAULT) -> None:
@@ -91,49 +90,51 @@ class Engine:
         code = Code(*files, constants, jit=self.jit, checked=checked)
         self._run, self._set_up = code.entries()
         self.code_s = time.perf_counter() - began
-        """Seconds that it took to find the compiled code, and to load or to make it."""
+        """Seconds spent finding, loading or compiling the code."""
 
     @property
     def counts(self) -> Counts:
-        """How far the run has come."""
+        """Return the progress of the run."""
         return state_views.counts(self.state)
 
     @property
     def now_ps(self) -> int:
-        """Simulated time up to which everything has happened."""
+        """Simulated time up to which all events are processed."""
         return self.counts.now_ps
 
     def flow_states(self) -> FlowStates:
-        """Where each flow stands, as views that follow the run."""
+        """Return the state of each flow, as views that follow the run."""
         return state_views.flow_states(self.state)
 
     def own_names(self, flow: int) -> Mapping[str, str]:
-        """The fields of a flow's transport that are called differently in its records."""
+        """Return the record names of fields that a flow's transport calls otherwise."""
         return self.protocol.own_names[int(np.asarray(self.state.hosts.tx)["transport"][flow])]
 
     def task_states(self) -> TaskStates:
-        """When each task of the run was ready, started and was done."""
+        """Return when each task was ready, started and was done."""
         return state_views.task_states(self.state, 0 if self.tasks is None else len(self.tasks))
 
     def program_log(self) -> dict[str, Ints] | None:
-        """What the program has noted: the host and the time of each row, and the columns of its
-        ``LOG``, int64 each; host by host, in the order of the calls. None if it keeps no log."""
+        """Return the program's log, or None without one: int64 columns for host, time and ``LOG``.
+
+        Rows are in the order of hosts, then of calls.
+        """
         return state_views.program_log(self.state, self.program.log) if self.program.log else None
 
     def program_total(self, name: str) -> int:
-        """A field of the program's ``HOST_STATE``, a whole number, summed over all hosts."""
+        """Return a field of the program's ``HOST_STATE``, summed over all hosts."""
         return int(self.state.hosts.program_hosts[name].sum())
 
     def slot_states(self) -> SlotStates:
-        """When each slot of phase-driven circuit switches began, and what it waits for."""
+        """Return when each slot of phase-driven circuit switches began, and what it waits for."""
         return state_views.slot_states(self.state)
 
     def link_counters(self) -> LinkCounters:
-        """The counters of every link and class."""
+        """Return the counters of every link and class."""
         return state_views.link_counters(self.state, self.fabric.n_traffic_classes)
 
     def series(self) -> SeriesReading | None:
-        """What was kept of queues, hosts and flows over time, if that was asked for."""
+        """Return the series of queues, hosts and flows, or None."""
         if self.sampling is None:
             return None
         return read_series(
@@ -141,52 +142,52 @@ class Engine:
         )
 
     def queue_levels(self) -> QueueLevels | None:
-        """Mean and percentile of every queue over the whole run, if that was asked for."""
+        """Return the mean and percentile of every queue over the run, or None."""
         if self.sampling is None or not self.sampling.queues:
             return None
         return queue_levels(self.state, self.fabric.n_traffic_classes, self.now_ps)
 
     def paused_classes(self) -> Ints:
-        """int64[n_ports]: bit c is set where PFC has paused class c of the port."""
+        """Return int64[n_ports]: bit c is set if PFC has paused class c of the port."""
         return state_views.paused_classes(self.state)
 
     def waiting_classes(self) -> Ints:
-        """int64[n_ports]: bit c is set where packets of class c wait at the port of a switch."""
+        """Return int64[n_ports]: bit c is set if packets of class c wait at the switch port."""
         return state_views.waiting_classes(self.state)
 
     def indirect_packets(self) -> int:
-        """How many packets ports of switches have sent for other ports."""
+        """Return the number of packets that switch ports sent for other ports."""
         return state_views.indirect_packets(self.state)
 
     def conservation(self) -> Conservation:
-        """What became of every packet and byte that hosts sent."""
+        """Account for every packet and byte that hosts sent."""
         return state_views.conservation(self.state)
 
     def fixed_fields(self) -> dict[str, np.ndarray]:
-        """Copies of what never changes of the flows' two sides, by names such as "tx.host"."""
+        """Return copies of the constant fields of flows, by names such as "tx.host"."""
         return state_views.fixed_fields(self.state)
 
     def digest(self) -> str:
-        """Hash of what the run has left, in flows, the transport's state, hosts and queues."""
+        """Return a hash of the final state of flows, transports, hosts and queues."""
         return state_views.digest(self.state)
 
     def snapshot(self) -> Snapshot:
-        """The state, as memory that the engine goes on using: to be written at once."""
+        """Return the state as views of the engine's memory, valid until the next step."""
         return snapshot.take(self.state)
 
     def restore(self, earlier: Snapshot) -> None:
-        """Go on from the state of an engine for the same run, whatever its threads.
+        """Resume from the state of an engine for the same run, with any number of threads.
 
         Raises ForeignSnapshotError if it is of another run.
         """
         snapshot.put(self.state, earlier)
 
     def window_times(self) -> WindowTimes:
-        """Where the time of the windows went; all zero without ``profile``."""
+        """Return wall-clock time per stage; all zero without ``profile``."""
         return window_times(self.state.clock.parts)
 
     def drain_trace(self) -> TraceEntries:
-        """Take what was recorded of the flows of ``trace`` since this was last done.
+        """Return and clear the trace entries recorded since the last call.
 
         Raises TraceOverflowError if the buffer was too small for a window.
         """
@@ -202,9 +203,9 @@ class Engine:
     ) -> Status:
         """Simulate up to ``n_windows`` windows, none of them beyond ``until_ps``.
 
-        ``workers`` share the work, by default as many as there are threads. With
-        ``stop_when_done`` the run ends with the window in which the last flow does.
-        Raises RunError if a transport breaks a rule of the engine, or for what a handler raises.
+        ``workers`` is the number of threads to use, by default all. With ``stop_when_done`` the run
+        ends with the window in which the last flow ends. Raises RunError if a handler raises or
+        breaks a rule.
         """
         s = self.state
         workers = min(workers or self.threads, self.threads)
@@ -226,7 +227,7 @@ class Engine:
             grow_buffers(self.state, self.network, self.threads)
 
     def _call(self, entry: Entry, *arguments: Any) -> Any:
-        """Call an entry of the kernels. Raises RunError for what a handler in it raises."""
+        """Call a compiled entry point. Raises RunError for what a handler raises."""
         began = time.perf_counter()
         run = entry.prepare(*arguments)
         self.code_s += time.perf_counter() - began
@@ -254,7 +255,7 @@ def code_of(
     checked: bool = False,
     tracing: bool = False,
 ) -> Code:
-    """The compiled code for these transports, this fabric and this feature set."""
+    """Return the compiled code for these transports, this fabric and this feature set."""
     _, protocol, discipline = _plugins(uses, fabric.queue)
     program = program_of(feature_set.program)
     check_setups(program, uses)
@@ -265,8 +266,7 @@ def code_of(
 def _plugins(
     uses: Sequence[PluginSpec], queue: PluginSpec
 ) -> tuple[list[Any], Protocol, Discipline]:
-    """The parameters of each transport as the engine keeps them, what all together are, and what
-    the queue discipline is."""
+    """Return each transport's parameters, the joined protocol and the queue discipline."""
     pars = [plugin_parameters(use.plugin, use.params) for use in uses]
     protocols = [
         read_protocol(use.module, par, use.plugin.name) for use, par in zip(uses, pars, strict=True)
@@ -292,7 +292,7 @@ def _constants(
     fabric: Fabric,
     feature_set: FeatureSet,
 ) -> dict[str, Any]:
-    """The constants for which the engine is specialized, of a run that is not looked at closer."""
+    """Return the specialization constants of a run without trace and profile."""
     return {
         **features(fabric, discipline, feature_set),
         **protocol.features,

@@ -1,4 +1,4 @@
-"""What is said of a run that cannot go on: which handler it was, on which host, what it did."""
+"""Errors of handlers: which handler, on which node, in which line."""
 
 from __future__ import annotations
 
@@ -29,20 +29,19 @@ from netsim.plugins.files import words
 HOST, SWITCH = "host", "switch"
 
 Present = Callable[[str, int], tuple[str, int]]
-"""From a file and a line to those where the same stands now."""
+"""Function that maps a file and line to their current position."""
 
 
 def as_it_is(path: str, line: int) -> tuple[str, int]:
-    """Of code that was not compiled."""
+    """Position in code that was not compiled."""
     return path, line
 
 
 @dataclass(frozen=True)
 class Failures:
-    """Finds failures in ``state`` and words them; ``transport`` is what the transports are called.
+    """Finds handler errors in ``state`` and words them; ``transport`` names the transports.
 
-    A failure is of the transport or the program, on a host, or of the queue discipline, at a
-    switch.
+    An error is of a transport or program, on a host, or of a queue discipline, at a switch.
     """
 
     state: State
@@ -53,7 +52,7 @@ class Failures:
     fabric: Fabric
 
     def look(self) -> None:
-        """Raises RunError if a handler broke a rule, or raised an error in another thread."""
+        """Raise RunError if a handler broke a rule, or raised an error in another thread."""
         clock, nics = self.state.clock, self.state.hosts.nics
         active = clock.active[: int(clock.clock["n_active"][0])]
         if (clock.status[active] == UNFINISHED).any():
@@ -63,7 +62,7 @@ class Failures:
                 raise self._broken(np.asarray(nodes)[node], _where(nodes, whose, node))
 
     def _broken(self, record: Any, where: str) -> RunError:
-        """A handler that ran on a node broke a rule of the engine."""
+        """Return the error for a handler that broke a rule."""
         text = TEXTS[int(record["rule_broken"])]
         value, n_traffic_classes = int(record["breaking_value"]), self.fabric.n_traffic_classes
         text = text.format(value=value, n_traffic_classes=n_traffic_classes)
@@ -71,9 +70,9 @@ class Failures:
         return RunError(f"{self._whose(number)}: {_name(number)} {text} ({where})")
 
     def raised(self, error: BaseException | None, present: Present = as_it_is) -> RunError:
-        """A handler raised an error: this one, or one that was lost in another thread.
+        """Return the error for an exception of a handler; None if another thread lost it.
 
-        ``present`` says where stands now what the error says of a file and a line.
+        ``present`` maps the line to where it is now.
         """
         what = "an error, such as a division by zero"
         place = "`netsim run --check-bounds` says which"
@@ -84,7 +83,7 @@ class Failures:
         return RunError(f"{self._at_work('engine')}: {what} ({place})")
 
     def hung(self) -> str:
-        """Compiled code does not come back."""
+        """Return the message for compiled code that does not return."""
         where = self._at_work("")
         why = "an endless loop?"
         if not where:
@@ -94,7 +93,7 @@ class Failures:
         return f"{where} does not come back, {waited}: {why}"
 
     def movement(self) -> tuple[int, ...]:
-        """Numbers of which one changes whenever the engine gets on."""
+        """Return numbers that change whenever the engine makes progress."""
         s = self.state
         clock = (s.clock.clock["windows"], s.clock.tickets, s.clock.status)
         nics = (s.hosts.nics[name] for name in ("sent_packets", "received_packets"))
@@ -102,7 +101,7 @@ class Failures:
         return tuple(int(numbers.sum()) for numbers in (*clock, *nics, *rings))
 
     def _whose(self, number: int) -> str:
-        """The plugin that has the handler of a number."""
+        """Return the plugin that has a handler number."""
         if self.program is not None and number >= FIRST_OF_PROGRAMS:
             return f"program {self.program.name}"
         if number >= FIRST:
@@ -110,7 +109,7 @@ class Failures:
         return f"transport {self.transport}"
 
     def _at_work(self, otherwise: str) -> str:
-        """The plugin and its handler that is being called, and where, if there is one."""
+        """Return the plugin, handler and node at work, or ``otherwise``."""
         nodes = ((self.state.hosts.nics, HOST), (self.state.links.switches, SWITCH))
         for records, whose in nodes:
             for node in np.flatnonzero(records["handler"]).tolist():
@@ -120,7 +119,7 @@ class Failures:
         return f"transport {self.transport}: {otherwise}" if otherwise else ""
 
     def _place_of(self, error: BaseException, present: Present) -> str:
-        """Where in a plugin's file an error was raised, if that is known."""
+        """Return where in a plugin's file an error was raised, or ""."""
         plugins = [*self.protocol.modules, self.discipline.module]
         if self.program is not None:
             plugins.append(self.program.use.module)
@@ -137,11 +136,11 @@ class Failures:
 
 
 def _where(records: Any, whose: str, place: int) -> str:
-    """What the record at a place is of: "host 3", each of whose NICs has one, or "switch 0"."""
+    """Return the node of a record: "host 3", for any of its NICs, or "switch 0"."""
     return f"{whose} {records['host'][place] if whose == HOST else place}"
 
 
 def _name(number: int) -> str:
-    """The handler of a number."""
+    """Return the name of a handler."""
     tables = (HANDLERS, QUEUE_HANDLERS, PROGRAM_HANDLERS)
     return next((name for table in tables if (name := table.name_of(number))), "")

@@ -1,4 +1,4 @@
-"""The hosts' side of the state as a run begins: hosts, flows, their timers and bitmaps."""
+"""Initial state of hosts and flows, with timers and bitmaps."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def build_hosts(
     pars: Sequence[Mapping[str, int | float]],
     rings: Rings,
 ) -> HostState:
-    """The hosts' side of the state; ``pars`` are the parameters of each transport."""
+    """Return the hosts' state; ``pars`` are the parameters of each transport."""
     network, flows = simulation.network, simulation.flows
     port_pairs = pairs_used(network, flows, simulation.fabric.plane_balancing, simulation.seed)
     carrier = simulation.feature_set.carrier
@@ -92,7 +92,7 @@ def build_hosts(
 def _sides(
     simulation: Simulation, protocol: Protocol, port_pairs: PortPairs
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The records of all flows, at their senders and at their receivers."""
+    """Return the sender and receiver records of all flows."""
     network, flows, packets = simulation.network, simulation.flows, simulation.packets
     n = len(flows)
     n_packets = packet_counts(flows.size_bytes, packets)
@@ -127,9 +127,9 @@ def _sides(
 
 
 def _bitmaps(tx: np.ndarray, rx: np.ndarray, protocol: Protocol) -> Array:
-    """Empty bitmaps of all flows; sets where each side's begin and end."""
+    """Return empty bitmaps of all flows; set where each side's begin and end."""
     words = (tx["n_packets"] + 31) >> 5
-    # A sender's are followed by the engine's own, of packets that were skipped.
+    # After a sender's come the engine's own, of skipped packets.
     tx_words, rx_words = words * (protocol.tx_bitmaps + 1), words * protocol.rx_bitmaps
     tx["bits"] = np.cumsum(tx_words) - tx_words
     rx["bits"] = tx_words.sum() + np.cumsum(rx_words) - rx_words
@@ -139,7 +139,7 @@ def _bitmaps(tx: np.ndarray, rx: np.ndarray, protocol: Protocol) -> Array:
 
 
 def _nics(network: Network, protocol: Protocol) -> np.ndarray:
-    """The NICs of all hosts."""
+    """Return the NICs of all hosts."""
     n_nics = int(network.first_nic[-1])
     nics = np.zeros(n_nics, protocol.host)
     nics["nic"] = np.arange(n_nics)
@@ -151,7 +151,7 @@ def _nics(network: Network, protocol: Protocol) -> np.ndarray:
 
 
 def _host_ports(network: Network, rings: Rings) -> np.ndarray:
-    """What waits at the ports of hosts: nothing yet."""
+    """Return the host ports, with empty queues."""
     slots = rings.sizes.control_slots
     host_ports = np.zeros(network.n_host_ports, HOST_PORT)
     host_ports["ctrl_off"] = rings.control_at + np.arange(host_ports.size) * slots
@@ -164,10 +164,7 @@ def _host_ports(network: Network, rings: Rings) -> np.ndarray:
 def _port_choices(
     simulation: Simulation, port_pairs: PortPairs, flow_nics: Sequence[Array]
 ) -> dict[str, np.ndarray]:
-    """How both sides of all flows go by their port pairs, if a host has several ports.
-
-    Also if there are several routing tables.
-    """
+    """Return the port choices of all flows, with several host ports or routing tables."""
     rows = [
         np.stack([port_pairs.src_port, port_pairs.data_to, port_pairs.control_to], axis=1),
         np.stack([port_pairs.dst_port, port_pairs.control_back, port_pairs.control_back], axis=1),
@@ -180,7 +177,7 @@ def _port_choices(
             "port_pairs": table if several else table[:1],
         }
     n, total = len(simulation.flows), int(port_pairs.first[-1])
-    port_choices = np.zeros((2, n), PORT_CHOICE)  # of senders, of receivers
+    port_choices = np.zeros((2, n), PORT_CHOICE)  # senders, receivers
     port_choices["nic"] = flow_nics
     port_choices["first_pair"] = port_pairs.first[:-1], total + port_pairs.first[:-1]
     port_choices["n_pairs"] = port_pairs.counts
@@ -195,7 +192,7 @@ def _port_choices(
 
 
 def _carrier(simulation: Simulation) -> dict[str, np.ndarray]:
-    """When which ports of hosts have no carrier, if hosts notice; else next to nothing."""
+    """Return when host ports have no carrier; minimal if hosts do not detect it."""
     faults = simulation.faults
     delays, first, lost = np.zeros(2, np.int64), np.zeros(1, np.int64), np.zeros((1, 2), np.int64)
     if simulation.feature_set.carrier and faults is not None and faults.carrier is not None:
@@ -207,14 +204,14 @@ def _carrier(simulation: Simulation) -> dict[str, np.ndarray]:
 
 
 def _pair_by_entropy(simulation: Simulation) -> bool:
-    """Do the flows' entropies say by which of several ports their packets leave?"""
+    """Return whether flows choose their port by entropy."""
     return simulation.network.has_several_ports and simulation.fabric.plane_balancing == ENTROPY
 
 
 def _parameters(
     simulation: Simulation, protocol: Protocol, pars: Sequence[Mapping[str, int | float]]
 ) -> np.ndarray:
-    """A record that holds one record for each transport: ``transport0``, ..."""
+    """Return a record with one record per transport: ``transport0``, ..."""
     packets = simulation.packets
     common = {
         "payload_bytes": packets.payload_bytes,
@@ -232,7 +229,7 @@ def _parameters(
 
 
 def _successors(flows: FlowTable, elsewhere: Array) -> tuple[np.ndarray, np.ndarray]:
-    """Transpose "f waits for g", where that is out of band: for each flow, who waits for it."""
+    """Return, as CSR, the flows that wait for each flow out of band."""
     n = len(flows)
     if flows.after_ptr is None or flows.after_flow is None:
         return np.zeros(n + 1, np.int64), np.zeros(1, np.int64)
@@ -252,10 +249,9 @@ def _build_timers(
 ) -> tuple[Any, np.ndarray]:
     """Number the timers, host by host.
 
-    Those of its NICs come first, of each NIC its own, then those of what it sends and receives;
-    behind them are the tasks', between the one by which a program begins and the program's own.
-    ``flow_nics`` are those of the flows' ``sides``. Flows and tasks that wait for nothing have
-    theirs set.
+    First those of each NIC, then those of the flows it sends and receives; then the program's start
+    timer, those of tasks, and the program's own. ``flow_nics`` are the NICs of the flows'
+    ``sides``. Timers of flows and tasks that wait for nothing are set.
     """
     protocol, program = files
     tasks: Any = built.tasks
@@ -282,7 +278,7 @@ def _build_timers(
     nics["heap_off"] = heap_off[nics["host"]]
 
     def rank(owner: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Position of each among those of its NIC, or host, in order."""
+        """Return the rank of each entry among those of its owner."""
         order = np.argsort(owner, kind="stable")
         ranks = np.empty(order.size, np.int64)
         ranks[order] = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -294,7 +290,7 @@ def _build_timers(
     after_nics = first_of_host + per_host - behind
     tasks["timer"] = (after_nics + begins)[tasks["host"]] + rank(tasks["host"], n_tasks)
     begin, begin_host = after_nics[begins == 1], np.flatnonzero(begins)
-    # So many more than there are that looking for one that does not exist stays inside.
+    # Padding, so that looking for a missing timer stays inside.
     timers = np.zeros(int(per_host.sum()) + TIMER_RX, TIMER)
     timers["owner"] = -1
     timers["deadline"] = INF
@@ -327,7 +323,7 @@ def _build_timers(
     at = np.concatenate([tx["start_ps"][free], np.zeros(slots.size - free.size, np.int64)])
     timers["deadline"][slots] = at
     timers["key"][slots] = at
-    # Sorted by (host, time, slot), each stretch is a valid heap. Its length stands before it.
+    # Sorted by (host, time, slot), each segment is a valid heap after its length.
     hosts_of = np.concatenate([tx["host"][free], begin_host, first_tasks["host"]])
     order = np.lexsort((slots, at, hosts_of))
     host = hosts_of[order]

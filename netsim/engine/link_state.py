@@ -1,4 +1,4 @@
-"""The packets' side of the state as a run begins: the pool, links, queues, the switches' fabric."""
+"""Initial state of links: packet pool, rings, queues and switches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def build_links(
     rings: Rings,
     trace: Trace | Array,
 ) -> LinkState:
-    """The packets' side of the state, for what a protocol has in its records."""
+    """Return the links' state, with the record types of a protocol."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, h, c = network.n_ports, network.n_host_ports, fabric.n_traffic_classes
     sizes = rings.sizes
@@ -69,7 +69,7 @@ def build_links(
     readers["packet_ps"] = send_time(simulation.packets.data_bytes, ports["ps_per_byte_q20"])
     readers["order_salt"] = salt(seed, PURPOSE_ARRIVAL_ORDER, np.arange(n, dtype=np.int64))
 
-    # Host ports come first; they have counters only, their packets wait in the control FIFO.
+    # Host ports come first; they have only counters, since their packets wait in the control FIFO.
     queues = aligned_zeros(n * c, discipline.queue)
     queues["off"][h * c :] = rings.queues_at + np.arange((n - h) * c) * sizes.queue_slots
     queues["mask"][h * c :] = sizes.queue_slots - 1
@@ -126,15 +126,14 @@ def build_links(
 
 
 def first_words(network: Network) -> np.ndarray:
-    """int64[n_nodes + 1]: where each switch's sets of ports begin; hosts have none."""
+    """Return int64[n_nodes + 1]: the first word of each switch's port sets; hosts have none."""
     words = -(-np.diff(network.node_first_port) // PORTS_OF_A_WORD)
     words[: network.n_hosts] = 0
     return np.concatenate([[0], np.cumsum(words)])
 
 
 def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.ndarray]:
-    """The arrays of LinkState that say what goes wrong on which link; without faults, one of
-    each."""
+    """Return the arrays for faults; minimal without any."""
     if faults is None:
         none = combine([], 1)
         arrays = {"loss_table": none.loss_table, "outages": none.outages_ps}
@@ -149,7 +148,7 @@ def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.nd
     intervals["profile"] = faults.interval_profile
     intervals["ps_per_byte_q20"] = byte_quotient(rate_bps)
     state = np.zeros(n, FAULT)
-    # One before the first: a port's first transmission moves to that.
+    # One before the first interval; a port's first transmission advances it.
     ptr = faults.interval_ptr
     state["interval"], state["last_interval"] = ptr[:-1] - 1, ptr[1:]
     state["outage"], state["last_outage"] = faults.outage_ptr[:-1], faults.outage_ptr[1:]
@@ -164,7 +163,7 @@ def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.nd
 def _discipline_record(
     fabric: Fabric, discipline: Discipline, packets: PacketFormat, seed: int
 ) -> np.ndarray:
-    """The parameters of the queue discipline, and the fields of `CommonParameters`."""
+    """Return the discipline's parameters, with the fields of `CommonParameters`."""
     rec = np.zeros(1, discipline.par)
     own = plugin_parameters(fabric.queue.plugin, fabric.queue.params)
     for name, value in {**own, **vars(packets), "seed": seed}.items():
@@ -173,7 +172,7 @@ def _discipline_record(
 
 
 def _fabric_record(fabric: Fabric, seed: int) -> Any:
-    """The fields of `FabricRecord`; what a fabric does not have is 0."""
+    """Return a `FabricRecord`; values that the fabric lacks are 0."""
     rec = np.zeros(1, FABRIC)
     rec["seed"] = seed
     tables = (fabric, *(table for table in (fabric.ecn, fabric.circuits) if table is not None))

@@ -1,4 +1,4 @@
-"""Which slots of the pool hold a packet, and which rows of a program's log are written."""
+"""Used slots of the packet pool and rows of a program's log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def in_hosts(state: State) -> Array:
 
 
 def _slots(off: Any, mask: Any, head: Any, tail: Any) -> Array:
-    """int64[...]: the slots of positions head .. tail of each ring, ring by ring."""
+    """Return the slots of positions head .. tail of each ring."""
     length = tail - head
     owner = np.repeat(np.arange(length.size), length)
     rank = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)

@@ -1,8 +1,8 @@
-"""Records whose fields read and assign as ``record.field`` in plain Python, and fast.
+"""Record arrays with fast ``record.field`` access in plain Python.
 
-Compiled code reads NumPy records that way by itself; ``np.recarray`` would do for plain
-Python, many times slower. Fields give and take Python numbers, so that a value that does
-not fit its field is an error here, where compiled code would silently wrap.
+Compiled code has this access already; ``np.recarray`` is many times slower. Values are Python
+numbers, so one that does not fit its field raises an error, where compiled code would silently
+wrap.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 
 class Record:
-    """One entry of an array; its fields are added by `_record_type`. (No field begins with _.)
+    """An entry of an array; `_record_type` adds its fields. (No field begins with _.)
 
-    `_views` are the array's memory as numbers of each type (its code), "B" the bytes.
+    `_views` has the array's memory as numbers of each type code, "B" being bytes.
     """
 
     __slots__ = ("_at", "_views")
@@ -85,14 +85,14 @@ def _record_type(dtype: np.dtype) -> type[Record]:
 
 
 def _views(dtype: np.dtype, raw: Any) -> dict[str, memoryview]:
-    """The bytes ``raw`` as numbers of each type that the record's own fields have."""
+    """Return the bytes ``raw`` as numbers of each type among the fields."""
     kinds = [kind.base for kind, *_ in (dtype.fields or {}).values() if kind.names is None]
     codes = {str(kind.char) for kind in kinds} - {"B"}
     return {"B": raw, **{code: raw.cast(code) for code in codes}}
 
 
 class RecordArray(np.ndarray):
-    """A one-dimensional array of records: ``array[i]`` is a `Record`, the rest is NumPy's."""
+    """A one-dimensional array of records: ``array[i]`` is a `Record`, all else is NumPy."""
 
     def _entries(self) -> tuple[type[Record], dict[str, memoryview]]:
         if not hasattr(self, "_cached"):
@@ -116,7 +116,7 @@ class RecordArray(np.ndarray):
 
 
 def attribute_access(group: Any) -> Any:
-    """The group with its records readable as ``record.field`` in plain Python too."""
+    """Return the group with record arrays that allow ``record.field`` in plain Python."""
     views: dict[str, Any] = {}
     for name, value in group._asdict().items():
         if isinstance(value, np.ndarray) and value.dtype.names:
@@ -127,10 +127,9 @@ def attribute_access(group: Any) -> Any:
 
 
 def aligned_zeros(n: int, dtype: np.dtype, *, sparse: bool = False) -> np.ndarray:
-    """``n`` zeroed records that begin on a cache line, so that none straddles two needlessly.
+    """Return ``n`` zeroed records aligned to cache lines.
 
-    They take no memory until they are touched, and then as large pages as the system has, but
-    small ones if they are ``sparse``: if few are going to be touched, here and there.
+    They take memory when first touched, in the largest pages, or in small ones if ``sparse``.
     """
     line = 64
     n_bytes = n * dtype.itemsize + line
@@ -140,10 +139,10 @@ def aligned_zeros(n: int, dtype: np.dtype, *, sparse: bool = False) -> np.ndarra
 
 
 def _small_pages(n_bytes: int) -> np.ndarray:
-    """Zeroed bytes in pages of the usual size, where the system can be asked for that (Linux)."""
+    """Return zeroed bytes in pages of the usual size, if the system allows the choice (Linux)."""
     if not hasattr(mmap, "MADV_NOHUGEPAGE"):
         return np.zeros(n_bytes, np.uint8)
-    # More may be asked for than there is, since little of it is going to be touched.
+    # More than the memory may be requested, since little of it is touched.
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     memory = mmap.mmap(-1, n_bytes, flags=flags)
     with suppress(OSError):  # a system without large pages

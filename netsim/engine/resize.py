@@ -1,9 +1,9 @@
-"""More memory for nodes that stopped for lack of it.
+"""Enlarge buffers for nodes that ran out of room.
 
-Rings get longer within a step (`kernels/rings.py`). When the pool that they lie in is used up, or a
-switch has more arrivals in a window than the scratch memory holds, the step ends before it has
-changed anything that counts and says so (`layout.OK` and its neighbors). Between two calls of the
-compiled code there is made room, and it is repeated. What is simulated does not change.
+Rings grow within a step (`kernels/rings.py`). If the pool is full, or a switch has more arrivals in
+a window than scratch memory holds, the step ends before it changes any result and reports it
+(`layout.OK` and its neighbors). The engine makes room between calls of the compiled code and
+repeats the call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from netsim.model.network import Network
 
 
 def grow_buffers(state: State, network: Network, threads: int) -> None:
-    """Give every node of the window what it asked for. Changes ``state``."""
+    """Give every node of the window the room it needs."""
     clock = state.clock
     active = clock.active[: int(clock.clock["n_active"][0])]
     status = clock.status[active]
@@ -33,7 +33,7 @@ def grow_buffers(state: State, network: Network, threads: int) -> None:
 
 
 def _grow_pool(state: State) -> None:
-    """A pool twice as large, with the same packets at the same slots."""
+    """Double the pool, with all packets in their slots."""
     links = state.links
     slots, used = links.pool.shape[0], int(links.pool_used[0])
     pool: Any = aligned_zeros(2 * slots, links.pool.dtype)
@@ -49,5 +49,5 @@ def _grow_pool(state: State) -> None:
 
 
 def _in_plain_python(state: State) -> bool:
-    """Are its records for plain Python?"""
+    """Return whether the state's records are for plain Python."""
     return isinstance(state.links.pool, RecordArray)

@@ -1,7 +1,4 @@
-"""The arrays of series as a run begins, and longer intervals where they are full.
-
-What the kernels keep, and when, is in `kernels/series.py`.
-"""
+"""Initial arrays of series, and merging of intervals. `kernels/series.py` writes them."""
 
 from __future__ import annotations
 
@@ -25,11 +22,11 @@ Ints = NDArray[np.int64]
 NIC_WORDS = ("sent_bytes", "received_bytes", "payload_bytes")
 TX_WORDS = ("sent_bytes",)
 RX_WORDS = ("received_bytes",)
-"""What is kept of a host and of the two sides of a flow, before the fields that were asked for."""
+"""Words kept of a host and of both sides of a flow, before the requested fields."""
 
 
 def words_of(sampling: Sampling, protocol: Protocol) -> Ints:
-    """int64[3, ...]: the words kept of hosts, senders and receivers; -1 behind the last."""
+    """Return int64[3, ...]: words kept of hosts, senders and receivers, padded with -1."""
     own: dict[str, list[str]] = {
         side: [name.partition(".")[2] for name in sampling.fields if name.startswith(f"{side}.")]
         for side in ("tx", "rx")
@@ -47,7 +44,7 @@ def words_of(sampling: Sampling, protocol: Protocol) -> Ints:
 
 
 def nics_of(hosts: Ints, network: Network) -> Ints:
-    """int64[...]: all NICs of some hosts, in ascending order."""
+    """Return all NICs of some hosts, in ascending order."""
     return np.concatenate(
         [np.zeros(0, np.int64)]
         + [np.arange(*network.first_nic[host : host + 2]) for host in hosts.tolist()]
@@ -55,7 +52,7 @@ def nics_of(hosts: Ints, network: Network) -> Ints:
 
 
 def interval_bytes(sampling: Sampling, network: Network, n_traffic_classes: int) -> int:
-    """What the samples of one interval take."""
+    """Return the bytes of the samples of one interval."""
     sides = [sum(name.startswith(side) for name in sampling.fields) for side in ("tx.", "rx.")]
     width = max(len(NIC_WORDS), len(TX_WORDS) + sides[0], len(RX_WORDS) + sides[1])
     watched = nics_of(sampling.hosts, network).size + 2 * sampling.flows.size
@@ -63,7 +60,7 @@ def interval_bytes(sampling: Sampling, network: Network, n_traffic_classes: int)
 
 
 def intervals(sampling: Sampling, network: Network, n_traffic_classes: int) -> int:
-    """For how many intervals there is room. Raises InputError, without a file, for too few."""
+    """Return how many intervals fit. Raises InputError, without a file, for too few."""
     each = max(1, interval_bytes(sampling, network, n_traffic_classes))
     n = sampling.sample_budget_bytes // each & ~1
     if n < MIN_INTERVALS:
@@ -79,7 +76,7 @@ def intervals(sampling: Sampling, network: Network, n_traffic_classes: int) -> i
 def memory_bytes(
     sampling: Sampling, network: Network, n_traffic_classes: int, simulated_ps: int
 ) -> int:
-    """What series take of the memory if so much time is simulated: samples, levels, the table."""
+    """Return the memory of series over a simulated time: samples, levels, table."""
     levels = network.n_ports if sampling.queues else sampling.ports.size
     bins = 8 * BINS_APART if sampling.queues else 0
     taken = int(levels) * n_traffic_classes * (LEVEL.itemsize + bins)
@@ -99,7 +96,7 @@ def build_series(
     n_traffic_classes: int,
     protocol: Protocol,
 ) -> dict[str, Any]:
-    """The arrays of LinkState for series, before the run; next to nothing without any."""
+    """Return the arrays of LinkState for series; minimal without any."""
     if sampling is None:
         none = np.zeros(0, np.int64)
         sampling = Sampling(None, none, none, none)
@@ -135,7 +132,7 @@ def build_series(
 
 
 def _levels(sampling: Sampling, network: Network, n_traffic_classes: int) -> tuple[int, Ints, Any]:
-    """How many queues have samples, the level of each port's class 0, and the levels."""
+    """Return the number of sampled queues, the level of each port's class 0, and the levels."""
     ports = sampling.ports
     if sampling.queues:
         ports = np.union1d(ports, np.arange(network.n_hosts, network.n_ports))
@@ -154,7 +151,7 @@ def _levels(sampling: Sampling, network: Network, n_traffic_classes: int) -> tup
 
 
 def _watched(sampling: Sampling, flows: FlowTable, network: Network) -> tuple[Ints, Ints]:
-    """The records that are watched, host by host, and where each host's begin."""
+    """Return the watched records, host by host, and the first of each host."""
     chosen, nics = sampling.flows, nics_of(sampling.hosts, network)
     kinds: list[tuple[int, Any, Any]] = [
         (NIC, nics, np.searchsorted(network.first_nic, nics, side="right") - 1),
@@ -171,7 +168,7 @@ def _watched(sampling: Sampling, flows: FlowTable, network: Network) -> tuple[In
 
 
 def thin(links: LinkState) -> None:
-    """Make every interval twice as long: two become one, of which what is kept is the same."""
+    """Double every interval by merging pairs."""
     clock = links.series_clock
     interval_ps = int(clock["interval_ps"][0])
     levels = links.levels
@@ -181,7 +178,7 @@ def thin(links: LinkState) -> None:
         sampled = np.flatnonzero(levels["due_ps"] < INF)
         closed = levels["due_ps"][sampled] // interval_ps - 1
         column = levels["row"][sampled] % n_rows
-        # The first half of the interval that is under way may be written already.
+        # The first half of the current interval may be written already.
         half = closed % 2 == 1
         before = samples["max_bytes"][((closed - 1) * n_rows + column)[half]]
         peaks = levels["peak_bytes"][sampled]

@@ -1,7 +1,6 @@
-"""Series as they are read: for each interval, what a queue, a host, a flow was like in it.
+"""Read series: figures of queues, hosts and flows in each interval.
 
-Nobody looks at what does not change (`kernels/series.py`): what has not been written yet is made
-here, from what the state says now.
+Unchanged objects write no samples (`kernels/series.py`); this fills them in from the current state.
 """
 
 from __future__ import annotations
@@ -31,23 +30,22 @@ from netsim.model.sampling import Sampling
 Ints = NDArray[np.int64]
 
 PER_HUNDRED = 99
-"""The percentile of a queue's levels that is told."""
+"""Percentile of queue levels that is reported."""
 
 
 @dataclass(frozen=True)
 class SeriesReading:
-    """The series of a run up to now: copies, int64[intervals, things] but for what is a float.
+    """Series of a run up to now: copies, int64[intervals, things] except floats.
 
-    An interval ends at `end_ps`, int64[intervals], and the last one now, whatever its length; the
-    others last `interval_ps`, which is `first_interval_ps` or, where there was no room for so many,
-    that doubled. The things are classes of ports, at ``port * n_traffic_classes + class``, hosts,
-    flows.
+    Intervals end at `end_ps`, int64[intervals]; the last one ends now. The others last
+    `interval_ps`, which is `first_interval_ps`, doubled as often as room required. Things are port
+    classes (``port * n_traffic_classes + class``), hosts or flows.
     """
 
     first_interval_ps: int
     interval_ps: int
     end_ps: Ints
-    queues: Ints  # [things]: which ones
+    queues: Ints  # [things]: indices
     mean_bytes: NDArray[np.float64]
     max_bytes: Ints
     queue_sent_bytes: Ints
@@ -62,12 +60,12 @@ class SeriesReading:
     flows: Ints  # [things]
     flow_sent_bytes: Ints
     flow_delivered_bytes: Ints
-    fields: dict[str, np.ndarray]  # values as an interval ends
+    fields: dict[str, np.ndarray]  # values at an interval's end
 
 
 @dataclass(frozen=True)
 class QueueLevels:
-    """Of every port and class, over the whole run, weighted with time; hosts hold nothing."""
+    """Time-weighted levels of every port and class over the run; hosts hold nothing."""
 
     mean_bytes: NDArray[np.float64]
     p99_bytes: Ints
@@ -76,7 +74,7 @@ class QueueLevels:
 def read_series(
     state: State, sampling: Sampling, network: Network, n_traffic_classes: int, now_ps: int
 ) -> SeriesReading | None:
-    """The series up to now, if there are any. Changes nothing."""
+    """Return the series up to now, or None. Changes nothing."""
     links = state.links
     if sampling.interval_ps is None:
         return None
@@ -120,7 +118,7 @@ def read_series(
 
 
 def _of_hosts(of_nics: Ints, sampling: Sampling, network: Network) -> Ints:
-    """What the NICs of each host have counted together: int64[intervals, hosts, words]."""
+    """Sum the counts of each host's NICs: int64[intervals, hosts, words]."""
     n_nics = np.diff(network.first_nic)[sampling.hosts]
     if not n_nics.size:
         return of_nics
@@ -128,13 +126,15 @@ def _of_hosts(of_nics: Ints, sampling: Sampling, network: Network) -> Ints:
 
 
 def _in_each(counts: Ints) -> Ints:
-    """What was counted in each interval, of counts at the end of each."""
+    """Return counts per interval from totals at interval ends."""
     return np.diff(counts, axis=0, prepend=0)
 
 
 class _Pending:
-    """What some queues hold since they last changed: until ``free_at`` ``held`` bytes, ``after``
-    that ``after``, where a transmission has ended that nobody has noticed yet."""
+    """Bytes that queues hold since their last change: ``held`` until ``free_at``, then ``after``.
+
+    They differ if a transmission has ended that the engine has yet to process.
+    """
 
     def __init__(self, state: State, queues: Ints, n_traffic_classes: int, now_ps: int) -> None:
         links = state.links
@@ -148,7 +148,7 @@ class _Pending:
         self.after = self.held - np.where(ended, size, 0)
 
     def area(self, at_ps: Ints) -> tuple[Ints, Ints]:
-        """The area under each queue up to some times, in its two parts."""
+        """Return the integral of each queue up to some times, in two parts."""
         high, low = self.levels["area_high"], self.levels["area_low"] - self.levels["moment"]
         before = np.minimum(at_ps, self.free_at) - self.levels["since_ps"]
         behind = np.maximum(at_ps - self.free_at, 0)
@@ -161,7 +161,7 @@ class _Pending:
 def _queue_series(
     state: State, queues: Ints, n_traffic_classes: int, end_ps: Ints, now_ps: int
 ) -> dict[str, Any]:
-    """Of each queue: counts at the end of each interval; mean and maximum within it."""
+    """Return per queue: totals at the interval ends; mean and maximum within intervals."""
     links, n = state.links, len(end_ps)
     if not queues.size or not n:
         names = (
@@ -193,7 +193,7 @@ def _queue_series(
     found["paused_ps"] = filled(
         "paused_ps", records["paused_ps"] + paused * (at - records["paused_since"])
     )
-    # What a queue holds as an interval begins counts for it, before anything happens there.
+    # The level at an interval's start counts too.
     holds = np.where(begins <= pending.free_at, pending.held, pending.after)
     peak = np.maximum(pending.levels["peak_bytes"], pending.held)
     now = np.where(np.arange(n)[:, None] == closed, peak, holds)
@@ -205,12 +205,12 @@ def _queue_series(
 
 
 def _area(high: Ints, low: Ints) -> NDArray[np.float64]:
-    """Byte-picoseconds, of an area's two parts."""
+    """Return byte-picoseconds from the two parts."""
     return np.asarray(high * float(1 << AREA_BITS) + low, np.float64)
 
 
 def _copies(state: State, end_ps: Ints) -> dict[int, Ints]:
-    """int64[intervals, things, words] of each kind, in the order of their numbers."""
+    """Return int64[intervals, things, words] of each kind, in the order of indices."""
     links, hosts, n = state.links, state.hosts, len(end_ps)
     watched: Any = links.watched
     interval_ps = int(links.series_clock["interval_ps"][0])
@@ -229,7 +229,7 @@ def _copies(state: State, end_ps: Ints) -> dict[int, Ints]:
 
 
 def queue_levels(state: State, n_traffic_classes: int, now_ps: int) -> QueueLevels:
-    """Mean and percentile of every queue of the switches, up to now. Changes nothing."""
+    """Return mean and percentile of every switch queue up to now. Changes nothing."""
     links = state.links
     n_ports = links.level_of.size
     mean, p99 = (
@@ -249,14 +249,14 @@ def queue_levels(state: State, n_traffic_classes: int, now_ps: int) -> QueueLeve
         times = np.array(links.level_times[first : first + BINS])
         for held, span in zip((pending.held, pending.after), spans, strict=True):
             times[bin_of(int(held[k]))] += span[k]
-        # The run is less than 2**56 ps long: a hundred times that is an int64.
+        # A run is shorter than 2**56 ps: a hundred times that is an int64.
         reached = 100 * np.cumsum(times) >= PER_HUNDRED * now_ps
         p99[queue] = min(middle_of(int(np.argmax(reached))), int(largest[k]))
     return QueueLevels(mean, p99)
 
 
 def middle_of(number: int) -> int:
-    """The level in the middle of a bin, in bytes."""
+    """Return the middle level of a bin, in bytes."""
     if number < 1 << EXACT_BITS:
         return number
     power, step = divmod(number - (1 << EXACT_BITS), 1 << STEP_BITS)

@@ -1,4 +1,4 @@
-"""What the engine is asked for: what to simulate, and how."""
+"""Input of the engine: what to simulate, and how."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from netsim.plugins.registry import PluginSpec
 
 @dataclass(frozen=True)
 class FeatureSet:
-    """The optional features of the engine that a run uses, and that the engine is specialized
-    for."""
+    """Optional features that the engine is specialized for."""
 
     faults: bool = False
     tasks: bool = False
@@ -43,7 +42,7 @@ class FeatureSet:
 
     @property
     def loses(self) -> bool:
-        """May links lose packets, or switches have no route for them?"""
+        """Return whether links may lose packets, or switches lack a route."""
         return self.faults or self.circuits or self.time_slots or self.apart
 
     @classmethod
@@ -55,7 +54,7 @@ class FeatureSet:
         sampling: Sampling | None,
         sizes: PortSizes | None,
     ) -> FeatureSet:
-        """What is needed for a network, its flows, tasks, faults and sizes, and for series."""
+        """Return the features needed for a network, workload, faults, sizes and series."""
         return cls(
             faults=faults is not None,
             tasks=load.has_tasks,
@@ -75,13 +74,11 @@ class FeatureSet:
 
 @dataclass(frozen=True)
 class Simulation:
-    """All that decides the result of a run.
+    """Everything that decides the result of a run.
 
-    ``uses`` are the run's transports; ``transport_of_flow`` (int64[n_flows]) says which of them
-    each flow has, the first if it is left out. ``faults`` are what goes wrong on links,
-    ``tasks`` what hosts do beside sending, some of which a ``program`` may start. ``sampling`` are
-    the series that are kept, which change nothing else. ``sizes`` are those of the fabric where
-    they differ from port to port.
+    ``uses`` are the transports and ``transport_of_flow`` (int64[n_flows]) the index of each flow's,
+    by default the first. A ``program`` may start some of the ``tasks``. ``sampling`` defines series
+    and changes no results. ``sizes`` are those of the fabric that differ between ports.
     """
 
     network: Network
@@ -99,26 +96,25 @@ class Simulation:
 
     @property
     def feature_set(self) -> FeatureSet:
-        """What of the engine it makes use of."""
+        """Engine features that it uses."""
         load = Workload(self.flows, self.tasks, program=self.program)
         return FeatureSet.of(self.network, load, self.faults, self.sampling, self.sizes)
 
     @property
     def name(self) -> str:
-        """What the transports are called in messages."""
+        """Name of the transports in messages."""
         return " and ".join(use.plugin.name for use in self.uses)
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is done. None of it changes the result.
+    """Options of a run that do not change the result.
 
-    ``window_ps`` shortens the windows, and ``sizes`` are initial capacities, both for tests.
-    Without ``jit`` the same code runs as plain Python, slowly, for tests and debuggers; by default
-    that is up to NUMBA_DISABLE_JIT. With ``checked``, compiled code looks at every index, more
-    slowly. ``on_hang`` is told, in another thread, if compiled code does not come back. The flows
-    of ``trace`` are recorded (trace.py), by one worker, in a buffer of ``trace_capacity`` entries.
-    With ``profile``, one worker takes the time of what it does (profile.py).
+    ``window_ps`` shortens windows, and ``sizes`` are initial capacities, both for tests. Without
+    ``jit`` the code runs as plain Python, slowly (default: NUMBA_DISABLE_JIT decides). With
+    ``checked``, compiled code checks array bounds. ``on_hang`` is called, in another thread, if
+    compiled code hangs. The flows of ``trace`` are traced by one worker, with ``trace_capacity``
+    entries. With ``profile``, one worker times each stage.
     """
 
     threads: int = 1
@@ -133,5 +129,5 @@ class Options:
 
     @property
     def workers(self) -> int:
-        """The most threads that share the work."""
+        """Number of threads."""
         return 1 if self.trace or self.profile else self.threads

@@ -1,7 +1,4 @@
-"""How large things are when a run begins: the engine's rings, and its windows.
-
-Known before an engine is built, to whoever predicts what a run will take.
-"""
+"""Initial sizes of rings and of windows, also used to predict a run's memory."""
 
 from __future__ import annotations
 
@@ -19,38 +16,38 @@ from netsim.model.port_pairs import port_pairs_of
 
 SLOT_BYTES = PACKET.itemsize
 INGRESS_BYTES = np.dtype(np.int32).itemsize
-"""Of a slot of the pool, and what is noted of each besides if a discipline follows packets."""
+"""Bytes per pool slot in addition to the packet, if the discipline needs a packet's ingress."""
 
 PUBLISHED = 3
-"""Numbers of a link that its two nodes hand each other between windows."""
+"""Numbers per link that its two nodes exchange between windows."""
 
 PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + BALANCE.itemsize + 8 * PUBLISHED
 QUEUE_BYTES = QUEUE.itemsize
-"""Of a port and of a class at a port, their rings and the discipline's own fields apart."""
+"""Bytes per port and per class, without rings and the discipline's own fields."""
 
 SPARSE = 8
-"""A network is sparsely used if one host in so many, or fewer, has a flow."""
+"""A network is sparsely used if at most one host in this many has a flow."""
 
 MAX_WINDOW_PS = 1 << (63 - KEY_BITS)
-"""Windows are shorter than this, so that a time within one fits a sort key."""
+"""Upper bound of windows, so that a time within one fits a sort key."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Initial capacities, all powers of two. Rings grow when needed; these save the growing."""
+    """Initial capacities, all powers of two; rings grow when needed."""
 
     link_slots: int = 128
     queue_slots: int = 128
     control_slots: int = 64
     scratch: int = 1 << 14
-    spare_slots: int | None = None  # to grow into; by default three times what the rings begin with
+    spare_slots: int | None = None  # room to grow; by default three times the initial rings
 
 
 def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
-    """Capacities that most rings will not outgrow.
+    """Return capacities that most rings will not outgrow.
 
-    A link holds what is sent in a window and while a packet travels: of full packets
-    a delay's worth twice, and as many acknowledgments and pulls again.
+    A link holds what is sent in a window and during a packet's flight: twice a delay's worth of
+    full packets, and as many control packets.
     """
     per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / packets.data_bytes
     typical = int(np.median(per_delay)) + 1
@@ -60,10 +57,10 @@ def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
 
 @dataclass(frozen=True)
 class Rings:
-    """Where the pool holds what, as the number of its first slot.
+    """Layout of the pool, as first slots.
 
-    First come the links' rings, then the switch ports' class queues, the control FIFOs of hosts'
-    ports, and behind the slots in use (``used``) spare room to grow into.
+    First the links' rings, then the class queues of switch ports, the control FIFOs of host ports,
+    and after the ``used`` slots spare room.
     """
 
     sizes: Sizes
@@ -73,7 +70,7 @@ class Rings:
 
     @classmethod
     def of(cls, network: Network, n_traffic_classes: int, sizes: Sizes) -> Rings:
-        """The rings of a network whose ports have so many classes."""
+        """Return the rings of a network with so many classes per port."""
         n, h = network.n_ports, network.n_host_ports
         queues_at = n * sizes.link_slots
         control_at = queues_at + (n - h) * n_traffic_classes * sizes.queue_slots
@@ -81,22 +78,22 @@ class Rings:
 
     @property
     def pool_slots(self) -> int:
-        """The slots of the pool; they cost nothing until they are touched."""
+        """Slots of the pool; untouched ones take no memory."""
         spare = self.sizes.spare_slots
         return self.used + (3 * self.used + 4096 if spare is None else spare)
 
 
 def is_sparse(network: Network, flows: FlowTable) -> bool:
-    """Will most rings of the network stay empty? So it is if few hosts send or receive."""
+    """Return whether few hosts send or receive, so that most rings stay empty."""
     hosts = np.union1d(flows.src, flows.dst).size
     return SPARSE * hosts < network.n_hosts
 
 
 def longest_window_ps(network: Network, flows: FlowTable) -> int:
-    """How long windows may be: as long as what is sent in one cannot arrive in it.
+    """Return the longest window: no packet sent in one may arrive in it.
 
-    Cables of networks that no flow goes by do not count, such as those within racks whose hosts
-    send to other racks only: they may be much shorter than all others.
+    Cables of networks without flows do not count, such as those in racks whose hosts only send to
+    other racks.
     """
     shortest_ps = network.lookahead_ps
     if network.has_several_ports and not _told_out_of_band(network, flows):
@@ -105,20 +102,20 @@ def longest_window_ps(network: Network, flows: FlowTable) -> int:
 
 
 def _numbered_ps(network: Network) -> int:
-    """The shortest time in which more packets can reach a switch than sort keys can number."""
+    """Return the time in which more packets may reach a switch than sort keys can number."""
     into = np.bincount(network.port_node, network.port_rate_bps.astype(np.float64))
     return max(1, int((1 << INDEX_BITS) * PFC_FRAME_BYTES * PS_BITS / into.max()))
 
 
 def _told_out_of_band(network: Network, flows: FlowTable) -> bool:
-    """Does anybody learn what happens elsewhere one lookahead later, by no cable?"""
+    """Return whether hosts learn of events elsewhere out of band, one lookahead later."""
     if network.circuits is not None and network.circuits.follow:
         return True
     return flows.after_ptr is not None and not bool(flows.waits_here().all())
 
 
 def _shortest_used_ps(network: Network, flows: FlowTable) -> int:
-    """The smallest delay of any link of a network that some flow has a port pair in."""
+    """Return the smallest link delay of any network that a flow has a port pair in."""
     of_port = network.switch_network[np.maximum(network.port_node - network.n_hosts, 0)]
     of_port[: network.n_host_ports] = network.port_network
     delays_ps = np.full(int(network.first_group.size) - 1, HORIZON_PS)

@@ -1,9 +1,7 @@
-"""The state of a run as plain memory, to be written down, and put back into an engine like it.
+"""Save the state of a run as plain memory, and restore it.
 
-Whatever `State` has goes with it, groups of arrays inside groups as well, but for what is built
-anew: the network, which does not change, and working memory, which holds nothing between two
-calls. Of the pool, most of which is room for packets, go the packets, and of a program's log the
-rows that are written.
+A snapshot has all of `State`, including nested groups, except what is rebuilt: the constant network
+and scratch memory. Of the packet pool and a program's log it has the used entries.
 """
 
 from __future__ import annotations
@@ -24,17 +22,17 @@ from netsim.engine.state import State
 from netsim.memory import require_room
 
 REBUILT = ("net", "scratch")
-"""Groups that are not part of a snapshot."""
+"""Groups that are not saved."""
 
 BY_SLOT = ("links.pool", "links.ingress")
-"""Arrays with an entry for each slot of the pool, of which a snapshot has those in use."""
+"""Arrays with an entry per pool slot, of which used ones are saved."""
 
 LOG = "hosts.log"
-"""Likewise, with an entry for each row of a program's log."""
+"""Array of the log, of which written rows are saved."""
 
 
 class Stored(NamedTuple):
-    """The entries of an array: their type in words, their shape, and their memory."""
+    """Entries of an array: type in words, shape, memory."""
 
     kind: str
     shape: tuple[int, ...]
@@ -42,15 +40,15 @@ class Stored(NamedTuple):
 
 
 Snapshot = dict[str, Stored]
-"""Arrays by their place in the state, such as "links.ports"."""
+"""Arrays by their path in the state, such as "links.ports"."""
 
 
 class ForeignSnapshotError(Exception):
-    """A snapshot is of a state that is made of other things, or of none; the text says of which."""
+    """A snapshot of another run; the text says how it differs."""
 
 
 def take(state: State) -> Snapshot:
-    """The state between two calls of the engine. Arrays are views: use them before the next."""
+    """Return the state between two calls of the engine, as views valid until the next."""
     assert state.clock.clock["resume"][0] == 0, "a window is not complete"
     in_use = _in_use(state)
     snapshot = {}
@@ -63,10 +61,10 @@ def take(state: State) -> Snapshot:
 
 
 def put(state: State, snapshot: Snapshot) -> None:
-    """Make ``state``, of an engine for the same run, the one that a snapshot was taken of.
+    """Restore a snapshot into ``state``, of an engine for the same run.
 
-    Raises ForeignSnapshotError if it has not got the same arrays, or they place memory where there
-    is none (`snapshot_checks.py`); nothing is changed then.
+    Raises ForeignSnapshotError, with nothing changed, if its arrays differ or its indices are out
+    of range (`snapshot_checks.py`).
     """
     _compare(state, snapshot)
     leaves, in_part = dict(_leaves(state)), _kept_in_part(state)
@@ -85,7 +83,7 @@ def put(state: State, snapshot: Snapshot) -> None:
         setattr(state, group, value)
     for path in found:
         _bytes_of(arrays[path])[:] = snapshot[path].raw
-    # Which entries are in use is known once all else is there.
+    # The entries in use are known once all else is restored.
     for path, entries in _in_use(state).items():
         kept = _entries_of(arrays[path])
         if snapshot[path].raw.size != entries.size * kept.shape[1]:
@@ -99,12 +97,12 @@ def put(state: State, snapshot: Snapshot) -> None:
 
 
 def _groups() -> list[str]:
-    """The groups of arrays in a state that a snapshot has."""
+    """Return the names of the saved groups of arrays."""
     return [field.name for field in fields(State) if field.name not in REBUILT]
 
 
 def _leaves(state: State) -> Iterator[tuple[str, Any]]:
-    """Every array, with its place."""
+    """Yield every array with its path."""
     for group in _groups():
         yield from _walk(group, getattr(state, group))
 
@@ -118,36 +116,36 @@ def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _fields(group: Any) -> Iterable[tuple[str, Any]]:
-    """The names of a group's arrays, and of groups in it, with each of them."""
+    """Return a group's arrays and nested groups by name."""
     return zip(group._fields, group, strict=True)
 
 
 def _occupied(state: State) -> Array:
-    """The slots of the pool that hold a packet."""
+    """Return the pool slots that hold a packet."""
     places = (occupancy.on_links(state), occupancy.in_queues(state), occupancy.in_hosts(state))
     return np.concatenate(places)
 
 
 def _kept_in_part(state: State) -> list[str]:
-    """Arrays of which a snapshot has some entries. What a fabric does not use has one alone."""
+    """Return the paths of arrays that are saved in part. An unused array has one entry."""
     links = {f"links.{name}": array for name, array in _fields(state.links)}
     slots = state.links.pool.shape[0]
     return [LOG, *(path for path in BY_SLOT if links[path].shape[0] == slots)]
 
 
 def _in_use(state: State) -> dict[str, Array]:
-    """Of these arrays the entries that a snapshot has."""
+    """Return the entries of these arrays that a snapshot has."""
     slots = _occupied(state)
     return {path: rows_written(state) if path == LOG else slots for path in _kept_in_part(state)}
 
 
 def _entries_of(array: Any) -> Any:
-    """The memory of an array as uint8[n, ...], of whose first axis ``n`` is the length."""
+    """Return an array's memory as uint8[n, ...], with the same first axis."""
     return _bytes_of(array).reshape(array.shape[0], -1)
 
 
 def _compare(state: State, snapshot: Snapshot) -> None:
-    """Raise ForeignSnapshotError unless a snapshot's arrays are those of ``state``."""
+    """Raise ForeignSnapshotError unless a snapshot's arrays match those of ``state``."""
     leaves = dict(_leaves(state))
     for path in sorted(leaves.keys() ^ snapshot.keys()):
         raise ForeignSnapshotError(f"{path} is in one of them only")
@@ -169,7 +167,7 @@ def _compare(state: State, snapshot: Snapshot) -> None:
 
 
 def _resized(value: Any, path: str, snapshot: Snapshot) -> Any:
-    """A group, or an array, with new arrays where those of a snapshot have another size."""
+    """Return a group or array with new arrays where a snapshot has other sizes."""
     if isinstance(value, np.ndarray):
         shape = snapshot[path].shape
         return value if shape == value.shape else _zeros(shape, value)
@@ -178,7 +176,7 @@ def _resized(value: Any, path: str, snapshot: Snapshot) -> Any:
 
 
 def _zeros(shape: tuple[int, ...], like: Any) -> Any:
-    """An array of another size than one that the engine built, made as that was."""
+    """Return zeros of another size, made like an array that the engine built."""
     if not like.dtype.names:
         return np.zeros(shape, like.dtype)
     (n,) = shape
@@ -187,13 +185,13 @@ def _zeros(shape: tuple[int, ...], like: Any) -> Any:
 
 
 def _bytes_of(array: Any) -> Any:
-    """The memory of an array, as a view: uint8[...]."""
+    """Return an array's memory as a view: uint8[...]."""
     assert array.flags.c_contiguous
     return np.asarray(array).reshape(-1).view(np.uint8)
 
 
 def _kind(dtype: np.dtype) -> str:
-    """A type in words that two agree in if their memory means the same."""
+    """Return words for a type; equal words mean equal memory layout."""
     fields_ = dtype.fields
     if fields_ is None:
         return dtype.str if dtype.subdtype is None else f"{dtype.subdtype[0].str}{dtype.shape}"

@@ -1,8 +1,8 @@
-"""Whether a snapshot can be of an engine: looked at before any of it is put into one.
+"""Check that a snapshot fits an engine, before any of it is restored.
 
-What is looked at is what places memory: sizes of arrays, rings, heaps, sets of ports, and numbers
-of ports, flows, timers and tasks, by the types that fields are declared with (`kernels/fields.py`).
-What transports, disciplines and programs keep for themselves is theirs alone, and is not.
+Checked is everything that addresses memory: sizes of arrays, rings, heaps, sets of ports, and
+indices of ports, flows, timers and tasks, by the declared types of fields (`kernels/fields.py`).
+Plugins' own fields are not checked.
 """
 
 from __future__ import annotations
@@ -82,24 +82,23 @@ SAME_ARRAYS = (
     ),
     *("hosts.program", "hosts.carrier_delays", "hosts.carrier_first", "hosts.carrier_lost"),
 )
-"""Arrays likewise."""
+"""Arrays that no run changes."""
 
 PORT_SETS = ("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready", "pausing_ports")
 GROWING = ("links.pool", "links.ingress")
-"""Arrays whose length may differ from that of an engine that has not begun."""
+"""Arrays whose length may differ from a new engine's."""
 
 MAX_COUNTED = 1 << 60
 
 
 class ImpossibleError(Exception):
-    """A snapshot can be of no engine; the text says where."""
+    """An invalid snapshot; the text says where."""
 
 
 def check(state: State, found: Mapping[str, Any], pool: int) -> None:
-    """Raise ImpossibleError unless `found`, arrays by their places, fit `state`, which is new.
+    """Raise ImpossibleError unless `found`, arrays by path, fit the new `state`.
 
-    The arrays of which a snapshot has a part, such as the packets, are not among them; of the
-    packets there are `pool` slots.
+    Arrays that are saved in part are not among them; the snapshot has `pool` slots of packets.
     """
     fresh = {f"{group}.{name}": array for group in ("links", "hosts", "clock")
              for name, array in _named(getattr(state, group))}  # fmt: skip
@@ -125,7 +124,7 @@ def check(state: State, found: Mapping[str, Any], pool: int) -> None:
 
 
 def _limits(state: State, pool: int) -> dict[str, int]:
-    """Below which number each type of a field is."""
+    """Return the exclusive upper bound of each type of field."""
     net, hosts = state.net, state.hosts
     return {
         "Slot": pool,
@@ -167,7 +166,7 @@ def _ring(records: Any, names: tuple[str, str, str, str], pool: int, path: str) 
 
 
 def _check_heaps(nics: Any, timers: Any, heap: Any) -> None:
-    """Each heap is as long as it can be at most, and its timers know where they are in it."""
+    """Check that heaps fit and that timers know their positions in them."""
     begins = np.unique(nics["heap_off"])
     room = np.append(begins[1:] - 1, heap.size) - begins
     length = heap[begins - 1]
@@ -202,8 +201,8 @@ def _check_flows(state: State, found: Mapping[str, Any]) -> None:
     classes = found["links.queues"].shape[0] // found["links.ports"].shape[0]
     # The engine's own bitmap of a sender ends where the next one's begin.
     words = np.append(tx["bits"][1:], rx["bits"][:1]) - tx["bits_end"]
-    # A transport with a class of its own sets the sender's; the receiver's stays the workload's,
-    # which the fabric need not have.
+    # A transport with its own class sets the sender's; the receiver keeps the workload's, which
+    # the fabric may lack.
     kept = rx["prio"] == np.asarray(state.hosts.rx["prio"])
     _within(tx["prio"], 0, classes, "hosts.tx.prio")
     _within(rx["prio"][~kept], 0, classes, "hosts.rx.prio")
@@ -229,8 +228,10 @@ def _check_clock(state: State, found: Mapping[str, Any]) -> None:
 
 
 def check_packets(state: State, packets: Any, classes: int) -> None:
-    """Raise ImpossibleError for a packet that says what no packet can. Pause frames, which live on
-    one link, have neither flow nor destination."""
+    """Raise ImpossibleError for a packet with impossible fields.
+
+    PFC frames, which stay on one link, have no flow or destination.
+    """
     carried = packets[packets["kind"] != PFC]
     _within(carried["flow"], 0, state.hosts.tx.shape[0], "links.pool.flow")
     _within(carried["dst"], 0, state.net.host_port.shape[0], "links.pool.dst")

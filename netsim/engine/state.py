@@ -1,4 +1,4 @@
-"""Building the engine's arrays from a network, its flows, a fabric and a transport."""
+"""Build the engine's arrays from a network, its flows, a fabric and transports."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ BALANCING = {
 
 @dataclass
 class State:
-    """The complete state of a simulation, as groups of arrays."""
+    """Complete state of a simulation, in groups of arrays."""
 
     net: Net
     links: LinkState
@@ -90,9 +90,9 @@ def build_state(
     *,
     jit: bool,
 ) -> State:
-    """The state before the run; ``pars`` are the parameters of each transport.
+    """Return the initial state; ``pars`` are the parameters of each transport.
 
-    Without ``jit``, records can be used as ``record.field`` by plain Python.
+    Without ``jit``, plain Python can use ``record.field``.
     """
     network = simulation.network
     plans = foresees(simulation.fabric, discipline, simulation.feature_set)
@@ -118,9 +118,9 @@ def build_state(
 
 
 def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) -> dict[str, Any]:
-    """The constants for which the engine is specialized, those of the transports apart.
+    """Return the specialization constants, except those of the transports.
 
-    Raises InputError, without a file, for what a discipline cannot do in such a network.
+    Raises InputError, without a file, if the discipline does not support the network.
     """
     if feature_set.circuits and discipline.features["HAS_PFC"]:
         raise InputError(
@@ -170,10 +170,9 @@ def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
 
 
 def foresees(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) -> bool:
-    """Is what the discipline's `predict_pause` says enough to serve ports apart
-    (decoupled_switch.py)?
+    """Return whether `predict_pause` allows ports to be served apart (decoupled_switch.py).
 
-    Not if routes depend on queues or are lost, nor if what ports send is not in order of arrival
+    Not if routes depend on queues or may be missing, nor if ports do not send in order of arrival
     and class.
     """
     has = discipline.features
@@ -186,9 +185,9 @@ def foresees(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
 
 
 def build_net(simulation: Simulation) -> Net:
-    """The network and its routes as they change, where links have faults.
+    """Return the network and its routes over time.
 
-    ECMP's hash starts at each node with its number, or its height.
+    ECMP's hash starts at each node with its number or height.
     """
     network, faults, seed = simulation.network, simulation.faults, simulation.seed
     node_salt = salt(seed, PURPOSE_ECMP, np.arange(network.n_nodes, dtype=np.int64))
@@ -212,7 +211,7 @@ def build_net(simulation: Simulation) -> Net:
         row_ptr=none if routes is None else routes.row_ptr,
         row_from=none if routes is None else routes.row_from_ps,
         row_first=none if routes is None else routes.row_first,
-        # No time is before the first slot: it begins up to a period before 0.
+        # The first slot begins up to a period before 0, so no time precedes it.
         slots_from=0 if slots is None else slots.offset_ps % ends_ps[-1] - ends_ps[-1],
         slot_ends=ends_ps,
         slot_row_first=none[None] if slots is None else slots.row_first,
@@ -224,7 +223,7 @@ def build_net(simulation: Simulation) -> Net:
 
 
 def build_clock(simulation: Simulation, hosts: HostState, window_ps: int | None) -> Clock:
-    """The clock before the first window: hosts wake at their first flow's start."""
+    """Return the clock before the first window: hosts wake at their first flow's start."""
     network, clock = simulation.network, np.zeros(1, CLOCK)
     longest_ps = longest_window_ps(network, simulation.flows)
     clock["lookahead_ps"] = network.lookahead_ps
@@ -253,9 +252,9 @@ def build_clock(simulation: Simulation, hosts: HostState, window_ps: int | None)
 def build_scratch(
     network: Network, queue: np.dtype | None, n_workers: int, capacity: int
 ) -> Scratch:
-    """Working memory for ``n_workers`` and ``capacity`` arrivals in a window at one switch.
+    """Return scratch memory for ``n_workers`` and ``capacity`` arrivals in a window at one switch.
 
-    ``queue`` is the type of the records of class queues where pauses are planned, or None.
+    ``queue`` is the record type of class queues if pauses are planned, or None.
     """
     most_ports = int(np.diff(network.node_first_port).max())
     w = n_workers
@@ -280,7 +279,7 @@ def build_scratch(
 
 
 def plan_scratch(w: int, ports: int, capacity: int, queue: np.dtype) -> dict[str, np.ndarray]:
-    """That of planned pauses, for switches of up to ``ports`` ports."""
+    """Return scratch memory for planned pauses, for switches of up to ``ports`` ports."""
     words = ports // PORTS_OF_A_WORD + 1
     return {
         "affected_ingresses": np.zeros((w, words), np.int64),

@@ -1,8 +1,7 @@
-"""What may be known of a simulation from outside, without touching its state.
+"""Read-only views and counts of a simulation.
 
-`Engine` hands out what is made here. Per flow these are views of the engine's arrays, which cost
-nothing, so that a run of a million flows can be looked at several times a second; all else is
-counted or copied when it is asked for.
+Per-flow data are views of the engine's arrays, so even a run of a million flows can be read several
+times a second. Everything else is counted or copied on request.
 """
 
 from __future__ import annotations
@@ -38,25 +37,25 @@ Ints = NDArray[np.int64]
 
 
 class Status(IntEnum):
-    """Why `Engine.advance` came back."""
+    """Why `Engine.advance` returned."""
 
     RUNNING = layout.RUNNING
-    """As many windows as were asked for are simulated, or a trace has to be drained."""
+    """All requested windows are simulated, or a trace must be drained."""
     DONE = layout.DONE
     """Every flow is delivered, and its sender knows."""
     IDLE = layout.IDLE
-    """Nothing can happen any more: no packet is under way and no timer is set."""
+    """No events are left: no packet is in flight and no timer is set."""
     TIME_LIMIT = layout.TIME_LIMIT
-    """The time until which to simulate is reached."""
+    """The time limit is reached."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How far a run has come; `delivered` and `finished` are numbers of flows.
+    """Progress of a run, up to `now_ps`.
 
-    Up to `now_ps` everything has happened. Of a finished flow the sender knows that it is
-    delivered. Among `tasks_done` are those by which flows wait. `payload_bytes` were delivered to
-    applications; `hops` are packets that crossed a link, control packets and PFC frames included.
+    `delivered` and `finished` count flows; the sender of a finished flow knows that it is
+    delivered. `tasks_done` includes tasks by which flows wait. `payload_bytes` were delivered to
+    applications; `hops` are packets that crossed a link, including control packets and PFC frames.
     """
 
     now_ps: int
@@ -70,33 +69,32 @@ class Counts:
 
 @dataclass(frozen=True)
 class FlowStates:
-    """The flows: views, int64[n_flows], that cannot be written and change when the engine goes on.
+    """The flows: read-only views, int64[n_flows], that change as the engine runs.
 
-    Times are -1 as long as there is none. `waits_for` is how many other flows, or 1 if it is a
-    task, have to be done before a flow starts; until then its `start_ps` is the delay after that.
+    Times are -1 until known. `waits_for` is the number of other flows (or 1 for a task) that must
+    be done before a flow starts; until then its `start_ps` is the delay after that.
     """
 
-    size_bytes: Ints  # as the table says, or the program has set it
+    size_bytes: Ints  # from the table, or set by the program
     start_ps: Ints
     waits_for: Ints
     done_ps: Ints  # the receiver has every byte
     acked_ps: Ints  # the sender knows
-    finished: Ints  # 1 when it does, or has given up
+    finished: Ints  # 1 once it does, or has given up
     received_bytes: Ints  # payload delivered to the application
-    sent_packets: Ints  # data packets, those sent again included
+    sent_packets: Ints  # data packets, including retransmissions
     retransmits: Ints  # data packets whose number was sent before
-    traffic_class: Ints  # of its data
-    base_rtt_ps: Ints  # data packet out, control packet back, on empty links
+    traffic_class: Ints  # class of its data
+    base_rtt_ps: Ints  # full data packet out, control packet back, unloaded
 
 
 @dataclass(frozen=True)
 class TaskStates:
-    """The tasks, in the order of their table: copies, int64[n_tasks], -1 where there is no time.
+    """The tasks in table order: copies, int64[n_tasks], -1 where a time is unknown.
 
-    A task is ready when the tasks that it waits for are done, and starts when its stream is free,
-    its flow delivered, or its program says so as well. Of one that a program ran several times,
-    these are the first start and the last end, -1 while it runs again; it was done ``runs`` times,
-    and under way for ``busy_ps`` until it was done last.
+    A task is ready when the tasks that it waits for are done. It starts when its stream is free,
+    its flow delivered, or its program starts it too. For a task that ran several times: the first
+    start, the last end (-1 while it runs), the completed ``runs`` and their total ``busy_ps``.
     """
 
     ready_ps: Ints
@@ -108,12 +106,10 @@ class TaskStates:
 
 @dataclass(frozen=True)
 class SlotStates:
-    """The slots of phase-driven circuit switches: copies, int64[n_slots], -1 where there is no
-    time.
+    """Slots of phase-driven circuit switches: copies, int64[n_slots], -1 where a time is unknown.
 
-    A slot begins at ``begin_ps``, as the mirrors start to turn, and from ``up_ps`` on light passes
-    all of the circuit switches. It ends some time after the flows of its phase are delivered, for
-    ``waits_for`` of which it waits; ``done_ps`` is when the last of the others was.
+    A slot's reconfiguration starts at ``begin_ps``, and its circuits are up from ``up_ps``. It
+    waits for ``waits_for`` undelivered flows of its phase; ``done_ps`` is the last delivery so far.
     """
 
     begin_ps: Ints
@@ -124,14 +120,12 @@ class SlotStates:
 
 @dataclass(frozen=True)
 class LinkCounters:
-    """The links by port and class: copies, int64[n_ports * n_traffic_classes], at port *
-    n_traffic_classes + class.
+    """Link counters: copies, int64, at port * n_traffic_classes + class.
 
-    Packets and bytes that are sent are those that the port began to send. `queue_bytes` are held,
-    the packet in transmission included, which a port that has nothing else to send counts until it
-    is looked at again. Unroutable is what came in by the port and found no way on. `pfc_pauses` are
-    those that the port asked its neighbor for; `paused_ps` is how long the neighbor paused the
-    port, up to now.
+    Sent packets and bytes count from the start of transmission. `queue_bytes` are held, including
+    the packet in transmission, which an idle port counts until it is next visited. Unroutable
+    packets came in by the port and had no route. `pfc_pauses` are those that the port requested;
+    `paused_ps` is how long the neighbor paused the port.
     """
 
     sent_packets: Ints
@@ -145,7 +139,7 @@ class LinkCounters:
     ecn_marks: Ints
     lost_packets: Ints
     lost_bytes: Ints
-    no_circuit_packets: Ints  # of the lost ones those that met no circuit
+    no_circuit_packets: Ints  # included in lost
     no_circuit_bytes: Ints
     unroutable_packets: Ints
     unroutable_bytes: Ints
@@ -155,10 +149,10 @@ class LinkCounters:
 
 @dataclass(frozen=True)
 class Account:
-    """What became of all that hosts sent: a number of packets, or of bytes on the wire.
+    """Where the packets, or wire bytes, sent by hosts ended up.
 
-    `lost` is what links lost, `unroutable` what switches had no route for, `trimmed` what they cut
-    off packets (of packets: none).
+    `lost` on links, `unroutable` at switches without a route, `trimmed` bytes cut off (0 for
+    packets).
     """
 
     sent: int
@@ -171,21 +165,21 @@ class Account:
 
     @property
     def missing(self) -> int:
-        """What is not accounted for: 0, or there is a fault somewhere."""
+        """Difference from what was sent: 0 unless netsim has a bug."""
         gone = self.dropped + self.lost + self.unroutable + self.trimmed
         return self.sent - self.received - gone - self.in_flight
 
 
 @dataclass(frozen=True)
 class Conservation:
-    """The accounts of packets and bytes, PFC frames left out."""
+    """Accounts of packets and bytes, without PFC frames."""
 
     packets: Account
     bytes: Account
 
 
 def counts(state: State) -> Counts:
-    """How far the run has come."""
+    """Return the progress of the run."""
     clock = state.clock.clock[0]
     return Counts(
         now_ps=int(clock["w1"]),
@@ -199,7 +193,7 @@ def counts(state: State) -> Counts:
 
 
 def flow_states(state: State) -> FlowStates:
-    """Where each flow stands."""
+    """Return the state of each flow."""
     tx, rx = state.hosts.tx, state.hosts.rx
     return FlowStates(
         size_bytes=_view(tx, "size_bytes"),
@@ -217,7 +211,7 @@ def flow_states(state: State) -> FlowStates:
 
 
 def task_states(state: State, n_tasks: int) -> TaskStates:
-    """When each task was what; those behind the first ``n_tasks`` are the engine's own."""
+    """Return the times of the first ``n_tasks`` tasks; the engine added the others."""
     records: Any = np.asarray(state.hosts.tasks)
     found = {name: records[name] for name in ("ready_ps", "start_ps", "end_ps")}
     if "runs" in records.dtype.names:
@@ -237,7 +231,7 @@ def task_states(state: State, n_tasks: int) -> TaskStates:
 
 
 def slot_states(state: State) -> SlotStates:
-    """When each slot of phase-driven circuit switches began, as far as that is known."""
+    """Return when each slot of phase-driven circuit switches began, as far as known."""
     records: Any = np.asarray(state.clock.slots)
     known = np.arange(records.size) <= state.clock.clock["slot"][0]
     begin_ps, up_ps = (np.where(known, records[name], -1) for name in ("begin_ps", "up_ps"))
@@ -246,12 +240,12 @@ def slot_states(state: State) -> SlotStates:
 
 
 def indirect_packets(state: State) -> int:
-    """How many packets ports of switches have sent for other ports, by way of a third switch."""
+    """Return the number of packets that switch ports sent for other ports."""
     return int(state.links.switches["n_indirect"].sum())
 
 
 def _view(records: Any, field: str) -> Ints:
-    """A field of all records, which cannot be written."""
+    """Return a read-only view of a field of all records."""
     column = np.asarray(records)[field]
     column.flags.writeable = False
     return column
@@ -261,14 +255,14 @@ LOST = fields_of(LossRecord)
 
 
 def link_counters(state: State, n_traffic_classes: int) -> LinkCounters:
-    """The counters of every link."""
+    """Return the counters of every link."""
     queues, losses = state.links.queues, state.links.losses
     n = queues.shape[0]
     port, cls = np.divmod(np.arange(n), n_traffic_classes)
     paused_ps = np.array(queues["paused_ps"])
     still = (paused_classes(state)[port] >> cls) & 1 == 1
     paused_ps[still] += counts(state).now_ps - queues["paused_since"][still]
-    # Where nothing is lost there is one record for all.
+    # Without losses there is one record for all.
     lost = {name: np.array(np.broadcast_to(losses[name], n)) for name in LOST}
     return LinkCounters(
         sent_packets=np.array(queues["sent_packets"]),
@@ -292,12 +286,12 @@ def link_counters(state: State, n_traffic_classes: int) -> LinkCounters:
 
 
 def paused_classes(state: State) -> Ints:
-    """int64[n_ports]: bit c is set where the neighbor has paused class c of the port."""
+    """Return int64[n_ports]: bit c is set if the neighbor has paused class c of the port."""
     return np.array(state.links.ports["paused"])
 
 
 def waiting_classes(state: State) -> Ints:
-    """int64[n_ports]: bit c is set where packets of class c wait at the port of a switch."""
+    """Return int64[n_ports]: bit c is set if packets of class c wait at the switch port."""
     return np.array(state.links.ports["backlog"])
 
 
@@ -328,7 +322,7 @@ def conservation(state: State) -> Conservation:
 
 
 def _in_flight(state: State) -> tuple[int, int]:
-    """Packets and bytes on links and in queues, PFC frames left out."""
+    """Return the packets and bytes on links and in queues, without PFC frames."""
     slots = np.concatenate((occupancy.on_links(state), occupancy.in_queues(state)))
     pkts = state.links.pool[slots]
     real = pkts["kind"] != PFC
@@ -339,7 +333,7 @@ FIXED = ("flow", "host", "peer", "size_bytes", "n_packets", "last_bytes", "first
 
 
 def fixed_fields(state: State) -> dict[str, np.ndarray]:
-    """Copies of what no transport changes of the flows' two sides, by names such as "tx.host"."""
+    """Return copies of the constant fields of flows, by names such as "tx.host"."""
     sides: dict[str, Any] = {"tx": state.hosts.tx, "rx": state.hosts.rx}
     return {
         f"{side}.{name}": np.array(array[name]) for side, array in sides.items() for name in FIXED
@@ -350,7 +344,7 @@ QUEUE_COUNTERS = (
     *("max_bytes", "sent_packets", "sent_bytes", "drops", "drop_bytes", "trims", "trim_bytes"),
     *("ecn_marks", "pfc_pauses", "paused_since", "paused_ps"),
 )
-"""Not "bytes": a port that has nothing to send settles its last packet when next looked at."""
+"""Not "bytes": an idle port settles its last packet only when next visited."""
 
 SAME = {
     "ports": (("free_at", "tail"), PORT_FIELDS),
@@ -362,13 +356,13 @@ SAME = {
     "tasks": (("ready_ps", "start_ps", "end_ps"), PROGRAM_TASK_FIELDS),
     "program_hosts": ((), PROGRAM_HOST_FIELDS),
 }
-"""What a digest is made of: of the engine's fields these, and all that are not the engine's."""
+"""Engine fields in a digest; all fields of plugins are in it too."""
 
 
 def digest(state: State) -> str:
-    """Hash of what a run left: flows, what plugins keep, counters of hosts and links.
+    """Return a hash of the final flows, plugin fields, and counters of hosts and links.
 
-    The same, whatever the windows, the number of threads, and whether the code is compiled.
+    It does not depend on windows, threads, or whether the code is compiled.
     """
     parts: list[tuple[Any, Sequence[str]]] = [(state.clock.clock, ("hops",))]
     arrays = {**state.links._asdict(), **state.hosts._asdict()}

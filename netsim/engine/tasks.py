@@ -1,7 +1,7 @@
-"""The tasks of a run as the engine keeps them: records, host by host, and who waits for whom.
+"""Task records of a run, host by host, with their dependencies.
 
-Flows that wait for flows delivered at their own source wait by tasks as well, which are added here
-behind those of the table.
+Flows that wait for flows delivered at their own source wait by tasks too, which are added after
+those of the table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from netsim.model.workload import Workload
 
 @dataclass(frozen=True)
 class Tasks:
-    """The arrays of `HostState` that are about tasks."""
+    """Arrays of `HostState` for tasks."""
 
     tasks: Array
     next_task: Array
@@ -37,11 +37,11 @@ class Tasks:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Who waits for which flows.
+    """Dependencies of flows on flows.
 
-    ``tasks`` are those of the run and, for each flow that waits for others which are delivered at
-    its source, those that it waits by; None if there are none. ``elsewhere`` (bool[m], for each of
-    ``after_flow``) says which flows are waited for out of band.
+    ``tasks`` are those of the run and, after them, those of flows that wait for flows delivered at
+    their own source; None if there are none. ``elsewhere`` (bool[m], per ``after_flow``) marks
+    dependencies resolved out of band.
     """
 
     tasks: TaskTable | None
@@ -49,7 +49,7 @@ class Waiting:
 
 
 def waiting(simulation: Simulation) -> Waiting:
-    """Divide what flows wait for into what their hosts see and what they are told."""
+    """Split dependencies between flows into those their host sees and those out of band."""
     flows, here = simulation.flows, simulation.flows.waits_here()
     if flows.after_ptr is None or not here.any():
         return Waiting(simulation.tasks, ~here)
@@ -58,7 +58,7 @@ def waiting(simulation: Simulation) -> Waiting:
 
 
 def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable:
-    """The tasks of a run, and behind them those by which ``waiter`` wait for flows."""
+    """Return the tasks of a run, followed by those by which ``waiter`` wait for flows."""
     flows = simulation.flows
     assert flows.after_flow is not None
     awaited, receive = np.unique(flows.after_flow[here], return_inverse=True)
@@ -73,7 +73,7 @@ def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable
     added.wait_for_pairs(receive, awaited.size + send)
     if simulation.tasks is None:
         return added
-    # Of flows, only their numbers are asked for: those of the second part begin at 0 as well.
+    # Only numbers of flows are used: those of the second part begin at 0 too.
     none = FlowTable([], [], [])
     both = Workload.join([Workload(none, simulation.tasks), Workload(none, added)]).tasks
     assert both is not None
@@ -81,7 +81,7 @@ def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable
 
 
 def build_tasks(table: TaskTable | None, simulation: Simulation, program: Program) -> Tasks:
-    """The arrays of these tasks, and of the program. Timers are given numbers later."""
+    """Return the arrays of tasks and of the program. Timers are numbered later."""
     flows = simulation.flows
     of_program = np.zeros(1, program.par), np.zeros(1, program.host), np.zeros((1, 1), np.int64)
     if table is None:
@@ -123,7 +123,7 @@ def build_tasks(table: TaskTable | None, simulation: Simulation, program: Progra
 def _program_arrays(
     simulation: Simulation, use: ProgramSpec, program: Program, tasks: Array
 ) -> tuple[Array, Array, Array]:
-    """Parameters, hosts and log of a program; sets in ``tasks`` what is the program's."""
+    """Return a program's parameters, hosts and log; mark its tasks in ``tasks``."""
     assert simulation.tasks is not None
     end = use.first_task + use.n_tasks
     its = np.flatnonzero((tasks["number"] >= use.first_task) & (tasks["number"] < end))
@@ -139,7 +139,7 @@ def _program_arrays(
     hosts["host"] = np.arange(hosts.size)
     hosts["n_tasks"] = np.bincount(tasks["host"][its], minlength=hosts.size)
     hosts["calls_at"] = -1
-    # Those of a host are side by side: they are sorted by host, then by number.
+    # Sorted by host, then number: a host's tasks are consecutive.
     here, first = np.unique(tasks["host"][its], return_index=True)
     hosts["first_task"][here] = its[first]
     tasks["index"][its] = its - hosts["first_task"][tasks["host"][its]]
@@ -151,9 +151,9 @@ def _program_arrays(
 
 
 def _log(use: ProgramSpec, program: Program) -> Array:
-    """The rows of a program's log, which take no memory until they are written.
+    """Return the rows of a program's log, which take no memory until written.
 
-    Raises MemoryError if there are more than memory has addresses for.
+    Raises MemoryError if they exceed the address space.
     """
     shape = max(1, int(use.log_rows.sum())), 1 + len(program.log)
     try:
@@ -164,7 +164,7 @@ def _log(use: ProgramSpec, program: Program) -> Array:
 
 
 def _parameters(simulation: Simulation, program: Program, use: ProgramSpec) -> Array:
-    """The record of a program's parameters."""
+    """Return the record of a program's parameters."""
     packets = simulation.packets
     par = np.zeros(1, program.par)
     values = {
@@ -180,6 +180,6 @@ def _parameters(simulation: Simulation, program: Program, use: ProgramSpec) -> A
 
 
 def _indices(table: TaskTable, kind: int, index: Array, n_flows: int) -> Array:
-    """The record of each flow's task of a kind, or -1."""
+    """Return the record of each flow's task of a kind, or -1."""
     numbers = table.of_flows(kind, n_flows)
     return np.where(numbers >= 0, index[numbers], -1)

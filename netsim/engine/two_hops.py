@@ -1,4 +1,4 @@
-"""The arrays for packets that go by way of a third switch: which one, and whose turn is when."""
+"""Initial arrays for indirect packets."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ INDIRECT = {
 
 
 def indirect(fabric: Fabric, feature_set: FeatureSet) -> int:
-    """Whether packets go by one circuit, or how they go by two."""
+    """Return the value of ``INDIRECT``."""
     if not feature_set.circuits or fabric.circuits is None:
         return DIRECT
     return INDIRECT[fabric.circuits.indirect]
 
 
 class CircuitReachability(NamedTuple):
-    """The switches that have circuits, numbered from 0, and which have one that leads to which.
+    """Reachability among switches with circuits, numbered from 0.
 
-    `number` is int64[n_nodes], -1 for all other nodes. `reached` is int8[n, n], 1 if light ever
-    passes from the one to the other, or they are the same.
+    `number` is int64[n_nodes], -1 for other nodes. `reached` is int8[n, n], 1 if a circuit ever
+    leads from the one to the other, or they are the same.
     """
 
     number: Ints
@@ -43,13 +43,13 @@ class CircuitReachability(NamedTuple):
 
 
 def leads(circuits: Circuits) -> NDArray[np.bool_]:
-    """bool[n_ports]: does a port feed a circuit through which light ever passes?"""
+    """Return bool[n_ports]: whether the port feeds a circuit that is ever up."""
     feeds: NDArray[np.bool_] = circuits.of_port != NONE
     return feeds if circuits.ever_up is None else feeds & circuits.ever_up
 
 
 def circuit_reachability(network: Network, circuits: Circuits) -> CircuitReachability:
-    """Of what has a circuit which other one is reached by it."""
+    """Return the reachability by circuits."""
     ports = np.flatnonzero(leads(circuits))
     node, far = network.port_node[ports], network.port_node[network.port_peer[ports]]
     edges = np.union1d(node, far)
@@ -61,7 +61,7 @@ def circuit_reachability(network: Network, circuits: Circuits) -> CircuitReachab
 
 
 def build_detours(simulation: Simulation) -> dict[str, np.ndarray]:
-    """What `Net` has of it."""
+    """Return the arrays of `Net` for indirect packets."""
     network, how = simulation.network, indirect(simulation.fabric, simulation.feature_set)
     none = np.zeros(1, np.int64)
     found: dict[str, np.ndarray] = {"edge": none, "reached": np.zeros((1, 1), np.int8)}
@@ -78,7 +78,7 @@ def build_detours(simulation: Simulation) -> dict[str, np.ndarray]:
 def _lists(
     network: Network, circuits: Circuits, reach: CircuitReachability
 ) -> dict[str, np.ndarray]:
-    """By which ports each switch sends what is for each other one by way of any; no list twice."""
+    """Return, for each pair of switches, the ports of an indirect path, with no list twice."""
     n = len(reach.reached)
     detour = np.full((n, n), NONE, np.int32)
     lists: dict[tuple[int, bytes], int] = {}
@@ -103,7 +103,7 @@ def _lists(
 
 
 def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`circuits` and `days` of LinkState, with `day_ports` and `fibers` beside them."""
+    """Return `circuits`, `days`, `day_ports` and `fibers` of LinkState."""
     network = simulation.network
     circuits, state, days = network.circuits, links["circuits"], links["days"]
     state["fiber"] = NONE
@@ -111,7 +111,7 @@ def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str,
     if how == DIRECT or circuits is None:
         return {**links, "day_ports": none, "fibers": np.zeros(1, FIBER)}
     ends = np.flatnonzero(circuits.of_port != NONE)
-    # A switch's fibers stand side by side.
+    # Sorted: a switch's fibers are consecutive.
     key = network.port_node[ends].astype(np.int64) * (circuits.fiber.max() + 1)
     keys, number = np.unique(key + circuits.fiber[ends], return_inverse=True)
     state["fiber"][ends] = number.reshape(-1)
@@ -139,7 +139,7 @@ def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str,
 
 
 def _begin(fibers: Any, state: Any, ends: Ints, local: Ints) -> None:
-    """Before the first turn. A fiber whose circuit is always there has none, nor one of no use."""
+    """Set fibers to before their first day. Fibers always up, or never used, have none."""
     fibers["opens_ps"] = fibers["closes_ps"] = INF
     fibers["closes_ps"][fibers["first_day"] < fibers["last_day"]] = -INF
     always = ends[state["closes_ps"][ends] == INF]
@@ -148,16 +148,16 @@ def _begin(fibers: Any, state: Any, ends: Ints, local: Ints) -> None:
 
 
 def local_ports(network: Network) -> Ints:
-    """int64[n_ports]: the number of each port at its node."""
+    """Return int64[n_ports]: the local number of each port."""
     first: Ints = network.node_first_port[network.port_node]
     return np.arange(network.n_ports) - first
 
 
 def fibers_of(network: Network, links: dict[str, np.ndarray]) -> tuple[Ints, Ints]:
-    """Of each switch, from which of the fibers on its own are, and up to which."""
+    """Return the first and last fiber of each switch."""
     fibers, state = links["fibers"], links["circuits"]
     ends = np.flatnonzero(state["fiber"] != NONE)
-    node = np.zeros(fibers.size, np.int64)  # no switch's, if packets do not go by third ones
+    node = np.zeros(fibers.size, np.int64)  # no switch without indirect packets
     node[state["fiber"][ends]] = network.port_node[ends]
     switches = np.arange(network.n_hosts, network.n_nodes)
     return np.searchsorted(node, switches), np.searchsorted(node, switches, side="right")

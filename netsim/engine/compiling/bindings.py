@@ -1,7 +1,7 @@
-"""What names stand for in the engine as it is compiled for one transport and one fabric.
+"""Values of names in the engine, as compiled for one set of plugins and one fabric.
 
-The same answers decide what is compiled (`specialize.py`) and whether it has been
-compiled before (`code_fingerprint.py`), so that neither sees anything that the other does not.
+Both compilation (`specialize.py`) and its cache key (`code_fingerprint.py`) use them, so neither
+sees anything that the other does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from netsim.engine.compiling.sources import is_ours, top_package
 from netsim.engine.kernels.specialization_constants import CONSTANTS
 
 ENGINE = "netsim.engine."
-"""Functions of these modules do not divide by zero; everywhere else that is an error."""
+"""In these modules' functions, division by zero is not an error, because it does not occur."""
 
 SEPARATE = (
     "host_step",
@@ -28,20 +28,18 @@ SEPARATE = (
     "close_interval",
     "copy_watched",
 )
-"""Large functions that are called from two places and gain nothing from being inlined, and small
-ones that are hardly ever called."""
+"""Functions that are not inlined: large ones with several callers, and rarely called ones."""
 
 PARALLEL = ("step_parallel",)
-"""The functions with a parallel loop, which Numba takes a longer way through."""
+"""Functions with a parallel loop."""
 
 IN_PLACE = ("env_of", "queue_env_of", "queue_env_at", "program_env_of")
-"""Functions that return a tuple of records, as Numba's functions cannot: their statements are put
-where they are called."""
+"""Functions that return a tuple of records, which Numba's cannot: they are inlined as source."""
 
 
 @lru_cache(maxsize=4096)
 def global_names(code: types.CodeType) -> tuple[str, ...]:
-    """The names that a function, or one within it, looks up among its module's globals."""
+    """Return the global names that a function, or one within it, uses."""
     loads = dis.get_instructions(code)
     names = {str(load.argval) for load in loads if load.opname == "LOAD_GLOBAL"}
     within = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
@@ -49,16 +47,16 @@ def global_names(code: types.CodeType) -> tuple[str, ...]:
 
 
 def _attribute_names(code: types.CodeType) -> set[str]:
-    """All names that a function, or one within it, may look up in a module."""
+    """Return the names that a function, or one within it, may look up in a module."""
     within = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return set(code.co_names).union(*map(_attribute_names, within))
 
 
 class Bindings:
-    """The engine's functions with ``values`` for its constants: numbers or functions, by name.
+    """Engine functions with ``values`` (numbers or functions by name) for its constants.
 
     ``plugins`` are the modules of the transports and the queue discipline. With ``checked``, an
-    index beyond an array is an error.
+    index out of bounds is an error.
     """
 
     def __init__(
@@ -74,7 +72,7 @@ class Bindings:
         self._tops = {"netsim", *(top_package(plugin.__name__) for plugin in plugins)}
 
     def of(self, function: types.FunctionType) -> dict[str, Any]:
-        """What the global names of a function stand for; those that are builtins are left out."""
+        """Return the values of a function's global names, without builtins."""
         names = function.__globals__
         found = (name for name in global_names(function.__code__) if name in names)
         return {name: self._bound(names[name]) for name in found}
@@ -84,13 +82,14 @@ class Bindings:
         return self._values.get(id(value), value)
 
     def compiles(self, value: Any) -> bool:
-        """Is it a function that is compiled as part of the engine?"""
+        """Return whether it is a function that is compiled as part of the engine."""
         return isinstance(value, types.FunctionType) and (
             top_package(value.__module__ or "") in self._tops or is_ours(value.__code__.co_filename)
         )
 
     def members(self, value: Any, user: types.FunctionType) -> dict[str, Any] | None:
-        """Of a module of helpers, what ``user`` may refer to by name; None of anything else."""
+        """Return the members of a helper module that ``user`` may use by name; None for other
+        values."""
         if not isinstance(value, types.ModuleType) or not is_ours(getattr(value, "__file__", None)):
             return None
         used = _attribute_names(user.__code__)
@@ -99,7 +98,7 @@ class Bindings:
         return {name: self._bound(member) for name, member in found}
 
     def options(self, function: types.FunctionType) -> dict[str, Any]:
-        """How a function is compiled. Divisions by zero are errors, but in the engine's own."""
+        """Return Numba's options for a function. Outside the engine, dividing by zero is an error."""
         sure = function.__module__.startswith(ENGINE) and not self.checked
         return {
             "error_model": "numpy" if sure else "python",

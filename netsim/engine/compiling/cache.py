@@ -1,26 +1,24 @@
-"""Compiled code on the disk: used again if it is whole and the user's own, and never needed.
+"""Compiled code on disk, used if it is intact and the user's own.
 
-Machine code is kept in a folder named by a hash of all that can reach it (`code_fingerprint.py`),
-so an edit of that takes effect, at any depth, and no other one costs anything. Numba's
-own check looks at the outermost file only. Its own files are not used either: it trusts
-what it finds in them, so that a disk that was full once ends every later run.
+Machine code lies in a folder named by a hash of everything it depends on (`code_fingerprint.py`),
+so an edit at any depth takes effect, and no other edit costs anything. Numba's own cache checks the
+outermost file only, and trusts what it finds, so that a full disk would break every later run.
 
-Here each function has one file, written beside its place and then moved there, so
-that processes may run side by side:
+Each function has one file, written to a temporary name and renamed, so that processes may run in
+parallel:
 
-    32 bytes     SHA-256 of the rest
-    8 bytes      the length of the lines, little-endian
-    the lines    JSON: where the sources stood
-    the code     as Numba takes it apart: a pickle, with machine code in it
+  32 bytes     SHA-256 of the rest
+  8 bytes      length of the lines, little-endian
+  the lines    JSON: source positions
+  the code     as Numba serializes it: a pickle, with machine code
 
-A file that is damaged, or that cannot be read, is removed and the function compiled
-again; where no file can be written, a run says so once and does without.
+A file that is damaged or unreadable is removed and the function compiled again. If no file can be
+written, a run warns once and continues.
 
-Whoever can write such a file has his code run, pickle or not, and a hash keeps nobody
-from it. So files are read only where nobody but the user and root can have put them
-(`private_folder.py`); otherwise a run says why once and does without. And only what
-netsim made is ever removed: folders in the cache's own subfolder, named like a key,
-with a mark inside.
+Whoever can write such a file can run code as the user. So files are read only if nobody but the
+user and root can have written them (`private_folder.py`); otherwise a run warns once and compiles.
+Only netsim's own folders are ever removed: those in the cache's subfolder, named like a key, with a
+mark inside.
 """
 
 from __future__ import annotations
@@ -51,31 +49,30 @@ if TYPE_CHECKING:
     from netsim.engine.compiling.code_fingerprint import Lines
 
 KEPT_CACHES = 160
-"""Folders that are kept, those that were used last. Each holds one specialization, some 3 MB."""
+"""Most recently used folders to keep. Each holds one specialization, about 3 MB."""
 
 FOLDER = "netsim-compiled-v1"
-"""Name of the cache's own folder, inside the user's or that of ``NETSIM_CACHE_DIR``."""
+"""Folder of the cache in the user's cache directory or in ``NETSIM_CACHE_DIR``."""
 
 KEY = re.compile("[0-9a-f]{20}")
 """Names of the folders in it."""
 
 MARK = "made-by-netsim"
-"""Name of an empty file in each of them: without it, a folder is not removed."""
+"""Empty file in each of them; a folder without it is never removed."""
 
 DIGEST_BYTES = hashlib.sha256().digest_size
 LENGTH = struct.Struct("<Q")
 
 
 class NotKeptError(Exception):
-    """The code of a function is not on the disk."""
+    """The code of a function is not on disk."""
 
 
 class CodeCache:
-    """The files of one function, in place of the cache of its Numba dispatcher.
+    """Cache of one function, replacing that of its Numba dispatcher.
 
-    ``lines`` say where the code stands that is compiled now; once the function is loaded,
-    where it stood when that was compiled. With ``only_load``, what is not on the disk is a
-    NotKeptError, and nothing is compiled.
+    ``lines`` are the source positions now; after a load, those at compile time. With ``only_load``,
+    code that is not on disk raises NotKeptError instead of being compiled.
     """
 
     def __init__(
@@ -88,7 +85,7 @@ class CodeCache:
         self._name = name
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """The function compiled for a signature, or None if there is none that is whole."""
+        """Return the function compiled for a signature, or None."""
         result = self._load(signature, target_context)
         if result is None and self._only_load:
             raise NotKeptError
@@ -115,14 +112,14 @@ class CodeCache:
             target_context.refresh()
             lines, code = _parts(memoryview(content)[DIGEST_BYTES:])
             result = CompileResult._rebuild(target_context, *pickle.loads(code))
-        except Exception:  # whole, and yet of no use to this Numba
+        except Exception:  # intact, but unusable with this Numba
             _remove(path)
             return None
         self.lines = lines
         return result
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep what was compiled for a signature, if there is a place for it."""
+        """Save the code compiled for a signature, if possible."""
         try:
             from numba.core.serialize import dumps
 
@@ -137,17 +134,17 @@ class CodeCache:
                 _remove(path)
             with replacing_file(path, private=True) as file:
                 file.write(hashlib.sha256(content).digest() + content)
-        except Exception as error:  # there is compiled code, and that is what matters
+        except Exception as error:  # the compiled code is usable anyway
             _cannot_keep(self._folder.parent, error)
 
     def _path(self, signature: Any, codegen: Any) -> Path:
-        """Code differs with the types of its arguments and the features of the processor."""
+        """Return the file for the types of the arguments and the processor's features."""
         key = f"{signature} {_fields(signature)} {codegen.magic_tuple()}"
         return self._folder / f"{self._name}.{hashlib.sha256(key.encode()).hexdigest()[:20]}.code"
 
 
 def _content(path: Path) -> bytes:
-    """What is in a file of the user's own. Raises OSError or UnsafeError."""
+    """Return the content of a file of the user's own. Raises OSError or UnsafeError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -158,7 +155,7 @@ def _content(path: Path) -> bytes:
 
 
 def _parts(content: memoryview) -> tuple[Lines, memoryview]:
-    """The lines, and the code as Numba takes it apart."""
+    """Return the lines, and the code as Numba serializes it."""
     begin = LENGTH.size
     (length,) = LENGTH.unpack(content[:begin])
     end = begin + length
@@ -167,7 +164,7 @@ def _parts(content: memoryview) -> tuple[Lines, memoryview]:
 
 
 def _fields(arguments: Iterable[Any]) -> list[Any]:
-    """The names of the fields of named tuples, which Numba's name of their type leaves out."""
+    """Return the field names of named tuples, which Numba's type names omit."""
     return [
         (getattr(argument, "fields", None), _fields(getattr(argument, "types", ())))
         for argument in arguments
@@ -175,9 +172,9 @@ def _fields(arguments: Iterable[Any]) -> list[Any]:
 
 
 def cache_folder(key: str) -> Path | None:
-    """Folder for the compiled code of that key, made if need be; None if none can be.
+    """Return the folder for the code of a key, created if needed; None if impossible.
 
-    ``NETSIM_CACHE_DIR`` names another place than the user's cache directory.
+    ``NETSIM_CACHE_DIR`` replaces the user's cache directory.
     """
     try:
         place = _place()
@@ -197,7 +194,7 @@ def cache_folder(key: str) -> Path | None:
     except OSError as error:
         _cannot_keep(place, error)
         return None
-    with suppress(OSError):  # a folder that may only be read is as good
+    with suppress(OSError):  # a read-only folder works too
         os.utime(folder)
         if new:
             _prune(place, folder)
@@ -205,7 +202,7 @@ def cache_folder(key: str) -> Path | None:
 
 
 def is_kept(key: str, function: str) -> bool:
-    """Is the compiled code of a function in the folder of that key?"""
+    """Return whether the code of a function is in the folder of that key."""
     try:
         folder = _place() / key
         require_private(folder)
@@ -215,7 +212,7 @@ def is_kept(key: str, function: str) -> bool:
 
 
 def own_folder(name: str) -> Path | None:
-    """Folder of the cache for other things than code, made if need be; None if none can be."""
+    """Return a folder of the cache for other data, created if needed; None if impossible."""
     try:
         folder = _root() / name
         require_private(_nearest(folder), to_make=True)
@@ -227,12 +224,12 @@ def own_folder(name: str) -> Path | None:
 
 
 def _place() -> Path:
-    """Where code is. It need not be there."""
+    """Return the folder of compiled code, which may not exist."""
     return _root() / FOLDER
 
 
 def _root() -> Path:
-    """The cache, without links on the way to it. It need not be there."""
+    """Return the cache folder with links resolved; it may not exist."""
     root = os.environ.get("NETSIM_CACHE_DIR")
     if not root:
         caches = os.environ.get("XDG_CACHE_HOME")
@@ -241,12 +238,12 @@ def _root() -> Path:
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder itself, or the first above it that is there."""
+    """Return the folder, or the nearest existing one above it."""
     return next(place for place in (folder, *folder.parents) if os.path.lexists(place))
 
 
 def _make(folder: Path) -> None:
-    """Make a folder of compiled code, with its mark. Raises OSError."""
+    """Create a folder of compiled code, with its mark. Raises OSError."""
     make_private(folder)
     if not is_plain_file(folder / MARK):
         with replacing_file(folder / MARK, private=True):
@@ -259,16 +256,16 @@ def _cannot_keep(folder: Path, error: Exception) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove what stands in the place of a file of ours, if that can be done."""
+    """Remove what is at the path of a file of ours, if possible."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
         return
-    with suppress(OSError):  # it is written over, or found damaged again
+    with suppress(OSError):  # it will be overwritten, or found damaged again
         path.unlink(missing_ok=True)
 
 
 def _prune(place: Path, current: Path) -> None:
-    """Remove the folders of compiled code that have not been used for longest."""
+    """Remove the least recently used folders of compiled code."""
     used = []
     for folder in place.iterdir():
         with suppress(OSError):  # another process may have removed it
@@ -280,5 +277,5 @@ def _prune(place: Path, current: Path) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Is it a folder of compiled code that netsim made?"""
+    """Return whether netsim made this folder of compiled code."""
     return KEY.fullmatch(folder.name) is not None and is_plain_file(folder / MARK)

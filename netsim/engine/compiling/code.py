@@ -1,8 +1,4 @@
-"""The engine's machine code for some transports and one fabric: known, found, or made.
-
-Within a process, code that was loaded is used by every further engine that needs the
-same (`code_fingerprint.py` says what is the same).
-"""
+"""The engine's machine code for some plugins and one fabric: in memory, on disk, or compiled."""
 
 from __future__ import annotations
 
@@ -35,17 +31,17 @@ from netsim.engine.kernels.specialization_constants import CONSTANTS
 ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows)
 
 LOADED = 16
-"""Specializations whose code a process holds, those that it used last."""
+"""Most recently used specializations whose code a process keeps."""
 
 _loaded: OrderedDict[str, tuple[Compiled, ...]] = OrderedDict()
 
 
 class Code:
-    """The entry points of the engine, specialized: transports, a discipline, a program.
+    """The specialized entry points of the engine.
 
-    ``constants`` are the features of the fabric and the transports (`features` in
-    state.py and protocol.py). Without ``jit`` they stay plain Python; with ``checked``
-    compiled code looks at every index.
+    ``constants`` are the features of the fabric and the plugins (`features` in state.py and
+    protocol.py). Without ``jit`` the code stays plain Python; with ``checked`` compiled code checks
+    array bounds.
     """
 
     def __init__(
@@ -75,7 +71,7 @@ class Code:
 
     @property
     def key(self) -> str:
-        """The same for two that are the same machine code."""
+        """Key of the machine code; equal keys mean equal code."""
         return self._reached.key
 
     @cached_property
@@ -87,12 +83,12 @@ class Code:
         return fingerprint_of(self._bindings, ENTRY_POINTS, [*records, *_layouts()])
 
     def is_kept(self) -> bool:
-        """Is it loaded or on the disk, or plain Python, so that nothing has to be compiled?"""
+        """Return whether nothing needs to be compiled."""
         known = not self._jit or self.key in _loaded
         return known or cache.is_kept(self.key, loop.run_windows.__name__)
 
     def entries(self) -> tuple[Entry, ...]:
-        """Of each of ENTRY_POINTS: what calls it."""
+        """Return callers of ENTRY_POINTS."""
         if self._jit:
             codes = self._reached.codes
             return tuple(Entry(compiled, codes=codes) for compiled in self._compiled())
@@ -113,6 +109,6 @@ class Code:
 
 
 def _layouts() -> Sequence[Any]:
-    """The engine's own records and groups of arrays."""
+    """Return the engine's own records and groups of arrays."""
     found = [value for module in (layout, trace) for _, value in sorted(vars(module).items())]
     return [value for value in found if isinstance(value, np.dtype) or is_group(value)]

@@ -1,15 +1,13 @@
-"""All that can reach the machine code of one specialization, as one hash.
+"""A hash of everything that the machine code of one specialization depends on.
 
-From the entry points the names are followed as they are when code is compiled
-(`bindings.py`): every function's bytecode and constants, and the values of the
-globals, closures and defaults that it refers to, at any depth. Hashed is what is in
-memory, for that is what gets compiled. A comment, a docstring and the line on which
-something stands change nothing; nor does any code that no kernel calls. What is not
-understood stands for all files that the transports depend on, so nothing is ever
+Names are followed from the entry points as in compilation (`bindings.py`): bytecode, constants, and
+the values of globals, closures and defaults, at any depth. Hashed is what is in memory, since that
+is compiled. Comments, docstrings, line numbers and code that no kernel calls do not count. For a
+value of an unknown kind, all files that the transports depend on are hashed, so nothing is ever
 stale.
 
-Where lines stand is kept apart (`Lines`): compiled code names the line in which it
-raised an error, and the text may have moved since it was compiled.
+Line numbers (`Lines`) are kept apart: compiled code reports the line of an error, and the text may
+have moved since.
 """
 
 from __future__ import annotations
@@ -38,23 +36,23 @@ MACHINERY = (
     *("compiling/nonnegative_indices", "compiling/pass_by_reference", "compiling/patches"),
     *("compiling/specialize", "kernels/instructions"),
 )
-"""Modules of the engine that decide how code is compiled and kept."""
+"""Modules of the engine that decide how code is compiled and cached."""
 
 DECISIVE_VARIABLES = ("NUMBA_BOUNDSCHECK", "NUMBA_OPT", "NETSIM_PLAIN_NUMBA")
-"""Variables of the environment that change machine code."""
+"""Environment variables that change machine code."""
 
 KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
-"""Flags that say what a function is. (Numba changes others of them under a profiler.)"""
+"""Flags for kinds of functions. (Numba changes other flags under a profiler.)"""
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)
 
 Codes = tuple[types.CodeType, ...]
 Lines = tuple[tuple[str, tuple[int | None, ...]], ...]
-"""Of each function that was compiled: its file, and the line of every instruction."""
+"""For each compiled function: its file, and the line of every instruction."""
 
 
 class Fingerprint(NamedTuple):
-    """What two versions of the sources agree in if they are the same machine code."""
+    """Key of the machine code of some sources, and their line numbers."""
 
     key: str
     codes: Codes
@@ -63,9 +61,9 @@ class Fingerprint(NamedTuple):
 def fingerprint_of(
     bindings: Bindings, entries: Iterable[types.FunctionType], arguments: Sequence[Any]
 ) -> Fingerprint:
-    """What the machine code of ``entries`` depends on.
+    """Return the fingerprint of ``entries``.
 
-    ``arguments`` are the types of what they are given: records (dtypes) and named tuples.
+    ``arguments`` are the types of their arguments: records (dtypes) and named tuples.
     """
     walk = _CodeWalker(bindings)
     walk.put("arguments")
@@ -79,12 +77,12 @@ def fingerprint_of(
 
 
 def is_group(value: Any) -> bool:
-    """Is it a class of named tuples?"""
+    """Return whether it is a class of named tuples."""
     return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
 
 
 def lines_of(codes: Codes) -> Lines:
-    """Where the functions stand."""
+    """Return the line numbers of functions."""
     return tuple(
         (
             code.co_filename,
@@ -95,7 +93,7 @@ def lines_of(codes: Codes) -> Lines:
 
 
 def present_place(path: str, line: int, then: Lines, now: Lines) -> tuple[str, int]:
-    """Where stands ``now`` what stood at a line ``then``, of two versions of one key."""
+    """Return where a line of the compiled version is now; both versions have the same key."""
     for (old_path, old), (new_path, new) in zip(then, now, strict=True):
         if old_path == path and line in old:
             return new_path, new[old.index(line)] or line
@@ -103,21 +101,21 @@ def present_place(path: str, line: int, then: Lines, now: Lines) -> tuple[str, i
 
 
 class _CodeWalker:
-    """Goes through functions and values, and notes what it finds in an order of its own."""
+    """Walks through functions and values and hashes what it finds."""
 
     def __init__(self, bindings: Bindings) -> None:
         self.parts: list[str] = []
         self.codes: list[types.CodeType] = []
         self._bindings = bindings
         self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no two objects have one id
+        self._kept: list[Any] = []  # so that no two objects share an id
 
     def put(self, *parts: object) -> None:
-        """Note something."""
+        """Hash some parts."""
         self.parts.append(repr(parts))
 
     def function(self, function: types.FunctionType) -> None:
-        """A function that is compiled, and all that it refers to."""
+        """Hash a compiled function and everything it refers to."""
         if self._known(function):
             return
         code, bindings = function.__code__, self._bindings
@@ -133,7 +131,7 @@ class _CodeWalker:
             self._named(value, function)
 
     def _named(self, value: Any, user: types.FunctionType) -> None:
-        """What a name of the function ``user`` stands for."""
+        """Hash the value of a name in the function ``user``."""
         members = self._bindings.members(value, user)
         if members is None:
             self.value(value)
@@ -144,7 +142,7 @@ class _CodeWalker:
             self._named(member, user)
 
     def value(self, value: Any) -> None:
-        """A value, by its content."""
+        """Hash a value by its content."""
         if isinstance(value, enum.Enum):
             self.put("member", type(value).__qualname__, type(value).__mro__[1:], value.name)
             self.value(value.value)
@@ -175,7 +173,7 @@ class _CodeWalker:
             self._other(value)
 
     def _other(self, value: Any) -> None:
-        """Something of a library, which its version describes, or what is not understood."""
+        """Hash a library's object by its version, or an unknown value by all source files."""
         module = value.__name__ if isinstance(value, types.ModuleType) else _module_of(value)
         found = sys.modules.get(module) if isinstance(module, str) else None
         name = getattr(value, "__qualname__", getattr(value, "__name__", None))
@@ -192,7 +190,7 @@ class _CodeWalker:
                 self.put(str(path), _sha256(path))
 
     def _known(self, value: Any) -> bool:
-        """Has this object been noted before? If so, which one it is is all that is noted."""
+        """Return whether this object was hashed before; if so, hash its number only."""
         number = self._seen.setdefault(id(value), len(self._seen))
         if number == len(self._kept):
             self._kept.append(value)
@@ -202,14 +200,14 @@ class _CodeWalker:
 
 
 def _module_of(value: Any) -> str | None:
-    """The module that a function or class was made in; of a NumPy function, NumPy."""
+    """Return the module of a function or class; NumPy for its functions."""
     if isinstance(value, np.ufunc):
         return "numpy"
     return getattr(value, "__module__", None)
 
 
 def _documented(function: types.FunctionType) -> bool:
-    """Is the first constant of a function its docstring, and nothing else?"""
+    """Return whether the first constant of a function is only its docstring."""
     code = function.__code__
     if not (isinstance(function.__doc__, str) and function.__doc__ in code.co_consts[:1]):
         return False
@@ -219,7 +217,7 @@ def _documented(function: types.FunctionType) -> bool:
 
 @lru_cache(maxsize=4096)
 def _content(code: types.CodeType, documented: bool = False) -> str:
-    """What a function does, and what its names are called; not where it stands."""
+    """Return what a function does and the names it uses, without line numbers."""
     constants = [
         _content(constant) if isinstance(constant, types.CodeType) else _constant(constant)
         for constant in (("", *code.co_consts[1:]) if documented else code.co_consts)
@@ -231,7 +229,7 @@ def _content(code: types.CodeType, documented: bool = False) -> str:
 
 
 def _constant(constant: Any) -> str:
-    """A constant of a function; sets have no order of their own."""
+    """Return a constant of a function in words; sets are sorted."""
     if isinstance(constant, frozenset):
         return f"frozenset {sorted(map(_constant, constant))}"
     if isinstance(constant, tuple):
@@ -241,7 +239,7 @@ def _constant(constant: Any) -> str:
 
 @cache
 def _machinery() -> str:
-    """What compiles, and for what machine, in this process."""
+    """Return the compiler, its options and the machine."""
     import llvmlite
     import numba
 
@@ -259,4 +257,4 @@ def _sha256(path: Path) -> str:
 
 
 _SOURCES = [_sha256(Path(__file__).parents[1] / f"{name}.py") for name in MACHINERY]
-"""As they are when they are imported: a process may run for hours, and be edited meanwhile."""
+"""Hashes taken on import: files may be edited during a long run."""

@@ -1,4 +1,4 @@
-"""What a plugin's author needs of Numba's message: what is wrong, and in which line."""
+"""Translate Numba's messages for authors of plugins: what is wrong, and in which line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PLACES = (
     re.compile(r'File "(.+?)", line (\d+)'),
     re.compile(r"(?:at|location:|from) (\S.*?\.py) \((\d+)\)"),
 )
-"""How Numba names a line."""
+"""Numba's ways to name a line."""
 
 RECORD = re.compile(r"Record\(.*?;\d+;(?:True|False)\)")
 LITERAL = re.compile(r"Literal\[(\w+)\]\((.*?)\)")
 
 QUOTES = ("During:", "[1]", "<source", "File ", "- ", "def ", "There are ")
-"""How lines begin in which Numba quotes the source, or says what it tried."""
+"""First words of lines in which Numba quotes the source or its attempts."""
 
 PLAIN = (
     (r"NRT required", "lists, sets and arrays cannot be made in a handler"),
@@ -36,7 +36,7 @@ PLAIN = (
     (r"The use of yield in a closure", "a generator expression, where a loop can be compiled"),
     (r"Use of unsupported opcode \((\w+)\)", r"unsupported: \1"),
 )
-"""Words of Numba's, and what they mean to who wrote a handler."""
+"""Numba's words and their meaning in a handler."""
 
 HINT = (
     "handlers are compiled by Numba: numbers, records, tuples and the functions of "
@@ -45,7 +45,7 @@ HINT = (
 
 
 def does_not_compile(error: Exception, plugins: Sequence[ModuleType]) -> InputError:
-    """The InputError for what Numba raised while it compiled handlers of ``plugins``."""
+    """Return the InputError for what Numba raised while compiling handlers of ``plugins``."""
     text = str(error)
     what = f"does not compile: {_what(text)}"
     place = _place(error, text, plugins)
@@ -57,7 +57,7 @@ def does_not_compile(error: Exception, plugins: Sequence[ModuleType]) -> InputEr
 
 
 def _what(text: str) -> str:
-    """What a message says before it quotes the source, in plain words."""
+    """Return a message up to its quote of the source, in plain words."""
     said: list[str] = []
     for line in (line.strip() for line in text.splitlines()):
         if said and line.startswith(QUOTES):
@@ -73,7 +73,7 @@ def _what(text: str) -> str:
 
 
 def _place(error: Exception, text: str, plugins: Sequence[ModuleType]) -> tuple[Path, int] | None:
-    """The innermost line that Numba names in a file which is not the package's, if it names one."""
+    """Return the innermost line that Numba names in a file outside the package, or None."""
     files = source_files(plugins)
     names = {Path(str(plugin.__file__)).resolve() for plugin in plugins}
     own = [path for path in files if path in names or not path.is_relative_to(package_root())]
@@ -94,7 +94,7 @@ def _named(error: Exception, text: str) -> Iterator[tuple[str, int]]:
 
 
 def _with_statements(files: Sequence[Path]) -> Iterator[tuple[Path, int]]:
-    """Where they stand, which Numba does not say."""
+    """Yield the lines of with statements, which Numba does not name."""
     for path in files:
         for node in ast.walk(tree_of(str(path)) or ast.Module([], [])):
             if isinstance(node, ast.With):

@@ -1,11 +1,9 @@
-"""Patch of Numba: functions are optimized and made executable once, as part of an entry point.
+"""Numba patch: optimize functions once, as part of an entry point.
 
-Numba is made for functions that are called from Python one by one: it optimizes every function
-together with all that it calls, makes machine code of the whole, and then does so again in the
-caller. The engine's functions are inlined into two entry points, so nearly all of that is thrown
-away. A `DeferredLibrary` waits until its address is asked for.
-
-Changes the library class of Numba's code generator while code is compiled.
+Numba optimizes every function with all that it calls, makes machine code of the whole, and does so
+again in each caller. The engine's functions are inlined into two entry points, so nearly all of
+that is thrown away. A `DeferredLibrary` waits until its address is needed. Replaces the library
+class of Numba's code generator while code is compiled.
 """
 
 from __future__ import annotations
@@ -29,11 +27,11 @@ NEEDED = (
 
 
 class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
-    """The code of one function, left as it is until it is to run.
+    """The code of one function, left unoptimized until it is run.
 
-    Numba's own library finalizes every library that is linked to it: that is optimized, made into
-    machine code, and copied with all its own links. While ``active``, this one only records its
-    links and resolves them when it is finalized itself. Otherwise it acts as Numba's own.
+    Numba's own library finalizes every linked library: it optimizes it, makes machine code, and
+    copies it with all its links. While ``active``, this one only records its links and resolves
+    them when it is finalized itself.
     """
 
     active = False
@@ -89,7 +87,7 @@ class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
         return self._codegen if self._finalized else self
 
     def set_env(self, name: str, env: Any) -> None:
-        """Record the variable ``name``, which has no address yet, instead of setting it."""
+        """Record the variable ``name``, which has no address yet."""
         self._environments[name] = env
 
     def get_pointer_to_function(self, name: str) -> int:
@@ -97,7 +95,7 @@ class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
             try:
                 self._final_module.get_function(name)
             except NameError:
-                return 0  # a function that is called from compiled code only
+                return 0  # a function called from compiled code only
             self._finalize_now()
         return int(super().get_pointer_to_function(name))
 
@@ -116,7 +114,7 @@ def is_supported() -> bool:
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """Optimize what is compiled within as a whole; the garbage collector is off meanwhile."""
+    """Optimize code compiled within as a whole, with garbage collection off."""
     codegen = cpu_target.target_context.codegen()
     collecting = gc.isenabled()
     gc.disable()

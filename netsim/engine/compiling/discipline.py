@@ -1,4 +1,4 @@
-"""A queue discipline's file as the engine sees it: its declarations, checked, and its handlers."""
+"""A queue discipline's file: its checked declarations and its handlers."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ QUEUE_SETTABLE = {
     COMING: ("aux", "prio", "entropy", "ecn"),
     LEAVING: ("aux", "prio", "entropy", "ecn"),
 }
-"""What a discipline may set besides the fields that it declares; all else is the engine's."""
+"""Engine fields that a discipline may set, besides its own."""
 
 QUEUE_DECLARATIONS = (
     *("PARAMS", "PRESETS", "CLASSES", "COUPLED"),
     *("PORT_STATE", "CLASS_STATE", "SWITCH_STATE", "PACKET_FIELDS"),
 )
-"""All that a queue discipline may declare."""
+"""Names that a queue discipline may declare."""
 
 ONLY_COUPLED = ("on_arrival", "on_departure")
 
 
 @dataclass(frozen=True)
 class Discipline:
-    """What a queue discipline declares: state, parameters, handlers; and what it makes use of.
+    """A queue discipline's state, parameters, handlers and features.
 
     ``packet`` has none of the transports' fields.
     """
@@ -68,7 +68,7 @@ class Discipline:
 
 
 def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) -> Discipline:
-    """Check a queue discipline's declarations. Raises InputError naming what is wrong."""
+    """Check a queue discipline's declarations. Raises InputError."""
     declared = PluginFile(module, name)
     coupled = declared.flag("COUPLED")
     switch = declared.fields("SWITCH_STATE", SWITCH_FIELDS, MAX_STATE_BYTES)

@@ -1,8 +1,8 @@
-"""Several transports in one run, joined to one protocol.
+"""Join the transports of a run to one protocol.
 
-Records have the fields of every transport; `own_names.py` has told apart those that are not to be
-shared. Each handler becomes a function that looks which transport the flow has and calls that
-one's handler, with an `Env` that holds its parameters.
+Records have the fields of every transport; `own_names.py` has renamed those that must not be
+shared. Each handler becomes a function that calls the handler of the flow's transport, with an
+`Env` of its parameters.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ENV = "env_of(env.host, env.hosts.pars[0].transport{i}, env.hosts, env.links)"
 
 
 def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
-    """One protocol for flows of several transports; `names` are for messages."""
+    """Return one protocol for flows of several transports; `names` are for messages."""
     if len(protocols) == 1:
         return protocols[0]
     host_timers = [protocol.host_timers for protocol in protocols]
@@ -51,10 +51,10 @@ def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
 
 
 def with_discipline(protocol: Protocol, discipline: Discipline, names: Sequence[str]) -> Protocol:
-    """The transports with the fields that a queue discipline has in packets besides theirs.
+    """Add a queue discipline's packet fields to the transports.
 
-    A field that both name is one field: the transport sets what the discipline looks at. ``names``
-    are those of both for messages. Raises InputError if it is of another type.
+    A field that both declare is shared: the transport sets it for the discipline. ``names`` are
+    those of both, for messages. Raises InputError if their types differ.
     """
     ours, theirs = fields_of(protocol.packet), fields_of(discipline.packet)
     for field in sorted(ours.keys() & theirs.keys()):
@@ -65,7 +65,7 @@ def with_discipline(protocol: Protocol, discipline: Discipline, names: Sequence[
 
 
 def _union(records: Sequence[np.dtype]) -> np.dtype:
-    """A record with the fields of all; those of one name have one type, the first one's."""
+    """Return a record with all fields; equal names have the first one's type."""
     fields = {
         name: kind for record in reversed(records) for name, kind in fields_of(record).items()
     }
@@ -74,7 +74,7 @@ def _union(records: Sequence[np.dtype]) -> np.dtype:
 
 
 def _joined(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
-    """One function for what each transport has as this handler."""
+    """Return one function for the handlers of all transports."""
     if not any(protocol.has(handler.name) for protocol in protocols):
         return handler.default
     if handler.side:
@@ -84,7 +84,7 @@ def _joined(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
 
 
 def _function(handler: Handler, lines: list[str], names: dict[str, Any]) -> FunctionType:
-    """A function made of source text; the handlers it calls are among its globals."""
+    """Return a function made of source text; the handlers it calls are globals of it."""
     scope: dict[str, Any] = {"__name__": __name__, "env_of": env_of, **names}
     text = "\n    ".join([f"def {handler.form}:", *lines])
     exec(compile(text, f"<{handler.name} of several transports>", "exec"), scope)
@@ -93,7 +93,7 @@ def _function(handler: Handler, lines: list[str], names: dict[str, Any]) -> Func
 
 
 def _dispatch(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
-    """Calls the handler of the transport that the flow has."""
+    """Return a function that calls the handler of the flow's transport."""
     rest = ", ".join(handler.arguments[1:])
     lines = [
         f"if {handler.side}.transport == {i}: return handler{i}({ENV.format(i=i)}, {rest})"
@@ -106,7 +106,7 @@ def _dispatch(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
 
 
 def _host_timer_dispatch(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
-    """Calls the handler of the transport that the timer belongs to, by its own number for it."""
+    """Return a function that calls the handler of the timer's transport, with its own number."""
     lines = ["pass"]
     first = 0
     functions = {}
@@ -121,7 +121,7 @@ def _host_timer_dispatch(handler: Handler, protocols: Sequence[Protocol]) -> Fun
 
 
 def _forward(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
-    """Telemetry of every transport that has it; each writes fields of its own only."""
+    """Return a function that calls every transport's telemetry; each writes only its own fields."""
     having = [protocol for protocol in protocols if protocol.has(handler.name)]
     found = dict.fromkeys(protocol.handlers[handler.name] for protocol in having)
     functions = {f"handler{i}": function for i, function in enumerate(found)}

@@ -1,11 +1,10 @@
-"""Patch of Numba: array indices are never negative.
+"""Numba patch: array indices are never negative.
 
 In Python ``a[-1]`` is the last element, so Numba tests the sign of every index: three instructions
-and a load for each access to an array, and a packet takes hundreds of accesses. The engine has no
-negative index. Fields of a record that are arrays keep Python's meaning, since a transport may
-write ``tx.history[-1]``; their length is a constant, so the test costs next to nothing.
-
-Changes `numba.np.arrayobj.basic_indexing` and `fix_integer_index` while code is compiled.
+and a load for each of a packet's hundreds of array accesses. The engine has no negative index.
+Array fields of records keep Python's meaning, since a transport may write ``tx.history[-1]``; their
+length is constant, so the test costs little. Replaces `numba.np.arrayobj.basic_indexing` and
+`fix_integer_index` while code is compiled.
 """
 
 from __future__ import annotations

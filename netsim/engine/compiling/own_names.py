@@ -1,7 +1,7 @@
-"""Fields of several transports that may not be one: they get names of their own.
+"""Rename fields of several transports that must not be shared.
 
-A handler names a field in its code, so where two transports mean different things by one name, the
-functions of the second are copied with another name in it.
+A handler's code contains field names, so the second transport's functions are copied with other
+names.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from netsim.engine.kernels.layout import (
 from netsim.errors import InputError
 
 RECORDS = {"tx": TX_FIELDS, "rx": RX_FIELDS, "host": HOST_FIELDS, "packet": PACKET_FIELDS}
-"""The records that transports add fields to, and the engine's own fields of each."""
+"""Records that transports add fields to, and the engine's fields of each."""
 
 TAKEN = {*chain(*RECORDS.values()), *PARAMETER_FIELDS, *Env._fields}
 OF_PORTS = {*PORT_FIELDS, *QUEUE_FIELDS}
-"""What handlers find besides: those of telemetry, at ports, and all others."""
+"""Names in handlers' reach: those above, and with telemetry also those of ports."""
 
 
 def with_own_names(protocols: Sequence[Protocol], names: Sequence[str]) -> list[Protocol]:
-    """The transports of a run, without fields that they share by mistake; `names` are for messages.
+    """Return the transports without unintended shared fields; `names` are for messages.
 
-    A flow has one transport, so fields of flows and of packets are shared if they have the same
-    name and type, and a state of hosts never is. Switches do not know whose packet they forward:
-    where a transport has telemetry, what its packets carry is its own.
+    A flow has one transport, so fields of flows and packets with the same name and type are shared.
+    Host state never is, nor are a transport's packet fields if it has telemetry, since switches do
+    not know whose packet they forward.
     """
     found: list[Protocol] = []
     for i, protocol in enumerate(protocols):
@@ -62,12 +62,12 @@ def with_own_names(protocols: Sequence[Protocol], names: Sequence[str]) -> list[
 
 
 def fields_of(record: np.dtype) -> dict[str, np.dtype]:
-    """The fields of a record with their types."""
+    """Return the fields of a record with their types."""
     return {name: kind for name, (kind, *_) in (record.fields or {}).items()}
 
 
 def _apart(record: str, first: Protocol, second: Protocol) -> list[str]:
-    """The fields of a kind of record that both have, and that are not one."""
+    """Return the fields of a record that both declare and must not share."""
     ours, theirs = (fields_of(getattr(protocol, record)) for protocol in (first, second))
     both = [name for name in ours.keys() & theirs.keys() if name not in RECORDS[record]]
     telemetry = first.has("on_forward") or second.has("on_forward")
@@ -77,7 +77,7 @@ def _apart(record: str, first: Protocol, second: Protocol) -> list[str]:
 
 
 def _renamed(protocol: Protocol, own: Mapping[str, str]) -> Protocol:
-    """The transport with other names for some of its fields, wherever it has any of that name."""
+    """Return the transport with some of its fields renamed everywhere."""
     renaming = _Renaming(Bindings({}, protocol.modules), own, {})
     records: dict[str, Any] = {name: _with_names(getattr(protocol, name), own) for name in RECORDS}
     return replace(
@@ -96,17 +96,17 @@ def _with_names(record: np.dtype, own: Mapping[str, str]) -> np.dtype:
 
 @dataclass(frozen=True)
 class _Renaming:
-    """Copies functions with other names; those that have none of them stay as they are."""
+    """Copies functions with renamed fields; unaffected functions are kept."""
 
     bindings: Bindings
     own: Mapping[str, str]
     done: dict[FunctionType, FunctionType]
 
     def function(self, function: FunctionType) -> FunctionType:
-        """The function, or a copy that names fields, and calls functions that do, by new names."""
+        """Return the function, or a copy with renamed fields and callees."""
         if function in self.done:
             return self.done[function]
-        self.done[function] = function  # one that calls itself is refused later on
+        self.done[function] = function  # recursion is refused later
         code = self._code(function.__code__)
         used = self.bindings.of(function)
         changed = {
@@ -118,7 +118,7 @@ class _Renaming:
         cells = tuple(self._value(value, function) for value in inside)
         if code is function.__code__ and not changed and cells == inside:
             return function
-        # What a new name replaces may be that of a global, too: it is there under both.
+        # A renamed field may also be the name of a global: keep both.
         scope = {**function.__globals__, **changed}
         scope |= {new: scope[old] for old, new in self.own.items() if old in scope}
         closure = tuple(CellType(value) for value in cells) or None
@@ -129,7 +129,7 @@ class _Renaming:
         return copied
 
     def _value(self, value: Any, user: FunctionType) -> Any:
-        """What a name of ``user`` stands for in its copy."""
+        """Return the value of a name of ``user`` in its copy."""
         members = self.bindings.members(value, user)
         if members is not None:
             new = {name: self._value(member, user) for name, member in members.items()}
@@ -145,7 +145,7 @@ class _Renaming:
         return value
 
     def _code(self, code: CodeType) -> CodeType:
-        """The code with other names, and the code within it."""
+        """Return the code, and code within it, with renamed fields."""
         names = tuple(self.own.get(name, name) for name in code.co_names)
         constants = tuple(
             self._code(one) if isinstance(one, CodeType) else one for one in code.co_consts

@@ -1,16 +1,15 @@
-"""Patch of Numba: functions are compiled for 64-bit integers and for references to arrays.
+"""Numba patch: compile functions for 64-bit integers and for references to groups of arrays.
 
 Numba compiles a function again for each constant and each narrower integer that a caller passes,
-and passes a tuple of arrays as seven numbers for each array: a kernel with all groups had more than
-four hundred arguments, and compiling those took half of a first run. Groups do not change during a
-call. So a group is written to memory once, and functions pass its address on. Their source is
-unchanged: ``links.pool`` is an array.
+and passes a tuple of arrays as seven numbers per array: a kernel had over four hundred arguments,
+and compiling those took half of a first run. Groups do not change during a call, so a group is
+written to memory once, and functions pass its address. Their source is unchanged: ``links.pool`` is
+an array.
 
 Loads through a reference are marked invariant, so that LLVM keeps the value in a register across
 stores to arrays that might alias. That holds only after the group is written, so LLVM must not see
-that the address it is given is that of what it has just written.
-
-Changes `get_call_template` of a dispatcher, and adds the type `Reference` to Numba.
+where the address comes from. Changes `get_call_template` of a dispatcher, and adds the type
+`Reference` to Numba.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ GROUPS: tuple[type, ...] = (Net, LinkState, HostState, Clock, Scratch, Trace)
 ADDRESS = ir.IntType(8).as_pointer()
 
 OF_NUMBA = 2
-"""The first two fields of an array in compiled code are for its owner; kernels free nothing."""
+"""An array's first two fields in compiled code are for its owner; kernels free nothing."""
 
 
 class Reference(types.Type):  # type: ignore[misc] # mypy skips Numba
@@ -48,7 +47,7 @@ class Reference(types.Type):  # type: ignore[misc] # mypy skips Numba
 
     @property
     def key(self) -> int:
-        """Numba's number for the type of the group: comparing the types of its arrays is slow."""
+        """Numba's number of the group's type: comparing the types of its arrays is slow."""
         number: int = self.group._code
         return number
 
@@ -57,14 +56,14 @@ register_default(Reference)(OpaqueModel)
 
 
 def by_reference(kind: types.Type) -> types.Type:
-    """Return the type by which a value of type ``kind`` is passed to a function."""
+    """Return the type by which a value of type ``kind`` is passed."""
     is_group = isinstance(kind, types.NamedTuple) and kind.instance_class in GROUPS
     return Reference(kind) if is_group else kind
 
 
 @infer_getattr
 class _Members(AttributeTemplate):  # type: ignore[misc]
-    """The type of ``links.pool``; a group within a group is a reference again."""
+    """Type of ``links.pool``; a group within a group is a reference too."""
 
     key = Reference
 
@@ -90,7 +89,7 @@ def _member(context: Any, builder: Any, reference: Reference, place: Any, name: 
 def _read(builder: Any, place: Any, first: int = 0) -> Any:
     """Load the value at an address number by number, so that unused numbers are not loaded.
 
-    The fields before the ``first`` are left empty.
+    The fields before ``first`` stay empty.
     """
     kind = place.type.pointee
     if not isinstance(kind, ir.LiteralStructType | ir.ArrayType):
@@ -106,7 +105,7 @@ def _read(builder: Any, place: Any, first: int = 0) -> Any:
 
 @lower_cast(types.NamedTuple, Reference)  # type: ignore[untyped-decorator]
 def _refer(context: Any, builder: Any, group: types.NamedTuple, _: Reference, value: Any) -> Any:
-    """Store a group and return its address, which LLVM knows nothing about."""
+    """Store a group and return its address, with its origin hidden from LLVM."""
     place = cgutils.alloca_once(builder, context.get_value_type(group))
     builder.store(value, place)
     same = ir.FunctionType(ADDRESS, [ADDRESS])
@@ -121,7 +120,7 @@ def is_supported() -> bool:
 
 @contextmanager
 def also_by_reference(group: type) -> Iterator[None]:
-    """Pass a further kind of group by reference."""
+    """Pass another kind of group by reference."""
     global GROUPS  # noqa: PLW0603
     before, GROUPS = GROUPS, (*GROUPS, group)
     try:
@@ -131,7 +130,7 @@ def also_by_reference(group: type) -> Iterator[None]:
 
 
 def widen_arguments(dispatcher: Any) -> None:
-    """Compile a function once for all integers that its callers pass, and for references."""
+    """Compile a function once for all integer types of its callers, and for references."""
     template: Callable[..., Any] = dispatcher.get_call_template
 
     def wide_template(args: Any, kws: Any) -> Any:

@@ -1,11 +1,9 @@
-"""Compile with Numba at a third of its usual cost, by three patches of Numba, each in one module.
+"""Compile with Numba at a third of its usual cost, by three patches, each in its own module.
 
-`deferred.py` optimizes functions once, as part of an entry point; `pass_by_reference.py` passes
-groups of arrays by address; `nonnegative_indices.py` drops the test of an index's sign. They lean
-on parts of Numba that it does not document. So a patch is left out, with one warning, where Numba
-does not have what it replaces, and, on a Numba newer than `NEWEST_TESTED`, where a small function
-compiled with it fails, returns a wrong number, or crashes its process. NETSIM_PLAIN_NUMBA=1 leaves
-out all three, to rule them out as the cause of a fault: slower, with the same results.
+They rely on undocumented parts of Numba. So a patch is left out, with one warning, if Numba lacks
+what it replaces, or if, on a Numba newer than `NEWEST_TESTED`, a trial function compiled with it
+fails, returns a wrong number, or crashes its process. NETSIM_PLAIN_NUMBA=1 leaves out all three, to
+rule them out as the cause of a fault: slower, with the same results.
 """
 
 from __future__ import annotations
@@ -27,14 +25,14 @@ from numba.core.compiler_lock import global_compiler_lock
 from netsim.errors import warn_once
 
 NEWEST_TESTED = (0, 68)
-"""Newest Numba whose compiled code was compared with the patches and without."""
+"""Newest Numba whose compiled code was compared with and without the patches."""
 
 LOST = {
     "deferred": "compiling takes longer",
     "pass_by_reference": "compiling takes longer",
     "nonnegative_indices": "runs are slower",
 }
-"""Name of each patch's module -> the price of leaving the patch out."""
+"""Patch module -> cost of leaving the patch out."""
 
 
 def working(name: str) -> ModuleType | None:
@@ -46,7 +44,7 @@ def working(name: str) -> ModuleType | None:
 
 @contextmanager
 def patched() -> Iterator[None]:
-    """Compile what is within with every patch that works."""
+    """Compile with every patch that works."""
     with global_compiler_lock, ExitStack() as stack:
         for name in ("deferred", "nonnegative_indices"):
             if patch := working(name):
@@ -55,7 +53,7 @@ def patched() -> Iterator[None]:
 
 
 def compiled(function: FunctionType, **options: Any) -> Any:
-    """Return the compiled form of a function that others call with any types of integers."""
+    """Return the compiled form of a function that is called with any integer types."""
     made = numba.njit(**options)(function)
     if patch := working("pass_by_reference"):
         patch.widen_arguments(made)
@@ -80,17 +78,17 @@ def _is_tested() -> bool:
 
 
 def _passes_trial(name: str) -> bool:
-    """Return whether a small function compiled with the patch gives the right number."""
+    """Return whether a trial function compiled with the patch returns the right number."""
     done = subprocess.run([sys.executable, "-c", TRIAL, name], capture_output=True, check=False)
     return done.returncode == 0
 
 
 TRIAL = f"import sys; from {__name__} import try_out; sys.exit(not try_out(sys.argv[1]))"
-"""The program that tries a patch: what a patch breaks may be the process."""
+"""Program that tries a patch, in a process of its own that may crash."""
 
 
 def try_out(name: str) -> bool:
-    """Return whether a small function compiled with the patch `name` returns the right number."""
+    """Return whether a trial function compiled with patch `name` returns the right number."""
     patch = import_module(f"{__package__}.{name}")
     if not patch.is_supported():
         return False
@@ -106,7 +104,7 @@ def try_out(name: str) -> bool:
 
 
 class Trial(NamedTuple):
-    """The group of arrays that a patch is tried with."""
+    """Group of arrays for trials."""
 
     numbers: np.ndarray
 

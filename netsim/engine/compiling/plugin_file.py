@@ -1,4 +1,4 @@
-"""What a transport or a queue discipline declares in its file, checked."""
+"""Check the declarations in the file of a transport or a queue discipline."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from netsim.units import Bdp
 
 MAX_STATE_BYTES = 1 << 16
 MAX_PACKET_BYTES = 1 << 10
-"""Of a record of state, and of what a packet carries besides the engine's own fields."""
+"""Limits of a state record, and of a transport's own packet fields."""
 
 NOT_PLAIN = (
     inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
 )
-"""Flags of functions that no handler can be."""
+"""Flags of functions that cannot be handlers."""
 
 
 class PluginFile:
-    """What stands in the file of a transport or a queue discipline."""
+    """File of a transport or a queue discipline."""
 
     def __init__(self, module: ModuleType, name: str) -> None:
         self.module = module
         self.file = str(getattr(module, "__file__", None) or name)
 
     def wrong(self, key: str, message: str, hint: str | None = None) -> InputError:
-        """The error for a declaration."""
+        """Return the error for a declaration."""
         return InputError(message, file=self.file, key=key, hint=hint)
 
     def parameters(self, params: Mapping[str, Any], engines: Sequence[str]) -> list[Field]:
-        """The fields of the parameters' record besides those of the engine, ``engines``."""
+        """Return the parameters' fields, other than the engine's (``engines``)."""
         taken = [name for name in params if name in engines]
         if taken:
             raise self.wrong("PARAMS", f"the name {taken[0]} is the engine's own")
         return [(name, float) if isinstance(v, float) else name for name, v in params.items()]
 
     def flag(self, what: str) -> bool:
-        """True or False; False if it is not there."""
+        """Return a declared bool; False if it is missing."""
         value = getattr(self.module, what, False)
         if not isinstance(value, bool):
             raise self.wrong(what, f"{value!r} is neither True nor False")
         return value
 
     def count(self, what: str, most: int) -> int:
-        """A number of timers or bitmaps."""
+        """Return a declared number of timers or bitmaps."""
         value = getattr(self.module, what, 0)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
             raise self.wrong(what, f"{value!r} is not a whole number from 0 to {most}")
         return value
 
     def fields(self, what: str, base: Sequence[str], most_bytes: int) -> tuple[Field, ...]:
-        """Fields of a record besides those of the engine, which are ``base``."""
+        """Return the declared fields of a record, which must not be the engine's (``base``)."""
         own = getattr(self.module, what, ())
         if not isinstance(own, (tuple, list)):
             example = f'{what} = ("{own}",)' if isinstance(own, str) else f'{what} = ("rate",)'
@@ -77,7 +77,7 @@ class PluginFile:
         return tuple(own)
 
     def names(self, what: str, base: Sequence[str], most: int) -> tuple[str, ...]:
-        """Names of whole numbers, besides those of the engine, which are ``base``."""
+        """Return declared names of integers, which must not be the engine's (``base``)."""
         named = self.fields(what, base, 8 * most)
         for field in named:
             if not isinstance(field, str):
@@ -86,7 +86,7 @@ class PluginFile:
         return tuple(str(field) for field in named)
 
     def _field_name(self, field: Any, what: str) -> str:
-        """The name of a declared field. Raises InputError if it is not declared well."""
+        """Return the name of a declared field. Raises InputError if it is invalid."""
         name, kind = field if isinstance(field, tuple) and len(field) == 2 else (field, int)
         good = isinstance(name, str) and name.isidentifier() and not name.startswith("_")
         if (
@@ -102,7 +102,7 @@ class PluginFile:
         return str(name)
 
     def handler(self, handler: Handler) -> FunctionType:
-        """The file's function for a handler, which must take the same arguments."""
+        """Return the file's function for a handler, with checked arguments."""
         name, form = handler.name, f"def {handler.form}"
         function: Any = getattr(self.module, name, None)
         if function is None and not hasattr(self.module, name):
@@ -127,9 +127,9 @@ class PluginFile:
 def functions_of(
     module: ModuleType, handlers: Iterable[FunctionType], *, within: bool = False
 ) -> set[Callable[..., Any]]:
-    """The functions that a plugin's handlers refer to, at any depth within its own files.
+    """Return the functions that handlers refer to, at any depth within the plugin's files.
 
-    With ``within`` also those that functions of the engine's refer to.
+    With ``within`` also those that the engine's functions refer to.
     """
     bindings = Bindings({}, (module,))
     found: set[Callable[..., Any]] = set()
@@ -157,17 +157,17 @@ def _is_count(kind: Any) -> bool:
 
 
 def plugin_parameters(plugin: Any, params: Mapping[str, Any]) -> dict[str, int | float]:
-    """A plugin's resolved parameters as handlers see them."""
+    """Return a plugin's resolved parameters as handlers see them."""
     choices = {p.name: p.choices for p in plugin.params}
     return {name: parameter_value(v, choices.get(name, ())) for name, v in params.items()}
 
 
 def parameter_value(value: Any, choices: tuple[str, ...]) -> int | float:
-    """A resolved parameter as handlers see it: None is -1, a choice its index, a bool 0 or 1."""
+    """Return a parameter as handlers see it: None is -1, a choice its index, a bool 0 or 1."""
     if value is None:
         return -1
     if isinstance(value, str):
         return choices.index(value) if value in choices else -1
     if isinstance(value, Bdp):
-        return 0  # it is another number at each port (`PortSizes`)
+        return 0  # a different number at each port (`PortSizes`)
     return value if isinstance(value, float) else int(value)

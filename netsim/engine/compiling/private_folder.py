@@ -1,4 +1,4 @@
-"""A folder from which code may be run: nobody but the user can put anything into it."""
+"""Folders that only the user can write, from which code may be run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ PRIVATE = 0o700
 
 
 class UnsafeError(Exception):
-    """Somebody else could change what is in a place; says who or how."""
+    """Somebody else could change a path; says who or how."""
 
 
 def make_private(folder: Path) -> None:
-    """Make `folder` and what is missing above it, for the user alone. Raises OSError."""
+    """Create `folder`, and missing folders above it, for the user alone. Raises OSError."""
     missing = []
     for place in (folder, *folder.parents):
         if place.exists():
@@ -28,12 +28,11 @@ def make_private(folder: Path) -> None:
 
 
 def require_private(folder: Path, *, to_make: bool = False) -> None:
-    """Raise UnsafeError if another user could change what is in `folder`, a path without links.
+    """Raise UnsafeError if another user could change what is in `folder`, a resolved path.
 
-    That is so if it, or a folder above it, belongs to another user or can be written by others.
-    In a folder above it they may write if it is sticky, as /tmp is: they cannot rename there what
-    is not theirs. Root may do anything, so what belongs to root is as good as the user's own.
-    `to_make`: a folder is to be made in `folder`, and is looked at again when it is there.
+    That is so if it, or a folder above it, belongs to another user or is writable by others.
+    Folders above may be writable if sticky, like /tmp: others cannot rename the user's files there.
+    Root counts as the user. `to_make`: a folder is yet to be created in `folder`, and checked then.
     """
     for place in (folder, *folder.parents):
         status = place.lstat()
@@ -43,9 +42,9 @@ def require_private(folder: Path, *, to_make: bool = False) -> None:
 
 
 def require_own(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:
-    """Raise UnsafeError if what has that `status` belongs to another user, or others can write it.
+    """Raise UnsafeError if a path with this `status` belongs to, or is writable by, others.
 
-    `sticky`: it may be a folder in which only the owner of a file can rename that.
+    `sticky`: it may be a folder in which only a file's owner can rename it.
     """
     if status.st_uid not in (0, os.geteuid()):
         raise UnsafeError(f"{path} belongs to another user (uid {status.st_uid})")

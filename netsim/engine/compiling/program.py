@@ -1,4 +1,4 @@
-"""A program's file as the engine sees it: its declarations, checked, and its handlers."""
+"""A program's file: its checked declarations and its handlers."""
 
 from __future__ import annotations
 
@@ -34,19 +34,17 @@ from netsim.inputs import at_line
 from netsim.plugins.registry import Plugin, PluginSpec
 
 PROGRAM_SETTABLE: Mapping[str, tuple[str, ...]] = {}
-"""Of the engine's fields a program sets none; services change them."""
+"""A program sets no engine fields; services change them."""
 
 PROGRAM_DECLARATIONS = ("PARAMS", "PRESETS", "HOST_STATE", "TASK_STATE", "TIMERS", "LOG")
-"""All that a program may declare."""
+"""Names that a program may declare."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a program declares: state, timers of each host, its log, parameters, handlers.
+    """A program's state, timers per host, log, parameters and handlers.
 
-    ``resizes`` says whether it may set sizes of flows.
-
-    ``modules`` has the one of its file, or nothing if there is no program.
+    ``resizes``: it may set flow sizes. ``modules``: that of its file, or none without a program.
     """
 
     modules: tuple[ModuleType, ...]
@@ -60,7 +58,7 @@ class Program:
 
     @property
     def features(self) -> dict[str, int]:
-        """What of the engine it makes use of."""
+        """Specialization constants of a program."""
         return {
             "PROGRAM": bool(self.modules),
             "N_PROGRAM_TIMERS": self.timers,
@@ -70,13 +68,13 @@ class Program:
 
 NO_NUMBERS = ("text", "file", "sizes", "topology", "job")
 BROKEN_NUMBERS = ("fraction", "ratio")
-"""Units of parameters that handlers do not see, and of those that they see as float64."""
+"""Units of parameters that handlers do not see, and of those that are float64."""
 
 SIZES = ("size_bytes", "n_packets", "last_bytes")
-"""Fields of a flow's sides that are settled as it starts, if a program sets sizes."""
+"""Fields of a flow that are fixed at its start if a program sets sizes."""
 
 LOG_OF_THE_ENGINE = ("host", "time_ps")
-"""Columns that every log has, before those of the program."""
+"""Columns of every log, before the program's own."""
 
 MAX_LOG_COLUMNS = 64
 
@@ -90,14 +88,13 @@ NO_PROGRAM = Program(
     resizes=False,
     handlers={name: row.default for name, row in PROGRAM_HANDLERS.items()},
 )
-"""Of a run without one."""
+"""No program."""
 
 
 def program_parameters(plugin: Plugin, params: Mapping[str, Any]) -> dict[str, int | float]:
-    """The resolved parameters of a traffic pattern that handlers see: its numbers and choices.
+    """Return the parameters of a traffic pattern that handlers see: numbers and choices.
 
-    Which they are, and of what type, does not depend on the values: so code that was compiled for
-    one experiment is that of all.
+    Names and types do not depend on the values, so all experiments share compiled code.
     """
     found = {}
     for param in plugin.params:
@@ -108,7 +105,7 @@ def program_parameters(plugin: Plugin, params: Mapping[str, Any]) -> dict[str, i
 
 
 def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Program:
-    """Check a program's declarations. Raises InputError naming what is wrong."""
+    """Check a program's declarations. Raises InputError."""
     declared = PluginFile(module, name)
     host = declared.fields("HOST_STATE", PROGRAM_HOST_FIELDS, MAX_STATE_BYTES)
     task = declared.fields("TASK_STATE", PROGRAM_TASK_FIELDS, MAX_STATE_BYTES)
@@ -126,7 +123,7 @@ def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Pr
 
 
 def check_setups(program: Program, uses: Iterable[PluginSpec]) -> None:
-    """Refuse transports whose `setup` looks at sizes of flows, if the program sets some later.
+    """Refuse transports whose `setup` reads flow sizes, if the program sets some later.
 
     Raises InputError with the file and the line.
     """
@@ -147,13 +144,13 @@ def check_setups(program: Program, uses: Iterable[PluginSpec]) -> None:
 
 
 def _loaded(function: Any) -> set[str]:
-    """Names of the fields that a function reads."""
+    """Return the names of the fields that a function reads."""
     steps = dis.get_instructions(function.__code__)
     return {str(step.argval) for step in steps if step.opname in ("LOAD_ATTR", "LOAD_METHOD")}
 
 
 def program_of(use: PluginSpec | None) -> Program:
-    """The program of a run, or `NO_PROGRAM`. Raises InputError as `read_program` does."""
+    """Return the program of a run, or `NO_PROGRAM`. Raises InputError as `read_program` does."""
     if use is None:
         return NO_PROGRAM
     return read_program(use.module, program_parameters(use.plugin, use.params), use.plugin.name)

@@ -1,6 +1,6 @@
-"""A transport module as the engine sees it: its declarations, checked, and its handlers.
+"""A transport's file: its checked declarations and its handlers.
 
-Several transports of one run are joined to one (`multi_transport.py`).
+`multi_transport.py` joins those of a run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SETTABLE = {
     BUILT: ("seq", "aux", "prio", "entropy", "kind", "ecn"),
     SENT: ("seq", "aux", "prio", "entropy", "ecn", "size_bytes"),
 }
-"""What a transport may set besides the fields that it declares; all else is the engine's."""
+"""Engine fields that a transport may set, besides its own."""
 
 DECLARATIONS = (
     *("PARAMS", "PRESETS", "FABRIC", "PRESET_FABRIC"),
@@ -49,12 +49,12 @@ DECLARATIONS = (
     *("TX_TIMERS", "RX_TIMERS", "HOST_TIMERS", "TX_BITMAPS", "RX_BITMAPS"),
     *("CONTROL_PER_DATA", "RELIABLE", "CLOSED_FORM", "TRACE"),
 )
-"""All that a transport may declare."""
+"""Names that a transport may declare."""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a transport declares: state fields, timers, bitmaps, parameters, handlers."""
+    """A transport's state fields, timers, bitmaps, parameters and handlers."""
 
     modules: tuple[ModuleType, ...]
     tx: np.dtype
@@ -69,15 +69,15 @@ class Protocol:
     rx_bitmaps: int
     handlers: Mapping[str, FunctionType]
     own_names: tuple[Mapping[str, str], ...] = ({},)
-    """For each transport: the fields that have another name in the records than in its file."""
+    """For each transport: record names of fields that its file calls otherwise."""
 
     def has(self, handler: str) -> bool:
-        """Does the transport have this handler itself?"""
+        """Return whether the transport defines this handler."""
         return self.handlers[handler] is not HANDLERS[handler].default
 
     @property
     def features(self) -> dict[str, bool]:
-        """What of the engine the transport makes use of."""
+        """Specialization constants of a transport."""
         return {
             "HAS_RANK": self.has("rank"),
             "TELEMETRY": self.has("on_forward"),
@@ -85,7 +85,7 @@ class Protocol:
 
 
 def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> Protocol:
-    """Check a transport module's declarations. Raises InputError naming what is wrong."""
+    """Check a transport's declarations. Raises InputError."""
     declared = PluginFile(module, name)
     return Protocol(
         modules=(module,),

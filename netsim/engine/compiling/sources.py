@@ -1,4 +1,4 @@
-"""Whose code is whose: what is compiled as part of the engine, and what belongs to a library."""
+"""Which source files are compiled as part of the engine, and which belong to libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 LIBRARIES = {"site-packages", "dist-packages"}
-"""Folders of installed libraries, wherever they are."""
+"""Folders of installed libraries."""
 
 
 @cache
@@ -22,13 +22,13 @@ def _foreign_roots() -> tuple[str, ...]:
 
 @cache
 def package_root() -> str:
-    """The folder of the package."""
+    """Return the folder of the package."""
     return str(Path(__file__).resolve().parents[2])
 
 
 @cache
 def is_ours(path: str | None) -> bool:
-    """Files whose functions are compiled: the package's and plugins', not libraries'."""
+    """Return whether a file's functions are compiled: netsim's and plugins', not libraries'."""
     if path is None or not path.endswith(".py"):
         return False
     real = os.path.realpath(path)
@@ -40,15 +40,14 @@ def is_ours(path: str | None) -> bool:
 
 
 def top_package(name: str) -> str:
-    """The outermost package of a dotted name."""
+    """Return the outermost package of a dotted name."""
     return name.partition(".")[0]
 
 
 def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
-    """Every file that the compiled code of ``plugins`` can depend on.
+    """Return every file that the compiled code of ``plugins`` can depend on.
 
-    The whole package, and for a plugin all modules reachable from it through its
-    globals, at any depth, that are not part of an installed library.
+    That is the whole package, and all modules outside libraries that a plugin's globals reach.
     """
     root = Path(package_root())
     files = set(root.rglob("*.py"))

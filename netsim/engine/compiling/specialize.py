@@ -1,11 +1,10 @@
-"""Copy and compile the engine for one transport and one fabric.
+"""Copy and compile the engine for one set of plugins and one fabric.
 
 The engine's modules are plain Python with unbound constants (`specialization_constants.py`) for
 handlers and features. Specializing a function copies it and every netsim function that it calls,
-binds the constants in the copies, and compiles them with everything inlined: a handler call costs
-nothing, and a disabled feature leaves no trace.
-
-What was compiled is kept on the disk (`cache.py`), and then nothing is copied.
+binds the constants in the copies, and compiles them with everything inlined: handler calls cost
+nothing, and disabled features leave no trace. Nothing is copied if the code is on disk
+(`cache.py`).
 """
 
 from __future__ import annotations
@@ -29,28 +28,27 @@ from netsim.engine.compiling.unsupported_code import (
 )
 from netsim.engine.kernels.instructions import INSTRUCTIONS
 
-# None of our functions makes an array, or is called from C.
+# None of these functions makes an array, or is called from C.
 ENTRY = {"no_cfunc_wrapper": True, "_nrt": False}
 INNER = {**ENTRY, "no_cpython_wrapper": True}
 
 
 def jit_enabled() -> bool:
-    """False if the user wants plain Python, for a debugger (NUMBA_DISABLE_JIT=1)."""
+    """Return whether code is compiled (not with NUMBA_DISABLE_JIT=1, for debuggers)."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 
 def _module_of_copies(tag: str) -> str:
-    """The name of the module of copies; Numba looks for it when it loads their code."""
+    """Return the name of the module of copies, which Numba looks up when it loads their code."""
     name = f"netsim.engine.specialized_{tag}"
     sys.modules.setdefault(name, types.ModuleType(name))
     return name
 
 
 class Specializer:
-    """Makes copies of functions with the names of ``bindings``, compiled with ``jit``.
+    """Copies functions with the names of ``bindings``, compiled with ``jit``.
 
-    ``tag`` tells this combination from others: it names the module of all copies, and Numba
-    builds symbol names from that.
+    ``tag`` names the module of copies, and Numba's symbols after that.
     """
 
     def __init__(self, bindings: Bindings, tag: str, *, jit: bool) -> None:
@@ -61,9 +59,9 @@ class Specializer:
         self._done: dict[int, Callable[..., Any]] = {}
 
     def copy(self, function: types.FunctionType) -> types.FunctionType:
-        """A copy of ``function`` that calls specialized copies of our functions.
+        """Return a copy of ``function`` that calls specialized copies.
 
-        Raises InputError, with its place, for what cannot be copied or compiled so.
+        Raises InputError, with its place, for unsupported code.
         """
         refuse_what_cannot_be_carried(function)
         names = dict(function.__globals__)
@@ -81,7 +79,7 @@ class Specializer:
         return copied
 
     def _specialized(self, value: Any, user: types.FunctionType) -> Any:
-        """What a name of ``user`` stands for in its copy."""
+        """Return the value of a name of ``user`` in its copy."""
         members = self._bindings.members(value, user)
         if members is None:
             return self.inline(value) if self._bindings.compiles(value) else value
@@ -91,7 +89,7 @@ class Specializer:
         return stand_in
 
     def inline(self, function: types.FunctionType) -> Callable[..., Any]:
-        """The specialized copy, compiled and (unless it is large) inlined into its callers."""
+        """Return the specialized copy, compiled and, unless SEPARATE, inlined into its callers."""
         if function in self._under_way:
             raise calls_itself(function)
         if id(function) not in self._done:
@@ -116,9 +114,9 @@ class Specializer:
 
 
 class Compiled:
-    """The compiled code of one entry point, for any types of arguments that it comes upon.
+    """Compiled code of one entry point, for any argument types.
 
-    It is kept in ``folder``, if there is one. ``codes`` are what would be compiled now.
+    ``folder`` caches it, if given. ``codes`` are the current functions.
     """
 
     def __init__(
@@ -135,10 +133,7 @@ class Compiled:
         self._ready: dict[tuple[Any, ...], tuple[Callable[..., Any], Lines]] = {}
 
     def ready(self, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines]:
-        """The function for such arguments, loaded or else compiled.
-
-        With it comes where its sources stood when it was compiled.
-        """
+        """Return the function for such arguments, loaded or compiled, and its source lines."""
         import numba
 
         signature = tuple(numba.typeof(argument) for argument in arguments)
@@ -147,7 +142,7 @@ class Compiled:
         return self._ready[signature]
 
     def _loaded(self, signature: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines] | None:
-        """What is on the disk, if it is there. Nothing is copied: no source is looked at."""
+        """Load the function from disk, if it is there, without copying sources."""
         if self._folder is None:
             return None
         _module_of_copies(self._tag)
@@ -172,9 +167,9 @@ class Compiled:
         try:
             with patched():
                 function.compile(signature)
-        except Exception as error:  # Numba lets errors of many kinds through
+        except Exception as error:  # Numba raises errors of many kinds
             raise does_not_compile(error, self._bindings.plugins) from error
-        # Another process may have been faster: then its code was loaded.
+        # Another process may have compiled it first: then it was loaded.
         return function, kept.lines if kept is not None else lines_of(self._codes)
 
     def _dispatcher(self, function: types.FunctionType) -> Any:
@@ -187,10 +182,9 @@ class Compiled:
 
 @dataclass
 class Entry:
-    """An entry point of one engine, which calls it with arguments of the same types always.
+    """An entry point of one engine, called with arguments of fixed types.
 
-    ``run`` calls it, once ``prepare`` has it ready. ``codes`` are the functions that it is
-    made of, as they are now.
+    ``run`` calls it after ``prepare``. ``codes`` are its current functions.
     """
 
     compiled: Compiled | None
@@ -199,14 +193,14 @@ class Entry:
     _then: Lines = ()
 
     def prepare(self, *args: Any) -> Callable[..., Any]:
-        """``run``, loaded or else compiled for such arguments."""
+        """Load or compile ``run`` for such arguments."""
         if self.run is None:
             assert self.compiled is not None
             self.run, self._then = self.compiled.ready(args)
         return self.run
 
     def place(self, path: str, line: int) -> tuple[str, int]:
-        """Where stands now what stood there when the code was compiled."""
+        """Return the current line of a line of compiled code."""
         return present_place(path, line, self._then, lines_of(self.codes))
 
     def __call__(self, *args: Any) -> Any:

@@ -1,7 +1,6 @@
-"""Functions that cannot be specialized, told with their file and line before Numba sees them.
+"""Report functions that cannot be specialized, with file and line, before Numba sees them.
 
-Numba would stumble over some in a place of its own, and of others compile something else
-than what is written.
+Numba's own errors would point elsewhere, or it would compile something else.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ def refuse_what_cannot_be_carried(function: types.FunctionType) -> None:
 
 
 def calls_itself(function: types.FunctionType) -> InputError:
-    """The error for a function that comes to call itself, directly or not."""
+    """Return the error for direct or indirect recursion."""
     return _refused(function, "calls itself", LOOP)
 
 
 def contents(function: types.FunctionType) -> tuple[object, ...]:
-    """What the closure of a function holds. Raises InputError for a name without a value."""
+    """Return the contents of a function's closure. Raises InputError for a name without a value."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     found = []
     for name, cell in cells:
@@ -69,9 +68,9 @@ def _refused(function: types.FunctionType, what: str, hint: str) -> InputError:
 
 @cache
 def _set_outside(code: types.CodeType) -> tuple[tuple[int, str], ...]:
-    """Where a function, or one within it, sets a name that is not its own; and the name.
+    """Return the lines in which a function, or one within it, sets outer names, and the names.
 
-    Kept, because each engine asks of all its functions, which takes longer than to copy them.
+    Cached, since each engine asks for all its functions.
     """
     return tuple(_settings(code))
 

@@ -346,9 +346,7 @@ class Scratch(NamedTuple):
     ports_to_replan: WorkerRows  # ... and ports to plan again
     accounts: Records[int, QueueRecord]  # QUEUE[workers * max ports * CLASSES]: saved accounts
     pause_requested: PortRows  # int64[workers, max ports]: at the window's start
-    planned_queues: Numbers[
-        int, Numbers[tuple[int, int], int]
-    ]  # int64[workers, CLASSES, 3]: of one port
+    planned_queues: Numbers[int, Numbers[tuple[int, int], int]]  # int64[workers, CLASSES, 3]
     next_in_line: WorkerRows  # int64[workers, capacity]: the next arrival in a queue
     log_time: Numbers[int, Numbers[int, Ps]]  # int64[workers, capacity]: since the window's start
     log_what: WorkerRows  # int64[workers, capacity]
