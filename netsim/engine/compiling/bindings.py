@@ -98,7 +98,7 @@ class Bindings:
         return {name: self._bound(member) for name, member in found}
 
     def options(self, function: types.FunctionType) -> dict[str, Any]:
-        """Return Numba's options for a function. Outside the engine, dividing by zero is an error."""
+        """Return Numba's options; outside the engine, they check for division by zero."""
         sure = function.__module__.startswith(ENGINE) and not self.checked
         return {
             "error_model": "numpy" if sure else "python",
