@@ -110,16 +110,16 @@ class Served:
     def iterations(self, host: int = 0) -> list[tuple[int, int, int, int]]:
         """(begin, end, prompt tokens, sequences that decode) of the machine that a host leads."""
         rows = self.told("iteration", host)
-        return [(r["start_ps"], r["time_ps"], r["tokens"], r["batch"]) for r in rows]
+        return [(r["start_ps"], r["time_ps"], r["count"], r["decode_batch"]) for r in rows]
 
 
 def all_served_once(plan: ServingPlan, served: Served) -> None:
     """Every request has all of its tokens, told once; tokens that iterations told are theirs."""
     done = served.told("done")
     assert sorted(row["request"] for row in done) == list(range(len(plan.requests)))
-    assert [row["tokens"] for row in done] == [
+    assert [row["count"] for row in done] == [
         plan.requests.output_tokens[row["request"]] for row in done
     ]
-    decoded = sum(row["batch"] for row in served.told("iteration"))
+    decoded = sum(row["decode_batch"] for row in served.told("iteration"))
     first = len(served.told("first token"))
     assert decoded + first == plan.requests.output_tokens.sum()

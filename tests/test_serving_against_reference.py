@@ -221,11 +221,11 @@ def told(run: Served) -> set[tuple[str, str]]:
 def test_every_row_of_random_runs(tmp_path: Path) -> None:
     """Among which is everything that instances of each role do."""
     met = set().union(*(told(check(seed, tmp_path)) for seed in range(CASES)))
-    some = {"iteration", "started", "first token", "done", "lost", "down", "up"}
-    both = some | {"joined"}
+    some = {"iteration", "prefill start", "first token", "done", "lost", "down", "up"}
+    both = some | {"decode start"}
     assert {what for role, what in met if role == "mixed"} == both
     assert {what for role, what in met if role == "prefill"} == some
-    assert {what for role, what in met if role == "decode"} == both | {"kv there"}
+    assert {what for role, what in met if role == "decode"} == both | {"kv transfer end"}
 
 
 def test_every_row_where_all_reduces_go_in_packets(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ class Row(NamedTuple):
     what: str
     request: int = -1
     start_ps: int = 0
-    batch: int = 0
-    tokens: int = 0
-    context: int = 0
-    pairs: int = 0
+    decode_batch: int = 0
+    count: int = 0
+    context_tokens: int = 0
+    attention_pairs: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Instance:
 
     def _comes(self, one: Request) -> None:
         if self.role == "decode":
-            self._tell("kv there", one)
+            self._tell("kv transfer end", one)
         self.waiting.append(one)
 
     # -- who is in an iteration --------------------------------------------------------------
@@ -149,7 +149,7 @@ class Instance:
                 break
             if not one.holds:
                 one.holds = True
-                self._tell("started", one)
+                self._tell("prefill start", one)
             pairs += self.rules.pairs(one.prompt + one.told - one.todo, part)
             tokens += part
             left -= part
@@ -169,7 +169,7 @@ class Instance:
     def _join(self, one: Request) -> None:
         if not one.joined:
             one.joined = True
-            self._tell("joined", one)
+            self._tell("decode start", one)
 
     def _takes(self, one: Request) -> int:
         """Tokens of KV cache that a request needs in the end."""
@@ -211,7 +211,7 @@ class Instance:
         self.over.add(one.number)
 
     def _tell(self, what: str, one: Request) -> None:
-        self.rows.append(Row(self.now, what, one.number, tokens=one.told))
+        self.rows.append(Row(self.now, what, one.number, count=one.told))
 
     def _layers_at(self, iteration: Row) -> list[int]:
         """When layers are computed whose KV caches go, all but the last ones."""
@@ -248,7 +248,7 @@ class Instance:
             self.waiting = [*at_work, *(one for one in self.waiting if one not in part)]
             self.decoding, self.filling, self.iteration = [], [], None
         gpus = {DOWN: 0, WHOLE: self.gpus, SHRUNK: self.gpus - 1}[state]
-        self.rows.append(Row(self.now, "up" if gpus else "down", tokens=gpus))
+        self.rows.append(Row(self.now, "up" if gpus else "down", count=gpus))
 
 
 def _length(one: Request) -> int:

@@ -15,14 +15,14 @@ from netsim.terminal import Wide
 from netsim.workloads.cli.request import gap_table, headlines, hints, request_number, stage_table
 from netsim.workloads.reports.serving import serving_result
 from netsim.workloads.serving.data import (
+    DECODE_START,
     DONE,
     DOWN,
     FIRST_TOKEN,
     ITERATION,
-    JOINED,
     LOST,
     MIXED,
-    STARTED,
+    PREFILL_START,
     UP,
     ServingPlan,
 )
@@ -118,20 +118,20 @@ def test_gaps_are_those_of_the_table() -> None:
 def failing() -> tuple[ServingPlan, list[Row]]:
     """A mixed machine that cuts the prompt in two, fails at 45 for 55, and does it all again."""
     return mixed_plan([(5, 8, 3)]), [
-        row(0, 10, STARTED, 0),
-        row(0, 18, ITERATION, start_ps=10, tokens=5),
-        row(0, 26, ITERATION, start_ps=18, tokens=3),
+        row(0, 10, PREFILL_START, 0),
+        row(0, 18, ITERATION, start_ps=10, count=5),
+        row(0, 26, ITERATION, start_ps=18, count=3),
         row(0, 26, FIRST_TOKEN, 0),
-        row(0, 26, JOINED, 0),
-        row(0, 40, ITERATION, start_ps=30, batch=1, context=9),
-        row(0, 45, LOST, 0, tokens=2),
+        row(0, 26, DECODE_START, 0),
+        row(0, 40, ITERATION, start_ps=30, decode_batch=1, context_tokens=9),
+        row(0, 45, LOST, 0, count=2),
         row(0, 45, DOWN),
         row(0, 100, UP),
         row(0, 101, UP),
-        row(0, 102, STARTED, 0),
-        row(0, 112, ITERATION, start_ps=102, tokens=10),
+        row(0, 102, PREFILL_START, 0),
+        row(0, 112, ITERATION, start_ps=102, count=10),
         row(0, 112, FIRST_TOKEN, 0),
-        row(0, 112, DONE, 0, tokens=3),
+        row(0, 112, DONE, 0, count=3),
     ]
 
 
@@ -168,7 +168,7 @@ def test_a_request_that_is_not_done() -> None:
     rows = [one for one in rows if one["time_ps"] <= 260]
     breakdown = request_latency(result_of(plan, rows, complete=False), 1)
     assert told(breakdown.rows) == [("queueing", 150, 200, 0, None)]
-    rows = [row(0, 120, STARTED, 0)]
+    rows = [row(0, 120, PREFILL_START, 0)]
     assert not len(request_latency(result_of(plan, rows, complete=False), 1).rows)
 
 
@@ -176,14 +176,14 @@ def test_a_request_that_waits_behind_iterations_of_others() -> None:
     """Of an iteration that is under way as it comes, the part that it waits for counts."""
     plan = plan_of([MIXED], [(0, 4, 1), (50, 4, 1)])
     rows = [
-        row(0, 0, STARTED, 0),
-        row(0, 100, ITERATION, start_ps=0, tokens=4),
+        row(0, 0, PREFILL_START, 0),
+        row(0, 100, ITERATION, start_ps=0, count=4),
         row(0, 100, FIRST_TOKEN, 0),
-        row(0, 100, DONE, 0, tokens=1),
-        row(0, 100, STARTED, 1),
-        row(0, 200, ITERATION, start_ps=100, tokens=4),
+        row(0, 100, DONE, 0, count=1),
+        row(0, 100, PREFILL_START, 1),
+        row(0, 200, ITERATION, start_ps=100, count=4),
         row(0, 200, FIRST_TOKEN, 1),
-        row(0, 200, DONE, 1, tokens=1),
+        row(0, 200, DONE, 1, count=1),
     ]
     breakdown = request_latency(result_of(plan, rows), 1)
     first = breakdown.rows.row(0, named=True)

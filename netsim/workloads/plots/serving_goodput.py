@@ -109,7 +109,7 @@ def by_formula(result: Result) -> float | None:
     policy = Policy(
         mtbf_ps, repair_ps, swap_ps, value("spares") or 0, value("on_failure"), restart_ps
     )
-    machines = roles[0]["machines"]
+    machines = roles[0]["instances"]
     return expected_capacity(policy, roles[0]["hosts"] // machines, machines)
 
 

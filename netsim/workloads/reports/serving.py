@@ -349,8 +349,8 @@ def _roles(roles: Mapping[str, Mapping[str, Any]]) -> Wide:
         return "-" if one[name] is None else number(100 * one[name])
 
     columns = [
-        Column("machines", list(roles), left=True),
-        Column("", [count(one["machines"]) for one in found]),
+        Column("instances", list(roles), left=True),
+        Column("", [count(one["instances"]) for one in found]),
         Column("GPUs", [count(one["hosts"]) for one in found], rank=2),
         Column("iterations", [count(one["iterations"]) for one in found], rank=3),
         Column("batch\nmean", [number(one["batch_mean"]) for one in found], rank=1),

@@ -25,7 +25,7 @@ def capacity_metrics(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) 
     begin = np.clip(time_ps, since_ps, until_ps)
     end = np.maximum(begin, _over_ps(plan, log, until_ps)[instance])
     end[:-1][host[1:] == host[:-1]] = begin[1:][host[1:] == host[:-1]]
-    lost = (plan.instances.size[instance] - log["tokens"][rows]).astype(float) @ (end - begin)
+    lost = (plan.instances.size[instance] - log["count"][rows]).astype(float) @ (end - begin)
     inside = (log["event"][rows] == DOWN) & (time_ps >= since_ps) & (time_ps < until_ps)
     every = float(plan.instances.size.sum()) * max(until_ps - since_ps, 1)
     return {"count": int(inside.sum()), "available_gpu_share": 1 - float(lost) / every}

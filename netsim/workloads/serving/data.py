@@ -19,26 +19,20 @@ MIXED, PREFILL, DECODE = range(3)
 ROLES = ("mixed", "prefill", "decode")
 """What instances do, and its names."""
 
-ITERATION, STARTED, FIRST_TOKEN, KV_THERE, JOINED, DONE, LOST, DOWN, UP = range(9)
-EVENTS = (
-    "iteration",
-    "started",
-    "first token",
-    "kv there",
-    "joined",
-    "done",
-    "lost",
-    "down",
-    "up",
-)
-"""What the rows of a serving run's log tell, in its column `event`, and their names."""
+EVENTS = ("iteration", "prefill start", "first token", "kv transfer end", "decode start")
+EVENTS += ("done", "lost", "down", "up")
+ITERATION, PREFILL_START, FIRST_TOKEN, KV_TRANSFER_END, DECODE_START = range(5)
+DONE, LOST, DOWN, UP = range(5, 9)
+"""Values of the log's column `event`, and their names."""
 
-LOG = ("event", "request", "start_ps", "batch", "tokens", "context", "pairs")
-"""Columns of the log, after the host and the time of each row. `request` is -1 where a row is of
-none. `start_ps`, `batch`, `context` and `pairs` are of iterations, else 0: when it began, how many
-sequences get a token that decode, the sum of their contexts in tokens, and the query-key pairs of
-the prompts' tokens. `tokens` are the prompts' of an iteration, the output tokens that a request was
-told by then in each of its rows, and the GPUs at work in those of an instance, down and up."""
+LOG = ("event", "request", "start_ps", "decode_batch", "count")
+LOG += ("context_tokens", "attention_pairs")
+"""Columns of the log, after the host and the time of each row.
+
+`request` is -1 in rows of instances. `start_ps`, `decode_batch`, `context_tokens` and
+`attention_pairs` describe an iteration and are 0 in other rows. `count` is the number of prompt
+tokens of an iteration, generated tokens of a request, or GPUs in service of an instance.
+"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,14 +9,14 @@ from netsim.program import cancel_timer, log_row, set_timer, start, task_at
 from netsim.workloads.inference.cost import prompt_pairs
 from netsim.workloads.serving.cost import duration_of
 from netsim.workloads.serving.data import (
+    DECODE_START,
     DONE,
     FIRST_TOKEN,
     ITERATION,
-    JOINED,
-    KV_THERE,
+    KV_TRANSFER_END,
     LOST,
     PREFILL,
-    STARTED,
+    PREFILL_START,
     UP,
 )
 from netsim.workloads.serving.data import DOWN as GOES_DOWN
@@ -34,7 +34,7 @@ from netsim.workloads.serving.state import BEGIN, DOWN, END, PART, SHRUNK, TRANS
 def accept_request(env, now, request):
     """A request has come: its prompt, or what was to come of its KV cache."""
     if request.left == 0:
-        log_request(env, now, KV_THERE, request)
+        log_request(env, now, KV_TRANSFER_END, request)
     put_waiting(env, request)
     schedule_iteration(env, now)
 
@@ -54,7 +54,7 @@ def begin_iteration(env, now):
     host.pairs = 0
     while host.fresh >= 0:
         request = task_at(env, host.fresh)
-        log_request(env, now, JOINED, request)
+        log_request(env, now, DECODE_START, request)
         host.fresh = request.next
     schedule_waiting(env, now)
     if host.batch == 0 and host.tokens == 0:
@@ -87,11 +87,11 @@ def schedule_waiting(env, now):
             host.used += kv_tokens(host, request)
             host.sequences += 1
             if request.left > 0:
-                log_request(env, now, STARTED, request)
+                log_request(env, now, PREFILL_START, request)
         if request.left == 0:
             host.waiting = request.next
             put_decoding(env, request)
-            log_request(env, now, JOINED, request)
+            log_request(env, now, DECODE_START, request)
             room -= 1
             continue
         prefill(host, request, tokens)

@@ -111,7 +111,7 @@ def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict
         time = int(length[these].sum())
         used = busy[instances] / max(1, span_ps)
         found[ROLES[role]] = {
-            "machines": int(instances.sum()),
+            "instances": int(instances.sum()),
             "hosts": int(plan.instances.size[instances].sum()),
             "iterations": int(these.sum()),
             "iteration_ps": distribution(length[these]),

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from netsim.workloads.inference import compute_ps
 from netsim.workloads.serving.data import (
+    DECODE_START,
     DONE,
     DOWN,
     FIRST_TOKEN,
     ITERATION,
-    JOINED,
-    KV_THERE,
+    KV_TRANSFER_END,
     LOST,
+    PREFILL_START,
     ROLES,
-    STARTED,
     UP,
     ServingPlan,
 )
@@ -56,11 +56,11 @@ def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> ServingTables:
     """
     n = len(plan.requests)
     times = {
-        "prefill_start_ps": _earliest(n, log, STARTED),
+        "prefill_start_ps": _earliest(n, log, PREFILL_START),
         "first_token_ps": _earliest(n, log, FIRST_TOKEN),
         "kv_transfer_start_ps": kv_start(plan, flow_start_ps),
-        "kv_transfer_end_ps": _earliest(n, log, KV_THERE),
-        "decode_start_ps": _earliest(n, log, JOINED),
+        "kv_transfer_end_ps": _earliest(n, log, KV_TRANSFER_END),
+        "decode_start_ps": _earliest(n, log, DECODE_START),
         "end_ps": _earliest(n, log, DONE),
     }
     arrival = plan.requests.arrival_ps
@@ -166,10 +166,10 @@ def iteration_table(plan: ServingPlan, log: Log) -> Table:
         "role": np.array(ROLES)[plan.instances.role[instance[rows]]],
         "start_ps": log["start_ps"][rows],
         "end_ps": log["time_ps"][rows],
-        "decode_batch": log["batch"][rows],
-        "prompt_tokens": log["tokens"][rows],
-        "context_tokens": log["context"][rows],
-        "attention_pairs": log["pairs"][rows],
+        "decode_batch": log["decode_batch"][rows],
+        "prompt_tokens": log["count"][rows],
+        "context_tokens": log["context_tokens"][rows],
+        "attention_pairs": log["attention_pairs"][rows],
     }
     return {**table, "network_ps": _network(plan, table, _gpus(plan, log, table))}
 
@@ -189,7 +189,7 @@ def _gpus(plan: ServingPlan, log: Log, table: Table) -> Ints:
         of = changes[log["host"][changes] == host]
         here = np.flatnonzero(table["host"] == host)
         last = np.searchsorted(log["time_ps"][of], table["start_ps"][here], side="right") - 1
-        found[here[last >= 0]] = log["tokens"][of][last[last >= 0]]
+        found[here[last >= 0]] = log["count"][of][last[last >= 0]]
     return found
 
 

@@ -6,18 +6,18 @@ import numpy as np
 
 from netsim.errors import RunError
 from netsim.workloads.serving.data import (
+    DECODE_START,
     DONE,
     EVENTS,
     FIRST_TOKEN,
     ITERATION,
-    JOINED,
     LOST,
-    STARTED,
+    PREFILL_START,
 )
 from netsim.workloads.serving.outcome import Table
 from netsim.workloads.serving.tokens import Ints, Log
 
-OF_REQUESTS = (STARTED, FIRST_TOKEN, JOINED, LOST, DONE)
+OF_REQUESTS = (PREFILL_START, FIRST_TOKEN, DECODE_START, LOST, DONE)
 
 
 def audit(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
@@ -39,14 +39,14 @@ def audit(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
     what, request = log["event"], log["request"]
     _refuse((request < 0) & (what != ITERATION) & np.isin(what, OF_REQUESTS), "is of no request")
     done = np.bincount(request[what == DONE], minlength=n)
-    started = np.bincount(request[what == STARTED], minlength=n) > 0
+    started = np.bincount(request[what == PREFILL_START], minlength=n) > 0
     _refuse(done > 1, "was served twice")
     _refuse((done == 1) & ~started, "is done and never began")
     told, asked = requests["generated_tokens"], requests["output_tokens"]
     _refuse((done == 1) & (told != asked), "was told {} tokens of {}", told, asked)
     _refuse((done == 0) & (told >= asked), "was told {} tokens of {} and is not done", told, asked)
     stated = np.zeros(n, np.int64)
-    stated[request[what == DONE]] = log["tokens"][what == DONE]
+    stated[request[what == DONE]] = log["count"][what == DONE]
     _refuse((done == 1) & (stated != asked), "ended with {} tokens of {}", stated, asked)
     _after_their_end(log, requests["end_ps"])
     if complete:
@@ -61,7 +61,7 @@ def audit(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
 
 def _after_their_end(log: Log, done_ps: Ints) -> None:
     """Nothing happens to a request that is done."""
-    for what in (STARTED, FIRST_TOKEN, JOINED, LOST):
+    for what in (PREFILL_START, FIRST_TOKEN, DECODE_START, LOST):
         rows = np.flatnonzero(log["event"] == what)
         end = done_ps[log["request"][rows]]
         late = np.zeros(done_ps.size, bool)

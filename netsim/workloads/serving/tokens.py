@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.workloads.serving.data import DONE, FIRST_TOKEN, ITERATION, JOINED, LOG, LOST
+from netsim.workloads.serving.data import DECODE_START, DONE, FIRST_TOKEN, ITERATION, LOG, LOST
 
 Ints = NDArray[np.int64]
 Log = Mapping[str, Ints]
@@ -62,9 +62,9 @@ def stays(log: Log) -> Stays:
     iteration = np.flatnonzero(what == ITERATION)
     iteration = iteration[np.lexsort((time[iteration], host[iteration]))]
     ends = time[iteration]
-    rows = np.flatnonzero((what == JOINED) | (what == DONE) | (what == LOST))
+    rows = np.flatnonzero((what == DECODE_START) | (what == DONE) | (what == LOST))
     rows = rows[np.lexsort((rows, time[rows], log["request"][rows]))]
-    at = np.flatnonzero(what[rows] == JOINED)
+    at = np.flatnonzero(what[rows] == DECODE_START)
     joined = rows[at]
     then = np.minimum(at + 1, rows.size - 1)
     left = rows[then]

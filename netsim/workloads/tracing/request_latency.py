@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.workloads.reports.traces import REQUEST_LATENCY
 from netsim.workloads.serving.data import (
+    DECODE_START,
     DONE,
     DOWN,
     FIRST_TOKEN,
-    JOINED,
-    KV_THERE,
+    KV_TRANSFER_END,
     LOST,
-    STARTED,
+    PREFILL_START,
     UP,
 )
 from netsim.workloads.serving.tokens import Log, log_of
@@ -160,9 +160,9 @@ class _LatencyRows:
         found = {}
         second = self.request["decode_instance"]
         for what, host in zip(self.what, self.host, strict=True):
-            if what in (KV_THERE, JOINED) and second is not None:
+            if what in (KV_TRANSFER_END, DECODE_START) and second is not None:
                 found[host] = int(second)
-            elif what == STARTED and host not in found:
+            elif what == PREFILL_START and host not in found:
                 found[host] = int(self.request["prefill_instance"])
         return found
 
@@ -249,10 +249,10 @@ class _LatencyRows:
 
 
 _NEXT = {
-    STARTED: PREFILL,
+    PREFILL_START: PREFILL,
     FIRST_TOKEN: KV,
-    KV_THERE: JOINING,
-    JOINED: DECODE,
+    KV_TRANSFER_END: JOINING,
+    DECODE_START: DECODE,
     LOST: GONE,
 }
 """What follows on a row of the log."""

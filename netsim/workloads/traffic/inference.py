@@ -57,7 +57,7 @@ from netsim.workloads.traffic._inference_steps import (
     InferencePhase,
     InferenceSteps,
 )
-from netsim.workloads.traffic._serving_machines import check_same_cache
+from netsim.workloads.traffic._serving_instances import check_same_cache
 
 AFTER, LAYERS = HAND_OVERS = ("after", "layers")
 WEIGHTS, CACHE = ("weights", "kv")

@@ -58,8 +58,8 @@ from netsim.workloads.serving.state import (
 from netsim.workloads.serving.tables import KINDS
 from netsim.workloads.serving.workload import Sending, workload_of
 from netsim.workloads.traffic._collectives import wires_of
-from netsim.workloads.traffic._serving_machines import (
-    MACHINE_PARAMS,
+from netsim.workloads.traffic._serving_instances import (
+    INSTANCE_PARAMS,
     POOL_PARAMS,
     groups_of,
     hosts_of,
@@ -72,7 +72,7 @@ WITH_TASKS = 4
 
 PARAMS = [
     Param("deployment", "job", REQUIRED, "model and GPUs: a preset, a file, or a table"),
-    *MACHINE_PARAMS,
+    *INSTANCE_PARAMS,
     *REQUEST_PARAMS,
     Param(
         "dispatch",

@@ -21,7 +21,7 @@ def test_tables_of_a_run() -> None:
     plan = replace(plan, ttft_ps=200, tbt_ps=200, stall_ps=190)
     flows = {"start_ps": np.array([300, 310, 400, 420])}
     _, summary = serving_result(plan, log_of(rows), flows, complete=True)
-    requests, times, machines = map(cells, serving_tables(summary["serving"]))
+    requests, times, instances = map(cells, serving_tables(summary["serving"]))
     assert requests["requests"] == ["2"]
     assert requests["met, % TTFT <= 200ps, TBT <= 200ps, any gap <= 190ps"] == ["0"]
     assert requests["stalled"] == ["1"]
@@ -33,8 +33,8 @@ def test_tables_of_a_run() -> None:
         "time between tokens": "200",
         "from arrival to last token": "550",
     }
-    assert machines["machines"] == ["prefill", "decode"]
-    assert machines["busy %"] == ["33.33", "43.33"]
+    assert instances["instances"] == ["prefill", "decode"]
+    assert instances["busy %"] == ["33.33", "43.33"]
 
 
 def test_nothing_of_other_runs() -> None:

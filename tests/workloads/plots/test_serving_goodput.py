@@ -23,7 +23,7 @@ SHRINK = STOP | {"on_failure": "shrink", "restart": "50ms"}
 def result(
     label: str, seed: int, traffic: dict[str, Any], *, met: float, capacity: float, roles: int = 1
 ) -> Any:
-    role = {"machines": 4, "hosts": 32}
+    role = {"instances": 4, "hosts": 32}
     return SimpleNamespace(
         path="r",
         name="served",

@@ -142,7 +142,7 @@ def test_split_instances_with_all_reduces(tmp_path: Path, kv: str) -> None:
         tmp_path, asked, kv_transfer=kv, deployment=deployment(4), **more, **HALVES, **PACKETS
     )
     all_served_once(run.plan, run)
-    first, there = run.times("first token"), run.times("kv there")
+    first, there = run.times("first token"), run.times("kv transfer end")
     assert all(there[k] > first[k] for k in there)
     if kv == "layerwise":
         starts = run.engine.flow_states().start_ps

@@ -42,11 +42,11 @@ def test_a_log_of_failures() -> None:
     host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     every = int(plan.instances.size.sum())
     rows = [
-        row(host, 200, DOWN, tokens=0),
-        row(host, 300, UP, tokens=size - 1),
-        row(host, 700, UP, tokens=size),
-        row(host, 1000, DOWN, tokens=0),
-        row(host, 5000, UP, tokens=size),
+        row(host, 200, DOWN, count=0),
+        row(host, 300, UP, count=size - 1),
+        row(host, 700, UP, count=size),
+        row(host, 1000, DOWN, count=0),
+        row(host, 5000, UP, count=size),
     ]
     found = capacity_metrics(plan, log_of(rows), 100, 1100)
     assert found["count"] == 2
@@ -63,10 +63,10 @@ def test_a_instance_that_is_done_while_it_is_short_of_a_gpu_is_whole_from_then_o
     plan = mixed_plan([(100, 10, 3)] * (1 + open_requests), instances=2)
     host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     rows = [
-        row(host, 200, DOWN, tokens=0),
-        row(host, 300, UP, tokens=size - 1),
-        row(host, 400, FIRST_TOKEN, 0, tokens=1),
-        row(host, 500, DONE, 0, tokens=3),
+        row(host, 200, DOWN, count=0),
+        row(host, 300, UP, count=size - 1),
+        row(host, 400, FIRST_TOKEN, 0, count=1),
+        row(host, 500, DONE, 0, count=3),
     ]
     short = 800 if open_requests else 200
     lost = size * 100 + short
@@ -80,7 +80,7 @@ def test_a_prefill_instance_is_done_as_it_told_all_first_tokens() -> None:
     plan, rows = split_run()
     host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     last = max(one["time_ps"] for one in rows if one["event"] == FIRST_TOKEN)
-    rows.append(row(host, last - 10, DOWN, tokens=size - 1))
+    rows.append(row(host, last - 10, DOWN, count=size - 1))
     found = capacity_metrics(plan, log_of(rows), 0, 10_000)
     assert found["available_gpu_share"] == pytest.approx(
         1 - 10 / (10_000 * plan.instances.size.sum())
@@ -90,5 +90,5 @@ def test_a_prefill_instance_is_done_as_it_told_all_first_tokens() -> None:
 def test_many_gpus_for_a_long_time_do_not_wrap() -> None:
     plan = mixed_plan([(0, 10, 3)], instances=1, hosts=1024)
     until_ps = 3 * 10**19 // 2048
-    found = capacity_metrics(plan, log_of([row(0, 0, DOWN, tokens=0)]), 0, until_ps)
+    found = capacity_metrics(plan, log_of([row(0, 0, DOWN, count=0)]), 0, until_ps)
     assert found == {"count": 1, "available_gpu_share": 0.0}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from netsim.experiment import Experiment, Point
 from netsim.running.point import simulate
 from netsim.workloads.inference import iteration_cost, iteration_ps, load_deployment, prompt_pairs
-from netsim.workloads.serving.data import LOST, STARTED
+from netsim.workloads.serving.data import LOST, PREFILL_START
 
 LOAD = 0.6
 REQUESTS = 100_000
@@ -61,7 +61,7 @@ def waits(one: Point) -> tuple[Ints, dict[str, Any]]:
     assert result.complete
     assert result.log is not None
     assert result.requests is not None
-    began = result.log["event"] == STARTED
+    began = result.log["event"] == PREFILL_START
     start_ps = np.empty(result.requests["request"].size, np.int64)
     start_ps[result.log["request"][began]] = result.log["time_ps"][began]
     return start_ps - result.requests["arrival_ps"], result.requests

@@ -23,18 +23,18 @@ def test_a_request_alone(tmp_path: Path) -> None:
         (first, second, 0, 1),
         (second, third, 0, 1),
     ]
-    assert run.times("started") == {0: 7 * US}
+    assert run.times("prefill start") == {0: 7 * US}
     assert run.times("first token") == {0: first}
-    assert run.times("joined") == {0: first}
+    assert run.times("decode start") == {0: first}
     assert run.times("done") == {0: third}
-    assert [row["pairs"] for row in run.told("iteration")] == [5000, 0, 0]
+    assert [row["attention_pairs"] for row in run.told("iteration")] == [5000, 0, 0]
     all_served_once(run.plan, run)
 
 
 def test_a_request_of_one_token_ends_with_its_prompt(tmp_path: Path) -> None:
     run = Served(tmp_path, [(0, 100, 1)], instances=1)
     assert run.times("done") == run.times("first token") == {0: prefill_ps(COST, 100)}
-    assert not run.told("joined")
+    assert not run.told("decode start")
 
 
 def test_prompts_join_those_that_decode(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ def test_prompts_join_those_that_decode(tmp_path: Path) -> None:
     begin, finish = iterations[1][:2]
     assert begin == end
     pairs = 50 * 50 // 2 + 20 * 20 // 2
-    assert run.told("iteration")[1]["pairs"] == pairs
-    assert run.told("iteration")[1]["context"] == 101
-    assert run.told("iteration")[2]["context"] == 102 + 51
+    assert run.told("iteration")[1]["attention_pairs"] == pairs
+    assert run.told("iteration")[1]["context_tokens"] == 101
+    assert run.told("iteration")[2]["context_tokens"] == 102 + 51
     assert run.times("first token") == {0: end, 1: finish, 2: finish}
     all_served_once(run.plan, run)
 
@@ -57,9 +57,9 @@ def test_a_long_prompt_is_cut_and_others_decode_meanwhile(tmp_path: Path) -> Non
     run = Served(tmp_path, [(0, 100, 5), (1, 250, 2)], instances=1, token_budget=100)
     parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
     assert parts == [(100, 0), (99, 1), (99, 1), (52, 1), (0, 2)]
-    pairs = [row["pairs"] for row in run.told("iteration")][1:4]
+    pairs = [row["attention_pairs"] for row in run.told("iteration")][1:4]
     assert pairs == [99 * 99 // 2, 99 * 99 + 99 * 99 // 2, 52 * 198 + 52 * 52 // 2]
-    assert len(run.told("started")) == 2
+    assert len(run.told("prefill start")) == 2
     all_served_once(run.plan, run)
 
 

@@ -42,11 +42,11 @@ def test_what_was_told_is_not_told_again(tmp_path: Path) -> None:
         (up, up + again, 102, 0),
         (up + again, up + again + decode_ps(COST, 103), 0, 1),
     ]
-    assert [(row["time_ps"], row["tokens"]) for row in run.told("lost")] == [(250 * US, 2)]
-    told = [(row["time_ps"], row["tokens"]) for row in run.told("first token")]
+    assert [(row["time_ps"], row["count"]) for row in run.told("lost")] == [(250 * US, 2)]
+    told = [(row["time_ps"], row["count"]) for row in run.told("first token")]
     assert told == [(first, 1), (up + again, 3)]
     assert [row["time_ps"] for row in run.told("down")] == [250 * US]
-    assert [(row["time_ps"], row["tokens"]) for row in run.told("up")] == [(up, 2)]
+    assert [(row["time_ps"], row["count"]) for row in run.told("up")] == [(up, 2)]
     all_served_once(run.plan, run)
 
 
@@ -54,7 +54,7 @@ def test_those_at_work_come_before_those_that_wait(tmp_path: Path) -> None:
     asked = [(0, 50, 3), (1, 60, 3), (2, 90, 2), (3, 40, 2)]
     run = failing(tmp_path, "0,260us,400us", asked, instances=1, token_budget=100)
     lost = [row["request"] for row in run.told("lost")]
-    started = [row["request"] for row in run.told("started") if row["time_ps"] >= 400 * US]
+    started = [row["request"] for row in run.told("prefill start") if row["time_ps"] >= 400 * US]
     assert sorted(lost) == started == [0, 1, 2, 3]
     all_served_once(run.plan, run)
 
@@ -68,7 +68,7 @@ def test_a_instance_goes_on_without_a_gpu(tmp_path: Path) -> None:
     assert iterations[1][:2] == (150 * US + slow, 150 * US + slow + slower)
     # What begins after the repair is as fast as before.
     assert iterations[2][1] - iterations[2][0] == decode_ps(COST, 102)
-    told = [(row["time_ps"], row["tokens"]) for row in run.told("up")]
+    told = [(row["time_ps"], row["count"]) for row in run.told("up")]
     assert told == [(150 * US, 1), (500 * US, 2)]
     all_served_once(run.plan, run)
 
@@ -153,7 +153,7 @@ def test_a_instance_has_less_room_without_a_gpu(tmp_path: Path) -> None:
     # So the second of two requests of 110 waits until the instance is whole.
     asked = [(0, 100, 10)] * 2
     run = failing(tmp_path, "0,1us,2us,4ms", asked, instances=1, deployment=large)
-    started = {row["request"]: row["time_ps"] for row in run.told("started")}
+    started = {row["request"]: row["time_ps"] for row in run.told("prefill start")}
     assert started[1] == run.times("done")[0] < 4000 * US
     all_served_once(run.plan, run)
 

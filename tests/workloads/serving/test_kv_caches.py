@@ -59,7 +59,7 @@ def test_one_gpu_to_one_gpu(tmp_path: Path) -> None:
     there = first + alone_ps(100 * 256)
     second = there + decode_ps(one, 101)
     assert run.times("first token") == {0: first}
-    assert run.times("kv there") == run.times("joined") == {0: there}
+    assert run.times("kv transfer end") == run.times("decode start") == {0: there}
     assert run.iterations(1) == [
         (there, second, 0, 1),
         (second, second + decode_ps(one, 102), 0, 1),
@@ -77,7 +77,7 @@ def test_other_gpus_are_told_and_tell(tmp_path: Path) -> None:
     assert ends == [("kv", 0, 2), ("kv", 1, 3), ("control", 0, 1), ("control", 3, 2)]
     # The message is behind the first packet of the leader's own flow.
     told = 4160 * 80 + CONTROL
-    came = run.times("kv there")[0] - run.times("first token")[0]
+    came = run.times("kv transfer end")[0] - run.times("first token")[0]
     assert came == told + alone_ps(100 * 128) + CONTROL
 
 
@@ -92,8 +92,8 @@ def test_layers_go_behind_their_computation(tmp_path: Path) -> None:
     end = layers.times("first token")[0]
     assert end == after.times("first token")[0]
     # The two caches share the link; the last quarter of both goes as the prompts are done.
-    assert max(layers.times("kv there").values()) - end == alone_ps(4000 * 64, 2000 * 64)
-    assert max(after.times("kv there").values()) - end == alone_ps(4000 * 256, 2000 * 256)
+    assert max(layers.times("kv transfer end").values()) - end == alone_ps(4000 * 64, 2000 * 64)
+    assert max(after.times("kv transfer end").values()) - end == alone_ps(4000 * 256, 2000 * 256)
     starts = layers.engine.flow_states().start_ps.reshape(2, 4)
     begin, length = layers.iterations()[0][0], layers.iterations()[0][1]
     assert (starts == [begin + length // 4 * k for k in (1, 2, 3)] + [length]).all()

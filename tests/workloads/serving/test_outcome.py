@@ -15,13 +15,13 @@ from serving_case import Row, cost, log_of, mixed_plan, row, split_run
 from netsim.errors import RunError
 from netsim.workloads.inference import compute_ps, iteration_ps
 from netsim.workloads.serving.data import (
+    DECODE_START,
     DONE,
     DOWN,
     FIRST_TOKEN,
     ITERATION,
-    JOINED,
     LOST,
-    STARTED,
+    PREFILL_START,
     UP,
     ServingPlan,
 )
@@ -81,15 +81,15 @@ def test_time_of_an_iteration_on_the_network() -> None:
     work = (1500 + 3, 1500 * 750, 3, 6000)
     whole, computing = iteration_ps(cost(), *work), compute_ps(cost(), *work)
     assert whole > 1.01 * computing
-    what = {"tokens": 1500, "pairs": 1500 * 750, "batch": 3, "context": 6000}
+    what = {"count": 1500, "attention_pairs": 1500 * 750, "decode_batch": 3, "context_tokens": 6000}
     times, rows, now = (whole, 2 * whole, whole + 5), [], 0
     for time, change in zip(times, ((DOWN, 0), (UP, 1), (UP, 2)), strict=True):
         if change[0] == UP:
-            rows.append(row(0, now, UP, tokens=change[1]))
+            rows.append(row(0, now, UP, count=change[1]))
         rows.append(row(0, now + time, ITERATION, start_ps=now, **what))
         now += time
         if change[0] == DOWN:
-            rows.append(row(0, now, DOWN, tokens=0))
+            rows.append(row(0, now, DOWN, count=0))
     found = of(mixed_plan([(0, 1, 1)]), rows).iterations["network_ps"].tolist()
     add = whole - computing
     assert found == [add, 2 * add, add + 5]
@@ -97,10 +97,10 @@ def test_time_of_an_iteration_on_the_network() -> None:
 
 def test_a_request_of_one_token_has_no_gaps() -> None:
     rows = [
-        row(0, 5, STARTED, 0),
-        row(0, 9, ITERATION, start_ps=5, tokens=8),
+        row(0, 5, PREFILL_START, 0),
+        row(0, 9, ITERATION, start_ps=5, count=8),
         row(0, 9, FIRST_TOKEN, 0),
-        row(0, 9, DONE, 0, tokens=1),
+        row(0, 9, DONE, 0, count=1),
     ]
     found = of(mixed_plan([(2, 8, 1)]), rows).requests
     assert found["generated_tokens"].tolist() == [1]
@@ -112,20 +112,20 @@ def test_a_request_of_one_token_has_no_gaps() -> None:
 def restarted() -> tuple[ServingPlan, list[Row]]:
     """An instance fails in the third iteration, with two tokens told; two more come after it."""
     return mixed_plan([(0, 8, 4)]), [
-        row(0, 0, STARTED, 0),
-        row(0, 10, ITERATION, start_ps=0, tokens=8),
+        row(0, 0, PREFILL_START, 0),
+        row(0, 10, ITERATION, start_ps=0, count=8),
         row(0, 10, FIRST_TOKEN, 0),
-        row(0, 10, JOINED, 0),
-        row(0, 20, ITERATION, start_ps=10, batch=1, context=9),
-        row(0, 25, LOST, 0, tokens=2),
+        row(0, 10, DECODE_START, 0),
+        row(0, 20, ITERATION, start_ps=10, decode_batch=1, context_tokens=9),
+        row(0, 25, LOST, 0, count=2),
         row(0, 25, DOWN),
         row(0, 100, UP),
-        row(0, 100, STARTED, 0),
-        row(0, 112, ITERATION, start_ps=100, tokens=10),
+        row(0, 100, PREFILL_START, 0),
+        row(0, 112, ITERATION, start_ps=100, count=10),
         row(0, 112, FIRST_TOKEN, 0),
-        row(0, 112, JOINED, 0),
-        row(0, 122, ITERATION, start_ps=112, batch=1, context=11),
-        row(0, 122, DONE, 0, tokens=4),
+        row(0, 112, DECODE_START, 0),
+        row(0, 122, ITERATION, start_ps=112, decode_batch=1, context_tokens=11),
+        row(0, 122, DONE, 0, count=4),
     ]
 
 
@@ -164,8 +164,11 @@ def changed(rows: list[Row], at: int, **more: int) -> list[Row]:
         (lambda rows: rows[:-1], "request 1 was told 4 tokens of 4 and is not done"),
         (lambda rows: rows[:-2] + rows[-1:], "request 1 was told 3 tokens of 4"),
         (lambda rows: [*rows, rows[-1]], "request 1 was served twice"),
-        (lambda rows: changed(rows, -1, tokens=3), "request 1 ended with 3 tokens of 4"),
-        (lambda rows: [*rows, row(0, 900, STARTED, 0)], "request 0 has a row of started behind"),
+        (lambda rows: changed(rows, -1, count=3), "request 1 ended with 3 tokens of 4"),
+        (
+            lambda rows: [*rows, row(0, 900, PREFILL_START, 0)],
+            "request 0 has a row of started behind",
+        ),
         (lambda rows: rows[:3] + rows[4:], "request 1 is done and never began"),
         (lambda rows: rows[:8], "request 0 is lost"),
     ],
@@ -192,22 +195,22 @@ def random_run(seed: int) -> tuple[ServingPlan, list[Row], dict[int, list[int]]]
             starts = waiting.pop(0) if waiting and rng.random() < 0.3 else None
             begin = now
             if starts is not None:
-                rows.append(row(host, now, STARTED, starts))
+                rows.append(row(host, now, PREFILL_START, starts))
             now += rng.randrange(1, 9)
-            rows.append(row(host, now, ITERATION, start_ps=begin, batch=len(running)))
+            rows.append(row(host, now, ITERATION, start_ps=begin, decode_batch=len(running)))
             for one in list(running):
                 told[one].append(now)
                 if len(told[one]) == asked[one]:
                     running.remove(one)
-                    rows.append(row(host, now, DONE, one, tokens=asked[one]))
+                    rows.append(row(host, now, DONE, one, count=asked[one]))
             if starts is not None:
                 told[starts].append(now)
                 rows.append(row(host, now, FIRST_TOKEN, starts))
                 if asked[starts] == 1:
-                    rows.append(row(host, now, DONE, starts, tokens=1))
+                    rows.append(row(host, now, DONE, starts, count=1))
                 else:
                     running.append(starts)
-                    rows.append(row(host, now, JOINED, starts))
+                    rows.append(row(host, now, DECODE_START, starts))
     return mixed_plan([(0, 5, n) for n in asked], instances=2), rows, told
 
 

@@ -21,7 +21,7 @@ from netsim.workloads.serving.plan import Group, strided
 from netsim.workloads.serving.pool import POOLED, WEIGHTS, Pool
 from netsim.workloads.traffic._job_files import hosts_of_ranks
 
-MACHINE_PARAMS = [
+INSTANCE_PARAMS = [
     Param("instances", "count", None, "instances for both phases", minimum=1),
     Param("prefill_instances", "count", None, "instances that prefill", minimum=1),
     Param("decode_instances", "count", None, "instances that decode", minimum=1),
