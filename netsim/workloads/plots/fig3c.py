@@ -37,12 +37,7 @@ def make(_: Sequence[Result]) -> PaperFigure:
     ]  # fmt: skip
     capacities = np.geomspace(1, 100, 101).tolist()
     one = Sensitivity(
-        "3c",
-        "capacity between datacenters",
-        "Gbps a GPU",
-        capacities,
-        lines,
-        named=values[0].paper,
+        "3c", "capacity between datacenters", "Gbps a GPU", capacities, lines, named=values[0].paper
     )
     notes = ["the paper calls 20 Gbps sufficient, and does not say how it comes to that"]
     return reproduce(one, values, notes)

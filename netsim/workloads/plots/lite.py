@@ -43,11 +43,7 @@ SWEEPS: tuple[Sweep, ...] = ()
 
 SECTION = "slides"
 
-MODEL_NAMES = {
-    "llama3_70b": "Llama3-70B",
-    "gpt3_175b": "GPT3-175B",
-    "llama3_405b": "Llama3-405B",
-}
+MODEL_NAMES = {"llama3_70b": "Llama3-70B", "gpt3_175b": "GPT3-175B", "llama3_405b": "Llama3-405B"}
 VARIANT_NAMES = {
     "lite": "Lite",
     "lite_netbw": "Lite+NetBW",

@@ -19,13 +19,19 @@ MIXED, PREFILL, DECODE = range(3)
 ROLES = ("mixed", "prefill", "decode")
 """What instances do, and its names."""
 
-EVENTS = ("iteration", "prefill start", "first token", "kv transfer end", "decode start")
+EVENTS: tuple[str, ...] = (
+    "iteration",
+    "prefill start",
+    "first token",
+    "kv transfer end",
+    "decode start",
+)
 EVENTS += ("done", "lost", "down", "up")
 ITERATION, PREFILL_START, FIRST_TOKEN, KV_TRANSFER_END, DECODE_START = range(5)
 DONE, LOST, DOWN, UP = range(5, 9)
 """Values of the log's column `event`, and their names."""
 
-LOG = ("event", "request", "start_ps", "decode_batch", "count")
+LOG: tuple[str, ...] = ("event", "request", "start_ps", "decode_batch", "count")
 LOG += ("context_tokens", "attention_pairs")
 """Columns of the log, after the host and the time of each row.
 

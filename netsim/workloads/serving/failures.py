@@ -49,20 +49,9 @@ FAILURE_PARAMS = [
         choices=ON_FAILURE,
     ),
     Param("repair_time", "time", None, "mtbf: time to repair a GPU"),
-    Param(
-        "spares",
-        "count",
-        None,
-        "mtbf: spare GPUs; default: none",
-        maximum=1_000_000,
-    ),
+    Param("spares", "count", None, "mtbf: spare GPUs; default: none", maximum=1_000_000),
     Param("swap_time", "time", None, "mtbf: time to swap a GPU; default: 0ps"),
-    Param(
-        "restart_time",
-        "time",
-        None,
-        "shrink: time until the instance runs without the GPU",
-    ),
+    Param("restart_time", "time", None, "shrink: time until the instance runs without the GPU"),
     Param(
         "failures_until",
         "time",

@@ -76,11 +76,7 @@ REQUEST_PARAMS = [
         maximum=100,
     ),
     Param(
-        "requests",
-        "count",
-        None,
-        "number of requests; default: 1000, or all of a trace",
-        minimum=1,
+        "requests", "count", None, "number of requests; default: 1000, or all of a trace", minimum=1
     ),
     Param("trace", "file", None, "CSV file of arrivals and tokens"),
     Param(
@@ -133,13 +129,7 @@ REQUEST_PARAMS = [
         maximum=MAX_TOKENS,
         each=PARTS,
     ),
-    Param(
-        "zipf_exponent",
-        "ratio",
-        None,
-        "zipf: exponent; 0 is uniform; default: 1",
-        each=PARTS,
-    ),
+    Param("zipf_exponent", "ratio", None, "zipf: exponent; 0 is uniform; default: 1", each=PARTS),
     Param(
         "prompt_table", "file", None, "table: file of prompt tokens and cumulative probabilities"
     ),

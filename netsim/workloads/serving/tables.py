@@ -21,17 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.flows import (
-    ACKED,
-    COMPUTE,
-    JOIN,
-    RECEIVE,
-    SEND,
-    SENT,
-    FlowTable,
-    TaskTable,
-    Workload,
-)
+from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, TaskTable, Workload
 from netsim.workloads.serving.kv_partition import KvPartition
 
 Ints = NDArray[np.int64]

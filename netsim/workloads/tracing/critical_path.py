@@ -92,11 +92,7 @@ class CriticalPath:
 
 
 def critical_path(
-    result: Result,
-    directory: Path | None = None,
-    step: int | None = None,
-    *,
-    trust: bool = False,
+    result: Result, directory: Path | None = None, step: int | None = None, *, trust: bool = False
 ) -> CriticalPath:
     """The critical path of a result; of a run that was cut off, that of what was done by then.
 

@@ -134,12 +134,7 @@ class _LatencyRows:
     """Makes the rows of a story."""
 
     def __init__(
-        self,
-        request: Row,
-        log: Log,
-        iterations: pl.DataFrame,
-        flows: pl.DataFrame,
-        end_ps: int,
+        self, request: Row, log: Log, iterations: pl.DataFrame, flows: pl.DataFrame, end_ps: int
     ) -> None:
         self.request, self.flows, self.log, self.end_ps = request, flows, log, end_ps
         mine = log["request"] == request["request"]

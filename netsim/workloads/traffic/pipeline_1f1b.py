@@ -76,10 +76,7 @@ def flows(
         label=labels * pipelines,
     )
     first, then = _edges(order, leaves)
-    tasks.wait_for_pairs(
-        (first + at * n_tasks).reshape(-1),
-        (then + at * n_tasks).reshape(-1),
-    )
+    tasks.wait_for_pairs((first + at * n_tasks).reshape(-1), (then + at * n_tasks).reshape(-1))
     return Workload(table, tasks)
 
 

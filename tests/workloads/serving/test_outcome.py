@@ -161,15 +161,15 @@ def changed(rows: list[Row], at: int, **more: int) -> list[Row]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: rows[:-1], "request 1 was told 4 tokens of 4 and is not done"),
-        (lambda rows: rows[:-2] + rows[-1:], "request 1 was told 3 tokens of 4"),
+        (lambda rows: rows[:-1], "request 1 got 4 tokens of 4 but is not done"),
+        (lambda rows: rows[:-2] + rows[-1:], "request 1 got 3 tokens of 4"),
         (lambda rows: [*rows, rows[-1]], "request 1 was served twice"),
         (lambda rows: changed(rows, -1, count=3), "request 1 ended with 3 tokens of 4"),
         (
             lambda rows: [*rows, row(0, 900, PREFILL_START, 0)],
-            "request 0 has a row of started behind",
+            'request 0 has an event "prefill start" after',
         ),
-        (lambda rows: rows[:3] + rows[4:], "request 1 is done and never began"),
+        (lambda rows: rows[:3] + rows[4:], "request 1 is done but never started"),
         (lambda rows: rows[:8], "request 0 is lost"),
     ],
 )
