@@ -66,7 +66,7 @@ COMMAND_LINES = """
 2 accuracy no_such_transport
 2 new-transport linked --directory out
 0 new-topology shape --directory out
-0 new-queue port pair --directory out
+0 new-queue pair --directory out
 0 check-transport datagram
 0 check-queue drop_tail
 0 bench --hosts 4 --size 10KB --transport ndp

@@ -75,7 +75,7 @@ def job(seed: int, *, losses: bool = True) -> Job:
     none = dict.fromkeys(("tasks", "phases", "program", "policy"), False)
     if not losses:
         none |= dict.fromkeys(("circuits", "faults", "reroutes"), False)
-        none |= {"transport": "roce", "queue_discipline": "lossless"}
+        none |= {"transport": "roce", "model": "lossless"}
         none |= {"load_balancing": "ecmp", "planes": None, "port_sizes": False}
     case = random_case(seed, **none)
     if not losses:

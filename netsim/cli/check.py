@@ -87,7 +87,7 @@ def seconds(estimates: Sequence[Estimate], code: Code) -> float:
 def described(point: Point, estimate: Estimate) -> dict[str, Any]:
     """A point and its prediction as JSON."""
     figures = {field.name: getattr(estimate, field.name) for field in fields(estimate)}
-    del figures["parts"]
+    del figures["feature_set"]
     return {"point": point.name, "axes": point.axes, **figures, "experiment": point.resolved}
 
 

@@ -127,7 +127,7 @@ def test_senders_that_never_finish_are_a_stall(write, timers):
     ("change", "queue", "stop", "text", "status"),
     [
         (RELIABLE, "2pkt", "", "can happen", 1),
-        (RELIABLE, "1000pkt", 'time = "7us"', "stop.max_time", 0),  # as the experiment wants it
+        (RELIABLE, "1000pkt", 'max_time = "7us"', "stop.max_time", 0),  # as the experiment wants it
     ],
 )
 def test_a_command_whose_run_is_not_complete_says_why(write, change, queue, stop, text, status):
