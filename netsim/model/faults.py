@@ -1,7 +1,7 @@
-"""What goes wrong on links: random loss, bit errors, slower rates, links that go down and return.
+"""Link faults: random loss, bit errors, reduced rates and outages.
 
-A packet can be lost on a link, after its transmission has been paid for; it then counts as
-lost, not as dropped. Pause frames are never lost.
+A packet is lost on a link after its transmission, and counts as lost, not dropped. Pause frames are
+never lost.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Ints = NDArray[np.int64]
 
 MAX_SIZE_BYTES = 1 << 16
 OUTAGE_BYTES = 60
-"""What an outage of one link takes while all are collected."""
+"""Memory per outage of a link while all are collected."""
 
 NOMINAL = 0
-"""In the place of a rate: the one that the network gives the link."""
+"""Instead of a rate: the link's own rate."""
 
 
 @dataclass(frozen=True)
 class CarrierDelays:
-    """How long after a change hosts know of it: at a port of their own, and at another host's.
+    """Delays until a host notices a change of its own port, and of another host's port.
 
-    `NEVER` of another host's: they do not.
+    `NEVER` for another host's port: not at all.
     """
 
     own_ps: int
@@ -40,24 +40,26 @@ class CarrierDelays:
 
 @dataclass(frozen=True, eq=False)
 class LinkFaults:
-    """Faults of every link, known by the port that feeds it.
+    """Faults of every link, by the port that feeds it.
 
     Attributes:
-        loss_table: int64[profiles, 2**16], the chance that a packet of so many bytes is
-            lost, in units of 2**-32, so that chances below 1e-10 are none.
-        interval_ptr: int64[n_ports + 1]. Port p has intervals interval_ptr[p] to
-            interval_ptr[p + 1], at least one; the first starts at 0, each ends at the next.
+        loss_table: int64[profiles, 2**16], probability in units of 2**-32 that a packet of this
+            many
+            bytes is lost; below about 1e-10 it is 0.
+        interval_ptr: int64[n_ports + 1]. Port p has intervals interval_ptr[p] to interval_ptr[p +
+            1],
+            at least one; the first starts at 0, each ends at the next.
         interval_start_ps: int64[k], start of each interval, which applies to transmissions from
-            that instant on.
+            then.
         interval_profile: int64[k], row of `loss_table`.
         interval_rate_bps: int64[k], rate, or NOMINAL.
-        outage_ptr: int64[n_ports + 1]. The outages of port p are
-            outage_ptr[p] to outage_ptr[p + 1].
-        outages_ps: int64[k, 2], from when until when the link is down, of each link in the order
-            in which they begin. A packet is lost if the link is down at any time between the
-            start of its transmission and its arrival.
-        routes: what routes become of it; None if they stay as they are.
-        carrier: when hosts know of ports that have lost carrier; None: they never do.
+        outage_ptr: int64[n_ports + 1]. The outages of port p are outage_ptr[p] to outage_ptr[p +
+            1].
+        outages_ps: int64[k, 2], start and end of each outage, in order for each link. A packet is
+            lost
+            if its link is down at any time from the start of its transmission to its arrival.
+        routes: routes over time; None if they do not change.
+        carrier: when hosts notice loss of carrier; None: never.
     """
 
     loss_table: np.ndarray
@@ -71,7 +73,7 @@ class LinkFaults:
     carrier: CarrierDelays | None = None
 
     def fastest_bps(self, network: Network) -> np.ndarray:
-        """int64[n_ports]: the highest rate that each link of a network ever has."""
+        """Return int64[n_ports], the highest rate that each link ever has."""
         own = np.repeat(network.port_rate_bps, np.diff(self.interval_ptr))
         rates = np.where(self.interval_rate_bps == NOMINAL, own, self.interval_rate_bps)
         fastest: np.ndarray = np.maximum.reduceat(rates, self.interval_ptr[:-1])
@@ -80,16 +82,16 @@ class LinkFaults:
 
 @dataclass(frozen=True)
 class LinkFault:
-    """What goes wrong on some links.
+    """A fault of some links.
 
     Attributes:
-        ports: that feed the links.
-        loss: the chance that a packet is lost, whatever its size.
-        bit_error_rate: the chance that a bit is wrong; a packet with any wrong bit is lost.
-        outages_ps: (from, until) when the links are down.
-        rate_bps: of the links, or NOMINAL.
-        at_ps, until_ps: `loss`, `bit_error_rate` and `rate_bps` hold for transmissions that start
-            from here on and before.
+        ports: ports that feed the links.
+        loss: probability that a packet is lost, regardless of its size.
+        bit_error_rate: probability of an error in a bit; packets with an error are lost.
+        outages_ps: (start, end) of outages.
+        rate_bps: rate of the links, or NOMINAL.
+        at_ps, until_ps: interval in which transmissions are subject to `loss`, `bit_error_rate` and
+            `rate_bps`.
     """
 
     ports: np.ndarray
@@ -102,19 +104,18 @@ class LinkFault:
 
     @property
     def changes_links(self) -> bool:
-        """Whether anything but outages is the matter."""
+        """Whether there is more than outages."""
         return self.loss > 0 or self.bit_error_rate > 0 or self.rate_bps != NOMINAL
 
 
 def combine(
     faults: Sequence[LinkFault], n_ports: int, outages: np.ndarray | None = None
 ) -> LinkFaults:
-    """Every link's faults together.
+    """Return the combined faults of all links.
 
-    Chances of loss that hold at one time are independent, of several rates the lowest counts, and
-    outages add up. Further `outages` are int64[k, 3]: port, from, until.
-
-    Raises InputError, without a file, if they do not fit into memory.
+    Simultaneous losses are independent, the lowest rate applies, and outages add up. Additional
+    `outages` are int64[k, 3]: port, start, end. Raises InputError, without a file, if they do not
+    fit into memory.
     """
     n_outages = sum(len(fault.outages_ps) * fault.ports.size for fault in faults)
     n_outages += 0 if outages is None else len(outages)
@@ -149,7 +150,7 @@ def combine(
 
 
 def _outages(fault: LinkFault) -> np.ndarray:
-    """The outages of a fault as rows of (port, from, until)."""
+    """Return the outages of a fault as rows of (port, start, end)."""
     ports, times = np.unique(fault.ports), np.array(fault.outages_ps, np.int64).reshape(-1, 2)
     rows = np.empty((ports.size * len(times), 3), np.int64)
     rows[:, 0] = np.repeat(ports, len(times))
@@ -162,7 +163,7 @@ Schedule = list[tuple[int, float, float, int]]
 
 
 def _schedules(faults: Sequence[LinkFault], n_ports: int) -> tuple[list[Schedule], np.ndarray]:
-    """The distinct schedules of links, and which one each port has."""
+    """Return the distinct schedules of links, and the index of each port's."""
     hit = np.zeros((len(faults), n_ports), bool)
     for row, fault in zip(hit, faults, strict=True):
         row[fault.ports] = True
@@ -195,9 +196,9 @@ def _schedule(faults: Sequence[LinkFault]) -> Schedule:
 
 
 def _chances(loss: float, bit_error_rate: float) -> np.ndarray:
-    """Chance of loss by size in bytes, in units of 2**-32, to the nearest.
+    """Return the loss probability by size in bytes, in units of 2**-32, rounded.
 
-    Only products are used, whose result is the same on every machine.
+    Uses products only, which give the same result on every machine.
     """
     two_bits = (1.0 - bit_error_rate) * (1.0 - bit_error_rate)
     byte_kept = two_bits * two_bits * two_bits * two_bits
@@ -210,11 +211,10 @@ def _chances(loss: float, bit_error_rate: float) -> np.ndarray:
 def times_without_carrier(
     network: Network, outage_ptr: Ints, outages_ps: Ints
 ) -> tuple[Ints, Ints]:
-    """When the ports of hosts have no carrier, since a link of theirs is down either way.
+    """Return when the ports of hosts have no carrier, as their link is down in either direction.
 
-    The outages of all links are as `LinkFaults` has them. The result is
-    int64[n_host_ports + 1], where the rows of each port begin, and int64[k, 2], from when until
-    when: in order, without overlaps.
+    Outages are as in `LinkFaults`. The result is int64[n_host_ports + 1], the first row of each
+    port, and int64[k, 2], start and end, in order and without overlaps.
     """
     n = network.n_host_ports
     outages = outages_ps[: outage_ptr[-1]]

@@ -1,11 +1,11 @@
-"""Port pairs: by which ports of its two hosts a flow may go.
+"""Port pairs: the ports of its two hosts that a flow may use.
 
-A port pair is a port of the source and one of the destination in one network. A flow uses the NIC
-that it names, or the fastest of the source's that reach the destination; its port pairs are the
-ports of that NIC in networks in which the destination has a port, in ascending order. The
-destination may have several ports there: the source's i-th port of that network goes to the
-(i mod m)-th of the destination's m. How fast a NIC is: the lower rate of the two ports of each of
-its port pairs, added up; of equally fast ones the lowest-numbered is used.
+A port pair is a port of the source and one of the destination in the same network. A flow uses the
+NIC that it names, or else the source's fastest NIC that reaches the destination. Its port pairs are
+the ports of that NIC in networks where the destination has a port, in ascending order. If the
+destination has m ports in such a network, the source's i-th port there is paired with the (i mod
+m)-th. The speed of a NIC is the sum over its port pairs of the lower rate of both ports; of equally
+fast NICs the lowest-numbered is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 ANY_NIC = -1
-"""In place of a NIC's number: the fastest one that reaches the destination."""
+"""Instead of a NIC's number: the fastest that reaches the destination."""
 
 HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY = PLANE_BALANCING = (
     "hash",
@@ -37,10 +37,10 @@ HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY = PLANE_BALANCING = (
     "least_loaded",
     "entropy",
 )
-"""`plane_balancing` of [fabric]: one port pair for life, or the next for each packet."""
+"""`plane_balancing` of [fabric]: a fixed port pair for each flow, or a choice for each packet."""
 
 DEALT_EVENLY = (ROUND_ROBIN, PERMUTATION)
-"""Those by which every port pair has as many packets as the others."""
+"""Choices that give every port pair the same number of packets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +48,11 @@ class PortPairs:
     """The port pairs of n flows.
 
     Attributes:
-        first: int64[n + 1], where the port pairs of each flow begin; each has at least one.
-        src_port, dst_port: int64[...], the ports of each port pair, as the network counts them.
-        data_to, control_to: int64[...], the addresses (`Network.address`) of data packets and of
-            the sender's control packets: the destination, by the way that they take.
-        control_back: int64[...], those of the receiver's control packets.
+        first: int64[n + 1], first port pair of each flow; each has at least one.
+        src_port, dst_port: int64[...], global ports of each port pair.
+        data_to, control_to: int64[...], addresses (`Network.address`) of data packets and of the
+            sender's control packets: the destination, in their routing table.
+        control_back: int64[...], addresses of the receiver's control packets.
     """
 
     first: Ints
@@ -64,18 +64,18 @@ class PortPairs:
 
     @property
     def counts(self) -> Ints:
-        """int64[n]: how many each flow has."""
+        """int64[n], number of port pairs of each flow."""
         return np.diff(self.first)
 
     def one_each(self, which: Ints) -> PortPairs:
-        """Of each flow the port pair of that number alone."""
+        """Return only port pair number `which` of each flow."""
         at = self.first[:-1] + which
         columns = self.src_port, self.dst_port, self.data_to, self.control_to, self.control_back
         return PortPairs(np.arange(at.size + 1), *(column[at] for column in columns))
 
 
 def pairs_used(network: Network, flows: FlowTable, planes: str, seed: int) -> PortPairs:
-    """The port pairs that each flow goes by: all that it has, or with "hash" the one that it draws.
+    """Return the port pairs that flows use: all, or with "hash" the one that each draws.
 
     Raises InputError as `port_pairs_of`.
     """
@@ -86,16 +86,15 @@ def pairs_used(network: Network, flows: FlowTable, planes: str, seed: int) -> Po
 
 
 def draws_of(n_flows: int, seed: int) -> Ints:
-    """int64[n_flows]: by which each flow has its port pair with "hash"."""
+    """Return int64[n_flows], the random bits that select a flow's port pair with "hash"."""
     draws: Ints = mix(salt(seed, PURPOSE_PLANE, np.arange(n_flows, dtype=np.int64)))
     return draws
 
 
 def port_pairs_of(network: Network, flows: FlowTable) -> PortPairs:
-    """All port pairs of each flow.
+    """Return all port pairs of each flow.
 
-    Raises InputError, naming the flow, for a flow that has none, or one that no route leads along,
-    there or back.
+    Raises InputError, naming the flow, if one has none, or one without a route in either direction.
     """
     first, src, dst = _ends(network, flows)
     port_pairs = PortPairs(first, src, dst, data_to=dst, control_to=dst, control_back=src)
@@ -110,7 +109,7 @@ def port_pairs_of(network: Network, flows: FlowTable) -> PortPairs:
 
 
 def _wanted_tables(network: Network, policy: RoutingPolicy, flows: FlowTable) -> Ints:
-    """int64[n_flows]: the table that the data of each flow uses if it has a route."""
+    """Return int64[n_flows], the table that the data of each flow uses if it has a route."""
     first = np.zeros(len(flows), np.int64)
     if policy.by_phase and network.phase_of_flow is not None:
         first = np.maximum(network.phase_of_flow, 0)
@@ -122,9 +121,9 @@ def _wanted_tables(network: Network, policy: RoutingPolicy, flows: FlowTable) ->
 def _tables_of(
     network: Network, policy: RoutingPolicy, data: Ints, ends: tuple[Ints, Ints]
 ) -> tuple[Ints, Ints]:
-    """Return the tables of the data and the control packets of port pairs between pairs of ports.
+    """Return the tables of the data and control packets of port pairs (source, destination).
 
-    `data` are those that their flows' data should use.
+    `data` are the preferred tables of data.
     """
     src, dst = ends
 
@@ -153,30 +152,30 @@ def _check_routes(
     control = data if unanswered is None else ~np.repeat(unanswered, port_pairs.counts)
     sorts = (
         ("", data, src, dst, port_pairs.data_to),
-        (", for what answers it", control, dst, src, port_pairs.control_back),
-        (", for its control packets", control, src, dst, port_pairs.control_to),
+        (" for the receiver's control packets", control, dst, src, port_pairs.control_back),
+        (" for its control packets", control, src, dst, port_pairs.control_to),
     )
     for what, sent, here, there, to in sorts:
         for port_pair in np.flatnonzero(sent & ~network.reaches(here, to))[:1].tolist():
             flow = int(np.searchsorted(port_pairs.first, port_pair, side="right")) - 1
             a, b = (int(network.port_node[end[port_pair]]) for end in (here, there))
             table = network.table_name(int(to[port_pair]))
-            by = f' by routing table "{table}"' if table else ""
+            by = f' in routing table "{table}"' if table else ""
             raise InputError(
-                f"flow {flow}: no route leads from host {a} to host {b}{by}{what}",
-                hint="circuits that join their switches, be it over others, or other hosts",
+                f"flow {flow}: no route from host {a} to host {b}{by}{what}",
+                hint="connect their switches by circuits, directly or over others",
             )
 
 
 def _ends(network: Network, flows: FlowTable) -> tuple[Ints, Ints, Ints]:
-    """Where the port pairs of each flow begin, and the ports of each port pair at both its ends."""
+    """Return the first port pair of each flow, and both ports of each port pair."""
     src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
     n, n_networks = len(flows), int(network.first_group.size) - 1
     if not network.has_several_ports:
         apart = network.port_network[src] != network.port_network[dst]
         _refuse(network, flows, apart | (flows.nic > 0))
         return np.arange(n + 1), src, dst
-    # The ports of all hosts, sorted so that those of a host in one network stand together.
+    # The ports of all hosts, sorted by host and network.
     key = network.port_node[: network.n_host_ports] * n_networks + network.port_network
     by_key = np.argsort(key, kind="stable")
     sorted_key = key[by_key]
@@ -206,9 +205,10 @@ def _ends(network: Network, flows: FlowTable) -> tuple[Ints, Ints, Ints]:
 
 
 def _fastest(n: int, flow: Ints, nic: Ints, rate_bps: Ints) -> Ints:
-    """int64[n]: the NIC whose port pairs have the highest rate together, of each flow that has any.
+    """Return int64[n], the NIC with the highest total rate of its port pairs, for flows that have
+    any.
 
-    `flow`, `nic` and `rate_bps` are those of port pairs by all NICs, in the order of flows.
+    `flow`, `nic` and `rate_bps` are those of port pairs of all NICs, in the order of flows.
     """
     most = int(nic.max(initial=0)) + 1
     total = np.zeros(n * most, np.int64)
@@ -218,13 +218,13 @@ def _fastest(n: int, flow: Ints, nic: Ints, rate_bps: Ints) -> Ints:
 
 
 def _refuse(network: Network, flows: FlowTable, bad: NDArray[np.bool_]) -> None:
-    """Say what is wrong with the first flow that has no port pair."""
+    """Raise InputError for the first flow without a port pair."""
     for flow in np.flatnonzero(bad)[:1].tolist():
         src, dst, nic = int(flows.src[flow]), int(flows.dst[flow]), int(flows.nic[flow])
         nics = int(network.first_nic[src + 1] - network.first_nic[src])
         if nic >= nics:
             there = "NIC 0 only" if nics == 1 else f"NICs 0 to {nics - 1}"
-            raise InputError(f"flow {flow}: NIC {nic} of host {src}, which has {there}")
+            raise InputError(f"flow {flow}: host {src} has no NIC {nic}, {there}")
         if nic != ANY_NIC:
             raise InputError(f"flow {flow}: NIC {nic} of host {src} does not reach host {dst}")
         raise InputError(
@@ -235,24 +235,24 @@ def _refuse(network: Network, flows: FlowTable, bad: NDArray[np.bool_]) -> None:
 
 
 def _common(network: Network) -> str:
-    """What would give hosts of a network a way to each other."""
+    """Return a hint on how to connect hosts without a common network."""
     if network.circuits is not None:
-        return "circuits that join their racks: schedule, matching, matchings or switches of ocs"
+        return "circuits between their racks: schedule, matchings or circuit_switches of ocs"
     if network.first_group.size > 2 and network.relays is None:
-        return "messages by way of a peer: relay of multi_rail, or a RelayRule of the topology"
+        return "relay messages: relay_at of multi_rail, or a RelayRule of the topology"
     if network.relays is not None:
-        return "flows that name no NIC, which may go by way of a peer"
-    return "a network that joins both"
+        return "flows without a NIC, which a peer may relay"
+    return "connect them by a network"
 
 
 def walk(
     network: Network, src: Ints, dst: Ints
 ) -> Iterator[tuple[Ints, Ints, NDArray[np.bool_], Ints]]:
-    """The first shortest paths from hosts' ports to addresses of others, link by link.
+    """Follow the first shortest paths from hosts' ports to addresses, link by link.
 
-    Yields for each step (flow, port, delivers, parallel), arrays of one length: the flows that
-    are still on their way, the global port each leaves by, whether that port leads to its host,
-    and among how many ports toward it that one is the first.
+    Yields for each step (flow, port, delivers, parallel), arrays of one length: the flows still on
+    their way, the global port each leaves by, whether that port leads to its host, and the number
+    of candidate ports of which it is the first.
     """
     flow = np.arange(src.size)
     group = network.host_group[dst].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Sizes that differ from port to port: in products of rate and delay, or of switches' own."""
+"""Sizes that differ by port: bandwidth-delay products, and queue sizes of single switches."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class PortSizes:
-    """Fabrics that differ in sizes alone, and which of them each port goes by.
+    """Fabrics that differ only in sizes, and which one each port has.
 
-    ``fabrics`` are one for each kind of port, without products; a kind has the rate ``rate_bps``
-    and is in a network with the base round trip ``round_trip_ps``. ``kind`` is int64[n_ports].
+    There is one of ``fabrics`` for each kind of port, with sizes in bytes; a kind has the rate
+    ``rate_bps`` and the base round trip ``round_trip_ps`` of its network. ``kind`` is
+    int64[n_ports].
     """
 
     fabrics: tuple[Fabric, ...]
@@ -40,7 +41,7 @@ class PortSizes:
 def settle_sizes(
     fabric: Fabric, network: Network, packets: PacketFormat
 ) -> tuple[Fabric, PortSizes | None]:
-    """A settled fabric without products, if its sizes are the same everywhere; else all of them.
+    """Return a settled fabric with sizes in bytes if they are the same everywhere, else all sizes.
 
     Raises InputError as `port_sizes`.
     """
@@ -51,15 +52,15 @@ def settle_sizes(
 
 
 def sizes_differ(fabric: Fabric, network: Network) -> bool:
-    """May sizes differ from port to port?"""
+    """Return whether sizes may differ by port."""
     return fabric.in_products or network.switch_queue_bytes is not None
 
 
 def port_sizes(fabric: Fabric, network: Network, packets: PacketFormat) -> PortSizes:
-    """What the sizes of a settled fabric become at each port.
+    """Return the sizes of a settled fabric at each port.
 
     Ports of hosts, which have no queues, are of kind 0. Raises InputError, without a file, for a
-    size that is too large, and for switches with queues of their own where the discipline has no
+    size that is too large, and for switches with their own queue size if the discipline has no
     `queue_bytes`.
     """
     round_trips = base_round_trips(network, packets)
@@ -78,23 +79,23 @@ def port_sizes(fabric: Fabric, network: Network, packets: PacketFormat) -> PortS
 
 
 def _own_queues(fabric: Fabric, network: Network) -> Ints:
-    """int64[n_switches]: the queues of switches that have their own, 0 of others."""
+    """Return int64[n_switches], the queue sizes of switches that have their own, 0 for others."""
     own = network.switch_queue_bytes
     if own is None:
         return np.zeros(network.n_switches, np.int64)
     for switch in np.flatnonzero(own)[: "queue_bytes" not in fabric.queue.params].tolist():
         raise InputError(
-            f"{network.switch_names[switch]} has queues of {format_bytes(int(own[switch]))}, and "
-            f'queue_discipline "{fabric.queue_discipline}" has no queue_bytes',
+            f'"{fabric.queue_discipline}" has no queue_bytes, but {network.switch_names[switch]} '
+            f"has its own queue size ({format_bytes(int(own[switch]))})",
             key="fabric.queue_discipline",
         )
     return own
 
 
 def fabric_at(fabric: Fabric, rate_bps: int, round_trip_ps: int, own_bytes: int = 0) -> Fabric:
-    """The fabric of a port of that rate, in a network of that base round trip, in bytes.
+    """Return the fabric, in bytes, of a port with this rate and base round trip.
 
-    Its switch has queues of `own_bytes`, if that is not 0.
+    If `own_bytes` is not 0, it is the queue size of the port's switch.
     """
 
     def in_bytes(value: Any) -> Any:
@@ -111,18 +112,18 @@ def fabric_at(fabric: Fabric, rate_bps: int, round_trip_ps: int, own_bytes: int 
 
 
 def base_round_trips(network: Network, packets: PacketFormat) -> Ints:
-    """int64[n_networks]: of each network the longest paths of a full and a control packet, in ps.
+    """Return int64[n_networks], the longest times of a full packet plus a control packet, in ps.
 
-    A way leads from any host's port to any, over the first shortest path, without others.
+    The maximum of each is over all pairs of hosts' ports, on first shortest paths without queueing.
     """
     out = longest_paths(network, packets.data_bytes)
     return out + longest_paths(network, packets.control_bytes)
 
 
 def longest_paths(network: Network, size_bytes: int) -> Ints:
-    """int64[n_networks]: the longest that a packet alone takes between two hosts' ports, in ps.
+    """Return int64[n_networks], the longest time in ps of a single packet between two hosts' ports.
 
-    Of those that a route leads from and to, by any way.
+    Only pairs with a route count, in any table.
     """
     cross_ps = send_time(size_bytes, byte_quotient(network.port_rate_bps)) + network.port_delay_ps
     host_ports = np.arange(network.n_host_ports)
@@ -151,7 +152,7 @@ def longest_paths(network: Network, size_bytes: int) -> Ints:
 
 
 def _pairs(network: Network) -> Iterator[tuple[int, int, Ints, Ints]]:
-    """A network's number, a way and pairs of its groups, numbered through, some at a time."""
+    """Yield a network's number, a routing table and pairs of groups, some at a time."""
     first = network.first_group.tolist()
     for number, (begin, end) in enumerate(pairwise(first)):
         step = max(1, AT_ONCE // (end - begin))

@@ -1,7 +1,6 @@
-"""Programs: workloads whose handlers start tasks while they run, as checked data.
+"""Programs: workloads whose handlers start tasks during the run, as checked data.
 
-What they do, to the picosecond, stands in `netsim/engine/MODEL.md`; what their files are made of in
-`netsim/program.py`.
+`netsim/engine/MODEL.md` defines what they do, `netsim/program.py` what their files contain.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ Columns = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ProgramSpec:
-    """A program in a run: its file with its parameters, its tasks, and what its fields begin as.
+    """A program in a run: its file and parameters, its tasks, and initial values of its fields.
 
-    Its tasks are ``n_tasks`` of the run's from ``first_task`` on; ``task_state`` has an entry for
-    each of them, ``host_state`` for each host; ``log_rows`` (int64[n_hosts]) is how many rows of
-    its log each host may write. Of flows that are ``relayed`` (int64[...], numbers of flows of the
-    run) it cannot set the size.
+    It has ``n_tasks`` tasks from ``first_task`` on. ``task_state`` has an entry for each task,
+    ``host_state`` for each host; ``log_rows`` (int64[n_hosts]) is the number of log rows that each
+    host may write. It cannot set the size of ``relayed`` flows (int64[...], numbers of flows of the
+    run).
     """
 
     use: PluginSpec
@@ -45,12 +44,12 @@ class ProgramSpec:
 
     @property
     def name(self) -> str:
-        """What the program is called in messages."""
+        """The program's name in messages."""
         return self.use.name
 
 
 def is_program(module: ModuleType) -> bool:
-    """Is the traffic pattern in this file a program?"""
+    """Return whether the traffic pattern in this file is a program."""
     return any(hasattr(module, name) for name in HANDLER_NAMES)
 
 
@@ -62,7 +61,7 @@ def program_spec(
     host_state: Mapping[str, ArrayLike],
     log_rows: ArrayLike = 0,
 ) -> ProgramSpec:
-    """A program with the tasks of a workload. Raises InputError for values that fit no field."""
+    """Return the program of a workload's tasks. Raises InputError for values that fit no field."""
     module, file = use.module, str(use.plugin.path)
     return ProgramSpec(
         use=use,
@@ -75,16 +74,17 @@ def program_spec(
 
 
 def _log_rows(module: ModuleType, given: ArrayLike, n_hosts: int, file: str) -> NDArray[np.int64]:
-    """How many rows of the log each host may write."""
+    """Return int64[n_hosts], the number of log rows that each host may write."""
     try:
         rows: NDArray[np.int64] = column_of(given, n_hosts, np.int64, "log_rows")
     except InputError as error:
         raise error.at(file=file) from None
     for host in first_of((rows < 0) | (rows > COUNT)):
         hint = "0 to 2^31 - 1 for each host"
-        raise InputError(f"log_rows has {rows[host]} for host {host}", file=file, hint=hint)
+        message = f"log_rows of host {host} is out of range ({rows[host]})"
+        raise InputError(message, file=file, hint=hint)
     if rows.any() and not getattr(module, "LOG", ()):
-        message = "log_rows is given, and there is no log"
+        message = "missing, but there are log_rows"
         raise InputError(message, file=file, key="LOG", hint='LOG = ("event",)')
     return rows
 
@@ -92,7 +92,7 @@ def _log_rows(module: ModuleType, given: ArrayLike, n_hosts: int, file: str) -> 
 def _columns(
     module: ModuleType, declared: str, given: Mapping[str, ArrayLike], n: int, file: str
 ) -> Columns:
-    """What the fields of a kind of record begin as. That they are declared well was checked."""
+    """Return the initial values of the fields of a record; their declarations have been checked."""
     declarations = getattr(module, declared, ())
     fields: dict[str, Any] = dict(
         field if isinstance(field, tuple) else (field, int) for field in declarations
@@ -102,15 +102,14 @@ def _columns(
         key = f"{declared.lower()}.{name}"
         if name not in fields:
             hint = did_you_mean(name, fields) if fields else f'{declared} = ("{name}",)'
-            raise InputError(f"{declared} has no such field", file=file, key=key, hint=hint)
+            raise InputError(f"unknown field of {declared}", file=file, key=key, hint=hint)
         column, kind = np.asarray(values), fields[name]
         shape = (n, kind) if isinstance(kind, int) else (n,)
         if column.ndim and column.shape != shape:
-            message = f"has the shape {column.shape}, and {shape} is expected"
-            raise InputError(message, file=file, key=key)
+            raise InputError(f"shape {column.shape} must be {shape}", file=file, key=key)
         allowed = (np.integer, np.bool_, np.floating) if kind is float else (np.integer, np.bool_)
         if column.size and not any(np.issubdtype(column.dtype, one) for one in allowed):
-            raise InputError(f"holds {column.dtype}, and the field does not", file=file, key=key)
+            raise InputError(f"must not contain {column.dtype}", file=file, key=key)
         dtype = np.float64 if kind is float else np.int64
         columns[name] = np.broadcast_to(column.astype(dtype), shape)
     return columns

@@ -1,14 +1,13 @@
-"""Reduction in the network: switches that add up what hosts send, and send one thing to many.
+"""In-network reduction: switches that add up what hosts send, and multicast the result.
 
-A switch that can has a *reduction unit*. In the simulation that is one host more, behind all
-others, on a link as fast as all ports of its switch together, with a queue of its own at the
-switch. The link is inside the switch and no cable: a network counts its units, and their links, for
-nothing, and only a workload that sends to units is simulated on the network that has them.
+Such a switch has a *reduction unit*. The simulation models it as an additional host, after all
+others, on a link as fast as all ports of its switch together, with its own queue at the switch. The
+link is inside the switch: reports of the network count neither units nor their links, and only a
+workload that sends to units is simulated on the network that has them.
 
-What is modeled is who sends what, when, and what that takes on the hosts' links. Transport is end
-to end between host and unit, so that loss, acknowledgments and congestion are as ever. Not
-modeled: how many sums a switch has room for, and the time that adding up takes in it, but for what
-`latency_ps` stands for.
+The model covers what is sent when, and its time on the hosts' links. Transport is end to end
+between host and unit, so loss, acknowledgments and congestion are as usual. It does not limit the
+number of concurrent sums in a switch, and adding takes no time beyond `latency_ps`.
 """
 
 from __future__ import annotations
@@ -23,19 +22,18 @@ from netsim.model.network import Network, Reduction
 
 
 def with_reduction(network: Network, latency_ps: int) -> Network:
-    """The network, with a unit for the switches that NIC 0 of hosts leads to.
+    """Return the network with a reduction unit for the switches that NIC 0 of hosts leads to.
 
-    Hosts have a unit in common if that NIC leads them to the same switches: one, or one in each of
-    several planes, where the unit has a port, too. From a switch to its unit it takes `latency_ps`,
-    and as long back.
-
-    Raises:
-        InputError: hosts whose NICs have different numbers of ports, or as `NetworkBuilder.build`.
+    Hosts share a unit if that NIC leads them to the same switches: one, or one in each of several
+    planes, where the unit also has a port. `latency_ps` is the delay between switch and unit, each
+    way. Raises InputError for hosts whose NICs have different numbers of ports, or as
+    `NetworkBuilder.build`.
     """
     ports = np.flatnonzero(network.port_nic == 0)
     per_host = np.bincount(network.port_node[ports], minlength=network.n_hosts)
     if (per_host != per_host[0]).any():
-        raise InputError("hosts with different numbers of ports have no reduction units")
+        message = "reduction units need the same number of ports of NIC 0 at every host"
+        raise InputError(message)
     switch = np.sort(network.next_switch(ports).reshape(network.n_hosts, -1), axis=1)
     switches, of_host = np.unique(switch, axis=0, return_inverse=True)
     capacity = np.zeros(network.n_nodes, np.int64)

@@ -1,14 +1,14 @@
-"""Relays: messages between hosts without a common network go through a peer, in two segments.
+"""Relays: a peer forwards messages between hosts without a common network, in two segments.
 
-Hosts stand in racks, and a rack's hosts in rails: of two hosts of different racks those of one rail
-have a network in common, and within a rack everybody has. So a message from rank r of one rack to
-rank s of another, on different rails, crosses the rack of its source first, to the peer of rank s
-there, and then that one's rail; or first its own rail, to the peer of rank r in the rack of its
-destination, and then that rack. Each segment is a flow of its own.
+Hosts are in racks, and the hosts of a rack in rails. Two hosts of different racks have a common
+network if they are on the same rail; all hosts of a rack have one. A message from rank r of a rack
+to rank s of another, on a different rail, first crosses the rack of its source to the peer of rank
+s there, then that peer's rail; or first its own rail to the peer of rank r in the destination's
+rack, then that rack. Each segment is a separate flow.
 
-A message may be cut into chunks. Its source sends chunk k + 1 as soon as the last packet of chunk k
-has left for the first time; the peer sends chunk k on when it has all of it and has handed over the
-chunk before it likewise. That is what tasks say ("Tasks" in `netsim/engine/MODEL.md`):
+A message may be cut into chunks. Its source sends chunk k + 1 once all packets of chunk k have been
+sent for the first time. The peer forwards chunk k once it has all of it and has likewise sent chunk
+k - 1. Tasks express this ("Tasks" in `netsim/engine/MODEL.md`):
 
     source       send A0 ------> send A1 ------> send A2 ...
                     :               :               :
@@ -16,8 +16,8 @@ chunk before it likewise. That is what tasks say ("Tasks" in `netsim/engine/MODE
                     |               |               |
                  send B0 ------> send B1 ------> send B2 ...
 
-What waited for the message waits for all of its last segments, and what waited for it to be sent or
-acknowledged for the last of its first segments: a host knows of the segment that it takes part in.
+What waits for the message waits for all of its last segments. What waits until it is sent or
+acknowledged waits for the last of its first segments, as a host knows only of its own segment.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from netsim.model.workload import Workload
 Ints = NDArray[np.int64]
 
 SOURCE, DESTINATION = AT = ("source", "destination")
-"""In whose rack the peer is."""
+"""Rack of the peer."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class RelayRule:
     """Which messages of a network are relayed, and how.
 
     Attributes:
-        rack: so many hosts stand together, host h in rack h // rack, as its rank h % rack.
-        rail: so many neighboring ranks have their networks in common.
+        rack: hosts per rack; host h is in rack h // rack, as rank h % rack.
+        rail: adjacent ranks that share their networks.
         at: SOURCE or DESTINATION.
-        chunk_bytes: of the chunks into which a message is cut; None: it goes in one.
-        hosts: so many stand in racks, and what is behind them is not relayed to; None: all.
+        chunk_bytes: size of chunks; None: whole messages.
+        hosts: number of hosts in racks; later ones are not relayed to. None: all.
     """
 
     rack: int
@@ -59,7 +59,7 @@ class RelayRule:
     hosts: int | None = None
 
     def peers(self, flows: FlowTable) -> Ints:
-        """int64[n]: the peer of each flow, -1 where it needs none (or names its NIC)."""
+        """Return int64[n], the peer of each flow; -1 if it needs none or names its NIC."""
         src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
         src_rank, dst_rank = src % self.rack, dst % self.rack
         apart = (src // self.rack != dst // self.rack) & (flows.nic < 0)
@@ -72,15 +72,16 @@ class RelayRule:
 
 @dataclass(frozen=True, eq=False)
 class RelaySegments:
-    """The flows that messages became.
+    """The flows of relayed messages.
 
-    The first flow of message m has its number; further ones come behind those of all messages.
+    The first flow of message m has number m; further flows follow those of all messages.
 
     Attributes:
-        flows, tasks: the messages and the tasks, as the traffic gave them.
-        peer: int64[n], by whom a message is relayed, or -1.
+        flows, tasks: messages and tasks of the traffic.
+        peer: int64[n], peer of each message, or -1.
         message, segment, chunk: int64[n_flows]. Relayed messages have segments 1 and 2, all others
-            are one flow of segment 0.
+            are
+            one flow of segment 0.
     """
 
     flows: FlowTable
@@ -91,11 +92,12 @@ class RelaySegments:
     chunk: Ints
 
     def of_flows(self, flows: Ints) -> Ints:
-        """The messages of some flows; -1 stays -1."""
+        """Return the messages of flows; -1 stays -1."""
         return np.where(flows < 0, -1, self.message[flows])
 
     def latest(self, values: Ints) -> Ints:
-        """int64[n]: the largest value of each message's last segments; -1 if one is negative."""
+        """Return int64[n], the largest value of each message's last segments; -1 if one is
+        negative."""
         last = self.segment != 1
         found = np.zeros(len(self.flows), np.int64)
         np.maximum.at(found, self.message[last], values[last])
@@ -103,17 +105,17 @@ class RelaySegments:
         return found
 
     def total(self, values: Ints) -> Ints:
-        """int64[n]: the sum over all flows of a message."""
+        """Return int64[n], the sum over all flows of a message."""
         found = np.zeros(len(self.flows), np.int64)
         np.add.at(found, self.message, values)
         return found
 
     def ideal_ps(self, segment_ps: Ints, last_ps: Ints, handed_over_ps: Ints) -> Ints:
-        """int64[n]: how long each message takes at the least if it is alone; that is exact but for
-        chunks of which the last is shorter, and waits for full packets of the one before it.
+        """Return int64[n], the minimum time of each message alone.
 
+        It is exact unless the last chunk is shorter and waits for full packets of the one before.
         For each flow, `segment_ps` is its duration, `last_ps` the same or, for last segments, the
-        time until what is asked for, `handed_over_ps` the time until its last packet has left.
+        time until the requested event, `handed_over_ps` the time until its last packet has left.
         """
         found = np.where(self.peer < 0, last_ps[: self.peer.size], 0)
         first, second = (np.flatnonzero(self.segment == segment) for segment in (1, 2))
@@ -134,10 +136,10 @@ class RelaySegments:
 
 
 def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | None]:
-    """The workload in which messages that need it are relayed, and which flow is what of them.
+    """Return the workload with relayed messages, and its segments (None if there are none).
 
-    None if there are none. Raises InputError, naming the first one, for messages that cannot be cut
-    into chunks: of programs, and those that wait for what another host is to be told of.
+    Raises InputError, naming the first one, for messages that cannot be cut into chunks: those of
+    programs, and those that wait for a delivery at another host.
     """
     flows, peer = load.flows, rule.peers(load.flows)
     apart = np.flatnonzero(peer >= 0)
@@ -148,7 +150,7 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | 
     chunks = -(-flows.size_bytes[apart] // chunk_bytes)
     _refuse(load, apart[chunks > 1])
 
-    # Chunk by chunk: its message, its place there, and its two flows.
+    # Each chunk's message, its index there, and its two flows.
     message = np.repeat(apart, chunks)
     index = np.arange(message.size) - np.repeat(np.cumsum(chunks) - chunks, chunks)
     n_new = 1 + (index > 0)
@@ -188,7 +190,7 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | 
 
 @dataclass(frozen=True)
 class _Chunks:
-    """Chunks of messages, in order: the message and the place there, and the two flows of each."""
+    """Chunks in order: their message, their index in it, and their two flows."""
 
     message: Ints
     index: Ints
@@ -196,23 +198,23 @@ class _Chunks:
     second: Ints
 
     def of(self, which: NDArray[np.bool_]) -> _Chunks:
-        """Some of them."""
+        """Return the selected chunks."""
         columns = (self.message, self.index, self.first, self.second)
         return _Chunks(*(column[which] for column in columns))
 
 
 def _refuse(load: Workload, cut: Ints) -> None:
-    """Raise InputError if messages that cannot be cut are."""
-    flows, hint = load.flows, 'relay_chunk = "none": messages are relayed whole'
+    """Raise InputError for messages that cannot be cut into chunks."""
+    flows, hint = load.flows, 'relay_chunk = "none" relays whole messages'
     if cut.size and load.program is not None:
-        message = f"flow {cut[0]} is relayed in chunks, and {load.program.name} is a program"
+        message = f"flow {cut[0]} is relayed in chunks, but {load.program.name} is a program"
         raise InputError(message, key="topology.relay_chunk", hint=hint)
     if flows.after_ptr is None or flows.after_flow is None:
         return
     waiter = np.repeat(np.arange(len(flows)), np.diff(flows.after_ptr))
     for i in np.flatnonzero(np.isin(waiter, cut) & ~flows.waits_here())[:1].tolist():
         raise InputError(
-            f"flow {waiter[i]} is relayed in chunks, and waits for flow {flows.after_flow[i]}, "
+            f"flow {waiter[i]} is relayed in chunks, but waits for flow {flows.after_flow[i]}, "
             "which is delivered at another host",
             key="topology.relay_chunk",
             hint=hint,
@@ -220,7 +222,7 @@ def _refuse(load: Workload, cut: Ints) -> None:
 
 
 def _flows(segments: RelaySegments, size: Ints, first: Ints, second: Ints) -> FlowTable:
-    """All flows; those of messages start as these do, others at once."""
+    """Return all flows; first flows of messages start as the messages, others at once."""
     old, message = segments.flows, segments.message
     src, dst, sizes = (
         column[message].astype(np.int64) for column in (old.src, old.dst, old.size_bytes)
@@ -263,7 +265,7 @@ def _wait(table: FlowTable, segments: RelaySegments, whole: Ints, onward: Ints) 
 def _received(
     tasks: TaskTable | None, message: Ints, index: Ints, second: Ints, chunks: Ints
 ) -> TaskTable | None:
-    """Tasks that wait for the last chunk of what they waited for; for the others: `_in_chunks`."""
+    """Return the tasks, waiting for the last chunk of what they waited for; see `_in_chunks`."""
     if tasks is None:
         return None
     tasks = _copy(tasks)
@@ -277,10 +279,10 @@ def _received(
 
 
 def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[TaskTable, Ints]:
-    """Add the tasks by which messages are relayed in chunks, and make `table` wait for none.
+    """Add the tasks that relay messages in chunks; flows of `table` no longer wait.
 
-    Flows that wait for flows, and all of that at their own host, do so by tasks from now on.
-    Returns, too, by which task each one is done: of a message's send task that of its last chunk.
+    Flows that wait only for deliveries at their own host now do so by tasks. Also return the task
+    that completes each task: for a message's send task, that of its last chunk.
     """
     n, n_flows = 0 if tasks is None else len(tasks), len(table)
     new = _TaskAppender(n)
@@ -288,13 +290,13 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     send = none.copy() if tasks is None else tasks.of_flows(SEND, n_flows)
     receive = none if tasks is None else tasks.of_flows(RECEIVE, n_flows)
 
-    # The first segment, chunk by chunk. Its first flow starts when the message would have.
+    # First segments, chunk by chunk; the first chunk starts when the message would have.
     starting = of.first[(of.index == 0) & (send[of.first] < 0)]
     send[starting] = new.add(SEND, table.src[starting], starting, table.start_ps[starting])
     table.start_ps[starting] = 0
     later = of.first[of.index > 0]
     send[later] = new.add(SEND, table.src[later], later)
-    # The second one: what has come goes on, in order.
+    # Second segments: received chunks are forwarded in order.
     here = new.add(RECEIVE, table.dst[of.first], of.first)
     send[of.second] = new.add(SEND, table.src[of.second], of.second)
     before = np.flatnonzero(of.index > 0) - 1
@@ -304,7 +306,7 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
         (send[of.second[before]], send[of.second[behind]]),
         (here, send[of.second]),
     ]
-    # Whoever waits for the message, by a task that now waits for its last chunk.
+    # Tasks that wait for the message wait for its last chunk.
     is_last = np.append(of.message[1:] != of.message[:-1], True)
     final = of.second[is_last][np.cumsum(is_last) - is_last]  # of each chunk's message
     others = ~is_last & (receive[final] >= 0)
@@ -314,7 +316,7 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     joined = new.joined(tasks)
     moved = np.arange(len(joined))
     if tasks is not None:
-        # Of the traffic's send tasks, those that waited for one wait for the last chunk's.
+        # Tasks that wait for a send task of the traffic wait for that of the last chunk.
         sends, last = send[of.first[of.index == 0]], send[of.first[is_last]]
         own = sends < n
         joined.done_when = joined.done_when.copy()
@@ -330,9 +332,9 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
 def _by_tasks(
     table: FlowTable, send: Ints, new: _TaskAppender, starting: Ints
 ) -> list[tuple[Ints, Ints]]:
-    """Makes flows wait by tasks that waited at their own host; returns the edges.
+    """Make flows wait by tasks if they waited at their own host; return the edges.
 
-    Only if there are any among `starting`: otherwise the engine does the same.
+    Does so only if any of `starting` waits; otherwise the engine does the same.
     """
     if table.after_ptr is None or table.after_flow is None:
         return []
@@ -353,21 +355,21 @@ def _by_tasks(
 
 
 class _TaskAppender:
-    """Tasks that come behind the first `n`."""
+    """Tasks that follow the first `n`."""
 
     def __init__(self, n: int) -> None:
         self._n = n
         self._parts: list[tuple[Ints, ...]] = []
 
     def add(self, kind: int, host: NDArray[np.int32], flow: Ints, duration: Ints | int = 0) -> Ints:
-        """Add a task for each flow; returns their numbers."""
+        """Add a task for each flow and return their numbers."""
         columns = np.broadcast_arrays(np.full(flow.size, kind), host, flow, duration)
         self._parts.append(tuple(np.array(column, np.int64) for column in columns))
         self._n += flow.size
         return np.arange(self._n - flow.size, self._n)
 
     def joined(self, tasks: TaskTable | None) -> TaskTable:
-        """One table of `tasks` and these, without edges."""
+        """Return one table of `tasks` and these, without edges."""
         kind, host, flow, duration = (
             np.concatenate(column) for column in zip(*self._parts, strict=True)
         )
@@ -384,7 +386,7 @@ class _TaskAppender:
 
 
 def _copy(tasks: TaskTable) -> TaskTable:
-    """The same tasks, in a table whose flows may be changed."""
+    """Return the tasks in a table whose flows may be changed."""
     table = copy(tasks)
     table.flow = tasks.flow.copy()
     return table

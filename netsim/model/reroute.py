@@ -1,8 +1,8 @@
-"""Routes that follow failures: which rows of the routing table switches have from when on.
+"""Routes that follow failures: rows of the routing table and the times from which they apply.
 
-When links go down or come back, the routing of the network is made anew without the links that are
-down, and every switch takes its new row a time of its own later, by which it has converged. Rows
-are whole; those that stay as they were are not kept again.
+When links go down or come back, the network's routing is computed again without the links that are
+down. Every switch applies its new row after its own convergence delay. Unchanged rows are not
+stored again.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, RoutingTable, Ta
 Ints = NDArray[np.int64]
 
 MAX_CHANGES = 20_000
-"""Times at which links change, for each of which all routes are made anew: 20 ms of computing each
-for 8,192 hosts."""
+"""Limit on link changes, each of which recomputes all routes: 20 ms each for 8,192 hosts."""
 
 
 class RowWriter:
-    """Collects the rows of all switches, each with the time from which on it holds."""
+    """Collects the rows of all switches with the times from which they apply."""
 
     def __init__(self, network: Network) -> None:
         self._first = np.append(network.route_first, network.route.size)
@@ -37,10 +36,10 @@ class RowWriter:
         self.add(network.route, network.route_ports, np.zeros(network.n_switches, np.int64))
 
     def add(self, route: Ints, route_ports: NDArray[np.int32], from_ps: Ints) -> None:
-        """A table that each switch has from a time of its own on, int64[n_switches].
+        """Add a table that each switch applies from its own time on, int64[n_switches].
 
-        Times of a switch have to rise; at `NEVER` and later nothing is changed. Raises InputError
-        if all rows do not fit into memory.
+        Times of a switch must rise; `NEVER` or later adds nothing. Raises InputError if the rows do
+        not fit into memory.
         """
         route = self._writer.translated(route, route_ports)
         for switch in np.flatnonzero(from_ps < NEVER).tolist():
@@ -52,7 +51,7 @@ class RowWriter:
         require_room(self._n_bytes, what="the routes while links are down", key="routing")
 
     def changes(self, cut_off: Ints) -> RouteChanges:
-        """All rows."""
+        """Return all rows."""
         rows = [row for of_switch in self._rows for _, row in of_switch]
         times = [time for of_switch in self._rows for time, _ in of_switch]
         lengths = np.array([len(row) for row in rows], np.int64)
@@ -70,16 +69,16 @@ class RowWriter:
 def follow_failures(
     network: Network, faults: LinkFaults, convergence_delay_ps: Ints
 ) -> RouteChanges:
-    """The rows of every switch as links go down and come back.
+    """Return the rows of every switch as links go down and come back.
 
-    `convergence_delay_ps` (int64[n_switches]) is how long after each change a switch has its new
-    row. A link that is down one way is not used that way. Links to hosts are in no table, since
-    there is no other way. Raises InputError for too many changes, for routes that take turns, or if
-    the rows do not fit into memory.
+    `convergence_delay_ps` (int64[n_switches]) is the time from a change to a switch's new row. A
+    link that is down in one direction is not used in that direction. Links to hosts are in no
+    table. Raises InputError for too many changes, time-slotted routes, or rows that do not fit into
+    memory.
     """
     if network.time_slots is not None:
         raise InputError(
-            "routes that take turns with circuits do not follow failures as well",
+            "time-slotted routes cannot follow failures",
             key="routing.convergence_delay",
             hint='"never"',
         )
@@ -93,7 +92,7 @@ def follow_failures(
 
 
 def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """Times at which links go down or come back, and bool[n_ports]: which are down then."""
+    """Yield the times at which links go down or come back, and bool[n_ports], those down then."""
     port = np.repeat(np.arange(network.n_ports), np.diff(faults.outage_ptr))
     if not port.size:
         return
@@ -109,7 +108,7 @@ def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray
         raise InputError(
             f"routes would change {begins.size:,} times",
             key="routing.convergence_delay",
-            hint=f"at most {MAX_CHANGES:,} times at which links go down or come back",
+            hint=f"at most {MAX_CHANGES:,} link changes",
         )
     for begin, end in zip(begins, np.append(begins[1:], at.size), strict=True):
         if at[begin] >= NEVER:
@@ -122,7 +121,7 @@ def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray
 
 
 def never_joined(network: Network) -> NDArray[np.bool_]:
-    """bool[n_hosts]: which hosts are `cut_off` though nothing is down."""
+    """Return bool[n_hosts], hosts that are `cut_off` without failures."""
     if network.reaches_all:
         return np.zeros(network.n_hosts, bool)
     own = RoutingTable(network.route, network.route_ports)
@@ -130,9 +129,9 @@ def never_joined(network: Network) -> NDArray[np.bool_]:
 
 
 def cut_off(network: Network, table: RoutingTable, down: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """bool[n_hosts]: which hosts are joined to the largest part of none of their networks.
+    """Return bool[n_hosts], hosts not connected to the largest part of any of their networks.
 
-    To be joined is to be so there and back, by any of the network's routing tables.
+    Connected means in both directions, by any routing table.
     """
     uplink = np.arange(network.n_host_ports)
     lone: NDArray[np.bool_] = down[uplink] | down[network.port_peer[uplink]]

@@ -1,9 +1,8 @@
-"""Routing tables: for every switch, which local ports lead to which group of hosts.
+"""Routing tables: the local ports of every switch toward each group of hosts.
 
-A *group* is the set of hosts under one edge switch. A table does not list paths: a
-switch looks up the destination's group and finds its candidate ports, and the fabric's
-load balancing takes one of them. Equal candidate lists are stored once, so a table grows
-with (switches x groups) and not with the ports of each entry.
+A *group* is the hosts under one edge switch. A table lists no paths: a switch looks up the
+candidate ports of the destination's group, and the fabric's load balancing selects one. Equal
+candidate lists are stored once, so a table grows with (switches x groups).
 """
 
 from __future__ import annotations
@@ -22,29 +21,28 @@ COUNT_BITS = 16
 COUNT_MASK = (1 << COUNT_BITS) - 1
 
 NEVER = HORIZON_PS
-"""In the place of a time to converge: routes stay as they are."""
+"""Instead of a convergence delay: routes do not change."""
 
 NO_ROUTE = -1
-"""In the place of a table's entry: there is no way to the group."""
+"""Table entry of an unreachable group."""
 
 
 @dataclass(frozen=True, eq=False)
 class Wiring:
-    """Who is joined to whom, without rates: all that routing needs to know.
+    """The graph that routing needs, without rates.
 
     Attributes:
         n_hosts, n_nodes: hosts are nodes 0..n_hosts-1, switches follow.
         node_first_port: int64[n_nodes + 1], first global port of each node.
-        port_node: int32[n_ports], the node a port belongs to.
-        port_peer: int32[n_ports], the port at the other end of the cable.
+        port_node: int32[n_ports], node of a port.
+        port_peer: int32[n_ports], port at the other end of the cable.
         edge_switch: int32[n_groups], switch index (node - n_hosts) of each group, network by
             network.
-        first_group: int64[n_networks + 1], where the groups of each network begin. switch_network:
-        int32[n_switches], the network of each switch. circuits: of cables that go through circuit
-        switches; None if there are no such switches. usable: bool[n_ports], False where no route
-        may lead out of a port; None: everywhere. up_in_slot: bool[n_slots, n_ports], of
-        phase-driven circuit switches in which slots light that leaves
-            by a port passes, True for all other ports; None if there are no such switches.
+        first_group: int64[n_networks + 1], first group of each network.
+        switch_network: int32[n_switches], network of each switch.
+        circuits: cables through circuit switches; None if there are none.
+        usable: bool[n_ports], whether routes may leave by a port; None: by all.
+        up_in_slot: bool[n_slots, n_ports], see `Circuits.up_in_slot`.
     """
 
     n_hosts: int
@@ -60,7 +58,7 @@ class Wiring:
     up_in_slot: NDArray[np.bool_] | None = None
 
     def only(self, ports: NDArray[np.bool_]) -> Wiring:
-        """The same with routes that lead out of `ports` (bool[n_ports]) and of no others."""
+        """Return this wiring with routes that leave only by `ports` (bool[n_ports])."""
         return replace(self, usable=ports if self.usable is None else ports & self.usable)
 
     @property
@@ -77,10 +75,9 @@ class Wiring:
 
     @cached_property
     def route_first(self) -> NDArray[np.int64]:
-        """int64[n_switches]: where each switch's row of a routing table begins.
+        """int64[n_switches], start of each switch's row of a routing table.
 
-        A row has an entry for each group of the switch's own network, since no other can be
-        reached from it: p networks side by side take p times the room of one.
+        A row has an entry for each group of the switch's own network.
         """
         lengths = np.diff(self.first_group)[self.switch_network]
         first: NDArray[np.int64] = np.cumsum(lengths) - lengths
@@ -88,30 +85,31 @@ class Wiring:
 
     @property
     def n_entries(self) -> int:
-        """Entries of a routing table, all rows together."""
+        """Total number of entries of a routing table."""
         return int(np.diff(self.first_group)[self.switch_network].sum())
 
     def switches_of(self, network: int) -> NDArray[np.int64]:
-        """The switches of a network, ascending."""
+        """Return the switches of a network, ascending."""
         return np.flatnonzero(self.switch_network == network)
 
     def edges_of(self, network: int) -> NDArray[np.int32]:
-        """The edge switches of a network, in the order of its groups."""
+        """Return the edge switches of a network, in the order of its groups."""
         return self.edge_switch[self.first_group[network] : self.first_group[network + 1]]
 
     @cached_property
     def peer_switch(self) -> NDArray[np.int64]:
-        """int64[n_ports]: switch index at the far end of each port's cable, negative for a host."""
+        """int64[n_ports], switch index at the far end of each port's cable, negative for a host."""
         return self.port_node[self.port_peer].astype(np.int64) - self.n_hosts
 
     def fabric_ports(self, switch: int) -> NDArray[np.int64]:
-        """Local numbers, ascending, of the usable ports of `switch` to other switches."""
+        """Return the local numbers, ascending, of a switch's usable ports to other switches."""
         first, end = self._ports_of(switch)
         fabric = self.peer_switch[first:end] >= 0
         return np.flatnonzero(fabric if self.usable is None else fabric & self.usable[first:end])
 
     def fabric_peers(self, switch: int) -> NDArray[np.int64]:
-        """Switch indices at the far ends of `fabric_ports(switch)`, in the same order."""
+        """Return the switch indices at the far ends of `fabric_ports(switch)`, in the same
+        order."""
         first, _ = self._ports_of(switch)
         peers: NDArray[np.int64] = self.peer_switch[first + self.fabric_ports(switch)]
         return peers
@@ -126,10 +124,11 @@ class RoutingTable:
     """Candidate ports of every switch for every group of its network.
 
     Attributes:
-        route: int64[...], the rows of all switches, each as long as there are groups in the
-            network of the switch (`Wiring.route_first` says where it begins). An entry is
-            `offset << 16 | count`. Count 0: the group is the switch's own. NO_ROUTE: it cannot
-            be reached from here.
+        route: int64[...], the rows of all switches (`Wiring.route_first`), with an entry for each
+            group
+            of the switch's network: `offset << 16 | count`. Count 0: the switch's own group.
+                NO_ROUTE:
+            unreachable.
         route_ports: int32[...]; the candidates of an entry are
             `route_ports[offset : offset + count]`, local port numbers, ascending.
     """
@@ -140,15 +139,16 @@ class RoutingTable:
 
 @dataclass(frozen=True, eq=False)
 class RouteChanges:
-    """The rows of every switch's routing table.
+    """Rows of every switch's routing table over time.
 
     Attributes:
-        row_ptr: int64[n_switches + 1]. The rows of switch s (its index) are row_ptr[s] to
-            row_ptr[s + 1], at least one; the first holds from 0, each until the next one does.
-        row_from_ps: int64[k], from when on packets that come in are routed by a row.
-        row_first: int64[k], where the row begins in `route`.
+        row_ptr: int64[n_switches + 1]. Switch s (its index) has rows row_ptr[s] to row_ptr[s + 1],
+            at
+            least one; the first applies from 0, each until the next.
+        row_from_ps: int64[k], time from which a row applies to arriving packets.
+        row_first: int64[k], start of the row in `route`.
         route, route_ports: as in `RoutingTable`.
-        cut_off: hosts that some other host could not reach, or be reached from, for a time.
+        cut_off: hosts that at some time could not communicate with some other host.
     """
 
     row_ptr: NDArray[np.int64]
@@ -160,16 +160,16 @@ class RouteChanges:
 
     @property
     def n_changes(self) -> int:
-        """Rows that replace another one."""
+        """Number of rows that replace another."""
         return int(self.row_from_ps.size - self.row_ptr.size + 1)
 
 
 def networks_of(
     port_switch: NDArray[np.int64], port_peer: NDArray[np.int64], n_switches: int
 ) -> NDArray[np.int64]:
-    """Into which parts the switches fall without the hosts: int64[n_switches], from 0 on.
+    """Return int64[n_switches], the part of each switch if the hosts are removed.
 
-    `port_switch` is the switch of each port, negative for a host. Parts are counted in the order
+    `port_switch` is the switch of each port, negative for a host. Parts are numbered in the order
     of their lowest switch.
     """
     a, b = port_switch, port_switch[port_peer]
@@ -179,7 +179,7 @@ def networks_of(
     while True:
         before = lowest.copy()
         np.minimum.at(lowest, a, before[b])
-        lowest = lowest[lowest]  # jump to where that one already is
+        lowest = lowest[lowest]
         if (lowest == before).all():
             break
     return np.unique(lowest, return_inverse=True)[1].reshape(-1)
@@ -197,7 +197,7 @@ class TableWriter:
         self._length = 0
 
     def entry(self, local_ports: NDArray[np.integer]) -> int:
-        """The table entry of a list of local ports, given in ascending order."""
+        """Return the table entry of a list of local ports in ascending order."""
         ports = np.ascontiguousarray(local_ports, np.int32)
         key = ports.tobytes()
         entry = self._entry_of.get(key)
@@ -211,7 +211,7 @@ class TableWriter:
     def translated(
         self, route: NDArray[np.int64], route_ports: NDArray[np.int32]
     ) -> NDArray[np.int64]:
-        """The entries of another table as this one numbers its lists of ports."""
+        """Return the entries of another table with this writer's offsets."""
         entries, which = np.unique(route, return_inverse=True)
         own = [
             entry
@@ -223,20 +223,22 @@ class TableWriter:
         return found
 
     def table(self, route: NDArray[np.int64]) -> RoutingTable:
-        """The finished table; `route` holds what `entry` returned, row by row."""
+        """Return the finished table; `route` has the results of `entry`, row by row."""
         ports = np.concatenate(self._lists) if self._lists else np.zeros(0, np.int32)
         return RoutingTable(np.ascontiguousarray(route, np.int64).reshape(-1), ports)
 
 
 def shortest_paths(wiring: Wiring) -> RoutingTable:
-    """All shortest paths by hop count; parallel cables are separate candidates.
+    """Return all shortest paths by hop count; parallel cables are separate candidates.
 
-    Of networks that are wired alike, such as planes, the paths are found once.
+    Paths of networks with the same wiring, such as planes, are computed once.
     """
     writer = TableWriter()
     lengths = np.diff(wiring.first_group)[wiring.switch_network]
     route = np.zeros(int(lengths.sum()), np.int64)
-    known: dict[tuple[bytes, ...], NDArray[np.int64]] = {}  # switches of the first of each kind
+    known: dict[
+        tuple[bytes, ...], NDArray[np.int64]
+    ] = {}  # wiring -> switches of its first network
     for network in range(wiring.n_networks):
         switches = wiring.switches_of(network)
         like = known.setdefault(_cabling(wiring, network), switches)
@@ -248,7 +250,7 @@ def shortest_paths(wiring: Wiring) -> RoutingTable:
 
 
 def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
-    """All that the rows of a network's switches follow from, switches counted within it."""
+    """Return everything that determines the rows of a network, with switches counted within it."""
     switches = wiring.switches_of(network)
     index = _indices(wiring, switches)
     ports = [wiring.fabric_ports(switch) for switch in switches.tolist()]
@@ -263,7 +265,7 @@ def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
 def _copy_rows(
     wiring: Wiring, known: NDArray[np.int64], switches: NDArray[np.int64], route: NDArray[np.int64]
 ) -> None:
-    """Give ``switches`` the rows in ``route`` of those of a network that is wired alike."""
+    """Copy the rows of ``known`` switches to ``switches`` of a network with the same wiring."""
     length = int(np.diff(wiring.first_group)[wiring.switch_network[switches[0]]])
     first = wiring.route_first
     for there, here in zip(first[known].tolist(), first[switches].tolist(), strict=True):
@@ -273,12 +275,12 @@ def _copy_rows(
 def _write_rows(
     wiring: Wiring, network: int, writer: TableWriter, route: NDArray[np.int64]
 ) -> None:
-    """Write the rows of the switches of one network into ``route``."""
+    """Write the rows of the switches of a network into ``route``."""
     switches = wiring.switches_of(network)
     distance = switch_distances(wiring, network)
     n_groups = distance.shape[1]
     index = _indices(wiring, switches)
-    known: dict[tuple[bytes, bytes, bytes], NDArray[np.int64]] = {}  # rows, by what decides them
+    known: dict[tuple[bytes, bytes, bytes], NDArray[np.int64]] = {}
     for at, switch in enumerate(switches.tolist()):
         ports, peers = wiring.fabric_ports(switch), wiring.fabric_peers(switch)
         key = (ports.tobytes(), peers.tobytes(), distance[at].tobytes())
@@ -296,18 +298,19 @@ def _write_rows(
 
 
 def _indices(wiring: Wiring, switches: NDArray[np.int64]) -> NDArray[np.int64]:
-    """int64[n_switches]: where each of ``switches`` stands among them."""
+    """Return int64[n_switches], the position of each of ``switches`` among them."""
     index = np.zeros(wiring.n_switches, np.int64)
     index[switches] = np.arange(switches.size)
     return index
 
 
 def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
-    """Hops from every switch of a network to every group's edge switch: int16[switches, groups].
+    """Return int16[switches, groups], hops from each switch of a network to each group's edge
+    switch.
 
-    One breadth-first search for all groups at once: the set of groups that reach a switch
-    in a given number of hops is a row of bits. Switches with the same neighbors, such as all
-    spines of a tree, are reached by the same groups. -1 marks what cannot be reached.
+    Uses one breadth-first search for all groups: the groups that reach a switch in a number of hops
+    are a row of bits. Switches with the same neighbors, such as all spines of a tree, share a row.
+    -1 means unreachable.
     """
     switches, edges = wiring.switches_of(network), wiring.edges_of(network)
     index = _indices(wiring, switches)
@@ -337,7 +340,8 @@ def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
 
 
 def _distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Distinct columns of a boolean matrix, bool[k, rows], and which one each column is."""
+    """Return the distinct columns of a boolean matrix, bool[k, rows], and the index of each
+    column's."""
     rows = matrix.shape[0]
     packed = np.ascontiguousarray(np.packbits(matrix, axis=0).T)
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)

@@ -1,8 +1,9 @@
-"""Policy routing: several routing tables in one network, and which packets use which.
+"""Policy routing: several routing tables in a network, and which packets use which.
 
-A network whose switches are joined by circuits and by a packet fabric has a table over each. A
-packet is addressed to a port of a host by one table: the ports of hosts are counted once for each,
-and a switch's row has all edge switches for each.
+A network whose switches are connected by circuits and by a packet fabric has a table for each. A
+packet is addressed to a host's port in one table: addresses number the ports of hosts once for each
+table, and a switch's row has all edge switches for each table. A table may be time-slotted, such as
+over circuits.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from netsim.model.schedules import NONE
 from netsim.units import format_time
 
 MAX_SLOTS = 20_000
-"""In a period, for each of which all routes are made: some 10 ms each for a hundred switches."""
+"""Limit on slots per period, each with its own routes: about 10 ms for a hundred switches."""
 
 
 @dataclass(frozen=True, eq=False)
 class TimeSlotTables:
-    """Tables of slots that last `slots_ps` (int64[n]); slot 0 begins at `offset_ps`."""
+    """Tables of slots that last `slots_ps` (int64[n]); slot 0 starts at `offset_ps`."""
 
     slots_ps: Ints
     offset_ps: int
@@ -48,12 +49,12 @@ class TimeSlotTables:
 
 @dataclass(frozen=True, eq=False)
 class CompactSlotTables:
-    """The rows of all switches in every slot; equal ones are there once.
+    """The rows of all switches in every slot; equal rows are stored once.
 
     Attributes:
-        slots_ps: int64[n], how long each slot lasts.
-        offset_ps: when slot 0 begins. They repeat for ever, before that as well.
-        row_first: int64[n, n_switches], where a row begins in `route`.
+        slots_ps: int64[n], duration of each slot.
+        offset_ps: start of slot 0; slots repeat forever, also before it.
+        row_first: int64[n, n_switches], start of a row in `route`.
         route, route_ports: as in `RoutingTable`.
     """
 
@@ -65,32 +66,32 @@ class CompactSlotTables:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that they take."""
+        """Memory in bytes."""
         return self.row_first.nbytes + self.route.nbytes + self.route_ports.nbytes
 
 
 class TimeSlotRouting(ABC):
-    """A `Routing` with a table for each time slot; called, it returns that of slot 0."""
+    """A `Routing` with a table for each time slot; a call returns that of slot 0."""
 
     @abstractmethod
     def __call__(self, wiring: Wiring) -> RoutingTable: ...
 
     @abstractmethod
     def by_slot(self, wiring: Wiring) -> TimeSlotTables:
-        """All tables of a period."""
+        """Return all tables of a period."""
 
 
 @dataclass(frozen=True)
 class Expander(TimeSlotRouting):
-    """Shortest paths over the circuits that are there, and stay for a while.
+    """Shortest paths over circuits that are up and stay up for a while.
 
-    A circuit is on paths from when its light passes until `drain_ps` before it ends; cables that
-    are no circuits always are. So a packet finds a circuit open if `drain_ps` is at least what it
-    waits in queues for it, and then takes to send and to reach the circuit switch, with guard time
-    and error of clocks. It takes several circuits one after the other, at once, in place of waiting
-    for the direct one: these are the paths of small flows in Opera (W. M. Mellette et al.,
-    "Expanding across time to deliver bandwidth efficiency and low latency", NSDI 2020), in which
-    switches turn one after the other, so that what the others join hangs together at any time.
+    A circuit is on paths from the start of its day until `drain_ps` before its end; other cables
+    always are. Packets then find every circuit up if `drain_ps` covers queueing for it,
+    transmission, propagation to the circuit switch, guard time and clock error. They take several
+    circuits in a row at once instead of waiting for the direct one. These are the paths of small
+    flows in Opera (W. M. Mellette et al., "Expanding across time to deliver bandwidth efficiency
+    and low latency", NSDI 2020), where switches reconfigure one after another and the others always
+    connect all racks.
     """
 
     drain_ps: int
@@ -103,10 +104,10 @@ class Expander(TimeSlotRouting):
         return shortest_paths(wiring.only(self._there(circuits, begin_ps, int(slots_ps[0]))))
 
     def by_slot(self, wiring: Wiring) -> TimeSlotTables:
-        """All tables of a period.
+        """Return all tables of a period.
 
-        Raises InputError if slots are too many or schedules do not repeat, and, as tables are
-        taken, if in a slot some edge switch cannot reach another one.
+        Raises InputError for too many slots, schedules that do not repeat and, while tables are
+        read, edge switches without a route in a slot.
         """
         circuits = wiring.circuits
         if circuits is None or not circuits.change:
@@ -123,15 +124,15 @@ class Expander(TimeSlotRouting):
         return TimeSlotTables(slots_ps, first_ps, tables())
 
     def _slots(self, circuits: Circuits) -> tuple[Ints, int]:
-        """How long slots last, between two times at which circuits come or leave paths, and when
-        the first begins."""
+        """Return the duration of slots, between changes of the circuits on paths, and the first
+        start."""
         if circuits.follow:
-            raise InputError("paths over circuits that follow the workload are not known before")
+            raise InputError("an expander needs circuits on a timetable, not phase-driven ones")
         changing = np.flatnonzero(circuits.ever)
         periods = circuits.period_ps[changing]
         if (periods >= HORIZON_PS).any():
             raise InputError(
-                "routes that take turns with circuits go by schedules that repeat",
+                "time-slotted routes need schedules that repeat",
                 hint="repeats=True",
             )
         period_ps = math.lcm(*np.unique(periods).tolist())
@@ -155,13 +156,13 @@ class Expander(TimeSlotRouting):
 
     def _too_many(self, period_ps: int) -> InputError:
         return InputError(
-            "routes would take turns with circuits more than "
-            f"{MAX_SLOTS:,} times in {format_time(period_ps, 6)}, after which all is as it was",
-            hint="periods of circuit switches that have much in common",
+            f"the combined circuit schedule of {format_time(period_ps, 6)} has more than "
+            f"{MAX_SLOTS:,} slots",
+            hint="choose periods of circuit switches with a short common multiple",
         )
 
     def _there(self, circuits: Circuits, begin_ps: int, slot_ps: int) -> NDArray[np.bool_]:
-        """bool[n_ports]: ports whose light passes during a slot, and for `drain_ps` after it."""
+        """Return bool[n_ports], ports with a circuit during a slot and for `drain_ps` after it."""
         up_ps, down_ps = circuits.days_ps.T
         of_day = np.repeat(circuits.period_ps, np.diff(circuits.first_day))
         stays = (begin_ps - up_ps) % of_day + slot_ps <= down_ps - self.drain_ps - up_ps
@@ -171,15 +172,14 @@ class Expander(TimeSlotRouting):
 
 
 def _check_joined(wiring: Wiring, table: RoutingTable, when: str) -> None:
-    """Refuse a slot in which edge switches of one network do not reach each other."""
+    """Refuse a slot in which edge switches of a network do not reach each other."""
     for begin, end in pairwise(wiring.first_group.tolist()):
         edges = wiring.edge_switch[begin:end]
         rows = table.route[wiring.route_first[edges][:, None] + np.arange(end - begin)]
         for a, b in np.argwhere(rows == NO_ROUTE)[:1].tolist():
             raise InputError(
-                f"{when} no circuits that are there join edge switches {a} and {b}",
-                hint="more circuit switches, which turn one after the other, other matchings, or "
-                "less time to drain",
+                f"no circuits connect edge switches {a} and {b} {when}",
+                hint="use more staggered circuit switches, other matchings, or a shorter drain time",
             )
 
 
@@ -187,12 +187,12 @@ Ints = NDArray[np.int64]
 
 
 def circuit_routes(wiring: Wiring) -> RoutingTable:
-    """All shortest paths over circuits, and over nothing else."""
+    """Return all shortest paths over circuits only."""
     return shortest_paths(wiring.only(_by_circuit(wiring)))
 
 
 def direct_circuit_routes(wiring: Wiring) -> RoutingTable:
-    """Circuits that join a switch to the one at which a packet is to arrive, and no others."""
+    """Return only circuits to the edge switch of the destination."""
     table = circuit_routes(wiring)
     lengths = np.diff(wiring.first_group)[wiring.switch_network]
     switch = np.repeat(np.arange(wiring.n_switches), lengths)
@@ -207,8 +207,7 @@ def direct_circuit_routes(wiring: Wiring) -> RoutingTable:
 
 
 def routes_in_slot(slot: int, routing: Routing = circuit_routes) -> Routing:
-    """Routes over what is there in one slot of phase-driven circuit switches, by another
-    routing."""
+    """Return a routing over the circuits in one slot of phase-driven circuit switches."""
 
     def found(wiring: Wiring) -> RoutingTable:
         return routing(
@@ -219,12 +218,12 @@ def routes_in_slot(slot: int, routing: Routing = circuit_routes) -> Routing:
 
 
 def packet_fabric_routes(wiring: Wiring) -> RoutingTable:
-    """All shortest paths over cables that go through no circuit switch."""
+    """Return all shortest paths over cables that are no circuits."""
     return shortest_paths(wiring.only(~_by_circuit(wiring)))
 
 
 def _by_circuit(wiring: Wiring) -> NDArray[np.bool_]:
-    """bool[n_ports]: ports whose cables go through circuit switches."""
+    """Return bool[n_ports], ports whose cables go through circuit switches."""
     found = np.zeros(wiring.port_node.size, bool)
     if wiring.circuits is not None:
         found = wiring.circuits.of_port != NONE
@@ -235,7 +234,7 @@ def _by_circuit(wiring: Wiring) -> NDArray[np.bool_]:
 class NamedRouting:
     """A routing table: its name, which results report, and the routing that makes it.
 
-    At most one of a policy is a `TimeSlotRouting`.
+    At most one in a policy is a `TimeSlotRouting`.
     """
 
     name: str
@@ -280,14 +279,14 @@ class RoutingPolicy:
         return [routing.name for routing in self.routings]
 
     def __call__(self, wiring: Wiring) -> RoutingTable:
-        """The rows of all switches; in each the entries of all tables, one after the other."""
+        """Return the rows of all switches, each with the entries of all tables in order."""
         writer = TableWriter()
         return writer.table(
             _joined(writer, wiring, [routing.routing(wiring) for routing in self.routings])
         )
 
     def time_slots(self, wiring: Wiring) -> CompactSlotTables | None:
-        """Those rows in every slot, if a table is time-slotted.
+        """Return these rows for every slot if a table is time-slotted.
 
         Raises InputError if they do not fit into memory.
         """
@@ -299,12 +298,12 @@ class RoutingPolicy:
         return None
 
     def number(self, name: str | None) -> int:
-        """Return the number of the table of a name, 0 for None."""
+        """Return the number of the table with a name, 0 for None."""
         return 0 if name is None else self.names.index(name)
 
 
 def _joined(writer: TableWriter, wiring: Wiring, tables: Sequence[RoutingTable]) -> Ints:
-    """The entries of several tables for each switch one behind the other, as `writer` has them."""
+    """Return the entries of several tables, joined for each switch, with offsets of `writer`."""
     length = np.diff(wiring.first_group)[wiring.switch_network]
     before = np.repeat(wiring.route_first, length)
     within = np.arange(before.size) - before
@@ -318,7 +317,7 @@ def _joined(writer: TableWriter, wiring: Wiring, tables: Sequence[RoutingTable])
 def _compact(
     wiring: Wiring, found: TimeSlotTables, others: Sequence[RoutingTable | None]
 ) -> CompactSlotTables:
-    """The rows of all tables, one of which (None among `others`) has a table for each slot."""
+    """Return the rows of all tables, of which one (None in `others`) has a table for each slot."""
     writer = TableWriter()
     first = len(others) * np.append(wiring.route_first, wiring.n_entries)
     known: dict[bytes, int] = {}

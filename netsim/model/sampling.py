@@ -1,4 +1,4 @@
-"""What a run is to keep over time: of which queues, hosts, flows, how often, in how many bytes."""
+"""Settings of a run's time series."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.int64]
 
 MIN_INTERVALS = 16
-"""So many intervals there is room for at least: with fewer, thinning would leave no series."""
+"""Minimum number of intervals to reserve memory for; fewer would make no series after thinning."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """The series of a run. `ports`, `hosts` and `flows` are numbers, in ascending order.
+    """The time series of a run. `ports`, `hosts` and `flows` are numbers in ascending order.
 
-    `interval_ps` is how long an interval is at first; None: there are no series. `fields` are
-    names of flows' state, such as "tx.cwnd". The samples take `sample_budget_bytes` at most. With
-    `queues`, the mean and the 99th percentile of every switch's queues are kept besides.
+    `interval_ps` is the initial interval; None: no series. `fields` are names of flow state, such
+    as "tx.cwnd". Samples take at most `sample_budget_bytes`. `queues` adds the mean and the 99th
+    percentile of every switch queue.
     """
 
     interval_ps: int | None

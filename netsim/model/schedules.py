@@ -1,4 +1,4 @@
-"""Schedules of circuit switches: what they join slot by slot, and when light passes."""
+"""Schedules of circuit switches: their matchings, slot by slot, and when circuits are up."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from netsim.units import format_time
 Ints = NDArray[np.int64]
 
 END_PS = 2 * HORIZON_PS
-"""Until when the last slot of a schedule lasts that does not repeat: behind the end of all runs."""
+"""End of the last slot of a schedule that does not repeat: after the end of all runs."""
 
 NONE = -1
-"""In the place of a port that no other is joined to, of a circuit switch, of a calendar."""
+"""Instead of a port, circuit switch or calendar: none."""
 
 
 def round_robin_matchings(n: int) -> NDArray[np.int64]:
-    """Matchings of `n` ports in which each meets each other one once: int64[rounds, n].
+    """Return matchings of `n` ports in which every two meet once: int64[rounds, n].
 
-    The circle method: one port stays, the others go round. With an odd number each has one round
-    without a partner.
+    Circle method: one port stays, the others rotate. If n is odd, each port has one round without a
+    partner.
     """
     even = n + n % 2
     rounds = np.arange(even - 1)[:, None]
@@ -41,28 +41,25 @@ def round_robin_matchings(n: int) -> NDArray[np.int64]:
 
 
 class Schedule:
-    """What a circuit switch joins, slot by slot.
+    """The matchings of a circuit switch, slot by slot.
 
     It is a timetable, or **phase-driven**: slot k then lasts until the flows of phase k are
-    delivered (`Network.with_phases`), and the last one stays.
+    delivered (`Network.with_phases`), and the last slot stays.
 
     Attributes:
-        slots_ps: int64[slots], how long each lasts; of a phase-driven one 0.
-        matchings: int64[slots, ports], the port that each port is joined to in a slot: by that one
-            leaves the light that comes in by this one. -1, or the port itself: none.
-        bidirectional: whether light goes both ways: the other port is joined to this one as well.
-        If not,
-            it may be joined to any, or to none.
-        reconfiguration_delay_ps, sync_delay_ps: how long the mirrors take to turn, and receivers to
-        find the beat
-            of what they then see. So long, one after the other, ports are dark whose partner
-            is another one than before.
-        offset_ps: when the first slot begins.
-        repeats: whether the slots are gone through again and again, before `offset_ps` as well. If
-            not, nothing is joined before, and the last slot stays.
-        control_delay_ps: of a phase-driven one, the time from when a phase is over until the
-        mirrors turn: to
-            notice that, and to give the order. Of a timetable None.
+        slots_ps: int64[slots], duration of each slot; 0 if phase-driven.
+        matchings: int64[slots, ports], output port of each input port; -1 or the port itself: none.
+        bidirectional: circuits join both directions; otherwise a matching says nothing of the
+            other.
+        reconfiguration_delay_ps, sync_delay_ps: time to reconfigure the switch, then time for
+            receivers
+            to synchronize. Ports with a new partner are down for the sum, the night.
+        offset_ps: start of the first slot.
+        repeats: whether the slots repeat, also before `offset_ps`. If not, nothing is joined
+            before,
+            and the last slot stays.
+        control_delay_ps: if phase-driven, time from the end of a phase to the start of the
+            reconfiguration, to detect that end and distribute the command; None for a timetable.
     """
 
     def __init__(
@@ -77,25 +74,23 @@ class Schedule:
         repeats: bool = True,
         control_delay_ps: int | None = None,
     ) -> None:
-        """As the attributes; one length may stand for all slots, and None for a phase-driven one.
+        """Take the attributes; a single duration applies to all slots, None means phase-driven.
 
-        Raises InputError, without a name, for what cannot be a schedule.
+        Raises InputError, without a name, for an invalid schedule.
         """
         self.matchings = _table(matchings)
         self.bidirectional = bool(bidirectional)
         self.control_delay_ps = None
         if slots_ps is None:
-            self.control_delay_ps = _time(
-                control_delay_ps, "control_delay_ps of slots without lengths"
-            )
+            self.control_delay_ps = _time(control_delay_ps, "control_delay_ps")
             if offset_ps or not repeats:
-                raise InputError("slots without lengths begin when phases are over")
+                raise InputError("a phase-driven schedule has no offset_ps and does not repeat")
             self.slots_ps, repeats = np.zeros(len(self.matchings), np.int64), False
         else:
             self.slots_ps = _lengths(slots_ps, len(self.matchings))
             if control_delay_ps is not None:
-                message = "control_delay_ps is of slots without lengths, and these have some"
-                raise InputError(message, hint="None for slots_ps, or no control_delay_ps")
+                message = "control_delay_ps conflicts with slots_ps"
+                raise InputError(message, hint="use slots_ps=None for a phase-driven schedule")
         self.reconfiguration_delay_ps = _time(reconfiguration_delay_ps, "reconfiguration_delay_ps")
         self.sync_delay_ps = _time(sync_delay_ps, "sync_delay_ps")
         self.offset_ps = _time(offset_ps, "offset_ps")
@@ -108,17 +103,17 @@ class Schedule:
 
     @property
     def phase_driven(self) -> bool:
-        """Does it follow the phases of the workload?"""
+        """Whether it follows the phases of the workload."""
         return self.control_delay_ps is not None
 
     @property
     def night_ps(self) -> int:
-        """How long a port that gets another partner carries nothing."""
+        """Time that a port with a new partner is down."""
         return self.reconfiguration_delay_ps + self.sync_delay_ps
 
     @property
     def period_ps(self) -> int:
-        """After which everything is as it was; one that no run sees the end of, if it never is."""
+        """Time until the schedule repeats; longer than any run if it never does."""
         return int(self.slots_ps.sum()) if self.repeats else 2 * END_PS
 
     def _check(self) -> None:
@@ -128,22 +123,23 @@ class Schedule:
         for slot, port in np.argwhere((matchings < NONE) | (matchings >= n))[:1].tolist():
             raise InputError(
                 f"slot {slot} joins port {port} to port {matchings[slot, port]}",
-                hint=f"its ports are 0 to {n - 1}; -1 for none",
+                hint=f"0 to {n - 1}, or -1 for none",
             )
         self._check_ways()
         if self.phase_driven:
             return
         for slot in np.flatnonzero(self.slots_ps <= self.night_ps)[:1].tolist():
             raise InputError(
-                f"slot {slot} of {format_time(int(self.slots_ps[slot]), 4)} ends before light "
-                f"passes: each night takes {format_time(self.night_ps, 4)}",
-                hint="a longer slot",
+                f"slot {slot} of {format_time(int(self.slots_ps[slot]), 4)} has no day: the night "
+                f"takes {format_time(self.night_ps, 4)}",
+                hint="use longer slots",
             )
         if float(self.slots_ps.sum(dtype=float)) + self.offset_ps >= HORIZON_PS:
-            raise InputError("the slots are longer together than a run's clock", hint="2^56 ps")
+            raise InputError("the total of all slots exceeds 2^56 ps, the longest run")
 
     def _check_ways(self) -> None:
-        """Light leaves by a port that comes in by one; if both ways, by the same one."""
+        """Refuse output ports used twice and, if bidirectional, matchings that are not
+        symmetric."""
         at, matchings = np.arange(self.n_ports), self.matchings
         ordered = np.sort(matchings, axis=1)
         twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NONE)
@@ -153,17 +149,16 @@ class Schedule:
                 a, b = np.flatnonzero(matchings[slot] == other)[:2].tolist()
                 raise InputError(
                     f"slot {slot} joins both port {a} and port {b} to port {other}",
-                    hint="each port stands once in a matching",
+                    hint="each port may occur once in a matching",
                 )
             return
         back = np.take_along_axis(matchings, np.maximum(matchings, 0), axis=1)
         for slot, port in np.argwhere((matchings != NONE) & (back != at))[:1].tolist():
             other = int(matchings[slot, port])
             raise InputError(
-                f"slot {slot} joins port {port} to port {other}, and port {other} to "
+                f"slot {slot} joins port {port} to port {other}, but port {other} to "
                 f"{_port(int(matchings[slot, other]))}",
-                hint="matching[i] = j and matching[j] = i, or bidirectional=False for light one "
-                "way",
+                hint="matching[i] = j and matching[j] = i, or bidirectional=False",
             )
 
 
@@ -174,8 +169,8 @@ def _table(matchings: ArrayLike) -> Ints:
         table = np.zeros(0)
     if table.ndim != 2 or 0 in table.shape or not np.issubdtype(table.dtype, np.integer):
         raise InputError(
-            "the matchings of a schedule are no table of whole numbers",
-            hint="a row for each slot, in it for each port the one that it is joined to",
+            "matchings must be a table of whole numbers",
+            hint="a row for each slot, with the partner of each port",
         )
     return table.astype(np.int64)
 
@@ -183,18 +178,20 @@ def _table(matchings: ArrayLike) -> Ints:
 def _lengths(slots_ps: ArrayLike, n_slots: int) -> Ints:
     lengths = np.atleast_1d(np.array(slots_ps))
     if lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
-        raise InputError("the lengths of slots are not whole numbers of ps")
+        raise InputError("slots_ps must be whole numbers of ps")
     if lengths.size not in (1, n_slots):
-        raise InputError(f"{lengths.size} lengths for {n_slots} slots", hint="one, or one for each")
+        raise InputError(
+            f"{lengths.size} slots_ps for {n_slots} slots", hint="one, or one for each"
+        )
     for length in lengths[(lengths <= 0) | (lengths >= HORIZON_PS)][:1].tolist():
-        raise InputError(f"a slot of {length} ps", hint="more than 0, and less than 2^56")
+        raise InputError(f"slot of {length} ps is out of range", hint="more than 0, less than 2^56")
     return np.broadcast_to(lengths, n_slots).astype(np.int64)
 
 
 def _time(value: Any, name: str) -> int:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or not 0 <= value < HORIZON_PS:
-        raise InputError(f"{name} is {value!r}", hint="a whole number of ps, at least 0")
+        raise InputError(f"{name} {value!r} is invalid", hint="a whole number of ps, at least 0")
     return int(value)
 
 
@@ -203,15 +200,15 @@ def _port(port: int) -> str:
 
 
 class Days(NamedTuple):
-    """The pairs of ports that a schedule ever joins, and when light passes between them.
+    """The pairs of ports that a schedule ever joins, and when these circuits are up.
 
-    `pairs` is int64[n, 2] in ascending order: if light goes both ways the lower port comes first,
-    if not, the one by which it comes in. `days_ps`, int64[k, 2], are from when until when, in the
-    first period; those of pair i are `first_day[i]` to `first_day[i + 1]`. A pair that is never
-    dark has none.
+    `pairs` is int64[n, 2] in ascending order: the lower port first if bidirectional, else the input
+    port. `days_ps`, int64[k, 2], are start and end in the first period; pair i has `first_day[i]`
+    to `first_day[i + 1]`. A pair that is always up has none.
 
-    Of a phase-driven schedule a day begins as if its slot began at 0, or has no begin (-END_PS),
-    and has no end (END_PS). `slots`, int64[k, 2], are the slots that a day lasts, from ... up to.
+    In a phase-driven schedule, a day starts as if its slot started at 0, or has no start (-END_PS),
+    and has no end (END_PS). `slots`, int64[k, 2], are the first slot of a day and the one after its
+    last.
     """
 
     pairs: Ints
@@ -221,10 +218,10 @@ class Days(NamedTuple):
 
 
 def days_of(schedule: Schedule) -> Days:
-    """When light passes a circuit switch between which ports.
+    """Return the port pairs of a circuit switch, and when their circuits are up.
 
-    A pair that is joined in slots one behind the other is not disturbed in between, nor where the
-    last slot is followed by the first one. The day of such a pair ends in the next period.
+    A pair that is joined in consecutive slots stays up in between, also from the last slot to the
+    first. The day of such a pair ends in the next period.
     """
     n_slots, n = schedule.matchings.shape
     slot, port = np.nonzero(schedule.matchings > (np.arange(n) if schedule.bidirectional else NONE))
@@ -263,15 +260,16 @@ def days_of(schedule: Schedule) -> Days:
 
 
 SWAPS = 10
-"""For each round, exchanges with others; measured: with more nothing comes nearer."""
+"""Exchanges per round; measured: more do not shorten paths."""
 
 
 def random_rounds(racks: int, rng: np.random.Generator) -> Ints:
-    """Matchings in which each rack meets each other one once, int64[rounds, racks].
+    """Return random matchings in which every two racks meet once, int64[rounds, racks].
 
-    A 1-factorization of the complete graph. It starts with round-robin matchings in each half,
-    and then all of one against those of the other, in a random order; then two rounds at a time
-    exchange one of the cycles that they make together. With an odd number of racks each has one
+    Circuits of several of these rounds form an expander. Round-robin matchings are reflections,
+    whose union has longer paths. This 1-factorization of the complete graph starts with round-robin
+    matchings in each half, then all of one half against the other, in random order; then pairs of
+    rounds exchange one of the cycles that they form. With an odd number of racks, each has one
     round without a partner.
     """
     rounds = _halves(racks + racks % 2, rng).tolist()
@@ -284,7 +282,7 @@ def random_rounds(racks: int, rng: np.random.Generator) -> Ints:
 
 
 def _halves(racks: int, rng: np.random.Generator) -> Ints:
-    """The rounds of an even number of racks before they exchange anything."""
+    """Return the rounds of an even number of racks before any exchange."""
     half = racks // 2
     sides = rng.permutation(racks).reshape(2, half)
     within = round_robin_matchings(half)
@@ -305,7 +303,7 @@ def _halves(racks: int, rng: np.random.Generator) -> Ints:
 
 
 def _exchange(one: list[int], other: list[int], start: int) -> None:
-    """Exchange between two rounds the pairs on their cycle through a rack."""
+    """Exchange the pairs on the cycle of two rounds through a rack."""
     cycle, rack = [start], start
     while (rack := other[one[rack]]) != start:
         cycle.append(rack)
@@ -314,10 +312,10 @@ def _exchange(one: list[int], other: list[int], start: int) -> None:
 
 
 def pairs_by_circuits(partners: Ints) -> list[int]:
-    """How many ordered pairs of racks are 1, 2, ... circuits from each other.
+    """Return the number of ordered pairs of racks that are 1, 2, ... circuits apart.
 
-    `partners` (int64[n, k]) are the racks to which each has a circuit, itself in place of none.
-    Pairs that no circuits join, however many, are not counted.
+    `partners` (int64[n, k]) are the racks to which each has a circuit, or itself. Unconnected pairs
+    are not counted.
     """
     reached = np.packbits(np.eye(len(partners), dtype=bool), axis=1)
     counts: list[int] = []

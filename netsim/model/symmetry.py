@@ -1,8 +1,8 @@
-"""Do packets and what answers them cross the same cables? What `ecmp_symmetric` needs of a network.
+"""Symmetric ECMP: whether packets and their acknowledgments cross the same cables.
 
-With it a switch's choice depends on the flow and on how high the switch is: how many links it is
-from the nearest host. So both directions climb by the same choices, height by height, and meet at
-the same switch if the networks that they climb through are numbered alike.
+With `ecmp_symmetric`, a switch's choice depends on the flow and on the height of the switch, the
+number of links to the nearest host. Both directions then climb by the same choices, height by
+height, and meet at the same switch if their uplinks are in the same order.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from netsim.model.routing import COUNT_MASK, NO_ROUTE
 
 KEY = "fabric.load_balancing"
 BOTH_WAYS = (HASH, ENTROPY)
-"""The ways of `fabric.plane_balancing` in which packets and what answers them take the same
-plane."""
+"""Values of `fabric.plane_balancing` by which packets and acknowledgments use the same plane."""
 
 
 def heights(network: Network) -> NDArray[np.int64]:
-    """int64[n_switches]: the fewest links from each switch to a host."""
+    """Return int64[n_switches], the fewest links from each switch to a host."""
     low, high = _fabric_cables(network)
     height = np.full(network.n_switches, network.n_nodes, np.int64)
     height[network.edge_switch] = 1
@@ -34,28 +33,25 @@ def heights(network: Network) -> NDArray[np.int64]:
 
 
 def check_symmetric(network: Network, planes: str = HASH) -> None:
-    """Refuse a network in which a way back may be another one than the way there.
+    """Refuse a network in which acknowledgments may take another path than the data.
 
-    Those are accepted in which no switch has a choice, and trees, layered by height: switches
-    without cables to their own layer, one cable at most between two of them, where any two edge
-    switches that share a switch above share that whole layer, in the same order of uplinks. Where
-    NICs have several ports, both ends have to choose the same one: `planes` is how, as in [fabric].
+    Networks in which no switch has a choice are accepted, as are trees, layered by height: no
+    cables within a layer, at most one cable between two switches, and two edge switches that share
+    a switch above share that whole layer, in the same order of uplinks. If NICs have several ports,
+    both ends must choose the same one: `planes` is `fabric.plane_balancing`.
 
-    Raises:
-        InputError: for the key of the load balancing, or for that of the planes, with what stands
-            in the way.
+    Raises InputError with the key of the load balancing or of the plane balancing.
     """
     if network.n_host_ports > network.first_nic[-1] and planes not in BOTH_WAYS:
         raise InputError(
-            f'ecmp_symmetric cannot send packets back the way they came: with "{planes}" each end '
-            "chooses a plane for its own packets",
+            f'"{planes}" conflicts with ecmp_symmetric: each end chooses its own plane',
             key="fabric.plane_balancing",
             hint=" or ".join(BOTH_WAYS),
         )
     wiring = network.wiring()
     if wiring.usable is not None:
         port = int(np.flatnonzero(~wiring.usable)[0])
-        raise _refusal(f"light never goes from {network.port_name(port)}, but to it")
+        raise _refusal(f"the circuit at {network.port_name(port)} is one-way")
     counts = np.where(network.route == NO_ROUTE, 0, network.route & COUNT_MASK)
     if int(counts.max(initial=0)) <= 1:
         return
@@ -63,12 +59,12 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
     low, high = _fabric_cables(network)
     for a, b in zip(low.tolist(), high.tolist(), strict=True):
         if height[a] == height[b]:
-            raise _refusal(f"{_names(network, a, b)} are joined, equally far from the hosts")
+            raise _refusal(f"a cable connects {_names(network, a, b)} of the same height")
     uplinks: list[list[int]] = [[] for _ in range(network.n_switches)]
     for a, b in zip(low.tolist(), high.tolist(), strict=True):
         if height[a] < height[b]:
             if b in uplinks[a]:
-                raise _refusal(f"{_names(network, a, b)} are joined by several cables")
+                raise _refusal(f"several cables connect {_names(network, a, b)}")
             uplinks[a].append(b)
     rows = {int(edge): [[int(edge)]] for edge in np.unique(network.edge_switch)}
     while rows:
@@ -80,23 +76,23 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
 def _check_layer(network: Network, rows: dict[int, list[list[int]]]) -> None:
     """Refuse edge switches that reach a switch of a layer by different choices.
 
-    ``rows`` has the layer as each edge switch sees it: for each choice below, the uplinks in order.
+    ``rows`` is the layer from each edge switch: for each choice below, the uplinks in order.
     """
     seen: dict[int, int] = {}
     for edge, row in rows.items():
         above = [s for layer in row for s in layer]
         if len(set(above)) < len(above):
             twice = next(s for s in above if above.count(s) > 1)
-            raise _refusal(f"{_names(network, edge, twice)} are joined by several shortest paths")
+            raise _refusal(f"several shortest paths connect {_names(network, edge, twice)}")
         for s in above:
             other = seen.setdefault(s, edge)
             if rows[other] != row:
                 pair = _names(network, other, edge)
-                raise _refusal(f"the uplinks of {pair} lead to other switches, or in another order")
+                raise _refusal(f"the uplinks of {pair} differ or are in a different order")
 
 
 def _fabric_cables(network: Network) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The two switches (indices) that each link between switches joins, its own first."""
+    """Return both switches (indices) of each link between switches, the sender first."""
     own = network.port_node.astype(np.int64) - network.n_hosts
     far = network.port_node[network.port_peer].astype(np.int64) - network.n_hosts
     between = (own >= 0) & (far >= 0)
@@ -112,7 +108,7 @@ def _names(network: Network, a: int, b: int) -> str:
 
 def _refusal(what: str) -> InputError:
     return InputError(
-        f"ecmp_symmetric cannot send packets back the way they came: {what}",
+        f"ecmp_symmetric cannot make paths symmetric: {what}",
         key=KEY,
-        hint="ecmp, or a tree with one cable between two switches, in the same order at each",
+        hint="ecmp, or a tree with one cable between two switches and the same order of uplinks",
     )

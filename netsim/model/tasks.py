@@ -1,7 +1,7 @@
-"""Tasks: what hosts do beside sending, and what has to be done before what.
+"""Tasks: work of hosts besides sending, and its order.
 
-A task waits for tasks of its own host only; what joins hosts is the packets of flows. What tasks
-do, to the picosecond, stands in `netsim/engine/MODEL.md`.
+A task waits only for tasks of its own host; flows connect hosts. `netsim/engine/MODEL.md` defines
+exactly what tasks do.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from netsim.model.flows import FlowTable
 
 COMPUTE, SEND, RECEIVE, JOIN = range(4)
 KINDS = ("compute", "send", "receive", "join")
-"""Kinds of tasks, and their names."""
+"""Names of the kinds of tasks."""
 
 SENT, ACKED = range(2)
 DONE_WHEN = ("sent", "acked")
-"""When a send task is done: as its flow is handed over to the network, every packet sent for the
-first time, or as the transport knows that it is delivered."""
+"""When a send task is done: all packets were sent once, or the transport knows of the delivery."""
 
 Edges = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Pairs of tasks: the first ones, and those that come behind them."""
+"""Pairs of tasks: the first, and those that follow."""
 
 
 @dataclass(eq=False, init=False)
 class TaskTable:
-    """A table of n tasks; a task is known by its row.
+    """A table of n tasks; a task is identified by its row.
 
-    The constructor takes whole numbers of any type and converts them. Kinds are an array or a
-    list of n; everywhere else a lone number stands for every task.
+    The constructor takes integers of any type. Kinds are an array or list of n; everywhere else a
+    single number applies to all tasks.
 
     Attributes:
         kind: int8[n], COMPUTE, SEND, RECEIVE or JOIN.
-        host: int32[n], where it is done.
-        duration_ps: int64[n]; of a compute task how long it takes, of a send task the software's
-            latency before its flow starts, of a receive task the one after its flow's delivery.
-        stream: int32[n]; compute tasks of one stream of a host run in the order of their rows.
-        flow: int64[n]; what a send task starts and a receive task waits for, of others -1.
-        done_when: int8[n]; of send tasks SENT or ACKED.
+        host: int32[n].
+        duration_ps: int64[n]; a compute task's duration, the software latency of a send task before
+            its
+            flow starts or of a receive task after its flow's delivery.
+        stream: int32[n]; compute tasks of a host's stream run in the order of their rows.
+        flow: int64[n], flow that a send task starts or a receive task waits for, else -1.
+        done_when: int8[n], SENT or ACKED for send tasks.
         deferred: bool[n]; the workload's program starts the task. A deferred compute task is in no
             stream.
         after_ptr, after_task: int64[n + 1], int64[m], or None if no task waits for another. Task k
             starts when all of `after_task[after_ptr[k]:after_ptr[k + 1]]`, of its host, are done.
-        label: one text for each task, or None.
+        label: a text for each task, or None.
     """
 
     kind: NDArray[np.int8]
@@ -102,7 +102,7 @@ class TaskTable:
         return index
 
     def wait_for(self, after: Sequence[Iterable[int]]) -> None:
-        """Makes task k wait for the tasks `after[k]`; one entry for each task."""
+        """Make each task k wait for the tasks `after[k]`; one entry for each task."""
         if len(after) != len(self):
             raise InputError(f"{len(after)} lists of dependencies for {len(self)} tasks")
         lists = [list(tasks) for tasks in after]
@@ -111,20 +111,20 @@ class TaskTable:
         self.after_task = np.array([k for tasks in lists for k in tasks], np.int64)
 
     def wait_for_pairs(self, first: ArrayLike, then: ArrayLike) -> None:
-        """Makes each task `then[i]` wait for `first[i]`, in place of what they waited for."""
+        """Make each task `then[i]` wait for `first[i]`, replacing all dependencies."""
         one, other = np.asarray(first, np.int64), np.asarray(then, np.int64)
         counts = np.bincount(other, minlength=len(self))
         self.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.after_task = one[np.argsort(other, kind="stable")]
 
     def edges(self) -> Edges:
-        """The pairs of which the second task waits for the first."""
+        """Return the pairs in which the second task waits for the first."""
         if self.after_ptr is None or self.after_task is None:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         return self.after_task, np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
 
     def in_streams(self) -> Edges:
-        """The pairs of compute tasks that follow one another in a stream of a host."""
+        """Return the pairs of consecutive compute tasks of a host's stream."""
         compute = np.flatnonzero((self.kind == COMPUTE) & ~self.deferred)
         order = compute[np.lexsort((compute, self.stream[compute], self.host[compute]))]
         first, then = order[:-1], order[1:]
@@ -132,14 +132,14 @@ class TaskTable:
         return first[same], then[same]
 
     def of_flows(self, kind: int, n_flows: int) -> NDArray[np.int64]:
-        """int64[n_flows]: the send or the receive task of each flow, or -1."""
+        """Return int64[n_flows], the send or receive task of each flow, or -1."""
         tasks = np.flatnonzero(self.kind == kind)
         found = np.full(n_flows, -1, np.int64)
         found[self.flow[tasks]] = tasks
         return found
 
     def name(self, task: int) -> str:
-        """What a task is called in messages: "task 17 (receive flow 4) of host 3"."""
+        """Return a task's name in messages: "task 17 (receive flow 4) of host 3"."""
         kind = int(self.kind[task])
         what = KINDS[kind] if 0 <= kind < len(KINDS) else f"kind {kind}"
         if kind in (SEND, RECEIVE):
@@ -149,25 +149,22 @@ class TaskTable:
         return f"task {task} ({what}) of host {self.host[task]}"
 
     def validate(self, flows: FlowTable, n_hosts: int) -> None:
-        """Checks every task against the flows and a network of n_hosts hosts.
-
-        Raises:
-            InputError: names the first task at fault and what is wrong with it.
-        """
+        """Check all tasks against flows and a number of hosts. Raises InputError for the first bad
+        task."""
         if len(self) > COUNT:
             raise InputError(f"{len(self)} tasks", hint="at most 2^31 - 1")
         communicates = (self.kind == SEND) | (self.kind == RECEIVE)
         wrong = [
-            ((self.kind < 0) | (self.kind > JOIN), "there is no such kind"),
+            ((self.kind < 0) | (self.kind > JOIN), "unknown kind"),
             ((self.host < 0) | (self.host >= n_hosts), f"hosts are 0..{n_hosts - 1}"),
-            (self.stream < 0, "its stream is negative"),
+            (self.stream < 0, "stream is negative"),
             ((self.stream != 0) & (self.kind != COMPUTE), "only compute tasks have a stream"),
-            (self.duration_ps < 0, "its duration is negative"),
-            (self.duration_ps >= HORIZON_PS, "its duration is not less than 20 h"),
-            ((self.duration_ps != 0) & (self.kind == JOIN), "a join takes no time"),
+            (self.duration_ps < 0, "duration is negative"),
+            (self.duration_ps >= HORIZON_PS, "duration exceeds 20 h"),
+            ((self.duration_ps != 0) & (self.kind == JOIN), "a join has no duration"),
             (~communicates & (self.flow != -1), "only send and receive tasks have a flow"),
-            ((self.done_when < SENT) | (self.done_when > ACKED), "done_when is SENT or ACKED"),
-            ((self.done_when != SENT) & (self.kind != SEND), "done_when is of send tasks"),
+            ((self.done_when < SENT) | (self.done_when > ACKED), "done_when must be SENT or ACKED"),
+            ((self.done_when != SENT) & (self.kind != SEND), "only send tasks have done_when"),
         ]
         for bad, what in wrong:
             for task in first_of(bad):
@@ -175,27 +172,28 @@ class TaskTable:
         self._check_flows(flows)
         self._check_edges()
         for stuck in self.find_cycle(len(flows))[:1]:
-            raise InputError(f"{self.name(stuck)}: waits, through others, for itself")
+            raise InputError(f"{self.name(stuck)}: waits for itself through others")
 
     def _check_flows(self, flows: FlowTable) -> None:
-        """Each flow has one task of a kind at most, at the right end, and one reason to start."""
+        """Refuse several tasks of a kind for a flow, tasks at the wrong host, and several
+        starts."""
         n = len(flows)
         for kind, ends in ((SEND, flows.src), (RECEIVE, flows.dst)):
             tasks = np.flatnonzero(self.kind == kind)
             of = self.flow[tasks]
             for i in first_of((of < 0) | (of >= n)):
-                raise InputError(f"{self.name(tasks[i])}: there is no such flow (0..{n - 1})")
+                raise InputError(f"{self.name(tasks[i])}: unknown flow (0..{n - 1})")
             for i in first_of(self.host[tasks] != ends[of]):
                 verb = "comes from" if kind == SEND else "goes to"
                 raise InputError(f"{self.name(tasks[i])}: that flow {verb} host {ends[of[i]]}")
             for flow in first_of(np.bincount(of, minlength=n) > 1):
                 one, other = tasks[of == flow][:2].tolist()
-                raise InputError(f"{self.name(other)}: so does {self.name(one)}")
+                raise InputError(f"{self.name(other)}: duplicates {self.name(one)}")
         starts = self.of_flows(SEND, n)
         for flow in first_of((starts >= 0) & (flows.start_ps != 0)):
             raise InputError(
-                f"flow {flow}: has a start of its own and {self.name(starts[flow])}",
-                hint="a start of 0; its time is the task's",
+                f"flow {flow}: start_ps conflicts with {self.name(starts[flow])}",
+                hint="set start_ps to 0, as the task starts the flow",
             )
         if flows.after_ptr is None or flows.after_flow is None:
             return
@@ -203,17 +201,17 @@ class TaskTable:
         waiter = np.repeat(np.arange(n), np.diff(flows.after_ptr))
         for i in first_of(has_task[waiter] | has_task[flows.after_flow]):
             raise InputError(
-                f"flow {waiter[i]}: waits for flow {flows.after_flow[i]}, one of them with tasks",
-                hint="let tasks wait for each other in its place",
+                f"flow {waiter[i]}: waits for flow {flows.after_flow[i]}, but one has tasks",
+                hint="let tasks wait for each other instead",
             )
 
     def _check_edges(self) -> None:
-        """Edges stay on a host."""
+        """Refuse edges between hosts."""
         ptr, after, n = self.after_ptr, self.after_task, len(self)
         if ptr is None or after is None:
             return
         if ptr[0] != 0 or ptr[-1] != after.size or (np.diff(ptr) < 0).any():
-            raise InputError("after_ptr does not run from 0 to the length of after_task")
+            raise InputError("after_ptr must rise from 0 to the length of after_task")
         first, then = self.edges()
         for i in first_of((first < 0) | (first >= n)):
             raise InputError(
@@ -223,23 +221,23 @@ class TaskTable:
         for i in first_of(self.host[first] != self.host[then]):
             raise InputError(
                 f"{self.name(then[i])}: waits for {self.name(first[i])}",
-                hint="tasks of one host; a send task and a receive task of a flow join two hosts",
+                hint="only tasks of one host; use a flow with a send and a receive task",
             )
 
     def find_cycle(self, n_flows: int) -> list[int]:
-        """Tasks of which each waits, by an edge, a stream or a flow, for the next one, and the last
-        for the first; empty if there are none."""
+        """Return tasks each of which waits for the next, by an edge, stream or flow; [] if there
+        are none."""
         sends, receives = (self.of_flows(kind, n_flows) for kind in (SEND, RECEIVE))
         joined = (sends >= 0) & (receives >= 0)
         pairs = [self.edges(), self.in_streams(), (sends[joined], receives[joined])]
         first = np.concatenate([one for one, _ in pairs])
         then = np.concatenate([other for _, other in pairs])
-        # Usually tasks wait for earlier ones only, and then there is no cycle to look for.
+        # Tasks that wait only for earlier ones form no cycle.
         return find_cycle(len(self), then, first) if (first >= then).any() else []
 
 
 def joined_tasks(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:
-    """The tasks of several tables, each with the number of the first flow of its workload."""
+    """Concatenate tables of tasks, each with the number of the first flow of its workload."""
     tables = [table for table, _ in parts]
     n_streams = [int(table.stream.max(initial=-1)) + 1 for table in tables]
     streams = zip(tables, np.cumsum([0, *n_streams]).tolist(), strict=False)

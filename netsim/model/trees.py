@@ -1,10 +1,24 @@
-"""Fat trees of any number of tiers: their shape as numbers, and how they are built.
+"""Fat trees of any number of tiers: shape, construction, and counts by formula.
 
-A tree of n tiers is several trees of n - 1 tiers with further switches above: two tiers are a pod,
-pods and cores make three tiers, and so on. Every switch of a tier is joined to the same number of
-switches above it, in its own subtree alone, by the same number of parallel cables. So there is one
-way down from a switch to each leaf below it but for parallel cables, and the choice is made on the
-way up. (In the literature an extended generalized fat tree, XGFT(n; children; 1, parents).)
+A tree of n tiers is several trees of n - 1 tiers with additional switches above: two tiers are a
+pod, pods and cores make three tiers, and so on. Every switch of a tier has the same number of
+switches above it, in its own subtree only, with the same number of parallel cables to each. There
+is one path down from a switch to each leaf below it, except for parallel cables; the choice is on
+the way up. (In the literature: extended generalized fat tree, XGFT(n; children; 1, parents).)
+
+The fully provisioned tree of n tiers of switches with k ports, half of them up except at the top,
+has one host for each choice of ports on the way down:
+
+    hosts = 2 (k/2)^n                                       k^2/2, k^3/4, k^4/8
+
+Each host's share is two ports of a switch in every tier (one at the top), and one cable between
+adjacent tiers. N hosts, also if the tree is not full, need
+
+    switches = (2n - 1) N / k,    cables between switches = (n - 1) N,    and N cables to hosts
+
+p planes divide a host's port into p ports of 1/p of its rate, and a switch chip then has p times as
+many ports: fewer tiers suffice. Rails divide the hosts among separate networks. After "I've Got 99
+Problems But FLOPS Ain't One" (HotNets 2024), section 6.1.
 """
 
 from __future__ import annotations
@@ -19,18 +33,19 @@ from numpy.typing import NDArray
 from netsim.model.builder import NetworkBuilder
 
 TIERS = ("leaf", "spine", "core", "supercore")
-"""What the switches of each tier are called, from the hosts up."""
+"""Names of the switches of each tier, from the hosts up."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree with everything settled. All tuples begin at the leaves.
+    """The settled shape of a tree. All tuples start at the leaves.
 
     Attributes:
-        children: n counts: the hosts of a leaf, and of a switch of each further tier how many
-            subtrees are below it, in each of which it is joined to one switch.
-        parents: n - 1 counts: the switches above a switch that it is joined to.
-        bundles: n - 1 counts: the parallel cables between a switch and each of its parents.
+        children: n counts: hosts of a leaf, then subtrees below a switch of each further tier, in
+            each
+            of which it is connected to one switch.
+        parents: n - 1 counts: switches above a switch that it is connected to.
+        bundles: n - 1 counts: parallel cables between a switch and each of its parents.
         rates_bps, delays_ps: n values: of the cables below each tier; the first are those to hosts.
         latencies_ps: n values: of the switches of each tier.
     """
@@ -44,7 +59,7 @@ class Tree:
 
     @property
     def tiers(self) -> int:
-        """How many tiers of switches there are."""
+        """Number of tiers of switches."""
         return len(self.children)
 
     @property
@@ -53,7 +68,7 @@ class Tree:
 
     @property
     def switches(self) -> tuple[int, ...]:
-        """The switches of each tier."""
+        """Number of switches of each tier."""
         return tuple(
             prod(self.children[tier + 1 :]) * prod(self.parents[:tier])
             for tier in range(self.tiers)
@@ -61,31 +76,30 @@ class Tree:
 
     @property
     def cables(self) -> tuple[int, ...]:
-        """The cables below each tier; the first are those to hosts."""
+        """Number of cables below each tier; the first are those to hosts."""
         above = zip(self.switches[:-1], self.uplinks, strict=True)
         return (self.n_hosts, *map(prod, above))
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports of a switch of each tier."""
+        """Number of ports of a switch of each tier."""
         return tuple(map(sum, zip(self.downlinks, (*self.uplinks, 0), strict=True)))
 
     @property
     def downlinks(self) -> tuple[int, ...]:
-        """The cables from a switch of each tier to what is below it."""
+        """Number of cables from a switch of each tier to those below."""
         return tuple(map(prod, zip(self.children, (1, *self.bundles), strict=True)))
 
     @property
     def uplinks(self) -> tuple[int, ...]:
-        """The cables from a switch of each tier but the top one to those above it."""
+        """Number of cables from a switch of each tier but the top one to those above."""
         return tuple(map(prod, zip(self.parents, self.bundles, strict=True)))
 
 
 def reserve_trees(builder: NetworkBuilder, tree: Tree, planes: int = 1) -> None:
-    """Announce so many trees of one shape, and their hosts, to the builder.
+    """Announce `planes` equal trees and their hosts to the builder.
 
-    Raises:
-        InputError: they cannot be built, or do not fit into memory.
+    Raises InputError if they cannot be built or do not fit into memory.
     """
     builder.reserve(
         hosts=tree.n_hosts,
@@ -99,16 +113,16 @@ def reserve_trees(builder: NetworkBuilder, tree: Tree, planes: int = 1) -> None:
 def add_tree(
     builder: NetworkBuilder, tree: Tree, hosts: NDArray[np.int64], prefix: str = "", nic: int = 0
 ) -> None:
-    """Add the switches and cables of a tree above hosts that are there, filling leaf after leaf.
+    """Add the switches and cables of a tree above existing hosts, filling leaf after leaf.
 
-    Switches are added tier by tier from the leaves up, those of a subtree one after the other;
-    cables from the hosts up, switch by switch, in the order of what is above. So the ports of a
-    switch are those to its children in their order, and then those to its parents in theirs.
+    Switches are added tier by tier from the leaves up, those of a subtree consecutively; cables
+    from the hosts up, switch by switch, in the order of their upper ends. A switch's ports are thus
+    those to its children, then those to its parents, both in order.
 
     Args:
         builder: gets the switches and cables.
         hosts: int64[tree.n_hosts], their ids.
-        prefix: before the name of each switch, such as "plane0.".
+        prefix: prepended to the name of each switch, such as "plane0.".
         nic: the NIC of each host that gets a port.
     """
     nodes = []
@@ -132,13 +146,14 @@ def add_tree(
 
 
 def most_hosts(tiers: int, radix: int) -> int:
-    """Hosts of the largest fully provisioned tree of switches with `radix` (even) ports."""
+    """Return the hosts of the largest fully provisioned tree of switches with `radix` (even)
+    ports."""
     reached: int = 2 * (radix // 2) ** tiers
     return reached
 
 
 def tiers_needed(hosts: int, radix: int) -> int:
-    """The fewest tiers of switches with `radix` ports (an even number from 4 on) for the hosts."""
+    """Return the fewest tiers of switches with `radix` ports (even, at least 4) for the hosts."""
     tiers = 1
     while most_hosts(tiers, radix) < hosts:
         tiers += 1
@@ -146,16 +161,17 @@ def tiers_needed(hosts: int, radix: int) -> int:
 
 
 def switches_needed(hosts: int, tiers: int, radix: int) -> Fraction:
-    """Switches of a fully provisioned tree; a fraction where they cannot be shared out evenly."""
+    """Return the switches of a fully provisioned tree; a fraction if not evenly divisible."""
     return Fraction((2 * tiers - 1) * hosts, radix)
 
 
 def whole_switches_needed(hosts: int, tiers: int, radix: int) -> int:
-    """The same in whole switches, tier by tier: those at the top have twice the ports down."""
+    """Return the whole switches of each tier, in total; those at the top have twice the ports
+    down."""
     lower = -(-2 * hosts // radix)
     return (tiers - 1) * lower + -(-lower // 2)
 
 
 def fabric_cables_needed(hosts: int, tiers: int) -> int:
-    """Cables between switches of a fully provisioned tree, of a host's rate each."""
+    """Return the cables between switches of a fully provisioned tree, each of a host's rate."""
     return (tiers - 1) * hosts

@@ -1,4 +1,4 @@
-"""Workloads: flows, tasks, and what the application that made them carries along."""
+"""Workloads: flows, tasks, and data of the application that made them."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ from netsim.plugins.registry import PluginSpec
 
 
 class WorkloadPart:
-    """What an application knows of a workload: the simulator carries it and asks it this."""
+    """Data of an application that the simulator carries along, and its hooks."""
 
     expected_ps: int = 0
-    """When its work would be done without a network, for predictions."""
+    """Predicted end of its work without a network."""
 
     assumption: str = ""
-    """What the prediction of its run takes for granted."""
+    """Assumption of that prediction."""
 
     def moved(self, first_flow: int, first_task: int) -> Self:  # noqa: ARG002
-        """The same in a workload that numbers its flows and tasks from these on."""
+        """Return this part with flows and tasks numbered from these on."""
         return self
 
     def with_last_tasks(self, last: NDArray[np.int64]) -> Self:  # noqa: ARG002
-        """The same where task `last[k]` ends what task k did, since messages were cut."""
+        """Return this part where task `last[k]` completes task k, after messages were cut into
+        chunks."""
         return self
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """Those of several workloads in one, after `moved`; by default the first."""
+        """Return the joined parts of several workloads, after `moved`; default: the first."""
         return parts[0]
 
     def progress(
         self,
         total: Callable[[str], int],  # noqa: ARG002
     ) -> tuple[str, int, int] | None:
-        """What is counted, such as "requests", how many are done, and of how many.
+        """Return what is counted (such as "requests"), how many are done, and the total.
 
-        `total` gives the sum of a field of the program over all hosts.
+        `total` returns the sum of a field of the program over all hosts.
         """
         return None
 
@@ -58,16 +59,16 @@ class Workload:
     """Flows, and tasks that start them and wait for them.
 
     Attributes:
-        task_state, host_state: of a program (`netsim.program`), values of its fields as the run
-            begins: a column for each name, an entry for each task or each host, or a lone value
-            for all. What is not given is 0.
-        log_rows: of a program, how many rows of its log each host may write: one number for all, or
-            an entry for each host. Rows that are not written take no memory.
-        program: the program that starts deferred tasks; whoever calls `flows` fills it in.
-        notes: what is to be known of the traffic beside its flows, a sentence each: the mean of a
-            table of sizes, what of a file is not simulated. `netsim check` and `netsim run` print
-            them, and they stand in the result's summary.
-        parts: what an application knows of the workload beside flows and tasks.
+        task_state, host_state: initial values of a program's fields (`netsim.program`): a column
+            for
+            each name, with an entry for each task or host, or a single value; default 0.
+        log_rows: log rows that each host of a program may write: one number, or one for each host.
+            Unused rows take no memory.
+        program: the program that starts deferred tasks; set by the caller of `flows`.
+        notes: sentences about the traffic, such as the mean of a table of sizes, or what of a file
+            is
+            not simulated. `netsim check` and `netsim run` print them, and the summary has them.
+        parts: data of applications besides flows and tasks.
     """
 
     flows: FlowTable
@@ -80,21 +81,21 @@ class Workload:
     parts: tuple[WorkloadPart, ...] = ()
 
     def part(self, kind: type[Part]) -> Part | None:
-        """The part of a kind, if there is one."""
+        """Return the part of a kind, if any."""
         return next((one for one in self.parts if isinstance(one, kind)), None)
 
     def with_part(self, part: WorkloadPart) -> Workload:
-        """The workload with a part, in place of another one of its kind."""
+        """Return the workload with a part that replaces another of its kind."""
         others = (one for one in self.parts if type(one) is not type(part))
         return replace(self, parts=(*others, part))
 
     @property
     def has_tasks(self) -> bool:
-        """Has it tasks, or flows that wait for flows that are delivered where they start?"""
+        """Whether it has tasks, or flows that wait for deliveries at their own source."""
         return self.tasks is not None or bool(self.flows.waits_here().any())
 
     def validate(self, n_hosts: int) -> None:
-        """Raises InputError, naming the first flow or task that is at fault."""
+        """Raise InputError for the first bad flow or task."""
         self.flows.validate(n_hosts)
         if self.tasks is None:
             return
@@ -103,34 +104,32 @@ class Workload:
             self.tasks.deferred if self.program is None else self.tasks.deferred[:0]
         ):
             raise InputError(
-                f"{self.tasks.name(task)}: is deferred, and no program is there to start it",
-                hint="a handler, on_begin, on_task or on_timer, in the file of the traffic pattern",
+                f"{self.tasks.name(task)}: is deferred, but there is no program to start it",
+                hint="add on_begin, on_task or on_timer to the traffic pattern",
             )
 
     def with_program(self, use: PluginSpec, n_hosts: int) -> Workload:
-        """The workload with its program, if ``use`` is one. Raises InputError if it cannot be."""
+        """Return the workload with its program, if ``use`` is one. Raises InputError if it cannot
+        be."""
         if not is_program(use.module):
             for what, given in (("task", self.task_state), ("host", self.host_state)):
                 for name in given:
-                    raise InputError(
-                        f"{what}_state gives {name}, and there is no handler to read it"
-                    )
+                    raise InputError(f"{what}_state has {name}, but there is no handler")
             if np.any(self.log_rows):
-                raise InputError("log_rows is given, and there is no handler to write a log")
+                raise InputError("log_rows conflicts with a traffic pattern without handlers")
             return self
         if self.tasks is None or not len(self.tasks):
-            raise InputError("is a program and has no tasks", file=str(use.plugin.path))
+            raise InputError("program without tasks", file=str(use.plugin.path))
         state = self.task_state, self.host_state
         program = program_spec(use, len(self.tasks), n_hosts, *state, self.log_rows)
         return replace(self, program=program)
 
     @staticmethod
     def join(loads: Sequence[Workload]) -> Workload:
-        """Several workloads in one, in order.
+        """Join workloads, in order.
 
-        Flows and tasks wait for those of their own workload. So do streams: a host's in one
-        workload are numbered on from those of the workloads before it. Raises InputError if
-        several are programs.
+        Flows, tasks and streams of a workload remain independent of the others'. Raises InputError
+        if several are programs.
         """
         flows = FlowTable.join([load.flows for load in loads])
         notes = tuple(dict.fromkeys(note for load in loads for note in load.notes))
@@ -149,7 +148,7 @@ class Workload:
         ]
         if len(programs) > 1:
             both = " and ".join(program.name for program in programs[:2])
-            raise InputError(f"{both} are both programs", hint="a run has one program at most")
+            raise InputError(f"{both} are both programs", hint="at most one program in a run")
         carried: dict[type[WorkloadPart], list[WorkloadPart]] = {}
         for load, flow, task in zip(loads, first_flow.tolist(), first_task, strict=False):
             for part in load.parts:
