@@ -236,9 +236,7 @@ def shortest_paths(wiring: Wiring) -> RoutingTable:
     writer = TableWriter()
     lengths = np.diff(wiring.first_group)[wiring.switch_network]
     route = np.zeros(int(lengths.sum()), np.int64)
-    known: dict[
-        tuple[bytes, ...], NDArray[np.int64]
-    ] = {}  # wiring -> switches of its first network
+    known: dict[tuple[bytes, ...], NDArray[np.int64]] = {}  # wiring -> its switches
     for network in range(wiring.n_networks):
         switches = wiring.switches_of(network)
         like = known.setdefault(_cabling(wiring, network), switches)

@@ -179,7 +179,7 @@ def _check_joined(wiring: Wiring, table: RoutingTable, when: str) -> None:
         for a, b in np.argwhere(rows == NO_ROUTE)[:1].tolist():
             raise InputError(
                 f"no circuits connect edge switches {a} and {b} {when}",
-                hint="use more staggered circuit switches, other matchings, or a shorter drain time",
+                hint="use more staggered circuit switches, other matchings, or a shorter drain",
             )
 
 

@@ -59,7 +59,7 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
     low, high = _fabric_cables(network)
     for a, b in zip(low.tolist(), high.tolist(), strict=True):
         if height[a] == height[b]:
-            raise _refusal(f"a cable connects {_names(network, a, b)} of the same height")
+            raise _refusal(f"a cable connects {_names(network, a, b)}, equally far from hosts")
     uplinks: list[list[int]] = [[] for _ in range(network.n_switches)]
     for a, b in zip(low.tolist(), high.tolist(), strict=True):
         if height[a] < height[b]:
