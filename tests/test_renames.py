@@ -24,7 +24,7 @@ from netsim.model.network import Network
 from netsim.model.routing_policy import RoutingPolicy
 from netsim.model.tasks import TaskTable
 from netsim.plugins import registry
-from netsim.plugins.files import words
+from netsim.plugins.files import describe
 from netsim.renames import RENAMED
 from netsim.results import COLUMNS, files
 
@@ -84,7 +84,7 @@ def test_former_names_are_refused() -> None:
             assert new in names, (kind, new)
             assert f'"{new}"' in did_you_mean(old, names)
             if kind == "attribute":
-                assert f"write {new}" in words(TypeError(f"unexpected keyword argument '{old}'"))
+                assert f"write {new}" in describe(TypeError(f"unexpected keyword argument '{old}'"))
             if kind.startswith("netsim."):
                 with pytest.raises(ImportError, match=new):
                     getattr(import_module(kind), old)

@@ -1,6 +1,6 @@
-"""What every transport, and every queue discipline, has to do, tried on small networks.
+"""Check transports and queue disciplines on small networks.
 
-That is `netsim check-transport` and `netsim check-queue` in Python:
+The same in Python as `netsim check-transport` and `netsim check-queue`:
 
     from netsim.conformance import check, check_queue, failures
 
@@ -10,9 +10,9 @@ That is `netsim check-transport` and `netsim check-queue` in Python:
     def test_my_queue() -> None:
         assert not failures(check_queue("./my_queue.py"))
 
-Most cases run as plain Python, so that they take a second and no compilation, and every call
-of a handler is watched: fields that are not declared, records of another host, bytes delivered
-that never arrived. The others need the compiled engine.
+Most cases run as plain Python, within a second and without compiling. They check every handler
+call: undeclared fields, records of another host, bytes delivered that never arrived. The other
+cases need the compiled engine.
 """
 
 from netsim.conformance.cases import CASES, QUEUE_CASES, Case

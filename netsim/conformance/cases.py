@@ -14,11 +14,11 @@ RELIABLE, COMPILED = "reliable", "compiled"
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that a transport, or a queue discipline, is asked to do.
+    """One requirement for a transport or a queue discipline.
 
-    `run` returns a line about what happened, or metrics by name; it raises `ConformanceError` or
-    `NotApplicableError`. `needs` is what the case cannot do without: RELIABLE, a transport that
-    makes up for losses, and COMPILED, an engine that is compiled, which takes several seconds.
+    `run` returns a line of results, or metrics by name; it raises `ConformanceError` or
+    `NotApplicableError`. `needs` lists what the case requires: RELIABLE, a transport that recovers
+    losses, and COMPILED, a compiled engine, which takes several seconds.
     """
 
     name: str
@@ -31,9 +31,9 @@ CASES = (
     Case("sizes", "1 byte, 1 packet, odd sizes", delivery.sizes),
     Case("permutation", "every host sends to another", delivery.permutation),
     Case("incast", "seven hosts send to one", delivery.incast),
-    Case("all-to-all", "everybody sends to everybody", delivery.all_to_all),
+    Case("all-to-all", "every host sends to every other", delivery.all_to_all),
     Case("many flows", "thirty flows of one host", delivery.many_flows_of_a_host),
-    Case("dependencies", "flows that wait for others", delivery.dependencies),
+    Case("dependencies", "flows that start after others", delivery.dependencies),
     Case("beside another", "a second transport", delivery.beside_another),
     Case("full queues", "switches drop", impairments.full_queues, (RELIABLE,)),
     Case("random loss", "links lose packets", impairments.random_loss, (RELIABLE,)),
@@ -42,15 +42,20 @@ CASES = (
     Case(
         "changing routes", "a spine fails, routes follow", impairments.changing_routes, (RELIABLE,)
     ),
-    Case("reordering", "packets overtake", impairments.reordering),
-    Case("trimming", "payloads are cut off", impairments.trimming, (RELIABLE,)),
-    Case("full header queues", "headers are lost", impairments.full_header_queues, (RELIABLE,)),
-    Case("three tiers", "two pods under cores", topologies.three_tiers),
-    Case("planes", "each flow has one of two planes", topologies.planes(HASH)),
-    Case("planes in turn", "packets take two planes in turn", topologies.planes(ROUND_ROBIN)),
-    Case("shuffled planes", "in random turn", topologies.planes(PERMUTATION)),
+    Case("reordering", "packets are reordered", impairments.reordering),
+    Case("trimming", "switches trim packets", impairments.trimming, (RELIABLE,)),
+    Case(
+        "full header queues",
+        "trimmed headers lost",
+        impairments.full_header_queues,
+        (RELIABLE,),
+    ),
+    Case("three tiers", "two pods and a core", topologies.three_tiers),
+    Case("planes", "each flow uses one of two planes", topologies.planes(HASH)),
+    Case("planes in turn", "packets alternate between two planes", topologies.planes(ROUND_ROBIN)),
+    Case("shuffled planes", "packets take planes in random order", topologies.planes(PERMUTATION)),
     Case("least loaded plane", "whichever port is free first", topologies.planes(LEAST_LOADED)),
-    Case("chosen planes", "as the transport chooses", topologies.planes(ENTROPY)),
+    Case("chosen planes", "the transport chooses the plane", topologies.planes(ENTROPY)),
     Case("uneven planes", "one plane is slower", topologies.uneven_planes),
     Case("plane down", "a plane fails and comes back", topologies.plane_down, (RELIABLE,)),
     Case("windows", "same result for any window length", determinism.windows),
@@ -62,15 +67,15 @@ CASES = (
 )
 
 QUEUE_CASES = (
-    Case("lone packets", "one packet after the other", queue_cases.lone_packets),
+    Case("lone packets", "one packet at a time", queue_cases.lone_packets),
     Case("incast", "seven hosts send to one", queue_cases.incast),
-    Case("all-to-all", "everybody sends to everybody", queue_cases.all_to_all),
-    Case("marking", "switches mark", queue_cases.marking),
+    Case("all-to-all", "every host sends to every other", queue_cases.all_to_all),
+    Case("marking", "switches mark packets", queue_cases.marking),
     Case("busy", "a port is never idle while packets wait", queue_cases.busy),
     Case("order", "packets of a flow stay in order", queue_cases.order),
-    Case("pauses", "nothing is lost where neighbors are paused", queue_cases.pauses),
+    Case("pauses", "no loss with PFC pauses", queue_cases.pauses),
     Case("windows", "same result for any window length", queue_cases.windows),
-    Case("growth", "same result when rings have to grow", queue_cases.growth),
+    Case("growth", "same result when rings grow", queue_cases.growth),
     Case("compiled", "same result compiled and plain", queue_cases.compiled_as_plain, (COMPILED,)),
     Case("threads", "same result for 1, 2, 4 threads", queue_cases.threads, (COMPILED,)),
 )

@@ -1,4 +1,4 @@
-"""Run the suite on one transport, or on one queue discipline."""
+"""Run the cases on a transport or a queue discipline."""
 
 from __future__ import annotations
 
@@ -24,17 +24,13 @@ def check(
     long: bool = False,
     cases: Sequence[str] | None = None,
 ) -> list[Finding]:
-    """Try a transport on every case.
+    """Run every case on a transport.
 
-    Parameters
-    ----------
-    transport : its name ("ndp", "dcqcn:paper") or the path of its file, which ends in .py.
-    params : parameters as an experiment writes them, such as {"rto": "1ms"}.
-    seed : of all that is random.
-    long : longer flows, some ten times the time.
-    cases : names of the cases to run; all of `CASES` by default.
+    transport: its name ("ndp", "dcqcn:paper") or the path of its file, which ends in .py. params:
+    parameters as an experiment writes them, such as {"rto": "1ms"}. long: use longer flows; takes
+    about ten times as long. cases: names of the cases to run (default: all of `CASES`).
 
-    Raises InputError if there is no such transport, parameter or case.
+    Raises InputError if the transport, a parameter or a case is unknown.
     """
     return list(each(Testbed.of(transport, params=params, seed=seed, long=long), cases))
 
@@ -47,13 +43,10 @@ def check_queue(
     long: bool = False,
     cases: Sequence[str] | None = None,
 ) -> list[Finding]:
-    """Try a queue discipline on every case, as `check` a transport.
+    """Run every case on a queue discipline; see `check`.
 
-    Parameters
-    ----------
-    queue : its name ("trim") or the path of its file, which ends in .py.
-    keys : of [fabric], as an experiment writes them, such as {"queue_bytes": "20pkt"}.
-    seed, long, cases : as for `check`; the cases are `QUEUE_CASES`.
+    queue: its name ("trim") or the path of its file, which ends in .py. keys: keys of [fabric], as
+    an experiment writes them, such as {"queue_bytes": "20pkt"}. cases: names from `QUEUE_CASES`.
     """
     return list(each(QueueTestbed.with_queue(queue, keys=keys, seed=seed, long=long), cases))
 
@@ -65,11 +58,10 @@ def each(
     starting: Callable[[Case], None] = lambda _: None,
     on_hang: Callable[[Finding], None] | None = None,
 ) -> Iterator[Finding]:
-    """Yield the finding of each case.
+    """Yield the finding of each case. Raises InputError if a case is unknown.
 
-    `starting` is called with every case, `on_hang`, in another thread, with the finding of a case
-    whose compiled code does not return: only the end of the process ends that.
-    Raises InputError if there is no such case.
+    `starting` is called with every case. `on_hang` is called, in another thread, with the finding
+    of a case whose compiled code does not return: only the end of the process stops it.
     """
     seen: dict[str, str] = {}
     for case in _chosen(QUEUE_CASES if isinstance(testbed, QueueTestbed) else CASES, cases):
@@ -83,7 +75,7 @@ def each(
 
 
 def failures(findings: Iterable[Finding]) -> list[Finding]:
-    """Those that ask for a change of the file."""
+    """Return the findings that failed."""
     return [finding for finding in findings if finding.failed]
 
 
@@ -96,7 +88,7 @@ def _chosen(cases: Sequence[Case], names: Sequence[str] | None) -> list[Case]:
 
 
 def _reporting(on_hang: Callable[[Finding], None] | None, case: Case, testbed: Testbed) -> Testbed:
-    """Return the testbed with `on_hang` called for code of this case that does not return."""
+    """Return the testbed with `on_hang` called if this case's code does not return."""
     if on_hang is None:
         return testbed
     report = on_hang
@@ -110,7 +102,7 @@ def _run(case: Case, testbed: Testbed) -> Finding:
         if COMPILED in case.needs and not jit_enabled():
             raise NotApplicableError("NUMBA_DISABLE_JIT is set")
         if RELIABLE in case.needs and not testbed.reliable:
-            raise NotApplicableError("the transport says that it is not reliable")
+            raise NotApplicableError("the transport declares RELIABLE = False")
         found = case.run(testbed)
         if isinstance(found, str):
             return Finding(case.name, PASS, found)

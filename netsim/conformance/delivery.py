@@ -1,4 +1,4 @@
-"""Cases: every byte arrives, whatever the sizes and whoever sends to whom."""
+"""Cases: every byte arrives, for all sizes and traffic patterns."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ SPREAD_PS = 700_000
 
 
 def packets_of(testbed: Testbed, few: int) -> int:
-    """Packets of a flow: a few, or many in a full check."""
+    """Return the packets of a flow: few, or 20 times as many in a long check."""
     return 20 * few if testbed.long else few
 
 
 def permutation_of(n_bytes: int, start_ps: int = 0) -> FlowTable:
-    """Every host sends to one on another leaf."""
+    """Return a flow from every host to one on another leaf."""
     src = np.arange(HOSTS)
     return FlowTable(src, (src + 3) % HOSTS, n_bytes, start_ps)
 
 
 def incast_of(n_bytes: int) -> FlowTable:
-    """All but one host send to that one at once."""
+    """Return flows from all other hosts to host 0."""
     return FlowTable(np.arange(1, HOSTS), 0, n_bytes)
 
 
 def sizes(testbed: Testbed) -> str:
-    """One byte, one packet, a byte more or less, and no round number of packets."""
+    """One byte, one packet, a byte more or less, and odd sizes."""
     n = packets_of(testbed, 17)
     given = [1, 64, PACKET - 1, PACKET, PACKET + 1, 2 * PACKET, n * PACKET + 1, n * PACKET - 77]
     src = np.arange(len(given)) % HOSTS
@@ -52,7 +52,7 @@ def incast(testbed: Testbed) -> str:
 
 
 def all_to_all(testbed: Testbed) -> str:
-    """Everybody sends to everybody at once."""
+    """Every host sends to every other at once."""
     src, dst = np.divmod(np.arange(HOSTS * HOSTS), HOSTS)
     other = src != dst
     size = packets_of(testbed, 3) * PACKET
@@ -60,7 +60,7 @@ def all_to_all(testbed: Testbed) -> str:
 
 
 def many_flows_of_a_host(testbed: Testbed) -> str:
-    """Thirty flows of one host, ten of them to the same other one, that start one by one."""
+    """Thirty flows of one host, ten of them to the same host, that start one by one."""
     n = 10 * packets_of(testbed, 3)
     dst = np.where(np.arange(n) % 3 == 0, 5, 1 + np.arange(n) % (HOSTS - 1))
     start = np.arange(n) // 2 * SPREAD_PS
@@ -69,7 +69,7 @@ def many_flows_of_a_host(testbed: Testbed) -> str:
 
 
 def dependencies(testbed: Testbed) -> str:
-    """Flows that start when others are complete, and not before."""
+    """Flows that start when others complete, and not before."""
     size = packets_of(testbed, 5) * PACKET
     flows = FlowTable([0, 3, 6, 1, 1, 2], [3, 6, 1, 0, 2, 7], size, [0, 0, SPREAD_PS, 0, 0, 0])
     after = [[], [0], [1], [2], [2], [3, 4]]
@@ -84,7 +84,7 @@ def dependencies(testbed: Testbed) -> str:
 
 
 def beside_another(testbed: Testbed) -> str:
-    """Half of the flows are another transport's, through the same hosts, links and queues."""
+    """Half of the flows use another transport on the same hosts, links and queues."""
     size = packets_of(testbed, 10) * PACKET
     flows = FlowTable.join([permutation_of(size), permutation_of(size)])
     other = Testbed.of(OTHER, params={"rto": "200us"})

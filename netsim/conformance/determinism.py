@@ -1,4 +1,4 @@
-"""Cases: the same input gives the same output, whoever computes it and in what steps."""
+"""Cases: the result does not depend on how it is computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netsim.model.network import Network
 
 
 def windows(testbed: Testbed) -> str:
-    """Windows of any length; also, the same run several times."""
+    """Windows of different lengths, on the same testbed."""
     ways = {
         f"windows of {window} ps": {"window_ps": window} for window in (1_000_000, 370_000, 41_001)
     }
@@ -22,7 +22,7 @@ def windows(testbed: Testbed) -> str:
 
 
 def compiled_as_plain(testbed: Testbed) -> str:
-    """Compiled and as plain Python."""
+    """Compiled and plain Python."""
     ways = {"compiled code": {"jit": True}, "plain Python": {"jit": False}}
     return same(testbed, incast_of(12 * PACKET - 5), networks.tree(), ways)
 
@@ -40,7 +40,7 @@ def threads(testbed: Testbed) -> str:
 def same(
     testbed: Testbed, flows: FlowTable, network: Network, ways: Mapping[str, Mapping[str, Any]]
 ) -> str:
-    """Run flows in several ways, which must leave the same at the time at which the first ends."""
+    """Run flows in several ways; require the same state when the first run ends."""
     (first, options), *others = ways.items()
     run = testbed.run(flows, network, **options)
     digest = run.engine.digest()
@@ -50,7 +50,7 @@ def same(
             != digest
         ):
             raise ConformanceError(
-                f"{first} and {way} give different results: something else than the declared "
-                "state and the arguments of a handler has a say"
+                f"{first} and {way} give different results: handlers must depend only on "
+                "their arguments and the declared state"
             )
     return run.line()

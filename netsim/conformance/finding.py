@@ -11,11 +11,11 @@ STATUSES = PASS, FAIL, SKIP, METRIC = "pass", "FAIL", "not applicable", "metric"
 
 
 class ConformanceError(RunError):
-    """The transport does not do what the case asks; the message says what it does instead."""
+    """The transport fails a case; the message says how."""
 
 
 class NotApplicableError(Exception):
-    """The case has nothing to say about this transport; the message says why."""
+    """The case does not apply to this transport; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -29,5 +29,4 @@ class Finding:
 
     @property
     def failed(self) -> bool:
-        """Whether the transport has to be changed."""
         return self.status == FAIL

@@ -1,7 +1,7 @@
-"""Check every call of a transport's handlers while the engine runs as plain Python.
+"""Check every handler call while the engine runs as plain Python.
 
-Each handler is wrapped, so that an error names the handler and its line instead of the engine
-code that it breaks later.
+Each handler is wrapped, so an error names the handler and its line, not engine code that fails
+later.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from netsim.engine.kernels.packets import DATA
 from netsim.engine.watchdog import watched
 
 TIMEOUT_S = 5.0
-"""Seconds after which a call of a handler counts as an endless loop."""
+"""Seconds after which a handler call counts as an endless loop."""
 
 ARRIVALS = ("on_data", "on_request")
 WHERE = {"tx": "TX_STATE", "rx": "RX_STATE", "host": "HOST_STATE"}
 
 
 class EndlessError(BaseException):
-    """Raised in a handler that does not return; no handler should catch it."""
+    """Raised in a handler that does not return; handlers should not catch it."""
 
 
 class HandlerMonitor:
-    """Calls of handlers in one run, and the packets that have arrived."""
+    """The handler calls of one run, and the packets that have arrived."""
 
     def __init__(self, module: ModuleType) -> None:
         self.calls = 0
@@ -74,7 +74,7 @@ class HandlerMonitor:
 
     @contextmanager
     def no_endless_loop(self) -> Iterator[None]:
-        """Within, a handler that does not come back ends with an EndlessError."""
+        """End, within, a handler that does not return with an EndlessError."""
         thread = ctypes.c_ulong(threading.get_ident())
 
         def stop() -> None:
@@ -84,7 +84,7 @@ class HandlerMonitor:
             yield
 
     def _arrival(self, env: Any, rx: Any, pkt: Any) -> None:
-        """Note what a packet carries: a data packet once, however often it comes."""
+        """Count what a packet carries; a data packet only once."""
         flow, seq = rx.flow, int(pkt.seq)
         seen = self.arrived.setdefault(flow, set())
         if int(pkt.kind) == DATA and seq in seen:
@@ -95,17 +95,17 @@ class HandlerMonitor:
         self.arrived_bytes[flow] = self.arrived_bytes.get(flow, 0) + carried
 
     def _delivery(self, rx: Any) -> None:
-        """No more bytes can be delivered than different packets have carried."""
+        """Check that no more bytes are delivered than distinct packets have carried."""
         arrived = self.arrived_bytes.get(rx.flow, 0)
         if rx.received_bytes > arrived:
             raise ConformanceError(
-                f"flow {rx.flow}: {rx.received_bytes} bytes are delivered and only {arrived} have "
-                "arrived; what comes twice must be delivered once"
+                f"flow {rx.flow}: {rx.received_bytes} bytes delivered, but only {arrived} arrived "
+                "(deliver duplicates once)"
             )
 
 
 class _HostRecords:
-    """The records of one side, of which a handler may touch those that live on its host."""
+    """The records of one side, limited to those of one host."""
 
     def __init__(self, records: Any, host: int, handler: str, side: str) -> None:
         self.records, self.host, self.handler, self.side = records, host, handler, side
@@ -114,9 +114,8 @@ class _HostRecords:
         record = self.records[index]
         if record.host != self.host:
             raise ConformanceError(
-                f"{self.handler}: runs on host {self.host} and reaches env.{self.side}[{index}], "
-                f"which belongs to host {record.host}: hosts run in parallel and only packets "
-                "may pass from one to the other"
+                f"{self.handler}: runs on host {self.host}, accesses env.{self.side}[{index}] of "
+                f"host {record.host} (hosts run in parallel and interact only through packets)"
             )
         return record
 
@@ -127,7 +126,7 @@ def explain(error: BaseException, path: Path) -> str:
     if isinstance(error, AttributeError):
         message = _unknown_field(error, message)
     if isinstance(error, EndlessError):
-        message = "does not return: an endless loop?"
+        message = "does not return (endless loop?)"
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename) == path]
     frame = (own or frames)[-1]
@@ -135,15 +134,15 @@ def explain(error: BaseException, path: Path) -> str:
 
 
 def _unknown_field(error: AttributeError, message: str) -> str:
-    """Which list a field that a record does not have belongs into."""
+    """Return the message for an undeclared field."""
     found = re.fullmatch(r"'Record' object has no attribute '(\w+)'", str(error))
     if not found:
         return message
-    return f"the record has no field {found[1]}: is it declared in {', '.join(WHERE.values())}?"
+    return f"the record has no field {found[1]} (declare it in {', '.join(WHERE.values())})"
 
 
 def monitored_module(module: ModuleType, monitor: HandlerMonitor) -> ModuleType:
-    """A copy of a transport's module whose handlers report to `monitor`."""
+    """Return a copy of a transport's module whose handlers report to `monitor`."""
     copy = ModuleType(module.__name__)
     copy.__dict__.update(vars(module))
     for name, handler in HANDLERS.items():
@@ -159,9 +158,8 @@ def monitored_module(module: ModuleType, monitor: HandlerMonitor) -> ModuleType:
 def _wrapper(
     name: str, function: FunctionType, monitor: HandlerMonitor, count: int
 ) -> FunctionType:
-    # The engine copies functions by their code and global names, so no closure can be used. It
-    # copies the handler, too, as a global name of the wrapper: what that calls may have unbound
-    # constants.
+    # The engine copies functions by code and global names, so closures do not work. It also copies
+    # the handler, a global name of the wrapper, because its callees may have unbound constants.
     template = {2: _two, 3: _three, 4: _four}[count]
     names = {"_probe": _HandlerCall(monitor, name), "_handler": function, "__name__": __name__}
     wrapper = FunctionType(template.__code__, names, name)
@@ -170,8 +168,6 @@ def _wrapper(
 
 
 class _HandlerCall:
-    """Calls and checks one handler."""
-
     def __init__(self, monitor: HandlerMonitor, name: str) -> None:
         self.monitor, self.name = monitor, name
 
@@ -180,11 +176,11 @@ class _HandlerCall:
 
 
 def _probe(function: Callable[..., Any], *arguments: Any) -> Any:
-    """In each copy of the functions below, the `_HandlerCall` of a handler."""
+    """Stand for a handler's `_HandlerCall` in the copies of the functions below."""
 
 
 def _handler(*arguments: Any) -> Any:
-    """In each copy of the functions below, the transport's own handler."""
+    """Stand for the transport's own handler in the copies of the functions below."""
 
 
 def _two(a: Any, b: Any) -> Any:

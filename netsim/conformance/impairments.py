@@ -19,13 +19,13 @@ CONVERGE_PS = 4_000_000
 
 
 def full_queues(testbed: Testbed) -> str:
-    """Seven hosts send to one through switches that drop what is more than eight packets."""
+    """Seven hosts send to one through queues of eight packets."""
     changes: dict[str, Any] = {"queue_discipline": "drop_tail", "queue_bytes": "8pkt"}
     return testbed.run(incast_of(packets_of(testbed, 20) * PACKET), changes=changes).line()
 
 
 def trimming(testbed: Testbed) -> str:
-    """Switches cut packets that do not fit down to their headers."""
+    """Switches trim packets that do not fit."""
     changes: dict[str, Any] = {
         "queue_discipline": "trim",
         "n_traffic_classes": 2,
@@ -35,7 +35,7 @@ def trimming(testbed: Testbed) -> str:
     if testbed.fabric_defaults.get("queue_discipline") != "trim" and not hasattr(
         testbed.plugin.module, "on_trimmed"
     ):
-        raise NotApplicableError("no on_trimmed, and the fabric is not one that trims")
+        raise NotApplicableError("no on_trimmed, and the fabric does not trim")
     run = testbed.run(incast_of(packets_of(testbed, 20) * PACKET), changes=changes)
     if run.total("trims") == 0:
         raise NotApplicableError("nothing was trimmed")
@@ -43,32 +43,32 @@ def trimming(testbed: Testbed) -> str:
 
 
 def full_header_queues(testbed: Testbed) -> str:
-    """Headers and control packets are lost as well: the last resort has to work."""
+    """Headers and control packets are lost too: only timeouts can recover."""
     if testbed.fabric_defaults.get("queue_discipline") != "trim":
-        raise NotApplicableError("the fabric is not one that trims")
+        raise NotApplicableError("the fabric does not trim")
     changes: dict[str, Any] = {"queue_bytes": "2pkt", "header_queue_bytes": "256B"}
     return testbed.run(incast_of(packets_of(testbed, 20) * PACKET), changes=changes).line()
 
 
 def reordering(testbed: Testbed) -> str:
-    """Every packet takes a path of its own, so that many are overtaken."""
+    """Every packet takes a random path, so many overtake others."""
     changes = {"load_balancing": "spray_random"}
     run = testbed.run(permutation_of(packets_of(testbed, 40) * PACKET), changes=changes)
     return run.line()
 
 
 def random_loss(testbed: Testbed) -> str:
-    """Every link loses two packets of a hundred, whatever they are."""
+    """Every link loses 2 % of all packets, of any kind."""
     return _faulty(testbed, [LinkFault(_all_ports(), loss=0.02)])
 
 
 def bit_errors(testbed: Testbed) -> str:
-    """Every link corrupts one bit of a million: a full packet of thirty, and few small ones."""
+    """Every link corrupts one bit in a million: one full packet in thirty, and few small ones."""
     return _faulty(testbed, [LinkFault(_all_ports(), bit_error_rate=1e-6)])
 
 
 def link_down(testbed: Testbed) -> str:
-    """A host's cable and one between switches fail for some round trips, both ways, and return."""
+    """A host's link and a fabric link fail in both directions for some round trips."""
     network = networks.tree()
     uplink = int(network.node_first_port[network.n_hosts + 1]) + 2
     ports = np.array([0, uplink])
@@ -77,7 +77,7 @@ def link_down(testbed: Testbed) -> str:
 
 
 def changing_routes(testbed: Testbed) -> str:
-    """A spine fails for some round trips and routes follow later; beside it an uplink is slow."""
+    """A spine fails for some round trips and routes follow later; an uplink is slow meanwhile."""
     network = networks.tree()
     spine = network.n_nodes - 1
     ports = np.arange(network.node_first_port[spine], network.node_first_port[spine + 1])

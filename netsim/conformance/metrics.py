@@ -1,4 +1,4 @@
-"""Cases that measure: how close to the ideal a flow comes, how a bottleneck is shared and used."""
+"""Cases that measure slowdown, fairness and utilization of a bottleneck."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from netsim.model.flows import FlowTable
 
 FLOWS = 4
 START_PS = 100_000_000
-"""They start one after the other."""
+"""Time between the starts of two flows."""
 
 SIZE_BYTES = 10**9
 HALF_PS = 20 * 10**9
-"""Flows that cannot end are given this long to settle, and are then measured as long again."""
+"""Time for endless flows to settle, and then time over which they are measured."""
 
 
 def jain(shares: np.ndarray) -> float:
-    """Jain's fairness index: 1 if all have the same, 1/n if one has everything.
+    """Jain's fairness index: 1 if all shares are equal, 1/n if one has everything.
 
-    Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource
-    allocation in shared computer systems", DEC-TR-301, 1984.
+    Jain, Chiu and Hawe, DEC-TR-301, 1984.
     """
     total = float(shares.sum())
     return total * total / (shares.size * float((shares * shares).sum())) if total else 0.0
 
 
 def alone(testbed: Testbed) -> dict[str, float]:
-    """The slowdown of a flow that has the network to itself: 1 is the ideal."""
+    """Slowdown of a flow in an idle network; 1 is ideal."""
     metrics = {}
     for n in (1, packets_of(testbed, 10), packets_of(testbed, 100)):
         run = testbed.run(FlowTable([0], [7], n * PACKET))
@@ -40,7 +39,7 @@ def alone(testbed: Testbed) -> dict[str, float]:
 
 
 def shared_link(testbed: Testbed) -> dict[str, float]:
-    """Four flows over one link between two switches, each to a host of its own."""
+    """Four flows over one link between two switches, each to its own host."""
     src = np.arange(FLOWS)
     return _measure(testbed, FlowTable(src, src + FLOWS, SIZE_BYTES, src * START_PS))
 
@@ -58,7 +57,7 @@ def _measure(testbed: Testbed, flows: FlowTable) -> dict[str, float]:
     run_until(engine, 2 * HALF_PS)
     got = (engine.flow_states().received_bytes - before).astype(float)
     if not got.any():
-        raise NotApplicableError("nothing arrived in the time measured")
+        raise NotApplicableError("nothing arrived while measuring")
     packets = PacketFormat()
     most = networks.RATE_BPS / 8e12 * HALF_PS * packets.payload_bytes / packets.data_bytes
     queue = int(engine.link_counters().max_queue_bytes.max()) / packets.data_bytes

@@ -1,4 +1,4 @@
-"""The networks on which plugins are tried: 100 Gbps, cables of 1 us."""
+"""Test networks: 100 Gbps, cables of 1 us."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEP_PS = 13_577
 
 
 def tree(leaves: int = 4, per_leaf: int = 2) -> Network:
-    """Hosts under leaves, and as many spines as a leaf has hosts: two paths or more."""
+    """Return leaves with hosts, and as many spines as hosts per leaf: at least two paths."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(leaves * per_leaf)
     edge = [builder.add_switch(f"leaf{i}", 0) for i in range(leaves)]
@@ -28,7 +28,8 @@ def tree(leaves: int = 4, per_leaf: int = 2) -> Network:
 
 
 def three_tiers() -> Network:
-    """Two pods of two leaves with two hosts each, two spines in a pod and two cores for each."""
+    """Return two pods of two leaves with two hosts each, two spines per pod, and two cores per
+    spine."""
     rates_bps, delays_ps = (RATE_BPS,) * 3, (DELAY_PS,) * 3
     shape = Tree((2, 2, 2), (2, 2), (1, 1), rates_bps, delays_ps, latencies_ps=(0, 0, 0))
     builder = NetworkBuilder()
@@ -37,7 +38,7 @@ def three_tiers() -> Network:
 
 
 def planes(last: float = 1.0) -> Network:
-    """Two of `tree` with the same hosts; links of the last one have that share of their rate."""
+    """Return two `tree`s with the same hosts; ``last`` scales the second one's rates."""
     plane = tree()
     builder = NetworkBuilder()
     hosts = builder.add_hosts(plane.n_hosts)
@@ -47,10 +48,10 @@ def planes(last: float = 1.0) -> Network:
 
 
 def dumbbell(pairs: int) -> Network:
-    """Hosts 0 to pairs - 1 on the left, as many on the right, one cable between the sides.
+    """Return hosts 0 to pairs - 1 on the left, as many on the right, and one cable between.
 
-    Cables of hosts differ by some nanoseconds, or flows would be in step for ever, and whose
-    packet comes first to a full queue would be the same each time.
+    Delays of host cables differ by some nanoseconds. Otherwise flows would stay in step, and the
+    same one would always reach a full queue first.
     """
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2 * pairs)
@@ -63,7 +64,7 @@ def dumbbell(pairs: int) -> Network:
 
 
 def star(n_hosts: int) -> Network:
-    """Hosts around one switch."""
+    """Return hosts around one switch."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n_hosts)
     hub = builder.add_switch("hub")

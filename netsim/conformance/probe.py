@@ -1,13 +1,12 @@
-"""What queue disciplines are tried with: packets at the line rate, none of them sent again.
+"""Test transport for queue disciplines: packets at line rate, without retransmission.
 
-A flow has the class that its traffic gives it. With `in_order` a packet that another one of its
-flow has overtaken ends the run.
+A flow has the class that its traffic gives it. With `in_order`, a reordered packet ends the run.
 """
 
 from netsim.params import Param
 from netsim.transport import BLOCKED, deliver, finish
 
-PARAMS = [Param("in_order", "bool", False, "packets of a flow have to come in order")]
+PARAMS = [Param("in_order", "bool", False, "packets of a flow must arrive in order")]
 
 RELIABLE = False
 

@@ -1,4 +1,4 @@
-"""Cases: what every queue discipline has to do."""
+"""Cases for queue disciplines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKET_PS = FULL_BYTES * 8 * 10**12 // networks.RATE_BPS
 
 
 def incast_of(testbed: Testbed, n_packets: int) -> FlowTable:
-    """Seven hosts send to one at once, two flows each, in every class."""
+    """Return two flows from each of seven hosts to one, at once and in all classes."""
     src = np.repeat(np.arange(1, HOSTS), 2)
     n = np.arange(src.size)
     size = n_packets * PACKET - 1000 * (n % 3)
@@ -28,7 +28,7 @@ def incast_of(testbed: Testbed, n_packets: int) -> FlowTable:
 
 
 def everybody(testbed: Testbed, n_packets: int) -> FlowTable:
-    """Everybody sends to everybody, in every class, at times that are a little apart."""
+    """Return a flow from every host to every other, in all classes, at slightly different times."""
     src, dst = np.divmod(np.arange(HOSTS * HOSTS), HOSTS)
     src, dst = src[src != dst], dst[src != dst]
     n = np.arange(src.size)
@@ -37,13 +37,13 @@ def everybody(testbed: Testbed, n_packets: int) -> FlowTable:
 
 
 def lone_packets(testbed: Testbed) -> str:
-    """One packet after the other in an empty network, of every class."""
+    """One packet at a time in an empty network, of every class."""
     classes = np.arange(_queue(testbed).n_traffic_classes)
     run = testbed.run(
         FlowTable(classes % 3, 4 + classes % 3, PACKET, classes * APART_PS, cls=classes)
     )
     if run.total("drops") or run.total("trims"):
-        raise ConformanceError("a packet that finds an empty network is dropped or cut")
+        raise ConformanceError("a packet is dropped or trimmed in an empty network")
     return run.line()
 
 
@@ -53,12 +53,12 @@ def incast(testbed: Testbed) -> str:
 
 
 def all_to_all(testbed: Testbed) -> str:
-    """Everybody sends to everybody."""
+    """Every host sends to every other."""
     return testbed.run(everybody(testbed, packets_of(testbed, 6))).line()
 
 
 def marking(testbed: Testbed) -> str:
-    """Switches mark, whatever the discipline does."""
+    """Switches mark packets, whatever the discipline does."""
     flows = incast_of(testbed, packets_of(testbed, 20))
     for at in ("enqueue", "dequeue"):
         run = testbed.run(
@@ -68,9 +68,9 @@ def marking(testbed: Testbed) -> str:
 
 
 def busy(testbed: Testbed) -> str:
-    """The port that all want sends without a gap."""
+    """The bottleneck port sends without a gap."""
     if _queue(testbed).features["IS_SHAPED"]:
-        raise NotApplicableError("it shapes: a port may be idle though packets wait")
+        raise NotApplicableError("it shapes: a port may be idle while packets wait")
     n = packets_of(testbed, 30)
     network = networks.star(HOSTS)
     src = np.arange(1, HOSTS)
@@ -95,7 +95,7 @@ def order(testbed: Testbed) -> str:
     """Packets of a flow stay in order."""
     features = _queue(testbed).features
     if features["HAS_CHOOSE_PACKET"] or features["MOVES_PACKETS"]:
-        raise NotApplicableError("it takes packets from elsewhere than the head")
+        raise NotApplicableError("it may take packets from other places than the head")
     try:
         return testbed.run(
             everybody(testbed, packets_of(testbed, 8)), params={"in_order": 1}
@@ -103,28 +103,28 @@ def order(testbed: Testbed) -> str:
     except ConformanceError as error:
         if "AssertionError" not in str(error):
             raise
-        raise ConformanceError("a packet overtakes another one of its flow") from None
+        raise ConformanceError("packets of a flow are reordered") from None
 
 
 def pauses(testbed: Testbed) -> str:
-    """What pauses its neighbors loses nothing."""
+    """PFC loses nothing."""
     if not _queue(testbed).features["HAS_PFC"]:
-        raise NotApplicableError("it pauses nobody")
+        raise NotApplicableError("it does not pause neighbors")
     run = testbed.run(incast_of(testbed, packets_of(testbed, 40)))
     if run.total("drops"):
-        raise ConformanceError(f"{run.total('drops')} packets are dropped in spite of pauses")
+        raise ConformanceError(f"{run.total('drops')} packets are dropped despite pauses")
     return run.line()
 
 
 def windows(testbed: Testbed) -> str:
-    """Windows of any length."""
+    """Windows of different lengths."""
     lengths = (1_000_000, 370_000, 41_001)
     ways = {f"windows of {window} ps": {"window_ps": window} for window in lengths}
     return same(testbed, incast_of(testbed, 8), networks.tree(), ways)
 
 
 def growth(testbed: Testbed) -> str:
-    """Rings that are large enough, and such that have to grow."""
+    """Rings that are large enough, and rings that must grow."""
     small = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4)
     return same(
         testbed,
@@ -135,7 +135,7 @@ def growth(testbed: Testbed) -> str:
 
 
 def compiled_as_plain(testbed: Testbed) -> str:
-    """Compiled and as plain Python."""
+    """Compiled and plain Python."""
     ways = {"compiled code": {"jit": True}, "plain Python": {"jit": False}}
     return same(testbed, incast_of(testbed, 8), networks.tree(), ways)
 

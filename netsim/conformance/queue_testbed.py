@@ -1,4 +1,4 @@
-"""Run the queue discipline under test on a small network, and see that nothing is amiss."""
+"""Run a queue discipline on a small network and check the run."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CLASSES = 3
 """Traffic classes of a discipline that leaves their number to [fabric]."""
 
 QUIET_PS = 10**10
-"""Time in which a network in which nothing is sent any more has to become empty."""
+"""Time in which an idle network must become empty."""
 
 
 @dataclass(frozen=True)
 class QueueTestbed(Testbed):
-    """A queue discipline, with keys of [fabric], to be run on small networks.
+    """A queue discipline, with keys of [fabric], on small networks.
 
-    What hosts send are datagrams: each goes once, at the line rate.
+    Hosts send datagrams, each once, at line rate.
     """
 
     queue: str = DROP_TAIL
@@ -44,9 +44,9 @@ class QueueTestbed(Testbed):
         seed: int = 1,
         long: bool = False,
     ) -> QueueTestbed:
-        """The testbed of a discipline, given by its name or file, and keys of [fabric] as written.
+        """Return the testbed of a discipline, by name or file, and keys of [fabric] as written.
 
-        Raises InputError if there is no such discipline or key, or if it is not sound.
+        Raises InputError if the discipline or a key is unknown or wrong.
         """
         probe = Testbed.of(PROBE, seed=seed, long=long)
         testbed = cls(probe.plugin, probe.params, seed, long, queue=str(queue), keys=keys or {})
@@ -58,26 +58,24 @@ class QueueTestbed(Testbed):
 
     @property
     def subject(self) -> Path:
-        """The discipline's file."""
         return written_by({"queue_discipline": self.queue}).plugin.path
 
     @property
     def n_traffic_classes(self) -> int:
-        """Traffic classes of the fabric."""
         module = written_by({"queue_discipline": self.queue}).plugin.module
         least, _ = classes_of(module) or (CLASSES, CLASSES)
         return int(self.keys.get("n_traffic_classes", least))
 
     @property
     def features(self) -> Mapping[str, bool]:
-        """What of the engine the discipline makes use of, by the names in `Discipline`."""
+        """Engine features that the discipline uses, by their names in `Discipline`."""
         use = fabric_of(
             written_by({**self.keys, "queue_discipline": self.queue}), PacketFormat()
         ).queue
         return read_discipline(use.module, use.params, use.plugin.name).features
 
     def fabric(self, changes: Mapping[str, Any], network: Network) -> Fabric:
-        """The fabric with the discipline, with some keys changed."""
+        """Return the discipline's fabric, with some keys changed."""
         packets = PacketFormat()
         table = {
             "n_traffic_classes": self.n_traffic_classes,
@@ -88,17 +86,17 @@ class QueueTestbed(Testbed):
         return fabric_of(written_by(table), packets).for_network(network, packets)
 
     def with_keys(self, **keys: Any) -> QueueTestbed:
-        """The same discipline with other keys of [fabric]."""
+
         return replace(self, keys={**self.keys, **keys})
 
     def look_at_end(self, run: Run) -> None:
-        """Switches have to become empty, and nobody stay paused."""
+        """Check that switches become empty and no neighbor stays paused."""
         run_until(run.engine, run.engine.now_ps + QUIET_PS)
         held = run.engine.conservation().packets.in_flight
         if held:
             raise ConformanceError(
-                f"{held} packets are never sent: a `choose_class` that returns NO_CLASS must call "
-                "wait_until first"
+                f"{held} packets are never sent (`choose_class` must call wait_until before it "
+                "returns NO_CLASS)"
             )
         if run.engine.paused_classes().any():
-            raise ConformanceError("a neighbor stays paused for ever though switches are empty")
+            raise ConformanceError("a neighbor stays paused although switches are empty")

@@ -1,4 +1,4 @@
-"""Run the transport under test on a small network, to the end, and see that nothing is amiss."""
+"""Run a transport on a small network to the end, and check the run."""
 
 from __future__ import annotations
 
@@ -32,78 +32,78 @@ from netsim.running.stall import StallDetector, explain, under_way
 from netsim.units import format_time
 
 WINDOWS = 100
-"""Windows between two looks at how far a run has come."""
+"""Windows between two progress checks."""
 
 STALL_WINDOWS, STALL_PS = 2_500, 100 * 10**12
-"""A run has stalled if so many windows, or so much time, pass without a byte delivered."""
+"""A run has stalled if no byte is delivered for this many windows or this much time."""
 
 HOPS_PER_IDEAL = 60
-"""A run is given up after this many times the packet-hops that the flows need."""
+"""Multiple of the necessary packet-hops at which a run is given up."""
 
 COUNTED = ("drops", "trims", "ecn_marks", "pfc_pauses")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that has ended."""
+    """A finished run."""
 
     engine: Engine
 
     def total(self, counter: str) -> int:
-        """A counter of the links (see `LinkCounters`), over all ports and classes."""
+        """Return a counter of the links (see `LinkCounters`), summed over all ports and classes."""
         return int(getattr(self.engine.link_counters(), counter).sum())
 
     @property
     def lost(self) -> int:
-        """Packets that links lost."""
+        """Packets lost by links."""
         return self.total("lost_packets")
 
     @property
-    def strays(self) -> int:
-        """Packets for which a switch had no route."""
+    def unroutable(self) -> int:
+        """Packets without a route at some switch."""
         return self.total("unroutable_packets")
 
     @property
     def sent(self) -> int:
-        """Data packets that hosts sent."""
+        """Data packets sent by hosts."""
         return int(self.engine.flow_states().sent_packets.sum())
 
     @property
     def retransmits(self) -> int:
-        """Those of them that had been sent before."""
+        """Data packets sent again."""
         return int(self.engine.flow_states().retransmits.sum())
 
     def fct_ps(self) -> np.ndarray:
-        """From each flow's start until its receiver has every byte."""
+        """Return each flow's time from its start until its receiver has every byte."""
         flows = self.engine.flow_states()
         return flows.done_ps - flows.start_ps
 
     def acked_ps(self) -> np.ndarray:
-        """From each flow's start until its sender called finish()."""
+        """Return each flow's time from its start until its sender called finish()."""
         flows = self.engine.flow_states()
         return flows.acked_ps - flows.start_ps
 
     def slowdown(self) -> np.ndarray:
-        """Completion time of each flow over that of the flow alone."""
+        """Return each flow's FCT divided by its FCT in an idle network."""
         engine = self.engine
         multipath = engine.fabric.load_balancing not in PATH_FOR_LIFE
         ideal = ideal_times(engine.network, engine.flows, PacketFormat(), multipath=multipath)
         return np.asarray(self.fct_ps() / ideal.fct_ps)
 
     def line(self) -> str:
-        """How much was sent, and what became of it."""
+        """Return a summary: packets sent, retransmitted, dropped and so on."""
         text = f"{len(self.engine.flows)} flows, {self.sent} packets"
         counts = {name: self.total(name) for name in COUNTED}
-        counts = {"sent again": self.retransmits, **counts, "lost": self.lost}
-        counts["without a route"] = self.strays
+        counts = {"retransmits": self.retransmits, **counts, "lost": self.lost}
+        counts["unroutable"] = self.unroutable
         return ", ".join([text, *(f"{n} {name}" for name, n in counts.items() if n)])
 
 
 @dataclass(frozen=True)
 class Testbed:
-    """A transport with its parameters, to be run on small networks; `seed` decides all chance.
+    """A transport with its parameters, on small networks; `seed` determines all randomness.
 
-    `on_hang` is told, in another thread, of compiled code that does not come back.
+    `on_hang` is called, in another thread, if compiled code does not return.
     """
 
     plugin: Plugin
@@ -123,9 +123,9 @@ class Testbed:
         seed: int = 1,
         long: bool = False,
     ) -> Testbed:
-        """The testbed of a transport, given by its name or its file, and its parameters as written.
+        """Return the testbed of a transport, by name or file, and parameters as written.
 
-        Raises InputError if there is no such transport or parameter, or if it is not sound.
+        Raises InputError if the transport or a parameter is unknown or wrong.
         """
         name, preset = registry.split_preset(str(transport))
         plugin = registry.find("transport", name)
@@ -138,21 +138,20 @@ class Testbed:
 
     @property
     def subject(self) -> Path:
-        """The file that is tried."""
+        """The file under test."""
         return self.plugin.path
 
     @property
     def reliable(self) -> bool:
-        """Whether the transport makes up for losses; it says so if not: RELIABLE = False."""
+        """Whether the transport recovers losses; RELIABLE = False says that it does not."""
         return bool(getattr(self.plugin.module, "RELIABLE", True))
 
     @property
     def fabric_defaults(self) -> Mapping[str, Any]:
-        """The fabric that the transport declares."""
         return fabric_defaults(self.plugin.module, self.preset)
 
     def fabric(self, changes: Mapping[str, Any], network: Network) -> Fabric:
-        """The fabric that the transport declares, with some keys changed."""
+        """Return the fabric that the transport declares, with some keys changed."""
         packets = PacketFormat()
         fabric = resolve_fabric(merge(self.fabric_defaults, changes), packets)
         return fabric.for_network(network, packets)
@@ -170,10 +169,10 @@ class Testbed:
         faults: LinkFaults | None = None,
         **options: Any,
     ) -> Engine:
-        """An engine at time 0, checked if it is compiled; `options` are the engine's own.
+        """Return an engine at time 0, with bounds checks if compiled; `options` are the engine's.
 
-        Other transports, `beside` this one, have the flows for which `transport_of_flow` is 1
-        and more. `faults` are those of the links.
+        Other transports, `beside` this one, have the flows for which `transport_of_flow` is 1 or
+        more. `faults` are link faults.
         """
         plugin = self.plugin
         if monitor is not None:
@@ -205,11 +204,11 @@ class Testbed:
         until_ps: int | None = None,
         **options: Any,
     ) -> Run:
-        """Run flows until all are complete, and check what is true of every run.
+        """Run flows until all complete, and check what must hold for every run.
 
-        With `until_ps` the run ends at that time and flows may be under way.
-        Raises ConformanceError if a flow does not arrive or a handler breaks a rule, InputError if
-        a declaration is wrong, and RunError for what the engine itself notices.
+        With `until_ps` the run ends at that time, even if flows are active. Raises ConformanceError
+        if a flow does not complete or a handler breaks a rule, InputError if a declaration is
+        wrong, and RunError for errors of the engine.
         """
         network = network or networks.tree()
         monitor = None if jit else HandlerMonitor(self.plugin.module)
@@ -224,7 +223,7 @@ class Testbed:
                 run_until(engine, until_ps)
         conserve(engine)
         run = Run(engine)
-        lost = run.total("drops") + run.total("trims") + run.lost + run.strays > 0
+        lost = run.total("drops") + run.total("trims") + run.lost + run.unroutable > 0
         _untouched(before, engine)
         if until_ps is None:
             if self.reliable or not lost:
@@ -233,11 +232,11 @@ class Testbed:
         return run
 
     def look_at_end(self, run: Run) -> None:
-        """Check what else is true of a run that went to its end; nothing is, of transports."""
+        """Check more of a complete run; transports have no more to check."""
 
 
 def run_to_end(engine: Engine, most_hops: int) -> str:
-    """Run until all is done or there is no hope of it; returns why it ended, in words."""
+    """Run until all flows finish or cannot; return why the run ended early, or ""."""
     stall_detector = StallDetector(STALL_PS, STALL_WINDOWS)
 
     def look(report: StepReport) -> str | None:
@@ -247,11 +246,11 @@ def run_to_end(engine: Engine, most_hops: int) -> str:
         if stall_detector.is_stalled(counts, counts.payload_bytes + counts.finished):
             return f"no progress since {format_time(stall_detector.since_ps, 4)}"
         if counts.hops > most_hops:
-            return f"still under way after {counts.hops} packet-hops"
+            return f"still active after {counts.hops} packet-hops"
         return None
 
     why = drive(engine, look, windows=WINDOWS)
-    return {FINISHED: "", UNDELIVERED: "nothing can happen any more"}.get(why, why)
+    return {FINISHED: "", UNDELIVERED: "no events are left"}.get(why, why)
 
 
 def run_until(engine: Engine, until_ps: int) -> None:
@@ -280,7 +279,7 @@ def _all_complete(engine: Engine, why: str) -> None:
     early = np.flatnonzero(flows.received_bytes != engine.flows.size_bytes)
     if early.size:
         raise ConformanceError(
-            f"flow {early[0]}: received_bytes is not its size; only deliver() may change it"
+            f"flow {early[0]}: received_bytes must equal its size (only deliver() may change it)"
         )
 
 

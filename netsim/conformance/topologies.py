@@ -1,4 +1,4 @@
-"""Cases: every byte arrives in a tree of three tiers, and where hosts have ports in two planes."""
+"""Cases: every byte arrives in a three-tier tree and on two planes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from netsim.model.symmetry import check_symmetric
 
 
 def three_tiers(testbed: Testbed) -> str:
-    """Every host sends to the other pod while seven send to one; then a flow has it all alone."""
+    """Every host sends to the other pod while seven send to one; then one flow runs alone."""
     n_bytes = packets_of(testbed, 10) * PACKET
     src = np.arange(HOSTS)
     across = FlowTable(src, (src + HOSTS // 2) % HOSTS, n_bytes)
@@ -32,49 +32,45 @@ def three_tiers(testbed: Testbed) -> str:
     run = testbed.run(flows, networks.three_tiers())
     again = int(run.engine.flow_states().retransmits[lone])
     if again:
-        raise ConformanceError(f"flow {lone} is alone, and sent {again} packets again")
+        raise ConformanceError(f"flow {lone} runs alone but retransmitted {again} packets")
     return run.line()
 
 
-def planes(way: str) -> Callable[[Testbed], str]:
-    """The case of two planes that packets take in a way of `fabric.plane_balancing`."""
-
-    def run(testbed: Testbed) -> str:
-        return _on_planes(testbed, networks.planes(), way).line()
-
-    return run
+def planes(balancing: str) -> Callable[[Testbed], str]:
+    """Return the case of two planes with a `fabric.plane_balancing`."""
+    return lambda testbed: _on_planes(testbed, networks.planes(), balancing).line()
 
 
 def uneven_planes(testbed: Testbed) -> str:
-    """Packets take two planes in turn, and the second has a quarter of the rate."""
+    """Packets alternate between two planes; the second has a quarter of the rate."""
     network = networks.planes(0.25)
-    return _on_planes(testbed, network, _in_turn(testbed, network)).line()
+    return _on_planes(testbed, network, _alternate(testbed, network)).line()
 
 
 def plane_down(testbed: Testbed) -> str:
-    """Packets take two planes in turn, and the second fails for some round trips, and returns."""
+    """Packets alternate between two planes; the second fails for some round trips."""
     network = networks.planes()
     of_switches = network.port_node >= network.n_nodes - network.n_switches // 2
     ports = np.flatnonzero(of_switches | of_switches[network.port_peer])
     fault = LinkFault(ports, outages_ps=(DOWN_PS,))
-    run = _on_planes(testbed, network, _in_turn(testbed, network), fault)
+    run = _on_planes(testbed, network, _alternate(testbed, network), fault)
     if run.lost == 0:
         raise NotApplicableError("nothing was lost")
     return run.line()
 
 
-def _in_turn(testbed: Testbed, network: Network) -> str:
-    """Both planes for every flow, or one for each if what answers has to come back by it."""
+def _alternate(testbed: Testbed, network: Network) -> str:
+    """Return round robin over planes, or one plane per flow if paths must be symmetric."""
     balancing = testbed.fabric({}, network).load_balancing
     return HASH if balancing == ECMP_SYMMETRIC else ROUND_ROBIN
 
 
-def _on_planes(testbed: Testbed, network: Network, way: str, *faults: LinkFault) -> Run:
+def _on_planes(testbed: Testbed, network: Network, planes: str, *faults: LinkFault) -> Run:
     """Every host sends to one on another leaf while seven send to one."""
-    changes: dict[str, Any] = {"plane_balancing": way}
+    changes: dict[str, Any] = {"plane_balancing": planes}
     if testbed.fabric(changes, network).load_balancing == ECMP_SYMMETRIC:
         try:
-            check_symmetric(network, way)
+            check_symmetric(network, planes)
         except InputError as reason:
             raise NotApplicableError(reason.message) from None
     n_bytes = packets_of(testbed, 10) * PACKET

@@ -24,7 +24,7 @@ from netsim.engine.state import State
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
 from netsim.model.programs import ProgramSpec
-from netsim.plugins.files import words
+from netsim.plugins.files import describe
 
 HOST, SWITCH = "host", "switch"
 
@@ -78,7 +78,7 @@ class Failures:
         place = "`netsim run --check-bounds` says which"
         if error is not None:
             error = error.__cause__ or error
-            what = words(error)
+            what = describe(error)
             place = self._place_of(error, present)
         return RunError(f"{self._at_work('engine')}: {what} ({place})")
 

@@ -1,11 +1,8 @@
-"""What can be said of transports, queue disciplines and programs without running them.
-
-It is done whenever one is about to be used.
-"""
+"""Check transports, queue disciplines and programs, without running them, before each use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -14,82 +11,69 @@ from netsim.engine.compiling.discipline import QUEUE_DECLARATIONS, read_discipli
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.program import PROGRAM_DECLARATIONS, program_parameters, read_program
 from netsim.engine.compiling.protocol import DECLARATIONS, read_protocol
+from netsim.engine.kernels.handler_table import HandlerTable
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.errors import InputError, raise_all
 from netsim.lint.handlers import mistakes
 from netsim.lint.names import lookalikes
-from netsim.lint.records import program_records, queue_records, transport_records
+from netsim.lint.records import Records, program_records, queue_records, transport_records
 from netsim.model.programs import is_program
 from netsim.plugins.registry import Plugin
 
 __all__ = ["check_program", "check_queue", "check_transport"]
 
 Types = tuple[tuple[str, type], ...]
-"""The parameters of a plugin by name; the points of a sweep have the same types, most of them."""
+"""Names and types of a plugin's parameters: mostly the same at all points of a sweep."""
 
 
 def check_transport(plugin: Plugin, params: Mapping[str, Any]) -> None:
-    """Check what a transport declares and what its handlers do; `params` are its resolved ones.
+    """Check a transport's declarations and handlers; `params` are resolved.
 
-    Raises InputError with the file and the line of each mistake.
+    Raises InputError with the file and line of each mistake.
     """
     if not getattr(plugin.module, "CLOSED_FORM", False):
-        raise_all(_in_transport(plugin.module, plugin.name, _types(plugin, params)))
+        raise_all(_errors("transport", plugin.module, plugin.name, _types(plugin, params)))
 
 
 def check_queue(plugin: Plugin, params: Mapping[str, Any]) -> None:
-    """As `check_transport`, of a queue discipline."""
-    raise_all(_in_queue(plugin.module, plugin.name, _types(plugin, params)))
+    """Check a queue discipline, like `check_transport`."""
+    raise_all(_errors("queue", plugin.module, plugin.name, _types(plugin, params)))
 
 
 def check_program(plugin: Plugin, params: Mapping[str, Any]) -> None:
-    """As `check_transport`, of a traffic pattern, if its file has handlers."""
+    """Check a traffic pattern, like `check_transport`, if its file has handlers."""
     if is_program(plugin.module):
         numbers = program_parameters(plugin, params)
         types = tuple((name, type(value)) for name, value in numbers.items())
-        raise_all(_in_program(plugin.module, plugin.name, types))
+        raise_all(_errors("program", plugin.module, plugin.name, types))
 
 
 def _types(plugin: Plugin, params: Mapping[str, Any]) -> Types:
     return tuple((name, type(value)) for name, value in plugin_parameters(plugin, params).items())
 
 
-@lru_cache(maxsize=64)
-def _in_transport(module: ModuleType, name: str, types: Types) -> tuple[InputError, ...]:
-    def followed() -> list[InputError]:
-        protocol = read_protocol(module, {name: kind() for name, kind in types}, name)
-        return mistakes(protocol.handlers, HANDLERS, transport_records(protocol))
-
-    return (*lookalikes(module, HANDLERS, DECLARATIONS), *_told(module, followed))
-
-
-@lru_cache(maxsize=64)
-def _in_queue(module: ModuleType, name: str, types: Types) -> tuple[InputError, ...]:
-    def followed() -> list[InputError]:
-        discipline = read_discipline(module, {name: kind() for name, kind in types}, name)
-        return mistakes(discipline.handlers, QUEUE_HANDLERS, queue_records(discipline))
-
-    return (*lookalikes(module, QUEUE_HANDLERS, QUEUE_DECLARATIONS), *_told(module, followed))
+_KINDS: dict[
+    str, tuple[Callable[..., Any], HandlerTable, Callable[[Any], Records], Collection[str]]
+] = {
+    "transport": (read_protocol, HANDLERS, transport_records, DECLARATIONS),
+    "queue": (read_discipline, QUEUE_HANDLERS, queue_records, QUEUE_DECLARATIONS),
+    "program": (read_program, PROGRAM_HANDLERS, program_records, PROGRAM_DECLARATIONS),
+}
+"""Kind -> (reader of its file, its handlers, its records, its declarations)."""
 
 
-@lru_cache(maxsize=64)
-def _in_program(module: ModuleType, name: str, types: Types) -> tuple[InputError, ...]:
-    def followed() -> list[InputError]:
-        program = read_program(module, {name: kind() for name, kind in types}, name)
-        return mistakes(program.handlers, PROGRAM_HANDLERS, program_records(program))
-
-    known = (*PROGRAM_HANDLERS, "flows")
-    return (*lookalikes(module, known, PROGRAM_DECLARATIONS), *_told(module, followed))
-
-
-def _told(module: ModuleType, followed: Callable[[], list[InputError]]) -> tuple[InputError, ...]:
-    """What reading and following a file's handlers comes upon, also if it ends with an error."""
+@lru_cache(maxsize=192)
+def _errors(kind: str, module: ModuleType, name: str, types: Types) -> tuple[InputError, ...]:
+    read, handlers, records, declarations = _KINDS[kind]
+    known = (*handlers, "flows") if kind == "program" else handlers
+    found = lookalikes(module, known, declarations)
     try:
-        return tuple(followed())
+        plugin = read(module, {param: number() for param, number in types}, name)
+        return (*found, *mistakes(plugin.handlers, handlers, records(plugin)))
     except InputError as error:
-        return error.errors
+        return (*found, *error.errors)
     except RecursionError:
-        hint = "several statements instead of one"
-        return (InputError("is nested too deeply", file=module.__file__, hint=hint),)
+        hint = "split the statement"
+        return (*found, InputError("is nested too deeply", file=module.__file__, hint=hint))

@@ -1,11 +1,10 @@
-"""What handlers do with the records they are given, found without running them.
+"""Check what handlers do with their records, without running them.
 
-A transport, or a queue discipline, may set its own fields and a few of the engine's; the compiled
-engine would let it set all of them, and what came out would be wrong without a word. So the
-handlers are followed on paper, with all functions of the file's that they call: for every variable
-is known which kinds of record it may stand for (`Ref`), whatever path a run takes. A mistake is
-told only if it is one for all of them, so that nothing sound is refused; what hides behind an index
-or a tuple is not seen.
+A plugin may set its own fields and a few of the engine's. The compiled engine would let it set all
+of them, and the result would be silently wrong. So this follows the handlers, and every function of
+the file that they call, through their syntax trees. For each variable it tracks the kinds of record
+that the variable may refer to (`Ref`) on any path. It reports a mistake only if it is one for all
+of these kinds, so valid code is never refused. It does not look behind an index or a tuple.
 
 Functions of `netsim.transport` and `netsim.queue` may do what handlers may not, and are not
 followed.
@@ -28,56 +27,55 @@ from netsim.inputs import at_line
 from netsim.lint.records import NOTHING, Records, Ref, Value, arguments
 from netsim.plugins.source import Function, inside, node_of, without_value
 
-OURS = ("netsim.engine.", "netsim.model.")
-"""Where the functions stand that plugins import from `netsim.transport` and `netsim.queue`."""
+ENGINE_MODULES = ("netsim.engine.", "netsim.model.")
+"""Modules of the functions that plugins import from `netsim.transport` and `netsim.queue`."""
 
 BLOCKS = "netsim.blocks."
-MANY = 20
-"""So many mistakes are told at once."""
+MAX_MISTAKES = 20
+"""Most mistakes reported at once."""
 
 
 class _Unknown:
-    """What cannot be told without running the code."""
+    """A value that cannot be known without running the code."""
 
 
 UNKNOWN = _Unknown()
 
 
 class Violation(NamedTuple):
-    """Something that a plugin does wrong, and the line in which it does it."""
+    """A mistake of a plugin, with its file and line."""
 
     path: str
     line: int
     error: InputError
 
     def placed(self) -> InputError:
-        """The error with its place."""
+        """Return the error with its place."""
         return at_line(Path(self.path), self.line, self.error.message, self.error.hint)
 
 
 def mistakes(
     handlers: Mapping[str, FunctionType], table: HandlerTable, records: Records
 ) -> list[InputError]:
-    """What the handlers of a file, which are those of `table`, do that they may not."""
+    """Return the mistakes of a file's handlers, which are those of `table`."""
     checker = _CallChecker(table, records)
     found = [mistake for name, one in handlers.items() for mistake in checker.handler(name, one)]
     found.sort(key=lambda mistake: (mistake.path, mistake.line))
-    told = {str(mistake.placed()): mistake.placed() for mistake in found}
-    return list(told.values())[:MANY]
+    errors = {str(mistake.placed()): mistake.placed() for mistake in found}
+    return list(errors.values())[:MAX_MISTAKES]
 
 
 class _CallChecker:
-    """Follows handlers and what they call, each function once for what it is given."""
+    """Follows handlers and the functions they call, once per combination of arguments."""
 
     def __init__(self, table: HandlerTable, records: Records) -> None:
         self.table, self.records = table, records
-        self.under_way: list[FunctionType] = []
+        self.call_stack: list[FunctionType] = []
         self._known: dict[
             tuple[FunctionType, tuple[Value, ...]], tuple[Value, list[Violation]]
         ] = {}
 
     def handler(self, name: str, function: FunctionType) -> list[Violation]:
-        """The mistakes of a handler."""
         row = self.table[name]
         if function is row.default:
             return []
@@ -86,22 +84,22 @@ class _CallChecker:
         end = without_value(node) if node is not None and row.returns else None
         if end is not None:
             what = "ends without returning" if end is node else "returns nothing"
-            error = InputError(f"{name} {what}", hint=f"it returns {row.returns}")
+            error = InputError(f"{name} {what}", hint=f"it must return {row.returns}")
             found.append(Violation(function.__code__.co_filename, _line(end), error))
         return found
 
     def call(
         self, function: FunctionType, given: tuple[Value, ...]
     ) -> tuple[Value, list[Violation]]:
-        """What a function returns, and the mistakes that it makes."""
+        """Return what a function returns, and its mistakes."""
         key = (function, given)
         if key not in self._known:
             self._known[key] = (NOTHING, [])
             node = node_of(function)
             if node is not None:
-                self.under_way.append(function)
+                self.call_stack.append(function)
                 self._known[key] = _Body(self, function, node, given).follow()
-                self.under_way.pop()
+                self.call_stack.pop()
         return self._known[key]
 
 
@@ -125,7 +123,7 @@ class _Body:
         self.found: list[Violation] = []
 
     def follow(self) -> tuple[Value, list[Violation]]:
-        """Go through the function until nothing more is learned of its variables."""
+        """Follow the function until nothing new is learned about its variables."""
         before: tuple[Any, ...] = ()
         while before != (before := (dict(self.variables), self.returned)):
             self.found = []
@@ -137,9 +135,9 @@ class _Body:
 
     def _all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
-            self._go(node)
+            self._visit(node)
 
-    def _go(self, node: ast.AST) -> None:
+    def _visit(self, node: ast.AST) -> None:
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -156,9 +154,9 @@ class _Body:
             case ast.Return(value=ast.expr() as value):
                 self.returned |= self.value(value)
             case ast.Global(names=names) if any(name in names for name in _names_set(self.node)):
-                hint = f"state is kept in {self.checker.records.state}"
-                error = InputError(f"{', '.join(names)} cannot be set by a handler", hint=hint)
-                self._tell(node, error)
+                hint = f"keep state in {self.checker.records.state}"
+                error = InputError(f"a handler must not set {', '.join(names)}", hint=hint)
+                self._report(node, error)
             case ast.expr():
                 self.value(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -202,18 +200,18 @@ class _Body:
     # -- expressions -------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Value:
-        """What an expression may stand for."""
+        """Return what an expression may refer to."""
         records = self.checker.records
         match node:
             case ast.Name(id=name):
                 if self._static(node) is UNKNOWN and name not in self.variables:
-                    self._tell(node, self._undefined(name))
+                    self._report(node, self._undefined(name))
                 return self.variables.get(name, NOTHING)
             case ast.Attribute(value=base, attr=name):
                 module = self._static(base)
                 if isinstance(module, ModuleType):
                     if name not in vars(module):
-                        self._tell(node, _lacks(module, name))
+                        self._report(node, _lacks(module, name))
                     return NOTHING
                 return self._each(self.value(base), lambda ref: records.get(ref, name), node)
             case ast.Subscript(value=base, slice=index):
@@ -249,7 +247,7 @@ class _Body:
         if callee is UNKNOWN:
             self.value(node.func)
             return NOTHING
-        callee = getattr(callee, "py_func", callee)  # what numba.njit makes of a function
+        callee = getattr(callee, "py_func", callee)  # unwrap numba.njit
         if callee is setattr or callee is getattr:
             return self._by_name(callee, node, given)
         if not isinstance(callee, FunctionType):
@@ -260,23 +258,23 @@ class _Body:
         values = self._bound(node, callee, given, named)
         if values is None:
             return NOTHING
-        if callee.__module__.startswith(OURS):
+        if callee.__module__.startswith(ENGINE_MODULES):
             try:
                 self.checker.records.may_call(callee.__name__, len(given))
             except InputError as wrong:
-                self._tell(node, wrong)
-            return self.checker.records.given_by(callee.__name__)
-        if callee in self.checker.under_way:
-            error = InputError(f"{callee.__name__} calls itself", hint="a loop can be compiled")
-            self._tell(node, error)
+                self._report(node, wrong)
+            return self.checker.records.returned_by(callee.__name__)
+        if callee in self.checker.call_stack:
+            error = InputError(f"{callee.__name__} calls itself", hint="use a loop")
+            self._report(node, error)
             return NOTHING
         returned, found = self.checker.call(callee, values)
         if _is_block(callee) and not _is_block(self.function):
-            # A block does what it is asked to: the mistake is in what it was given.
+            # A block is correct: the mistake is in its arguments.
             name = f"{callee.__module__.rpartition('.')[2]}.{callee.__name__}"
             for mistake in found:
                 error = mistake.error
-                self._tell(node, InputError(f"{name}: {error.message}", hint=error.hint))
+                self._report(node, InputError(f"{name}: {error.message}", hint=error.hint))
         else:
             self.found += found
         return returned
@@ -288,19 +286,19 @@ class _Body:
         given: Sequence[Value],
         named: dict[str | None, Value],
     ) -> tuple[Value, ...] | None:
-        """The arguments in the order of the function's; None if they do not fit."""
+        """Return the arguments in the order of the function's; None if they do not fit."""
         signature = _signature(callee)
         try:
             bound = signature.bind(*given, **{str(name): value for name, value in named.items()})
         except TypeError as error:
-            takes = f"it is {callee.__name__}{signature}"
-            self._tell(node, InputError(f"{callee.__name__}(): {error}", hint=takes))
+            takes = f"its signature is {callee.__name__}{signature}"
+            self._report(node, InputError(f"{callee.__name__}(): {error}", hint=takes))
             return None
         found = (bound.arguments.get(name, NOTHING) for name in signature.parameters)
         return tuple(value if isinstance(value, frozenset) else NOTHING for value in found)
 
     def _by_name(self, callee: Callable[..., Any], node: ast.Call, given: Sequence[Value]) -> Value:
-        """setattr(record, "field", value) and getattr(record, "field")."""
+        """Check setattr(record, "field", value) or getattr(record, "field")."""
         match node.args[1:2]:
             case [ast.Constant(value=str(name))]:
                 records = self.checker.records
@@ -310,7 +308,7 @@ class _Body:
         return NOTHING
 
     def _static(self, node: ast.expr) -> Any:
-        """What a name, or a name in a module, means before anything runs; else UNKNOWN."""
+        """Return what a name, or a name in a module, means before anything runs; else UNKNOWN."""
         match node:
             case ast.Name(id=name) if name not in self.variables:
                 if name in self.cells:
@@ -327,7 +325,7 @@ class _Body:
     # -- mistakes ----------------------------------------------------------------------------
 
     def _each(self, refs: Value, look: Callable[[Ref], Value | None], node: ast.AST) -> Value:
-        """All that `look` gives for `refs`; if it raises for each of them, that is a mistake."""
+        """Return all that `look` returns for `refs`; an error only if all of them raise."""
         given: set[Ref] = set()
         errors = []
         for ref in sorted(refs, key=str):
@@ -336,10 +334,10 @@ class _Body:
             except InputError as error:
                 errors.append(error)
         if errors and len(errors) == len(refs):
-            self._tell(node, errors[0])
+            self._report(node, errors[0])
         return frozenset(given)
 
-    def _tell(self, node: ast.AST, error: InputError) -> None:
+    def _report(self, node: ast.AST, error: InputError) -> None:
         self.found.append(Violation(self.path, _line(node), error))
 
     def _undefined(self, name: str) -> InputError:
@@ -366,7 +364,7 @@ def _lacks(module: ModuleType, name: str) -> InputError:
 
 
 def _new_or_close(name: str, known: list[str]) -> str | None:
-    """Return the hint for an unknown name, None where there is nothing like it."""
+    """Return the hint for an unknown name; None if no name is similar."""
     hint = did_you_mean(name, known)
     return hint if hint.startswith(("did you mean", "renamed")) else None
 

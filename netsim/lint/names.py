@@ -1,4 +1,4 @@
-"""Names in a plugin's file that look like the engine's and are not."""
+"""Find names in a plugin's file that resemble the engine's but are not."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from netsim.plugins.source import tree_of
 from netsim.renames import new_name
 
 ALIKE = 0.85
-"""Names that agree in so much of their letters are taken for each other."""
+"""Similarity from which two names count as alike."""
 
 
 def lookalikes(
     module: ModuleType, handlers: Collection[str], declarations: Collection[str]
 ) -> list[InputError]:
-    """Functions and constants that nothing uses, and that are named nearly as the engine's are.
+    """Return errors for unused functions and constants named almost like the engine's.
 
-    A name that begins with an underscore is never one.
+    Names that begin with an underscore are never errors.
     """
     path = str(module.__file__)
     tree = tree_of(path)
@@ -43,13 +43,13 @@ def lookalikes(
             continue
         what = "handler" if is_function else "declaration"
         hint = did_you_mean(name, [meant] if meant else known)
-        message = f"{name} is not a {what}, and nothing uses it"
+        message = f"{name} is not a {what} and is unused"
         found.append(at_line(Path(path), line, message, hint))
     return found
 
 
 def _defined(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
-    """The names that a file defines at its top: name, line, and whether it is a function."""
+    """Yield the names that a file defines at module level: name, line, is a function."""
     for node in tree.body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):

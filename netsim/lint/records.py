@@ -1,4 +1,4 @@
-"""The records that handlers are given: their fields, and which of them may be set."""
+"""The records that handlers receive: their fields, and which of them handlers may set."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ from netsim.errors import InputError, did_you_mean
 
 @dataclass(frozen=True)
 class Ref:
-    """What a variable may stand for: a record of some kind, or the array ``field`` in it."""
+    """What a variable may refer to: a record of some kind, or its array ``field``."""
 
     kind: str
     field: str = ""
 
 
 Value = frozenset[Ref]
-"""All that a variable may stand for; numbers, and what is unknown, are nothing."""
+"""All that a variable may refer to; empty for numbers and unknown values."""
 
 NOTHING: Value = frozenset()
 
 CHANGED_BY = {"bits": "bit_set and bit_clear", "timers": "set_timer and cancel_timer"}
-OF_THE_ENGINE = ("hosts", "links")
-"""Of `env`, what handlers have no business with."""
+ENGINE_ONLY = ("hosts", "links")
+"""Fields of `env` that are not for handlers."""
 
 NUMBERS = ("now", "k", "cls", "size")
-"""Arguments of handlers that are no records."""
+"""Arguments of handlers that are numbers."""
 
 WAITING = "pkt waiting"
-"""A packet in a queue at which a discipline looks."""
+"""A packet in a queue that a discipline inspects."""
 
 
 def arguments(handler: Handler) -> tuple[Value, ...]:
-    """What the arguments of a handler stand for."""
+    """Return what the arguments of a handler refer to."""
     kinds = {"pkt": handler.packet, **dict.fromkeys(NUMBERS, "")}
     named = [kinds.get(name, name) for name in handler.arguments]
     return tuple(frozenset({Ref(kind)}) if kind else NOTHING for kind in named)
@@ -63,8 +63,7 @@ def arguments(handler: Handler) -> tuple[Value, ...]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of record: its type, those of its fields that are the engine's, where its own are
-    declared, and what is to be said of it."""
+    """A kind of record: its type, the engine's fields, where its own are declared, and its name."""
 
     dtype: np.dtype
     engines: tuple[str, ...]
@@ -75,12 +74,12 @@ class Kind:
 
 @dataclass(frozen=True)
 class Records:
-    """The records that the handlers of one file are given.
+    """The records of one file's handlers.
 
-    ``settable`` says which fields of the engine's may be set in each kind of record. ``env`` are
-    the fields of `env`, of which some are records and ``sides`` arrays of them. ``gives`` are the
-    functions of the engine's that return a record. ``state`` is where a handler keeps what changes.
-    ``log`` are the columns of the rows that it may log.
+    ``settable`` lists the engine's fields that may be set in each kind of record. ``env`` lists the
+    fields of `env`: numbers, records, and arrays of records (``sides``). ``gives`` maps functions
+    of the engine that return a record to its kind. ``state`` names the lists in which state is
+    declared, ``log`` the columns of LOG.
     """
 
     kinds: Mapping[str, Kind]
@@ -92,23 +91,21 @@ class Records:
     log: tuple[str, ...] = ()
 
     def may_call(self, function: str, n_arguments: int) -> None:
-        """Raises InputError if `log_row` is given another number of columns than LOG has."""
+        """Raise InputError if the arguments of `log_row` do not match the columns of LOG."""
         if function != "log_row" or n_arguments == 2 + len(self.log):
             return
         if not self.log:
-            raise InputError("log_row() is called, but LOG is missing", hint='LOG = ("event",)')
-        message = (
-            f"log_row() is given {n_arguments - 2} numbers, and LOG has {len(self.log)} columns"
-        )
+            raise InputError("log_row() needs LOG", hint='declare LOG = ("event",)')
+        message = f"log_row() has {n_arguments - 2} values for {len(self.log)} columns of LOG"
         raise InputError(message, hint=f"log_row(env, now, {', '.join(self.log)})")
 
-    def given_by(self, function: str) -> Value:
-        """What a function of the engine's returns."""
+    def returned_by(self, function: str) -> Value:
+        """Return what a function of the engine returns."""
         kind = self.gives.get(function)
         return frozenset({Ref(kind)}) if kind else NOTHING
 
     def get(self, ref: Ref, name: str) -> Value:
-        """What ``ref.name`` stands for. Raises InputError if there is no such field."""
+        """Return what ``ref.name`` refers to. Raises InputError if there is no such field."""
         if ref.field:
             return NOTHING
         if ref.kind == "env":
@@ -123,32 +120,31 @@ class Records:
         return frozenset({Ref(ref.kind, name)}) if is_array else NOTHING
 
     def item(self, ref: Ref) -> Value:
-        """What an element of an array stands for."""
+        """Return what an element of an array refers to."""
         is_side = ref.kind == "env" and ref.field in self.sides
         return frozenset({Ref(ref.field)}) if is_side else NOTHING
 
     def may_set(self, ref: Ref, name: str) -> None:
-        """Raises InputError if it is not for a handler to set ``ref.name``."""
+        """Raise InputError if a handler must not set ``ref.name``."""
         if ref.field:
             return
         if ref.kind == "env":
             how = CHANGED_BY.get(name)
-            hint = f"{how} change it" if how else "only fields of records can be set"
+            hint = f"use {how}" if how else "only fields of records can be set"
             raise InputError(f"env.{name} belongs to the engine", hint=hint)
         kind = self._known(ref.kind, name)
         settable = self.settable.get(ref.kind, ())
         if name in kind.engines and name not in settable:
-            what = "does not change in a run" if ref.kind == "par" else "belongs to the engine"
-            hint = self._what_may_be(kind, settable)
-            raise InputError(f"{kind.written}.{name} {what}", hint=hint)
+            what = "is constant in a run" if ref.kind == "par" else "belongs to the engine"
+            raise InputError(f"{kind.written}.{name} {what}", hint=self._allowed(kind, settable))
 
     def may_set_item(self, ref: Ref) -> None:
-        """Raises InputError if it is not for a handler to set an element of an array."""
+        """Raise InputError if a handler must not set an element of an array."""
         if ref.field:
             self.may_set(Ref(ref.kind), ref.field)
 
     def _known(self, kind: str, name: str) -> Kind:
-        """The kind, which must have a field of that name."""
+        """Return the kind, which must have a field of that name."""
         found = self.kinds[kind]
         names = found.dtype.names or ()
         if name not in names:
@@ -158,17 +154,17 @@ class Records:
             raise InputError(f"{found.written} has no field {name}", hint=hint)
         return found
 
-    def _what_may_be(self, kind: Kind, settable: tuple[str, ...]) -> str:
+    def _allowed(self, kind: Kind, settable: tuple[str, ...]) -> str:
         if kind.declared_in == "PARAMS":
-            return f"what changes is kept in {self.state}"
+            return f"keep state in {self.state}"
         if not kind.declared_in:
-            return "what a switch has is only read"
+            return "ports and queues are read-only here"
         fields = f"{', '.join(settable)}, and " if settable else ""
-        return f"to be set{kind.place} are {fields}the fields in {kind.declared_in}"
+        return f"a handler may set{kind.place} {fields}the fields in {kind.declared_in}"
 
 
 def transport_records(protocol: Protocol) -> Records:
-    """The records of a transport."""
+    """Return the records of a transport."""
 
     def packet(place: str) -> Kind:
         return Kind(protocol.packet, PACKET_FIELDS, "PACKET_FIELDS", "pkt", f" {place}")
@@ -182,12 +178,12 @@ def transport_records(protocol: Protocol) -> Records:
             "port": Kind(PORT, tuple(PORT.names or ()), "", "port"),
             "queue": Kind(QUEUE, tuple(QUEUE.names or ()), "", "queue"),
             BUILT: packet("in build_packet"),
-            SENT: packet("of what send returns"),
-            ARRIVED: packet("of a packet that came"),
+            SENT: packet("in what send returns"),
+            ARRIVED: packet("in an arrived packet"),
             FORWARDED: packet("in on_forward"),
         },
         settable=SETTABLE,
-        env=tuple(name for name in Env._fields if name not in OF_THE_ENGINE),
+        env=tuple(name for name in Env._fields if name not in ENGINE_ONLY),
         sides=("tx", "rx"),
         gives={"send": SENT},
         state="TX_STATE, RX_STATE and HOST_STATE",
@@ -195,7 +191,7 @@ def transport_records(protocol: Protocol) -> Records:
 
 
 def queue_records(discipline: Discipline) -> Records:
-    """The records of a queue discipline."""
+    """Return the records of a queue discipline."""
 
     def packet(place: str) -> Kind:
         return Kind(discipline.packet, PACKET_FIELDS, "PACKET_FIELDS", "pkt", f" {place}")
@@ -206,8 +202,8 @@ def queue_records(discipline: Discipline) -> Records:
             "queue": Kind(discipline.queue, QUEUE_FIELDS, "CLASS_STATE", "queue"),
             "switch": Kind(discipline.switch, SWITCH_FIELDS, "SWITCH_STATE", "env.switch"),
             "par": _parameters(discipline.par),
-            COMING: packet("of a packet that comes"),
-            WAITING: packet("of a packet that waits"),
+            COMING: packet("in an arriving packet"),
+            WAITING: packet("in a waiting packet"),
             LEAVING: packet("in on_send"),
         },
         settable=QUEUE_SETTABLE,
@@ -219,7 +215,7 @@ def queue_records(discipline: Discipline) -> Records:
 
 
 def program_records(program: Program) -> Records:
-    """The records of a program."""
+    """Return the records of a program."""
     return Records(
         kinds={
             "task": Kind(program.task, PROGRAM_TASK_FIELDS, "TASK_STATE", "task"),

@@ -1,1 +1,1 @@
-"""Plugins, whatever their kind: finding them, loading their files, reading what they declare."""
+"""Find plugins of every kind, load their files and read what they declare."""

@@ -1,4 +1,4 @@
-"""Calls of what a plugin's file does before a run; what goes wrong there is told with its line."""
+"""Call a plugin's functions before a run; report failures with file and line."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from netsim.units import shortened
 
 
 def call(use: PluginSpec, function: str, *args: Any) -> Any:
-    """What a function of a plugin gives; InputError with its file and line if that fails.
+    """Return what a plugin's function returns; if it fails, raise InputError with file and line.
 
-    Errors of input that the function raises itself stay what they are.
+    An InputError of the function itself passes unchanged.
     """
     with _blamed(use, function):
         return getattr(use.module, function)(*args)
 
 
 def problems(use: PluginSpec, *args: Any) -> list[InputError]:
-    """The errors that the `check` of a queue discipline yields, none if it has none."""
+    """Return the errors that a queue discipline's `check` yields, if it has one."""
     if not hasattr(use.module, "check"):
         return []
     with _blamed(use, "check"):
         found = list(use.module.check(use.params, *args) or ())
     for one in found:
         if not isinstance(one, InputError):
-            raise _not(use, "check", one, "it yields InputErrors")
+            raise _bad_return(use, "check", one, "it must yield InputErrors")
     return found
 
 
 def no_effect(use: PluginSpec) -> dict[str, tuple[str, str]]:
-    """The parameters of a queue discipline that make no difference: name -> (why, what to do)."""
+    """Return a queue discipline's parameters without effect: name -> (why, what to do)."""
     if not hasattr(use.module, "no_effect"):
         return {}
     found = call(use, "no_effect", use.params)
@@ -46,17 +46,18 @@ def no_effect(use: PluginSpec) -> dict[str, tuple[str, str]]:
         or not found.keys() <= known
         or not all(_is_pair_of_texts(value) for value in found.values())
     ):
-        raise _not(use, "no_effect", found, 'such as {"alpha": ("without a buffer", "remove it")}')
+        hint = 'return a dict like {"alpha": ("without a buffer", "remove it")}'
+        raise _bad_return(use, "no_effect", found, hint)
     return dict(found)
 
 
 def settled(use: PluginSpec, *args: Any) -> PluginSpec:
-    """A queue discipline with its parameters settled for a network."""
+    """Return a queue discipline with its parameters settled for a network."""
     if not hasattr(use.module, "settle"):
         return use
     params = call(use, "settle", dict(use.params), *args)
     if not isinstance(params, Mapping) or params.keys() != use.params.keys():
-        raise _not(use, "settle", params, "the parameters, as it was given them")
+        raise _bad_return(use, "settle", params, "it must return the same parameters")
     return replace(use, params=dict(params))
 
 
@@ -65,8 +66,8 @@ def _is_pair_of_texts(value: Any) -> bool:
     return is_pair and all(isinstance(one, str) for one in value)
 
 
-def _not(use: PluginSpec, function: str, found: object, hint: str) -> InputError:
-    message = f"{function}() gives {shortened(repr(found))}"
+def _bad_return(use: PluginSpec, function: str, found: object, hint: str) -> InputError:
+    message = f"{function}() returned {shortened(repr(found))}"
     return InputError(message, file=str(use.plugin.path), hint=hint)
 
 
@@ -77,10 +78,10 @@ def _blamed(use: PluginSpec, function: str) -> Iterator[None]:
         yield
     except (InputError, MemoryError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # an exit is one, too
+    except BaseException as error:  # SystemExit included
         if use.module.__name__.startswith("netsim."):
-            raise  # a fault of netsim itself
+            raise  # a netsim bug
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == path]
-        message = f"{function}() raises {files.words(error)}"
+        message = f"{function}() raised {files.describe(error)}"
         raise InputError(message, file=f"{path}:{lines[-1]}" if lines else path) from error

@@ -1,4 +1,4 @@
-"""What the modules of plugins declare, checked for its type before anything uses it."""
+"""Check the types of what plugin modules declare, before anything uses it."""
 
 from __future__ import annotations
 
@@ -17,81 +17,76 @@ QUEUE_UNITS = (
     *("time", "bytes", "queue", "buffer", "rate"),
     *("count", "fraction", "ratio", "bool", "choice"),
 )
-"""The parameters that a queue discipline may have."""
+"""Units of parameters that a queue discipline may have."""
 
 MAX_CONTROL_PER_DATA = 64
 
 QUEUE_FUNCTIONS = ("check", "no_effect", "settle")
-"""What a queue discipline may be asked before a run."""
+"""Optional functions of a queue discipline that run before a simulation."""
 
 Presets = Mapping[str, Mapping[str, object]]
 
 
 def read_params(module: ModuleType, kind: str, file: str) -> tuple[Param, ...]:
-    """The parameters in PARAMS of a plugin. Raises InputError if they are not declared well."""
+    """Return the parameters in PARAMS. Raises InputError if a declaration is wrong."""
     declared = module.PARAMS
     if not isinstance(declared, (list, tuple)):
-        raise InputError(f"{declared!r} is not a list of Param", file=file, key="PARAMS")
+        raise InputError(f"{declared!r} must be a list of Param", file=file, key="PARAMS")
     params: list[Param] = []
     for index, param in enumerate(declared):
         if not isinstance(param, Param):
-            raise InputError("is not a Param", file=file, key=f"PARAMS[{index}]")
+            raise InputError("must be a Param", file=file, key=f"PARAMS[{index}]")
+        key = f"PARAMS.{param.name}"
         if param.name in RESERVED_PARAMETERS or param.name in [one.name for one in params]:
-            message = "this name is taken"
-            raise InputError(message, file=file, key=f"PARAMS.{param.name}", code="duplicate")
+            raise InputError("duplicate or reserved name", file=file, key=key, code="duplicate")
         if kind == "queue" and param.unit not in QUEUE_UNITS:
-            hint = "one of " + ", ".join(QUEUE_UNITS)
-            message = f'queue disciplines have no parameters of unit "{param.unit}"'
-            raise InputError(message, file=file, key=f"PARAMS.{param.name}", hint=hint)
+            message = f'unit "{param.unit}" is not allowed in a queue discipline'
+            raise InputError(message, file=file, key=key, hint="use " + ", ".join(QUEUE_UNITS))
         if kind != "queue" and param.unit in ("queue", "buffer"):
-            message = "only queue disciplines have sizes in packets"
-            raise InputError(message, file=file, key=f"PARAMS.{param.name}", hint='"bytes"')
+            message = f'unit "{param.unit}" is only for queue disciplines'
+            raise InputError(message, file=file, key=key, hint='use "bytes"')
         if kind in ("queue", "transport") and param.each:
-            message = "only topologies and traffic patterns have a value for each part"
-            raise InputError(message, file=file, key=f"PARAMS.{param.name}", hint="leave out each")
+            message = "`each` is only for topologies and traffic patterns"
+            raise InputError(message, file=file, key=key, hint="remove it")
         params.append(param)
     return tuple(params)
 
 
 def read_presets(module: ModuleType, params: Sequence[Param], file: str) -> Presets:
-    """The presets in PRESETS. Raises InputError if one of their values is wrong."""
+    """Return the presets in PRESETS. Raises InputError if a value is wrong."""
     presets = _tables(module, "PRESETS", file, 'PRESETS = {"fast": {"window": 8}}')
     for preset, values in presets.items():
-        # A preset need not give what the experiment has to.
+        # A preset may leave out required parameters.
         checked = [param for param in params if not param.required or param.name in values]
         resolve_params(checked, {}, values, None, file=file, key=f'PRESETS["{preset}"]')
     return presets
 
 
 def check_transport(module: ModuleType, presets: Presets, file: str) -> None:
-    """Raises InputError if what a transport declares besides its state is of a wrong type."""
+    """Raise InputError if a transport's declarations, except its state, have a wrong type."""
     fabric = getattr(module, "FABRIC", {})
     if not _is_table(fabric):
         example = 'FABRIC = {"queue_discipline": "drop_tail"}'
-        raise InputError(f"{_short(fabric)} is not a dict", file=file, key="FABRIC", hint=example)
+        raise InputError(f"{_short(fabric)} must be a dict", file=file, key="FABRIC", hint=example)
     example = 'PRESET_FABRIC = {"fast": {"queue_discipline": "trim"}}'
     for preset in _tables(module, "PRESET_FABRIC", file, example):
         if preset not in presets:
-            hint = did_you_mean(preset, presets)
-            raise InputError(
-                "no such preset", file=file, key=f'PRESET_FABRIC["{preset}"]', hint=hint
-            )
+            hint, key = did_you_mean(preset, presets), f'PRESET_FABRIC["{preset}"]'
+            raise InputError("unknown preset", file=file, key=key, hint=hint)
     for name, default in (("RELIABLE", True), ("CLOSED_FORM", False), ("KEEPS_RATE", False)):
         value = getattr(module, name, default)
         if not isinstance(value, bool):
-            raise InputError(f"{_short(value)} is neither True nor False", file=file, key=name)
+            raise InputError(f"{_short(value)} must be True or False", file=file, key=name)
     _check_control(getattr(module, "CONTROL_PER_DATA", 1), file)
     trace = getattr(module, "TRACE", None)
     is_list = isinstance(trace, (list, tuple)) and all(isinstance(one, str) for one in trace)
     if trace is not None and not is_list:
-        hint = 'TRACE = ("window",)'
-        raise InputError(
-            f"{_short(trace)} is not a tuple of names", file=file, key="TRACE", hint=hint
-        )
+        message = f"{_short(trace)} must be a tuple of names"
+        raise InputError(message, file=file, key="TRACE", hint='TRACE = ("window",)')
 
 
 def classes_of(module: Any) -> tuple[int, int] | None:
-    """The fewest and the most classes that a queue discipline can have; None: any number."""
+    """Return the minimum and maximum number of classes of a queue discipline; None: any."""
     classes = getattr(module, "CLASSES", None)
     if classes is None:
         return None
@@ -100,7 +95,7 @@ def classes_of(module: Any) -> tuple[int, int] | None:
 
 
 def check_queue(module: ModuleType, file: str) -> None:
-    """Raises InputError if what a queue discipline declares besides its state is wrong."""
+    """Raise InputError if a queue discipline's declarations, except its state, are wrong."""
     classes = getattr(module, "CLASSES", None)
     ends: tuple[Any, ...] = (classes,)
     if isinstance(classes, tuple) and len(classes) == 2:
@@ -111,12 +106,11 @@ def check_queue(module: ModuleType, file: str) -> None:
             f"{_short(classes)} is not a number of classes",
             file=file,
             key="CLASSES",
-            hint=f"1 to {CLASSES}; or the fewest and the most, (2, 4); leave it out if "
-            "n_traffic_classes of [fabric] decides",
+            hint=f"1 to {CLASSES}, or a range like (2, 4); remove it to use n_traffic_classes",
         )
     for name in QUEUE_FUNCTIONS:
         if not callable(getattr(module, name, check_queue)):
-            raise InputError("is not a function", file=file, key=name)
+            raise InputError("must be a function", file=file, key=name)
 
 
 def _check_control(value: Any, file: str) -> None:
@@ -126,25 +120,22 @@ def _check_control(value: Any, file: str) -> None:
             f"{_short(value)} is not a number of packets",
             file=file,
             key="CONTROL_PER_DATA",
-            hint=f"how many control packets answer a data packet, from 0 to "
-            f"{MAX_CONTROL_PER_DATA}; 1 if it is not declared",
+            hint=f"control packets per data packet, 0 to {MAX_CONTROL_PER_DATA} (default 1)",
         )
 
 
 def _tables(module: ModuleType, name: str, file: str, example: str) -> Presets:
-    """A dict of dicts by the names of presets. Raises InputError if it is none."""
+    """Return a dict of dicts, one per preset. Raises InputError if it is not one."""
     tables = getattr(module, name, {})
     if not _is_table(tables):
-        raise InputError(
-            f"{_short(tables)} is not a dict of presets", file=file, key=name, hint=example
-        )
+        message = f"{_short(tables)} must be a dict of presets"
+        raise InputError(message, file=file, key=name, hint=example)
     for preset, table in tables.items():
         if not _is_table(table):
-            raise InputError(
-                f"{_short(table)} is not a dict", file=file, key=f'{name}["{preset}"]', hint=example
-            )
+            message, key = f"{_short(table)} must be a dict", f'{name}["{preset}"]'
+            raise InputError(message, file=file, key=key, hint=example)
         if not preset or ":" in preset:
-            raise InputError(f'"{preset}" is no name for a preset', file=file, key=name)
+            raise InputError(f'"{preset}" is not a preset name', file=file, key=name)
     return dict(tables)
 
 
@@ -153,6 +144,6 @@ def _is_table(value: Any) -> bool:
 
 
 def _short(value: object) -> str:
-    """A wrong value as it may stand in a message."""
+    """Return a wrong value, shortened for a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,8 +1,8 @@
-"""Plugins that are single files anywhere on disk, loaded as modules and never stale.
+"""Load plugin files from anywhere on disk as modules, and reload them when they change.
 
-A file is loaded once and again only when it, or a module beside it that it imported,
-has changed. Its module stands in `sys.modules` as netsim_plugin_<stem>_<hash of path>,
-so that two files of one name are two modules.
+A file is loaded again only if it, or a module next to it that it imported, has changed. Its module
+is in `sys.modules` as netsim_plugin_<stem>_<hash of path>, so two files of the same name are two
+modules.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from netsim.renames import RENAMED
 @dataclass(frozen=True)
 class _Loaded:
     module: ModuleType
-    contents: dict[Path, str]  # this file and the modules beside it: digest of each
+    contents: dict[Path, str]  # digests of this file and the modules next to it
 
 
 _loaded: dict[Path, _Loaded] = {}
@@ -38,17 +38,17 @@ _beside: dict[str, Path] = {}  # modules imported from plugins' directories, by 
 _untrusted: ContextVar[bool] = ContextVar("untrusted", default=False)
 
 FORMER = re.compile(r"(?:attribute|keyword argument) '(\w+)'")
-"""The name of which Python says in an error that it does not exist."""
+"""Matches the missing name in an error of Python."""
 
 TRUST = "read it; then --trust, in Python trust=True, runs it"
-"""Hint for code that is not run unless the user says so."""
+"""Hint for code that runs only if the user trusts it."""
 
 
 @contextmanager
 def untrusted() -> Iterator[None]:
-    """Within, loading a plugin file is an `InputError`: what names it is not the user.
+    """Refuse, within, to load plugin files: the user did not name them.
 
-    A file that this process has loaded before, and that has not changed since, is let pass.
+    A file that this process has loaded, and that has not changed since, is allowed.
     """
     before = _untrusted.set(True)
     try:
@@ -58,13 +58,13 @@ def untrusted() -> Iterator[None]:
 
 
 def is_loaded(path: Path) -> bool:
-    """Whether the plugin file at `path` (absolute) was loaded and has not changed since."""
+    """Return whether the plugin file at `path` (absolute) is loaded and unchanged."""
     known = _loaded.get(path)
     return known is not None and all(_digest(file) == was for file, was in known.contents.items())
 
 
 def load(path: Path, *, shown: str) -> ModuleType:
-    """The module of the plugin file at `path` (absolute); `shown` is its name in messages."""
+    """Return the module of the plugin file at `path` (absolute); messages call it `shown`."""
     if is_loaded(path):
         return _loaded[path].module
     if _untrusted.get():
@@ -97,17 +97,16 @@ def load(path: Path, *, shown: str) -> ModuleType:
 
 
 def module_name(path: Path) -> str:
-    """The name in `sys.modules` of the plugin file at `path` (absolute)."""
+    """Return the name in `sys.modules` of the plugin file at `path` (absolute)."""
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     return f"netsim_plugin_{path.stem}_{digest}"
 
 
 @contextmanager
 def blamed(what: str, file: str) -> Iterator[None]:
-    """Turn whatever a plugin's code raises within into an `InputError` that begins with `what`.
+    """Turn what a plugin's code raises within, exits included, into an `InputError`.
 
-    So an exit that the plugin asks for is a mistake of its own, not the end of the run. Ctrl-C
-    stays what it is.
+    Its message begins with `what`. Ctrl-C passes through.
     """
     try:
         yield
@@ -116,11 +115,11 @@ def blamed(what: str, file: str) -> Iterator[None]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise InputError(f"{what}: {_told(error)}") from error
+        raise InputError(f"{what}: {_located(error)}") from error
 
 
-def words(error: BaseException) -> str:
-    """What an error is, in one line; whatever its own words are, this raises nothing."""
+def describe(error: BaseException) -> str:
+    """Return an error on one line; never raises, whatever the error's own text does."""
     try:
         text = str(error.msg) if isinstance(error, SyntaxError) else str(error)
     except Exception:
@@ -132,23 +131,21 @@ def words(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _told(error: BaseException) -> str:
-    """An error of a plugin's with its place."""
+def _located(error: BaseException) -> str:
+    """Return an error of a plugin with its place."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
-        return f"{words(error)} at line {error.lineno} of {error.filename}"
+        return f"{describe(error)} at line {error.lineno} of {error.filename}"
     frames = traceback.extract_tb(error.__traceback__)
-    return words(error) + (
-        f" at line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
-    )
+    place = f" at line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
+    return describe(error) + place
 
 
 @contextmanager
 def _importing_from(directory: Path) -> Iterator[None]:
-    """Let imports find modules in `directory`, and note those that did.
+    """Let imports find modules in `directory`, and record those that did.
 
-    Modules that another plugin imported from its own directory are forgotten first,
-    because they may have the same names; so are those of this directory, because they
-    may have changed.
+    Recorded modules are forgotten first: another plugin's may have the same names, and this
+    directory's may have changed.
     """
     for name in _beside:
         sys.modules.pop(name, None)
@@ -179,9 +176,9 @@ def _digest(file: Path) -> str:
 
 
 def loaded_files(path: Path) -> dict[Path, str]:
-    """The plugin file at `path` and the modules beside it that it imported, itself first.
+    """Return the plugin file at `path` and the modules next to it that it imported.
 
-    Each with the SHA-256 of what was loaded; nothing if `path` was not loaded from here.
+    Maps each file, itself first, to the SHA-256 of what was loaded; empty if `path` is not loaded.
     """
     known = _loaded.get(path)
     return dict(known.contents) if known is not None else {}

@@ -1,15 +1,13 @@
-"""Parameters of plugins: declared once with unit, default and source, checked here.
+"""Declare and check the parameters of plugins: unit, default, bounds and source.
 
-A transport, topology or traffic pattern lists its parameters as `Param`s; the
-experiment gives values as a person writes them ("1us", 15, 0.25), and the plugin
-receives what the simulator computes with (integer picoseconds, bytes, bits per
-second, counts; floats; bools; text).
+A transport, topology, traffic pattern or queue discipline lists its parameters as `Param`s. The
+experiment gives values as a person writes them ("1us", 15, 0.25). The plugin receives what the
+simulator computes with: integer picoseconds, bytes, bits per second and counts; floats; bools;
+text. docs/experiment-file.md lists the units (`UNITS`).
 
-docs/experiment-file.md lists the units (`UNITS`): how a value is written, what the plugin receives.
-
-A parameter with `each` may have a value for each of several parts, such as the tiers of a tree. A
-person writes one for all of them, or a table of some, `{leaf = "400Gbps", spine = "1.6Tbps"}`; the
-others have the default. The plugin receives a dict with every part.
+A parameter with `each` may have a value for each of several parts, such as the tiers of a tree. An
+experiment writes one value for all parts, or a table of some, `{leaf = "400Gbps", spine =
+"1.6Tbps"}`; the others keep the default. The plugin receives a dict with every part.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from netsim.units import (
 )
 
 LARGEST_NUMBER = 1e15
-"""The most that any number may be: whole numbers up to it are exact in double precision."""
+"""Largest allowed number; double precision is exact for whole numbers up to it."""
 
 
 class _Required:
@@ -47,17 +45,17 @@ class _Required:
 
 
 REQUIRED: Any = _Required()
-"""The default of a parameter that the experiment has to give."""
+"""Default of a parameter that the experiment must give."""
 
 
 @dataclass(frozen=True)
 class Param:
     """One parameter of a plugin. `default`, `minimum` and `maximum` are as a user writes them.
 
-    A default of None makes the parameter optional: it stays None unless given, and the word
-    `none` may be written for it. `each` names the parts that may differ, if it is not one value.
-    A time of a transport that is `above_round_trip` is refused if a flow's round trip is longer.
-    A wrong declaration raises `InputError`.
+    A default of None makes the parameter optional: its value may be None, written as the word
+    `none`. `each` names the parts that may have different values. A transport's time that is
+    `above_round_trip` must not be below any flow's round trip. A wrong declaration raises
+    `InputError`.
     """
 
     name: str
@@ -76,11 +74,10 @@ class Param:
     def __post_init__(self) -> None:
         self._check_types()
         if self.unit not in UNITS:
-            raise InputError(
-                f'unknown unit "{self.unit}"', key=self.name, hint=did_you_mean(self.unit, UNITS)
-            )
+            hint = did_you_mean(self.unit, UNITS)
+            raise InputError(f'unknown unit "{self.unit}"', key=self.name, hint=hint)
         if self.unit == "choice" and not self.choices:
-            raise InputError("a choice needs its `choices`", key=self.name)
+            raise InputError("`choices` is missing", key=self.name)
         if self.default is None:
             object.__setattr__(self, "optional", True)
         try:
@@ -95,60 +92,56 @@ class Param:
     def _check_types(self) -> None:
         name = self.name
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise InputError(
-                f"{name!r} is no name for a parameter", hint='letters, digits and _, as in "rto"'
-            )
+            hint = 'letters, digits and _, as in "rto"'
+            raise InputError(f"{name!r} is not a parameter name", hint=hint)
         for what in ("unit", "doc", "source", "none"):
             value = getattr(self, what)
             if not isinstance(value, str):
-                raise InputError(f"{what} is not text but {value!r}", key=name)
+                raise InputError(f"{what} must be text, not {value!r}", key=name)
         for what, example in (("choices", '("one", "other")'), ("each", '("leaf", "spine")')):
             value = getattr(self, what)
             is_list = isinstance(value, (list, tuple))
             if not is_list or not all(isinstance(one, str) for one in value):
                 hint = f"{what}={example}"
-                raise InputError(f"{value!r} is not a tuple of texts", key=name, hint=hint)
+                raise InputError(f"{value!r} must be a tuple of texts", key=name, hint=hint)
         if self.each and (self.unit in UNITS_OF_ONE or self.default is REQUIRED):
-            raise InputError(
-                "cannot have a value for each part",
-                key=name,
-                hint=f"a default, and a unit other than {', '.join(UNITS_OF_ONE)}",
-            )
+            hint = f"needs a default, and a unit other than {', '.join(UNITS_OF_ONE)}"
+            raise InputError("`each` is not allowed", key=name, hint=hint)
 
     @property
     def required(self) -> bool:
-        """True if there is no default."""
+        """Whether the parameter has no default."""
         return self.default is REQUIRED
 
     def convert(self, value: object, packet_bytes: int = 1) -> Any:
-        """The value that the plugin receives; raises `InputError` without file and key.
+        """Return the value that the plugin receives; raises `InputError` without file and key.
 
-        `packet_bytes` is a full packet on the wire, for sizes that are written in packets.
+        `packet_bytes` is a full packet on the wire, for sizes written in packets.
         """
         if not self.each:
-            return self._one(value, packet_bytes)
+            return self._convert_one(value, packet_bytes)
         if not isinstance(value, Mapping):
-            return dict.fromkeys(self.each, self._one(value, packet_bytes))
-        values = dict.fromkeys(self.each, self._one(self.default, packet_bytes))
+            return dict.fromkeys(self.each, self._convert_one(value, packet_bytes))
+        values = dict.fromkeys(self.each, self._convert_one(self.default, packet_bytes))
         errors: list[InputError] = []
         for part, of_part in value.items():
             try:
                 if part not in self.each:
                     hint = did_you_mean(str(part), self.each)
                     raise InputError("unknown", hint=hint, code="unknown_key")
-                values[part] = self._one(of_part, packet_bytes)
+                values[part] = self._convert_one(of_part, packet_bytes)
             except InputError as error:
                 errors.append(error.at(key=part))
         raise_all(errors)
         return values
 
-    def _one(self, value: object, packet_bytes: int) -> Any:
-        """The converted value of a parameter, or of one of its parts."""
+    def _convert_one(self, value: object, packet_bytes: int) -> Any:
+        """Return the converted value of the parameter, or of one part."""
         if self.optional and (value is None or value == self.none):
             return None
         converted = self._converted(value, packet_bytes)
         if isinstance(converted, Bdp):
-            return converted  # how much that is depends on the port
+            return converted  # a size that depends on the port
         if self.minimum is not None and converted < self._converted(self.minimum, packet_bytes):
             raise _out_of_range(value, "too small", f"at least {_bare(self.minimum)}")
         if self.maximum is not None and converted > self._converted(self.maximum, packet_bytes):
@@ -163,7 +156,7 @@ class Param:
         return _CONVERTERS[self.unit](self, value)
 
     def format(self, value: Any) -> Any:
-        """A converted value as a user would write it; `convert` of it gives `value` again."""
+        """Return a converted value as a user would write it; `convert` of that gives `value`."""
         if self.each:
             values = list(value.values())
             if values.count(values[0]) == len(values):
@@ -180,7 +173,7 @@ class Param:
         return formatter(value) if formatter else value
 
     def is_axis(self, value: object) -> bool:
-        """True if this written list holds several values of the parameter, not one."""
+        """Return whether this written list holds several values of the parameter, not one."""
         if not isinstance(value, list):
             return False
         return self.unit != "sizes" or not any(is_pair(item) for item in value)
@@ -196,10 +189,10 @@ def resolve_params(
     key: str,
     packet_bytes: int = 1,
 ) -> dict[str, Any]:
-    """Every parameter's converted value: as given, else from the preset, else the default.
+    """Return every parameter's converted value: as given, else the preset's, else the default.
 
-    `given` maps names to written values; `packet_bytes` is as for `Param.convert`. All that is
-    wrong is raised at once, as `InputError`s naming `file` and `key`.name.
+    `given` maps names to written values; `packet_bytes` is as for `Param.convert`. All errors are
+    raised at once, as `InputError`s with `file` and `key`.name.
     """
     errors: list[InputError] = []
     known = {param.name: param for param in params}
@@ -208,11 +201,8 @@ def resolve_params(
         if preset in presets:
             chosen = presets[preset]
         else:
-            hint = did_you_mean(preset, presets)
-            unknown = InputError(
-                f"unknown preset {written(preset)}", hint=hint, code="unknown_value"
-            )
-            errors.append(unknown.at(file=file, key=key))
+            what, hint = f"unknown preset {written(preset)}", did_you_mean(preset, presets)
+            errors.append(InputError(what, file=file, key=key, hint=hint, code="unknown_value"))
     for name in given:
         if name not in known:
             hint = did_you_mean(name, known)
@@ -291,7 +281,7 @@ def _ratio(param: Param, value: object) -> float:
 
 def _bool(_: Param, value: object) -> bool:
     if not isinstance(value, bool):
-        raise _wrong_type(value, "neither true nor false", "without quotes")
+        raise _wrong_type(value, "not a bool", "write true or false, without quotes")
     return value
 
 
@@ -309,22 +299,22 @@ def _choice(param: Param, value: object) -> str:
 
 
 def _topology(_: Param, value: object) -> dict[str, Any]:
-    """The table of a topology; whoever resolves the experiment finds the topology itself."""
+    """Return the table of a topology; the experiment's resolver finds the topology itself."""
     if isinstance(value, str):
         return {"kind": value}
     if not isinstance(value, Mapping):
         hint = 'a table such as [topology.plane] with kind = "fat_tree"'
-        raise InputError(f"{written(value)} is no topology", hint=hint, code="unknown_value")
+        raise InputError(f"{written(value)} is not a topology", hint=hint, code="unknown_value")
     return dict(value)
 
 
 def _job(_: Param, value: object) -> str | dict[str, Any]:
-    """A job by its name or its table; whoever simulates it reads it."""
+    """Return a job's name or table."""
     if isinstance(value, str):
         return value
     if not isinstance(value, Mapping):
         hint = "a name, a file, or a table such as [traffic.job]"
-        raise InputError(f"{written(value)} is no job", hint=hint, code="unknown_value")
+        raise InputError(f"{written(value)} is not a job", hint=hint, code="unknown_value")
     return dict(value)
 
 
@@ -361,7 +351,7 @@ _FORMATTERS: dict[str, Callable[[Any], Any]] = {
     "rate": format_rate,
 }
 UNITS_OF_ONE = ("queue", "buffer", "file", "sizes", "topology", "job")
-"""Units of parameters that have no value for each part."""
+"""Units of parameters that cannot have a value per part."""
 
 _EXAMPLES = {
     "time": '"1.5us"',

@@ -1,10 +1,9 @@
-"""Finding transports, topologies, traffic patterns and queue disciplines: one module each.
+"""Find transports, topologies, traffic patterns and queue disciplines, one module each.
 
-A plugin is a Python module with a docstring (its first line is the summary), a list
-`PARAMS` of `netsim.plugins.params.Param`, and optionally `PRESETS`, a dict from a preset's
-name to a dict of written values. A topology has `build(params)`, a traffic pattern
-`flows(params, network, rng, context)`; what a transport and a queue discipline have, the engine
-checks.
+A plugin is a Python module with a docstring (its first line is the summary), a list `PARAMS` of
+`netsim.plugins.params.Param`, and optionally `PRESETS`, a dict from preset names to dicts of
+written values. A topology has `build(params)`, a traffic pattern `flows(params, network, rng,
+context)`. The engine checks what a transport or a queue discipline must have.
 
 A plugin is named by
 
@@ -12,7 +11,7 @@ A plugin is named by
 - an entry point installed in the group netsim.transports, netsim.topologies,
   netsim.traffic or netsim.queues;
 - a path to a file, ending in .py, relative to the experiment ("./mine.py"). The file
-  may import modules that lie beside it.
+  may import modules next to it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ REQUIRED_FUNCTION = {"topology": "build", "traffic": "flows"}
 
 @dataclass(frozen=True)
 class Plugin:
-    """A loaded plugin: its module and what the module declares."""
+    """A loaded plugin: its module and declarations."""
 
     kind: str
     name: str
@@ -50,7 +49,7 @@ class Plugin:
     summary: str
 
     def param(self, name: str) -> Param | None:
-        """The parameter of that name, if there is one."""
+        """Return the parameter of that name, or None."""
         return next((param for param in self.params if param.name == name), None)
 
 
@@ -69,21 +68,20 @@ class PluginSpec:
 
     @property
     def module(self) -> ModuleType:
-        """The plugin's module."""
         return self.plugin.module
 
     @property
     def parts(self) -> tuple[PluginSpec, ...]:
-        """The plugins that its parameters name, and those that theirs name."""
+        """The plugins that its parameters name, and those that these name."""
         own = [value for value in self.params.values() if isinstance(value, PluginSpec)]
         return tuple(use for one in own for use in (one, *one.parts))
 
 
 def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
-    """The plugin of that kind and name; `InputError` if there is none or it is broken.
+    """Return the plugin of that kind and name; `InputError` if unknown or broken.
 
-    `name` is without a preset (see `split_preset`); a path is taken relative to
-    `relative_to`, else to the working directory.
+    `name` has no preset (see `split_preset`). A path is relative to `relative_to` or the working
+    directory.
     """
     if name.endswith(".py"):
         path = ((relative_to or Path()) / name).resolve()
@@ -100,34 +98,34 @@ def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
         if not isinstance(module, ModuleType):
             raise InputError(
                 f'the installed {_noun(kind)} "{name}" is not a module',
-                hint="let its entry point name the module alone",
+                hint="its entry point must name only the module",
             )
         return _inspect(kind, name, module)
     hint = did_you_mean(name, names(kind))
     if Path(name).name != name:
-        hint = "a path to a plugin ends in .py"
+        hint = "the path of a plugin must end in .py"
     raise InputError(f"unknown {_noun(kind)} {written(name)}", hint=hint, code="unknown_value")
 
 
 def names(kind: str) -> list[str]:
-    """Names of all built-in and installed plugins of a kind, sorted."""
+    """Return the sorted names of all built-in and installed plugins of a kind."""
     return sorted({*modules(FOLDERS[kind]), *_entry_points(kind)})
 
 
 def all(kind: str) -> list[Plugin]:
-    """All built-in and installed plugins of a kind that load; see `broken` for the others."""
+    """Return all built-in and installed plugins of a kind that load; see `broken` for the rest."""
     return [plugin for plugin, _ in _each(kind) if plugin is not None]
 
 
 def broken(kind: str) -> dict[str, str]:
-    """Why each plugin that does not load does not: name -> message."""
+    """Return why plugins do not load: name -> message."""
     return {error.key or "": error.message for _, error in _each(kind) if error is not None}
 
 
 def split_preset(name: str) -> tuple[str, str | None]:
-    """ "ndp:paper" -> ("ndp", "paper"); without a preset the second is None."""
+    """Return ("ndp", "paper") for "ndp:paper"; without a preset the second is None."""
     before, colon, preset = name.rpartition(":")
-    # A colon before a path separator belongs to the path (a drive letter).
+    # A colon before a path separator is part of the path (a drive letter).
     if not colon or "/" in preset or "\\" in preset:
         return name, None
     return before, preset
@@ -151,15 +149,16 @@ def _entry_points(kind: str) -> dict[str, importlib.metadata.EntryPoint]:
 
 
 def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
-    """The plugin that a module declares, checked; errors name the module's file."""
+    """Return the plugin that a module declares, checked; errors name the module's file."""
     file = str(getattr(module, "__file__", None) or module.__name__)
     function = REQUIRED_FUNCTION.get(kind)
     if function and not callable(getattr(module, function, None)):
-        raise InputError(f"a {_noun(kind)} needs a function {function}()", file=file)
-    if not hasattr(module, "PARAMS"):
         raise InputError(
-            f"a {_noun(kind)} declares its parameters", file=file, hint="PARAMS = [] if it has none"
+            f"{function}() is missing in this {_noun(kind)}", file=file, code="missing"
         )
+    if not hasattr(module, "PARAMS"):
+        hint = "PARAMS = [] declares none"
+        raise InputError("PARAMS is missing", file=file, hint=hint, code="missing")
     params = declarations.read_params(module, kind, file)
     presets = declarations.read_presets(module, params, file)
     if kind == "transport":

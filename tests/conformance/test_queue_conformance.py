@@ -91,12 +91,12 @@ FAULTS = {
         "def on_arrival(env, now, port, pkt):\n"
         "    if now < 0:\n        pause(env, port, 0)\n    return 0\n",
         "pauses",
-        "packets are dropped in spite of pauses",
+        "packets are dropped despite pauses",
     ),
     "reorders by class": (
         "def admit(env, now, port, pkt):\n    port.n += 1\n    return port.n % 2\n",
         "order",
-        "a packet overtakes another one of its flow",
+        "packets of a flow are reordered",
     ),
     "another class than are open": (
         "def choose_class(env, now, port):\n    return 7\n",

@@ -215,21 +215,21 @@ BROKEN = {
     ),
     "a parameter that is no number": (
         'PARAMS = [*PARAMS, Param("sizes", "file", "a.csv", "of what?")]',
-        'PARAMS.sizes: queue disciplines have no parameters of unit "file"',
+        'PARAMS.sizes: unit "file" is not allowed',
     ),
-    "too many classes": ("CLASSES = 9", "CLASSES: 9 is not a number of classes (1 to 8;"),
-    "a check that is none": ("check = 3", "check: is not a function"),
+    "too many classes": ("CLASSES = 9", "CLASSES: 9 is not a number of classes (1 to 8,"),
+    "a check that is none": ("check = 3", "check: must be a function"),
     "a check that yields something else": (
         "def check(params, fabric, packets):\n    yield 3",
-        "check() gives 3 (it yields InputErrors)",
+        "check() returned 3 (",
     ),
     "keys without effect that are none": (
         "def no_effect(params):\n    return ['share']",
-        "no_effect() gives ['share'] (such as {",
+        "no_effect() returned ['share'] (",
     ),
     "a check that fails": (
         "def check(params, fabric, packets):\n    yield params['rom']",
-        "check() raises KeyError: 'rom'",
+        "check() raised KeyError: 'rom'",
     ),
 }
 

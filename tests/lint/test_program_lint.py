@@ -102,7 +102,7 @@ def test_a_mistake_is_told_with_its_line(
 
 FILES = [
     ("def on_timer(env, now, k)", "def on_timer(env, now)", "on_timer takes 2 arguments"),
-    ("def on_begin(", "def on_began(", "on_began is not a handler, and nothing uses it"),
+    ("def on_begin(", "def on_began(", "on_began is not a handler and is unused"),
     ("TIMERS = 2", "TIMERS = 99", "99 is not a whole number from 0 to 15"),
     ('("seen",', '("n_tasks", "seen",', "the engine has a field n_tasks itself"),
     (
@@ -111,9 +111,9 @@ FILES = [
         "holds ('event', <class 'float'>), and a log",
     ),
     ('"event", ', '"host", ', "the engine has a field host itself"),
-    ('LOG = ("event", "who")', "", "log_row() is called, but LOG is missing"),
-    ("LOG = ", "LOGS = ", "LOGS is not a declaration, and nothing uses it"),
-    ("HOST_STATE", "HOST_STATES", "HOST_STATES is not a declaration, and nothing uses it"),
+    ('LOG = ("event", "who")', "", "log_row() needs LOG"),
+    ("LOG = ", "LOGS = ", "LOGS is not a declaration and is unused"),
+    ("HOST_STATE", "HOST_STATES", "HOST_STATES is not a declaration and is unused"),
 ]
 
 

@@ -132,8 +132,8 @@ FILES = [
     ("COUPLED = True", "COUPLED = False", "ports that share state are coupled"),
     ("COUPLED = True", "COUPLED = 1", "1 is neither True nor False"),
     ('("turn",', '("backlog", "turn",', "the engine has a field backlog itself"),
-    ("def on_send(", "def on_sent(", "on_sent is not a handler, and nothing uses it"),
-    ("PORT_STATE", "PORT_STATES", "PORT_STATES is not a declaration, and nothing uses it"),
+    ("def on_send(", "def on_sent(", "on_sent is not a handler and is unused"),
+    ("PORT_STATE", "PORT_STATES", "PORT_STATES is not a declaration and is unused"),
     ("return int(pkt.prio)", "pass", "admit ends without returning"),
 ]
 

@@ -78,9 +78,9 @@ def test_at_import(tmp_path, kind, statement):
         (b"x = (", "SyntaxError: '(' was never closed at line 1 of"),
         (b"raise SyntaxError", "SyntaxError: None at line 1 of"),
         (b"raise ValueError('a\\n\\nb')", "ValueError: a b at line 1 of"),
-        (b"import sys\nsys.path.clear()\nPARAMS = 3", "3 is not a list of Param"),
+        (b"import sys\nsys.path.clear()\nPARAMS = 3", "3 must be a list of Param"),
         (b"import sys\ndel sys.modules[__name__]\n1 / 0", "ZeroDivisionError: division by zero at"),
-        (b"__doc__ = 3\nPARAMS = 3", "3 is not a list of Param"),
+        (b"__doc__ = 3\nPARAMS = 3", "3 must be a list of Param"),
         (b"x = " + b"(" * 5000 + b")" * 5000, "cannot load the plugin"),
     ],
 )
@@ -126,7 +126,7 @@ def test_in_a_function(tmp_path, name, function, statement):
         prepare(point)
     line = path.read_text().splitlines().index(f"    {statement}") + 1
     assert caught.value.file == f"{path}:{line}"
-    assert caught.value.message.startswith(f"{function}() raises ")
+    assert caught.value.message.startswith(f"{function}() raised ")
 
 
 @pytest.mark.parametrize("returned", ["None", "3", "params"])
