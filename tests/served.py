@@ -45,7 +45,7 @@ def deployment(tp: int = 2, **more: Any) -> dict[str, Any]:
             **more.pop("machine", {}),
         },
         "options": {"tp": tp, **more.pop("options", {})},
-        "costs": {"iteration_overhead": "100us", **more},
+        "overheads": {"iteration_overhead": "100us", **more},
     }
 
 
