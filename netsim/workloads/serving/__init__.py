@@ -1,1 +1,1 @@
-"""A serving run: which requests come when, which instances serve them, and what became of each."""
+"""Serving runs: requests, instances, and their iterations."""

@@ -1,10 +1,9 @@
-"""The all-reduces of iterations as tasks and flows, listed before the run.
+"""The all-reduces of serving iterations as tasks and flows, declared before the run.
 
-Which iterations there will be is not known, so a number of them is listed for each
-instance. An iteration has two messages of the leader to each other GPU, that tell of the batch, and
-some
-groups: in each of them all GPUs compute for a while, and then add up what they have. The sizes of
-what is sent are set in the run (`iteration_exchange.py`); listed are the largest.
+The iterations of a run are not known in advance, so a fixed number is declared for each instance.
+In an iteration, the leader sends two messages that describe the batch to each other GPU. Then all
+GPUs alternate: compute one group of layers, all-reduce. The run sets the sizes of all flows
+(`iteration_exchange.py`); the declared sizes are the largest possible.
 """
 
 from __future__ import annotations
@@ -31,22 +30,21 @@ from netsim.workloads.serving.tables import ALL_REDUCE, CONTROL, ServingTasks
 Ints = NDArray[np.int64]
 
 MESSAGES = 2
-"""Of a leader to each other GPU in an iteration: how many rows it has, and how long it takes."""
+"""Messages of a leader to each other GPU per iteration: the number of rows and the compute time."""
 
 
 @dataclass(frozen=True)
 class ListedIterations:
-    """How iterations are listed.
+    """The declared iterations of a role.
 
     Attributes:
-        n_iterations: iterations of each instance.
-        groups: in which each is divided.
-        how: all-reduces are done.
-        max_rows: tokens and sequences of an iteration, at most.
-        max_batch: sequences of it, at most.
-        control_bytes: of a message, without what it tells.
-        ways: of each instance, between its hosts, for the latency of all-reduces that are left
-            out.
+        n_iterations: iterations per instance.
+        groups: all-reduces simulated per iteration.
+        how: algorithm and options of the all-reduces.
+        max_rows: largest number of tokens and sequences of an iteration.
+        max_batch: largest number of decoding sequences.
+        control_bytes: size of a message without the number it encodes.
+        ways: the wire between the hosts of each instance, for the latency of merged all-reduces.
     """
 
     n_iterations: int
@@ -59,21 +57,19 @@ class ListedIterations:
 
 
 def reduces_merged(group: Group, listed: ListedIterations) -> int:
-    """How many all-reduces of the model each one that is simulated stands for.
+    """Return how many of the model's all-reduces each simulated one stands for.
 
-    Raises InputError if they are not as many for each.
+    Raises InputError unless the number divides evenly.
     """
     n = group.cost.all_reduces
     if n % listed.groups:
-        message = (
-            f"{n} all-reduces of {group.deployment.name} are not {listed.groups} times as many"
-        )
+        message = f"{group.deployment.name} has {n} all-reduces, not a multiple of {listed.groups}"
         raise InputError(message, key="traffic.all_reduces_per_iteration", hint=f"a divisor of {n}")
     return n // listed.groups
 
 
 def left_out_ps(group: Group, listed: ListedIterations) -> Ints:
-    """int64[k]: of each instance the latency of the all-reduces that one stands for, but for it."""
+    """int64[k]: latency of the merged all-reduces that are not sent, for each instance."""
     alone = {
         wire: closed_form_ps("all_reduce", group.deployment.tp, 1, wire, listed.how)
         for wire in set(listed.ways)
@@ -84,10 +80,10 @@ def left_out_ps(group: Group, listed: ListedIterations) -> Ints:
 def check_iterations(
     plan: ServingPlan, listed: Mapping[int, ListedIterations], token_budget: int | None
 ) -> None:
-    """Raise InputError if an instance surely has more iterations than it has listed.
+    """Raise InputError if an instance certainly needs more iterations than are declared.
 
-    No request takes fewer than its parts of a prompt and its further tokens, nor all prompts of a
-    instance fewer than they fill. `token_budget` is None where prompts are not cut.
+    A request needs at least one iteration per part of its prompt and per further token, and an
+    instance as many as its prompts fill. `token_budget` is None if prompts are not split.
     """
     asked, k = plan.requests, len(plan.instances)
     need, later = np.zeros(k, np.int64), asked.output_tokens - 1
@@ -108,14 +104,14 @@ def check_iterations(
     if short.max() > 0:
         instance = int(short.argmax())
         has, name = count[plan.instances.role[instance]], plan.instances.name(instance)
-        message = f"{has:,} iterations are listed, and {name} takes {need[instance]:,} at the least"
+        message = f"{name} needs at least {need[instance]:,} iterations, above the {has:,} declared"
         raise InputError(
             message, key="traffic.max_iterations", hint="more iterations, or fewer requests"
         )
 
 
 def clock_ps(group: Group, listed: ListedIterations, requests: Requests) -> int:
-    """In which computing times are told: a part of the longest that there may be."""
+    """Return the unit in which leaders encode compute times: the longest one over TICKS."""
     longest = int((requests.prompt_tokens + requests.output_tokens).max())
     rows, batch = listed.max_rows, listed.max_batch
     pairs = prompt_pairs(group.causal, longest, rows) + rows * longest
@@ -124,14 +120,14 @@ def clock_ps(group: Group, listed: ListedIterations, requests: Requests) -> int:
 
 
 def flows_of_iteration(group: Group, listed: ListedIterations) -> int:
-    """How many flows an iteration has listed, reads of a pool among them."""
+    """Return the number of flows declared per iteration, including reads of a memory pool."""
     one, tp, pool = _template(group, listed), group.deployment.tp, group.pool
     reads = 0 if pool is None else pool.hosts + flows_between(pool.hosts, tp)
     return listed.groups * len(one.flows) + MESSAGES * (tp - 1) + reads
 
 
 def _template(group: Group, listed: ListedIterations) -> Workload:
-    """One all-reduce between hosts 0 to tp - 1, the largest."""
+    """The largest all-reduce, between hosts 0 to tp - 1."""
     tp = group.deployment.tp
     size = all_reduce_bytes(group.cost, listed.max_rows) * reduces_merged(group, listed)
     ops = Operations(tp)
@@ -142,10 +138,9 @@ def _template(group: Group, listed: ListedIterations) -> Workload:
 def add_iterations(
     tables: ServingTasks, group: Group, hosts: Ints, listed: ListedIterations, requests: Requests
 ) -> None:
-    """The tasks and flows of the iterations listed for a role's instances, int64[k, tp] hosts.
+    """Add the tasks and flows of a role's iterations; `hosts` is int64[k, tp].
 
-    What belongs together stands together among the tasks of its host, whose record points to the
-    first one.
+    Tasks that belong together are consecutive at their host, whose record points to the first one.
     """
     for name, value in (
         ("n_iterations", listed.n_iterations),
@@ -190,9 +185,10 @@ def add_iterations(
 
 
 def _add_messages(tables: ServingTasks, hosts: Ints, listed: ListedIterations) -> None:
-    """What leaders tell the other GPUs.
+    """Add the messages of leaders to the other GPUs.
 
-    At such a GPU first come all that tell rows, then all that tell times, then what waits for both.
+    Each of those GPUs has first the tasks that receive rows, then those that receive times, then
+    those that wait for both.
     """
     k, tp = hosts.shape
     most = listed.control_bytes + np.array([ROW_BYTES * listed.max_rows, TICKS])

@@ -1,4 +1,4 @@
-"""What failures leave of the GPUs of a serving run: in a run, by its log, and by formula."""
+"""GPUs that failures leave in service: measured from a run's log, and by formula."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from netsim.workloads.serving.tokens import Ints, Log
 
 
 def capacity_metrics(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) -> dict[str, Any]:
-    """How often instances failed between two times, and the mean share of all GPUs at work.
+    """Return the number of failures between two times and the mean share of GPUs in service.
 
-    An instance that is down has no GPU at work, one that shrank has one less. Whoever has nothing
-    to do any more counts as whole: what becomes of such an instance is not in the log.
+    An instance that is down has no GPU in service, a shrunk one has one fewer. An instance without
+    further requests counts as whole: the log has no transitions after its last request.
     """
     rows = np.flatnonzero((log["event"] == DOWN) | (log["event"] == UP))
     rows = rows[np.lexsort((rows, log["time_ps"][rows], log["host"][rows]))]
@@ -32,7 +32,7 @@ def capacity_metrics(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) 
 
 
 def _instance_of(plan: ServingPlan, hosts: Ints) -> Ints:
-    """The instance that each of some leaders leads."""
+    """Return the instance that each leader host leads."""
     leader = plan.instances.leader
     order = np.argsort(leader)
     found: Ints = order[np.searchsorted(leader, hosts, sorter=order)]
@@ -40,9 +40,9 @@ def _instance_of(plan: ServingPlan, hosts: Ints) -> Ints:
 
 
 def _over_ps(plan: ServingPlan, log: Log, until_ps: int) -> Ints:
-    """int64[k]: when each instance was done with all that came to it, at most `until_ps`.
+    """int64[k]: when each instance finished its last request, at most `until_ps`.
 
-    A prefill instance is done with a request as its first token is told, others as its last one is.
+    A prefill instance finishes a request with its first token, others with its last.
     """
     k, instance = len(plan.instances), _instance_of(plan, log["host"])
     comes = np.bincount(plan.prefill_instance, minlength=k)
@@ -56,11 +56,11 @@ def _over_ps(plan: ServingPlan, log: Log, until_ps: int) -> Ints:
 
 
 def expected_capacity(policy: Policy, gpus: int, instances: int) -> float | None:
-    """The mean share of GPUs at work, of equal instances of `gpus` each; None where no formula is.
+    """Return the mean share of GPUs in service for equal instances of `gpus` GPUs each.
 
-    Without spares an instance is an alternating renewal process: exact. With spares the wait for
-        one is that of Palm's instance interference, which the time of a swap hardly changes. There
-        is none for spares of instances that shrink.
+    Without spares an instance is an alternating renewal process, and the result is exact. With
+    spares, the wait for one is that of Palm's machine interference model, which ignores the swap
+    time. Returns None for spares with shrinking instances: there is no formula.
     """
     mean_up_ps = policy.mtbf_ps / gpus
     if policy.spares == 0:

@@ -1,4 +1,4 @@
-"""How long an iteration of an instance takes, from what its leader's record says.
+"""The duration of an iteration, from the leader's record.
 
 Compiled into the engine, as `instance.py` is; the formulas are those of
 `netsim.workloads.inference.cost`.
@@ -9,7 +9,7 @@ from netsim.workloads.serving.state import SHRUNK
 
 
 def cost_of(host):
-    """The cost of the host's instance: what a program's record holds are numbers alone."""
+    """Return the cost model of the host's instance; a program's record can hold only numbers."""
     return IterationCost(
         layers=host.cost_layers,
         tp=host.cost_tp,
@@ -39,9 +39,10 @@ def cost_of(host):
 
 
 def duration_of(env):
-    """Of the iteration that begins; with a GPU less, the others do its part as well.
+    """Return the duration of the iteration that begins.
 
-    What is pooled is read beside computing: the longer counts.
+    Reads from a memory pool overlap with compute: the longer counts. A shrunk instance spreads the
+    work of the missing GPU over the others.
     """
     host = env.host
     cost = cost_of(host)

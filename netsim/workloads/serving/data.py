@@ -1,7 +1,7 @@
-"""What is known of a serving run before it begins: instances, requests, and who serves which.
+"""What is fixed before a serving run begins: instances, requests, and their assignment.
 
-A *instance* is hosts, of one GPU each, that hold one copy of a model and compute together. Its
-first host is its *leader*. An instance prefills prompts and decodes (`MIXED`), or does one of them.
+An *instance* is a set of hosts, one GPU each, with one copy of a model; its first host is the
+*leader*. It prefills and decodes (`MIXED`), or does only one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from netsim.model.workload import WorkloadPart
 
 MIXED, PREFILL, DECODE = range(3)
 ROLES = ("mixed", "prefill", "decode")
-"""What instances do, and its names."""
+"""Roles of instances, and their names."""
 
 EVENTS: tuple[str, ...] = (
     "iteration",
@@ -43,12 +43,12 @@ tokens of an iteration, generated tokens of a request, or GPUs in service of an 
 
 @dataclass(frozen=True, eq=False)
 class ServingInstances:
-    """A table of k instances; an instance is known by its row.
+    """A table of k instances; an instance is identified by its row.
 
     Attributes:
         role: int8[k], MIXED, PREFILL or DECODE.
-        hosts_ptr, hosts: int64[k + 1], int32[m]; instance i has the hosts from `hosts_ptr[i]` to
-            before `hosts_ptr[i + 1]`.
+        hosts_ptr, hosts: int64[k + 1], int32[m]; the hosts of instance i are
+            `hosts[hosts_ptr[i] : hosts_ptr[i + 1]]`.
     """
 
     role: NDArray[np.int8]
@@ -65,7 +65,7 @@ class ServingInstances:
 
     @property
     def size(self) -> NDArray[np.int64]:
-        """int64[k]: how many hosts each instance has."""
+        """int64[k]: number of hosts of each instance."""
         return np.diff(self.hosts_ptr)
 
     def of(self, instance: int) -> NDArray[np.int32]:
@@ -73,16 +73,16 @@ class ServingInstances:
         return self.hosts[self.hosts_ptr[instance] : self.hosts_ptr[instance + 1]]
 
     def name(self, instance: int) -> str:
-        """What an instance is called: "decode instance 5"."""
+        """Return the display name of an instance, such as "decode instance 5"."""
         return f"{ROLES[self.role[instance]]} instance {instance}"
 
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """A table of n requests, in the order of their arrival.
+    """A table of n requests, in order of arrival.
 
     Attributes:
-        arrival_ps: int64[n], not falling.
+        arrival_ps: int64[n], not decreasing.
         prompt_tokens, output_tokens: int64[n], at least 1 each.
     """
 
@@ -96,22 +96,18 @@ class Requests:
 
 @dataclass(frozen=True, eq=False)
 class ServingPlan(WorkloadPart):
-    """Which instances serve which requests, and what they cost.
+    """The assignment of requests to instances, the cost of iterations, and the SLO.
 
     Attributes:
-        instances: all of them.
-        requests: all of them.
         prefill_instance: int32[n], the mixed or prefill instance of each request.
-        decode_instance: int32[n], its decode instance; -1: there is none.
-        costs: of each role in ROLES that has instances, what an iteration costs (an `IterationCost`
-            of `netsim.workloads.inference`); of others None.
-        ttft_ps: the SLO: longest time to the first token; None if there is none.
-        tbt_ps: longest time between tokens; None if there is none.
-        kv_first_flow, kv_flows: int64[n], the flows of each request's KV cache: the number of the
-            first, and how many there are, one behind the other; 0 flows where nothing is sent.
-        expected_ps: when all requests would be done by the router's estimate, with no network but
-            that of iterations, and no failures; 0: it has none.
-        stall_ps: the SLO's: no gap between tokens is longer; None: any may be.
+        decode_instance: int32[n], the decode instance of each request; -1: none.
+        costs: the `IterationCost` of each role; None for roles without instances.
+        ttft_ps, tbt_ps: SLO limits on the time to first token and between tokens; None: unlimited.
+        kv_first_flow, kv_flows: int64[n], first flow and number of flows of each KV-cache transfer,
+            numbered consecutively; 0 flows without a transfer.
+        expected_ps: when the router expects the last request to end, with no network except that of
+            iterations and no failures; 0: unknown.
+        stall_ps: SLO limit on the longest gap between tokens; None: unlimited.
     """
 
     instances: ServingInstances
@@ -124,13 +120,13 @@ class ServingPlan(WorkloadPart):
     kv_first_flow: NDArray[np.int64]
     kv_flows: NDArray[np.int64]
     expected_ps: int = 0
-    assumption = "requests are served for as long as their router expects"
+    assumption = "requests take as long as the router expects"
     stall_ps: int | None = None
 
     def moved(self, first_flow: int, first_task: int) -> ServingPlan:  # noqa: ARG002
-        """The same plan in a workload in which its flows are numbered from `first_flow` on."""
+        """Return the plan with flows numbered from `first_flow`."""
         return replace(self, kv_first_flow=self.kv_first_flow + first_flow)
 
     def progress(self, total: Callable[[str], int]) -> tuple[str, int, int]:
-        """The requests that are done."""
+        """Return the number of finished requests."""
         return "requests", total("done"), len(self.requests)

@@ -1,16 +1,14 @@
-"""The router: which instance serves which request, settled by its own estimate before the run.
+"""The router: assigns requests to instances by its own estimate, before the run.
 
-It knows what has arrived and how long instances take by the analytic model, and is not told what
-becomes of requests: so whom it sends a request to depends on nothing that happens on the network.
+It knows the arrivals and the analytic duration of requests but gets no feedback from the run, so
+its decisions do not depend on the network.
 
-- round_robin: one instance after the other;
-- random: each equally likely;
-- least_work: the instance that will be done first with all that it was given, by the estimate
-  that it works on one request after the other. Of instances without work it is the one that has
-  been so for longest.
+- round_robin: instances in order;
+- random: each instance with equal probability;
+- least_work: the instance that finishes its assigned requests first, if it serves them one after
+  the other; among idle instances, the one idle for longest.
 
-Where a request is decoded by another instance, that is settled likewise, in the order in which
-prompts are done by the same estimate.
+Decode instances are chosen in the same way, in the order in which prefills end by the estimate.
 """
 
 from __future__ import annotations
@@ -28,10 +26,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Dispatched:
-    """Who serves each of n requests, of instances counted from 0, and when it would be done.
+    """The instance of each of n requests, and the estimated end.
 
     Attributes:
-        instance: int32[n].
+        instance: int32[n], counted from 0.
         done_ps: int64[n], by the router's estimate.
     """
 
@@ -42,14 +40,12 @@ class Dispatched:
 def dispatch(
     how: str, at_ps: Ints, work_ps: Ints, n_instances: int, rng: np.random.Generator
 ) -> Dispatched:
-    """Instances for requests.
+    """Assign requests to instances.
 
     Args:
         how: one of `DISPATCH`.
-        at_ps: int64[n], when each request comes to the instances, in any order.
-        work_ps: int64[n], for how long it keeps an instance.
-        n_instances: at least 1.
-        rng: of "random".
+        at_ps: int64[n], arrival at the instances, in any order.
+        work_ps: int64[n], time that each request occupies an instance.
     """
     n = at_ps.size
     order = np.argsort(at_ps, kind="stable")

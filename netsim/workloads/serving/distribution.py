@@ -1,4 +1,4 @@
-"""Percentiles of what a serving run took: the least value that so many percent do not exceed."""
+"""Percentiles: the smallest value that at least a given share of the values does not exceed."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 class CountedValues:
-    """Values and how often there is each, gathered bit by bit."""
+    """Distinct values and their counts, collected in parts."""
 
     def __init__(self) -> None:
         self._values: list[Ints] = []
         self._counts: list[Ints] = []
 
     def add(self, values: Ints) -> None:
-        """Take more values."""
+        """Add values."""
         found, counts = np.unique(values, return_counts=True)
         self._values.append(found)
         self._counts.append(counts.astype(np.int64))
 
     def table(self) -> tuple[Ints, Ints]:
-        """Each value once, rising, and how often there is each."""
+        """Return the distinct values in ascending order, and their counts."""
         none = np.zeros(0, np.int64)
         values, counts = (np.concatenate([none, *of]) for of in (self._values, self._counts))
         found, which = np.unique(values, return_inverse=True)
         return found, np.bincount(which.reshape(-1), counts, found.size).astype(np.int64)
 
     def distribution(self) -> dict[str, float | None]:
-        """Mean, percentiles and largest; None each if there is no value."""
+        """Return mean, percentiles and maximum; all None without values."""
         values, counts = self.table()
         if not values.size:
             return dict.fromkeys(("mean", *SHARES, "max"))
@@ -45,17 +45,16 @@ class CountedValues:
 
 
 def distribution(values: Ints) -> dict[str, float | None]:
-    """Mean, percentiles and largest of some values; None each if there are none."""
+    """Return mean, percentiles and maximum; all None without values."""
     found = CountedValues()
     found.add(values)
     return found.distribution()
 
 
 def percentiles(values: Ints, count: Ints, shares: Sequence[float]) -> list[Ints]:
-    """Percentiles of each of k groups, int64[k] for each share; -1 where a group is empty.
+    """Return percentiles of k groups, one int64[k] per share; -1 for empty groups.
 
-    `values` has those of one group behind those of another, rising in each, and `count`, int64[k],
-    says how many each has.
+    `values` holds the groups one after another, sorted within each; `count`, int64[k], their sizes.
     """
     first = np.cumsum(count) - count
     some = count > 0
@@ -68,6 +67,6 @@ def percentiles(values: Ints, count: Ints, shares: Sequence[float]) -> list[Ints
 
 
 def _rank(count: Ints, share: float) -> Ints:
-    """How many of `count` values are a share of them, at least: 1 to `count`."""
-    # A hundredth is a little more than 0.01 in double precision, and 99 of 100 are 99 %.
+    """Return the rank, 1 to `count`, of a percentile."""
+    # Tolerate rounding: 0.99 * 100 may exceed 99 in double precision.
     return np.clip(np.ceil(share * count - 1e-9 * count).astype(np.int64), 1, count)

@@ -1,4 +1,4 @@
-"""What becomes of instances, and when, as their leaders note it: failures, one change at a time."""
+"""Failures as transitions of instances, one state change at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """What becomes of instances: c transitions, each instance's together and in the order of time.
+    """A table of c transitions, grouped by instance and sorted by time.
 
     Attributes:
         instance: int64[c].
@@ -32,7 +32,7 @@ class Transitions:
 
 
 def transitions_of(outages: Outages) -> Transitions:
-    """An instance is down, then perhaps shrunk, then whole."""
+    """Return the transitions of all failures: down, then possibly shrunk, then whole."""
     at = np.stack([outages.down_ps, outages.up_ps, outages.whole_ps], axis=1)
     kept = np.ones(at.shape, bool)
     kept[:, 1] = outages.up_ps < outages.whole_ps
@@ -44,9 +44,9 @@ def transitions_of(outages: Outages) -> Transitions:
 
 
 def check_shrunk(outages: Outages, groups: Iterable[Group], *, of_file: bool) -> None:
-    """Raise InputError if an instance is to work with a GPU less on which its model does not fit.
+    """Raise InputError if an instance must shrink but its model does not fit on one GPU fewer.
 
-    The error names what says so: a file of outages, or else `on_failure`.
+    The error names the failure trace or `on_failure`.
     """
     key, hint = ("failure_trace", "up = whole") if of_file else ("on_failure", '"stop"')
     first = 0
@@ -55,5 +55,5 @@ def check_shrunk(outages: Outages, groups: Iterable[Group], *, of_file: bool) ->
         first += group.n
         gpus = group.deployment.tp - 1
         if group.shrunk_tokens == 0 and (outages.up_ps < outages.whole_ps)[of_group].any():
-            message = f"{group.deployment.name} has no room on {gpus} GPUs, one less"
+            message = f"{group.deployment.name} does not fit on {gpus} GPUs, one fewer"
             raise InputError(message, key=f"traffic.{key}", hint=hint)

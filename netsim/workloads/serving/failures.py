@@ -1,15 +1,14 @@
-"""When instances of a serving run fail and are back: drawn before the run, or read from a file.
+"""Failures of instances: drawn at random before the run, or read from a file.
 
-An instance fails as soon as one of its GPUs does: its time up is exponential, with the mean time to
-    a failure of one GPU over the number of GPUs. It is *whole* again when a GPU in order is in its
-    place, `swap` after there is one. The GPU that failed is in order again after `repair`, and then
-    waits with the spares for the instance that has been without for the longest time: without
-    spares that is its own. With `on_failure = "stop"` an instance is down until it is whole, with
-    "shrink" only for `restart`, and then works with a GPU less. An instance that is not whole does
-    not fail again.
+An instance fails when one of its GPUs does: its time to failure is exponential, with a mean of
+`mtbf` over its number of GPUs. The failed GPU is repaired after `repair_time` and then joins the
+spares, which go to the instance that has waited longest; without spares it returns to its own. The
+instance is *whole* again `swap_time` after it gets a GPU. With `on_failure = "stop"` it is down
+until then; with "shrink" it is down for `restart_time` and then runs with one GPU fewer. It does
+not fail again before it is whole.
 
-At rates of real GPUs, one in ten years, no run sees a failure: `mtbf` is what a run is to be tried
-with, and the ratio of `repair` and `mtbf` is what the capacity depends on.
+At real failure rates, one per GPU in ten years, no run sees a failure: choose `mtbf` for the run.
+The available capacity depends on the ratio of `repair_time` to `mtbf`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ STOP, SHRINK = ON_FAILURE = ("stop", "shrink")
 
 MAX_OUTAGES = 1_000_000
 BLOCK = 64
-"""Times of each instance that are drawn at once."""
+"""Times to failure of each instance that are drawn together."""
 
 FAILURE_PARAMS = [
     Param("mtbf", "time", None, "mean time between failures of a GPU; none: no random failures"),
@@ -59,19 +58,18 @@ FAILURE_PARAMS = [
         "mtbf: no failures after this; default: twice the last arrival",
     ),
 ]
-"""Parameters of a traffic pattern that say which failures there are."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outages:
-    """A table of n failures, in the order in which they come.
+    """A table of n failures, sorted by time.
 
     Attributes:
         instance: int32[n].
-        down_ps, up_ps: int64[n]; from the one to before the other the instance does nothing, and
-            what was in its GPUs' memory is lost. At least 1 ps.
-        whole_ps: int64[n], not before `up_ps`; from `up_ps` until then it has a GPU less. No
-            failure of the same instance comes before.
+        down_ps, up_ps: int64[n]; from `down_ps` to before `up_ps`, at least 1 ps, the instance does
+            nothing, and its GPU memory is lost.
+        whole_ps: int64[n], at or after `up_ps`; until then the instance has one GPU fewer and does
+            not fail again.
     """
 
     instance: NDArray[np.int32]
@@ -90,7 +88,7 @@ NO_OUTAGES = Outages(
 
 @dataclass(frozen=True)
 class Policy:
-    """What becomes of a failure. Times in picoseconds; `restart_ps` of "shrink" alone."""
+    """The failure model. `restart_ps` is for "shrink"."""
 
     mtbf_ps: int
     repair_ps: int
@@ -107,10 +105,9 @@ def failures_of(
     rng: np.random.Generator,
     directory: Path,
 ) -> Outages:
-    """The failures that `FAILURE_PARAMS` ask for; relative files start at `directory`.
+    """Return the failures that `FAILURE_PARAMS` describe; relative files start at `directory`.
 
-    `gpus` is int64[k], the GPUs of each instance. Raises InputError for what contradicts itself,
-    and for a mistake in the file.
+    `gpus` is int64[k], the GPUs of each instance.
     """
     _check(params)
     if params["failure_trace"] is not None:
@@ -135,46 +132,45 @@ def failures_of(
 
 
 def _check(params: Mapping[str, Any]) -> None:
-    """What is given has an effect, and what is needed is given."""
+    """Check that required parameters are present and that none is without effect."""
     drawn = params["mtbf"] is not None
     if drawn and params["failure_trace"] is not None:
         raise InputError("has no effect with failure_trace", key="traffic.mtbf", code="no_effect")
     for name in ("repair_time", "spares", "swap_time", "failures_until", "restart_time"):
         if params[name] is not None and not drawn:
-            raise InputError("has no effect", key=f"traffic.{name}", hint="it is one of mtbf")
+            raise InputError("has no effect", key=f"traffic.{name}", hint="it is for mtbf")
     if drawn and params["mtbf"] == 0:
         raise InputError("must be positive", key="traffic.mtbf", code="out_of_range")
     shrinks = drawn and params["on_failure"] == SHRINK
     if params["restart_time"] is not None and not shrinks:
-        hint = f'it is one of on_failure = "{SHRINK}"'
+        hint = f'it is for on_failure = "{SHRINK}"'
         raise InputError("has no effect", key="traffic.restart_time", hint=hint, code="no_effect")
     for name, needed in (("repair_time", drawn), ("restart_time", shrinks)):
         if needed and params[name] is None:
             raise InputError("missing", key=f"traffic.{name}", hint='a time, such as "100ms"')
     if params["on_failure"] == SHRINK and not drawn:
-        hint = "it is one of mtbf; in a file of outages an instance is up before it is whole"
+        hint = "it is for mtbf; a failure trace has the times up and whole"
         raise InputError("has no effect", key="traffic.on_failure", hint=hint, code="no_effect")
 
 
 def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Generator) -> Outages:
-    """Failures before `until_ps` of instances with so many GPUs, int64[k], each.
+    """Draw the failures before `until_ps` of instances with `gpus`, int64[k], GPUs each.
 
-    The times up of an instance are the same draws whatever the policy. Raises InputError if there
-    would be too many.
+    The times to failure of an instance do not depend on the policy.
     """
     mean_ps = policy.mtbf_ps / gpus
     shortest_ps = policy.swap_ps + (0 if policy.spares else policy.repair_ps)
     expected = float((until_ps / (mean_ps + shortest_ps)).sum())
     if expected > MAX_OUTAGES:
         raise InputError(
-            f"some {expected:,.0f} failures are expected in {format_time(until_ps, 3)}",
+            f"about {expected:,.0f} failures expected in {format_time(until_ps, 3)}",
             key="traffic.mtbf",
             hint=f"at most {MAX_OUTAGES:,}",
         )
     up = _TimesUp(mean_ps, rng)
     soonest = [(up.next_ps(instance), instance) for instance in range(gpus.size)]
     heapq.heapify(soonest)
-    in_order_ps = deque([0] * policy.spares)  # when each GPU is, that no instance has; not falling
+    in_order_ps = deque([0] * policy.spares)  # when each spare is ready, ascending
     rows: list[tuple[int, int, int, int]] = []
     while soonest and soonest[0][0] < until_ps:
         down_ps, instance = soonest[0]
@@ -190,10 +186,9 @@ def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Gener
 
 
 class _TimesUp:
-    """How long each instance stays up, again and again: exponential, with a mean of its own.
+    """Times to failure of each instance: exponential, each with its own mean.
 
-    Draws are made for all instances together, so that the n-th of an instance is the same whatever
-    the others do.
+    All instances are drawn together, so that the n-th draw of one does not depend on the others.
     """
 
     def __init__(self, mean_ps: NDArray[np.float64], rng: np.random.Generator) -> None:
@@ -202,7 +197,7 @@ class _TimesUp:
         self._taken = [0] * mean_ps.size
 
     def next_ps(self, instance: int) -> int:
-        """The next time up of an instance, at least 1 ps."""
+        """Return the next time to failure of an instance, at least 1 ps."""
         block, row = divmod(self._taken[instance], BLOCK)
         self._taken[instance] += 1
         if block == len(self._blocks):
@@ -217,16 +212,16 @@ def _table(rows: list[tuple[int, int, int, int]]) -> Outages:
 
 
 def read_outages(path: Path, instances: int) -> Outages:
-    """Failures of a CSV file, in any order: instance, down, up, and whole if it is later than up.
+    """Read failures from a CSV file: instance, down, up, and optionally whole, in any order.
 
-    A line is such as "3, 10ms, 25ms". Raises InputError, with file and line, for what is no such
-    line, names no instance, or overlaps another failure of its instance.
+    A line is such as "3, 10ms, 25ms". Raises InputError, with file and line, if it is malformed,
+    the instance does not exist, or its failures overlap.
     """
     rows = []
     for line, text in read_lines(path):
         words = [word.strip() for word in text.split(",")]
         if len(words) not in (3, 4):
-            raise at_line(path, line, "is no instance with two or three times", "3, 10ms, 25ms")
+            raise at_line(path, line, "is not an instance with two or three times", "3, 10ms, 25ms")
         try:
             times = [parse_time_ps(word) for word in words[1:]]
         except InputError as error:
@@ -237,15 +232,15 @@ def read_outages(path: Path, instances: int) -> Outages:
             instance = -1
         if not 0 <= instance < instances:
             hint = f"0 to {instances - 1}"
-            raise at_line(path, line, f"there is no instance {written(words[0])}", hint)
+            raise at_line(path, line, f"unknown instance {written(words[0])}", hint)
         down_ps, up_ps, whole_ps = *times[:2], times[-1]
         if not down_ps < up_ps <= whole_ps:
-            raise at_line(path, line, "an instance is up after it is down, and whole after that")
+            raise at_line(path, line, "times must be in order: down, up, whole")
         rows.append((down_ps, instance, up_ps, whole_ps, line))
     rows.sort()
     whole_of: dict[int, int] = {}
     for down_ps, instance, _, whole_ps, line in rows:
         if down_ps < whole_of.get(instance, 0):
-            raise at_line(path, line, f"instance {instance} is not whole yet as it fails")
+            raise at_line(path, line, f"instance {instance} fails before it is whole again")
         whole_of[instance] = whole_ps
     return _table([(instance, down, up, whole) for down, instance, up, whole, _ in rows])

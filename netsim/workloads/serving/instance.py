@@ -1,8 +1,8 @@
-"""An instance's iterations: who is in the next one, how long it takes, and what comes of it.
+"""The iterations of an instance: which requests are in one, its duration, and its effects.
 
 These functions are compiled into the engine: the handlers of `netsim.workloads.traffic.serving`
-call them at leaders. `state.py` describes the records. An iteration takes time for those that are
-in it, not for those that wait.
+call them at leaders. `state.py` describes the records. The time per iteration is proportional to
+the requests in it, not to those waiting.
 """
 
 from netsim.program import cancel_timer, log_row, set_timer, start, task_at
@@ -28,11 +28,11 @@ from netsim.workloads.serving.iteration_exchange import (
 )
 from netsim.workloads.serving.state import BEGIN, DOWN, END, PART, SHRUNK, TRANSITION_TIMER
 
-# --- who is in an iteration -----------------------------------------------------------------------
+# --- batches --------------------------------------------------------------------------------------
 
 
 def accept_request(env, now, request):
-    """A request has come: its prompt, or what was to come of its KV cache."""
+    """Queue a request that has arrived, or whose KV cache has."""
     if request.left == 0:
         log_request(env, now, KV_TRANSFER_END, request)
     put_waiting(env, request)
@@ -40,13 +40,13 @@ def accept_request(env, now, request):
 
 
 def schedule_iteration(env, now):
-    """Unless it is at work, the instance begins an iteration once all that comes now has come."""
+    """Begin an iteration after all events of this instant, unless one is running."""
     if env.host.busy == 0 and env.host.state != DOWN:
         set_timer(env, now, BEGIN, now)
 
 
 def begin_iteration(env, now):
-    """Those that decode go on; of those that wait, as many begin as there is room for."""
+    """Form the next iteration: all decoding requests, and as many waiting ones as fit."""
     host = env.host
     if host.busy == 1 or host.state == DOWN:
         return
@@ -72,7 +72,7 @@ def begin_iteration(env, now):
 
 
 def schedule_waiting(env, now):
-    """In the order in which they came, until one finds no room."""
+    """Add waiting requests in order of arrival until one does not fit."""
     host = env.host
     room = env.par.token_budget - host.batch
     while host.waiting >= 0:
@@ -103,23 +103,23 @@ def schedule_waiting(env, now):
 
 
 def kv_tokens(host, request):
-    """Tokens of KV cache that a request takes: where it decodes, with all that it will be told."""
+    """Return the KV-cache tokens reserved for a request: for decoding, including its output."""
     if host.role == 1 + PREFILL:
         return request.prompt
     return request.prompt + request.output
 
 
 def has_room(env, request):
-    """Is there a place, and room for its KV cache?"""
+    """Return whether the batch and the KV cache have room for a request."""
     host = env.host
     room = host.shrunk_room if host.state == SHRUNK else host.room
     return host.sequences < env.par.max_batch and host.used + kv_tokens(host, request) <= room
 
 
 def tokens_to_prefill(env, request, room):
-    """How many tokens of a prompt are computed in this iteration.
+    """Return how many tokens of a prompt this iteration computes.
 
-    Where prompts are not cut, the first of an iteration is computed however long it is.
+    If prompts are not split, the first prompt of an iteration is computed whatever its length.
     """
     if request.left <= room:
         return request.left
@@ -129,18 +129,18 @@ def tokens_to_prefill(env, request, room):
 
 
 def prefill(host, request, tokens):
-    """So many tokens of a prompt are in this iteration; each looks at itself and those before."""
+    """Add prompt tokens to this iteration; each attends to itself and the tokens before it."""
     before = request.prompt + request.generated - request.left
     host.tokens += tokens
     host.pairs += prompt_pairs(host.causal == 1, before, tokens)
     request.left -= tokens
 
 
-# --- what comes of it -----------------------------------------------------------------------------
+# --- ends of iterations ---------------------------------------------------------------------------
 
 
 def end_iteration(env, now):
-    """Everyone who decodes is told a token, and everyone whose prompt was finished the first."""
+    """End an iteration: each decoding or prefilled request gets a token."""
     host = env.host
     log_row(
         env, now, ITERATION, -1, host.start_ps, host.batch, host.tokens, host.context, host.pairs
@@ -152,7 +152,7 @@ def end_iteration(env, now):
 
 
 def advance_decoding(env, now):
-    """Another token each; who has them all leaves."""
+    """Give each decoding request a token, and remove the finished ones."""
     host = env.host
     place = host.decoding
     last = -1
@@ -175,7 +175,7 @@ def advance_decoding(env, now):
 
 
 def finish_prefills(env, now):
-    """Their prompts are computed: they are told a token, and go where they decode."""
+    """Give the first token to each prefilled request, and send it to where it decodes."""
     host = env.host
     place = host.filling
     host.filling = -1
@@ -197,7 +197,7 @@ def finish_prefills(env, now):
 
 
 def finish_request(env, now, request):
-    """A request has been told all of its tokens."""
+    """End a request that has all of its tokens."""
     log_request(env, now, DONE, request)
     env.host.done += 1
     env.host.used -= kv_tokens(env.host, request)
@@ -205,7 +205,7 @@ def finish_request(env, now, request):
 
 
 def release_request(env):
-    """A request is not computed with any more. Without any, nothing is to happen here."""
+    """Remove a request from the instance; after the last one, cancel its next transition."""
     env.host.sequences -= 1
     env.host.open -= 1
     if env.host.open == 0:
@@ -213,7 +213,7 @@ def release_request(env):
 
 
 def end_all_reduce(env, now):
-    """An all-reduce is over at this GPU."""
+    """End an all-reduce at this GPU."""
     host = env.host
     if end_group(host):
         if host.role > 0:
@@ -232,7 +232,7 @@ def end_all_reduce(env, now):
 
 
 def send_part(env, now, request):
-    """The next part of a request's KV cache goes to where it decodes."""
+    """Send the next part of a request's KV cache to its decode instance."""
     host = env.host
     first = request.kv + request.parts * host.starts
     for place in range(first, first + host.starts):
@@ -241,7 +241,7 @@ def send_part(env, now, request):
 
 
 def send_next_part(env, now):
-    """Some layers of this iteration are computed, by formula: so goes that part of KV caches."""
+    """Send the KV cache of the layers computed so far, with analytic all-reduces."""
     host = env.host
     send_parts(env, now)
     if host.part < host.n_parts - 1:
@@ -250,7 +250,7 @@ def send_next_part(env, now):
 
 
 def send_parts(env, now):
-    """The next part of all KV caches goes; after a failure it may have gone before."""
+    """Send the next part of all KV caches; after a failure, it may have been sent before."""
     host = env.host
     place = host.filling
     while place >= 0:
@@ -262,7 +262,7 @@ def send_parts(env, now):
 
 
 def end_kv_transfer(env, now, task):
-    """A part of a KV cache is there. As all of it is, there is room for another one."""
+    """Free a KV cache when all of it has been sent."""
     request = task_at(env, task.of)
     request.sending -= 1
     if request.sending == 0:
@@ -274,7 +274,7 @@ def end_kv_transfer(env, now, task):
 
 
 def apply_transition(env, now):
-    """The instance fails, is back, or is whole again."""
+    """Apply a transition: the instance fails, restarts, or is whole again."""
     host = env.host
     transition = task_at(env, host.transition)
     host.transition += 1
@@ -293,16 +293,16 @@ def apply_transition(env, now):
 
 
 def schedule_transition(env, now):
-    """Note when the instance changes next, as long as there is something to do."""
+    """Set the timer of the next transition while there are unfinished requests."""
     host = env.host
     if host.n_transitions > 0 and host.open > 0:
         set_timer(env, now, TRANSITION_TIMER, task_at(env, host.transition).at_ps)
 
 
 def lose_all_requests(env, now):
-    """What was in the memory of the GPUs is lost: all of it is to be computed once more.
+    """Return all requests to the queue: the GPU memory is lost.
 
-    Those that were at work come before those that wait, in the order in which they were taken.
+    Requests in progress come before waiting ones, in the order in which they were admitted.
     """
     host = env.host
     cancel_timer(env, END)
@@ -322,7 +322,7 @@ def lose_all_requests(env, now):
 
 
 def requeue(env, now, first, last):
-    """A list of requests is put in front of those that wait."""
+    """Put a list of requests in front of the waiting ones."""
     host = env.host
     if first < 0:
         return
@@ -338,7 +338,7 @@ def requeue(env, now, first, last):
 
 
 def lose_request(env, now, request):
-    """Prompt and tokens so far are to be computed, as one prompt."""
+    """Make the prompt and the tokens generated so far one prompt, to be computed again."""
     log_request(env, now, LOST, request)
     env.host.used -= kv_tokens(env.host, request)
     env.host.sequences -= 1
@@ -349,12 +349,10 @@ def lose_request(env, now, request):
 
 
 def log_request(env, now, what, request):
-    """A row of the log."""
     log_row(env, now, what, request.request, 0, 0, request.generated, 0, 0)
 
 
 def put_waiting(env, request):
-    """Behind those that wait."""
     host = env.host
     request.next = -1
     if host.waiting < 0:
@@ -365,7 +363,7 @@ def put_waiting(env, request):
 
 
 def put_filling(env, request):
-    """Among those whose prompts are finished by this iteration."""
+    """Append to the requests whose prefill ends with this iteration."""
     host = env.host
     request.next = -1
     if host.filling < 0:
@@ -376,7 +374,6 @@ def put_filling(env, request):
 
 
 def put_decoding(env, request):
-    """Among those that decode."""
     host = env.host
     request.next = -1
     if host.decoding < 0:

@@ -1,9 +1,8 @@
-"""Iterations whose all-reduces are sent: every GPU computes for a while, then all add up.
+"""Iterations whose all-reduces are packets: GPUs alternate compute and all-reduce.
 
-The leader tells the others of an iteration by two messages, of which each says by its size what a
-number would: how many rows it has, and for how long it computes. Then each GPU goes on by itself,
-group by group, and what it waits for are all-reduces alone. Compiled into the engine, as
-`instance.py` is.
+The leader announces an iteration to the other GPUs with two messages whose sizes encode the number
+of rows and the compute time. Each GPU then proceeds group by group, waiting only for all-reduces.
+Compiled into the engine, as `instance.py` is.
 """
 
 from netsim.program import SEND, flow_bytes, set_size, set_timer, start, task_at
@@ -13,12 +12,10 @@ from netsim.workloads.serving.state import END, ROW_BYTES, TICKS
 
 
 def announce_iteration(env, now):
-    """At a leader: an iteration begins, and the other GPUs are told."""
+    """At a leader: begin an iteration and announce it to the other GPUs."""
     host = env.host
     if host.iteration == host.n_iterations:
-        raise IndexError(
-            "all iterations that are listed are over: more traffic.max_iterations are needed"
-        )
+        raise IndexError("out of declared iterations: raise traffic.max_iterations")
     rows = host.tokens + host.batch
     work = compute_ps(cost_of(host), rows, host.pairs, host.batch, host.context)
     ticks = min((work + host.clock_ps // 2) // host.clock_ps, TICKS)
@@ -33,7 +30,7 @@ def announce_iteration(env, now):
 
 
 def request_pool_reads(env, now):
-    """At a leader: hosts of the pool are told how much of what they hold is read."""
+    """At a leader: request the iteration's reads from the pool's hosts."""
     host = env.host
     amount = TICKS
     if host.max_context > 0:
@@ -44,7 +41,7 @@ def request_pool_reads(env, now):
 
 
 def answer_pool_read(env, now, task):
-    """At a host of the pool: so much of it goes to each GPU of the instance."""
+    """At a pool host: send the requested amount to each GPU of the instance."""
     amount = flow_bytes(env, task) - env.par.control_message_size
     for place in range(task.of, task.of + task.parts):
         answer = task_at(env, place)
@@ -53,14 +50,14 @@ def answer_pool_read(env, now, task):
 
 
 def send_size(env, now, place, more):
-    """Send a message that is longer by so many bytes than one that tells nothing."""
+    """Send a control message with `more` bytes, the number that it encodes."""
     message = task_at(env, place)
     set_size(env, message, env.par.control_message_size + more)
     start(env, now, message)
 
 
 def iteration_announced(env, now):
-    """At another GPU: it knows of one more iteration."""
+    """At another GPU: an iteration has been announced."""
     host = env.host
     host.n_announced += 1
     if host.busy == 0:
@@ -68,7 +65,7 @@ def iteration_announced(env, now):
 
 
 def begin_next(env, now):
-    """At another GPU: the next iteration begins."""
+    """At another GPU: begin the next iteration."""
     host = env.host
     host.busy = 1
     rows = (
@@ -83,7 +80,6 @@ def begin_next(env, now):
 
 
 def begin_groups(env, now, rows, ticks):
-    """The first group of an iteration."""
     host = env.host
     host.group = 0
     host.rows = rows
@@ -92,7 +88,7 @@ def begin_groups(env, now, rows, ticks):
 
 
 def end_computation(env, now):
-    """What is computed before an all-reduce is; the last one also waits for what is read."""
+    """End a compute phase; the last group's all-reduce also waits for reads from the pool."""
     host = env.host
     if host.pooled == 1 and host.group == host.n_groups - 1 and host.reads <= host.iteration:
         host.waits_for_read = 1
@@ -101,7 +97,6 @@ def end_computation(env, now):
 
 
 def end_pool_read(env, now):
-    """What is pooled is there."""
     host = env.host
     host.reads += 1
     if host.waits_for_read == 1:
@@ -110,7 +105,6 @@ def end_pool_read(env, now):
 
 
 def start_all_reduce(env, now):
-    """The next all-reduce begins here."""
     host = env.host
     first = host.reduces + (host.iteration * host.n_groups + host.group) * host.reduce_tasks
     for place in range(first, first + host.reduce_tasks):
@@ -121,7 +115,7 @@ def start_all_reduce(env, now):
 
 
 def end_group(host):
-    """An all-reduce is over: was it the last one of the iteration?"""
+    """End an all-reduce; return whether it was the last one of the iteration."""
     host.group += 1
     if host.group < host.n_groups:
         return False
@@ -130,12 +124,11 @@ def end_group(host):
 
 
 def begin_next_group(env, now):
-    """The next group begins."""
     set_timer(env, now, END, now + env.host.group_ps)
 
 
 def end_follower_iteration(env, now):
-    """At another GPU: an iteration is over."""
+    """At another GPU: end an iteration."""
     host = env.host
     host.busy = 0
     if host.n_announced > host.iteration:

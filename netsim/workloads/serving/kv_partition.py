@@ -1,8 +1,8 @@
-"""Which GPU of one instance has which part of a KV cache that another instance's GPUs are to have.
+"""The shares of a KV cache that GPUs of two instances exchange.
 
-Each instance's GPUs share it evenly and in order, so that GPU i of m has what is between i / m and
-(i + 1) / m of it. What a pair of GPUs have in common is one flow: m + n - gcd(m, n) of them between
-m and n GPUs, which is the larger of both where the smaller divides it.
+The GPUs of an instance share the cache evenly, in order: GPU i of m holds it from i / m to
+(i + 1) / m. The overlap of a pair of GPUs is one flow: m + n - gcd(m, n) flows between m and n
+GPUs, which is the larger number if the smaller divides it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class KvPartition:
 
     Attributes:
         source, sink: int64[f], GPUs of either instance.
-        bounds: int64[f + 1], where the flows' parts end, of `whole`.
+        bounds: int64[f + 1], where the flows' shares end, in units of `whole`.
     """
 
     sources: int
@@ -36,11 +36,11 @@ class KvPartition:
 
     @property
     def whole(self) -> int:
-        """All of the cache, in units of which each GPU has a whole number."""
+        """The size of the cache in units of which each GPU holds an integer number."""
         return int(self.bounds[-1])
 
     def sizes(self, n_bytes: Ints, parts: int) -> Ints:
-        """int64[n, parts, f]: bytes of each flow of n caches that go in equal parts; at least 1."""
+        """int64[n, parts, f]: bytes of each flow of n caches sent in equal parts; at least 1."""
         ends = _scaled(n_bytes[:, None], self.bounds, self.whole)
         of_flow = np.diff(ends)[:, None, :]
         ends = of_flow * np.arange(parts + 1)[:, None] // parts
@@ -49,18 +49,18 @@ class KvPartition:
 
 
 def _scaled(n_bytes: Ints, part: Ints, whole: int) -> Ints:
-    """`n_bytes` * `part` / `whole`, rounded down, though the product may not fit into 64 bits."""
+    """`n_bytes` * `part` / `whole`, rounded down, without overflow of the product."""
     found: Ints = n_bytes // whole * part + n_bytes % whole * part // whole
     return found
 
 
 def flows_between(sources: int, sinks: int) -> int:
-    """How many flows `partition` has."""
+    """Return how many flows `partition` has."""
     return sources + sinks - math.gcd(sources, sinks)
 
 
 def partition(sources: int, sinks: int) -> KvPartition:
-    """The flows between two instances of so many GPUs."""
+    """Return the flows between two instances."""
     whole = math.lcm(sources, sinks)
     bounds = np.union1d(
         np.arange(sources + 1) * (whole // sources), np.arange(sinks + 1) * (whole // sinks)

@@ -1,17 +1,16 @@
-"""Tokens of prompts and of answers, drawn from a distribution.
+"""Distributions of prompt and output tokens.
 
-| lengths | a request has |
+| length_distribution | tokens of a request |
 |---|---|
-| fixed | the tokens that are given |
-| uniform | any number from `least` to `most`, each equally likely |
-| lognormal | exp of a normal variable; of the mean and coefficient of variation that are given |
-| zipf | `least` + k - 1 tokens, up to `most`, with a chance in proportion to k^-exponent |
-| table | as a file says: a number of tokens and the chance of no more than these on each line |
-| trace | as the trace says |
+| fixed | the given number |
+| uniform | `least` to `most`, each with equal probability |
+| lognormal | exp of a normal variable, with the given mean and coefficient of variation |
+| zipf | `least` + k - 1, up to `most`, with probability proportional to k^-exponent |
+| table | from a file of token counts and cumulative probabilities |
+| trace | from the trace |
 
-All are rounded to whole tokens, at least 1. Fixed, uniform and Zipf's law are what Vidur draws
-(microsoft/vidur, vidur/request_generator); there the law is of prompt and output together, here of
-each.
+All are rounded to integers of at least 1. Vidur draws the fixed, uniform and Zipf distributions
+(microsoft/vidur, vidur/request_generator), but for prompt and output together.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ FIXED, UNIFORM, LOGNORMAL, ZIPF, TABLE, TRACE = LENGTHS = (
 )
 
 MAX_TOKENS = 1 << 24
-"""Longer requests are drawn of no distribution: no model has a context of 16 million tokens."""
+"""Largest number of tokens drawn: no model has a context of 16 million tokens."""
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """A distribution of tokens, as in the table above; what a kind does not use is ignored here.
+    """A distribution of tokens, as in the table above; a kind ignores the fields it does not use.
 
-    `mean` is of fixed and lognormal, `cv` of lognormal, `least` and `most` of uniform and zipf,
-    `exponent` of zipf, `table` of table.
+    `mean` is for fixed and lognormal, `cv` for lognormal, `least` and `most` for uniform and zipf,
+    `exponent` for zipf, `table` for table.
     """
 
     kind: str
@@ -59,8 +58,7 @@ class Lengths:
     def draw(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """int64[n], at least 1 each.
 
-        Raises:
-            InputError: `most` is below `least`, or the table has a mistake.
+        Raises InputError if `most` is below `least`, or for an invalid table.
         """
         if self.kind == FIXED:
             return np.full(n, self.mean, np.int64)
@@ -74,7 +72,7 @@ class Lengths:
                 return np.full(n, int(tokens[0]), np.int64)
             return _tokens(np.interp(rng.random(n), below, tokens))
         if self.most < self.least:
-            message = f"{self.most} is less than the least, {self.least}"
+            message = f"{self.most} is below the minimum, {self.least}"
             raise InputError(message, key="max")
         if self.kind == UNIFORM:
             return rng.integers(self.least, self.most + 1, n)
@@ -90,13 +88,10 @@ def _tokens(drawn: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def read_table(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Points of a cumulative distribution: tokens and probabilities, float64[k], neither falling.
+    """Read a cumulative distribution: tokens and probabilities, float64[k], not decreasing.
 
-    Between two points tokens are spread evenly; two points of one number make a step. Probabilities
-    run to 1, or to 100 if they are percentages.
-
-    Raises:
-        InputError: naming file and line.
+    Tokens are uniform between two points; two points with equal tokens make a step. The last
+    probability is 1, or 100 for percentages.
     """
     points: list[tuple[int, float]] = []
     number = 0
@@ -107,11 +102,13 @@ def read_table(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         except (ValueError, IndexError):
             tokens, probability = -1, -1.0
         if len(words) != 2 or not (0 <= tokens <= COUNT and 0 <= probability <= 100):
-            raise at_line(path, number, f"{written(line)} is not a number of tokens and a chance")
+            raise at_line(
+                path, number, f"{written(line)} is not a number of tokens and a probability"
+            )
         if points and (tokens < points[-1][0] or probability < points[-1][1]):
-            raise at_line(path, number, "tokens and cumulative chances must not fall")
+            raise at_line(path, number, "tokens and cumulative probabilities must not decrease")
         points.append((tokens, probability))
     if not points or points[-1][1] not in (1.0, 100.0):
-        raise at_line(path, number, "the last cumulative chance is neither 1 nor 100")
+        raise at_line(path, number, "the last cumulative probability must be 1 or 100")
     found = np.array(points, np.float64)
     return found[:, 0], found[:, 1] / found[-1, 1]

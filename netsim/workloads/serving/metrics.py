@@ -1,4 +1,4 @@
-"""The figures of a serving run: what users saw, what instances did, what the network took of it."""
+"""The metrics of a serving run: latencies and SLO, instances, and the network's share."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from netsim.workloads.serving.tokens import Ints, Log
 
 
 def serving_metrics(plan: ServingPlan, found: ServingTables, log: Log) -> dict[str, Any]:
-    """The part "serving" of the summary.
+    """Return the summary's part "serving".
 
-    Rates are over the span, from the first arrival until the last request was done. Times are
-    distributions: mean, p50, p90, p99 and max, of requests, but `tbt_ps`, which is of all gaps
-    between tokens. A request meets the SLO if its first token came within `ttft_ps`, 99 % of
-    the gaps between its tokens are within `tbt_ps`, and none is longer than `stall_ps`: a freeze
-    would else be hidden among more than a hundred gaps. What an SLO does not state is met.
-    Goodput is how many of the requests that came in a second met it: their share, times the rate at
-    which they came, so that the time to serve the last ones of a short run does not count.
+    Rates are over the span from the first arrival to the last end. Times are distributions (mean,
+    p50, p90, p99, max) over requests; `tbt_ps` is over all gaps between tokens. A request meets the
+    SLO if its first token came within `ttft_ps`, 99 % of its gaps are within `tbt_ps`, and none
+    exceeds `stall_ps`: otherwise a freeze could hide among a hundred gaps. Limits that are not set
+    are met. Goodput is the share of requests that met the SLO times the arrival rate, so that the
+    time to serve the last requests of a short run does not count.
     """
     table = found.requests
     done = table["end_ps"] >= 0
@@ -57,19 +56,19 @@ def serving_metrics(plan: ServingPlan, found: ServingTables, log: Log) -> dict[s
 
 
 def _offered(arrival_ps: Ints) -> float | None:
-    """Requests per second that came; None if they came at once."""
+    """Requests that arrived per second; None if all arrived at once."""
     length = int(arrival_ps[-1] - arrival_ps[0])
     return (arrival_ps.size - 1) / (length / 1e12) if length else None
 
 
 def _between(begin: Ints, end: Ints) -> Ints:
-    """Times from one to the other, where both are known."""
+    """Return the differences where both times are known."""
     return (end - begin)[(begin >= 0) & (end >= 0)]
 
 
 def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """bool[n] each: whether a request, which is done, has met each part of the SLO: the
-    first token, 99 % of the gaps, and the longest one."""
+    """bool[n] each: whether a request is done and meets the limit on its first token, on 99 % of
+    its gaps, and on the longest gap."""
     done = table["end_ps"] >= 0
     first, gaps, longest = done, done, done
     if plan.ttft_ps is not None:
@@ -82,7 +81,7 @@ def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _slo(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
-    """How many requests were served as they should be, of so many that came in a second."""
+    """SLO attainment and goodput."""
     first, gaps, longest = met(plan, table)
     n, every = max(1, first.size), first & gaps & longest
     stalled = 0
@@ -101,7 +100,7 @@ def _slo(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
 
 
 def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict[str, Any]]:
-    """What the instances of each role did."""
+    """Metrics of the instances of each role."""
     busy = np.zeros(len(plan.instances), np.int64)
     length = iterations["end_ps"] - iterations["start_ps"]
     np.add.at(busy, iterations["instance"], length)
@@ -125,12 +124,12 @@ def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict
 
 
 def _mean(values: Ints, weights: Ints) -> float | None:
-    """The mean over time; None if there is none."""
+    """Time-weighted mean; None without any time."""
     return float(np.average(values, weights=weights)) if weights.any() else None
 
 
 def _network(table: Table, iterations: Table) -> dict[str, float | None]:
-    """Shares of the time spent on the network: of iterations, and of gaps after the first token."""
+    """Network's share of iteration time, and of the gap after the first token."""
     whole = int((iterations["end_ps"] - iterations["start_ps"]).sum())
     gap = table["second_token_ps"]
     kv = np.maximum(0, table["kv_transfer_end_ps"] - table["first_token_ps"])

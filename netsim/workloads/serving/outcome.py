@@ -1,7 +1,4 @@
-"""What became of each request and each iteration of a serving run: two tables, from its log.
-
-`netsim.results.columns` says what is in their columns.
-"""
+"""The tables of requests and iterations, built from the log of a serving run."""
 
 from __future__ import annotations
 
@@ -35,11 +32,7 @@ Table = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class ServingTables:
-    """What became of a serving run.
-
-    `requests` has a row for each request, `iterations` one for each iteration, instance by
-    instance, and `gaps` are the times between tokens, of all requests.
-    """
+    """Tables of requests and iterations, and the times between tokens of all requests."""
 
     requests: Table
     iterations: Table
@@ -47,13 +40,7 @@ class ServingTables:
 
 
 def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> ServingTables:
-    """The tables of a run.
-
-    Args:
-        plan: who was to serve whom.
-        log: what the program noted.
-        flow_start_ps: int64[n_flows], -1 of flows that have not started.
-    """
+    """Build the tables of a run; `flow_start_ps` is -1 for flows that have not started."""
     n = len(plan.requests)
     times = {
         "prefill_start_ps": _earliest(n, log, PREFILL_START),
@@ -85,7 +72,7 @@ def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> ServingTables:
 
 
 def _earliest(n: int, log: Log, what: int) -> Ints:
-    """int64[n]: when the first row of a kind is of each request; -1: there is none."""
+    """int64[n]: time of each request's first event of a kind; -1: none."""
     rows = log["event"] == what
     found = np.full(n, NEVER, np.int64)
     np.minimum.at(found, log["request"][rows], log["time_ps"][rows])
@@ -98,7 +85,7 @@ def _since(begin: Ints, end: Ints) -> Ints:
 
 
 def kv_start(plan: ServingPlan, flow_start_ps: Ints) -> Ints:
-    """int64[n]: when the first flow of each request's KV cache started; -1: none did."""
+    """int64[n]: start of the first flow of each request's KV cache; -1: none."""
     n, many = len(plan.requests), plan.kv_flows
     request = np.repeat(np.arange(n), many)
     before = np.arange(request.size) - np.repeat(np.cumsum(many) - many, many)
@@ -110,12 +97,11 @@ def kv_start(plan: ServingPlan, flow_start_ps: Ints) -> Ints:
 
 
 def gaps_of(n: int, log: Log) -> CountedValues:
-    """The times between tokens, of all n requests."""
+    """Return the times between tokens of all n requests."""
     return _gaps(n, log)[0]
 
 
 def _gaps(n: int, log: Log) -> tuple[CountedValues, Table]:
-    """The times between tokens, of all and of each request."""
     names = ("generated_tokens", "second_token_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps")
     table: Table = {name: np.full(n, -1, np.int64) for name in names}
     table["tpot_ps"] = np.full(n, np.nan)
@@ -129,7 +115,7 @@ def _gaps(n: int, log: Log) -> tuple[CountedValues, Table]:
 
 
 def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
-    """The columns on gaps of some requests, and all of these gaps."""
+    """Return columns on the gaps of some requests, and all of these gaps."""
     k = part.end - part.first
     request = part.request - part.first
     told = np.bincount(request, minlength=k)
@@ -156,7 +142,7 @@ def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
 
 
 def iteration_table(plan: ServingPlan, log: Log) -> Table:
-    """One row an iteration, instance by instance."""
+    """Return one row per iteration, grouped by instance."""
     instance = _instances(plan, log)
     rows = np.flatnonzero(log["event"] == ITERATION)
     rows = rows[np.lexsort((log["time_ps"][rows], instance[rows]))]
@@ -175,14 +161,14 @@ def iteration_table(plan: ServingPlan, log: Log) -> Table:
 
 
 def _instances(plan: ServingPlan, log: Log) -> Ints:
-    """int64[rows]: the instance that each row of the log is of."""
+    """int64[rows]: the instance of each log row."""
     instances = plan.instances
     order = np.argsort(instances.leader)
     return order[np.searchsorted(instances.leader[order], log["host"])]
 
 
 def _gpus(plan: ServingPlan, log: Log, table: Table) -> Ints:
-    """int64[n]: GPUs with which each iteration began, by its instance's log."""
+    """int64[n]: GPUs in service at the start of each iteration."""
     found = plan.instances.size[table["instance"]]
     changes = np.flatnonzero(np.isin(log["event"], (DOWN, UP)))
     for host in np.unique(log["host"][changes]).tolist():
@@ -194,9 +180,9 @@ def _gpus(plan: ServingPlan, log: Log, table: Table) -> Ints:
 
 
 def _network(plan: ServingPlan, table: Table, gpus: Ints) -> Ints:
-    """int64[n]: what of the time of each iteration is none of computing.
+    """int64[n]: communication not overlapped with compute in each iteration.
 
-    An instance without some of its GPUs computes for as much longer.
+    With fewer GPUs, an instance computes proportionally longer.
     """
     role, size = (
         column[table["instance"]] for column in (plan.instances.role, plan.instances.size)

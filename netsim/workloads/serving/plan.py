@@ -1,8 +1,8 @@
-"""Who serves which request, and what it costs: settled before the run.
+"""The assignment of requests to instances, and the cost of iterations, fixed before the run.
 
-The router deals requests out by its own estimate (`dispatch.py`). A prompt is work for as long as
-it takes alone in an iteration; a token that is decoded, for its share of an iteration of as many
-sequences of mean length as an instance holds.
+The router assigns requests by its own estimate (`dispatch.py`). The work of a prompt is the time
+it takes alone; that of a decoded token, its share of an iteration with as many sequences of mean
+length as an instance holds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Group:
-    """The instances of one role; `pool` has a part of what they hold."""
+    """The instances of one role; `pool` holds part of their weights or KV cache."""
 
     role: int
     deployment: Deployment
@@ -50,21 +50,20 @@ class Group:
 
     @property
     def cost(self) -> IterationCost:
-        """What an iteration costs."""
         return iteration_cost(self.deployment)
 
     @property
     def capacity_tokens(self) -> int:
-        """Room for KV cache, with what is pooled."""
+        """Room for KV cache in tokens, including the pool."""
         return self._tokens(self.deployment.tp)
 
     @property
     def shrunk_tokens(self) -> int:
-        """Room for KV cache without one of the GPUs, whose part of the weights the others hold."""
+        """Room for KV cache in tokens without one of the GPUs, whose weights the others hold."""
         return self._tokens(self.deployment.tp - 1)
 
     def _tokens(self, gpus: int) -> int:
-        """Tokens that fit beside the weights, on so many GPUs that have all of an instance's."""
+        """Tokens that fit next to the weights on `gpus` GPUs."""
         one, pool = self.deployment, self.pool
         if pool is None:
             return int(min(kv_room_tokens(one, gpus), COUNT))
@@ -77,18 +76,17 @@ class Group:
 
     @property
     def causal(self) -> bool:
-        """Whether a prompt's token looks at those before it alone."""
+        """Whether a prompt token attends only to those before it."""
         return self.deployment.options.attention == "causal"
 
 
 @dataclass(frozen=True)
 class Rules:
-    """By what requests are served.
+    """Rules of dispatch, batching and the SLO.
 
     Attributes:
-        dispatch: how the router deals them out.
-        max_batch: sequences that an instance computes with, at most.
-        ttft_ps, tbt_ps, stall_ps: the objective; None: there is none.
+        max_batch: largest number of sequences of an instance.
+        ttft_ps, tbt_ps, stall_ps: SLO limits; None: unlimited.
     """
 
     dispatch: str
@@ -99,7 +97,7 @@ class Rules:
 
 
 def place_instances(groups: Mapping[int, Group], hosts: Ints) -> ServingInstances:
-    """Instances role by role, GPU by GPU on the given hosts."""
+    """Place instances role by role, GPU by GPU, on the given hosts."""
     role = np.repeat([group.role for group in groups.values()], [g.n for g in groups.values()])
     size = np.array([groups[one].deployment.tp for one in role.tolist()])
     ptr = np.concatenate([[0], np.cumsum(size)])
@@ -107,15 +105,15 @@ def place_instances(groups: Mapping[int, Group], hosts: Ints) -> ServingInstance
 
 
 def strided(groups: Mapping[int, Group], stride: int) -> Ints:
-    """The host of each GPU of each instance, where an instance's are `stride` hosts apart.
+    """Return the host of each GPU if the GPUs of an instance are `stride` hosts apart.
 
-    So many instances of a role take turns on the hosts from the first free one on.
+    Groups of `stride` instances of a role interleave their GPUs.
     """
     found, free = [], 0
     for group in groups.values():
         tp = group.deployment.tp
         if group.n % stride:
-            message = f"{group.n} {ROLES[group.role]} instances do not take turns by {stride}"
+            message = f"{group.n} {ROLES[group.role]} instances are not a multiple of {stride}"
             raise InputError(message, key="traffic.gpu_stride", hint=f"a divisor of {group.n}")
         instance, gpu = np.arange(group.n)[:, None], np.arange(tp)
         at = instance // stride * (stride * tp) + instance % stride + gpu * stride
@@ -131,7 +129,7 @@ def plan_of(
     rules: Rules,
     rng: np.random.Generator,
 ) -> ServingPlan:
-    """The plan of a run. Raises InputError if a request is longer than an instance has room for."""
+    """Plan a run. Raises InputError if a request does not fit into an instance's KV cache."""
     requests = drawn.requests
     for group in groups.values():
         instance, prompts = f"a {ROLES[group.role]} instance", group.role == PREFILL
@@ -168,7 +166,7 @@ def plan_of(
 
 
 def _alone_ps(groups: Mapping[int, Group], first: Group, requests: Requests) -> int:
-    """When the last request would be done if each had its instances for itself."""
+    """Return when the last request would end if each had its instances to itself."""
     cost, longest = groups.get(DECODE, first).cost, requests.prompt_tokens + requests.output_tokens
     token_ps = iteration_ps(cost, 1, 0, 1, int(longest.mean()))
     takes = _prompt_work(first, requests) + (requests.output_tokens - 1) * token_ps
@@ -176,7 +174,7 @@ def _alone_ps(groups: Mapping[int, Group], first: Group, requests: Requests) -> 
 
 
 def _prompt_work(group: Group, requests: Requests) -> Ints:
-    """int64[n]: how long each prompt takes alone."""
+    """int64[n]: duration of each prefill alone."""
     cost, lengths = group.cost, np.unique(requests.prompt_tokens)
     takes = [
         iteration_ps(cost, tokens, prompt_pairs(group.causal, 0, tokens), 0, 0)
@@ -187,7 +185,7 @@ def _prompt_work(group: Group, requests: Requests) -> Ints:
 
 
 def _decode_work(group: Group, requests: Requests, max_batch: int) -> Ints:
-    """int64[n]: the share of each request in an instance's time while it decodes."""
+    """int64[n]: each request's share of an instance's time while it decodes."""
     length = int((requests.prompt_tokens + requests.output_tokens).mean())
     batch = max(1, min(max_batch, len(requests), group.capacity_tokens // length))
     takes = iteration_ps(group.cost, batch, 0, batch, batch * length)

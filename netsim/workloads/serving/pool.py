@@ -1,8 +1,8 @@
-"""Memory pooling: part of what instances hold is in the memory of other hosts, and read from there.
+"""Memory pooling: other hosts hold part of the weights or KV cache, and GPUs read it from them.
 
-A pool has a share of the KV cache of the instances that decode, or of the weights of all instances.
-In every iteration each GPU reads what it would have in its own memory, beside its computing: of the
-KV cache as much as the contexts take that are decoded, of weights all.
+A pool holds a fraction of the KV cache of the decode instances, or of the weights of all instances.
+In every iteration each GPU reads its pooled part, in parallel with compute: for a KV cache, that
+of the contexts being decoded; all of its weights.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Pool:
 
     Attributes:
         of: one of POOLED.
-        share: of it, that the pool has; more than 0.
-        hosts: of the pool; 0 if reading is by formula.
-        rate_bps: at which a GPU reads, by formula; 0 if reads are flows.
+        share: fraction that is pooled, above 0.
+        hosts: number of pool hosts; 0 for analytic reads.
+        rate_bps: rate of analytic reads per GPU; 0 if reads are flows.
     """
 
     of: str
@@ -42,30 +42,30 @@ class Pool:
     rate_bps: int
 
     def weights(self, one: Deployment) -> float:
-        """Bytes of weights of each GPU that are in the pool."""
+        """Pooled bytes of weights of each GPU."""
         return self.share * weight_bytes(one) if self.of == WEIGHTS else 0.0
 
     def token(self, one: Deployment) -> float:
-        """Bytes of each token's KV cache of each GPU that are in the pool."""
+        """Pooled bytes of each token's KV cache of each GPU."""
         own = kv_bytes_of_token(one) * one.kv_share
         return self.share * own if self.of == KV_CACHE else 0.0
 
     def reading_ps(self, n_bytes: float) -> float:
-        """How long a GPU reads so many bytes by formula."""
+        """Return the duration of an analytic read."""
         return PS_BITS * n_bytes / self.rate_bps if self.rate_bps else 0.0
 
 
 def add_reads(
     tables: ServingTasks, hosts: Ints, pool: Ints, n_bytes: int, n_iterations: int, asked: int
 ) -> None:
-    """The tasks and flows of reading. What belongs together stands together at its host.
+    """Add the tasks and flows of reads, consecutive per iteration at each host.
 
     Args:
         hosts: int64[k, tp], of instances.
-        pool: int64[p], hosts of the pool, each of which has an equal share for every instance.
-        n_bytes: that an instance reads in an iteration, at most.
-        n_iterations: iterations of each.
-        asked: bytes of a message that asks for everything.
+        pool: int64[p], pool hosts, each with an equal share for every instance.
+        n_bytes: largest read of an instance per iteration.
+        n_iterations: iterations of each instance.
+        asked: size of a message that requests everything.
     """
     share = partition(pool.size, hosts.shape[1])
     shape = (len(hosts), n_iterations)

@@ -1,12 +1,11 @@
-"""The requests of a serving run: when they come, and how long they are.
+"""The requests of a serving run: arrivals and lengths.
 
-Arrivals are a Poisson process, gaps of a gamma distribution (the coefficient of variation says how
-bursty they are: 1 is Poisson, 0 even), even, or those of a trace. A trace's may be made as dense as
-`rate` says: all gaps by one factor. Lengths are drawn (`netsim.workloads.serving.lengths`) or a
-trace's.
+Arrivals are a Poisson process, have gamma-distributed gaps (of a given coefficient of variation: 1
+is Poisson, 0 even), are evenly spaced, or come from a trace. `rate` scales the gaps of a trace.
+Lengths are drawn (`netsim.workloads.serving.lengths`) or come from a trace.
 
-Gaps are drawn first and lengths after them, and a rate only scales gaps: so at another rate it is
-the same requests that come, in the same order.
+Gaps are drawn before lengths, and a rate only scales gaps: the requests of all rates are the same,
+in the same order.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ POISSON, GAMMA, EVEN, OF_TRACE = ARRIVALS = ("poisson", "gamma", "even", "trace"
 PARTS = ("prompt", "output")
 
 REQUEST_BYTES = 400
-"""What a request takes while all are made."""
+"""Bytes per request while requests are drawn."""
 
 DEFAULTS = {"requests": 1000, "prompt": 1500, "output": 200}
-"""Where a trace does not say."""
+"""Defaults without a trace."""
 
 SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "length_cv": (1.0, (LOGNORMAL,)),
@@ -56,7 +55,7 @@ SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "length_max": (4096, (UNIFORM, ZIPF)),
     "zipf_exponent": (1.0, (ZIPF,)),
 }
-"""Parameters of distributions: their defaults, and the `lengths` that they are of."""
+"""Parameters of distributions: their defaults, and the distributions that use them."""
 
 REQUEST_PARAMS = [
     Param("arrival_process", "choice", POISSON, "arrival process", choices=ARRIVALS),
@@ -137,18 +136,16 @@ REQUEST_PARAMS = [
         "output_table", "file", None, "table: file of output tokens and cumulative probabilities"
     ),
 ]
-"""Parameters of a traffic pattern that say which requests there are."""
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The requests of a run, and where they come from.
+    """The requests of a run, and their source.
 
     Attributes:
-        requests: in the order of their arrival.
-        notes: what is to be told of them.
-        trace: that their lengths come from, if they do; request i is row i, beginning again as it
-            ends.
+        requests: in order of arrival.
+        notes: notes for the user.
+        trace: source of the lengths, if any; request i is row i, cyclically.
     """
 
     requests: Requests
@@ -156,10 +153,10 @@ class Drawn:
     trace: RequestTrace | None
 
     def check_room(self, capacity_tokens: int, instance: str, *, prompts: bool = False) -> None:
-        """Raise InputError if a request is longer than the KV cache of an instance.
+        """Raise InputError if a request does not fit into the KV cache of an instance.
 
-        `capacity_tokens` are those that fit beside the weights, `instance` is what they belong to,
-        in words: "a decode instance". With `prompts` it holds nothing but these.
+        `capacity_tokens` is the room next to the weights, `instance` a name, "a decode instance".
+        With `prompts`, the instance holds no output tokens.
         """
         requests = self.requests
         tokens = requests.prompt_tokens + (0 if prompts else requests.output_tokens)
@@ -171,8 +168,8 @@ class Drawn:
             if self.trace is not None:
                 file = f"{self.trace.path}:{self.trace.lines[request % len(self.trace)]}"
             raise InputError(
-                f"request {request} has {prompt:,} tokens of prompt and {output:,} of output, and "
-                f"the KV cache of {instance} has room for {max(0, capacity_tokens):,}",
+                f"request {request} has {prompt:,} prompt tokens and {output:,} output tokens; "
+                f"the KV cache of {instance} holds {max(0, capacity_tokens):,}",
                 file=file,
                 key=None if file else "traffic.length_distribution",
                 hint="shorter requests, or GPUs with more memory",
@@ -180,11 +177,7 @@ class Drawn:
 
 
 def draw_requests(params: Mapping[str, Any], rng: np.random.Generator, directory: Path) -> Drawn:
-    """The requests that `REQUEST_PARAMS` ask for; relative files start at `directory`.
-
-    Raises:
-        InputError: what is given contradicts itself, or a file has a mistake.
-    """
+    """Return the requests that `REQUEST_PARAMS` describe; relative files start at `directory`."""
     _check(params)
     trace = None
     if params["trace"] is not None:
@@ -199,7 +192,7 @@ def draw_requests(params: Mapping[str, Any], rng: np.random.Generator, directory
 
 
 def _check(params: Mapping[str, Any]) -> None:
-    """What is given has an effect, and what is needed is given."""
+    """Check that required parameters are present and that none is without effect."""
     arrivals, lengths = params["arrival_process"], params["length_distribution"]
     if arrivals != OF_TRACE and params["rate"] is None:
         raise InputError("missing", key="traffic.rate", hint="requests per second, such as 10.0")
@@ -228,12 +221,12 @@ def _check(params: Mapping[str, Any]) -> None:
         if given and not used:
             raise InputError("has no effect", key=f"traffic.{name}", hint=f"it is for {how}")
         if used and not given and name not in DEFAULTS:
-            raise InputError("missing", key=f"traffic.{name}", hint=f"as there is {how}")
+            raise InputError("missing", key=f"traffic.{name}", hint=f"required by {how}")
     _check_shapes(params)
 
 
 def _check_shapes(params: Mapping[str, Any]) -> None:
-    """What is given of a distribution is of one that is used."""
+    """Check that every parameter of a distribution is used."""
     lengths = params["length_distribution"]
     for name, (_, kinds) in SHAPES.items():
         given = params[name]
@@ -242,7 +235,7 @@ def _check_shapes(params: Mapping[str, Any]) -> None:
         if not any(used.values()) and any(one is not None for one in given.values()):
             raise InputError("has no effect", key=f"traffic.{name}", hint=hint, code="no_effect")
         for part in PARTS:
-            # One value for both parts is that of those that use it.
+            # One value for both parts applies to those that use it.
             if given[part] is not None and not used[part] and len(set(given.values())) > 1:
                 raise InputError("has no effect", key=f"traffic.{name}.{part}", hint=hint)
 
@@ -250,11 +243,11 @@ def _check_shapes(params: Mapping[str, Any]) -> None:
 def _arrivals(
     params: Mapping[str, Any], n: int, rng: np.random.Generator, trace: RequestTrace | None
 ) -> NDArray[np.int64]:
-    """int64[n], in ps, not falling."""
+    """int64[n], in ps, not decreasing."""
     kind, rate = params["arrival_process"], params["rate"]
     if kind == OF_TRACE and trace is not None:
         if n > len(trace):
-            message = f"{n:,} requests, and the trace has {len(trace):,}"
+            message = f"{n:,} requests exceed the trace's {len(trace):,}"
             raise InputError(message, key="traffic.requests", hint=f"at most {len(trace):,}")
         return _at_rate(trace.arrival_ps[:n], rate)
     if kind == EVEN:
@@ -269,21 +262,21 @@ def _arrivals(
 
 
 def _at_rate(arrival_ps: NDArray[np.int64], rate: float | None) -> NDArray[np.int64]:
-    """A trace's arrivals, or from 0 on as dense as a rate, in 1/s, says."""
+    """Scale a trace's arrivals to a rate, in 1/s, if any."""
     if rate is None:
         return arrival_ps
     since = arrival_ps - arrival_ps[0]
     if not since[-1]:
-        message = "the requests of the trace all come at once, at no rate"
+        message = "all requests of the trace arrive at once: it has no rate to scale"
         raise InputError(message, key="traffic.rate", hint="leave it out")
     return _in_time(since * ((since.size - 1) / rate * 1e12 / since[-1]))
 
 
 def _in_time(times: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Times in whole ps. Raises InputError if the last is too late."""
+    """Round times to ps. Raises InputError if the last is too late."""
     if times[-1] >= HORIZON_PS:
         hours = times[-1] / 3.6e15
-        message = f"the last of {times.size:,} requests would come after {hours:.3g} hours"
+        message = f"the last of {times.size:,} requests would arrive after {hours:.3g} hours"
         raise InputError(message, key="traffic.rate", hint=HORIZON)
     found: NDArray[np.int64] = np.rint(times).astype(np.int64)
     return found
@@ -297,7 +290,7 @@ def _tokens(
     trace: RequestTrace | None,
     directory: Path,
 ) -> NDArray[np.int64]:
-    """int64[n]: tokens of prompts or of outputs."""
+    """int64[n]: tokens of prompts or outputs."""
     kind = params["length_distribution"][part]
     if kind == TRACE and trace is not None:
         return np.resize(getattr(trace, f"{part}_tokens"), n)

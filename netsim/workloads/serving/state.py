@@ -1,7 +1,7 @@
-"""What a leader keeps of its instance, of its requests, and of what else its tasks are.
+"""The records of a serving run: instances at their leaders, requests, and other tasks.
 
-Fields of the program's records (`netsim.program`). Lists of requests are linked through `next`, and
-known by the places of their first and last task; -1 is none.
+These are fields of the program's records (`netsim.program`). Lists of requests are linked through
+`next` and identified by the indices of their first and last task; -1 is none.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from __future__ import annotations
 from netsim.workloads.inference.cost import IterationCost
 
 REQUEST, KV_SENT, TRANSITION, ANNOUNCED, REDUCED, POOL_REQUEST, POOL_READ = range(1, 8)
-"""What a task is to the program, its field `role`. At a leader a request, which comes as the task
-is done; the leader's own part of a KV cache, sent; or, never started, a note that the instance
-changes. At other GPUs that an iteration is known; at all of them that an all-reduce is over, or
-that what is pooled has been read; at hosts of the pool that it is asked for. Of other tasks, 0."""
+"""The field `role` of a task; 0 for other tasks. At a leader: a request, which is done as it
+arrives; the leader's own part of a KV cache, sent; a transition, which never starts. At other GPUs:
+an iteration announced. At all of them: an all-reduce over, a read from the pool finished. At pool
+hosts: a read requested."""
 
 ROW_BYTES, TICKS = 8, 1 << 16
-"""Of messages that tell of an iteration: bytes of each of its rows, and so many at most that tell
-how long it computes."""
+"""Encoding of announcements: bytes per row, and the largest number of ticks of compute time."""
 
 DOWN, WHOLE, SHRUNK = range(3)
-"""What an instance is, and becomes by a change."""
+"""States of an instance."""
 
 TASK_STATE = (
     "role",
@@ -102,6 +101,6 @@ HOST_STATE = (
 )
 
 END, PART, TRANSITION_TIMER, BEGIN = range(4)
-"""Timers: an iteration ends; a part of KV caches goes; a transition; an iteration begins."""
+"""Timers: end of an iteration, next part of KV caches, transition, begin of an iteration."""
 
 TIMERS = 4

@@ -1,15 +1,15 @@
-"""The tasks and flows of a serving run, of all instances and requests, as columns.
+"""The tasks and flows of a serving run, as columns.
 
-At the leader of its first instance a request is a task that is done as it arrives; at the leader of
-its decode instance one that is done as all of its KV cache is there. Between both go, part by part
-of the KV cache:
+At the leader of its first instance, a request is a task that is done when it arrives; at the
+leader of its decode instance, one that is done when it has the whole KV cache. In between, part by
+part of the cache:
 
     leader      starts its own flows to the decode instance, and a message to each other GPU
-    other GPU   starts its flows as it has that message
-    decode GPU  sends a message to its leader as it has its share of all parts
-    leader      is told by its own share and these messages
+    other GPU   starts its flows when it gets that message
+    decode GPU  sends a message to its leader when it has its share of all parts
+    leader      waits for its own share and these messages
 
-In the tables of tasks those that a leader starts for one part of one request stand together.
+The tasks that a leader starts for one part of one request are consecutive.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TASK_COLUMNS = ("kind", "host", "flow", "duration_ps", "deferred", "done_when")
 
 @dataclass
 class ServingTasks:
-    """Columns of tasks and flows that become more; what is added is known by its numbers."""
+    """Growing columns of tasks and flows, which are identified by their indices."""
 
     n_tasks: int = 0
     n_flows: int = 0
@@ -48,7 +48,7 @@ class ServingTasks:
     host_pointers: list[tuple[str, Ints, Ints]] = field(default_factory=list)
 
     def add_flows(self, src: ArrayLike, dst: ArrayLike, size: ArrayLike, kind: int) -> Ints:
-        """Flows between hosts; their numbers have the shape of all arguments together."""
+        """Add flows between hosts; return their indices in the broadcast shape."""
         ends = np.broadcast_arrays(src, dst, size)
         numbers = self.n_flows + np.arange(ends[0].size)
         self.n_flows += ends[0].size
@@ -67,7 +67,7 @@ class ServingTasks:
         deferred: ArrayLike = False,
         done_when: ArrayLike = SENT,
     ) -> Ints:
-        """Tasks; their numbers have the shape of all arguments together."""
+        """Add tasks; return their indices in the broadcast shape."""
         columns = np.broadcast_arrays(kind, host, flow, duration_ps, deferred, done_when)
         numbers = self.n_tasks + np.arange(columns[0].size)
         self.n_tasks += columns[0].size
@@ -77,32 +77,32 @@ class ServingTasks:
         return numbers.reshape(columns[0].shape)
 
     def wait(self, first: ArrayLike, then: ArrayLike) -> None:
-        """Each task `then` waits for `first`, as broadcast."""
+        """Make each task `then` wait for `first`, as broadcast."""
         one, other = np.broadcast_arrays(first, then)
         self.edges.append((one.reshape(-1), other.reshape(-1)))
 
     def set(self, name: str, tasks: Ints, values: ArrayLike) -> None:
-        """The program's field of tasks."""
+        """Set a program field of tasks."""
         one, value = np.broadcast_arrays(tasks, values)
         self.state.append((name, one.reshape(-1), value.reshape(-1)))
 
     def point(self, name: str, tasks: Ints, to: Ints) -> None:
-        """The program's field of tasks is the place of other tasks at the same host."""
+        """Set a program field of tasks to the local index of another task at the same host."""
         one, other = np.broadcast_arrays(tasks, to)
         self.pointers.append((name, one.reshape(-1), other.reshape(-1)))
 
     def set_host(self, name: str, hosts: Ints, values: ArrayLike) -> None:
-        """The program's field of hosts."""
+        """Set a program field of hosts."""
         one, value = np.broadcast_arrays(hosts, values)
         self.host_state.append((name, one.reshape(-1), value.reshape(-1)))
 
     def point_host(self, name: str, hosts: Ints, to: Ints) -> None:
-        """The program's field of hosts is the place of one of their tasks."""
+        """Set a program field of hosts to the local index of one of their tasks."""
         one, other = np.broadcast_arrays(hosts, to)
         self.host_pointers.append((name, one.reshape(-1), other.reshape(-1)))
 
     def workload(self, n_hosts: int, classes: ArrayLike) -> Workload:
-        """All of it; `classes` has the traffic class of each kind of flows."""
+        """Build the workload; `classes` is the traffic class of each kind of flow."""
         tasks = self._task_table()
         places = tasks.local_indices()
         of_tasks = [*self.state, *((name, one, places[to]) for name, one, to in self.pointers)]
@@ -115,7 +115,6 @@ class ServingTasks:
         )
 
     def _flow_table(self, classes: ArrayLike) -> FlowTable:
-        """All flows."""
         column = {name: _joined(self.flows, name) for name in ("src", "dst", "size_bytes", "kind")}
         cls = np.asarray(classes)[column["kind"]]
         table = FlowTable(column["src"], column["dst"], column["size_bytes"], cls=cls)
@@ -123,7 +122,6 @@ class ServingTasks:
         return table
 
     def _task_table(self) -> TaskTable:
-        """All tasks."""
         kind, host, *rest = (_joined(self.tasks, name) for name in TASK_COLUMNS)
         flow, duration, deferred, done_when = rest
         table = TaskTable(kind, host, duration, flow=flow, done_when=done_when, deferred=deferred)
@@ -133,7 +131,7 @@ class ServingTasks:
 
 
 def _columns(fields: Sequence[tuple[str, Ints, NDArray[Any]]], n: int) -> dict[str, NDArray[Any]]:
-    """The program's fields, a column of n entries each."""
+    """Return the program's fields as columns of n entries."""
     found: dict[str, NDArray[Any]] = {}
     for name, which, values in fields:
         dtype = np.float64 if values.dtype.kind == "f" else np.int64
@@ -148,15 +146,13 @@ def _joined(rows: list[dict[str, Any]], name: str) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Transfer:
-    """How KV caches go from instances to others.
+    """KV caches to send between instances.
 
     Attributes:
-        parts: in which each goes, one after the other.
-        control_bytes: of a message between GPUs of an instance.
-        from_hosts, to_hosts: int64[n, m] and int64[n, k], the hosts of both instances of n
-            requests.
+        parts: number of parts of each, sent in sequence.
+        control_bytes: size of a message between GPUs of an instance.
+        from_hosts, to_hosts: int64[n, m] and int64[n, k], hosts of both instances of n requests.
         size_bytes: int64[n], of the caches.
-        shares: between these instances.
     """
 
     parts: int
@@ -172,10 +168,10 @@ class Transferred:
     """The tasks and flows of n KV caches.
 
     Attributes:
-        starts: int64[n, parts, s], what the leader starts for each part.
-        own: int64[n, parts, o], of these the leader's own flows of KV cache.
-        there: int64[n], done as a cache is there.
-        flows: int64[n, parts, f], that carry it.
+        starts: int64[n, parts, s], tasks that the leader starts for each part.
+        own: int64[n, parts, o], the leader's own flows of KV cache among them.
+        there: int64[n], tasks that are done when a cache has arrived.
+        flows: int64[n, parts, f], flows that carry it.
     """
 
     starts: Ints
@@ -185,9 +181,9 @@ class Transferred:
 
 
 def add_arrivals(tables: ServingTasks, leader: Ints, arrival_ps: Ints) -> Ints:
-    """int64[n]: the task of each request at its leader, done as it arrives.
+    """int64[n]: the task of each request at its leader, done when it arrives.
 
-    They run one after the other, each for as long as there is none. `arrival_ps` does not fall.
+    They run in sequence, each for the time since the one before. `arrival_ps` does not decrease.
     """
     order = np.argsort(leader, kind="stable")
     times = arrival_ps[order]
@@ -200,7 +196,7 @@ def add_arrivals(tables: ServingTasks, leader: Ints, arrival_ps: Ints) -> Ints:
 
 
 def add_transfers(tables: ServingTasks, how: Transfer) -> Transferred:
-    """Tasks and flows of KV caches."""
+    """Add the tasks and flows of KV caches."""
     n, parts, share = how.size_bytes.size, how.parts, how.partition
     src = how.from_hosts[:, share.source][:, None, :]
     dst = how.to_hosts[:, share.sink][:, None, :]
@@ -210,7 +206,7 @@ def add_transfers(tables: ServingTasks, how: Transfer) -> Transferred:
         np.broadcast_to(leader, (n, parts, 1)), others, how.control_bytes, CONTROL
     )
     own = flows[:, :, share.source == 0]
-    # What is its own is done as it is delivered: then that part of the cache is given up.
+    # A leader's own sends end on acknowledgment: then it frees that part of the cache.
     started = np.concatenate([own, orders], axis=2)
     starts = tables.add_tasks(SEND, leader, flow=started, deferred=True, done_when=ACKED)
     for gpu in range(1, share.sources):

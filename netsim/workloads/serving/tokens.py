@@ -1,8 +1,8 @@
-"""When each token of each request was told, from the log of a serving run.
+"""The time of each token of each request, from the log of a serving run.
 
-The log (`LOG` of `data.py`) tells of iterations, and when a request was in the first and
-the last one on an instance: so a request's tokens came at the end of each iteration between. A
-    token also comes at the end of the prefill that a FIRST_TOKEN row is of.
+The log (`LOG` of `data.py`) has the iterations, and when a request entered and left the decode
+batch of an instance: its tokens came at the end of each iteration in between. A FIRST_TOKEN row
+adds the token at the end of a prefill.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from netsim.workloads.serving.data import DECODE_START, DONE, FIRST_TOKEN, ITERA
 
 Ints = NDArray[np.int64]
 Log = Mapping[str, Ints]
-"""Columns "host", "time_ps" and those of `LOG` in `data.py`, rows of a host in order."""
+"""Columns "host", "time_ps" and those of `LOG`; the rows of a host are in order."""
 
 AT_ONCE = 1 << 22
-"""So many tokens are looked at at once."""
+"""Tokens processed at once."""
 
 
 def log_of(table: Any) -> Log:
-    """The log of a result, a polars DataFrame, as columns. Raises InputError if one is missing."""
+    """Return the log of a result, a polars DataFrame, as columns."""
     names = ("host", "time_ps", *LOG)
     for name in names:
         if name not in table.columns or not table[name].dtype.is_integer():
-            raise InputError("the log has no such column of whole numbers", key=name)
+            raise InputError("the log has no integer column of this name", key=name)
     return {name: table[name].fill_null(-1).to_numpy() for name in names}
 
 
 class Tokens(NamedTuple):
-    """Tokens of the requests from `first` to before `end`: int64[m] each, by request and time."""
+    """Tokens of requests `first` to `end` - 1: int64[m] each, sorted by request and time."""
 
     first: int
     end: int
@@ -45,10 +45,8 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Stays:
-    """For how long requests were decoded: each from iteration `begin` to before iteration `end` of
-    `ends_ps`, which holds all iterations' ends, instance by instance. In the order of their
-    requests.
-    """
+    """Intervals of decoding, sorted by request: iterations `begin` to `end` - 1 of `ends_ps`, which
+    holds the ends of all iterations, grouped by instance."""
 
     request: Ints
     begin: Ints
@@ -57,7 +55,7 @@ class Stays:
 
 
 def stays(log: Log) -> Stays:
-    """The stays of all requests; those that had not ended last until the log does."""
+    """Return the decoding intervals of all requests; open ones last until the log ends."""
     host, what, time = log["host"], log["event"], log["time_ps"]
     iteration = np.flatnonzero(what == ITERATION)
     iteration = iteration[np.lexsort((time[iteration], host[iteration]))]
@@ -81,9 +79,9 @@ def stays(log: Log) -> Stays:
 
 
 def tokens(n_requests: int, log: Log, found: Stays, at_once: int = AT_ONCE) -> Iterator[Tokens]:
-    """All tokens, some requests at a time, with about `at_once` tokens if one request has no more.
+    """Yield all tokens in parts of about `at_once`, at least one request each.
 
-    Requests that were told none are in it as well, by `first` and `end`.
+    Requests without tokens are also in the range of `first` and `end`.
     """
     rows = np.flatnonzero(log["event"] == FIRST_TOKEN)
     rows = rows[np.argsort(log["request"][rows], kind="stable")]
@@ -98,7 +96,7 @@ def tokens(n_requests: int, log: Log, found: Stays, at_once: int = AT_ONCE) -> I
         a, b = np.searchsorted(prefilled, [first, end])
         c, d = np.searchsorted(found.request, [first, end])
         many = length[c:d]
-        # Of each token of a stay how many came before it there.
+        # Index of each token within its interval.
         before = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
         decoded = found.ends_ps[np.repeat(found.begin[c:d], many) + before]
         request = np.concatenate([prefilled[a:b], np.repeat(found.request[c:d], many)])

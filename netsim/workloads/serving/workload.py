@@ -1,4 +1,4 @@
-"""The workload of a serving run: a plan's tasks and flows, and what leaders know as it begins."""
+"""The workload of a serving run: its plan as tasks, flows, and records of the program."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from netsim.workloads.serving.tables import (
 Ints = NDArray[np.int64]
 
 LISTS = ("waiting", "filling", "decoding", "fresh")
-"""Fields of leaders that are places of requests, at first of none."""
+"""Leaders' fields that are heads of lists of requests, initially empty."""
 
 
 @dataclass(frozen=True)
 class Sending:
-    """What is sent, and how.
+    """Sizes, classes and hosts of what is sent.
 
     Attributes:
-        kv_parts: in which a KV cache goes.
-        control_bytes: of a message between the GPUs of an instance.
-        classes: the traffic class of each kind of flows (KINDS).
-        iterations: of each role, how its iterations are listed; empty if all-reduces are not sent.
-        pool: hosts from which pooled memory is read; empty if that is not sent.
+        kv_parts: number of parts of a KV cache.
+        control_bytes: size of a message between the GPUs of an instance.
+        classes: the traffic class of each kind of flow (KINDS).
+        iterations: declared iterations of each role; empty for analytic all-reduces.
+        pool: hosts of the memory pool; empty if reads are analytic.
     """
 
     kv_parts: int
@@ -58,7 +58,7 @@ def workload_of(
     sending: Sending,
     transitions: Transitions,
 ) -> Workload:
-    """Tasks, flows and fields of a plan."""
+    """Build the workload of a plan."""
     tables = ServingTasks()
     leader = plan.instances.leader.astype(np.int64)
     _add_leaders(tables, plan, groups)
@@ -84,7 +84,7 @@ def workload_of(
 
 
 def _describe(tables: ServingTasks, plan: ServingPlan, tasks: Ints, which: Ints) -> None:
-    """What a request is, at one of its leaders."""
+    """Set the fields of requests at one of their leaders."""
     tables.set("role", tasks, REQUEST)
     tables.set("request", tasks, which)
     tables.set("prompt", tasks, plan.requests.prompt_tokens[which])
@@ -99,7 +99,7 @@ def _add_transfers(
     sending: Sending,
     arrivals: Ints,
 ) -> Ints:
-    """KV caches of the requests that move. Gives int64[n, parts, f], their flows."""
+    """Add KV caches of requests that change instance; return int64[n, parts, f], their flows."""
     instances, moved = plan.instances, np.flatnonzero(plan.decode_instance >= 0)
     ends = []
     for instance, role in ((plan.prefill_instance, PREFILL), (plan.decode_instance, DECODE)):
@@ -131,13 +131,13 @@ def _add_transfers(
 
 
 def max_context(group: Group, plan: ServingPlan, listed: ListedIterations) -> int:
-    """Tokens of all contexts of an iteration, at most."""
+    """Return the largest number of context tokens of an iteration."""
     longest = int((plan.requests.prompt_tokens + plan.requests.output_tokens).max())
     return max(1, min(listed.max_batch * longest, group.capacity_tokens))
 
 
 def _add_pool(tables: ServingTasks, plan: ServingPlan, group: Group, sending: Sending) -> None:
-    """What the instances of a role read, if any of it is pooled."""
+    """Add reads from the pool for the instances of a role."""
     pool, one, listed = group.pool, group.deployment, sending.iterations[group.role]
     if pool is None:
         return
@@ -157,14 +157,14 @@ def _hosts_of(plan: ServingPlan, role: int) -> Ints:
 
 
 def _one_flow(tables: ServingTasks, plan: ServingPlan, n_hosts: int) -> None:
-    """A run is of flows: where there are none there is one that is never started."""
+    """Add a flow that never starts: a run needs at least one."""
     src = int(plan.instances.leader[0])
     flow = tables.add_flows([src], [(src + 1) % n_hosts], 1, CONTROL)
     tables.add_tasks(SEND, [src], flow=flow, deferred=True)
 
 
 def _add_leaders(tables: ServingTasks, plan: ServingPlan, groups: Mapping[int, Group]) -> None:
-    """The fields of leaders' records; at other hosts they are 0."""
+    """Set the fields of leaders' records; those of other hosts are 0."""
     instances = plan.instances
     leader = instances.leader.astype(np.int64)
     for name in LISTS:
@@ -188,13 +188,13 @@ def _add_leaders(tables: ServingTasks, plan: ServingPlan, groups: Mapping[int, G
 
 
 def _open(plan: ServingPlan) -> Ints:
-    """int64[k]: how many requests come to each instance."""
+    """int64[k]: number of requests of each instance."""
     which = [plan.prefill_instance, plan.decode_instance[plan.decode_instance >= 0]]
     return np.bincount(np.concatenate(which), minlength=len(plan.instances))
 
 
 def _add_transitions(tables: ServingTasks, plan: ServingPlan, transitions: Transitions) -> None:
-    """What becomes of instances, as tasks of their leaders that are never started."""
+    """Add transitions as tasks of leaders that never start."""
     leader = plan.instances.leader.astype(np.int64)
     tasks = tables.add_tasks(JOIN, leader[transitions.instance], deferred=True)
     for name, values in (
@@ -209,10 +209,10 @@ def _add_transitions(tables: ServingTasks, plan: ServingPlan, transitions: Trans
 
 
 def log_rows(plan: ServingPlan, transitions: Transitions, n_hosts: int) -> Ints:
-    """int64[n_hosts]: rows of the log that each host may have.
+    """int64[n_hosts]: largest number of log rows of each host.
 
-    An iteration computes one token at least, and what an instance that fails had computed it
-    computes once more. A request has five rows, and as many again for each failure.
+    An iteration computes at least one token, and a failed instance computes its tokens again. A
+    request has five rows, and as many again for each failure.
     """
     requests, k = plan.requests, len(plan.instances)
     tokens = requests.prompt_tokens + requests.output_tokens
@@ -225,7 +225,7 @@ def log_rows(plan: ServingPlan, transitions: Transitions, n_hosts: int) -> Ints:
 
 
 def _spread(n: int, which: NDArray[Any], values: ArrayLike) -> Ints:
-    """int64[n] with values at some places, else 0."""
+    """int64[n] with values at the given indices, else 0."""
     found = np.zeros(n, np.int64)
     found[which] = values
     return found

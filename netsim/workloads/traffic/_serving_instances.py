@@ -1,4 +1,4 @@
-"""The machines of a serving run, as its parameters say: which there are, and where they stand."""
+"""The instances of a serving run and their hosts, from its parameters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ POOL_PARAMS = [
 
 
 def groups_of(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
-    """The machines of each role, and what of theirs is pooled."""
+    """Return the instances of each role, with the memory pool."""
     groups, pool = _groups(params, context), _pool(params)
     if pool is None:
         return groups
@@ -54,9 +54,9 @@ def groups_of(params: Mapping[str, Any], context: TrafficContext) -> dict[int, G
         need = pool.share * weight_bytes(one) * one.tp
         have = pool.hosts * one.machine.memory * one.options.memory_share
         if need > have:
-            told = f"{format_bytes(round(need), 3)} of weights, and it has {format_bytes(have, 3)}"
+            told = f"{format_bytes(round(need), 3)} of weights, {format_bytes(have, 3)} of memory"
             raise InputError(
-                f"the pool is to hold {told}", key="traffic.pool_hosts", hint="more hosts"
+                f"the memory pool is too small: {told}", key="traffic.pool_hosts", hint="more hosts"
             )
     of_cache = (MIXED, DECODE)
     return {
@@ -66,7 +66,6 @@ def groups_of(params: Mapping[str, Any], context: TrafficContext) -> dict[int, G
 
 
 def _pool(params: Mapping[str, Any]) -> Pool | None:
-    """What is pooled, if anything is."""
     of, sent = params["pooled"], params["all_reduces"] == "packets"
     wanted = {
         "pool_hosts": (of is not None and sent, 'pooled and all_reduces = "packets"'),
@@ -77,7 +76,7 @@ def _pool(params: Mapping[str, Any]) -> Pool | None:
         if params[name] is not None and not used:
             raise InputError("has no effect", key=f"traffic.{name}", hint=f"it is for {how}")
         if params[name] is None and used and name != "pooled_fraction":
-            raise InputError("missing", key=f"traffic.{name}", hint=f"as there is {how}")
+            raise InputError("missing", key=f"traffic.{name}", hint=f"required by {how}")
     share = 1.0 if params["pooled_fraction"] is None else params["pooled_fraction"]
     if share == 0:
         raise InputError("must be positive", key="traffic.pooled_fraction", hint="or no pooled")
@@ -89,13 +88,12 @@ def _pool(params: Mapping[str, Any]) -> Pool | None:
 
 
 def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
-    """The machines of each role."""
     mixed, prefill, decode = (
         params[name] for name in ("instances", "prefill_instances", "decode_instances")
     )
     if (mixed is None) == (prefill is None and decode is None):
-        hint = "machines, or prefill_instances and decode_instances"
-        problem = "missing" if mixed is None else "cannot be beside prefill_instances"
+        hint = "give instances, or prefill_instances and decode_instances"
+        problem = "missing" if mixed is None else "conflicts with prefill_instances"
         raise InputError(problem, key="traffic.instances", hint=hint)
     both = _deployment(params, "deployment", context)
     if mixed is not None:
@@ -108,7 +106,7 @@ def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Gro
         return {MIXED: Group(MIXED, both, mixed)}
     for name, given in (("prefill_instances", prefill), ("decode_instances", decode)):
         if given is None:
-            raise InputError("missing", key=f"traffic.{name}", hint="as the other one is given")
+            raise InputError("missing", key=f"traffic.{name}", hint="required with the other one")
     other = both
     if params["decode_deployment"] is not None:
         other = _deployment(params, "decode_deployment", context)
@@ -123,15 +121,15 @@ def _deployment(params: Mapping[str, Any], name: str, context: TrafficContext) -
     except InputError as error:
         raise (error.under(key) if isinstance(given, Mapping) else error.at(key=key)) from None
     if found.options.tp == 0:
-        message = "does not say on how many GPUs a machine is"
+        message = "missing number of GPUs per instance"
         raise InputError(message, key=key, hint="options.tp")
     return found
 
 
 def check_same_cache(one: Deployment, other: Deployment) -> None:
-    """Both machines hold the same KV cache. Raises InputError for traffic.decode_deployment."""
+    """Raise InputError unless both deployments have the same KV cache."""
     if one.model != other.model or one.formats.kv != other.formats.kv:
-        message = "is of another model, or keeps its KV cache in another format"
+        message = "has another model or KV-cache format than deployment"
         raise InputError(message, key="traffic.decode_deployment")
 
 
@@ -141,13 +139,13 @@ def hosts_of(
     network: Network,
     context: TrafficContext,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The host of each GPU, machine by machine, and those of the pool."""
+    """Return the host of each GPU, instance by instance, and the pool's hosts."""
     gpus = sum(group.n * group.deployment.tp for group in groups.values())
     n = gpus + (params["pool_hosts"] or 0)
     if n > network.n_hosts:
         what = "GPUs and hosts of a pool" if params["pool_hosts"] else "GPUs"
-        message = f"{n:,} {what}, and the network has {network.n_hosts:,} hosts"
-        raise InputError(message, key="traffic.deployment", hint="fewer machines, or more hosts")
+        message = f"{n:,} {what} exceed the network's {network.n_hosts:,} hosts"
+        raise InputError(message, key="traffic.deployment", hint="fewer instances, or more hosts")
     if params["placement_file"] is None:
         return strided(groups, params["gpu_stride"]), np.arange(gpus, n)
     if params["gpu_stride"] != 1:

@@ -68,7 +68,7 @@ from netsim.workloads.traffic._serving_instances import (
 __all__ = ["HOST_STATE", "LOG", "TASK_STATE", "TIMERS"]
 
 WITH_TASKS = 4
-"""As much memory as so many flows takes one with its two tasks, while all are made."""
+"""Memory of a flow with its two tasks while they are created, in flows."""
 
 PARAMS = [
     Param("deployment", "job", REQUIRED, "model and GPUs: a preset, a file, or a table"),
@@ -149,9 +149,9 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """The requests, and everything that may come of them.
+    """Generate requests, instances, and everything they may send.
 
-    The router and failures have generators of their own: neither depends on what else is drawn.
+    The router and failures have their own random generators, independent of the other draws.
     """
     of_router, of_failures = rng.spawn(2)
     groups = groups_of(params, context)
@@ -176,7 +176,7 @@ def flows(
     outages = failures_of(params, plan.instances.size, last_ps, of_failures, context.directory)
     check_shrunk(outages, groups.values(), of_file=params["failure_trace"] is not None)
     if listed and len(outages):
-        message = "a machine that fails cannot give up an all-reduce that is under way"
+        message = "conflicts with failures"
         raise InputError(message, key="traffic.all_reduces", hint='"formula"')
     check_iterations(plan, listed, params["token_budget"] if params["chunked"] else None)
     load = workload_of(plan, groups, network.n_hosts, sending, transitions_of(outages))
@@ -184,14 +184,14 @@ def flows(
 
 
 def _stall_ps(tbt_ps: int | None, stall: float | None) -> int | None:
-    """The longest gap of a request that meets the objective."""
+    """Return the longest gap that meets the SLO."""
     if tbt_ps is None or stall is None:
         return None
     return min(round(tbt_ps * stall), HORIZON_PS)
 
 
 def _kv_parts(params: Mapping[str, Any]) -> int:
-    """In how many parts a KV cache goes."""
+    """Return the number of parts of a KV cache."""
     if params["kv_transfer"] == "layerwise":
         return params["kv_layer_groups"] or 8
     if params["kv_layer_groups"] is not None:
@@ -211,7 +211,7 @@ def _slots(
     network: Network,
     context: TrafficContext,
 ) -> dict[int, ListedIterations]:
-    """How the iterations of each role are listed; nothing if all-reduces are none of them."""
+    """Return the declared iterations of each role; empty for analytic all-reduces."""
     if params["all_reduces"] == "formula":
         for name in ("all_reduces_per_iteration", "max_iterations", "algorithm", "latency"):
             if params[name] is not None:
@@ -223,16 +223,16 @@ def _slots(
     for role, group in groups.items():
         one = group.deployment
         if one.tp == 1 or one.options.overlap:
-            message = f"{one.name} has none" if one.tp == 1 else f"{one.name} has them overlap"
-            hint = '"formula"; packets are for all-reduces that stand between computations'
+            message = f"{one.name} " + ("has none" if one.tp == 1 else "overlaps them with compute")
+            hint = '"formula"; "packets" needs all-reduces that alternate with compute'
             raise InputError(message, key="traffic.all_reduces", hint=hint)
         latency = params["latency"]
         how = CollectiveOptions(
             algorithm=params["algorithm"] or one.options.all_reduce,
             latency_ps=one.overheads.step_latency if latency is None else latency,
         )
-        machines = hosts[first : first + group.n * one.tp].reshape(group.n, one.tp)
-        first += machines.size
+        instances = hosts[first : first + group.n * one.tp].reshape(group.n, one.tp)
+        first += instances.size
         batch = min(params["max_batch"], len(requests))
         prompts = params["token_budget"]
         if not params["chunked"]:
@@ -244,7 +244,7 @@ def _slots(
             max_rows=batch if role == DECODE else max(prompts, batch),
             max_batch=0 if role == PREFILL else batch,
             control_bytes=params["control_message_size"],
-            ways=tuple(_wire(how, machine, wires) for machine in machines),
+            ways=tuple(_wire(how, own, wires) for own in instances),
         )
         reduces_merged(group, found[role])
         n_flows += group.n * found[role].n_iterations * flows_of_iteration(group, found[role])
@@ -252,13 +252,13 @@ def _slots(
     return found
 
 
-def _wire(how: CollectiveOptions, machine: NDArray[np.int64], wires: Wires) -> Wire:
-    """Between the hosts of a machine that sends to itself by that algorithm."""
-    return wires.wire(hops_of("all_reduce", machine.size, WHOLE_PACKETS, how), machine)
+def _wire(how: CollectiveOptions, hosts: NDArray[np.int64], wires: Wires) -> Wire:
+    """The wire between the hosts of an instance that all-reduce with `how`."""
+    return wires.wire(hops_of("all_reduce", hosts.size, WHOLE_PACKETS, how), hosts)
 
 
 def _notes(groups: Mapping[int, Group], listed: Mapping[int, ListedIterations]) -> list[str]:
-    """What all-reduces stand for."""
+    """Yield notes on merged all-reduces."""
     told = []
     for role, one in listed.items():
         merged = reduces_merged(groups[role], one)
@@ -267,14 +267,14 @@ def _notes(groups: Mapping[int, Group], listed: Mapping[int, ListedIterations]) 
             least, most = (format_time(int(time_ps), 3) for time_ps in (each.min(), each.max()))
             latency = least if least == most else f"{least} to {most}"
             told.append(
-                f"{ROLES[role]} machines: each all-reduce stands for {merged}, with the bytes of "
-                f"all and {latency} for the latency of those that are not sent"
+                f"{ROLES[role]} instances: each simulated all-reduce stands for {merged}, with the "
+                f"bytes of all and {latency} for the latency of the others"
             )
     return told
 
 
 def _flows_of_request(groups: Mapping[int, Group], parts: int) -> int:
-    """How many flows a request takes."""
+    """Return the number of flows of a request."""
     if MIXED in groups:
         return 0
     tp, other = (groups[role].deployment.tp for role in (PREFILL, DECODE))
@@ -282,13 +282,13 @@ def _flows_of_request(groups: Mapping[int, Group], parts: int) -> int:
 
 
 def on_begin(env, now):
-    """Leaders note when their machine fails first."""
+    """Set the timer of the first transition at leaders."""
     if env.host.role > 0:
         instance.schedule_transition(env, now)
 
 
 def on_task(env, now, task):
-    """A request has come, a part of a KV cache has gone, or GPUs have added up or been told."""
+    """Handle an arrival, a sent KV-cache part, or the end of an exchange between GPUs."""
     if task.role == REQUEST:
         instance.accept_request(env, now, task)
     elif task.role == KV_SENT:
@@ -304,7 +304,7 @@ def on_task(env, now, task):
 
 
 def on_timer(env, now, k):
-    """An iteration begins or ends, or a part of it does, or a transition is due."""
+    """Handle the begin or end of an iteration or of part of one, or a transition."""
     if k == BEGIN:
         instance.begin_iteration(env, now)
     elif k == END:
