@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from netsim.errors import InputError, RunError
     from netsim.experiment import Experiment
     from netsim.results import FailedPoint, Result, Sweep, load, load_sweep
-    from netsim.running.resume import resume_experiment
-    from netsim.running.sweep import run_experiment
+    from netsim.running.sweep import resume_experiment, run_experiment
 
 
 __all__ = [
@@ -40,7 +39,7 @@ _HOMES = {
     "Sweep": "netsim.results",
     "load": "netsim.results",
     "load_sweep": "netsim.results",
-    "resume_experiment": "netsim.running.resume",
+    "resume_experiment": "netsim.running.sweep",
     "run_experiment": "netsim.running.sweep",
 }
 

@@ -28,7 +28,7 @@ from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.reports.links import conserve
 from netsim.running.drive import FINISHED, UNDELIVERED, StepReport, drive
-from netsim.running.stall import StallDetector, explain, under_way
+from netsim.running.stall import StallDetector, explain, flows_in_progress
 from netsim.units import format_time
 
 WINDOWS = 100
@@ -264,7 +264,7 @@ def _most_hops(flows: FlowTable, network: Network) -> int:
 
 
 def _all_complete(engine: Engine, why: str) -> None:
-    waiting = under_way(engine)
+    waiting = flows_in_progress(engine)
     if waiting.size or engine.counts.delivered < len(engine.flows):
         raise ConformanceError(
             f"{waiting.size} flows did not complete: {explain(engine, waiting, why)}"

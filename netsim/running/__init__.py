@@ -1,1 +1,1 @@
-"""From a point of an experiment to its result: prediction, the loop around the engine, sweeps."""
+"""Run experiments: predictions, the loop around the engine, sweeps and checkpoints."""

@@ -1,26 +1,30 @@
-"""Checkpoints: the state of a run in one file, from which it goes on as if nothing had happened.
+"""Checkpoints: the state of a run in one file, from which it resumes with an identical result.
 
-A checkpoint is written beside the one before it, brought to the disk, and then takes its name, so
-that what has the name is whole. It holds, one behind the other:
+A checkpoint is written under another name and then renamed, so a file with the right name is
+complete. Its parts:
 
-    MAGIC                  whose file it is
-    8 bytes                the length of the header, little-endian
-    the header             JSON: what is needed to know that it fits, and where each array is
-    the arrays             as they are in memory (`netsim/engine/snapshot.py`)
-    32 bytes               SHA-256 of all that
-    32 bytes               the seal of that, by which this user's own is known (`seal.py`)
+    MAGIC
+    8 bytes                length of the header, little-endian
+    header                 JSON: what the run was made of, and where each array is
+    arrays                 as in memory (`netsim/engine/snapshot.py`)
+    32 bytes               SHA-256 of everything above
+    32 bytes               seal of that hash: a keyed hash that proves who wrote it
 
-Nothing is compressed: zlib at its fastest leaves a quarter of the packets, in several times the
-time that writing all of them takes.
+A checkpoint is the memory of compiled code, so a forged one can make that code do anything. The key
+of seals is in the cache, in a folder that only the user can write. Nothing is compressed: zlib
+would take several times as long as writing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+import secrets
 import struct
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,38 +33,44 @@ import numpy as np
 
 from netsim import documents
 from netsim.documents import parsed, require
+from netsim.engine.compiling.cache import own_folder
+from netsim.engine.compiling.private_folder import UnsafeError, require_own
 from netsim.errors import InputError
 from netsim.inputs import file_size, unreadable
-from netsim.running.seal import SEAL_BYTES, is_sealed, seal_of
 from netsim.version import __version__
-from netsim.writing import replacing_file
+from netsim.writing import is_plain_file, replacing_file, write_once
 
 if TYPE_CHECKING:
     from netsim.engine.snapshot import Snapshot
 
 FORMAT = 3
-"""Number of the layout; it changes when a reader would have to."""
+"""Version of the file format."""
 
 MAGIC = b"netsim checkpoint\n"
 LENGTH = struct.Struct("<Q")
-HASH_BYTES = hashlib.sha256().digest_size
+HASH_BYTES = SEAL_BYTES = hashlib.sha256().digest_size
 END_BYTES = HASH_BYTES + SEAL_BYTES
 
+KEY_FOLDER, KEY = "netsim-keys", "checkpoints"
+KEY_BYTES = 32
+NO_SEAL = bytes(SEAL_BYTES)
+"""Seal written without a key."""
+
 BLOCK = 1 << 24
-"""Bytes that are hashed at a time."""
+"""Bytes hashed at a time."""
 
 MAX_NAMED = 4
-"""Differences that a message names."""
+"""Most differences that a message names."""
 
-ANEW = "`netsim run` with --force begins anew"
+START_OVER = "`netsim run --force` starts over"
 
 
 @dataclass(frozen=True)
 class CheckpointHeader:
     """State of a run besides its engine.
 
-    `run_inputs` is that of its `Provenance`. `wall_s` is the simulation's wall-clock time so far,
-    in all its processes. `stall` is the state of its `StallDetector`, `digest` the engine's.
+    `run_inputs` are those of its `Provenance`, `wall_s` the simulation's wall-clock time in all its
+    processes, `stall` the state of its `StallDetector`, `digest` that of the engine.
     """
 
     point: str
@@ -73,9 +83,8 @@ class CheckpointHeader:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was read and is whole. The arrays are in the file until they are used.
-
-    It is `sealed` if this user has written it.
+    """A complete checkpoint; its arrays stay in the file until used. `sealed`: this user wrote
+    it.
     """
 
     path: Path
@@ -85,37 +94,37 @@ class Checkpoint:
     sealed: bool = False
 
     def require_seal(self) -> None:
-        """Raise InputError unless this user has written it."""
+        """Raise InputError unless this user wrote it."""
         if not self.sealed:
-            message = "was not written by you here, and a forged one can do what code can"
-            raise InputError(message, file=str(self.path), hint=f"--trust goes on with it; {ANEW}")
+            message = "not written by you on this machine; a forged checkpoint can run any code"
+            raise InputError(message, file=str(self.path), hint=f"--trust accepts it; {START_OVER}")
 
     def require(self, run_inputs: Mapping[str, Any]) -> None:
-        """Raise InputError unless it is of a run that is made of the same, naming what is not."""
+        """Raise InputError with the differences if its run had other inputs."""
         then = self.header.run_inputs
         file = str(self.path)
-        if other := _other_values(then, run_inputs):
+        if other := _changed_values(then, run_inputs):
             what = "; ".join(other[:MAX_NAMED]) + ("; and more" if len(other) > MAX_NAMED else "")
-            raise InputError(f"is of another experiment: {what}", file=file, hint=ANEW)
-        if code := _other_code(then, run_inputs, self.version):
+            raise InputError(f"from another experiment: {what}", file=file, hint=START_OVER)
+        if code := _changed_code(then, run_inputs, self.version):
             raise InputError(
-                f"was written by other code: {', '.join(code[:MAX_NAMED])}",
+                f"written by other code: {', '.join(code[:MAX_NAMED])}",
                 file=file,
-                hint=f"go on with the code that wrote it, or {ANEW}",
+                hint=f"resume with the code that wrote it; {START_OVER}",
             )
 
 
-def write(path: Path, known: CheckpointHeader, snapshot: Snapshot) -> int:
-    """Write a checkpoint in place of the one before it. Returns its size in bytes.
+def write(path: Path, state: CheckpointHeader, snapshot: Snapshot) -> int:
+    """Replace the checkpoint; return its size in bytes.
 
-    Raises OSError if it cannot be written; the one before is there then.
+    Raises OSError if it cannot be written; the previous one stays.
     """
     arrays = [[name, one.kind, one.shape, one.raw.size] for name, one in snapshot.items()]
     header = {
         "format": FORMAT,
         "byteorder": sys.byteorder,
         "version": __version__,
-        **asdict(known),
+        **asdict(state),
         "arrays": arrays,
     }
     text = json.dumps(header).encode()
@@ -127,14 +136,14 @@ def write(path: Path, known: CheckpointHeader, snapshot: Snapshot) -> int:
         for part in parts:
             hashed.update(part)
             file.write(part)
-        file.write(hashed.digest() + seal_of(hashed.digest()))
+        file.write(hashed.digest() + _seal_of(hashed.digest()))
         return file.tell()
 
 
 def read(path: Path) -> Checkpoint:
-    """The checkpoint in a file.
+    """Return the checkpoint in a file.
 
-    Raises InputError unless it is whole, and one that this version and this machine can read.
+    Raises InputError unless it is complete and readable by this version on this machine.
     """
     try:
         content = np.memmap(path, np.uint8, "r") if file_size(path) else np.zeros(0, np.uint8)
@@ -149,7 +158,7 @@ def read(path: Path) -> Checkpoint:
 def _read(path: Path, content: Any) -> Checkpoint:
     start = len(MAGIC) + LENGTH.size
     if bytes(content[: len(MAGIC)]) != MAGIC[: content.size] or not content.size:
-        raise InputError("is not a checkpoint of netsim")
+        raise InputError("not a checkpoint of netsim")
     if content.size < start:
         raise _truncated(content, start)
     (length,) = LENGTH.unpack(bytes(content[len(MAGIC) : start]))
@@ -157,8 +166,8 @@ def _read(path: Path, content: Any) -> Checkpoint:
     if content.size < body:
         raise _truncated(content, body)
     header = _header(bytes(content[start:body]))
-    places = list(_places(header["arrays"], body))
-    end = places[-1][-1] if places else body
+    ranges = list(_array_ranges(header["arrays"], body))
+    end = ranges[-1][-1] if ranges else body
     if content.size < end + END_BYTES:
         raise _truncated(content, end + END_BYTES)
     digest, seal = bytes(content[end:][:HASH_BYTES]), bytes(content[end + HASH_BYTES :])
@@ -172,35 +181,35 @@ def _read(path: Path, content: Any) -> Checkpoint:
         CheckpointHeader(**{name: header[name] for name in CheckpointHeader.__dataclass_fields__}),
         {
             name: Stored(kind, tuple(shape), content[begin:stop])
-            for name, kind, shape, begin, stop in places
+            for name, kind, shape, begin, stop in ranges
         },
-        is_sealed(digest, seal),
+        _is_sealed(digest, seal),
     )
 
 
 def _header(text: bytes) -> dict[str, Any]:
     try:
         header = parsed(text)
-        require(header, {"format": int, "byteorder": str}, file=None, hint=ANEW)
+        require(header, {"format": int, "byteorder": str}, file=None, hint=START_OVER)
     except (ValueError, InputError):
         raise _altered() from None
     written, order = header["format"], header["byteorder"]
     if written != FORMAT:
         raise InputError(
-            f"is of format {written}, which this version of netsim does not know",
-            hint=f"it reads format {FORMAT}; {ANEW}",
+            f"unknown format {written}",
+            hint=f"this version reads format {FORMAT}; {START_OVER}",
         )
     if order != sys.byteorder:
         raise InputError(
-            f"was written on a machine of the other byte order ({order}-endian)",
-            hint=f"go on there, or {ANEW}",
+            f"written on a machine with another byte order ({order}-endian)",
+            hint=f"resume there; {START_OVER}",
         )
-    require(header, documents.CHECKPOINT, file=None, hint=ANEW)
+    require(header, documents.CHECKPOINT, file=None, hint=START_OVER)
     return dict(header)
 
 
-def _places(arrays: Any, begin: int) -> Iterator[tuple[str, str, list[int], int, int]]:
-    """Name, kind and shape of each array, and where it begins and ends in the file."""
+def _array_ranges(arrays: Any, begin: int) -> Iterator[tuple[str, str, list[int], int, int]]:
+    """Yield each array's name, kind, shape, and start and end in the file."""
     for name, kind, shape, size in arrays:
         yield name, kind, shape, begin, begin + size
         begin += size
@@ -214,40 +223,38 @@ def _hash(content: Any) -> bytes:
 
 
 def _truncated(content: Any, size: int) -> InputError:
-    return InputError(
-        f"is truncated: {content.size:,} of at least {size:,} bytes are there", hint=ANEW
-    )
+    return InputError(f"truncated: {content.size:,} of at least {size:,} bytes", hint=START_OVER)
 
 
 def _altered() -> InputError:
-    return InputError("was altered or damaged since it was written", hint=ANEW)
+    return InputError("altered or damaged", hint=START_OVER)
 
 
-def _other_values(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What the experiment says now and did not say then, or in another way."""
+def _changed_values(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return how the experiment differs from that of the checkpoint."""
     old, new = dict(_flat(then.get("experiment"))), dict(_flat(now["experiment"]))
     found = [
-        f"{key} was {_word(old, key)} and is {_word(new, key)}"
+        f"{key} was {_value(old, key)}, now {_value(new, key)}"
         for key in dict.fromkeys((*new, *old))
         if key not in old or key not in new or old[key] != new[key]
     ]
     if not found and then.get("data") != now["data"]:
-        found = [f"{name} has other contents" for name, _ in _changed(then, now, "data")]
+        found = [f"{name} has changed" for name, _ in _changed(then, now, "data")]
     return found
 
 
-def _other_code(then: Mapping[str, Any], now: Mapping[str, Any], version: str) -> list[str]:
-    """What of the code is not as it was."""
+def _changed_code(then: Mapping[str, Any], now: Mapping[str, Any], version: str) -> list[str]:
+    """Return how the code differs from that of the checkpoint."""
     found = [f"{name} has changed" for name, *_ in _changed(then, now, "plugins")]
     old = then.get("libraries", {})
     for name, present in now["libraries"].items():
         if old.get(name) != present:
-            found.append(f"{name} was {old.get(name)} and is {present}")
+            found.append(f"{name} was {old.get(name)}, now {present}")
     if then.get("netsim") != now["netsim"]:
         found.append(
             "netsim itself has changed"
             if version == __version__
-            else f"netsim was {version} and is {__version__}"
+            else f"netsim was {version}, now {__version__}"
         )
     return found
 
@@ -257,7 +264,7 @@ def _changed(then: Mapping[str, Any], now: Mapping[str, Any], part: str) -> list
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The values in tables, by their dotted paths."""
+    """Yield the values in nested tables with their dotted paths."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _flat(inner, f"{path}.{key}" if path else str(key))
@@ -265,5 +272,33 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _word(values: Mapping[str, Any], key: str) -> str:
-    return json.dumps(values[key]) if key in values else "not given"
+def _value(values: Mapping[str, Any], key: str) -> str:
+    return json.dumps(values[key]) if key in values else "not set"
+
+
+def _seal_of(digest: bytes) -> bytes:
+    key = _key(make=True)
+    return NO_SEAL if key is None else hmac.digest(key, digest, "sha256")
+
+
+def _is_sealed(digest: bytes, seal: bytes) -> bool:
+    """Return whether this user's key made the seal of that hash."""
+    key = _key(make=False)
+    return key is not None and hmac.compare_digest(hmac.digest(key, digest, "sha256"), seal)
+
+
+def _key(*, make: bool) -> bytes | None:
+    """Return the user's key; None if there is none or others could have written it."""
+    folder = own_folder(KEY_FOLDER)
+    if folder is None:
+        return None
+    path = folder / KEY
+    try:
+        if make and not is_plain_file(path):
+            with suppress(FileExistsError):  # another process was first
+                write_once(path, secrets.token_bytes(KEY_BYTES))
+        require_own(path, path.lstat())
+        key = path.read_bytes() if is_plain_file(path) else b""
+    except (OSError, UnsafeError):
+        return None
+    return key if len(key) == KEY_BYTES else None

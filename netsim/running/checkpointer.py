@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Checkpointer:
-    """Writes the checkpoint of one run.
+    """Writes the checkpoint of one run every `every_s` seconds (None: never).
 
-    `every_s` is the interval, None for a run that writes none; `since` is the checkpoint that the
-    run resumes from, if any.
+    `since` is the checkpoint that the run resumes from, if any.
     """
 
     point: str
@@ -35,7 +34,7 @@ class Checkpointer:
     def find(self, *, trust: bool = False) -> None:
         """Resume from the checkpoint at `path`.
 
-        Raises InputError if it does not match, or without `trust` if this user did not write it.
+        Raises InputError if it does not match, or if another user wrote it and `trust` is false.
         """
         found = checkpoint.read(self.path)
         found.require(self.run_inputs)
@@ -45,7 +44,7 @@ class Checkpointer:
 
     @property
     def is_active(self) -> bool:
-        """Whether this run has a checkpoint, or writes one."""
+        """Whether this run resumes from a checkpoint or writes one."""
         return self.every_s is not None or self.since is not None
 
     @property
@@ -55,13 +54,13 @@ class Checkpointer:
 
     @property
     def earlier_s(self) -> float:
-        """Wall-clock time of the run before that checkpoint."""
+        """Wall-clock time of the run before its checkpoint."""
         return self.since.header.wall_s if self.since else 0.0
 
     def restore(self, engine: Engine, stall_detector: StallDetector) -> None:
-        """Restore the engine and the stall detector from the checkpoint, if there is one.
+        """Restore the engine and the stall detector from the checkpoint, if any.
 
-        Raises InputError if the checkpoint is not of such an engine.
+        Raises InputError if the engine has another layout.
         """
         self._written = time.monotonic()
         if self.since is None:
@@ -72,9 +71,9 @@ class Checkpointer:
         try:
             engine.restore(self.since.snapshot)
         except ForeignSnapshotError as error:
-            raise InputError(f"does not fit: {error}", file=str(self.path)) from None
+            raise InputError(f"does not match: {error}", file=str(self.path)) from None
         if engine.digest() != header.digest:
-            raise InputError("gives another state than was written", file=str(self.path))
+            raise InputError("damaged: the restored state has another digest", file=str(self.path))
         stall_detector.restore(header.stall)
 
     def write_if_due(self, engine: Engine, wall_s: float, stall_detector: StallDetector) -> None:
@@ -83,7 +82,7 @@ class Checkpointer:
             self.write(engine, wall_s, stall_detector)
 
     def write(self, engine: Engine, wall_s: float, stall_detector: StallDetector) -> None:
-        """Write a checkpoint, if the run writes any; warn if that fails."""
+        """Write a checkpoint if the run writes any; warn if that fails."""
         if self.every_s is None:
             return
         header = CheckpointHeader(
@@ -97,5 +96,5 @@ class Checkpointer:
         try:
             checkpoint.write(self.path, header, engine.snapshot())
         except OSError as error:
-            warn_once(f"cannot write {self.path}: {error.strerror or error}; the run goes on")
+            warn_once(f"cannot write {self.path}: {error.strerror or error}; the run continues")
         self._written = time.monotonic()

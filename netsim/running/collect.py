@@ -1,4 +1,4 @@
-"""From the engine's state to a result, by all reports."""
+"""Build a result from the engine's state with all reports."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def engine_result(
     ending: Ending,
     timings: Mapping[str, Any],
 ) -> RunResult:
-    """What an engine has simulated; `timings` are wall_s, compile_s and threads of the summary.
+    """Return the result of a simulation; `timings` are the summary's wall_s, compile_s and threads.
 
-    Raises RunError if packets or bytes are not conserved, or requests.
+    Raises RunError if packets, bytes or requests are not conserved.
     """
     scenario = as_sent(point, scenario, engine.flow_states())
     return _result(Run(point, scenario, engine, ending, timings))
 
 
 def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
-    """The result of a transport whose completion times are the ideal ones."""
+    """Return the result of a transport whose completion times are the ideal ones."""
     timings = {"wall_s": 0.0, "compile_s": 0.0, "threads": 0}
     return _result(Run(point, scenario, None, Ending(FINISHED, complete=True), timings))
 

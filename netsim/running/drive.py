@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 FINISHED, INTERRUPTED = "finished", "interrupted"
 TIME_LIMIT, UNDELIVERED = "time_limit", "undelivered"
-"""Why a run ends: every flow is done at both ends, the user interrupted it, `stop.max_time` is
-reached,
+"""Why a run ends: all flows are done at both ends, the user stopped it, `stop.max_time` is reached,
 or no events are left."""
 
 ENDINGS = {Status.DONE: FINISHED, Status.IDLE: UNDELIVERED, Status.TIME_LIMIT: TIME_LIMIT}
@@ -25,7 +24,7 @@ ENDINGS = {Status.DONE: FINISHED, Status.IDLE: UNDELIVERED, Status.TIME_LIMIT: T
 
 @dataclass(frozen=True)
 class StepReport:
-    """The state after a step. `wall_s` is the time since the first step."""
+    """The state after a step; `wall_s` is the time since the first step."""
 
     status: Status
     counts: Counts
@@ -33,7 +32,6 @@ class StepReport:
 
     @property
     def is_running(self) -> bool:
-        """Whether the run is not over."""
         return self.status is Status.RUNNING
 
 
@@ -52,14 +50,10 @@ def drive(
 ) -> str:
     """Advance an engine until there is a reason to stop; return the reason.
 
-    Parameters
-    ----------
-    look : called with the report of every step; may return a reason to stop.
-    until_ps : simulated time at which to stop.
-    stop_when_done : stop as soon as every flow is done at both ends; otherwise also simulate
-        what is still in flight.
-    windows : windows per step, shared by all threads; by default a Tuner chooses.
-    should_stop : called after every step; true ends the run as INTERRUPTED.
+    `look` gets the report of every step and may return a reason to stop. `should_stop` is called
+    after every step; if true, the run ends as INTERRUPTED. With `stop_when_done`, the run stops
+    once every flow is done at both ends; otherwise packets in flight are also simulated. `windows`
+    is the number of windows per step; by default a Tuner chooses.
 
     Raises RunError if a handler breaks a rule.
     """

@@ -1,4 +1,4 @@
-"""What a run will take, before it is started: packets, memory, time."""
+"""Predict the packets, memory and time of a run before it starts."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from netsim.units import format_bytes
 if TYPE_CHECKING:
     from netsim.experiment import Point
 
-RESENDS = 1.01
-"""From here on, packets that are sent several times are worth a word."""
+MIN_RESENT = 1.01
+"""Transmissions per data packet above which retransmissions are mentioned."""
 
 BASE_BYTES = 232_000_000
-"""The interpreter, the libraries and the compiled code, loaded (to compile takes as much again)."""
+"""Interpreter, libraries and loaded code (compiling takes as much again)."""
 
 STATE_BYTES_PER_FLOW = 1000
-"""Both sides' records, timers, and the flow's row in traffic, ideal times and results."""
+"""Records of both sides, timers, and rows in traffic, ideal times and results."""
 
 STATE_BYTES_PER_TASK = 300
-"""Its record, edges and timer (180 of them), and its row in traffic and results."""
+"""Record, edges and timer (180 bytes), and rows in traffic and results."""
 
 HOST_BYTES = 250
-"""A host's record, its route and its events."""
+"""A host's record, route and events."""
 
 ROW_BYTES = 280
-"""A row of the table of links, as it is collected."""
+"""A row of the links table while it is built."""
 
 PAGE_BYTES = 4096
-"""Memory comes in pages, and a packet touches one."""
+"""Memory page, the least that a packet touches."""
 
 GROWN, GROWN_PAUSING = 1.05, 1.15
-"""What the places of packets come to when some have become longer, where all are used."""
+"""Growth of packet memory where all of it is used, without and with PFC."""
 
 
 @dataclass(frozen=True)
 class Estimate:
     """Prediction for one point.
 
-    `seconds` are those of the simulation; `setup_seconds` come before and after it, and those of
-    `Code` once for each transport and fabric. `notes` are those of its traffic (`Workload`).
+    `seconds` are those of the simulation, `setup_seconds` come before and after it, and those of
+    `Code` once per transport and fabric. `notes` are the traffic's (`Workload`).
     """
 
     n_hosts: int
@@ -68,14 +68,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Code:
-    """How many specializations of the engine points need, and how many are not compiled yet."""
+    """Specializations of the engine that points need, and how many are not compiled yet."""
 
     needed: int
     missing: int
 
     @property
     def seconds(self) -> float:
-        """Time to compile what is missing and to load the rest."""
+        """Time to compile what is missing and load the rest."""
         return self.missing * COMPILE_S + (self.needed - self.missing) * LOAD_S
 
 
@@ -86,11 +86,9 @@ def code_needed(
     checked: bool = False,
     tracing: bool = False,
 ) -> Code:
-    """The machine code that points need: one for each set of transports and kind of fabric.
+    """Return the machine code that points need: one per set of transports and kind of fabric.
 
-    `feature_sets` are those of the points.
-
-    Raises InputError, with the point's file, for transports that cannot be joined.
+    Raises InputError, with the point's file, for transports that cannot be combined.
     """
     from netsim.engine.engine import code_of
 
@@ -104,85 +102,83 @@ def code_needed(
                 raise error.at(file=point.file) from None
             if code.key not in found:
                 found[code.key] = code.is_kept()
-    return Code(len(found), sum(not kept for kept in found.values()))
+    return Code(len(found), sum(not cached for cached in found.values()))
 
 
 def feature_set_of(scenario: Scenario) -> FeatureSet:
-    """What of the engine a scenario makes use of."""
+    """Return the engine features that a scenario uses."""
     return FeatureSet.of(
         scenario.network, scenario.load, scenario.faults, scenario.sampling, scenario.sizes
     )
 
 
 def estimate(point: Point) -> Estimate:
-    """Predict what running `point` takes. Raises InputError if the point cannot be built."""
+    """Predict a run of `point`. Raises InputError if it cannot be built."""
     return estimate_scenario(point, prepare(point))
 
 
 def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
-    """As `estimate`, for a point whose network and traffic are built."""
+    """Predict a run of a point whose network and traffic are built."""
     network, flows = scenario.network, scenario.flows
-    todo = work(point, scenario)
+    needed = work(point, scenario)
     closed = is_closed_form(point)
     return Estimate(
         n_hosts=network.n_hosts,
         n_switches=network.n_switches,
         n_links=network.n_links,
         n_flows=len(flows),
-        packets=todo.packets,
-        packet_hops=0 if closed else todo.hops,
-        simulated_ps=todo.simulated_ps,
-        memory_bytes=_memory(scenario, point, None if closed else todo),
-        seconds=0.0 if closed else todo.seconds(os.cpu_count() or 1),
-        setup_seconds=todo.setup_seconds,
-        assumptions="nothing is simulated" if closed else _assumptions(scenario, todo),
+        packets=needed.packets,
+        packet_hops=0 if closed else needed.hops,
+        simulated_ps=needed.simulated_ps,
+        memory_bytes=_memory(scenario, point, None if closed else needed),
+        seconds=0.0 if closed else needed.seconds(os.cpu_count() or 1),
+        setup_seconds=needed.setup_seconds,
+        assumptions="nothing is simulated" if closed else _assumptions(scenario, needed),
         feature_set=feature_set_of(scenario),
         notes=scenario.notes,
     )
 
 
 def require_memory(estimate: Estimate, *, what: str, available: int | None = None) -> None:
-    """Raise InputError if a run of `what` needs more memory than there is."""
+    """Raise InputError if `what` needs more memory than is available."""
     room = available_bytes() if available is None else available
     if room is None or estimate.memory_bytes <= room:
         return
     raise InputError(
-        f"needs about {format_bytes(estimate.memory_bytes, 3)} of memory, "
-        f"{format_bytes(room, 3)} are available",
+        f"memory needed, about {format_bytes(estimate.memory_bytes, 3)}, "
+        f"exceeds the available {format_bytes(room, 3)}",
         file=what,
         hint=f"{estimate.n_hosts:,} hosts, {estimate.n_links:,} links, "
         f"{estimate.n_flows:,} flows, {estimate.packets:,} packets",
     )
 
 
-def _assumptions(scenario: Scenario, todo: Work) -> str:
-    """What the prediction for a point takes for granted, in one line."""
+def _assumptions(scenario: Scenario, needed: Work) -> str:
+    """Return the prediction's assumptions in one line."""
     from netsim.engine.compiling.program import program_of
 
-    parts = [f"{todo.control_per_data:.3g} control packets per data packet"]
-    if todo.resent > RESENDS:
-        parts.append("packets that shared paths trim are sent again at the same rate")
+    parts = [f"{needed.control_per_data:.3g} control packets per data packet"]
+    if needed.resent > MIN_RESENT:
+        parts.append("trimmed packets are resent at the same rate")
     else:
         parts.append("no retransmissions")
     if scenario.load.program is not None:
         known = [part.assumption for part in scenario.load.parts if part.assumption]
-        parts += known or ["no time for what the program has hosts do"]
+        parts += known or ["no time for tasks of the program"]
         if program_of(scenario.load.program.use).resizes:
-            parts.append("flows as long as the traffic lists them, of which the program sets sizes")
+            parts.append("flow sizes as listed, before the program changes them")
     if scenario.faults is not None:
-        parts.append("no slowing down after losses and failures")
+        parts.append("no slowdown after losses and failures")
     if scenario.fabric.load_balancing in PATH_FOR_LIFE:
-        parts.append("other random paths than those of the run")
-    parts.append(
-        "as much simulated time as the busiest link, the last flow or chain of tasks needs"
-    )
+        parts.append("random paths, not those of the run")
+    parts.append("simulated time of the busiest link, last flow or longest chain of tasks")
     return ", ".join(parts)
 
 
-def _memory(scenario: Scenario, point: Point, todo: Work | None) -> int:
-    """The most memory that a point takes; `todo` is None where nothing is simulated."""
+def _memory(scenario: Scenario, point: Point, needed: Work | None) -> int:
+    """Return the peak memory of a point; `needed` is None if nothing is simulated."""
     n_bytes = BASE_BYTES + len(scenario.flows) * STATE_BYTES_PER_FLOW
-    if todo is None:
+    if needed is None:
         return n_bytes
     from netsim.engine import circuits, sizes
 
@@ -197,14 +193,13 @@ def _memory(scenario: Scenario, point: Point, todo: Work | None) -> int:
         + network.route.nbytes
         + (0 if network.time_slots is None else network.time_slots.nbytes)
         + circuits.memory_bytes(network, classes)
-        + _pool_bytes(scenario, point, todo)
+        + _pool_bytes(scenario, point, needed)
         + _bitmap_bytes(scenario, point)
-        + _series_bytes(scenario, point, todo)
+        + _series_bytes(scenario, point, needed)
     )
 
 
 def _program_bytes(scenario: Scenario) -> int:
-    """What the state of a program takes."""
     from netsim.engine.compiling.program import NO_PROGRAM, program_of
 
     program = scenario.load.program
@@ -215,8 +210,8 @@ def _program_bytes(scenario: Scenario) -> int:
     return of_tasks + scenario.network.n_hosts * read.host.itemsize
 
 
-def _series_bytes(scenario: Scenario, point: Point, todo: Work) -> int:
-    """What series take. Raises InputError if their budget is for too few intervals."""
+def _series_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
+    """Return the memory of series. Raises InputError if their budget is too small."""
     from netsim.engine.series import memory_bytes
 
     if scenario.sampling is None:
@@ -224,17 +219,16 @@ def _series_bytes(scenario: Scenario, point: Point, todo: Work) -> int:
     n_traffic_classes = scenario.fabric.n_traffic_classes
     try:
         return memory_bytes(
-            scenario.sampling, scenario.network, n_traffic_classes, todo.simulated_ps
+            scenario.sampling, scenario.network, n_traffic_classes, needed.simulated_ps
         )
     except InputError as error:
         raise error.at(file=point.file) from None
 
 
-def _pool_bytes(scenario: Scenario, point: Point, todo: Work) -> int:
-    """What is touched of the places where packets are.
+def _pool_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
+    """Return the memory of packet slots that is touched.
 
-    In a network of which little is used that is a page for each packet, until the rings of a port
-    have gone round.
+    In a sparse network that is a page per packet, until the rings of a port have wrapped around.
     """
     from netsim.engine import sizes
 
@@ -247,11 +241,11 @@ def _pool_bytes(scenario: Scenario, point: Point, todo: Work) -> int:
         return int((GROWN_PAUSING if fabric.coupled else GROWN) * all_bytes) + ingress
     port_slots = initial.link_slots + fabric.n_traffic_classes * initial.queue_slots
     port_bytes = port_slots * sizes.SLOT_BYTES
-    return min(all_bytes + ingress, todo.path_ports * port_bytes, todo.hops * PAGE_BYTES)
+    return min(all_bytes + ingress, needed.path_ports * port_bytes, needed.hops * PAGE_BYTES)
 
 
 def _bitmap_bytes(scenario: Scenario, point: Point) -> int:
-    """What the transports' bitmaps take: a bit for every packet, in words of 32."""
+    """Return the memory of the transports' bitmaps: a bit per packet, in words of 32."""
     modules = [use.module for use in point.transport_of_class]
     bitmaps = sum(
         max(int(getattr(module, name, 0)) for module in modules)

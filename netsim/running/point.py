@@ -1,4 +1,4 @@
-"""Run one point of an experiment, and gather what came out."""
+"""Run one point of an experiment."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from netsim.running.stall import (
     explain,
     may_progress_again,
     missing,
+    not_done,
     overdue,
-    sent_again,
+    retransmission_note,
     stall_timeout_ps,
     unacknowledged,
     undelivered,
 )
-from netsim.running.stuck_tasks import not_done
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -47,22 +47,20 @@ if TYPE_CHECKING:
     from netsim.running.checkpointer import Checkpointer
 
 STALLED = "stalled"
-"""Why a run is stopped whose flows get no further."""
+"""Status of a run that makes no progress."""
 
-FIRST_LOOK_HOPS = 1_000_000
-"""Packet-hops after which it is first looked at whether packets are sent in vain, and then whenever
-they have doubled, until that is so."""
+FIRST_CHECK_HOPS = 1_000_000
+"""Packet-hops before the first check for useless retransmissions; the interval then doubles."""
 
-UNACKNOWLEDGED = "these flows are delivered but their senders have not finished"
-"""What is said of a transport whose senders never call finish()."""
+UNACKNOWLEDGED = "flows delivered whose senders never called finish()"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come.
+    """Progress of a run.
 
-    The phase is "load" while compiled code is read from the disk, "compile" while it is made, and
-    then "run". Of traffic that does not serve requests there are 0.
+    `phase` is "load" (of compiled code), "compile" or "run". `counted` is what an application
+    counts: its name, such as "requests", how many are done, and the total.
     """
 
     phase: str
@@ -76,11 +74,10 @@ class Progress:
     tasks_done: int
     tasks_total: int
     counted: tuple[str, int, int] | None = None
-    """What an application counts, such as "requests", how many are done, and of how many."""
 
     @classmethod
     def at(cls, phase: str, report: StepReport, load: Workload) -> Progress:
-        """The progress after a report of simulating `load`."""
+        """Return the progress of simulating `load` after a step."""
         counts, n_tasks = report.counts, 0 if load.tasks is None else len(load.tasks)
         return cls(
             phase=phase,
@@ -108,19 +105,14 @@ def simulate(
 ) -> RunResult:
     """Simulate `point`.
 
-    Args:
-        threads: all cores by default. The result does not depend on it.
-        progress: is told several times a second how far the run has come.
-        should_stop: asked as often; when true the run ends with what is done.
-        checked: look at every index in the compiled code, by one thread and more slowly, so that
-            a handler that writes past its arrays is an error that names it.
-        on_hang: is told, in another thread, of a handler that does not come back. Nothing can
-            end it but the end of the process.
-        checkpointer: writes checkpoints, and knows the one to begin with, if there is one.
+    `progress` and `should_stop` are called several times a second; if `should_stop` returns true,
+    the run ends with what is done. `threads` (default: all cores) does not change the result.
+    `checked` checks every index in the compiled code, with one thread. `on_hang` is called in
+    another thread for a handler that does not return; only the end of the process can stop it.
+    `checkpointer` writes checkpoints and has the one to resume from, if any.
 
-    Raises:
-        InputError: the point cannot be built.
-        RunError: a transport broke a rule of the engine, or bytes were lost.
+    Raises InputError if the point cannot be built, RunError if a transport breaks a rule or bytes
+    are lost.
     """
     if threads is not None and not 1 <= threads <= THREADS:
         raise InputError(f"{threads} threads", hint=f"1 to {THREADS}")
@@ -129,14 +121,13 @@ def simulate(
         return closed_form_result(point, scenario)
     threads = 1 if checked else threads or os.cpu_count() or 1
     options = Options(threads=threads, checked=checked, on_hang=on_hang)
-    run = _Run(point, scenario, options, progress, should_stop, checkpointer)
+    run = _Simulation(point, scenario, options, progress, should_stop, checkpointer)
     ending = run.simulate()
     timings = {"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads}
     return engine_result(point, scenario, run.engine, ending, timings)
 
 
 def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
-    """The engine for a point."""
     from netsim.engine.engine import Engine
 
     simulation = Simulation(
@@ -159,26 +150,24 @@ def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
         raise error.at(file=point.file) from None
     except MemoryError as error:
         raise InputError(
-            "the engine's state does not fit into memory", file=point.file, hint=str(error) or None
+            "the engine's state exceeds the memory", file=point.file, hint=str(error) or None
         ) from None
 
 
 def ready_engine(
-    point: Point, scenario: Scenario, tell: Callable[[str], None], options: Options
+    point: Point, scenario: Scenario, report: Callable[[str], None], options: Options
 ) -> Engine:
-    """The engine for a point with its code compiled or loaded; `tell` is told which, before."""
+    """Return the engine with its code compiled or loaded; `report` gets the phase before."""
     needed = code_needed(
         [point], [feature_set_of(scenario)], checked=options.checked, tracing=bool(options.trace)
     )
-    tell("compile" if needed.missing else "load")
+    report("compile" if needed.missing else "load")
     engine = build_engine(point, scenario, options)
     engine.advance(0, HORIZON_PS)
     return engine
 
 
-class _Run:
-    """A run of a point, and why it ended."""
-
+class _Simulation:
     def __init__(
         self,
         point: Point,
@@ -195,11 +184,11 @@ class _Run:
         self.may_lose = ~np.array(reliable)[scenario.class_of_flow]
         self.report = progress or (lambda _: None)
         self.should_stop = should_stop or (lambda: False)
-        self.stall: str | None = None  # what has stalled, in words
-        self.next_look_hops = FIRST_LOOK_HOPS
+        self.stall: str | None = None  # explanation of a stall
+        self.next_check_hops = FIRST_CHECK_HOPS
         self.wall_s = self.earlier_s = checkpointer.earlier_s if checkpointer else 0.0
         began = time.perf_counter()
-        self.engine = ready_engine(point, scenario, self._tell, options)
+        self.engine = ready_engine(point, scenario, self._report, options)
         self.compile_s = time.perf_counter() - began
         self.stall_detector = StallDetector(stall_timeout_ps(self.engine))
         if checkpointer is not None:
@@ -208,28 +197,28 @@ class _Run:
     def simulate(self) -> Ending:
         """Run until there is a reason to stop."""
         until_ps = self.stop.max_time_ps
-        why = drive(
+        reason = drive(
             self.engine,
-            self._look,
+            self._on_step,
             until_ps=HORIZON_PS if until_ps is None else until_ps,
             stop_when_done=not self.stop.drain,
             should_stop=self.should_stop,
         )
-        if in_vain := no_indirect_packets(self.engine):
-            warn_once(f"{self.point.name}: {in_vain}")
-        if why == INTERRUPTED and self.checkpointer is not None:
+        if note := no_indirect_packets(self.engine):
+            warn_once(f"{self.point.name}: {note}")
+        if reason == INTERRUPTED and self.checkpointer is not None:
             self.checkpointer.write(self.engine, self.wall_s, self.stall_detector)
-        if why == TIME_LIMIT:
+        if reason == TIME_LIMIT:
             return self._ended(TIME_LIMIT, "stopped by stop.max_time", undelivered(self.engine))
-        if why == UNDELIVERED:
+        if reason == UNDELIVERED:
             return self._idle()
-        return Ending(why, complete=why == FINISHED, reason=self.stall)
+        return Ending(reason, complete=reason == FINISHED, reason=self.stall)
 
-    def _look(self, report: StepReport) -> str | None:
-        """Tell how far the run has come, and stop it if it has stalled."""
+    def _on_step(self, report: StepReport) -> str | None:
+        """Report progress, and stop the run if it has stalled."""
         self.wall_s = self.earlier_s + report.wall_s
-        self._tell("run", replace(report, wall_s=self.wall_s))
-        self._tell_of_toil(report.counts.hops)
+        self._report("run", replace(report, wall_s=self.wall_s))
+        self._check_retransmissions(report.counts.hops)
         moved = report.counts.payload_bytes + report.counts.tasks_done
         no_progress = self.stall_detector.is_stalled(report.counts, moved)
         stalled = self._stall(no_progress) if report.is_running else None
@@ -237,59 +226,59 @@ class _Run:
             self.checkpointer.write_if_due(self.engine, self.wall_s, self.stall_detector)
         return stalled
 
-    def _tell_of_toil(self, hops: int) -> None:
-        """Warn of a run that gets on so slowly that it may never end, since it repeats itself."""
-        if hops < self.next_look_hops:
+    def _check_retransmissions(self, hops: int) -> None:
+        """Warn once if nearly all packets are retransmissions: the run may never end."""
+        if hops < self.next_check_hops:
             return
-        self.next_look_hops = 2 * hops
-        if again := sent_again(self.engine):
-            self.next_look_hops = INT64
-            warn_once(f"{self.point.name}: {again}")
+        self.next_check_hops = 2 * hops
+        if note := retransmission_note(self.engine):
+            self.next_check_hops = INT64
+            warn_once(f"{self.point.name}: {note}")
 
     def _stall(self, no_progress: bool) -> str | None:
-        """STALLED, and the reason, if some flows wait for too long."""
-        deadline_ps = self.stop.flow_timeout_ps
-        if deadline_ps is not None and (late := overdue(self.engine, deadline_ps)).size:
-            return self._stalled("past the flow deadline", late)
+        """Return STALLED if flows exceed the flow timeout or make no progress."""
+        timeout_ps = self.stop.flow_timeout_ps
+        if timeout_ps is not None and (late := overdue(self.engine, timeout_ps)).size:
+            return self._stalled("flow timeout exceeded", late)
         if not no_progress or may_progress_again(self.engine):
             return None
-        # Not those that started meanwhile: nothing moves, either, while hosts compute.
+        # Newer flows may just be waiting for hosts that compute.
         late = overdue(self.engine, self.stall_detector.max_ps)
         waiting = np.intersect1d(late, missing(self.engine, self.may_lose))
         if waiting.size:
             return self._stalled("no progress", waiting)
-        if self._all_delivered() and (never := unacknowledged(self.engine)).size:
-            return self._stalled(f"no progress, {UNACKNOWLEDGED}", never)
+        if self._all_delivered() and (unfinished := unacknowledged(self.engine)).size:
+            return self._stalled(f"no progress, {UNACKNOWLEDGED}", unfinished)
         return None
 
     def _idle(self) -> Ending:
-        """The network is empty and no timer is set."""
+        """Return the ending of a run without packets and timers left."""
         nothing = "nothing can happen any more"
-        flows, never = missing(self.engine, self.may_lose), unacknowledged(self.engine)
-        if never.size and not flows.size:
-            why = self._stalled(f"{nothing}, {UNACKNOWLEDGED}", never)
-            return Ending(why, complete=False, reason=self.stall)
+        flows, unfinished = missing(self.engine, self.may_lose), unacknowledged(self.engine)
+        if unfinished.size and not flows.size:
+            reason = self._stalled(f"{nothing}, {UNACKNOWLEDGED}", unfinished)
+            return Ending(reason, complete=False, reason=self.stall)
         return self._ended(FINISHED if self._all_delivered() else UNDELIVERED, nothing, flows)
 
-    def _ended(self, why: str, what: str, flows: np.ndarray) -> Ending:
-        """A run that ends without `flows`, or without some tasks, is not complete."""
+    def _ended(self, reason: str, what: str, flows: np.ndarray) -> Ending:
+        """Return the ending of a run that is incomplete if flows or tasks are left."""
         if not flows.size and not not_done(self.engine).size:
-            return Ending(why, complete=True)
+            return Ending(reason, complete=True)
         if flows.size:
-            what += f", {flows.size} of {len(self.scenario.flows)} flows are not delivered"
-        if why == TIME_LIMIT:  # as the experiment wants it: nothing to explain
-            return Ending(why, complete=False, reason=what)
-        return Ending(why, complete=False, reason=explain(self.engine, flows, what))
+            what += f", {flows.size} of {len(self.scenario.flows)} flows not delivered"
+        if reason == TIME_LIMIT:  # intended, so nothing to explain
+            return Ending(reason, complete=False, reason=what)
+        return Ending(reason, complete=False, reason=explain(self.engine, flows, what))
 
     def _all_delivered(self) -> bool:
-        never = np.zeros(len(self.scenario.flows), bool)
-        return not missing(self.engine, never).size and not not_done(self.engine).size
+        unfinished = np.zeros(len(self.scenario.flows), bool)
+        return not missing(self.engine, unfinished).size and not not_done(self.engine).size
 
     def _stalled(self, what: str, flows: np.ndarray) -> str:
         self.stall = explain(self.engine, flows, what)
         return STALLED
 
-    def _tell(self, phase: str, report: StepReport = BEFORE) -> None:
+    def _report(self, phase: str, report: StepReport = BEFORE) -> None:
         progress = Progress.at(phase, report, self.scenario.load)
         if phase == "run" and self.engine.program.resizes:
             progress = replace(

@@ -1,4 +1,4 @@
-"""Where the time of a point goes: step by step on its way, and inside the windows."""
+"""Measure where the time of a point goes: by step of the run, and within windows."""
 
 from __future__ import annotations
 
@@ -29,16 +29,12 @@ if TYPE_CHECKING:
 PREPARE, BUILD, CODE, DRIVE, COLLECT, WRITE = STEPS = (
     "prepare", "build", "code", "drive", "collect", "write"
 )  # fmt: skip
-"""The steps of a run, as `netsim/README.md` has them. CODE is the part of building an engine in
-which its code is compiled, or read from the disk."""
+"""Steps of a run, as in `netsim/README.md`; CODE is compiling or loading code while building."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of a point went, which one worker simulated.
-
-    `seconds` are those of each step, on the wall; `windows` are the parts of DRIVE.
-    """
+    """Seconds of wall-clock time per step with one worker; `windows` splits DRIVE."""
 
     seconds: dict[str, float]
     windows: WindowTimes
@@ -46,26 +42,25 @@ class Profile:
 
     @property
     def rest_s(self) -> float:
-        """What DRIVE spends outside the windows: enlarging rings, and looking round."""
-        inside = self.windows
-        parts = (inside.find_s, inside.switches_s, inside.hosts_s, inside.publish_s)
-        return self.seconds[DRIVE] - sum(parts)
+        """Time of DRIVE outside windows: growing rings, and checks between calls."""
+        times = self.windows
+        windows_s = times.find_s + times.switches_s + times.hosts_s + times.publish_s
+        return self.seconds[DRIVE] - windows_s
 
     @property
     def serial_s(self) -> float:
-        """What DRIVE spends where threads do not help."""
+        """Time of DRIVE that threads do not shorten."""
         return self.windows.find_s + self.windows.publish_s + self.rest_s
 
 
 def profile(point: Point) -> Profile:
-    """Simulate a point by one worker, write its result into a temporary folder, and take the time.
+    """Time each step of simulating a point with one worker and writing its result.
 
-    Raises InputError for a point that cannot be built or is not simulated, RunError for a
-    transport that breaks a rule of the engine.
+    Raises InputError if the point cannot be built or is not simulated, RunError if a transport
+    breaks a rule.
     """
     if is_closed_form(point):
-        hint = "there is nothing to take the time of"
-        raise InputError(f"{point.transport.name} is not simulated", hint=hint)
+        raise InputError(f"{point.transport.name} is not simulated and cannot be profiled")
     seconds: dict[str, float] = {}
 
     @contextmanager
@@ -83,10 +78,10 @@ def profile(point: Point) -> Profile:
     seconds[BUILD] -= engine.code_s
     with step(DRIVE):
         until_ps = HORIZON_PS if point.stop.max_time_ps is None else point.stop.max_time_ps
-        why = drive(engine, until_ps=until_ps, stop_when_done=not point.stop.drain)
+        reason = drive(engine, until_ps=until_ps, stop_when_done=not point.stop.drain)
     with step(COLLECT):
         timings = {"wall_s": seconds[DRIVE], "compile_s": seconds[CODE], "threads": 1}
-        ending = Ending(why, complete=why == FINISHED)
+        ending = Ending(reason, complete=reason == FINISHED)
         result = engine_result(point, scenario, engine, ending, timings)
     with step(WRITE), tempfile.TemporaryDirectory() as folder:
         (provenance,) = provenances([point])

@@ -1,4 +1,4 @@
-"""run.json: the command of a run with checkpoints, next to its results until the run ends."""
+"""run.json: the command of a run with checkpoints, stored with its results until the run ends."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from netsim.experiment import Experiment
 
 FORMAT = 1
-"""Version of the file."""
+"""Version of the file format."""
 
-ANEW = "`netsim run EXPERIMENT` runs the points that are not done"
+RERUN = "`netsim run EXPERIMENT` runs the unfinished points"
 
 
 @dataclass(frozen=True)
 class RunManifest:
-    """The experiment file and its overrides, the working directory that overrides refer to, and the
-    checkpoint interval.
+    """Experiment file, overrides, the working directory that they refer to, and checkpoint
+    interval.
     """
 
     experiment: str
@@ -39,12 +39,11 @@ class RunManifest:
 
     @classmethod
     def of(cls, experiment: Experiment, checkpoint_s: float) -> RunManifest:
-        """Return the manifest of a run that starts here and now."""
+        """Return the manifest of a run that starts now in the working directory."""
         file = str(Path(experiment.file).resolve())
         return cls(file, list(experiment.overrides), str(Path.cwd()), checkpoint_s)
 
     def write(self, directory: Path) -> None:
-        """Write it to the result directory."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             files.write_json(directory / files.RUN, {"format": FORMAT, **asdict(self)})
@@ -52,35 +51,30 @@ class RunManifest:
             raise InputError(f"cannot write to {directory}: {error.strerror}") from error
 
     def load(self, *, trust: bool = False) -> Experiment:
-        """The experiment once more.
+        """Load the experiment again.
 
-        Raises InputError if it cannot be read as it was, or names code that is not part of netsim
-        and there is no `trust`: the file of a result may have been written by anybody.
+        Raises InputError if that fails, or if the experiment names code that is not part of netsim
+        and `trust` is false: anybody may have written the file.
         """
-        with nullcontext() if trust else plugin_files.untrusted():
-            return self._load()
-
-    def _load(self) -> Experiment:
         from netsim.experiment import Experiment
 
-        if not self.overrides:
-            return Experiment.load(self.experiment)
-        try:
-            with chdir(self.directory):
-                return Experiment.load(self.experiment, self.overrides)
-        except OSError as error:
-            raise InputError(
-                f"the run was started in {self.directory}, which cannot be entered: "
-                f"{error.strerror}"
-            ) from None
+        with nullcontext() if trust else plugin_files.untrusted():
+            if not self.overrides:
+                return Experiment.load(self.experiment)
+            try:
+                with chdir(self.directory):
+                    return Experiment.load(self.experiment, self.overrides)
+            except OSError as error:
+                what = f"cannot enter {self.directory}, where the run started: {error.strerror}"
+                raise InputError(what) from None
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Checkpoints of a run: its manifest, if it writes any.
+    """Where a run's checkpoints come from; `manifest` is None if it writes none.
 
     With `must_fit`, a checkpoint that does not match is an error; otherwise its point starts over.
-    With `trust`, checkpoints that this user did not write are accepted.
+    With `trust`, checkpoints that other users wrote are accepted.
     """
 
     manifest: RunManifest | None = None
@@ -89,9 +83,9 @@ class Checkpoints:
 
 
 def read_manifest(directory: Path) -> RunManifest:
-    """Return the manifest of the run whose results go to `directory`.
+    """Return the manifest of the run whose results are in `directory`.
 
-    Raises InputError if there is no run to resume, with the reason.
+    Raises InputError if there is no run to resume.
     """
     if problem := path_problem(str(directory)):
         raise InputError(f"{written(str(directory))} {problem}")
@@ -100,7 +94,7 @@ def read_manifest(directory: Path) -> RunManifest:
         raise _nothing_to_resume(directory)
     content = read_object(path, documents.RUN)
     if content["format"] != FORMAT:
-        raise InputError("is of another version of netsim", file=str(path), hint=ANEW)
+        raise InputError("written by another version of netsim", file=str(path), hint=RERUN)
     for key in ("experiment", "directory"):
         if problem := path_problem(content[key]):
             raise InputError(problem, file=str(path), key=key, hint=DAMAGED)
@@ -109,15 +103,12 @@ def read_manifest(directory: Path) -> RunManifest:
 
 def _nothing_to_resume(directory: Path) -> InputError:
     if not directory.is_dir():
-        return InputError(f"{directory}: there is no such directory", code="unknown_value")
+        return InputError(f"{directory}: no such directory", code="unknown_value")
     if is_sweep(directory):
-        unfinished = [point for point in load_sweep(directory).points if not point.complete]
-        done = not unfinished
+        done = all(point.complete for point in load_sweep(directory).points)
     else:
         done = recorded_complete(directory) is True
     if done:
-        return InputError(f"{directory} holds what is done: there is nothing to resume")
-    return InputError(
-        f"{directory} holds no checkpoint of a run",
-        hint="`netsim run --checkpoint` writes them; " + ANEW,
-    )
+        return InputError(f"{directory} is complete: nothing to resume")
+    hint = "`netsim run --checkpoint` writes checkpoints; " + RERUN
+    return InputError(f"no checkpoint in {directory}", hint=hint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,26 +14,27 @@ from netsim.model.fabric import PATH_FOR_LIFE
 from netsim.model.port_pairs import ENTROPY, HASH
 from netsim.model.routing import NEVER
 from netsim.model.schedules import NONE
+from netsim.model.tasks import DONE_WHEN, RECEIVE, SEND
 from netsim.reports.circuits import circuits_so_far, waiting_slot
-from netsim.running.stuck_tasks import stuck
 from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.engine.state_views import Counts, Ints
     from netsim.model.network import Network
+    from netsim.model.tasks import TaskTable
 
 MAX_NAMED = 5
-"""Flows that a message names; of more it gives the number."""
+"""Most flows, tasks or ports that a message names."""
 
 STALL_TIMEOUT_PS = 100 * 10**9
-"""Simulated time without a delivered byte, with flows in progress, that counts as a stall ..."""
+"""Simulated time without a delivered byte, with flows in progress, that is a stall ..."""
 
 STALL_TIMEOUT_RTTS = STALL_TIMEOUT_PERIODS = 20
-"""... or this many of the longest round trips, or periods of circuit switches, if that is more."""
+"""... or this many of the longest round trips or circuit periods, if that is more."""
 
-AGAIN = 0.9
-"""Smallest share of retransmissions that is reported."""
+MIN_RETRANSMITTED = 0.9
+"""Smallest retransmitted fraction of data packets that is reported."""
 
 
 def stall_timeout_ps(engine: Engine) -> int:
@@ -45,7 +46,7 @@ def stall_timeout_ps(engine: Engine) -> int:
 
 @dataclass
 class StallDetector:
-    """Detects a stall: no progress for more than `max_ps`, or `max_windows`.
+    """Detects a stall: no progress for more than `max_ps` or `max_windows`.
 
     `since_ps` is the time of the last progress.
     """
@@ -58,21 +59,16 @@ class StallDetector:
 
     def state(self) -> dict[str, int]:
         """Return the state, for a checkpoint."""
-        return {
-            "moved": self.moved,
-            "since_ps": self.since_ps,
-            "since_windows": self.since_windows,
-        }
+        return {key: getattr(self, key) for key in ("moved", "since_ps", "since_windows")}
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Continue from a state."""
         self.moved, self.since_ps = state["moved"], state["since_ps"]
         self.since_windows = state["since_windows"]
 
-    def is_stalled(self, now: Counts, moved: int) -> bool:
-        """Return whether the run is stalled; `moved` is a number that changes with any progress."""
-        if moved != self.moved:
-            self.moved, self.since_ps, self.since_windows = moved, now.now_ps, now.windows
+    def is_stalled(self, now: Counts, progress: int) -> bool:
+        """Return whether the run is stalled; any progress must change `progress`."""
+        if progress != self.moved:
+            self.moved, self.since_ps, self.since_windows = progress, now.now_ps, now.windows
         waited_ps, waited_windows = now.now_ps - self.since_ps, now.windows - self.since_windows
         too_many = self.max_windows is not None and waited_windows > self.max_windows
         return waited_ps > self.max_ps or too_many
@@ -81,7 +77,7 @@ class StallDetector:
 def may_progress_again(engine: Engine) -> bool:
     """Return whether a repair, circuit or route change can still restart progress.
 
-    That includes one less than the stall timeout ago.
+    One within the last stall timeout also counts.
     """
     faults, circuits = engine.faults, circuits_so_far(engine)
     since_ps = engine.now_ps - stall_timeout_ps(engine)
@@ -100,7 +96,7 @@ def may_progress_again(engine: Engine) -> bool:
     return faults.routes is not None and bool((faults.routes.row_from_ps > since_ps).any())
 
 
-def under_way(engine: Engine) -> Ints:
+def flows_in_progress(engine: Engine) -> Ints:
     """Return the flows that have started and are not delivered."""
     flows = engine.flow_states()
     started = (flows.start_ps <= engine.now_ps) & (flows.waits_for == 0)
@@ -113,10 +109,11 @@ def undelivered(engine: Engine) -> Ints:
 
 
 def missing(engine: Engine, may_lose: np.ndarray) -> Ints:
-    """Return the flows that are not delivered and still should be.
+    """Return the flows that are not delivered and should be.
 
-    `may_lose` (bool[n_flows]) are flows of unreliable transports: once the sender has finished and
-    no packets wait for circuits, lost bytes stay lost. A program need not start all its flows.
+    `may_lose` (bool[n_flows]) marks flows of unreliable transports: once the sender has finished
+    and no packets wait for circuits, their lost bytes stay lost. A program need not start all its
+    flows.
     """
     flows = engine.flow_states()
     given_up = may_lose & (flows.finished != 0) & (not _at_circuits(engine).size)
@@ -125,36 +122,36 @@ def missing(engine: Engine, may_lose: np.ndarray) -> Ints:
 
 
 def unacknowledged(engine: Engine) -> Ints:
-    """Return the flows that are delivered and whose sender has not finished."""
+    """Return the delivered flows whose sender has not finished."""
     flows = engine.flow_states()
     return np.flatnonzero((flows.done_ps >= 0) & (flows.finished == 0))
 
 
 def overdue(engine: Engine, deadline_ps: int) -> Ints:
-    """Return the flows in progress for longer than ``deadline_ps``."""
-    flows = under_way(engine)
+    """Return the flows in progress for longer than `deadline_ps`."""
+    flows = flows_in_progress(engine)
     return flows[engine.now_ps - engine.flow_states().start_ps[flows] > deadline_ps]
 
 
 def explain(engine: Engine, flows: Ints, what: str) -> str:
     """Return one message: the event, its flows, the waiting tasks and a cycle of pauses."""
     table, states = engine.flows, engine.flow_states()
-    named = [
-        f"flow {f} (host {table.src[f]} to host {table.dst[f]}, "
-        f"{states.received_bytes[f]} of {states.size_bytes[f]} bytes)"
-        for f in flows[:MAX_NAMED].tolist()
-    ]
-    if flows.size > MAX_NAMED:
-        named.append(f"and {flows.size - MAX_NAMED} more")
-    text = f"{what} at {format_time(engine.now_ps, 4)}: {', '.join(named) or 'no flow is left'}"
+    named = _list(
+        flows,
+        lambda f: (
+            f"flow {f} (host {table.src[f]} to host {table.dst[f]}, "
+            f"{states.received_bytes[f]} of {states.size_bytes[f]} bytes)"
+        ),
+    )
+    text = f"{what} at {format_time(engine.now_ps, 4)}: {named or 'no flow is left'}"
     if engine.faults is not None and engine.faults.routes is not None:
-        text += _cut_off(engine.network, engine.faults.routes.cut_off)
+        text += _unreachable_hosts(engine.network, engine.faults.routes.cut_off)
     text += _unserved_circuits(engine)
     if slot := waiting_slot(engine):
         text += f"; {slot}"
-    if again := sent_again(engine):
-        text += f"; {again}"
-    if tasks := stuck(engine):
+    if resent := retransmission_note(engine):
+        text += f"; {resent}"
+    if tasks := waiting_tasks(engine):
         text += f"; {tasks}"
     cycle = pause_cycle(engine.network, engine.paused_classes())
     if cycle:
@@ -163,31 +160,33 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
     return text
 
 
-def sent_again(engine: Engine) -> str:
-    """Return a note if nearly all data packets are retransmissions, with a likely cause, or ""."""
+def _list(items: Ints, name: Callable[[int], str]) -> str:
+    """Join the names of the first items, and say how many more there are."""
+    named = [name(item) for item in items[:MAX_NAMED].tolist()]
+    return ", ".join(named + [f"and {items.size - MAX_NAMED} more"] * (items.size > MAX_NAMED))
+
+
+def retransmission_note(engine: Engine) -> str:
+    """Return a note with a likely cause if nearly all data packets are retransmissions, or ""."""
     flows = engine.flow_states()
-    sent, again = int(flows.sent_packets.sum()), int(flows.retransmits.sum())
-    if not again or again < AGAIN * sent:
+    sent, resent = int(flows.sent_packets.sum()), int(flows.retransmits.sum())
+    if not resent or resent < MIN_RETRANSMITTED * sent:
         return ""
-    text = f"{again / sent:.1%} of {sent:,} data packets are retransmissions"
+    text = f"{resent / sent:.1%} of {sent:,} data packets are retransmissions"
     fabric = engine.fabric
-    ways = []
+    causes = []
     if engine.network.has_several_ports and fabric.plane_balancing not in (HASH, ENTROPY):
-        ways.append(f"fabric.plane_balancing = {fabric.plane_balancing}")
+        causes.append(f"fabric.plane_balancing = {fabric.plane_balancing}")
     if fabric.load_balancing not in PATH_FOR_LIFE:
-        ways.append(f"fabric.load_balancing = {fabric.load_balancing}")
-    if ways:
-        text += f"; packets are reordered ({', '.join(ways)}): can the transport handle that?"
+        causes.append(f"fabric.load_balancing = {fabric.load_balancing}")
+    if causes:
+        text += f"; packets are reordered ({', '.join(causes)}): can the transport handle that?"
     return text
 
 
-def _cut_off(network: Network, hosts: Ints) -> str:
-    """Return a note on hosts that were unreachable for a time, or ""."""
-    if not hosts.size:
-        return ""
-    names = [network.node_name(host) for host in hosts[:MAX_NAMED].tolist()]
-    more = [f"and {hosts.size - MAX_NAMED} more"] if hosts.size > MAX_NAMED else []
-    return f"; cut off for a time: {', '.join([*names, *more])}"
+def _unreachable_hosts(network: Network, hosts: Ints) -> str:
+    """Return a note on temporarily unreachable hosts, or ""."""
+    return f"; temporarily unreachable: {_list(hosts, network.node_name)}" if hosts.size else ""
 
 
 def _at_circuits(engine: Engine) -> Ints:
@@ -201,18 +200,14 @@ def _at_circuits(engine: Engine) -> Ints:
 def _unserved_circuits(engine: Engine) -> str:
     """Return a note on ports at which packets wait for circuits, or ""."""
     ports = _at_circuits(engine)
-    if not ports.size:
-        return ""
-    names = [engine.network.port_name(port) for port in ports[:MAX_NAMED].tolist()]
-    more = [f"and {ports.size - MAX_NAMED} more"] if ports.size > MAX_NAMED else []
-    return f"; packets wait for circuits: {', '.join([*names, *more])}"
+    names = _list(ports, engine.network.port_name)
+    return f"; packets wait for circuits: {names}" if names else ""
 
 
 def pause_cycle(network: Network, paused: Ints) -> list[int]:
-    """Return a cycle of paused ports, or an empty list.
+    """Return a cycle of paused ports (a deadlock), or an empty list.
 
-    A paused port waits for the switch at its far end to send, which its own paused ports block. A
-    cycle among these is a deadlock.
+    A paused port waits for the switch at its far end, which its own paused ports block.
     """
     stopped = paused != 0
     waits_for: dict[int, list[int]] = {}
@@ -221,7 +216,7 @@ def pause_cycle(network: Network, paused: Ints) -> list[int]:
         ports = range(int(network.node_first_port[node]), int(network.node_first_port[node + 1]))
         back = int(network.port_peer[p])
         waits_for[p] = [q for q in ports if stopped[q] and q != back and node >= network.n_hosts]
-    # Ports that wait for no other will resume; the rest are in a cycle or wait for one.
+    # Drop ports that wait for no other; the rest are in a cycle or wait for one.
     changed = True
     while changed:
         free = [p for p, others in waits_for.items() if not any(q in waits_for for q in others)]
@@ -236,3 +231,34 @@ def pause_cycle(network: Network, paused: Ints) -> list[int]:
         seen.append(p)
         p = next(q for q in waits_for[p] if q in waits_for)
     return [*seen[seen.index(p) :], p]
+
+
+def not_done(engine: Engine) -> Ints:
+    """Return the unfinished tasks, except those that a program has not started."""
+    states = engine.task_states()
+    return np.flatnonzero((states.end_ps < 0) & ((states.start_ps >= 0) | ~engine.has_program))
+
+
+def waiting_tasks(engine: Engine) -> str:
+    """Return a note on the unfinished tasks that wait for no other task, or ""."""
+    tasks, unfinished = engine.tasks, not_done(engine)
+    if tasks is None or not unfinished.size:
+        return ""
+    pairs = (tasks.edges(), tasks.in_streams())
+    first, then = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    is_open = np.zeros(len(tasks), bool)
+    is_open[unfinished] = True
+    is_waiting = np.bincount(then[is_open[first]], minlength=len(tasks)) > 0
+    first_tasks = np.flatnonzero(is_open & ~is_waiting)
+    named = _list(first_tasks, lambda k: f"{tasks.name(k)} waits {_awaited(engine, tasks, k)}")
+    return f"{unfinished.size} of {len(tasks)} tasks are not done: {named}"
+
+
+def _awaited(engine: Engine, tasks: TaskTable, task: int) -> str:
+    """Return what a task waits for."""
+    kind, start_ps = int(tasks.kind[task]), int(engine.task_states().start_ps[task])
+    if start_ps < 0:
+        return "for its flow" if kind == RECEIVE else "to start"
+    if kind == SEND:
+        return f"for its flow to be {DONE_WHEN[int(tasks.done_when[task])]}"
+    return f"until {format_time(start_ps + int(tasks.duration_ps[task]), 4)}"

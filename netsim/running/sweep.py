@@ -1,4 +1,4 @@
-"""Run an experiment: every point simulated, written, and entered into the table of its sweep."""
+"""Run an experiment: simulate each point, write its result, and update the table of the sweep."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from netsim.results.provenance import Provenance, provenances
 from netsim.results.replace import exclusive, real
 from netsim.results.sweep import failed_row, point_directory, sweep_row
 from netsim.running.checkpointer import Checkpointer
-from netsim.running.run_manifest import Checkpoints, RunManifest
+from netsim.running.run_manifest import Checkpoints, RunManifest, read_manifest
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
 NO_CHECKPOINTS = Checkpoints()
 
 Watcher = Callable[["Point"], Callable[["Progress"], None] | None]
-"""Called at the start of each point, it gives what is to be told of the point's progress."""
+"""Called at the start of each point; returns the callback for its progress."""
 
 
 @dataclass(frozen=True)
 class PointOutcome:
-    """What became of one point, without its tables: a sweep of many must not hold them all.
+    """The outcome of one point, without its tables, which a large sweep could not hold.
 
-    `row` is its row in the table of the sweep, `written` says whether there is a result in
-    `directory`, `complete` whether that is a whole one, and `error` why the run failed or what is
-    missing, if anything is. A point that was `kept` had been done by an earlier run.
+    `row` is its row in the sweep's table. `written` says whether there is a result in `directory`,
+    `complete` whether that is complete, `error` why the run failed or what is missing, and `kept`
+    whether an earlier run did the point.
     """
 
     point: Point
@@ -70,7 +70,7 @@ class PointOutcome:
 
     @property
     def cut(self) -> bool:
-        """Whether the run ended at stop.max_time, as the experiment wants it."""
+        """Whether the run ended at stop.max_time, as intended."""
         return bool(self.row["status"] == "time_limit")
 
 
@@ -85,29 +85,26 @@ def run_experiment(
 ) -> list[Result | FailedPoint]:
     """Run every point of an experiment and return the results, one per point.
 
-    A point that stalls, is cut short or fails does not stop the others: look at the `complete`,
-    `status` and `reason` of each. A point whose complete result is in the directory already is not
-    run again: the same experiment, code and seed give the same.
+    Points that stall or fail do not stop the others: check `complete`, `status` and `reason`.
+    Points that already have a complete result from the same experiment, code and seed are skipped.
 
-    Parameters
-    ----------
-    experiment : an Experiment, the path of a TOML file, the name of a built-in experiment, or what
-        such a file says as a dictionary of dictionaries; paths in it start at the working
-        directory.
-    overrides : ``"path=value"`` texts as for ``netsim run --set``; not for an Experiment.
-    out : directory for the results; that of the experiment if it is not given.
-    threads : number of threads; all cores if it is not given. The result does not depend on it.
-    force : whether points that are done already are run again.
-    checkpoint_s : seconds between two checkpoints, from which `resume_experiment` goes on; none
-        are written if it is not given. The experiment must be in a file.
+    Args:
+        experiment: an Experiment, the path of a TOML file, the name of a built-in experiment, or a
+            dictionary like such a file, with paths relative to the working directory.
+        overrides: `"path=value"` texts as for `netsim run --set`; not for an Experiment.
+        out: directory for the results (default: the experiment's).
+        threads: number of threads (default: all cores); does not change the result.
+        force: rerun points that are done.
+        checkpoint_s: seconds between checkpoints for `resume_experiment` (default: none); the
+            experiment must be in a file.
 
-    Raises InputError for input that is wrong.
+    Raises InputError for wrong input.
     """
     from netsim.experiment import Experiment, locate
 
     if isinstance(experiment, Mapping):
         if checkpoint_s is not None:
-            raise InputError("checkpoint_s needs an experiment in a file, not a dictionary")
+            raise InputError("checkpoint_s conflicts with a dictionary (use a file)")
         experiment = Experiment.from_mapping(experiment, overrides)
     elif isinstance(experiment, str | Path):
         experiment = Experiment.load(locate(str(experiment)), overrides)
@@ -120,8 +117,32 @@ def run_experiment(
     return results_of(outcomes)
 
 
+def resume_experiment(
+    directory: Path | str,
+    *,
+    threads: int | None = None,
+    trust: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+) -> list[Result | FailedPoint]:
+    """Resume the run with checkpoints that writes to `directory`; return the results, one per
+    point.
+
+    `threads` may differ from before. Plugins that are not part of netsim, and checkpoints that
+    another user wrote, are used only with `trust`.
+
+    Raises InputError if there is no such run or a checkpoint does not match.
+    """
+    directory = Path(directory)
+    manifest = read_manifest(directory)
+    checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
+    points = manifest.load(trust=trust).points()
+    return results_of(
+        run_points(points, directory, threads=threads, note=note, checkpoints=checkpoints)
+    )
+
+
 def results_of(outcomes: Iterable[PointOutcome]) -> list[Result | FailedPoint]:
-    """The results of points as they end, partial ones and failures included."""
+    """Return the results of points, including partial ones and failures."""
     return [
         load_result(outcome.directory)
         if outcome.written
@@ -131,7 +152,7 @@ def results_of(outcomes: Iterable[PointOutcome]) -> list[Result | FailedPoint]:
 
 
 def output_directory(points: Sequence[Point]) -> Path:
-    """Where the experiment wants its results."""
+    """Return the directory that the experiment names for its results."""
     return Path(points[0].outputs.directory)
 
 
@@ -147,46 +168,43 @@ def run_points(
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     **options: Any,
 ) -> Iterator[PointOutcome]:
-    """Simulate `points` one after the other; yield each as soon as it is on the disk.
+    """Simulate `points` in sequence; yield each outcome once its result is written.
 
-    More than one point is a sweep: each has a folder of its own in `directory`, beside the table
-    of them all. A point that was done already is kept, and one of which there is a checkpoint goes
-    on from that, unless `force` is set. A point that stalls or fails does not keep the others from
-    being run; a stop that is asked for does. `note` is told what becomes of what was
-    there before, and `predicted` of the estimates of the points that are to be simulated, by
-    name. Further `options` are those of `simulate`; its `on_hang` is called when the point
-    has been entered as failed.
+    Several points are a sweep: each has a folder in `directory`, next to the sweep's table. Unless
+    `force` is set, finished points are kept and points with a checkpoint resume from it. A point
+    that stalls or fails does not stop the others; `should_stop` does. `note` gets messages about
+    earlier results, `predicted` the estimates of the points to simulate, by name. Other `options`
+    are those of `simulate`; `on_hang` is called after the point is recorded as failed.
 
-    Raises InputError, before anything is simulated, if the results of any point cannot be written
-    or a point needs more memory than there is.
+    Raises InputError before simulating if results cannot be written or a point exceeds the memory.
     """
-    place = real(directory)
-    runs = _planned(points, place)
+    target = real(directory)
+    runs = _plan(points, target)
     estimates = {}
     for run in runs:
         if should_stop():
             return
         if force or not run.kept():
-            estimates[run.point.name] = refuse_what_does_not_fit(run.point)
+            estimates[run.point.name] = require_fit(run.point)
     predicted(estimates)
     on_hang = options.get("on_hang")
-    with exclusive(place):
-        table = _Table(place, runs) if len(runs) > 1 else None
+    with exclusive(target):
+        table = _SweepTable(target, runs) if len(runs) > 1 else None
         if table is None:
-            recover_single(place)
+            recover_single(target)
         elif table.moved:
             note(
                 f"moved to {directory / STALE_POINTS}, not in this sweep: {', '.join(table.moved)}"
             )
-        for text in _replaced(runs, directory):
+        for text in _replacement_notes(runs, directory):
             note(text)
         done = True
         for run in runs:
             outcome = None if force else run.kept()
             if outcome is None:
                 if checkpoints.manifest is not None:
-                    checkpoints.manifest.write(place)
-                options["on_hang"] = partial(_hung, run, table, on_hang)
+                    checkpoints.manifest.write(target)
+                options["on_hang"] = partial(_record_hang, run, table, on_hang)
                 outcome = run.simulate(
                     checkpointer=run.checkpointer(checkpoints, note, force=force),
                     progress=watch(run.point),
@@ -195,8 +213,8 @@ def run_points(
                 )
                 if outcome.directory != run.folder:
                     note(
-                        f"{run.folder} keeps its complete result, "
-                        f"the partial one is in {outcome.directory}"
+                        f"complete result kept in {run.folder}; "
+                        f"partial result is in {outcome.directory}"
                     )
                 if table is not None:
                     table.enter(run, outcome)
@@ -205,38 +223,38 @@ def run_points(
             if should_stop():
                 return
         if done:
-            (place / files.RUN).unlink(missing_ok=True)
+            (target / files.RUN).unlink(missing_ok=True)
 
 
-def _planned(points: Sequence[Point], place: Path) -> list[_Run]:
-    """The runs of points, all of whose results can be written below `place`."""
+def _plan(points: Sequence[Point], target: Path) -> list[_PointRun]:
+    """Return the runs of points, after checking that their results can be written."""
     sweep = len(points) > 1
-    folders = [point_directory(place, point, sweep=sweep) for point in points]
-    made_from = provenances(points)
-    check_destination(place, sweep=sweep)
-    check_folders(folders, [file for one in made_from for file in one.inputs])
-    for folder, provenance in zip(folders, made_from, strict=True):
+    folders = [point_directory(target, point, sweep=sweep) for point in points]
+    sources = provenances(points)
+    check_destination(target, sweep=sweep)
+    check_folders(folders, [file for one in sources for file in one.inputs])
+    for folder, provenance in zip(folders, sources, strict=True):
         if other_result(folder, provenance.fingerprint) and os.path.lexists(
             previous_directory(folder)
         ):
             check_destination(previous_directory(folder))
-    return [_Run(*parts) for parts in zip(points, folders, made_from, strict=True)]
+    return [_PointRun(*parts) for parts in zip(points, folders, sources, strict=True)]
 
 
-def _replaced(runs: Sequence[_Run], directory: Path) -> Iterator[str]:
-    """What is told of complete results that those of other code or values will replace."""
+def _replacement_notes(runs: Sequence[_PointRun], directory: Path) -> Iterator[str]:
+    """Yield notes on complete results that will be replaced by those of other code or values."""
     found = defaultdict(list)
     for run in runs:
         if (old := other_result(run.folder, run.provenance.fingerprint)) is not None:
             found[run.provenance.changed_since(old.experiment)].append(run)
     for what, changed in found.items():
-        place = previous_directory(directory if len(runs) == 1 else directory / "POINT")
+        target = previous_directory(directory if len(runs) == 1 else directory / "POINT")
         count = f" of {len(changed)} points" if len(runs) > 1 else ""
-        yield f"changed: {what}; the old result{count} will be in {place}"
+        yield f"changed: {what}; the old result{count} moves to {target}"
 
 
-def refuse_what_does_not_fit(point: Point) -> Estimate:
-    """What a point takes. Raises InputError if it needs more memory than there is."""
+def require_fit(point: Point) -> Estimate:
+    """Return the estimate of a point. Raises InputError if it exceeds the memory."""
     from netsim.running.estimate import estimate, require_memory
 
     found = estimate(point)
@@ -245,15 +263,15 @@ def refuse_what_does_not_fit(point: Point) -> Estimate:
 
 
 @dataclass(frozen=True)
-class _Run:
-    """A point, the folder for its result, and what it is made of."""
+class _PointRun:
+    """A point, its result folder, and its provenance."""
 
     point: Point
     folder: Path
     provenance: Provenance
 
     def kept(self) -> PointOutcome | None:
-        """The complete result of this very point, if it is there."""
+        """Return the outcome of the point's complete result, if there is one."""
         point = self.point
         done = done_result(self.folder, self.provenance.fingerprint, links=point.outputs.links)
         if done is None:
@@ -262,11 +280,11 @@ class _Run:
         return PointOutcome(point, self.folder, row, True, True, kept=True)
 
     def checkpointer(
-        self, wanted: Checkpoints, note: Callable[[str], None], *, force: bool
+        self, checkpoints: Checkpoints, note: Callable[[str], None], *, force: bool
     ) -> Checkpointer:
-        """What writes the checkpoints of the point, with the one to begin with if there is one."""
+        """Return the point's checkpointer, with the checkpoint to resume from, if any."""
         point, folder = self.point, directory_of_partial(self.folder)
-        every_s = wanted.manifest.checkpoint_s if wanted.manifest else None
+        every_s = checkpoints.manifest.checkpoint_s if checkpoints.manifest else None
         checkpointer = Checkpointer(
             point.name, folder / files.CHECKPOINT, self.provenance.run_inputs, every_s
         )
@@ -275,13 +293,13 @@ class _Run:
         if force or not checkpointer.path.exists():
             return checkpointer
         try:
-            checkpointer.find(trust=wanted.trust)
+            checkpointer.find(trust=checkpoints.trust)
         except InputError as error:
-            if wanted.must_fit:
+            if checkpoints.must_fit:
                 raise
-            note(f"{error.file}: {error.message}: {point.name} begins anew")
+            note(f"{error.file}: {error.message}: {point.name} starts over")
         else:
-            note(f"{point.name} goes on at {format_time(checkpointer.since_ps, 4)}")
+            note(f"{point.name} resumes at {format_time(checkpointer.since_ps, 4)}")
         return checkpointer
 
     def simulate(self, checkpointer: Checkpointer, **options: Any) -> PointOutcome:
@@ -294,24 +312,24 @@ class _Run:
             result = simulate(point, checkpointer=checkpointer, **options)
         except RunError as error:
             return self.failed(str(error))
-        goes_on = checkpointer.is_active and result.stop_reason == INTERRUPTED
-        keep = (files.CHECKPOINT, files.RUN) if goes_on else ()
+        resumable = checkpointer.is_active and result.stop_reason == INTERRUPTED
+        keep = (files.CHECKPOINT, files.RUN) if resumable else ()
         folder = write_result(self.folder, point, result, self.provenance, keep=keep)
         message = f"{point.name}: {result.reason}" if result.reason else None
         row = sweep_row(point, summary_of(result))
         return PointOutcome(point, folder, row, True, result.complete, message)
 
     def failed(self, error: str) -> PointOutcome:
-        """What becomes of a run without a result."""
+        """Return the outcome of a run without a result."""
         point = self.point
         text = f"{point.name}: {error}"
         return PointOutcome(point, self.folder, failed_row(point), False, False, text)
 
 
-def _hung(
-    run: _Run, table: _Table | None, on_hang: Callable[[str], None] | None, message: str
+def _record_hang(
+    run: _PointRun, table: _SweepTable | None, on_hang: Callable[[str], None] | None, message: str
 ) -> None:
-    """The run does not come back: all that is left to do before the process is ended."""
+    """Record a run that does not return, before the process is ended."""
     outcome = run.failed(message)
     if table is not None:
         table.enter(run, outcome)
@@ -319,10 +337,10 @@ def _hung(
         on_hang(str(outcome.error))
 
 
-class _Table:
-    """The table of a sweep, which has at every moment the points that are done."""
+class _SweepTable:
+    """The table of a sweep, which always lists the points that are done."""
 
-    def __init__(self, directory: Path, runs: Sequence[_Run]) -> None:
+    def __init__(self, directory: Path, runs: Sequence[_PointRun]) -> None:
         self.directory = directory
         self.moved = prepare_sweep(directory, [run.point.name for run in runs])
         self._rows: dict[str, dict[str, Any] | None] = {}
@@ -332,8 +350,8 @@ class _Table:
         if any(self._rows.values()) or not is_sweep(directory):
             self._write()
 
-    def enter(self, run: _Run, outcome: PointOutcome) -> None:
-        """The row of a point that was run. That of a complete result gives way to one only."""
+    def enter(self, run: _PointRun, outcome: PointOutcome) -> None:
+        """Enter a point; only a complete result replaces a complete one."""
         found = found_result(run.folder, run.provenance.fingerprint)
         if outcome.complete or found is None or not found.complete:
             self._rows[run.point.name] = outcome.row

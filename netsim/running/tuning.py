@@ -1,7 +1,7 @@
-"""How many workers and how many windows the next call of the engine should get.
+"""Choose the number of workers and windows for the next call of the engine.
 
-The result of a run depends on neither, so both may follow what is measured: small networks
-and busy machines are simulated faster by one worker than by many that wait for each other.
+Results depend on neither, so both can follow measured speeds. One worker is often faster than
+several in small networks and on busy machines.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 CHUNK_S = 0.25
-"""Wall-clock time that a call should take: between looks at progress, interruption and stalls."""
+"""Target wall-clock time of a call, after which progress, interruption and stalls are checked."""
 
 TRIAL_SHARE = 8
-"""A trial of the other number of workers is shorter than a chunk by this factor ..."""
+"""Factor by which a trial of the other number of workers is shorter than a chunk."""
 
 TRIAL_EVERY = 12
-"""... and comes once in so many chunks, and three times as often among the first hundred."""
+"""Chunks between trials; a third of it among the first hundred."""
 
 LONG_WINDOW = 100_000
-"""Packet-hops in a window that outweigh any waiting for each other at its end."""
+"""Packet-hops per window above which the barrier at its end costs nothing."""
 
 MEMORY = 0.5
-"""Weight of the newest measurement in the running mean of a speed."""
+"""Weight of the newest speed in the running mean."""
 
 
 @dataclass
 class Tuner:
-    """Chooses between one worker and ``threads``, and keeps calls at about CHUNK_S."""
+    """Chooses between one worker and `threads`, and keeps calls at about CHUNK_S."""
 
     threads: int
     windows: int = 1
@@ -35,7 +35,7 @@ class Tuner:
     hops_per_window: float = 0.0
 
     def next_call(self) -> tuple[int, int]:
-        """(workers, windows) of the next call."""
+        """Return (workers, windows) of the next call."""
         self.calls += 1
         if self.threads == 1 or self.hops_per_window > LONG_WINDOW:
             return self.threads, self.windows
@@ -46,13 +46,13 @@ class Tuner:
         every = TRIAL_EVERY // 3 if self.calls < 100 else TRIAL_EVERY
         if self.calls % every == 0:
             other = 1 if best == self.threads else self.threads
-            # Many workers on a busy machine may be a thousand times slower.
+            # Several workers on a busy machine may be a thousand times slower.
             share = self.speeds[other] / self.speeds[best] / TRIAL_SHARE
             return other, max(1, int(self.windows * share))
         return best, self.windows
 
     def learn(self, workers: int, windows: int, hops: int, seconds: float) -> None:
-        """What a call took. Speeds are packet-hops per second."""
+        """Record the duration of a call; speeds are packet-hops per second."""
         if hops > 0 and seconds > 0:
             speed = hops / seconds
             before = self.speeds.get(workers, speed)

@@ -1,20 +1,20 @@
-"""How much there is to simulate, and how long that takes.
+"""Predict the work of a simulation, and how long it takes.
 
-The engine steps every node that has something to do through windows as long as the shortest link
-delay. So a run's time is not its packet-hops alone: where few packets are under way, each of them
-wakes a node for itself, and every window looks once at all nodes. The time is the sum of
+The engine steps every node that has work through windows as long as the shortest link delay. A
+run's time therefore depends on more than its packet-hops: with few packets in flight, each wakes a
+node by itself, and every window checks all nodes. The time is the sum of
 
-    packet-hops x HOP_NS, more in a network that does not fit into the processor's caches,
-    and more again where switches are lossless
-    steps       x STEP_NS: a step is one node with something to do in one window
+    packet-hops x HOP_NS, more in a network larger than the processor's caches,
+    and more again with lossless switches
+    steps       x STEP_NS: a step is one node with work in one window
     windows     x nodes x WINDOW_NODE_NS
     flows       x FLOW_NS
 
-The constants were fitted to the shipped experiments (p2p_8192 left out) on one thread of a quiet
+The constants were fitted to the shipped experiments (without p2p_8192) on one thread of a quiet
 virtual machine, two cores of an Intel Xeon, on 2026-11-21. Of their 304 points 299 come out within
-a factor of two, and every experiment as a whole between 0.66 (wan_fec) and 1.3 (p2p_512) of what it
-took. The worst are points of some milliseconds, and BBR, whose probing makes a run longer than its
-bottleneck does (a factor of three). Other machines differ by tens of percent.
+a factor of two, and every experiment as a whole between 0.66 (wan_fec) and 1.3 (p2p_512) of the
+measured time. The worst are points of some milliseconds, and BBR, whose probing makes a run longer
+than its bottleneck does (a factor of three). Other machines differ by tens of percent.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ Floats = NDArray[np.float64]
 HOP_NS = 33.0
 LARGE_HOP_NS = 55.0
 LOSSLESS_HOP_NS = 124.0
-"""What a packet-hop costs more in a large network, and a further time if that is lossless."""
+"""Extra time of a packet-hop in a large network, and a further extra if it is lossless."""
 
 LARGE_NODES = 100
-"""Nodes on the flows' paths for which half of that is paid."""
+"""Nodes on the flows' paths at which half of that is added."""
 
 STEP_NS = 145.0
 WINDOW_NODE_NS = 13.0
@@ -57,22 +57,22 @@ FLOW_NS = 930.0
 START_S = 0.001
 
 BARRIER_NS = 10_000.0
-"""Several threads wait for each other in each window. With two, a window of 20 us (homa_w4) is
-no faster than with one, and one of 2 ms (p2p_512) 1.8 times as fast."""
+"""Time that several threads wait for each other per window. With two, a window of 20 us (homa_w4)
+is no faster than with one, and one of 2 ms (p2p_512) 1.8 times as fast."""
 
 FURTHER_THREAD = 0.85
-"""How much of a thread each one after the first is worth."""
+"""Efficiency of each thread after the first."""
 
 SETUP_S = 0.1
 SETUP_FLOW_NS = 2300.0
-"""Around a simulation: network, traffic and engine are built, and the results written (md1)."""
+"""Building network, traffic and engine, and writing the results (fitted to md1)."""
 
 COMPILE_S = 10.0
 LOAD_S = 0.4
-"""For each transport and fabric: machine code is made, 8 to 12 s, or read from the cache."""
+"""Per transport and fabric: compiling takes 8 to 12 s, otherwise code is loaded from the cache."""
 
 MAX_CONTROL = 1000.0
-"""Packets that a data packet may cause; more is a mistake of the transport's."""
+"""Most control packets per data packet; more is an error of the transport."""
 
 BLOCK = 1 << 16
 PATHS_SEED = 1
@@ -82,10 +82,9 @@ PATHS_SEED = 1
 class Work:
     """What a point asks of the engine.
 
-    `hops` has all packets; `control_per_data` are those that a data packet causes; `resent` is how
-    often a data packet is sent, on average; `windows` are those in which something happens, and
-    `steps` the nodes that are stepped in all of them.
-    `path_nodes` and `path_ports` are on the flows' paths, there and back.
+    `hops` counts all packets, `resent` the transmissions per data packet, `windows` those in which
+    something happens, and `steps` the nodes stepped in all of them. `path_nodes` and `path_ports`
+    are on the flows' paths, in both directions.
     """
 
     packets: int
@@ -102,13 +101,13 @@ class Work:
     lossless: bool
 
     def seconds(self, threads: int) -> float:
-        """Wall-clock time of the simulation itself."""
+        """Wall-clock time of the simulation."""
         size = self.path_nodes / (self.path_nodes + LARGE_NODES)
         hop_ns = HOP_NS + size * (LARGE_HOP_NS + (LOSSLESS_HOP_NS if self.lossless else 0.0))
         shared_ns = self.hops * hop_ns + self.steps * STEP_NS + self.flows * FLOW_NS
         alone_ns = self.windows * self.nodes * WINDOW_NODE_NS
         together_ns = shared_ns / (1 + FURTHER_THREAD * (threads - 1)) + self.windows * BARRIER_NS
-        # The engine tries one worker and all of them, and goes on with the faster.
+        # The engine tries one worker and all of them, and keeps the faster.
         return START_S + 1e-9 * (alone_ns + min(shared_ns, together_ns))
 
     @property
@@ -118,12 +117,12 @@ class Work:
 
 
 def work(point: Point, scenario: Scenario) -> Work:
-    """The work of a point whose network and traffic are built.
+    """Predict the work of a point whose network and traffic are built.
 
-    The simulated time is taken to be what the busiest link needs for its bytes while it is there,
-    or the last flow's start, its time alone and a wait for its circuit (for all turns, if circuits
-    follow the workload), and what the longest chain of tasks takes, or the router of a serving run
-    expects, if that is later.
+    The simulated time is the largest of four: the time the busiest link needs for its bytes; the
+    last start plus the longest ideal FCT and the wait for a circuit (all reconfigurations, if
+    circuits follow the workload); the longest chain of tasks; and what parts of the workload
+    expect.
     """
     network, flows = scenario.network, scenario.flows
     packets = packet_counts(flows.size_bytes, point.packets)
@@ -143,7 +142,7 @@ def work(point: Point, scenario: Scenario) -> Work:
     share = 1.0
     if point.stop.max_time_ps is not None and point.stop.max_time_ps < simulated_ps:
         share = point.stop.max_time_ps / simulated_ps
-    # Where flows are few and far between, nothing happens for most of the time.
+    # With few flows, nothing happens most of the time.
     active_ps = float(simulated_ps)
     if network.circuits is None:
         active_ps = min(active_ps, float(scenario.ideal.fct_ps.sum(dtype=np.float64)))
@@ -165,13 +164,13 @@ def work(point: Point, scenario: Scenario) -> Work:
 
 
 def _chain_ps(point: Point, scenario: Scenario, tasks: TaskTable) -> int:
-    """What the longest chain of tasks takes, with flows alone in the network."""
+    """Return the time of the longest chain of tasks in an otherwise idle network."""
     left_ps = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.port_pairs)
     return longest_chain_ps(tasks, scenario.flows, scenario.ideal.fct_ps, left_ps)
 
 
 def _control_packets(point: Point, scenario: Scenario, packets: Ints) -> Floats:
-    """How many packets each flow causes besides its own, as its transport tells."""
+    """Return the control packets that each flow causes, according to its transport."""
     control = packets * _per_flow(point, scenario, "CONTROL_PER_DATA", 1.0)
     rtt_ps: Ints | None = None
     for number, use in enumerate(point.transport_of_class):
@@ -183,17 +182,17 @@ def _control_packets(point: Point, scenario: Scenario, packets: Ints) -> Floats:
         ports = scenario.port_pairs.src_port[scenario.port_pairs.first[:-1][these]]
         bdp_bytes = rtt_ps[these] * (scenario.network.port_rate_bps[ports] / 8e12)
         bdp_packets = bdp_bytes / point.packets.data_bytes
-        told = call(use, "control_packets", use.params, packets[these], bdp_packets)
+        counts = call(use, "control_packets", use.params, packets[these], bdp_packets)
         try:
-            control[these] = np.minimum(told, MAX_CONTROL * packets[these])
+            control[these] = np.minimum(counts, MAX_CONTROL * packets[these])
         except (TypeError, ValueError):
-            message = "control_packets() does not return a number for each flow"
+            message = "control_packets() must return a number for each flow"
             raise InputError(message, file=str(use.plugin.path)) from None
     return np.maximum(control, 0.0)
 
 
 def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Floats:
-    """What the transport of each flow declares under a name."""
+    """Return what each flow's transport declares under a name."""
     uses = point.transport_of_class
     declared = np.array([float(getattr(use.module, name, default)) for use in uses])
     of_flow: Floats = declared[scenario.class_of_flow]
@@ -207,9 +206,9 @@ def _window_ps(scenario: Scenario) -> int:
 
 
 def _windows(most: float, hops: float, nodes: int) -> tuple[float, float]:
-    """Windows in which something happens, and the steps of nodes in all of them.
+    """Return the windows in which something happens, and the steps of nodes in them.
 
-    As if hops fell on windows, and those of a window on nodes, at random.
+    Assumes that hops fall on windows, and those of a window on nodes, at random.
     """
     windows = max(1.0, most)
     windows *= -np.expm1(-hops / windows)
@@ -219,10 +218,10 @@ def _windows(most: float, hops: float, nodes: int) -> tuple[float, float]:
 
 
 def _crossings(scenario: Scenario) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """(flow, port, share) of links that flows cross, each a part of all.
+    """Yield (flow, port, share) of the links that flows cross.
 
-    A flow has equal shares on its port pairs. Under ECMP it has a random path; where packets
-    spread, a port stands for all that are like it, and gets a share of the flow.
+    A flow has equal shares on its port pairs. ECMP picks a random path; where packets spread, one
+    port represents its equals and gets a share of the flow.
     """
     network, port_pairs = scenario.network, scenario.port_pairs
     rng = np.random.default_rng(PATHS_SEED)
@@ -245,8 +244,8 @@ def _crossings(scenario: Scenario) -> Iterator[tuple[Ints, Ints, Floats]]:
 
 
 def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, Floats, int, int]:
-    """Links on each flow's path, how long each port sends in all, the nodes on the paths, and the
-    ports there and back, those that several flows share counted for each.
+    """Return each flow's links, each port's sending time, the nodes on the paths, and the ports on
+    them in both directions, shared ones counted per flow.
     """
     network, flows = scenario.network, scenario.flows
     crossed = np.zeros(len(flows), np.int64)  # links on all port pairs
@@ -265,11 +264,10 @@ def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, 
 
 
 def _resent(point: Point, scenario: Scenario) -> Floats:
-    """How often each flow's packets are sent, on average.
+    """Return the mean transmissions per packet of each flow.
 
-    More than once where its sender does not slow down (KEEPS_RATE), switches trim, and the links
-    inside the network are asked for more than they carry: hosts' shares of their own links alone
-    decide what is asked for.
+    That exceeds 1 where senders keep their rate (KEEPS_RATE), switches trim, and links inside the
+    network are overloaded; the load is what the hosts' own links allow.
     """
     network, flows = scenario.network, scenario.flows
     times = np.ones(len(flows))

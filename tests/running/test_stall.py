@@ -104,7 +104,7 @@ def test_a_run_that_repeats_itself_is_told(
     planes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
-    monkeypatch.setattr("netsim.running.point.FIRST_LOOK_HOPS", 1)
+    monkeypatch.setattr("netsim.running.point.FIRST_CHECK_HOPS", 1)
     monkeypatch.setattr("netsim.running.stall.AGAIN", 0.5)
     tree = "hosts_per_leaf = 1\nleaves = 2\nplanes = 4"
     experiment = text(
