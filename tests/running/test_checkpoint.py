@@ -131,24 +131,24 @@ def test_another_format_and_another_machine(
         (
             "experiment",
             {"seed": 2, "traffic": {"kind": "flow_list"}, "stop": {"max_time": "1ms"}},
-            "is of another experiment: seed was 1 and is 2; stop.max_time was not given and is "
-            '"1ms"; traffic.size was "1MB" and is not given',
+            "from another experiment: seed was 1, now 2; stop.max_time was not set, now "
+            '"1ms"; traffic.size was "1MB", now not set',
         ),
         (
             "data",
             [["flows.csv", "other"]],
-            "is of another experiment: flows.csv has other contents",
+            "from another experiment: flows.csv has changed",
         ),
-        ("netsim", "other", "was written by other code: netsim itself has changed"),
+        ("netsim", "other", "written by other code: netsim itself has changed"),
         (
             "libraries",
             {"numba": "0.68.1", "numpy": "2.1"},
-            "was written by other code: numpy was 2.0 and is 2.1",
+            "written by other code: numpy was 2.0, now 2.1",
         ),
         (
             "plugins",
             [["topology fat_tree", "a hash"], ["transport mine", "one", "three"]],
-            "was written by other code: transport mine has changed",
+            "written by other code: transport mine has changed",
         ),
     ],
 )
@@ -219,7 +219,7 @@ def test_an_interrupted_run_goes_on(runs: Runs) -> None:
     assert walls == sorted(walls)
     code, said = runs.netsim("resume", "r", "--threads", "2")
     assert code == 0, said
-    assert "e goes on at " in said
+    assert "e resumes at " in said
     assert summary("r") == summary("whole")
     assert load("r").hash_fits()
     assert load("r").flows.equals(load("whole").flows)
@@ -247,7 +247,7 @@ def test_a_sweep_goes_on_in_the_middle_of_a_point(runs: Runs) -> None:
 def test_a_run_started_again_goes_on_or_begins_anew(runs: Runs) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     code, said = runs.netsim("run", "e.toml", "--out", "r", stop_after=2)
-    assert "e goes on at " in said
+    assert "e resumes at " in said
     code, said = runs.netsim("run", "e.toml", "--out", "r", "--set", "traffic.size=50KB")
     assert code == 0
     assert mentions(said, "checkpoint.netsim", "traffic.size", "400KB", "50KB")
@@ -258,7 +258,7 @@ def test_again_begins_anew_and_leaves_the_complete_result(runs: Runs) -> None:
     assert runs.netsim("run", "e.toml", "--out", "r")[0] == 0
     before = summary("r")
     _, said = runs.netsim(*RUN, "1000s", "--force", stop_after=4)
-    assert "goes on at" not in said
+    assert "resumes at" not in said
     assert (Path("r.partial") / files.CHECKPOINT).exists()
     assert summary("r") == before
     assert runs.netsim("run", "e.toml", "--out", "r", "--force")[0] == 0
@@ -273,14 +273,14 @@ def test_a_forged_checkpoint_that_is_trusted_places_no_memory(runs: Runs) -> Non
     assert mentions(said, "hosts.heap")
     code, said = runs.netsim("run", "e.toml", "--out", "r")
     assert code == 0, said
-    assert "e begins anew" in said
+    assert "e starts over" in said
 
 
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
-        (forge, "was not written by you here"),
-        (lambda path: path.write_bytes(b"1" + path.read_bytes()), "is not a checkpoint of netsim"),
+        (forge, "not written by you"),
+        (lambda path: path.write_bytes(b"1" + path.read_bytes()), "not a checkpoint of netsim"),
         (lambda _: Path("e.toml").write_text(EXPERIMENT.replace("400", "90")), "traffic.size was"),
         (lambda _: Path("e.toml").unlink(), "e.toml: cannot be read"),
         (lambda path: path.with_name(files.RUN).write_text("{"), "run.json: is not JSON"),
@@ -302,7 +302,7 @@ def test_resume_refuses_what_does_not_fit(runs: Runs, damage: Any, text: str) ->
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("nowhere", "there is no such directory"),
+        ("nowhere", "no such directory"),
         ("empty", "no checkpoint"),
         ("a" * 300, "cannot name a file"),
     ],
@@ -391,6 +391,6 @@ def test_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     (result,) = resume_experiment("r", threads=1, note=said.append)
     assert result.complete
-    assert said[0].startswith("e goes on at ")
+    assert said[0].startswith("e resumes at ")
     assert len(written) > 3
     assert result.summary["hash"] == run_experiment("e.toml", out="whole")[0].summary["hash"]

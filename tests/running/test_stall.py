@@ -105,7 +105,7 @@ def test_a_run_that_repeats_itself_is_told(
 ) -> None:
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
     monkeypatch.setattr("netsim.running.point.FIRST_CHECK_HOPS", 1)
-    monkeypatch.setattr("netsim.running.stall.AGAIN", 0.5)
+    monkeypatch.setattr("netsim.running.stall.MIN_RETRANSMITTED", 0.5)
     tree = "hosts_per_leaf = 1\nleaves = 2\nplanes = 4"
     experiment = text(
         top='name = "overtaken"\ntransport = "roce"',
