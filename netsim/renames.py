@@ -51,6 +51,7 @@ RENAMED: dict[str, dict[str, str]] = {
     "file": {"legs.parquet": "relay_segments.parquet", "slots.parquet": "circuit_slots.parquet"},
     "event": {"give": "indirect", "lose": "lost"},
     "command": {"economics": "cost"},
+    "workload": {"inference": "lite-gpu", "--validate": "validate"},
     "plot": {
         "fct": "fct_cdf",
         "goodput": "serving_goodput",
@@ -213,10 +214,10 @@ RENAMED: dict[str, dict[str, str]] = {
 }
 """Kind -> old name -> new name.
 
-A kind is "command", "plot", "option", "column", "file" (of a result), "event", a section of an
-experiment ("fabric.circuits"), a plugin and its keys ("topology ocs"), a key and its values
-("topology ocs.schedule"), "handler" (of a plugin), "field" (of its records), "attribute" (of what
-plugins call, or its argument), or a module ("netsim.queue").
+A kind is "command", "workload" (its subcommands), "plot", "option", "column", "file" (of a result),
+"event", a section of an experiment ("fabric.circuits"), a plugin and its keys ("topology ocs"), a
+key and its values ("topology ocs.schedule"), "handler" (of a plugin), "field" (of its records),
+"attribute" (of what plugins call, or its argument), or a module ("netsim.queue").
 """
 
 

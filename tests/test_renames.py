@@ -27,6 +27,7 @@ from netsim.plugins import registry
 from netsim.plugins.files import describe
 from netsim.renames import RENAMED
 from netsim.results import COLUMNS, files
+from netsim.workloads.cli.workload import command as workload
 
 SECTIONS = {
     "": schema.FileSection,
@@ -41,6 +42,7 @@ SECTIONS = {
 CALLED = (TaskTable, NetworkBuilder, RoutingPolicy, Network)
 NAMES = {
     "command": commands(),
+    "workload": workload.commands,
     "plot": KINDS,
     "fabric.load_balancing": fabric.LOAD_BALANCING,
     "fabric.plane_balancing": fabric.PLANE_BALANCING,

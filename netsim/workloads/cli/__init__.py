@@ -4,7 +4,7 @@ COMMANDS = {
     "Workloads": {
         "workload": (
             "netsim.workloads.cli.workload",
-            "Show a training job: memory, times, messages, step.",
+            "Model training jobs and served models by formula.",
         ),
         "cost": ("netsim.workloads.cli.cost", "Compare GPUs by cost, power and failures."),
         "reproduce": ("netsim.workloads.cli.reproduce", "Reproduce a figure of the paper."),

@@ -1,43 +1,201 @@
-"""`netsim workload inference`: Lite-GPUs against H100."""
+"""Tables of served models: `netsim workload show` of a deployment, and `lite-gpu`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.terminal import Column, Wide
 from netsim.units import format_bytes, format_number, format_time, written
-from netsim.workloads.cli.workload_deployment import best_figures, rate_of
+from netsim.workloads.cli.workload_job import count_text, duration, pairs_table
+from netsim.workloads.inference import (
+    compute_ps,
+    iteration_cost,
+    iteration_ps,
+    kv_bytes_of_token,
+    kv_capacity_tokens,
+    network_ps,
+    prompt_pairs,
+)
+from netsim.workloads.inference.cost import compute_parts
+from netsim.workloads.inference.deployment import dense_parameters, on_gpus
+from netsim.workloads.inference.limits import PHASES, LatencyLimits, best_batch, sizes
+from netsim.workloads.inference.lite import (
+    ALL,
+    ASSUMPTIONS,
+    MACHINES,
+    MATCHES,
+    MODELS,
+    REFERENCE,
+    assuming,
+    deployment_on,
+    further_assumptions,
+    lite_table,
+    true_of,
+)
+from netsim.workloads.inference.roofline import layer_counts, reduce_share, weight_bytes
+from netsim.workloads.job.keys import read_part
+from netsim.workloads.job.model import parameters
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from netsim.workloads.inference.limits import Best, LatencyLimits
-    from netsim.workloads.inference.lite import Assumption, LiteRow
+    from netsim.workloads.inference.deployment import Deployment
+    from netsim.workloads.inference.limits import Best
+    from netsim.workloads.inference.lite import LiteRow
 
-INFERENCE = "inference"
+BATCHES = (1, 8, 64)
+"""Decode batches shown besides the best one."""
+
+COMPARISON = "lite-gpu"
 
 VARIED = ("tp", "overlap", "kv_replicated")
-"""Options that the comparison goes through by itself."""
+"""Options that the comparison varies."""
+
+
+def deployment_tables(
+    deployment: Deployment, limits: LatencyLimits
+) -> Iterator[Table | Wide | str]:
+    """Yield a deployment's parameters, iteration times, and best batches by number of GPUs."""
+    yield _deployment_summary(deployment, limits)
+    found = list(sizes(deployment))
+    if found:
+        best = [best_batch(one, limits, phase) for one in found for phase in PHASES]
+        fastest = max(best, key=lambda one: (one.phase == "decode", one.tokens_per_s))
+        yield iteration_table(fastest.deployment, limits, fastest.batch)
+        yield _best_batches(best)
+    else:
+        yield "No number of GPUs in the scale-up network can hold the model."
+
+
+def deployment_json(deployment: Deployment, limits: LatencyLimits) -> dict[str, Any]:
+    """Return the same for --json: bytes, picoseconds, tokens."""
+    return {
+        **asdict(deployment),
+        "limits": asdict(limits),
+        "kv_bytes_of_token": kv_bytes_of_token(deployment),
+        "sizes": [
+            {
+                "tp": one.tp,
+                "iteration_cost": iteration_cost(one)._asdict(),
+                **{phase: best_json(best_batch(one, limits, phase)) for phase in PHASES},
+            }
+            for one in sizes(deployment)
+        ],
+    }
+
+
+def best_json(best: Best | None) -> dict[str, Any] | None:
+    """Return a best batch for --json."""
+    if best is None:
+        return None
+    return {
+        "tp": best.deployment.tp,
+        "weight_bytes": best.weight_bytes,
+        "kv_capacity_tokens": best.capacity_tokens,
+        "memory_batch": best.memory_batch,
+        "time_batch": best.time_batch,
+        "batch": best.batch,
+        "limit": best.limit,
+        "time_ps": best.time_ps,
+        "tokens_per_s_of_gpu": best.tokens_per_s,
+        "tokens_per_s_of_sm": best.tokens_per_s_sm,
+    }
+
+
+def _deployment_summary(deployment: Deployment, limits: LatencyLimits) -> Table:
+    model, options = deployment.model, deployment.options
+    kv = kv_bytes_of_token(deployment)
+    size = f"{options.tp} GPUs" if options.tp else "best number of GPUs"
+    overlap = "overlapped with" if options.overlap else "after"
+    rows = {
+        "parameters": count_text(parameters(model).total),
+        "weight matrices": f"{count_text(dense_parameters(model))} per layer, {model.layers} "
+        "layers",
+        "KV cache": f"{format_bytes(round(kv), 4)} per token, "
+        f"{format_bytes(round(kv * limits.prompt), 4)} per prompt of {limits.prompt:,}",
+        "instance": f"{size}, all-reduces {overlap} compute ({options.all_reduce})",
+        "formats": ", ".join(f"{k} {v}" for k, v in asdict(deployment.formats).items()),
+        "source of the machine": deployment.machine.source,
+        "overheads": deployment.overheads.source,
+    }
+    return pairs_table(deployment.name, rows)
+
+
+def iteration_table(deployment: Deployment, limits: LatencyLimits, best: int) -> Wide:
+    """Time of each part of an iteration: one prompt, and decode batches."""
+    cost = iteration_cost(deployment)
+    causal = deployment.options.attention == "causal"
+    prompt, context = limits.prompt, limits.tokens("decode")
+    cases = [("1 prompt", prompt, prompt_pairs(causal, 0, prompt), 0)]
+    cases += [(f"{n:,} decoding", n, 0, n) for n in sorted({*BATCHES, best} - {0})]
+    columns = [Column(f"iteration on {deployment.tp} GPUs", [one[0] for one in cases], left=True)]
+    times: dict[str, list[float]] = {}
+    for _, tokens, pairs, batch in cases:
+        work = (tokens, pairs, batch, batch * context)
+        part = compute_parts(cost, *work)
+        for name, value in (
+            ("matrix\ncompute", part.rows_ps),
+            ("weight\nread", part.weights_ps),
+            ("attention\ncompute", part.scores_ps),
+            ("KV\nread", part.kv_ps),
+            ("head\ncompute", part.head_ps),
+            ("head\nread", part.head_read_ps),
+            ("activations", part.activations_ps),
+            ("software", part.launches_ps + part.iteration_ps + part.sequences_ps),
+            ("floor", part.floor_ps),
+            ("without\nall-reduces", compute_ps(cost, *work)),
+            ("all-reduces", network_ps(cost, tokens)),
+            ("iteration", iteration_ps(cost, *work)),
+        ):
+            times.setdefault(name, []).append(value)
+    shown = [(name, values) for name, values in times.items() if any(values)]
+    for rank, (name, values) in enumerate(reversed(shown)):
+        columns.insert(1, Column(name, [duration(value) for value in values], rank=rank))
+    return Wide(columns, elsewhere="--json has all")
+
+
+def _best_batches(found: Sequence[Best]) -> Wide:
+    """Best batches by phase and number of GPUs, with their limits."""
+    columns = [
+        Column("best batch", [one.phase for one in found], left=True),
+        Column("GPUs", [str(one.deployment.tp) for one in found]),
+        Column("weights\nper GPU", [_bytes(one.weight_bytes, 4) for one in found], 3),
+        Column("KV capacity,\ntokens", [f"{one.capacity_tokens:,}" for one in found], 2),
+        Column("batch by\nmemory", [f"{one.memory_batch:,}" for one in found]),
+        Column("batch by\nSLO", [f"{one.time_batch:,}" for one in found]),
+        Column("best", [f"{one.batch:,}" for one in found]),
+        Column("limit", [one.limit for one in found], left=True),
+        Column("iteration", [duration(one.time_ps) for one in found]),
+        Column("tokens/s\nper GPU", [_rate(one.tokens_per_s) for one in found]),
+    ]
+    if found[0].deployment.machine.sms:
+        columns.append(Column("tokens/s\nper SM", [_rate(one.tokens_per_s_sm) for one in found]))
+    return Wide(columns, elsewhere="--json has all")
+
+
+def _rate(value: float) -> str:
+    return format_number(value) if value else "-"
+
+
+def _bytes(size_bytes: float, digits: int = 5) -> str:
+    return format_bytes(round(size_bytes), digits)
 
 
 @dataclass(frozen=True)
-class InferenceComparison:
-    """What `netsim workload inference` compares: models, what is asked, and tables of all."""
+class LiteComparison:
+    """What `netsim workload lite-gpu` compares; `tables` are those of every deployment."""
 
     models: tuple[str, ...]
     limits: LatencyLimits
     tables: Mapping[str, Any]
 
 
-def find_comparison(overrides: Sequence[str]) -> InferenceComparison:
-    """The comparison with changes: `model`, [limits], [formats], [options] and [overheads]."""
+def find_comparison(overrides: Sequence[str]) -> LiteComparison:
+    """Return the comparison with overrides."""
     from netsim.experiment.document import apply_overrides
-    from netsim.workloads.inference.limits import LatencyLimits
-    from netsim.workloads.inference.lite import MODELS, REFERENCE, deployment_on
-    from netsim.workloads.job.keys import read_part
 
     tree: dict[str, Any] = {}
     apply_overrides(tree, overrides)
@@ -45,84 +203,80 @@ def find_comparison(overrides: Sequence[str]) -> InferenceComparison:
         known = ("model", "limits", "formats", "options", "overheads")
         for key in tree:
             if key not in known:
-                raise InputError("is not known", key=key, hint=did_you_mean(key, known))
+                hint = did_you_mean(key, known)
+                raise InputError("unknown key", key=key, hint=hint, code="unknown_key")
         limits = read_part(LatencyLimits, tree.pop("limits", {}), "limits")
         model = tree.pop("model", None)
         if model is not None and not isinstance(model, str):
-            raise InputError(f"{written(model)} is no name of a model", key="model")
+            raise InputError(f"{written(model)} is not a model's name", key="model")
         options = tree.get("options")
         if isinstance(options, Mapping):
             for name in (one for one in VARIED if one in options):
-                hint = "all of its values are shown"
-                raise InputError("is varied here", key=f"options.{name}", hint=hint)
+                hint = "the comparison shows all its values"
+                key = f"options.{name}"
+                raise InputError("cannot be set", key=key, hint=hint, code="conflict")
         models = MODELS if model is None else (model,)
         deployment_on(REFERENCE, models[0], tree)
     except InputError as error:
-        raise error.at(file=INFERENCE) from None
-    return InferenceComparison(models, limits, tree)
+        raise error.at(file=COMPARISON) from None
+    return LiteComparison(models, limits, tree)
 
 
-def comparison_tables(comparison: InferenceComparison) -> Iterator[Table | Wide | str]:
-    """Ratios by assumption, when the claim is true, and all limits."""
-    from netsim.workloads.inference.lite import MATCHES
-
-    rows = ratio_rows(comparison)
+def comparison_tables(comparison: LiteComparison) -> Iterator[Table | Wide | str]:
+    """Yield ratios by assumption, the assumptions under which the claim holds, and limits."""
+    rows = lite_rows(comparison)
     if all(row.best is None for row in rows):
         yield from (_unserved(comparison, model) for model in comparison.models)
         return
     yield count_table(comparison)
     for model in comparison.models:
-        for phase in ("prefill", "decode"):
+        for phase in PHASES:
             yield ratio_table(rows, model, phase)
     yield (
-        "Tokens per second and multiprocessor (SM), of H100 as they are, of others to those of "
-        f"H100 under the same assumption; * matches or outperforms it ({MATCHES:g} or more). H100 "
-        "and its variants are from memory of the Lite-GPU paper: unverified. Measured overheads: "
-        "vLLM of 2023 on H100, for every machine."
+        f"Tokens/s per SM of {REFERENCE}; other machines: ratio to {REFERENCE} under the same "
+        f"assumption; * matches or outperforms it ({MATCHES:g} or more). H100 and its variants are "
+        "from memory of the Lite-GPU paper: unverified. Measured overheads: vLLM of 2023 on H100, "
+        "for every machine."
     )
     yield claim_table(rows)
     yield limit_table(comparison)
 
 
-def _unserved(comparison: InferenceComparison, model: str) -> str:
-    """What is said of a model that none of the machines can serve: too large, or too slow."""
-    from netsim.workloads.inference.deployment import on_gpus
-    from netsim.workloads.inference.limits import PHASES, best_batch, sizes
-    from netsim.workloads.inference.lite import ALL, MACHINES, REFERENCE, assuming, deployment_on
-    from netsim.workloads.inference.roofline import weight_bytes
-
+def _unserved(comparison: LiteComparison, model: str) -> str:
+    """Explain why no machine can serve a model: too large, or too slow."""
     limits = comparison.limits
-    every = [deployment_on(machine, model, comparison.tables) for machine in MACHINES]
-    held = [one for each in every for one in sizes(assuming(each, ALL))]
-    fit = [best_batch(one, limits, phase).memory_batch for one in held for phase in PHASES]
-    if any(fit):
+    deployments = [deployment_on(machine, model, comparison.tables) for machine in MACHINES]
+    fitting = [one for each in deployments for one in sizes(assuming(each, ALL))]
+    if any(best_batch(one, limits, phase).memory_batch for one in fitting for phase in PHASES):
         ttft, tbt = format_time(limits.ttft), format_time(limits.tbt)
         return (
-            f"{model}: no request keeps to the objectives, a time to the first token of {ttft} and "
-            f"{tbt} between tokens. Looser ones may do (--set limits.ttft=2s, limits.tbt=0.1s)."
+            f"{model}: no machine meets a TTFT of {ttft} and a TBT of {tbt}. Relax them "
+            "(--set limits.ttft=2s, limits.tbt=0.1s)."
         )
-    if fit:
+    if fitting:
         least = min(limits.tokens(phase) for phase in PHASES)
         return (
-            f"{model}: no machine holds the keys and values of a request, {least:,} tokens or "
-            "more. Fewer may do (--set limits.prompt=1500)."
+            f"{model}: no machine holds the KV cache of a request, {least:,} tokens or more. "
+            "Shorten it (--set limits.prompt=1500)."
         )
-    one = every[MACHINES.index(REFERENCE)]
+    one = deployments[MACHINES.index(REFERENCE)]
     gpus, memory = one.machine.domain_gpus, one.machine.memory
-    need = format_bytes(round(weight_bytes(on_gpus(one, gpus)) * gpus), 4)
+    need = _bytes(weight_bytes(on_gpus(one, gpus)) * gpus, 4)
     return (
         f"{model}: no machine can serve it. On {gpus} GPUs its weights take {need} in "
         f"{one.formats.weights}; {gpus} {REFERENCE} hold {format_bytes(gpus * memory, 4)}, "
-        "and so do the others. Smaller formats may do (--set formats.weights=fp4)."
+        "as do the others. Use smaller formats (--set formats.weights=fp4)."
     )
 
 
-def comparison_figures(comparison: InferenceComparison) -> dict[str, Any]:
-    """The same as plain figures."""
+def comparison_json(comparison: LiteComparison) -> dict[str, Any]:
+    """Return the same for --json."""
     return {
         "models": list(comparison.models),
         "limits": asdict(comparison.limits),
-        "layers": _layers(comparison),
+        "layers": {
+            model: _layer_counts(comparison, model)._asdict() for model in comparison.models
+        },
         "rows": [
             {
                 "model": row.model,
@@ -131,87 +285,63 @@ def comparison_figures(comparison: InferenceComparison) -> dict[str, Any]:
                 "assumption": row.assumption.name,
                 "ratio": row.ratio,
                 "matches": row.matches,
-                "best": best_figures(row.best),
+                "best": best_json(row.best),
             }
-            for row in ratio_rows(comparison)
+            for row in lite_rows(comparison)
         ],
         "sizes": [
-            {"model": model, "machine": machine, "phase": phase, **(best_figures(best) or {})}
-            for model, machine, both in _sizes(comparison)
-            for phase, best in both
+            {"model": model, "machine": machine, "phase": phase, **(best_json(best) or {})}
+            for model, machine, by_phase in _best_by_size(comparison)
+            for phase, best in by_phase.items()
         ],
     }
 
 
-def _layers(comparison: InferenceComparison) -> dict[str, dict[str, float]]:
-    from netsim.workloads.inference.lite import REFERENCE, deployment_on
-    from netsim.workloads.inference.roofline import layer_counts
-
-    prompt, context = comparison.limits.prompt, comparison.limits.tokens("decode")
-    return {
-        model: layer_counts(
-            deployment_on(REFERENCE, model, comparison.tables), prompt, context
-        )._asdict()
-        for model in comparison.models
-    }
-
-
-def ratio_rows(comparison: InferenceComparison) -> list[LiteRow]:
-    """All rows of a comparison, under every assumption."""
-    from netsim.workloads.inference.lite import ASSUMPTIONS, further_assumptions, lite_table
-
-    every = (*ASSUMPTIONS, *further_assumptions())
-    return lite_table(comparison.models, every, comparison.limits, comparison.tables)
-
-
-def _assumptions(rows: Sequence[LiteRow]) -> list[Assumption]:
-    return list(dict.fromkeys(row.assumption for row in rows))
-
-
-def count_table(comparison: InferenceComparison) -> Wide:
-    """What is counted in a layer of each model, for a prompt and for a token behind as many."""
-    from netsim.workloads.inference.lite import REFERENCE, deployment_on
-    from netsim.workloads.inference.roofline import layer_counts, reduce_share
-
+def _layer_counts(comparison: LiteComparison, model: str) -> Any:
     limits = comparison.limits
-    prompt, context = limits.prompt, limits.tokens("decode")
+    deployment = deployment_on(REFERENCE, model, comparison.tables)
+    return layer_counts(deployment, limits.prompt, limits.tokens("decode"))
+
+
+def lite_rows(comparison: LiteComparison) -> list[LiteRow]:
+    """Return all rows of a comparison, under every assumption."""
+    assumptions = (*ASSUMPTIONS, *further_assumptions())
+    return lite_table(comparison.models, assumptions, comparison.limits, comparison.tables)
+
+
+def count_table(comparison: LiteComparison) -> Wide:
+    """Parameters, FLOP and bytes per layer of each model."""
+    prompt = comparison.limits.prompt
     found = [deployment_on(REFERENCE, model, comparison.tables) for model in comparison.models]
-    counts = [layer_counts(one, prompt, context) for one in found]
+    counts = [_layer_counts(comparison, model) for model in comparison.models]
     layers = [one.model.layers for one in found]
     gpus = found[0].machine.domain_gpus
     sent = [2 * reduce_share(gpus) * one.all_reduce_bytes for one in counts]
-    handed = [prompt * n * one.kv_bytes for n, one in zip(layers, counts, strict=True)]
+    caches = [prompt * n * one.kv_bytes for n, one in zip(layers, counts, strict=True)]
+    prompts = [f"{one.prompt_flops / 1e9:,.3f}" for one in counts]
     return Wide(
         [
             Column("model, per layer", list(comparison.models), left=True),
             Column("layers", [str(n) for n in layers]),
             Column("parameters", [f"{round(one.parameters):,}" for one in counts]),
+            Column(f"GFLOP per\nprompt of {prompt:,}", prompts),
             Column(
-                f"GFLOP of a\nprompt of {prompt:,}", [_giga(one.prompt_flops) for one in counts]
+                "GFLOP per\ndecoded token", [f"{one.decode_flops / 1e9:,.3f}" for one in counts]
             ),
-            Column("GFLOP of a\ndecoded token", [_giga(one.decode_flops) for one in counts]),
-            Column("KV bytes\nof a token", [f"{one.kv_bytes:,.0f}" for one in counts]),
-            Column("KV cache,\nall layers", [format_bytes(round(n), 5) for n in handed]),
-            Column("all-reduce\nof a prompt", [_size(one.all_reduce_bytes) for one in counts]),
-            Column(f"sent by each\nof {gpus} GPUs", [_size(n) for n in sent]),
+            Column("KV bytes\nper token", [f"{one.kv_bytes:,.0f}" for one in counts]),
+            Column("KV cache,\nall layers", [_bytes(n) for n in caches]),
+            Column("all-reduce\nof a prompt", [_bytes(one.all_reduce_bytes) for one in counts]),
+            Column(f"sent by each\nof {gpus} GPUs", [_bytes(n) for n in sent]),
         ],
-        title="Counts per layer; sent: by two all-reduces",
+        title="Counts per layer; sent: in two all-reduces",
         elsewhere="--json has all",
     )
 
 
-def _giga(flops: float) -> str:
-    return f"{flops / 1e9:,.3f}"
-
-
-def _size(size_bytes: float) -> str:
-    return format_bytes(round(size_bytes), 5)
-
-
 def ratio_table(rows: Sequence[LiteRow], model: str, phase: str) -> Wide:
-    """A line for each assumption, a column for each machine."""
+    """Ratios of a model and phase, by assumption and machine."""
     chosen = [row for row in rows if (row.model, row.phase) == (model, phase)]
-    names = [one.name for one in _assumptions(chosen)]
+    names = list(dict.fromkeys(row.assumption.name for row in chosen))
     columns = [Column(f"{model}, {phase}", names, left=True)]
     for machine in dict.fromkeys(row.machine for row in chosen):
         of_machine = [row for row in chosen if row.machine == machine]
@@ -220,8 +350,6 @@ def ratio_table(rows: Sequence[LiteRow], model: str, phase: str) -> Wide:
 
 
 def _ratio(row: LiteRow) -> str:
-    from netsim.workloads.inference.lite import REFERENCE
-
     if row.best is None or row.ratio is None:
         return "-"
     if row.machine == REFERENCE:
@@ -230,63 +358,49 @@ def _ratio(row: LiteRow) -> str:
 
 
 def claim_table(rows: Sequence[LiteRow]) -> Wide:
-    """Under which assumption which variants match or outperform H100 for all models."""
-    from netsim.workloads.inference.lite import true_of
-
-    every = _assumptions(rows)
-    columns = [Column("matches H100 for all models", [one.name for one in every], left=True)]
-    for phase in ("prefill", "decode"):
-        cells = [", ".join(true_of(rows, one, phase)) or "none" for one in every]
+    """The variants that match or outperform H100 for all models, by assumption."""
+    assumptions = list(dict.fromkeys(row.assumption for row in rows))
+    columns = [Column("matches H100 for all models", [one.name for one in assumptions], left=True)]
+    for phase in PHASES:
+        cells = [", ".join(true_of(rows, one, phase)) or "none" for one in assumptions]
         columns.append(Column(phase, cells, left=True))
     return Wide(columns)
 
 
-def _sizes(comparison: InferenceComparison) -> Iterator[tuple[str, str, list[tuple[str, Best]]]]:
-    """Model, machine, and both phases on each number of GPUs, with all three assumptions."""
-    from netsim.workloads.inference.limits import best_batch, sizes
-    from netsim.workloads.inference.lite import ALL, MACHINES, assuming, deployment_on
-
+def _best_by_size(comparison: LiteComparison) -> Iterator[tuple[str, str, dict[str, Best]]]:
+    """Yield model, machine, and best batches by phase on each number of GPUs, under `ALL`."""
     for model in comparison.models:
         for machine in MACHINES:
             base = assuming(deployment_on(machine, model, comparison.tables), ALL)
             for one in sizes(base):
-                yield (
-                    model,
-                    machine,
-                    [(p, best_batch(one, comparison.limits, p)) for p in ("prefill", "decode")],
-                )
+                best = {phase: best_batch(one, comparison.limits, phase) for phase in PHASES}
+                yield model, machine, best
 
 
-def limit_table(comparison: InferenceComparison) -> Wide:
-    """Limits by memory and by the objectives, and best batches, on each number of GPUs."""
-    from dataclasses import replace
-
-    from netsim.workloads.inference import kv_capacity_tokens
-
-    found = list(_sizes(comparison))
-    prefill, decode = ([dict(both)[phase] for *_, both in found] for phase in ("prefill", "decode"))
-    copied = []
+def limit_table(comparison: LiteComparison) -> Wide:
+    """Best batches on each number of GPUs, and their limits by memory and SLO."""
+    found = list(_best_by_size(comparison))
+    prefill, decode = ([best[phase] for *_, best in found] for phase in PHASES)
+    replicated = []
     for one in decode:
         options = replace(one.deployment.options, kv_replicated=True)
-        copied.append(kv_capacity_tokens(replace(one.deployment, options=options)))
+        replicated.append(kv_capacity_tokens(replace(one.deployment, options=options)))
     return Wide(
         [
             Column("model", [model for model, *_ in found], left=True),
             Column("machine", [machine for _, machine, _ in found], left=True),
             Column("GPUs", [str(one.deployment.tp) for one in decode]),
-            Column(
-                "weights\nof a GPU", [format_bytes(round(one.weight_bytes), 4) for one in decode]
-            ),
-            Column("tokens of KV,\ncopied", [f"{value:,}" for value in copied], rank=2),
-            Column("tokens of KV,\nshared", [f"{one.capacity_tokens:,}" for one in decode]),
+            Column("weights\nper GPU", [_bytes(one.weight_bytes, 4) for one in decode]),
+            Column("KV tokens,\nreplicated", [f"{value:,}" for value in replicated], rank=2),
+            Column("KV tokens,\nshared", [f"{one.capacity_tokens:,}" for one in decode]),
             Column("requests by\nmemory", [f"{one.memory_batch:,}" for one in decode]),
             Column("prefill\nby TTFT", [f"{one.time_batch:,}" for one in prefill]),
             Column("best", [f"{one.batch:,}" for one in prefill], rank=1),
-            Column("tokens/s\nof an SM", [rate_of(one.tokens_per_s_sm) for one in prefill]),
+            Column("tokens/s\nper SM", [_rate(one.tokens_per_s_sm) for one in prefill]),
             Column("decode\nby TBT", [f"{one.time_batch:,}" for one in decode]),
             Column("best", [f"{one.batch:,}" for one in decode], rank=1),
-            Column("tokens/s\nof an SM", [rate_of(one.tokens_per_s_sm) for one in decode]),
+            Column("tokens/s\nper SM", [_rate(one.tokens_per_s_sm) for one in decode]),
         ],
-        title="Limits by memory and by objectives, with overlap and KV shared",
+        title="Limits by memory and SLO, with overlap and KV shared",
         elsewhere="--json has all",
     )

@@ -6,6 +6,8 @@ import pytest
 from cli_outcome import fails
 from raises_input import has, mentions
 
+from netsim.renames import RENAMED
+
 JOB = """
 model = "gpt3_175b"
 machine = "a100_80gb"
@@ -23,7 +25,7 @@ def lines(result):
 
 
 def test_a_preset(netsim):
-    found = lines(netsim("workload", "gpt3_175b"))
+    found = lines(netsim("workload", "show", "gpt3_175b"))
     assert "parameters 174.6 B" in found
     assert mentions(found, "GPUs 64", "8", "1")
     assert any(has(line, "send 8", "scale_out", "virtual_stage", "1") for line in found)
@@ -31,7 +33,7 @@ def test_a_preset(netsim):
 
 
 def test_figures_as_json(netsim):
-    result = netsim("workload", "mixtral_8x7b", "--json")
+    result = netsim("workload", "show", "mixtral_8x7b", "--json")
     told = json.loads(result.stdout)
     assert (told["gpus"], told["layout"]["ep"], told["groups"]["expert_dp"]) == (128, 8, 4)
     assert len(told["memory_bytes"]) == told["layout"]["pp"]
@@ -55,7 +57,7 @@ def test_files_of_jobs_and_of_experiments(netsim, tmp_path, monkeypatch, what):
             "named": '[traffic]\nkind = "training"\njob = "gpt3_175b"\n',
         }[what]
     )
-    told = json.loads(netsim("workload", "run.toml", "--json").stdout)
+    told = json.loads(netsim("workload", "show", "run.toml", "--json").stdout)
     assert (told["layout"]["global_batch"], told["gpus"]) == (64 if what == "named" else 32, 64)
 
 
@@ -70,26 +72,27 @@ def test_the_papers_figures(netsim):
 
 
 def test_validation(netsim):
-    found = lines(netsim("workload", "--validate"))
+    found = lines(netsim("workload", "validate"))
     assert mentions(found, "3.5", "4.9")
-    told = json.loads(netsim("workload", "--validate", "--json").stdout)
+    told = json.loads(netsim("workload", "validate", "--json").stdout)
     assert [row["row"] for row in told["steps"]] == list(range(1, 22))
 
 
 def test_what_is_refused(netsim, tmp_path):
-    assert fails(netsim("workload", "gpt3_17b"), 2, "job", "gpt3_175b")
-    assert fails(netsim("workload"), 2, "--validate")
-    assert fails(netsim("workload", "gpt3_175b", "--validate"), 2, "--validate")
-    assert fails(netsim("workload", "p2p_512"), 2, "p2p_512.toml")
+    assert fails(netsim("workload", "show", "gpt3_17b"), 2, "job", "gpt3_175b")
+    assert fails(netsim("workload", "gpt3_175b"), 2, "netsim workload show gpt3_175b")
+    for old, new in RENAMED["workload"].items():
+        assert fails(netsim("workload", old), 2, f"netsim workload {new}")
+    assert fails(netsim("workload", "show", "p2p_512"), 2, "p2p_512.toml")
     file = tmp_path / "run.toml"
     file.write_text('[traffic]\nkind = "training"\n[traffic.job]\nmodel = "gpt5"\n')
-    wrong = netsim("workload", str(file))
+    wrong = netsim("workload", "show", str(file))
     assert fails(wrong, 2, "run.toml", "traffic.job.model", "gpt5")
     assert fails(wrong, 2, "traffic.job.layout.global_batch")
     file.write_text("[traffic]\njob = 3\n")
-    assert fails(netsim("workload", str(file)), 2, "traffic.job", "3")
+    assert fails(netsim("workload", "show", str(file)), 2, "traffic.job", "3")
     file.write_text(JOB.replace("tp = 8", "tp = 4").replace("pp = 8", "pp = 2"))
-    assert fails(netsim("workload", str(file)), 2, "machine.memory", "GPU", "stage 0")
+    assert fails(netsim("workload", "show", str(file)), 2, "machine.memory", "GPU", "stage 0")
 
 
 def test_jobs_are_listed_and_shown(netsim):
@@ -103,11 +106,12 @@ def test_jobs_are_listed_and_shown(netsim):
 def test_values_are_changed(netsim):
     changes = ("layout.tp=4", "layout.pp=16", "layout.virtual_stages=2", "machine.memory=200GB")
     overrides = [one for change in changes for one in ("--set", change)]
-    told = json.loads(netsim("workload", "gpt3_175b", "--json", *overrides).stdout)
+    told = json.loads(netsim("workload", "show", "gpt3_175b", "--json", *overrides).stdout)
     assert (told["gpus"], told["machine"]["memory"]) == (64, 200 * 10**9)
     told = json.loads(
         netsim(
             "workload",
+            "show",
             "llama3_70b",
             "--json",
             "--set",
@@ -117,10 +121,9 @@ def test_values_are_changed(netsim):
         ).stdout
     )
     assert told["model"]["layers"] == 32
-    wrong = netsim("workload", "gpt3_175b", "--set", "layout.tp=5")
+    wrong = netsim("workload", "show", "gpt3_175b", "--set", "layout.tp=5")
     assert fails(wrong, 2, "layout.tp", "5", "layout.tp", "5")
-    assert fails(netsim("workload", "gpt3_175b", "--set", "layout.tpp=5"), 2, "layout.tpp")
-    assert fails(netsim("workload", "paper", "--set", "layout.tp=5"), 2, "")
+    assert fails(netsim("workload", "show", "gpt3_175b", "--set", "layout.tpp=5"), 2, "layout.tpp")
 
 
 def test_what_a_budget_comes_to(netsim, tmp_path):
@@ -129,7 +132,8 @@ def test_what_a_budget_comes_to(netsim, tmp_path):
     assert mentions(found, "23,333", "23,300")
     file = tmp_path / "mine.toml"
     file.write_text("[site]\nbudget_usd = 10e9\n[plan]\nyears = 1\n")
-    told = json.loads(netsim("workload", str(file), "--json").stdout)
+    told = json.loads(netsim("workload", "plan", str(file), "--json").stdout)
+    assert fails(netsim("workload", "show", str(file)), 2, "netsim workload plan")
     assert (told["site"]["budget_usd"], told["gpus"]) == (10e9, 167_760)
     assert set(told["parameters_by_law"]) == {"kaplan", "hoffmann1", "hoffmann2", "hoffmann3"}
     wrong = netsim("workload", "plan", "--set", "site.budget_usd=much")

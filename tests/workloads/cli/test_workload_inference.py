@@ -7,12 +7,10 @@ from cli_outcome import fails
 from raises_input import has, mentions
 
 from netsim.units import parse_time_ps
-from netsim.workloads.cli.workload_deployment import _iterations
+from netsim.workloads.cli.workload_inference import iteration_table
 from netsim.workloads.inference import load_deployment
 from netsim.workloads.inference.limits import LatencyLimits
 from netsim.workloads.inference.lite import ASSUMPTIONS, MACHINES, MODELS
-
-PARTS = ("computed", "read")
 
 
 def lines(result):
@@ -21,7 +19,7 @@ def lines(result):
 
 
 def test_a_deployment(netsim):
-    found = lines(netsim("workload", "llama3_70b_lite"))
+    found = lines(netsim("workload", "show", "llama3_70b_lite"))
     assert mentions(found, "855.6", "80")
     assert mentions(found, "32")
     assert any(has(line, "32", "2.265GB", "865,970", "577", "732") for line in found)
@@ -30,7 +28,7 @@ def test_a_deployment(netsim):
 def test_a_deployment_that_is_changed(netsim):
     changes = ("options.tp=0", "options.overlap=true", "limits.prompt=500", "overheads=h100_vllm")
     overrides = [one for change in changes for one in ("--set", change)]
-    told = json.loads(netsim("workload", "llama3_70b_lite", "--json", *overrides).stdout)
+    told = json.loads(netsim("workload", "show", "llama3_70b_lite", "--json", *overrides).stdout)
     assert [one["tp"] for one in told["sizes"]] == [4, 8, 16, 32]
     assert told["limits"]["prompt"] == 500
     assert told["overheads"]["layer_overhead"] > 0
@@ -42,20 +40,21 @@ def test_a_deployment_that_is_changed(netsim):
 def test_parts_of_an_iteration_make_all_of_it(roofline):
     options = {"tp": 8, "embeddings": True, "roofline": roofline}
     table = {"model": "llama3_70b", "machine": "h100", "options": options, "overheads": "h100_vllm"}
-    made = _iterations(load_deployment(table), LatencyLimits(prompt=3000), 8)
+    made = iteration_table(load_deployment(table), LatencyLimits(prompt=3000), 8)
     value = {
         one.name: [float(parse_time_ps(cell)) for cell in one.cells] for one in made.columns[1:]
     }
-    names = [f"{what}, {how}" for what in ("matrices", "attention", "head") for how in PARTS]
-    for row, whole in enumerate(value["all but all-reduces"]):
+    names = "matrix compute", "weight read", "attention compute", "KV read"
+    names += "head compute", "head read"
+    for row, whole in enumerate(value["without all-reduces"]):
         rows, weights, scores, kv, head, read = (value[name][row] for name in names)
         device = max(rows, weights) + max(scores, kv) + max(head, read)
         if roofline == "layer":
             device = max(rows + scores + head, weights + kv + read)
         own = device + value["activations"][row] + value["software"][row]
-        assert whole == pytest.approx(max(own, value["at least"][row]), rel=1e-3)
-    bare = _iterations(load_deployment({**table, "overheads": {}}), LatencyLimits(), 8)
-    assert not {"activations", "software", "at least"} & {one.name for one in bare.columns}
+        assert whole == pytest.approx(max(own, value["floor"][row]), rel=1e-3)
+    bare = iteration_table(load_deployment({**table, "overheads": {}}), LatencyLimits(), 8)
+    assert not {"activations", "software", "floor"} & {one.name for one in bare.columns}
 
 
 def test_a_file(netsim, tmp_path, monkeypatch):
@@ -63,9 +62,9 @@ def test_a_file(netsim, tmp_path, monkeypatch):
     (tmp_path / "mine.toml").write_text(
         'model = "mixtral_8x7b"\nmachine = "h100"\n[options]\ntp = 2\n[limits]\nttft = "2s"\n'
     )
-    told = json.loads(netsim("workload", "mine.toml", "--json").stdout)
+    told = json.loads(netsim("workload", "show", "mine.toml", "--json").stdout)
     assert (told["name"], told["limits"]["ttft"]) == ("mine", 2 * 10**12)
-    wrong = netsim("workload", "mine.toml", "--set", "options.tp=3")
+    wrong = netsim("workload", "show", "mine.toml", "--set", "options.tp=3")
     assert fails(wrong, 2, "mine.toml", "options.tp", "3", "32")
 
 
@@ -77,47 +76,49 @@ def test_the_deployment_of_an_experiment(netsim, tmp_path, monkeypatch, what):
     named = '[traffic]\nkind = "serving"\ndeployment = "llama3_70b_h100"\n'
     file.write_text(inside if what == "table" else named)
     name = "serving_small" if what == "named" else "run.toml"
-    told = json.loads(netsim("workload", name, "--json").stdout)
+    told = json.loads(netsim("workload", "show", name, "--json").stdout)
     assert [one["tp"] for one in told["sizes"]] == [4 if what == "table" else 8]
 
 
 def test_the_deployment_of_several_kinds_of_traffic(netsim, tmp_path, monkeypatch):
     for name in ("inference_fabrics", "inference_pool"):
-        told = json.loads(netsim("workload", name, "--json").stdout)
+        told = json.loads(netsim("workload", "show", name, "--json").stdout)
         assert (told["machine"]["sms"], told["options"]["tp"]) == (33, 32)
-    differ = netsim("workload", "serving_failures")
+    differ = netsim("workload", "show", "serving_failures")
     assert fails(differ, 2, "traffic.deployment", "4")
     assert mentions(differ.stderr, "8", "H100", "32", "4", "2")
     monkeypatch.chdir(tmp_path)
     two = '[[traffic]]\nkind = "poisson"\n[[traffic]]\ndeployment = ["llama3_70b_h100", "other"]\n'
     (tmp_path / "two.toml").write_text(two)
-    assert fails(netsim("workload", "two.toml"), 2, "llama3_70b_h100")
+    assert fails(netsim("workload", "show", "two.toml"), 2, "llama3_70b_h100")
 
 
 def test_a_file_of_a_model_and_a_machine(netsim, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text('model = "llama3_70b"\nmachine = "h100"\n')
-    told = json.loads(netsim("workload", "mine.toml", "--json").stdout)
+    told = json.loads(netsim("workload", "show", "mine.toml", "--json").stdout)
     assert [one["tp"] for one in told["sizes"]] == [1, 2, 4, 8]
     (tmp_path / "part.toml").write_text('model = "llama3_70b"\n')
     changes = ("--set", "machine=h100", "--set", "options.tp=4")
-    told = json.loads(netsim("workload", "part.toml", "--json", *changes).stdout)
+    told = json.loads(netsim("workload", "show", "part.toml", "--json", *changes).stdout)
     assert [one["tp"] for one in told["sizes"]] == [4]
     job = ("--set", "layout.global_batch=8", "--set", "precision.compute=fp8")
-    assert fails(netsim("workload", "mine.toml", *job), 2, "machine.memory", "GPU", "stage 0")
+    assert fails(
+        netsim("workload", "show", "mine.toml", *job), 2, "machine.memory", "GPU", "stage 0"
+    )
 
 
 def test_an_experiment_whose_deployment_is_wrong(netsim, tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[traffic]\ndeployment = 3\n")
-    assert fails(netsim("workload", str(file)), 2, "traffic.deployment", "3")
+    assert fails(netsim("workload", "show", str(file)), 2, "traffic.deployment", "3")
     file.write_text('[traffic.deployment]\nmodel = "llama3_70b"\noptions = { tp = 4 }\n')
-    wrong = netsim("workload", str(file))
+    wrong = netsim("workload", "show", str(file))
     assert fails(wrong, 2, "run.toml", "traffic.deployment.machine")
 
 
 def test_the_comparison(netsim):
-    found = lines(netsim("workload", "inference"))
+    found = lines(netsim("workload", "lite-gpu"))
     assert any(line.startswith("llama3_405b 126 3,187,671,040 9,636.741 6.474") for line in found)
     assert any(has(line, "llama3_405b", "h100", "lite_netbw") for line in found)
     assert mentions(found, "KV", "lite_netbw", "lite_membw_netbw", "lite_netbw_flops")
@@ -125,7 +126,7 @@ def test_the_comparison(netsim):
 
 
 def test_the_comparison_as_json(netsim):
-    told = json.loads(netsim("workload", "inference", "--json").stdout)
+    told = json.loads(netsim("workload", "lite-gpu", "--json").stdout)
     assert told["models"] == list(MODELS)
     n = len(told["rows"])
     assert n == len(MODELS) * 2 * (len(ASSUMPTIONS) + 4) * len(MACHINES)
@@ -133,30 +134,30 @@ def test_the_comparison_as_json(netsim):
 
 
 def test_the_comparison_of_another_model(netsim):
-    found = lines(netsim("workload", "inference", "--set", "model=mixtral_8x7b"))
+    found = lines(netsim("workload", "lite-gpu", "--set", "model=mixtral_8x7b"))
     assert any(has(line, "mixtral_8x7b", "lite_netbw", "16") for line in found)
 
 
 def test_a_model_that_none_can_serve(netsim):
-    (told,) = lines(netsim("workload", "inference", "--set", "model=deepseek_v3"))
+    (told,) = lines(netsim("workload", "lite-gpu", "--set", "model=deepseek_v3"))
     assert mentions(told, "8", "675.6GB", "fp8", "h100", "640GB")
     changes = ("model=deepseek_v3", "formats.weights=fp4")
     overrides = [one for change in changes for one in ("--set", change)]
-    found = lines(netsim("workload", "inference", *overrides))
+    found = lines(netsim("workload", "lite-gpu", *overrides))
     assert any(line.startswith("deepseek_v3 lite 32") for line in found)
 
 
 @pytest.mark.parametrize(
     ("changes", "models", "text"),
     [
-        (["limits.ttft=1us", "limits.tbt=1us"], MODELS, "time to the first token of 1us and 1us"),
-        (["limits.ttft=1us", "limits.tbt=2us", "model=gpt3_175b"], ["gpt3_175b"], "1us and 2us"),
+        (["limits.ttft=1us", "limits.tbt=1us"], MODELS, "TTFT of 1us and a TBT of 1us"),
+        (["limits.ttft=1us", "limits.tbt=2us", "model=gpt3_175b"], ["gpt3_175b"], "a TBT of 2us"),
         (["limits.prompt=100000000", "model=gpt3_175b"], ["gpt3_175b"], "100,000,000 tokens"),
     ],
 )
 def test_what_no_request_keeps_to(netsim, changes, models, text):
     overrides = [one for change in changes for one in ("--set", change)]
-    found = lines(netsim("workload", "inference", *overrides))
+    found = lines(netsim("workload", "lite-gpu", *overrides))
     assert [line.partition(":")[0] for line in found] == [*models]
     assert all(text in line and "weights" not in line for line in found)
 
@@ -164,7 +165,7 @@ def test_what_no_request_keeps_to(netsim, changes, models, text):
 def test_what_is_refused(netsim):
     def refused(*changes):
         overrides = [one for change in changes for one in ("--set", change)]
-        return netsim("workload", "inference", *overrides)
+        return netsim("workload", "lite-gpu", *overrides)
 
     assert fails(refused("model=gpt5"), 2, "gpt5")
     assert fails(refused("options.tp=8"), 2, "options.tp")
@@ -181,9 +182,9 @@ def test_deployments_are_listed_and_shown(netsim):
 
 
 def test_measured_times(netsim):
-    found = lines(netsim("workload", "--validate"))
+    found = lines(netsim("workload", "validate"))
     assert sum(line.startswith("not fitted: mean error") for line in found) == 3
-    told = json.loads(netsim("workload", "--validate", "--json").stdout)["inference"]
+    told = json.loads(netsim("workload", "validate", "--json").stdout)["inference"]
     small = [one for one in told["times"] if "Splitwise" in one["source"] and not one["large"]]
     assert len(small) > 80
     assert sum(abs(one["error"]) > 0.2 for one in small) == 1

@@ -11,7 +11,7 @@ def lines(result):
 
 def test_the_racks_of_the_paper(netsim, tmp_path):
     picture = tmp_path / "racks.png"
-    found = lines(netsim("workload", "moe", "--placement", "paper", "--out", str(picture)))
+    found = lines(netsim("workload", "show", "moe", "--placement", "paper", "--out", str(picture)))
     assert "0 0..71 0 0..3 0 0..17" in found
     assert "23127 1665144..1665215 117 780..783 0 0..17" in found
     assert "23,112 more racks" in found
@@ -19,10 +19,10 @@ def test_the_racks_of_the_paper(netsim, tmp_path):
 
 
 def test_a_job_of_a_few_racks_is_told_whole(netsim):
-    found = lines(netsim("workload", "gpt3_175b", "--placement", "consecutive"))
+    found = lines(netsim("workload", "show", "gpt3_175b", "--placement", "consecutive"))
     racks = [line for line in found if line[:1].isdigit()]
     assert racks == [f"{k} {8 * k}..{8 * k + 7} {k} 0 0 0..7" for k in range(8)]
-    assert netsim("workload", "gpt3_175b", "--placement", "random").exit_code == 0
+    assert netsim("workload", "show", "gpt3_175b", "--placement", "random").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,8 @@ def test_a_job_of_a_few_racks_is_told_whole(netsim):
     [
         (["moe", "--placement", "nowhere"], "nowhere"),
         (["moe", "--out", "x.png"], "--placement"),
-        (["paper", "--placement", "paper"], "--placement"),
-        (["--validate", "--placement", "paper"], "--placement"),
         (["moe", "--placement", "paper", "--json"], "--placement"),
     ],
 )
 def test_what_has_no_placement(netsim, options, message):
-    assert fails(netsim("workload", *options), 2, message)
+    assert fails(netsim("workload", "show", *options), 2, message)

@@ -8,7 +8,7 @@ import pytest
 from marked import values
 
 from netsim.workloads.cli import workload_inference as compared
-from netsim.workloads.cli import workload_measured as measured
+from netsim.workloads.cli import workload_validation as measured
 from netsim.workloads.inference.load import presets
 from netsim.workloads.inference.validation import errors, fitted_groups, groups, predicted
 
@@ -31,14 +31,14 @@ def comparison():
 
 @pytest.mark.parametrize("group", groups())
 def test_errors_are_what_the_code_gives(group):
-    told = re.findall(r"[\d.]+ %", measured.told_errors(group))
+    told = re.findall(r"[\d.]+ %", measured.error_text(group))
     rows = [re.findall(r"[\d.]+ %", line) for line in VALIDATION.splitlines() if line[:1] == "|"]
     assert told in rows
 
 
 def test_the_comparison_is_what_the_code_gives():
     assert missing(compared.count_table(comparison()), PAGE) == []
-    assert missing(compared.claim_table(compared.ratio_rows(comparison())), LITE) == []
+    assert missing(compared.claim_table(compared.lite_rows(comparison())), LITE) == []
 
 
 @pytest.mark.parametrize("kind", ["deployments", "overheads"])

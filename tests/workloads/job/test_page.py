@@ -7,7 +7,7 @@ import pytest
 from marked import values
 
 import netsim.workloads.job
-from netsim.workloads.cli.workload_tables import trace_table
+from netsim.workloads.cli.workload_validation import sensitivity_table
 from netsim.workloads.job import messages
 from netsim.workloads.job.load import presets
 from netsim.workloads.job.step import step_time
@@ -19,7 +19,7 @@ VALIDATION = (ROOT / "docs" / "training-validation.md").read_text("utf-8")
 
 
 def test_changed_assumptions_are_what_the_code_gives():
-    rows = zip(*(column.cells for column in trace_table().columns), strict=True)
+    rows = zip(*(column.cells for column in sensitivity_table().columns), strict=True)
     lines = [f"| {' | '.join(row)} |" for row in rows]
     assert [line for line in lines if line not in VALIDATION] == []
 

@@ -1,0 +1,356 @@
+"""Tables of training jobs: `netsim workload show`, `plan` and `paper`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.terminal import UNITS, Column, Wide, common_unit, plain_table
+from netsim.units import format_bytes, format_number
+from netsim.workloads.job import group_sizes, messages, stage_memory, stage_times
+from netsim.workloads.job.model import parameters
+from netsim.workloads.job.paper import stage_seconds
+from netsim.workloads.job.step import step_time
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from netsim.workloads.job.job import Job
+    from netsim.workloads.job.metrics import Figure
+    from netsim.workloads.job.plan import JobPlan
+
+STEP_PARTS = ("compute", "recompute", "bubble", "optimizer")
+"""Parts of a step besides exposed communication."""
+
+SEED = 1
+"""Seed of a random placement; the default seed of experiments."""
+
+STAGES = (
+    ("forward_s", "forward pass of a layer"),
+    ("tp_s", "tensor parallelism per pass"),
+    ("pp_s", "transfer to the next layer"),
+    ("s1_s", "S1, in the rack"),
+    ("s2_s", "S2, across racks"),
+    ("s4_s", "S4, across racks"),
+    ("s5_s", "S5, in the rack"),
+)
+
+AGREEMENT_TEXTS = {
+    "yes": "to the printed digits",
+    "approx": "close, or an input was chosen to match",
+    "no": "not reproduced",
+    "derived": "not printed in the paper",
+    "input": "an input",
+}
+
+
+def job_tables(job: Job) -> Iterator[Table | Wide | str]:
+    """Yield a job's parameters, memory, compute times, messages, and step time."""
+    yield _job_summary(job)
+    yield _memory(job)
+    yield _times(job)
+    yield _messages(job)
+    yield _step(job)
+
+
+def job_json(job: Job) -> dict[str, Any]:
+    """Return the same for --json: bytes, picoseconds, operations."""
+    layout = job.layout
+    memory = [stage_memory(job, stage) for stage in range(layout.pp)]
+    return {
+        **asdict(job),
+        "gpus": layout.gpus,
+        "micro_batches": layout.micro_batches,
+        "parameters": asdict(parameters(job.model)),
+        "groups": group_sizes(job),
+        "memory_bytes": [asdict(one) | {"total": one.total} for one in memory],
+        "times": asdict(stage_times(job)),
+        "messages": [asdict(one) | {"time_ps": one.time_ps(job)} for one in messages(job)],
+        "step": asdict(step_time(job)),
+    }
+
+
+def pairs_table(title: str, rows: Mapping[str, str]) -> Table:
+    """A table of names and values without a header."""
+    table = plain_table("", "", title=title)
+    table.show_header = False
+    for row in rows.items():
+        table.add_row(*row)
+    return table
+
+
+def _job_summary(job: Job) -> Table:
+    model, layout, counted = job.model, job.layout, parameters(job.model)
+    active = f", {count_text(counted.active)} active" if counted.active != counted.total else ""
+    experts = f", {model.experts} experts" if model.experts else ""
+    micro = f"{layout.micro_batches:,} micro-batch{'es' * (layout.micro_batches > 1)}"
+    rows = {
+        "parameters": f"{count_text(counted.total)}{active}",
+        "model": f"{model.layers} layers, hidden size {model.hidden:,}{experts}",
+        "GPUs": f"{layout.gpus:,}: {_layout(job)}",
+        "step": f"{layout.global_batch:,} sequences of {model.sequence:,} tokens, {micro} of "
+        f"{layout.micro_batch} per replica, {layout.schedule}",
+        "source of the model": model.source,
+        "source of the machine": job.machine.source,
+    }
+    return pairs_table(job.name, rows)
+
+
+def _layout(job: Job) -> str:
+    layout = job.layout
+    found = [f"tp {layout.tp}" + " with sp" * layout.sp, f"pp {layout.pp}"]
+    if layout.dp_levels:
+        levels = " x ".join(f"{one:,}" for one in layout.dp_levels)
+        found.append(f"dp {layout.replicas:,} ({levels})")
+    else:
+        found.append(f"dp {layout.replicas:,}" + f" with ZeRO {layout.zero}" * (layout.zero > 0))
+    found += [f"{name} {n}" for name, n in (("cp", layout.cp), ("ep", layout.ep)) if n > 1]
+    return ", ".join(found)
+
+
+def _memory(job: Job) -> Wide:
+    """Memory of the first, the last and the fullest stage."""
+    last = job.layout.pp - 1
+    held = [stage_memory(job, stage) for stage in range(last + 1)]
+    fullest = max(range(last + 1), key=lambda stage: held[stage].total)
+    chosen = sorted({0, fullest, last})
+    columns = [Column("memory per GPU", [f"stage {stage}" for stage in chosen], left=True)]
+    for name in ("weights", "gradients", "optimizer", "activations", "working", "total"):
+        cells = [format_bytes(round(getattr(held[stage], name)), 4) for stage in chosen]
+        columns.append(Column(name, cells))
+    return Wide(columns)
+
+
+def _times(job: Job) -> Wide:
+    """Compute times of a layer and of virtual stages per micro-batch."""
+    times = stage_times(job)
+    layers = {"layer": times.layer}
+    if job.model.experts:
+        layers = {"dense layer": times.layer, "MoE layer": times.moe_layer}
+    rows = {
+        **layers,
+        "embedding": times.embedding,
+        "head": times.head,
+        "first virtual stage": times.virtual_stages[0],
+        "last virtual stage": times.virtual_stages[-1],
+    }
+    columns = [Column("compute per micro-batch", list(rows), left=True)]
+    titles = {
+        "forward_ps": "forward\n",
+        "recompute_ps": "recompute\n",
+        "backward_input_ps": "backward,\nactivations",
+        "backward_weight_ps": "backward,\nweights",
+    }
+    unit, scale = common_unit([getattr(one, name) for one in rows.values() for name in titles])
+    for name, title in titles.items():
+        cells = [format_number(getattr(one, name) / scale) for one in rows.values()]
+        columns.append(Column(f"{title}\n{unit}", cells))
+    return Wide(columns)
+
+
+def _messages(job: Job) -> Wide:
+    found = messages(job)
+    columns = [
+        Column("kind", [one.kind for one in found], left=True),
+        Column("operation", [one.what for one in found], left=True),
+        Column("ranks", [f"{one.n:,}" for one in found]),
+        Column("network", [one.network for one in found], rank=2, left=True),
+        Column("pass", [one.when for one in found], left=True),
+        Column("per", [one.per for one in found], left=True),
+        Column("times", [str(one.times) for one in found], rank=1),
+        Column("bytes", [format_bytes(one.size_bytes, 4) for one in found]),
+        Column("ideal time", [duration(one.time_ps(job)) for one in found]),
+    ]
+    return Wide(columns, elsewhere="--json has all")
+
+
+def _step(job: Job) -> Table:
+    step = step_time(job)
+    table = plain_table("step by formula", "", "")
+    table.columns[1].justify = table.columns[2].justify = "right"
+    times = [(name, getattr(step, f"{name}_ps")) for name in STEP_PARTS]
+    exposed = [(f"{kind}, exposed", time) for kind, time in sorted(step.exposed.items())]
+    for name, time in (*times[:2], *exposed, *times[2:], ("total", step.total_ps)):
+        if time > 0:
+            table.add_row(name, duration(time), f"{100 * time / step.total_ps:.1f} %")
+    rate = step.model_flops / job.layout.gpus / step.total_ps
+    table.add_row("model FLOP/s per GPU", f"{format_number(rate)}T", f"{100 * step.mfu:.1f} % MFU")
+    return table
+
+
+def placement_tables(job: Job, placement: str, out: Path | None) -> Iterator[Table | str]:
+    """Yield the ranks of a job by rack, and the path of the plot."""
+    from netsim.workloads.job.placement import describe, place
+    from netsim.workloads.job.ranks import Ranks
+
+    layout, rack_hosts = job.layout, job.machine.domain_gpus
+    ranks = Ranks(layout.tp, layout.cp, layout.replicas, layout.pp, layout.dp_levels, layout.ep)
+    # Racks may stay partly empty: with this many hosts, every stage can start in a new rack.
+    n_hosts = rack_hosts * len(ranks)
+    if placement == "random":
+        n_hosts = -(-len(ranks) // rack_hosts) * rack_hosts
+    hosts = place(placement, ranks, rack_hosts, n_hosts, np.random.default_rng(SEED))
+    rows, more = describe(ranks, hosts, rack_hosts)
+    yield f"{job.name}: {placement}, racks of {rack_hosts} GPUs"
+    table = plain_table(*rows[0])
+    for row in rows[1:-1]:
+        table.add_row(*row)
+    if more:
+        table.add_row("...", *[""] * (len(rows[0]) - 1))
+    table.add_row(*rows[-1])
+    yield table
+    if more:
+        yield f"{more:,} more racks"
+    if out is not None:
+        from netsim.plots import save
+        from netsim.workloads.plots.placement import draw
+
+        yield str(save(draw(ranks, hosts, rack_hosts, f"{job.name}: {placement}"), out))
+
+
+def plan_tables(plan: JobPlan) -> Iterator[Table | str]:
+    """Yield the site, the model and its layout, and the stages of a step."""
+    yield _site(plan)
+    yield _model(plan)
+    yield _stages(plan)
+    yield (
+        "Exposed: 2 TP + 2 PP + the part of S1, S2 or the wide area beyond the backward pass, as a "
+        "share of this plus three forward passes. POST-HOC: this formula fits the paper best."
+    )
+
+
+def plan_json(plan: JobPlan) -> dict[str, Any]:
+    """Return the same for --json."""
+    site = plan.site
+    return {
+        "site": asdict(site),
+        "plan": asdict(plan.target),
+        "racks": site.racks,
+        "gpus": site.gpus,
+        "flops": site.flops,
+        "compute_watts": site.compute_watts,
+        "it_watts": site.it_watts,
+        "total_watts": site.total_watts,
+        "parameters_by_law": plan.by_law,
+        "model": asdict(plan.job.model),
+        "parameters": asdict(parameters(plan.job.model)),
+        "racks_of_layer": plan.racks_of_layer,
+        "layout": asdict(plan.job.layout),
+        "stages": asdict(stage_seconds(plan.job)),
+        "exposed": plan.exposed,
+    }
+
+
+def _site(plan: JobPlan) -> Table:
+    site, (low, high) = plan.site, plan.site.total_watts
+    rows = {
+        "budget": f"{format_number(site.budget_usd / 1e9)} G USD",
+        "racks": f"{site.racks:,.0f}, truncated to {site.stated_racks:,}",
+        "GPUs": f"{site.gpus:,}",
+        "rate": f"{format_number(site.flops / 1e18)} EFLOP/s",
+        "power of racks": _watts(site.compute_watts),
+        "power of all IT": _watts(site.it_watts),
+        "total power": f"{_watts(low)} to {_watts(high)}",
+    }
+    return pairs_table("What the budget buys", rows)
+
+
+def _watts(watts: float) -> str:
+    return f"{format_number(watts / 1e6)} MW"
+
+
+def _model(plan: JobPlan) -> Table:
+    job, target = plan.job, plan.target
+    years = f"{format_number(target.years)} year{'s' * (target.years != 1)}"
+    rows = {}
+    for law, n in plan.by_law.items():
+        chosen = " (chosen)" if law == target.law and not target.parameters else ""
+        rows[f"parameters by {law}"] = f"{count_text(n)}{chosen}"
+    rack, racks, sites = job.layout.dp_levels or (1, 1, 1)
+    rows |= {
+        "shape": f"{job.model.layers} layers, hidden size {job.model.hidden:,}",
+        "parameters": count_text(parameters(job.model).total),
+        "tp": f"{job.layout.tp} GPUs of {format_bytes(job.machine.memory)}",
+        "replicas": f"{rack} per rack x {racks:,} racks per layer x {sites:,} datacenters",
+        "GPUs used": f"{job.layout.gpus:,}",
+    }
+    return pairs_table(f"Model for {years} of training", rows)
+
+
+def _stages(plan: JobPlan) -> Table:
+    stages = stage_seconds(plan.job)
+    rows = {"accounting": plan.target.accounting}
+    rows |= {text: duration(1e12 * getattr(stages, name)) for name, text in STAGES}
+    rows["S3, to the other datacenter"] = format_bytes(round(stages.wan_bytes), 4)
+    rows["exposed"] = f"{100 * plan.exposed:.2f} %"
+    return pairs_table("Stages of one layer", rows)
+
+
+def paper_tables() -> Iterator[Table | Wide | str]:
+    """Yield the paper's numbers and ours."""
+    from netsim.workloads.job.metrics import figures
+
+    found = figures()
+    yield Wide(
+        [
+            Column("figure", [one.name for one in found], left=True),
+            Column("section", [one.section for one in found], rank=2),
+            Column("paper", [_stated(one) for one in found]),
+            Column("ours", [format_number(one.ours, 5) for one in found]),
+            Column("unit", [one.unit for one in found], left=True),
+            Column("difference", [_difference(one) for one in found]),
+            Column("reproduced", [one.agreement for one in found], left=True),
+            Column("", ["POST-HOC" if one.post_hoc else "" for one in found], left=True),
+            Column("note", [one.note.removeprefix("POST-HOC: ") for one in found], 1, left=True),
+        ],
+        elsewhere="--json has all",
+    )
+    counts = {name: sum(one.agreement == name for one in found) for name in AGREEMENT_TEXTS}
+    yield "; ".join(f"{name} ({counts[name]}): {t}" for name, t in AGREEMENT_TEXTS.items()) + "."
+    yield "POST-HOC: an input or a formula was chosen to match the paper; it validates nothing."
+
+
+def paper_json() -> list[Mapping[str, Any]]:
+    """Return the same for --json."""
+    from netsim.workloads.job.metrics import figures
+
+    return [
+        asdict(one) | {"difference": one.difference, "post_hoc": one.post_hoc} for one in figures()
+    ]
+
+
+def _stated(one: Figure) -> str:
+    if one.number is None:
+        return "-"
+    bound = one.stated[0] if one.stated[0] in "<>" else ""
+    return bound + (one.stated.strip("<>") if "e" not in one.stated else f"{one.number:,.0f}")
+
+
+def _difference(one: Figure) -> str:
+    if one.difference is None or one.stated[0] in "<>":
+        return "-"
+    return percent(one.difference, 2)
+
+
+def duration(time_ps: float) -> str:
+    """A time with four digits, in seconds at most."""
+    unit, scale = common_unit([time_ps])
+    return f"{format_number(time_ps / scale)}{unit}" if time_ps else f"0{UNITS[-1][0]}"
+
+
+def count_text(n: float) -> str:
+    """A number with four digits and a letter from a million up."""
+    for scale, letter in ((1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M")):
+        if n >= scale:
+            return f"{format_number(n / scale)} {letter}"
+    return f"{n:,.0f}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share in percent with its sign."""
+    rounded = round(100 * share, digits)
+    return f"{rounded:+.{digits}f} %" if rounded else f"{0:.{digits}f} %"
