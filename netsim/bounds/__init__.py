@@ -1,1 +1,1 @@
-"""What no transport can beat: completion times of flows alone, and max-min fair shares."""
+"""Lower bounds of completion times: flows alone, max-min fair shares, dependency chains."""

@@ -1,7 +1,7 @@
-"""How long the chains of a workload take: tasks that wait for one another, and flows between them.
+"""Length of a workload's dependency chains through tasks and flows.
 
-Every flow takes as long as alone in the network, so that this is less than any run takes, but for
-what a closed form leaves out.
+Every flow takes its time alone in the network. The result is thus a lower bound, except for what
+closed forms leave out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 
 def longest_chain_ps(tasks: TaskTable, flows: FlowTable, fct_ps: Ints, left_ps: Ints) -> int:
-    """When the last task is done, or the last flow that a task starts or waits for is delivered.
+    """Return when the last task is done, or the last flow of a task is delivered.
 
     Args:
         tasks, flows: of one workload, without cycles.
@@ -46,10 +46,10 @@ def longest_chain_ps(tasks: TaskTable, flows: FlowTable, fct_ps: Ints, left_ps: 
 def _links(
     tasks: TaskTable, flows: FlowTable, fct_ps: Ints, left_ps: Ints
 ) -> tuple[int, Ints, Ints, Ints]:
-    """Who comes behind whom, and how much later at the least.
+    """Return the number of nodes, and edges between them with their minimum delays.
 
-    A task is two nodes: 2k + 1 when it is done, and 2k when it starts; a receive task's is when its
-    flow is delivered and its edges are done.
+    Task k is two nodes: start 2k and end 2k + 1. A receive task starts when its flow is delivered
+    and its dependencies are done.
     """
     n = len(tasks)
     row = np.arange(n)
@@ -60,7 +60,7 @@ def _links(
     alone = np.flatnonzero((sends < 0) & (receives >= 0))
     latency_ps = tasks.duration_ps[sends[joined]]
     by_edges, in_streams = tasks.edges(), tasks.in_streams()
-    # A flow that no task starts has its own time, counted from a node at the time 0.
+    # A flow that no task starts follows a node at time 0.
     origin = 2 * n
     links = [
         (2 * row, 2 * row + 1, own_ps),

@@ -1,14 +1,13 @@
-"""Completion times if the flows of one path each shared every link max-min fairly.
+"""Completion times if single-path flows share every link max-min fairly.
 
-A fluid model without packets, queues or losses, as a measure for single-path transports under
-per-flow hashing (ECMP). Each flow takes one of its shortest paths, at random or as the switches of
-a run hash it, and its rate is its max-min fair share (Bertsekas and Gallager, "Data Networks",
-section 6.5.2). On the same paths no other way of sharing lets the last flow end earlier; the mean
-could be lower.
+A fluid model without packets, queues or losses, to compare with single-path transports under
+per-flow hashing (ECMP). Each flow takes one shortest path, drawn at random or by the hash of a
+run's switches, at its max-min fair rate (Bertsekas and Gallager, "Data Networks", section 6.5.2).
+On the same paths, no other sharing lets the last flow end earlier; the mean could be lower.
 
-Flows that are of one size and start together keep these rates until they end. The link that
-limits a flow carries none that is faster, so none of them leaves that link before the flow is
-done; what others leave elsewhere does not help it. The rates are therefore computed once.
+Flows of one size that start together keep these rates until they end: the bottleneck link of a flow
+carries no faster one, so none leaves it earlier, and capacity that becomes free on other links does
+not help. The rates are therefore computed once.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 Choice = Callable[[Ints, Ints, Ints], Ints]
-"""(flow, node, how many ports there are) -> which of them."""
+"""(flow, node, number of ports) -> selected port."""
 
 NO_LINK = -1
 TIE = 1 + 1e-12
-"""Shares closer than this are equal but for rounding."""
+"""Ratio below which shares differ only by rounding."""
 
 
 def completion_times(
@@ -52,13 +51,12 @@ def completion_times(
     *,
     evenly: bool = False,
 ) -> Floats:
-    """Picoseconds from the start to the last byte of each flow, on paths drawn from `rng`.
+    """Return the time in ps from the start to the last byte of each flow, on paths drawn from
+    `rng`.
 
-    A flow goes by `port_pairs`, all that it has by default: one path for each, which share links as
-    flows do. What it gets is the sum, or, if its packets are dealt to them `evenly`, what the
-    slowest of them gets as often as there are port pairs.
-
-    Raises InputError unless the flows are of one size and start together.
+    A flow uses `port_pairs` (default: all that it has), with one path each that shares links as a
+    flow does. Its rate is their sum or, if its packets are dealt to them `evenly`, their number
+    times the lowest. Raises InputError unless flows have one size and start together.
     """
     _require_alike(flows)
     port_pairs = port_pairs_of(network, flows) if port_pairs is None else port_pairs
@@ -75,9 +73,9 @@ def hashed_times(
     *,
     evenly: bool = False,
 ) -> Floats:
-    """As `completion_times`, on the paths that the hash of `ecmp` gives flows in a run of `seed`.
+    """Return `completion_times` on the paths that `ecmp` hashing selects in a run with `seed`.
 
-    These are the paths of data with the entropy 0, which is that of a transport that chooses none.
+    These are the paths of data with entropy 0, as from transports that set none.
     """
     _require_alike(flows)
     paths = hashed_paths(network, port_pairs, seed)
@@ -87,7 +85,7 @@ def hashed_times(
 def _require_alike(flows: FlowTable) -> None:
     sizes_differ = np.unique(flows.size_bytes).size > 1
     if sizes_differ or np.unique(flows.start_ps).size > 1 or flows.after_ptr is not None:
-        raise InputError("fair shares are known only for flows of one size that start together")
+        raise InputError("fair shares need flows of one size that start together")
 
 
 def _times(
@@ -99,7 +97,7 @@ def _times(
     *,
     evenly: bool,
 ) -> Floats:
-    """`paths` has a row for each port pair."""
+    """Return completion times; `paths` has a row for each port pair."""
     rates_bps = network.port_rate_bps.astype(float)
     on_wire = flows.size_bytes + packet_counts(flows.size_bytes, packets) * packets.header_bytes
     of_pairs = np.append(rates_bps, np.inf)[paths].min(axis=1)
@@ -114,27 +112,27 @@ def _times(
 
 
 def max_min_rates(links: Ints, capacity: Floats) -> Floats:
-    """The max-min fair rate of each flow.
+    """Return the max-min fair rate of each flow.
 
     Args:
-        links: int64[n_flows, n], the links that each flow crosses, NO_LINK where it has fewer.
-            Each crosses at least one.
-        capacity: of each link; the rates are in its unit.
+        links: int64[n_flows, n], the links that each flow crosses, at least one, padded with
+            NO_LINK.
+        capacity: of each link; the rates have its unit.
     """
     flows = np.arange(len(links))
     rate = np.zeros(len(links))
-    room = np.append(capacity, np.inf)  # the last is the link that NO_LINK points to
+    room = np.append(capacity, np.inf)  # the last is NO_LINK
     links = np.where(links == NO_LINK, len(capacity), links)
 
     def per_link(values: Floats) -> Floats:
-        """Sums of what each flow (row) brings to each link that it crosses."""
+        """Return the sum of values over the flows (rows) on each link."""
         return np.bincount(links.ravel(), values.ravel(), len(room)).astype(np.float64)
 
     while flows.size:
         crossing = per_link(np.ones(links.shape))
         share = room / np.maximum(crossing, 1)
         tightest = share[links].min(axis=1)
-        # A link fills up as soon as no flow of it is held back by a tighter one elsewhere.
+        # A link is full once none of its flows has a tighter bottleneck.
         limited = share[links] <= TIE * tightest[:, None]
         full = per_link(limited.astype(float)) == crossing
         settled = (full[links] & limited).any(axis=1)
@@ -146,15 +144,16 @@ def max_min_rates(links: Ints, capacity: Floats) -> Floats:
 
 
 def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: np.random.Generator) -> Ints:
-    """The global ports on one path from each host's port to an address, padded with NO_LINK.
+    """Return global ports on a random path from each host's port to an address, padded with
+    NO_LINK.
 
-    int64[n, hops]. At each switch, every port on a shortest path is equally likely.
+    int64[n, hops]. At each switch, all ports on shortest paths are equally likely.
     """
     return _paths(network, src, dst, lambda _, __, count: rng.integers(0, count))
 
 
 def hashed_paths(network: Network, port_pairs: PortPairs, seed: int) -> Ints:
-    """As `ecmp_paths`, for each port pair: the path of its flow's data (entropy 0)."""
+    """Return `ecmp_paths` by hash, for each port pair: the path of its flow's data (entropy 0)."""
     of_flow = mix(np.repeat(np.arange(port_pairs.counts.size), port_pairs.counts) * 2)
 
     def choose(port_pair: Ints, switch: Ints, count: Ints) -> Ints:

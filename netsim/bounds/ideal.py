@@ -1,22 +1,21 @@
-"""Closed-form completion times of a flow that has the network to itself.
+"""Closed-form completion times of a flow alone in the network.
 
-A flow of n packets crosses L links, store and forward. Packet 0..n-1 leave the source one
-after the other; all have the same size on the wire but the last one, which carries the rest.
-With `s_i` the time to send a full packet on link i, `r_i` the last packet, `d_i` the delay:
+A flow of n packets crosses L links, store and forward. Packets 0..n-1 leave the source in sequence;
+all have the same size on the wire except the last, which carries the rest. With `s_i` the time to
+send a full packet on link i, `r_i` the last packet, `d_i` the delay:
 
     finish_i(k)    = d_0 + s_0 + ... + d_(i-1) + s_i + k * max(s_0, ..., s_i)     full packets
     finish_i(last) = max(finish_i(n-2), finish_(i-1)(last) + d_(i-1)) + r_i
 
-which is exact in integers, for any rates. The acknowledged time adds one control packet
-that meets no queue on its way back.
+This is exact in integers, for any rates. The acknowledged time adds one control packet that meets
+no queue on its way back.
 
-If packets may take different paths, the last and shorter packet can overtake, and a link
-inside the network need not carry all of them. Then the time is that of packets which queue
-only at the first and at the last link: no work-conserving order of arrival is faster.
+If packets may take different paths, the last and shorter packet can overtake, and a link inside the
+network need not carry all of them. The time is then that of packets that queue only at the first
+and last link: no work-conserving order of arrival is faster.
 
-Circuits that are there at times only count as if they were there always.
-
-A flow that goes by several port pairs has its packets dealt to them in the best way (`_striped`).
+Circuits count as if they were always up. A flow with several port pairs has its packets dealt to
+them in the best way (`_striped`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from netsim.model.network import Network
     from netsim.model.port_pairs import PortPairs
 
-# Flows handled at once: their arrays stay in the processor's cache.
+# Flows per block, so that their arrays stay in the processor's cache.
 BLOCK = 1 << 15
 
 Ints = NDArray[np.int64]
@@ -45,7 +44,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class IdealTimes:
-    """Times of each flow when alone, counted from its start.
+    """Times of each flow alone, from its start.
 
     Attributes:
         fct_ps: int64[n], until the receiver has the last byte.
@@ -64,16 +63,19 @@ def ideal_times(
     multipath: bool = False,
     port_pairs: PortPairs | None = None,
 ) -> IdealTimes:
-    """Completion times of each flow alone on the first shortest path of each of its port pairs.
+    """Return the completion times of flows alone on the first shortest path of each of their port
+    pairs.
 
     Args:
         network: with n_hosts hosts.
         flows: valid for this network; start times and dependencies do not matter.
         packets: sizes on the wire.
-        multipath: packets of one flow may take different paths (spraying, adaptive routing).
-            All shortest paths must have the rates and delays of the first; where they are
-            narrower together than the hosts' links, a hop is as fast as its parallel links are.
-        port pairs: those that each flow goes by, all that it has by default.
+        multipath: packets of a flow may take different paths (spraying, adaptive routing). All
+            shortest
+            paths must have the rates and delays of the first. If they are narrower together than
+                the
+            hosts' links, a hop is as fast as its parallel links.
+        port_pairs: those that each flow uses; default: all that it has.
     """
     port_pairs = port_pairs_of(network, flows) if port_pairs is None else port_pairs
     count = packet_counts(flows.size_bytes, packets)
@@ -92,9 +94,9 @@ def ideal_times(
 def hand_over_times(
     network: Network, flows: FlowTable, packets: PacketFormat, port_pairs: PortPairs
 ) -> Ints:
-    """Until the last packet of each flow has left its source, at the least: alone, at line rate.
+    """Return the minimum time until the last packet of each flow has left its source, at line rate.
 
-    Exact for flows of one port pair that send at line rate; of several, as if they were one link.
+    Exact for flows of one port pair that send at line rate; several count as one link.
     """
     count = packet_counts(flows.size_bytes, packets)
     last = flows.size_bytes - (count - 1) * packets.payload_bytes + packets.header_bytes
@@ -106,7 +108,8 @@ def hand_over_times(
 
 
 def round_trips(network: Network, port_pairs: PortPairs, packets: PacketFormat) -> Ints:
-    """A full packet out and a control packet back on empty links, by a flow's longest port pair."""
+    """Return the time of a full packet and a control packet back without queues, on the longest
+    port pair."""
     times = PathTimes(network, packets.data_bytes, multipath=False)
     data = np.full(port_pairs.src_port.size, packets.data_bytes, np.int64)
     out = times.alone(port_pairs.src_port, port_pairs.data_to, data)
@@ -116,7 +119,8 @@ def round_trips(network: Network, port_pairs: PortPairs, packets: PacketFormat) 
 
 
 def _ways_back(times: PathTimes, port_pairs: PortPairs, packets: PacketFormat) -> Ints:
-    """A control packet back on each port pair; 0 where no route leads back, since none is sent."""
+    """Return the time of a control packet back on each port pair; 0 without a route, as none is
+    sent."""
     network, back = times.network, np.zeros(port_pairs.dst_port.size, np.int64)
     leads = np.ones(back.size, bool)
     if not network.reaches_all:
@@ -128,17 +132,15 @@ def _ways_back(times: PathTimes, port_pairs: PortPairs, packets: PacketFormat) -
 
 @dataclass(frozen=True)
 class PathTimes:
-    """Times on paths from a host's port to an address that nothing else uses.
-
-    `full` is a full packet.
-    """
+    """Times on idle paths from a host's port to an address; `full` is the size of a full packet."""
 
     network: Network
     full: int
     multipath: bool
 
     def one_way(self, src: Ints, dst: Ints, count: Ints, last: Ints) -> Ints:
-        """Until the last of `count` packets, which has `last` bytes on the wire, is there."""
+        """Return the time until the last of `count` packets arrives; it has `last` bytes on the
+        wire."""
         arrival = np.empty(src.size, np.int64)
         quotient = byte_quotient(self.network.port_rate_bps)
         path = _over_many_paths if self.multipath else _in_order
@@ -149,11 +151,11 @@ class PathTimes:
         return arrival
 
     def alone(self, src: Ints, dst: Ints, size: Ints) -> Ints:
-        """Until a single packet of `size` bytes on the wire is there."""
+        """Return the time until a single packet of `size` bytes on the wire arrives."""
         return replace(self, multipath=False).one_way(src, dst, np.ones_like(size), size)
 
     def gap(self, src: Ints, dst: Ints) -> Ints:
-        """Between two full packets at the far end, at the least."""
+        """Return the minimum time between two full packets at the far end."""
         quotient = byte_quotient(self.network.port_rate_bps)
         gap = np.zeros(src.size, np.int64)
         for flow, port, delivers, _ in walk(self.network, src, dst):
@@ -164,12 +166,13 @@ class PathTimes:
 
 
 def _striped(times: PathTimes, port_pairs: PortPairs, count: Ints, last: Ints) -> Ints:
-    """Arrival of the last byte if packets are dealt to several port pairs in the best way.
+    """Return the arrival of the last byte if packets are dealt to several port pairs in the best
+    way.
 
-    Of equal port pairs, one carries a full packet more than an even share or one carries the
-    last packet besides an even share, and neither can be avoided. Of others what counts is when
-    they could have brought so many full packets, one after the other, all together, and when the
-    last packet would have come alone: less than the best deal, by less than a packet.
+    Of equal port pairs, one carries an additional full packet or the last packet besides an even
+    share; neither can be avoided. For others, the bound is the time by which all together can have
+    delivered the full packets, and the last packet's time alone: less than a packet below the best
+    deal.
     """
     first, n_pairs = port_pairs.first[:-1], port_pairs.counts
     flow = np.repeat(np.arange(count.size), n_pairs)
@@ -192,13 +195,13 @@ def _striped(times: PathTimes, port_pairs: PortPairs, count: Ints, last: Ints) -
     for what in (head, gap, tail):
         alike &= np.maximum.reduceat(what, first) == np.minimum.reduceat(what, first)
 
-    # The earliest time by which all port pairs together can have brought the full packets.
+    # Binary search for the time by which all port pairs can have delivered the full packets.
     low = np.zeros(count.size, np.int64)
     high = np.minimum.reduceat(head + np.maximum(others - 1, 0)[flow] * gap, first)
     while (low < high).any():
         middle = (low + high) // 2
-        brought = np.maximum((middle[flow] - head) // gap + 1, 0)
-        enough = np.add.reduceat(brought, first) >= others
+        delivered = np.maximum((middle[flow] - head) // gap + 1, 0)
+        enough = np.add.reduceat(delivered, first) >= others
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
     uneven = np.maximum(high, np.minimum.reduceat(tail, first))
     return np.where(alike, even, uneven)
@@ -207,14 +210,14 @@ def _striped(times: PathTimes, port_pairs: PortPairs, count: Ints, last: Ints) -
 def _over_many_paths(
     network: Network, quotient: Ints, src: Ints, dst: Ints, count: Ints, full: int, last: Ints
 ) -> Ints:
-    """Arrival of the last byte if packets spread over all shortest paths.
+    """Return the arrival of the last byte if packets spread over all shortest paths.
 
-    Besides queueing at both ends, this counts for each hop inside that the busiest of the links
-    that packets can have spread over by then has to take its share of them.
+    Besides queueing at both ends, the busiest of the links that packets can have spread over must
+    carry its share of them, at each hop inside.
     """
     first = np.where(count > 1, full, last)
     head = np.zeros(src.size, np.int64)  # when the first packet reaches a hop
-    tail = np.zeros(src.size, np.int64)  # how long the last one would take so far, alone
+    tail = np.zeros(src.size, np.int64)  # time of the last packet alone up to this hop
     latest = np.zeros(src.size, np.int64)
     width = np.ones(src.size, np.int64)
     for flow, port, delivers, parallel in walk(network, src, dst):
@@ -234,7 +237,7 @@ def _over_many_paths(
 def _in_order(
     network: Network, quotient: Ints, src: Ints, dst: Ints, count: Ints, full: int, last: Ints
 ) -> Ints:
-    """Arrival of the last packet if all stay in order on one path; arrays of one length."""
+    """Return the arrival of the last packet if all stay in order on one path."""
     head = np.zeros(src.size, np.int64)  # when the first packet, if full, reaches the next link
     slowest = np.zeros(src.size, np.int64)
     arrival = np.zeros(src.size, np.int64)  # when the last packet reaches the next link
@@ -253,7 +256,7 @@ def _in_order(
 def _sprayed(
     network: Network, quotient: Ints, src: Ints, dst: Ints, count: Ints, full: int, last: Ints
 ) -> Ints:
-    """Arrival of the last byte if packets queue only at the first and the last link."""
+    """Return the arrival of the last byte if packets queue only at the first and the last link."""
     crossing_full = np.zeros(src.size, np.int64)  # first link's delay to reaching the last link
     crossing_last = np.zeros(src.size, np.int64)
     for flow, port, delivers, _ in walk(network, src, dst):
@@ -274,9 +277,9 @@ def _sprayed(
     shorter = others * first_full + first_last + crossing_last  # when the last packet gets there
     ahead = np.clip((shorter - begin) // first_full + 1, 0, others)
 
-    # A server that never idles while there is work finishes at the maximum, over all arrivals,
-    # of the arrival plus the work that arrives from then on. Between full packets this is
-    # linear, so that the ends suffice: those not after the shorter packet, and those after it.
+    # A work-conserving server finishes at the maximum, over all arrivals, of the arrival plus the
+    # work that arrives from then on. This is linear among full packets, so the first and last
+    # packets before the shorter packet, and after it, suffice.
     def from_full(k: Ints, rest: Ints | int) -> Ints:
         finish: Ints = begin + k * first_full + (others - k) * exit_full + rest
         return finish
@@ -291,5 +294,5 @@ def _sprayed(
 
 
 def _exit_ports(network: Network, address: Ints) -> Ints:
-    """Global port at the edge switch that leads to each address."""
+    """Return the global port at the edge switch that leads to each address."""
     return network.port_peer[address % network.n_host_ports].astype(np.int64)

@@ -1,1 +1,1 @@
-"""A network counted: what it is made of, what it carries and costs, what one failure takes."""
+"""Inventory of a network: parts, bisection, path diversity, cost, power and failures."""

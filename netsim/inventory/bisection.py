@@ -1,8 +1,8 @@
-"""What hosts of low numbers can send to the others at once, by max-flow.
+"""Bisection by max-flow: what hosts of low numbers can send to the others at once.
 
-A flow may be spread evenly over all links between nodes that look alike, so the largest flow is
-found among colors (`symmetry.py`) and is exact: in a regular network of any size a handful of
-nodes, in one without any symmetry the network itself.
+A maximum flow can be spread evenly over links between equivalent nodes, so it is computed between
+colors (`symmetry.py`) and exact. A regular network of any size has a handful of colors, one without
+symmetry has as many as nodes.
 """
 
 from __future__ import annotations
@@ -20,21 +20,24 @@ from netsim.model.network import Network
 Ints = NDArray[np.int64]
 
 MAX_LINKS = 6_000
-"""Between colors, for which a largest flow is looked for: some seconds."""
+"""Limit on links between colors for max-flow, which then takes some seconds."""
 
 MAX_FLOW, TIERS = "max-flow", "narrowest tier"
 
 
 class Bisection(NamedTuple):
-    """Bit/s one way; `how` it was found: MAX_FLOW, or TIERS, half of the least that there is
-    between two tiers, where the network is too irregular."""
+    """A rate in one direction, and `how` it was found.
+
+    MAX_FLOW, or TIERS (half of the smallest capacity between two tiers) if the network is too
+    irregular.
+    """
 
     rate_bps: int
     how: str
 
 
 class _Graph(NamedTuple):
-    """A network's switches from 0 on, then the two halves of its hosts; directed links."""
+    """A network's switches from 0, then the two halves of its hosts; directed links."""
 
     n_nodes: int
     node: Ints
@@ -43,7 +46,7 @@ class _Graph(NamedTuple):
 
 
 def bisection(network: Network, number: int, middle: int) -> Bisection:
-    """From hosts below `middle` to the others, through one of the networks that they have."""
+    """Return the bisection from hosts below `middle` to the others, through one network."""
     graph = _halved(network, number, middle)
     source, sink = graph.n_nodes - 2, graph.n_nodes - 1
     start = np.zeros(graph.n_nodes, np.int64)
@@ -66,14 +69,14 @@ def bisection(network: Network, number: int, middle: int) -> Bisection:
 
 
 def halves(network: Network, number: int, middle: int) -> tuple[Ints, Ints]:
-    """The ports into a network of its hosts below `middle`, and of its others."""
+    """Return the ports into a network of its hosts below `middle`, and of its others."""
     ports = np.flatnonzero(network.port_network == number)
     low = network.port_node[ports] < middle
     return ports[low], ports[~low]
 
 
 def middle_of(network: Network, number: int) -> int:
-    """The first host of the second half of a network's hosts."""
+    """Return the first host of the second half of a network's hosts."""
     hosts = np.unique(network.port_node[np.flatnonzero(network.port_network == number)])
     return int(hosts[hosts.size // 2])
 
@@ -95,7 +98,7 @@ def _halved(network: Network, number: int, middle: int) -> _Graph:
 
 
 def _narrowest_bps(network: Network, number: int) -> int:
-    """The least capacity, one way, between two neighboring tiers of a network."""
+    """Return the smallest capacity in one direction between two adjacent tiers of a network."""
     inside = network.switch_network == number
     nodes = np.zeros(network.n_nodes, bool)
     nodes[network.n_hosts :] = inside

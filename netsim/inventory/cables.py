@@ -1,7 +1,4 @@
-"""Cables by what they join, by rate and by length.
-
-A network has delays and no lengths, so a length is a delay at 5 ns a meter.
-"""
+"""Cables by endpoints, rate and length; a length is the cable's delay at 5 ns per meter."""
 
 from __future__ import annotations
 
@@ -18,15 +15,15 @@ PS_PER_METER = 5_000
 
 RACK, ROW, HALL, WAN = LENGTHS = ("rack", "row", "hall", "wan")
 LONGEST_M = (3, 100, 2_000)
-"""How long a cable of each class but the last may be: passive copper, multimode fiber, single-mode
-fiber within a datacenter; what is longer leaves it."""
+"""Longest cable of each class except the last, in meters: passive copper, multimode fiber,
+single-mode fiber within a datacenter."""
 
 HOST, SWITCH, FIBER = "host to switch", "switch to switch", "switch to circuit switch"
 
 
 @dataclass(frozen=True)
 class CableRow:
-    """Cables of one kind. `length` is one of LENGTHS, `joins` what is at their ends."""
+    """Cables of one kind. `length` is one of LENGTHS, `joins` the kind of their ends."""
 
     joins: str
     rate_bps: int
@@ -35,10 +32,10 @@ class CableRow:
 
 
 def latencies_ps(network: Network) -> Ints:
-    """int64[n_nodes]: the latency of each switch, which the delays of links into it include.
+    """Return int64[n_nodes], the latency of each switch, which delays of links into it include.
 
-    A host adds nothing, so the difference of a cable's two directions is the latency of the switch
-    at one end once that of the other is known.
+    A host adds nothing, so the difference between both directions of a cable gives the latency of a
+    switch once that of the other end is known.
     """
     latency = np.full(network.n_nodes, -1, np.int64)
     latency[: network.n_hosts] = 0
@@ -52,20 +49,20 @@ def latencies_ps(network: Network) -> Ints:
 
 
 def propagation_ps(network: Network) -> Ints:
-    """int64[n_ports]: the delay of each port's cable, without the latency of what it leads to."""
+    """Return int64[n_ports], the delay of each port's cable without the latency at its far end."""
     far = network.port_node[network.port_peer]
     delay_ps: Ints = network.port_delay_ps - latencies_ps(network)[far]
     return delay_ps
 
 
 def length_class(delay_ps: Ints) -> Ints:
-    """The number in LENGTHS of cables of these delays."""
+    """Return the index into LENGTHS of cables with these delays."""
     limits_ps = np.array(LONGEST_M) * PS_PER_METER
     return np.searchsorted(limits_ps, delay_ps, side="left")
 
 
 def physical_ports(network: Network) -> NDArray[np.bool_]:
-    """bool[n_ports]: all ports, but one only of those that share a fiber to a circuit switch."""
+    """Return bool[n_ports], all ports except duplicates on a fiber to a circuit switch."""
     real = np.ones(network.n_ports, bool)
     if network.circuits is not None:
         fiber = network.circuits.fiber
@@ -76,7 +73,7 @@ def physical_ports(network: Network) -> NDArray[np.bool_]:
 
 
 def cables(network: Network) -> tuple[CableRow, ...]:
-    """All cables of a network, for circuits the fibers that lead to their switches."""
+    """Return all cables of a network, with the fibers of circuit switches."""
     ports = np.arange(network.n_ports)
     plain = ports < network.port_peer
     joins = np.where(network.port_node < network.n_hosts, 0, 1)

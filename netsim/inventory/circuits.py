@@ -1,4 +1,4 @@
-"""Circuit switches: their ports, what they join in turn, and for how much of the time."""
+"""Circuit switches: ports, matchings and duty cycles."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from netsim.model.schedules import END_PS
 
 @dataclass(frozen=True)
 class CircuitRow:
-    """Circuit switches that are alike.
+    """Equal circuit switches.
 
     Attributes:
-        names: of the first and the last of them.
-        count: how many there are.
-        ports: fibers that lead to each.
-        rate_bps: of a fiber.
-        matchings: what each goes through before it begins again; 1 if it never changes.
-        period_ps: how long that takes; 0 if it never changes.
-        steered: whether it goes on to the next one as the flows of a phase are delivered; the
-            period is of no meaning then.
-        dark_ps: how long a port is dark that gets another partner.
-        duty: share of the time in which light passes a port, on average.
+        names: names of the first and the last.
+        count: number of switches.
+        ports: fibers per switch.
+        rate_bps: rate of a fiber.
+        matchings: matchings per period; 1 if it never changes.
+        period_ps: period of the schedule; 0 if it never changes.
+        phase_driven: whether it follows the phases of flows; there is then no period.
+        night_ps: how long a reconfigured port is down.
+        duty: average fraction of time that a port has a circuit.
     """
 
     names: tuple[str, str]
@@ -41,10 +40,11 @@ class CircuitRow:
 
 
 def up_shares(circuits: Circuits) -> NDArray[np.float64]:
-    """float64[n_ports]: for what share of the time a port's light passes; 1 if it always does.
+    """Return float64[n_ports], the fraction of time that a port's circuit is up; 1 for other
+    cables.
 
-    Of a schedule that does not repeat the last slot is what counts: it stays. Of one that follows
-    the workload each slot counts alike.
+    Schedules that do not repeat count by their last slot, which stays; phase-driven ones count all
+    slots equally.
     """
     circuits = circuits.in_turn()
     day_ps = np.diff(circuits.days_ps, axis=1).reshape(-1)
@@ -60,7 +60,7 @@ def up_shares(circuits: Circuits) -> NDArray[np.float64]:
 
 
 def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
-    """The circuit switches of a network, those that are alike together."""
+    """Return a row for each kind of circuit switch of a network."""
     circuits = network.circuits
     if circuits is None:
         return ()

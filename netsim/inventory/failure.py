@@ -1,4 +1,4 @@
-"""What one failure takes: the hosts that it cuts off, or that have fewer paths, and their flows."""
+"""Effects of a failure: hosts that are cut off or have fewer paths, and their flows."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Failure:
-    """What is touched while some links are down and routes have followed.
+    """What is affected while links are down, after rerouting.
 
     Attributes:
-        name: of what fails, as it was given.
-        cables: that are down, one way at least.
-        networks: in which any of them is.
-        hosts_cut_off: hosts that are joined to the largest part of none of their networks.
-        hosts_fewer_ports: other hosts, of which some port has no link that is up.
-        hosts_fewer_paths: other hosts, with fewer paths to or from some host than before.
-        paths_left: the share of the paths left between the two edge switches for which it is
-            least, of those that still reach each other.
-        flows_cut_off, flows_touched: flows without any way, and others with fewer; None if there
-            are too many edge switches to look at them all.
+        name: name of what fails, as given.
+        cables: cables that are down, in at least one direction.
+        networks: networks with such cables.
+        hosts_cut_off: hosts not connected to the largest part of any of their networks.
+        hosts_fewer_ports: other hosts with a port whose link is down.
+        hosts_fewer_paths: other hosts with fewer paths to or from some host.
+        paths_left: smallest remaining fraction of paths between edge switches that reach each
+            other.
+        flows_cut_off, flows_touched: flows without a path, and others with fewer paths; None if
+            there
+            are too many edge switches.
     """
 
     name: str
@@ -48,8 +49,11 @@ class Failure:
 
 
 class _Loss(NamedTuple):
-    """Between edge switches of a network, bool[edges, groups]: which pairs have fewer paths, or
-    longer ones, which none any more; and the least share that is left to any other."""
+    """Effects between edge switches of a network.
+
+    `fewer` and `cut`, bool[edges, groups], are pairs with fewer or longer paths, and with none;
+    `least` is the smallest remaining fraction of paths of any other pair.
+    """
 
     groups: Ints
     fewer: Flags
@@ -58,7 +62,8 @@ class _Loss(NamedTuple):
 
 
 def failure(network: Network, name: str, ports: Ints, port_pairs: PortPairs) -> Failure:
-    """Return the loss of a network, and of flows with these port pairs, without some links."""
+    """Return the effects on a network, and on flows with these port pairs, of links that are
+    down."""
     down = np.zeros(network.n_ports, bool)
     down[ports] = True
     table = network.routing(network.wiring(~down))
@@ -107,13 +112,14 @@ def failure(network: Network, name: str, ports: Ints, port_pairs: PortPairs) -> 
 
 
 def _touched(network: Network, ports: Ints) -> Ints:
-    """The networks in which links are; every link has a switch at one end."""
+    """Return the networks of links; each link has a switch at one end."""
     nodes = np.maximum(network.port_node[ports], network.port_node[network.port_peer[ports]])
     return np.unique(network.switch_network[nodes - network.n_hosts]).astype(np.int64)
 
 
 def _loss(network: Network, number: int, table: RoutingTable, which: int) -> _Loss:
-    """What the edge switches of a network have lost by one way, where routes are as in `table`."""
+    """Return the effects on edge switches of a network in one routing table, with routes of
+    `table`."""
     before = path_counts(network, number, table_number=which)
     after = reach_by(network, number, table, before.groups, which)
     switches = np.flatnonzero(network.switch_network == number)

@@ -1,4 +1,4 @@
-"""Everything that is counted of a network."""
+"""Inventory of a network."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class NicRow:
-    """NICs that are alike: so many `ports` of one rate, each, on so many hosts."""
+    """Equal NICs, each with `ports` of one rate, on `hosts` hosts."""
 
     nic: int
     ports: int
@@ -46,27 +46,28 @@ class SwitchRow:
     tier: int
     ports: int
     rate_bps: int
-    """All ports together."""
+    """Total of all ports."""
     latency_ps: int
     count: int
 
 
 @dataclass(frozen=True)
 class NetworkRow:
-    """Networks that are alike; all that follows `count` is of one of them.
+    """Equal networks; everything except `count` applies to one of them.
 
     Attributes:
-        count: how many there are: planes, rails, racks' own networks.
-        name: how the names of all its switches begin, such as "plane0", or that of the first one.
-        hosts: that have a port in it; `host_rate_bps` is that of all these ports.
+        count: number of networks, such as planes, rails, or racks' own networks.
+        name: common start of its switches' names, such as "plane0", or the first name.
+        hosts: hosts with a port in it; `host_rate_bps` is the total of these ports.
         switches, tiers: numbers of each.
         bisection: from the first half of its hosts, by number, to the second; None for one host.
-        oversubscription: what that half can send over the bisection.
-        across: what all `count` of them carry from the first half of all hosts to the second.
+        oversubscription: what that half can send, divided by the bisection.
+        across: what all `count` networks carry from the first half of all hosts to the second.
         across_sent_bps: what that half can send into them.
-        path_diversity: pairs of hosts by their distance, for each routing table; `to_edges` of
-            `edges` switches with hosts are counted as destinations.
-        slot_paths: of a time-slotted routing table; `path_diversity` is then of the first slot.
+        path_diversity: pairs of hosts by distance, for each routing table; destinations are
+            `to_edges`
+            of `edges` switches with hosts.
+        slot_paths: of a time-slotted routing table; `path_diversity` is then that of slot 0.
     """
 
     count: int
@@ -92,7 +93,7 @@ class NetworkRow:
 
 @dataclass(frozen=True)
 class Inventory:
-    """A network counted."""
+    """Everything that is counted of a network."""
 
     name: str
     hosts: int
@@ -113,14 +114,14 @@ class Inventory:
 
     @property
     def oversubscription(self) -> float | None:
-        """What that half can send, into networks that lead to the other, over the bisection."""
+        """What that half can send, into networks that reach the other, divided by the bisection."""
         sent_bps = sum(row.across_sent_bps for row in self.networks)
         rate_bps = self.bisection.rate_bps
         return sent_bps / rate_bps if rate_bps else None
 
     @property
     def tiers(self) -> int:
-        """Of the highest network."""
+        """Largest number of tiers of a network."""
         return max(row.tiers for row in self.networks)
 
     @property
@@ -130,17 +131,17 @@ class Inventory:
 
     @property
     def switch_count(self) -> int:
-        """Packet switches of all kinds."""
+        """Number of packet switches."""
         return sum(row.count for row in self.switches)
 
     @property
     def cable_count(self) -> int:
-        """Cables and fibers of all kinds."""
+        """Number of cables and fibers."""
         return sum(row.count for row in self.cables)
 
 
 def inventory(network: Network) -> Inventory:
-    """Count a network. Of its kinds of networks those with the most hosts come first."""
+    """Return the inventory of a network; kinds of networks with the most hosts come first."""
     rows = [_network(network, these) for these in kinds_of_networks(network)]
     return Inventory(
         name=network.name,
@@ -154,13 +155,13 @@ def inventory(network: Network) -> Inventory:
 
 
 def stem(name: str) -> str:
-    """A switch's name without its number and without the network that it is in: "leaf"."""
+    """Return a switch's name without its number and network: "leaf"."""
     parts = [re.sub(r"[^a-zA-Z]+", "", part) for part in name.split(".")]
     return next((part for part in reversed(parts) if part), name)
 
 
 def common_name(names: Sequence[str]) -> str:
-    """The parts up to dots that switches' names have in common; the first of them if none."""
+    """Return the common dotted prefix of switches' names, or the first name if there is none."""
     parts = [name.split(".")[:-1] for name in names]
     common = [part[0] for part in zip(*parts, strict=False) if len(set(part)) == 1]
     return ".".join(common) or names[0]
@@ -181,7 +182,7 @@ def _nics(network: Network) -> tuple[NicRow, ...]:
 
 
 def _switches(network: Network) -> tuple[SwitchRow, ...]:
-    """Switches by tier; a circuit switch's fiber is one port, whatever it leads to in turn."""
+    """Return switches by tier; a fiber to a circuit switch counts as one port."""
     real = physical_ports(network)
     node = network.port_node[real]
     ports = np.bincount(node, minlength=network.n_nodes)
@@ -236,14 +237,14 @@ def _distances(network: Network, number: int, found: Sequence[PathCounts]) -> tu
 
 
 def _sent_bps(network: Network, number: int, middle: int) -> int:
-    """What the hosts on either side of `middle` can send into a network, the lesser of the two."""
+    """Return what hosts on either side of `middle` can send into a network, the lesser of both."""
     return min(int(network.port_rate_bps[half].sum()) for half in halves(network, number, middle))
 
 
 def _across(network: Network, alike: Ints, own: Bisection | None) -> tuple[Bisection, int]:
-    """What networks that are alike carry between the halves of all hosts, and could be sent.
+    """Return what equal networks carry between the halves of all hosts, and what could be sent.
 
-    `own` is the bisection of each: where the halves are the same, nothing is left to look for.
+    `own` is the bisection of each, which applies if the halves are the same.
     """
     middle = network.n_hosts // 2
     total, sent_bps, how = 0, 0, MAX_FLOW
@@ -262,9 +263,11 @@ def _across(network: Network, alike: Ints, own: Bisection | None) -> tuple[Bisec
 def shares_of_networks(
     network: Network, flows: FlowTable, port_pairs: PortPairs
 ) -> Iterator[tuple[str, float]]:
-    """What each kind of networks is called, and its share of all bytes; none if there is one kind.
+    """Yield the name of each kind of network and its share of all bytes; nothing if there is one
+    kind.
 
-    Equal networks, such as the rails, are one kind. A flow has even shares on its port pairs.
+    Equal networks, such as rails, are one kind. A flow's bytes are split evenly over its port
+    pairs.
     """
     if network.first_group.size <= 2:
         return

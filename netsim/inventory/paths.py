@@ -1,7 +1,4 @@
-"""Path diversity: by how many paths, and over how many links, hosts reach one another.
-
-A way is one that the routing table allows: with the usual routing a shortest path.
-"""
+"""Path diversity: number and length of paths between hosts, by the routes of the network."""
 
 from __future__ import annotations
 
@@ -20,13 +17,13 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_STEPS = 3_000_000
-"""Candidates that are looked at; in a larger network only the paths to some edge switches."""
+"""Limit on candidate ports examined; beyond it, only paths to some edge switches count."""
 
 
 class Distance(NamedTuple):
     """Pairs of hosts that are `links` apart: their share of all pairs, fewest and most paths.
 
-    `by` names the routing table, where the network has several.
+    `by` names the routing table if the network has several.
     """
 
     links: int
@@ -37,10 +34,10 @@ class Distance(NamedTuple):
 
 
 class PathCounts(NamedTuple):
-    """From each switch of a network to some of its edge switches.
+    """Paths from each switch of a network to some of its edge switches.
 
-    `groups` are their numbers in the network. `hops` (int64[switches, groups]) are links between
-    switches, -1 where there is no path; `paths` (float64, likewise) their number.
+    `groups` are their numbers in the network, `hops` (int64[switches, groups]) the links between
+    switches, -1 without a path, and `paths` (float64, likewise) the number of paths.
     """
 
     groups: Ints
@@ -51,10 +48,8 @@ class PathCounts(NamedTuple):
 def path_counts(
     network: Network, number: int, most: int = MAX_STEPS, table_number: int = 0
 ) -> PathCounts:
-    """How switches of one network reach its edge switches, or as many of them as `most` allows.
-
-    By one of the network's routing tables.
-    """
+    """Return the paths of a network in one routing table, to as many edge switches as `most`
+    allows."""
     n_groups = int(np.diff(network.first_group)[number])
     switches = np.flatnonzero(network.switch_network == number)
     rows = network.route_first[switches][:, None] + table_number * n_groups + np.arange(n_groups)
@@ -68,7 +63,7 @@ def path_counts(
 def reach_by(
     network: Network, number: int, table: RoutingTable, groups: Ints, table_number: int = 0
 ) -> PathCounts:
-    """How switches of one network reach some of its edge switches by one routing table."""
+    """Return the paths of a network to some edge switches, by the routes of one routing table."""
     switches = np.flatnonzero(network.switch_network == number)
     places = table_number * np.diff(network.first_group)[number] + groups
     entries = table.route[network.route_first[switches][:, None] + places].reshape(-1)
@@ -82,7 +77,8 @@ def _counts(entries: Ints) -> Ints:
 def _walk(
     network: Network, switches: Ints, entries: Ints, route_ports: NDArray[np.int32]
 ) -> tuple[Ints, Floats]:
-    """Hops and paths for each entry of the table, switch by switch: from the ends backwards."""
+    """Return hops and paths for each entry of the table, computed backward from the
+    destinations."""
     n_groups = entries.size // switches.size
     place = np.zeros(network.n_switches, np.int64)
     place[switches] = np.arange(switches.size)
@@ -112,7 +108,7 @@ def _walk(
 def path_diversity(
     network: Network, number: int, found: PathCounts, by: str = ""
 ) -> tuple[Distance, ...]:
-    """All pairs of hosts of a network (to the edge switches of `found`) by their distance."""
+    """Return all pairs of hosts of a network (to the edge switches of `found`) by distance."""
     edges = network.wiring().edges_of(number)
     switches = np.flatnonzero(network.switch_network == number)
     rows = np.searchsorted(switches, edges)
@@ -134,13 +130,13 @@ def path_diversity(
 
 @dataclass(frozen=True)
 class SlotPaths:
-    """Links between two edge switches, by time-slotted routes.
+    """Path lengths between edge switches, in links, in a time-slotted routing table.
 
     Attributes:
-        by: the name of their routing table.
-        slots: how many there are.
-        shortest, longest: of the slots' longest paths the shortest and the longest one.
-        mean: of all pairs in all slots.
+        by: name of the table.
+        slots: number of slots.
+        shortest, longest: minimum and maximum over slots of the longest path.
+        mean: mean of all pairs in all slots.
     """
 
     by: str
@@ -151,7 +147,7 @@ class SlotPaths:
 
 
 def slot_paths(network: Network, number: int) -> SlotPaths | None:
-    """That of a network, by its number; None if its routes stay, or lead nowhere."""
+    """Return the path lengths of a network by its number; None without time slots."""
     slots, policy = network.time_slots, network.policy
     begin, end = network.first_group[number : number + 2].tolist()
     n = end - begin

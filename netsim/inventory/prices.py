@@ -1,4 +1,4 @@
-"""What a network costs and draws, by a table of prices that a file can replace."""
+"""Cost and power of a network, by a price table that a file can replace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMBERS = ("usd", "usd_per_gbps", "watts", "watts_per_gbps")
 
 @dataclass(frozen=True)
 class Price:
-    """Of one piece: what it costs and draws, and how much more by its line rate in Gbit/s."""
+    """Price and power of one piece: a constant, and a part per Gbit/s of line rate."""
 
     source: str
     usd: float = 0.0
@@ -35,7 +35,7 @@ class Price:
 
 @dataclass(frozen=True)
 class BillRow:
-    """All pieces of one part. `source` is where its price is from."""
+    """All pieces of one part; `source` is the source of its price."""
 
     part: str
     count: int
@@ -45,16 +45,16 @@ class BillRow:
 
 
 def read_prices(path: Path | None = None) -> dict[str, Price]:
-    """Price by part: those that come with netsim, but for what the file `path` has.
+    """Return prices by part: those of netsim, replaced by those of the file `path`.
 
-    Raises InputError, with file and key, for what is no table of prices.
+    Raises InputError, with file and key, for an invalid price table.
     """
     prices = _read(BUILT_IN)
     return prices if path is None else prices | _read(path)
 
 
 def bill(counted: Inventory, prices: Mapping[str, Price]) -> tuple[BillRow, ...]:
-    """What each part of a network costs and draws; parts that there are none of are left out."""
+    """Return cost and power of each part that a network has."""
     pieces: dict[str, list[tuple[int, float]]] = {part: [] for part in PARTS}
     for nic in counted.nics:
         pieces["nic_port"].append((nic.hosts * nic.ports, nic.port_rate_bps))
@@ -89,7 +89,7 @@ def _read(path: Path) -> dict[str, Price]:
     tables = tree | {f"{CABLE}.{length}": table for length, table in lengths.items()}
     for part in tables:
         if part not in PARTS:
-            raise _wrong(path, part, "is no part of a network", did_you_mean(part, PARTS))
+            raise _wrong(path, part, "unknown part of a network", did_you_mean(part, PARTS))
     return {part: _price(path, part, table) for part, table in tables.items()}
 
 
@@ -99,13 +99,13 @@ def _price(path: Path, part: str, table: Any) -> Price:
     for key, value in table.items():
         where = f"{part}.{key}"
         if key not in (*NUMBERS, "source"):
-            raise _wrong(path, where, "is not known", did_you_mean(key, (*NUMBERS, "source")))
+            raise _wrong(path, where, "unknown key", did_you_mean(key, (*NUMBERS, "source")))
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if key in NUMBERS and not (number and 0 <= value < math.inf):
-            raise _wrong(path, where, f"{written(value)} is no price", "a number, at least 0")
+            raise _wrong(path, where, f"{written(value)} is not a price", "a number, at least 0")
     source = table.get("source")
     if not isinstance(source, str) or not source.strip():
-        raise _wrong(path, f"{part}.source", "is missing", "a text: where the price is from")
+        raise _wrong(path, f"{part}.source", "missing", "a text: where the price is from")
     return Price(**table)
 
 

@@ -1,8 +1,7 @@
-"""Which nodes look alike: color refinement, which makes a large regular network a small one.
+"""Color refinement: equivalent nodes, which reduce a large regular network to a small one.
 
-Nodes have one color as long as their cables, added up by the color of the far end, are the same.
-The colors of a fat tree of any size are as many as it has tiers, and a few more where it is cut
-in two.
+Nodes keep one color while their cables, summed by the color of the far end, are equal. A fat tree
+of any size has as many colors as tiers, and a few more if it is bisected.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _STEP, _FIRST, _SECOND = (
 
 
 def scattered(values: NDArray[np.integer]) -> Words:
-    """A 64-bit word for each number, as if drawn by chance (SplitMix64)."""
+    """Return a pseudo-random 64-bit word for each number (SplitMix64)."""
     words: Words = (np.asarray(values).astype(np.uint64) + np.uint64(1)) * _STEP
     words = (words ^ (words >> np.uint64(30))) * _FIRST
     words = (words ^ (words >> np.uint64(27))) * _SECOND
@@ -29,13 +28,12 @@ def scattered(values: NDArray[np.integer]) -> Words:
 
 
 def refined(color: Ints, node: Ints, peer: Ints, label: NDArray[np.integer]) -> Ints:
-    """The coarsest colors, from 0 on, that tell apart what `color` does, and are regular.
+    """Return the coarsest regular refinement of `color`, numbered from 0.
 
     Args:
-        color: int64[n], the nodes' first colors.
-        node, peer: int64[k], the two ends of each link, both directions of a cable among them.
-        label: whole numbers [k]; what nodes of one color have in common is the sum of these over
-            the links to each color.
+        color: int64[n], initial colors of nodes.
+        node, peer: int64[k], both ends of each link, with both directions of a cable.
+        label: integers [k]; nodes of one color have equal sums of labels over links to each color.
     """
     label_words = label.astype(np.uint64)
     while True:
@@ -49,7 +47,7 @@ def refined(color: Ints, node: Ints, peer: Ints, label: NDArray[np.integer]) -> 
 
 
 def kinds_of_networks(network: Network) -> list[Ints]:
-    """The networks that hosts' ports lead to, those that are alike together, in order."""
+    """Return the networks of hosts' ports, with equal ones grouped, in order."""
     far = network.port_node[network.port_peer].astype(np.int64)
     start = network.tier.astype(np.int64) + 1
     cable = scattered(network.port_rate_bps) ^ scattered(scattered(network.port_delay_ps))

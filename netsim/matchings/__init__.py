@@ -1,5 +1,5 @@
-"""Demand-aware schedules: from bytes between racks to matchings, one behind the other.
+"""Demand-aware schedules: from bytes between racks to sequences of matchings.
 
-It knows nothing of networks: a demand is a `Table`, a list of rows, each a dict from columns to
-whole numbers, and what comes out says which column each row is joined to, and for how many bytes.
+A demand is a `Table`: a list of rows, each a dict from columns to integers. The result is the
+column of each row and the bytes. Nothing here depends on networks.
 """

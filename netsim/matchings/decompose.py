@@ -1,4 +1,4 @@
-"""A stuffed table as a sum of matchings, each for so many bytes."""
+"""Decomposition of a demand into a sum of matchings."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from netsim.matchings.tables import Submatching, Table, stuffed, take
 
 
 def birkhoff(table: Table) -> list[Submatching]:
-    """Matchings whose sum is the table, in which all rows and columns have one sum.
+    """Return matchings whose sum is the table, of which all rows and columns have the same sum.
 
-    Any perfect matching is taken for as long as all of its entries last, so that one of them is
-    used up. By the theorem of Birkhoff and von Neumann there is one as long as anything is left,
-    and no more than n^2 - 2 n + 2 are needed for n rows. How many there are is not looked at, so
-    that many may be short.
+    Each is any perfect matching, used until its smallest entry is exhausted. By the Birkhoff-von
+    Neumann theorem one exists until the table is empty, and n^2 - 2 n + 2 suffice for n rows. Their
+    number is not minimized, so many may be short.
     """
     left = [dict(entries) for entries in table]
     parts: list[Submatching] = []
@@ -25,11 +24,11 @@ def birkhoff(table: Table) -> list[Submatching]:
 
 
 def solstice(table: Table) -> list[Submatching]:
-    """As `birkhoff`, in fewer parts: long ones first, by thresholds that are halved.
+    """Return fewer matchings than `birkhoff`: long ones first, with decreasing thresholds.
 
-    The threshold begins as the largest power of two that is not above all entries, and is halved
-    when no perfect matching has all of its entries at or above it (H. Liu et al., Scheduling
-    Techniques for Hybrid Circuit/Packet Networks, CoNEXT 2015).
+    The threshold starts as the largest power of two that does not exceed all entries, and is halved
+    when no perfect matching has all entries at or above it (H. Liu et al., Scheduling Techniques
+    for Hybrid Circuit/Packet Networks, CoNEXT 2015).
     """
     left = [dict(entries) for entries in table]
     parts: list[Submatching] = []
@@ -47,7 +46,7 @@ def solstice(table: Table) -> list[Submatching]:
 
 
 def _part(left: Table, columns: list[int]) -> Submatching:
-    """Take a matching from the table for as long as all of its entries last."""
+    """Subtract a matching from the table until its smallest entry is exhausted, and return it."""
     amount = min(left[row][column] for row, column in enumerate(columns))
     take(left, columns, amount)
     return Submatching(columns, amount)
@@ -57,16 +56,16 @@ GREEDY, MAX_WEIGHT, BVN, SOLSTICE = ALGORITHMS = ("greedy", "max_weight", "bvn",
 
 
 def for_good(table: Table, switches: int, *, bidirectional: bool) -> list[list[int]]:
-    """The matching of each switch, which it keeps: `greedy`."""
+    """Return the permanent matching of each switch by `greedy`."""
     found: list[list[int]] = greedy(table, switches, bidirectional=bidirectional).tolist()
     return found
 
 
 def decomposed(table: Table, algorithm: str, most: int) -> list[Submatching]:
-    """Matchings, one way, for as long as the demand needs them: `bvn` and `solstice`.
+    """Return one-way matchings for as long as the demand needs them, by `bvn` or `solstice`.
 
-    Of more than `most` those with the fewest bytes are left out. Racks that have nothing to send to
-    each other are not joined.
+    If there are more than `most`, those with the fewest bytes are omitted. Racks without demand are
+    not joined.
     """
     whole = stuffed(table)
     parts = birkhoff(whole) if algorithm == BVN else solstice(whole)

@@ -1,4 +1,4 @@
-"""Circuits that stay, as many at each rack as it has uplinks: to whom most is sent first."""
+"""Permanent circuits, as many at each rack as it has uplinks: greedily by bytes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from netsim.matchings.tables import Table
 
 
 def greedy(table: Table, switches: int, *, bidirectional: bool) -> NDArray[np.int64]:
-    """What each circuit switch joins for good: int64[switches, n], the column of each row, or -1.
+    """Return the permanent matchings of circuit switches: int64[switches, n], each row's column, or
+    -1.
 
-    The next circuit goes to the pair that has most bytes for each circuit that it would then have,
-    as long as both have an uplink that is free; so two racks may have several. With `bidirectional`
-    pairs are joined both ways, and count by the direction with more bytes.
+    The next circuit goes to the pair with the most bytes per circuit, including the new one, while
+    both have a free uplink; two racks may thus have several. With `bidirectional`, circuits join
+    both directions and count by the one with more bytes.
 
-    A rack has one uplink to each circuit switch, so that circuits have to be shared out among these
-    as colors are among the edges of a graph: where two racks have no free uplink at the same one,
-    two switches change places along a chain of circuits. One way there always is such a chain (D.
-    König, 1916); both ways there may be none, and then the pair does without.
+    A rack has one uplink to each circuit switch, so assigning circuits to switches is edge
+    coloring: if two racks have no free uplink at the same switch, two switches are swapped along a
+    chain of circuits. One-way circuits always allow this (D. König, 1916); bidirectional ones may
+    not, and the pair then gets no circuit.
     """
     n = len(table)
-    ends = 0 if bidirectional else n  # columns are ends of their own, or the rows again
+    ends = 0 if bidirectional else n  # columns are the rows, or separate ends
     joined = np.full((n + ends, switches), FREE, np.int64)
     worth: dict[tuple[int, int], int] = {}
     for row, entries in enumerate(table):
@@ -44,7 +45,7 @@ def greedy(table: Table, switches: int, *, bidirectional: bool) -> NDArray[np.in
 
 
 def _join(joined: NDArray[np.int64], one: int, other: int) -> bool:
-    """Join two ends by a switch, if both have an uplink that is free. `joined` is modified."""
+    """Join two ends by a switch if both have a free uplink, modifying `joined`."""
     here = np.flatnonzero(joined[one] == FREE).tolist()
     there = np.flatnonzero(joined[other] == FREE).tolist()
     switch = next((switch for switch in here if switch in there), None)
@@ -57,10 +58,11 @@ def _join(joined: NDArray[np.int64], one: int, other: int) -> bool:
 
 
 def _change(joined: NDArray[np.int64], start: int, way: tuple[int, int], avoid: int) -> bool:
-    """Let two switches change places along the chain of their circuits that begins at `start`.
+    """Swap two switches along the chain of circuits that starts at `start`; return whether it was
+    done.
 
-    That end has one at the first of them and none at the second. Returns whether that was done: not
-    if the chain ends at `avoid`, whose free uplink it would take.
+    That end uses the first switch and not the second. Nothing is done if the chain ends at `avoid`,
+    whose free uplink it would take.
     """
     chain, turn = [start], 0
     while (following := int(joined[chain[-1], way[turn]])) != FREE:

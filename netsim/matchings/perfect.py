@@ -1,4 +1,4 @@
-"""Perfect matchings of a table: one column for each row, no two of them the same."""
+"""Perfect matchings of a table: a different column for each row."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ FREE = -1
 
 
 def perfect_matching(table: Table, least: int = 1, known: list[int] | None = None) -> list[int]:
-    """A column for each row, all of them different, by entries of at least `least`.
+    """Return a different column for each row, with entries of at least `least`; [] if there is
+    none.
 
-    The algorithm of Hopcroft and Karp. It starts from `known`, of which what has gone from the
-    table is left out: a matching that has lost few of its entries is mended quickly. Returns an
-    empty list if there is none.
+    Hopcroft-Karp, starting with the entries of `known` that are still in the table, so that a
+    matching that has lost few entries is repaired quickly.
     """
     n = len(table)
     column_of = [FREE] * n
@@ -34,7 +34,8 @@ def perfect_matching(table: Table, least: int = 1, known: list[int] | None = Non
 
 
 def _levels(table: Table, least: int, row_of: list[int], roots: list[int]) -> list[int] | None:
-    """How many rows on each row's shortest alternating way from a root; None if no way ends."""
+    """Return the rows before each row on its shortest alternating path from a root; None if none
+    ends."""
     level = [FREE] * len(table)
     for root in roots:
         level[root] = 0
@@ -59,9 +60,9 @@ def _augment(
     row_of: list[int],
     start: tuple[list[int], int],
 ) -> None:
-    """Match the root, by an alternating way from level to level, if there is one left.
+    """Match the root by an alternating path from level to level, if one is left.
 
-    `entries` are those that no way has tried; `start` are the levels and the root.
+    `entries` are those that no path has tried; `start` is the levels and the root.
     """
     level, root = start
     rows, columns = [root], [FREE]

@@ -1,6 +1,6 @@
-"""Demand between racks as a sparse table of whole numbers, and stuffing it.
+"""Demand between racks as a sparse table of integers, stuffing, and prediction errors.
 
-A row's dict has the columns to which it sends, each with the bytes, more than 0.
+A row is a dict of its columns and bytes, all positive.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Table = list[dict[int, int]]
 
 
 class Submatching(NamedTuple):
-    """A part of a demand: `amount` bytes from each row to its column in `columns`; -1 if none."""
+    """Part of a demand: `amount` bytes from each row to its column in `columns`; -1 if none."""
 
     columns: list[int]
     amount: int
 
 
 def table_of(n: int, entries: Iterable[tuple[int, int, int]]) -> Table:
-    """The table of n rows with these entries (row, column, bytes); those of one place are added."""
+    """Return the table of n rows with these (row, column, bytes); duplicates add up."""
     table: Table = [{} for _ in range(n)]
     for row, column, amount in entries:
         if amount > 0:
@@ -31,7 +31,7 @@ def table_of(n: int, entries: Iterable[tuple[int, int, int]]) -> Table:
 
 
 def sums(table: Table) -> tuple[list[int], list[int]]:
-    """What is in each row, and in each column."""
+    """Return the sum of each row and of each column."""
     columns = [0] * len(table)
     for entries in table:
         for column, amount in entries.items():
@@ -40,11 +40,11 @@ def sums(table: Table) -> tuple[list[int], list[int]]:
 
 
 def stuffed(table: Table) -> Table:
-    """A copy with so much added that all rows and columns have the sum of the largest one.
+    """Return a copy with bytes added until all rows and columns have the largest sum.
 
     This is QuickStuff (H. Liu et al., Scheduling Techniques for Hybrid Circuit/Packet Networks,
-    CoNEXT 2015): what can be is added to places that have something, so that few new ones are
-    needed. Of these come first those of a row to itself, which cost no circuit.
+    CoNEXT 2015): it first increases existing entries to create few new ones. New entries start with
+    those of a row to itself, which need no circuit.
     """
     found = [dict(sorted(entries.items())) for entries in table]
     rows, columns = sums(found)
@@ -63,7 +63,7 @@ def stuffed(table: Table) -> Table:
             add(row, column)
     for row in range(len(table)):
         add(row, row)
-    # What is left has the same sum in rows and columns: from one corner to the other.
+    # The rest has equal sums in rows and columns: fill from one corner to the other.
     row = column = 0
     while row < len(table) and column < len(table):
         add(row, column)
@@ -72,7 +72,7 @@ def stuffed(table: Table) -> Table:
 
 
 def take(table: Table, columns: Sequence[int], amount: int) -> None:
-    """Take `amount` from the place of each row in its column; what is then empty is left out."""
+    """Subtract `amount` from each row's entry in its column, removing entries that reach 0."""
     for row, column in enumerate(columns):
         left = table[row][column] - amount
         if left:
@@ -87,10 +87,9 @@ Entry = tuple[int, int, int]
 def mispredicted(
     entries: Sequence[Entry], n: int, share: float, rng: np.random.Generator
 ) -> list[Entry]:
-    """The entries (row, column, bytes) of n racks as somebody expects them who errs.
+    """Return entries (row, column, bytes) of n racks with prediction errors.
 
-    A share of the bytes of each is expected of a pair of two other racks, drawn at random; the sum
-    stays the same.
+    A share of the bytes of each entry moves to a random pair of two other racks; the sum stays.
     """
     rows, columns, amounts = np.array(entries, np.int64).reshape(-1, 3).T
     moved = np.rint(amounts * share).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Matchings of the largest weight: which racks to join for one slot, so that most bytes go."""
+"""Maximum-weight matchings: racks to join for one slot to carry the most bytes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from netsim.matchings.tables import Submatching, Table
 def slot_by_slot(
     table: Table, capacity: int, most: int, *, bidirectional: bool
 ) -> list[Submatching]:
-    """The best matching for a slot of `capacity` bytes, then for what is left, and so on.
+    """Return the best matching for a slot of `capacity` bytes, then for the remaining bytes, and so
+    on.
 
-    At most `most` of them, and none when nothing is left. With `bidirectional` rows and columns are
-    joined in pairs, both ways.
+    Stops after `most` matchings or when nothing remains. With `bidirectional`, matchings are
+    symmetric.
     """
     left = [dict(entries) for entries in table]
     parts: list[Submatching] = []
@@ -36,19 +37,18 @@ def slot_by_slot(
 
 
 def heaviest(table: Table) -> list[int]:
-    """A column for each row, or -1, no two rows the same, so that the sum is as large as can be.
+    """Return each row's column, or -1, all different, with the largest sum of entries.
 
-    Rows join one after the other, each by the cheapest alternating way (H. W. Kuhn's method, with
-    Dijkstra's algorithm on what is left of the weights once the prices of rows and columns are
-    taken off). A row whose price falls to nothing stays out.
+    Rows join one by one, each by the cheapest alternating path (H. W. Kuhn's method, with
+    Dijkstra's algorithm on reduced weights). A row whose price falls to 0 stays out.
     """
     n = len(table)
     price_of_row = [max(entries.values(), default=0) for entries in table]
     price_of_column = [0] * n
     column_of, row_of = [FREE] * n, [FREE] * n
     for root in range(n):
-        came_from: dict[int, int] = {}  # a column's row on the way from the root
-        rows, columns = {root: 0}, {}  # what is reached, and at what cost
+        came_from: dict[int, int] = {}  # previous row of a column
+        rows, columns = {root: 0}, {}  # cost of those reached
         heap: list[tuple[int, int, int]] = []
         row, cost = root, 0
         while True:
@@ -71,7 +71,7 @@ def heaviest(table: Table) -> list[int]:
             price_of_row[one] -= cost - reached
         for one, reached in columns.items():
             price_of_column[one] += cost - reached
-        if end == FREE:  # `row` stays out, and its column is free for the one before
+        if end == FREE:  # `row` stays out, and the previous row may take its column
             end = column_of[row]
             column_of[row] = FREE
         while end != FREE:
@@ -82,7 +82,7 @@ def heaviest(table: Table) -> list[int]:
 
 
 def heaviest_pairs(table: Table) -> list[int]:
-    """As `heaviest`, but rows are joined in pairs, both ways: if i has column j, j has i."""
+    """Return `heaviest` for symmetric matchings: if i has column j, j has i."""
     graph: nx.Graph[int] = nx.Graph()
     for row, entries in enumerate(table):
         for column, amount in entries.items():

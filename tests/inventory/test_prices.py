@@ -61,14 +61,17 @@ def test_ports_are_counted_at_their_own_rates() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[nic_prt]\nsource = 'x'", 'nic_prt: is no part of a network (did you mean "nic_port"?)'),
-        ("[cable.roof]\nsource = 'x'", "cable.roof: is no part of a network"),
+        (
+            "[nic_prt]\nsource = 'x'",
+            'nic_prt: unknown part of a network (did you mean "nic_port"?)',
+        ),
+        ("[cable.roof]\nsource = 'x'", "cable.roof: unknown part of a network"),
         ("cable = 3", "cable: is not a table ([cable.rack])"),
         ("nic_port = 3", "nic_port: is not a table ([nic_port])"),
-        ("[nic_port]\nusd = 3", "nic_port.source: is missing (a text: where the price is from)"),
-        ("[nic_port]\nsource = 'x'\nusd = -1", "nic_port.usd: -1 is no price"),
-        ("[nic_port]\nsource = 'x'\nusd = nan", "nic_port.usd: nan is no price"),
-        ("[nic_port]\nsource = 'x'\neuro = 1", "nic_port.euro: is not known"),
+        ("[nic_port]\nusd = 3", "nic_port.source: missing (a text: where the price is from)"),
+        ("[nic_port]\nsource = 'x'\nusd = -1", "nic_port.usd: -1 is not a price"),
+        ("[nic_port]\nsource = 'x'\nusd = nan", "nic_port.usd: nan is not a price"),
+        ("[nic_port]\nsource = 'x'\neuro = 1", "nic_port.euro: unknown key"),
         ("[nic_port", "is not TOML"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Topologies read from files of other tools."""
+"""Topologies from files of other tools."""

@@ -1,17 +1,17 @@
-"""A network of ASTRA-sim's analytical back end, from its YAML file.
+"""Network of ASTRA-sim's analytical back end, from its YAML file.
 
-Each dimension joins its NPUs by a switch, in a ring both ways, or each to each, by links of one
-bandwidth and latency. An NPU is a host. With one dimension of a switch hosts are joined to it.
-Else every NPU has a router beside its host, at which the links of all its dimensions end: what
-goes through an NPU crosses its router. Packets take all shortest paths, where ASTRA-sim goes
-dimension by dimension.
+Each dimension connects its NPUs by a switch, in a bidirectional ring, or all to all, with links of
+one bandwidth and latency. An NPU is a host. In a single dimension with a switch, hosts connect to
+it. Otherwise every NPU has a router next to its host, which has the links of all its dimensions and
+forwards traffic through the NPU. Packets take all shortest paths, where ASTRA-sim goes dimension by
+dimension.
 
-From an NPU to its neighbor in a ring, or to any in a dimension that joins each to each, it takes
-one latency, by way of a switch two, as in ASTRA-sim. A twentieth of the least latency is that of
-the cable between a host and its router, so that a way through k - 1 other NPUs takes k latencies
-but for a tenth of k - 1. That cable has the rate of all links of the NPU together.
+As in ASTRA-sim, a neighbor in a ring, or any NPU in an all-to-all dimension, is one latency away,
+and two by a switch. The cable between host and router takes a twentieth of the smallest latency, so
+a path through k - 1 other NPUs takes k latencies minus a tenth of k - 1. That cable has the total
+rate of the NPU's links.
 
-Bandwidths are in units of 2^30 bytes per second, as ASTRA-sim has them.
+Bandwidths are in units of 2^30 bytes per second, as in ASTRA-sim.
 """
 
 from __future__ import annotations
@@ -27,21 +27,17 @@ from netsim.network import Network, NetworkBuilder
 from netsim.params import REQUIRED, Param
 from netsim.workloads.importers.astra import FULL, RING, SWITCH, Dimension, read_network
 
-PARAMS = [Param("file", "file", REQUIRED, "the network, a .yml of ASTRA-sim")]
+PARAMS = [Param("file", "file", REQUIRED, "network file of ASTRA-sim (.yml)")]
 
 BESIDE = 20
-"""What part of a latency is between a host and its router."""
+"""Divisor of the smallest latency for the cable between host and router."""
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """The network of `params` (see PARAMS).
-
-    Raises:
-        InputError: it names the file, and the line.
-    """
+    """Return the network of `params` (see PARAMS). Raises InputError naming the file and line."""
     path = Path(params["file"])
     dimensions = read_network(path)
-    shape = [one.n for one in reversed(dimensions)]  # the first dimension has neighbors
+    shape = [one.n for one in reversed(dimensions)]  # the first dimension varies fastest
     n = math.prod(shape)
     direct = len(dimensions) == 1 and dimensions[0].shape == SWITCH
     builder = NetworkBuilder()
@@ -78,5 +74,5 @@ def build(params: Mapping[str, Any]) -> Network:
 
 
 def _links(one: Dimension) -> int:
-    """The links that an NPU has in a dimension."""
+    """Return the number of links of an NPU in a dimension."""
     return {SWITCH: 1, RING: min(one.n - 1, 2), FULL: one.n - 1}[one.shape]
