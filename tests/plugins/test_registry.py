@@ -167,8 +167,8 @@ def test_installed_plugins(tmp_path, monkeypatch):
     assert registry.broken("transport") == {
         "two": 'cannot load the plugin "two": ZeroDivisionError: division by zero at line 1 of '
         f"{tmp_path}/installed_two.py",
-        "three": 'the installed transport "three" is not a module (let its entry point name the '
-        "module alone)",
+        "three": 'the installed transport "three" is not a module (its entry point must '
+        "name only the module)",
     }
 
 
