@@ -12,8 +12,11 @@ import netsim.network
 import netsim.program
 import netsim.queue
 import netsim.transport
-from netsim.engine.compiling.discipline import QUEUE_DECLARATIONS, QUEUE_SETTABLE
-from netsim.engine.compiling.program import PROGRAM_DECLARATIONS
+from netsim.engine.compiling.declarations import (
+    PROGRAM_DECLARATIONS,
+    QUEUE_DECLARATIONS,
+    QUEUE_SETTABLE,
+)
 from netsim.engine.kernels import program_services, queue_services
 from netsim.engine.kernels.layout import (
     PACKET,

@@ -9,7 +9,7 @@ from typing import Any
 
 from netsim.conformance.finding import ConformanceError
 from netsim.conformance.testbed import Run, Testbed, run_until
-from netsim.engine.compiling.discipline import read_discipline
+from netsim.engine.compiling.declarations import read_discipline
 from netsim.errors import raise_all
 from netsim.experiment.resolve_fabric import fabric_of, written_by
 from netsim.lint import check_queue

@@ -11,12 +11,17 @@ import numpy as np
 
 from netsim.engine import snapshot, state_views, watchdog
 from netsim.engine.compiling.code import Code
-from netsim.engine.compiling.discipline import Discipline, read_discipline
-from netsim.engine.compiling.multi_transport import join, with_discipline
-from netsim.engine.compiling.own_names import with_own_names
+from netsim.engine.compiling.declarations import (
+    Discipline,
+    Program,
+    Protocol,
+    check_setups,
+    program_of,
+    read_discipline,
+    read_protocol,
+)
+from netsim.engine.compiling.multi_transport import join, with_discipline, with_own_names
 from netsim.engine.compiling.plugin_file import plugin_parameters
-from netsim.engine.compiling.program import Program, check_setups, program_of
-from netsim.engine.compiling.protocol import Protocol, read_protocol
 from netsim.engine.compiling.specialize import Entry, jit_enabled
 from netsim.engine.handler_errors import Failures
 from netsim.engine.kernels.ids import Ps

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from netsim.engine import watchdog
-from netsim.engine.compiling.discipline import Discipline
-from netsim.engine.compiling.protocol import Protocol
+from netsim.engine.compiling.declarations import Discipline, Protocol
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.layout import UNFINISHED
 from netsim.engine.kernels.program_handlers import FIRST as FIRST_OF_PROGRAMS

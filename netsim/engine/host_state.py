@@ -9,8 +9,7 @@ import numpy as np
 
 from netsim.bounds.ideal import round_trips
 from netsim.engine.circuits import phases
-from netsim.engine.compiling.program import Program
-from netsim.engine.compiling.protocol import Protocol
+from netsim.engine.compiling.declarations import Program, Protocol
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
     HOST_PORT,

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.circuits import build_circuits
-from netsim.engine.compiling.discipline import Discipline
+from netsim.engine.circuits import build_circuits, fibers_of, with_days
+from netsim.engine.compiling.declarations import Discipline, Protocol
 from netsim.engine.compiling.plugin_file import plugin_parameters
-from netsim.engine.compiling.protocol import Protocol
 from netsim.engine.kernels.ids import NO_PORT, Array
 from netsim.engine.kernels.layout import (
     BALANCE,
@@ -28,7 +27,6 @@ from netsim.engine.records import aligned_zeros
 from netsim.engine.series import build_series
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import Rings, is_sparse
-from netsim.engine.two_hops import fibers_of, with_days
 from netsim.model.arithmetic import (
     PURPOSE_ARRIVAL_ORDER,
     PURPOSE_PERMUTATION,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.engine.compiling.protocol import Protocol
+from netsim.engine.compiling.declarations import Protocol
 from netsim.engine.kernels.layout import INF, LEVEL, SAMPLE, SERIES_CLOCK, LinkState
 from netsim.engine.kernels.series import BINS_APART, NIC, RECEIVER, SENDER
 from netsim.engine.records import aligned_zeros

@@ -29,8 +29,7 @@ from netsim.model.sampling import Sampling
 
 Ints = NDArray[np.int64]
 
-PER_HUNDRED = 99
-"""Percentile of queue levels that is reported."""
+PER_HUNDRED = 99  # percentile of queue levels that is reported
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.engine.kernels.arrival_order import INDEX_BITS, KEY_BITS
 from netsim.engine.kernels.layout import BALANCE, LINK_READER, PACKET, PORT, QUEUE
+from netsim.engine.kernels.switch import INDEX_BITS, KEY_BITS
 from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.fabric import PFC_FRAME_BYTES, PacketFormat
 from netsim.model.flows import FlowTable
@@ -18,15 +18,13 @@ SLOT_BYTES = PACKET.itemsize
 INGRESS_BYTES = np.dtype(np.int32).itemsize
 """Bytes per pool slot in addition to the packet, if the discipline needs a packet's ingress."""
 
-PUBLISHED = 3
-"""Numbers per link that its two nodes exchange between windows."""
+PUBLISHED = 3  # numbers per link that its two nodes exchange between windows
 
 PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + BALANCE.itemsize + 8 * PUBLISHED
 QUEUE_BYTES = QUEUE.itemsize
 """Bytes per port and per class, without rings and the discipline's own fields."""
 
-SPARSE = 8
-"""A network is sparsely used if at most one host in this many has a flow."""
+SPARSE = 8  # a network is sparsely used if at most one host in this many has a flow
 
 MAX_WINDOW_PS = 1 << (63 - KEY_BITS)
 """Upper bound of windows, so that a time within one fits a sort key."""

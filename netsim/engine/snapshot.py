@@ -13,22 +13,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine import occupancy
+from netsim.engine import state_views as occupancy
 from netsim.engine.kernels.ids import Array
-from netsim.engine.occupancy import rows_written
 from netsim.engine.records import RecordArray, aligned_zeros
 from netsim.engine.snapshot_checks import GROWING, ImpossibleError, check, check_packets
 from netsim.engine.state import State
+from netsim.engine.state_views import rows_written
 from netsim.memory import require_room
 
-REBUILT = ("net", "scratch")
-"""Groups that are not saved."""
+REBUILT = ("net", "scratch")  # groups that are not saved
 
 BY_SLOT = ("links.pool", "links.ingress")
 """Arrays with an entry per pool slot, of which used ones are saved."""
 
-LOG = "hosts.log"
-"""Array of the log, of which written rows are saved."""
+LOG = "hosts.log"  # array of the log, of which written rows are saved
 
 
 class Stored(NamedTuple):
@@ -39,8 +37,7 @@ class Stored(NamedTuple):
     raw: Array  # uint8[...]
 
 
-Snapshot = dict[str, Stored]
-"""Arrays by their path in the state, such as "links.ports"."""
+Snapshot = dict[str, Stored]  # arrays by their path in the state, such as "links.ports"
 
 
 class ForeignSnapshotError(Exception):

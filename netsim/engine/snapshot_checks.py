@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.kernels import fields, task_fields
+from netsim.engine.kernels import fields
 from netsim.engine.kernels.fields import Declared
 from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD
 from netsim.engine.kernels.packets import PFC
@@ -28,8 +28,8 @@ RECORDS: Mapping[str, type[Declared]] = {
     "hosts.port_choices": fields.PortChoiceRecord,
     "hosts.tx": fields.TxRecord,
     "hosts.rx": fields.RxRecord,
-    "hosts.tasks": task_fields.TaskRecord,
-    "hosts.program_hosts": task_fields.ProgramHostRecord,
+    "hosts.tasks": fields.TaskRecord,
+    "hosts.program_hosts": fields.ProgramHostRecord,
 }
 
 SAME: Mapping[str, tuple[str, ...]] = {
@@ -85,8 +85,7 @@ SAME_ARRAYS = (
 """Arrays that no run changes."""
 
 PORT_SETS = ("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready", "pausing_ports")
-GROWING = ("links.pool", "links.ingress")
-"""Arrays whose length may differ from a new engine's."""
+GROWING = ("links.pool", "links.ingress")  # arrays whose length may differ from a new engine's
 
 MAX_COUNTED = 1 << 60
 

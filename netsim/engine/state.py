@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.circuits import build_slots
-from netsim.engine.compiling.discipline import Discipline
-from netsim.engine.compiling.program import Program
-from netsim.engine.compiling.protocol import Protocol
+from netsim.engine.circuits import build_detours, build_slots, indirect
+from netsim.engine.compiling.declarations import Discipline, Program, Protocol
 from netsim.engine.host_state import build_hosts
 from netsim.engine.kernels.balance import (
     ECMP,
@@ -49,7 +47,6 @@ from netsim.engine.link_state import build_links, first_words
 from netsim.engine.records import aligned_zeros, attribute_access
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
-from netsim.engine.two_hops import build_detours, indirect
 from netsim.errors import InputError
 from netsim.limits import CLASSES
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.engine import occupancy
 from netsim.engine.kernels import layout
 from netsim.engine.kernels.fields import LossRecord
+from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
     HOST_FIELDS,
     PORT_FIELDS,
@@ -30,8 +30,44 @@ from netsim.engine.kernels.layout import (
     fields_of,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.occupancy import rows_written
 from netsim.engine.state import State
+
+
+def on_links(state: State) -> Array:
+    """Return the slots of packets on links, PFC frames included. Call it between windows."""
+    readers = state.links.readers
+    return _slots(*(readers[name] for name in ("ring_off", "ring_mask", "head", "tail")))
+
+
+def in_queues(state: State) -> Array:
+    """Return the slots of packets in switch queues."""
+    queues = state.links.queues
+    return _slots(queues["off"], queues["mask"], queues["head"], queues["tail"])
+
+
+def in_hosts(state: State) -> Array:
+    """Return the slots of control packets that hosts have yet to send."""
+    host_ports = state.hosts.host_ports
+    ends = host_ports["ctrl_head"], host_ports["ctrl_tail"]
+    return _slots(host_ports["ctrl_off"], host_ports["ctrl_mask"], *ends)
+
+
+def _slots(off: Any, mask: Any, head: Any, tail: Any) -> Array:
+    """Return the slots of positions head .. tail of each ring."""
+    length = tail - head
+    owner = np.repeat(np.arange(length.size), length)
+    rank = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)
+    slots: Array = off[owner] + ((head[owner] + rank) & mask[owner])
+    return slots
+
+
+def rows_written(state: State) -> Array:
+    """Return the written rows of a program's log, host by host."""
+    hosts: Any = np.asarray(state.hosts.program_hosts)
+    counts = hosts["next_row"] - hosts["first_row"]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(np.repeat(hosts["first_row"], counts) + within)
+
 
 Ints = NDArray[np.int64]
 
@@ -323,7 +359,7 @@ def conservation(state: State) -> Conservation:
 
 def _in_flight(state: State) -> tuple[int, int]:
     """Return the packets and bytes on links and in queues, without PFC frames."""
-    slots = np.concatenate((occupancy.on_links(state), occupancy.in_queues(state)))
+    slots = np.concatenate((on_links(state), in_queues(state)))
     pkts = state.links.pool[slots]
     real = pkts["kind"] != PFC
     return int(real.sum()), int(pkts["size_bytes"][real].sum(dtype=np.int64))

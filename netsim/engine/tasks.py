@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.engine.compiling.program import Program, program_parameters
+from netsim.engine.compiling.declarations import Program, program_parameters
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import TASK
 from netsim.engine.records import aligned_zeros

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-HANG_TIMEOUT_S = 20.0
-"""Seconds without progress after which compiled code counts as hung."""
+HANG_TIMEOUT_S = 20.0  # seconds without progress after which compiled code counts as hung
 
 CHECKS_PER_TIMEOUT = 20
 

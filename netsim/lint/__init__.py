@@ -7,10 +7,16 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from netsim.engine.compiling.discipline import QUEUE_DECLARATIONS, read_discipline
+from netsim.engine.compiling.declarations import (
+    DECLARATIONS,
+    PROGRAM_DECLARATIONS,
+    QUEUE_DECLARATIONS,
+    program_parameters,
+    read_discipline,
+    read_program,
+    read_protocol,
+)
 from netsim.engine.compiling.plugin_file import plugin_parameters
-from netsim.engine.compiling.program import PROGRAM_DECLARATIONS, program_parameters, read_program
-from netsim.engine.compiling.protocol import DECLARATIONS, read_protocol
 from netsim.engine.kernels.handler_table import HandlerTable
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS

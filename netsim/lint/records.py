@@ -7,9 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.engine.compiling.discipline import QUEUE_SETTABLE, Discipline
-from netsim.engine.compiling.program import PROGRAM_SETTABLE, Program
-from netsim.engine.compiling.protocol import SETTABLE, Protocol
+from netsim.engine.compiling.declarations import (
+    PROGRAM_SETTABLE,
+    QUEUE_SETTABLE,
+    SETTABLE,
+    Discipline,
+    Program,
+    Protocol,
+)
 from netsim.engine.kernels.env import Env, QueueEnv
 from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.handlers import ARRIVED, BUILT, FORWARDED, SENT

@@ -33,8 +33,7 @@ import numpy as np
 
 from netsim import documents
 from netsim.documents import parsed, require
-from netsim.engine.compiling.cache import own_folder
-from netsim.engine.compiling.private_folder import UnsafeError, require_own
+from netsim.engine.compiling.cache import UnsafeError, own_folder, require_own
 from netsim.errors import InputError
 from netsim.inputs import file_size, unreadable
 from netsim.version import __version__

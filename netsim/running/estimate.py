@@ -155,7 +155,7 @@ def require_memory(estimate: Estimate, *, what: str, available: int | None = Non
 
 def _assumptions(scenario: Scenario, needed: Work) -> str:
     """Return the prediction's assumptions in one line."""
-    from netsim.engine.compiling.program import program_of
+    from netsim.engine.compiling.declarations import program_of
 
     parts = [f"{needed.control_per_data:.3g} control packets per data packet"]
     if needed.resent > MIN_RESENT:
@@ -200,7 +200,7 @@ def _memory(scenario: Scenario, point: Point, needed: Work | None) -> int:
 
 
 def _program_bytes(scenario: Scenario) -> int:
-    from netsim.engine.compiling.program import NO_PROGRAM, program_of
+    from netsim.engine.compiling.declarations import NO_PROGRAM, program_of
 
     program = scenario.load.program
     if program is None:

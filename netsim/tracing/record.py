@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.engine.compiling.program import program_of
+from netsim.engine.compiling.declarations import program_of
 from netsim.engine.kernels.trace import CAPACITY, TraceEntries, TraceOverflowError
 from netsim.engine.simulation import Options
 from netsim.errors import InputError

@@ -18,9 +18,8 @@ from raises_input import mentions
 
 from netsim import errors
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.cache import FOLDER, MARK, cache_folder
+from netsim.engine.compiling.cache import FOLDER, MARK, UnsafeError, cache_folder, require_private
 from netsim.engine.compiling.code_fingerprint import lines_of
-from netsim.engine.compiling.private_folder import UnsafeError, require_private
 from netsim.engine.compiling.specialize import Compiled, Entry
 
 KEY = 20 * "0"

@@ -14,9 +14,9 @@ from raises_input import raises_input
 
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
-from netsim.engine.kernels.circuits import next_day
 from netsim.engine.kernels.ids import Ps
 from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.links import next_day
 from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.network import Network
 from netsim.model.schedules import NONE

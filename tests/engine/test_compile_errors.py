@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from raises_input import mentions
 
-from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.sources import is_ours
+from netsim.engine.compiling.bindings import Bindings, is_ours
 from netsim.engine.compiling.specialize import Compiled, Entry
 from netsim.errors import InputError
 from netsim.plugins import files as plugin_files

@@ -29,7 +29,7 @@ from netsim.engine.kernels.fields import HostRecord, PacketRecord, TxRecord
 from netsim.engine.kernels.ids import *
 from netsim.engine.kernels.layout import INF, HostState, Net, LinkState
 from netsim.engine.kernels.indexing import ports_of, queue_of, ring_slot
-from netsim.engine.kernels.faults import lost_on_wire, renew_link
+from netsim.engine.kernels.links import lost_on_wire, renew_link
 from netsim.engine.kernels.timers import arm
 from netsim.model.arithmetic import send_time
 

@@ -12,7 +12,7 @@ from program_case import HEAD, body, done, engine, load_of
 from raises_input import raises, raises_input
 from traffic_cases import GBPS, star
 
-from netsim.engine.compiling.program import program_parameters
+from netsim.engine.compiling.declarations import program_parameters
 from netsim.engine.kernels.layout import DONE, IDLE, INF, RUNNING
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.errors import RunError

@@ -11,7 +11,7 @@ from engine_runs import PACKET, fat_tree
 from raises_input import raises, raises_input
 
 from netsim.conformance.testbed import Testbed
-from netsim.engine.compiling.program import check_setups, program_of
+from netsim.engine.compiling.declarations import check_setups, program_of
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import DONE, INF, RUNNING
 from netsim.engine.simulation import Options, Simulation

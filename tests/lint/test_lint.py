@@ -11,7 +11,7 @@ import pytest
 from lint_case import SOUND, check, line_of
 from raises_input import mentions
 
-from netsim.engine.compiling.protocol import SETTABLE
+from netsim.engine.compiling.declarations import SETTABLE
 from netsim.lint import check_transport
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params

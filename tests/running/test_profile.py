@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from engine_runs import LOSSLESS, TRIM, build, fat_tree, flow_table, run
 
 from netsim.cli import app
-from netsim.engine.kernels.instructions import compiled_read_clock_ns
+from netsim.engine.compiling.instructions import INSTRUCTIONS
+from netsim.engine.kernels.instructions import read_clock_ns
 from netsim.running.profile import STEPS
 
 NETWORK = fat_tree(4, 4, "100Gbps")
@@ -32,7 +33,7 @@ def test_a_profile_changes_nothing(transport, fabric):
 
 
 def test_the_clock_of_compiled_code():
-    read = compiled_read_clock_ns()
+    read = INSTRUCTIONS[read_clock_ns]
 
     @numba.njit
     def twice():

@@ -1,25 +1,92 @@
 """Values of names in the engine, as compiled for one set of plugins and one fabric.
 
 Both compilation (`specialize.py`) and its cache key (`code_fingerprint.py`) use them, so neither
-sees anything that the other does not.
+sees anything that the other does not. Names of netsim and of plugins are followed, not those of
+libraries.
 """
 
 from __future__ import annotations
 
 import dis
+import os
+import sys
+import sysconfig
 import types
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
-from netsim.engine.compiling.sources import is_ours, top_package
 from netsim.engine.kernels.specialization_constants import CONSTANTS
+
+LIBRARIES = {"site-packages", "dist-packages"}  # folders of installed libraries
+
+
+@cache
+def _foreign_roots() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return tuple({paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+@cache
+def package_root() -> str:
+    """Return the folder of the package."""
+    return str(Path(__file__).resolve().parents[2])
+
+
+@cache
+def is_ours(path: str | None) -> bool:
+    """Return whether a file's functions are compiled: netsim's and plugins', not libraries'."""
+    if path is None or not path.endswith(".py"):
+        return False
+    real = os.path.realpath(path)
+    if real.startswith(package_root()):
+        return True
+    if LIBRARIES.intersection(Path(real).parts):
+        return False
+    return not any(real.startswith(root + os.sep) for root in _foreign_roots())
+
+
+def top_package(name: str) -> str:
+    """Return the outermost package of a dotted name."""
+    return name.partition(".")[0]
+
+
+def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
+    """Return every file that the compiled code of ``plugins`` can depend on.
+
+    That is the whole package, and all modules outside libraries that a plugin's globals reach.
+    """
+    root = Path(package_root())
+    files = set(root.rglob("*.py"))
+    seen: set[str] = set()
+    queue = list(plugins)
+    tops = {top_package(plugin.__name__) for plugin in plugins}
+    while queue:
+        module = queue.pop()
+        if module.__name__ in seen:
+            continue
+        seen.add(module.__name__)
+        path = getattr(module, "__file__", None)
+        if path is not None and path.endswith(".py"):
+            files.add(Path(path).resolve())
+        for value in list(vars(module).values()):
+            name = value.__name__ if isinstance(value, types.ModuleType) else None
+            name = name or getattr(value, "__module__", None)
+            found = sys.modules.get(name) if isinstance(name, str) else None
+            if found is None:
+                continue
+            if top_package(found.__name__) in tops or is_ours(getattr(found, "__file__", None)):
+                queue.append(found)
+    return sorted(files)
+
 
 ENGINE = "netsim.engine."
 """In these modules' functions, division by zero is not an error, because it does not occur."""
 
 SEPARATE = (
     "host_step",
+    "multi_port_step",
     "switch_step",
     "step_parallel",
     "count_out_of_order",
@@ -30,8 +97,7 @@ SEPARATE = (
 )
 """Functions that are not inlined: large ones with several callers, and rarely called ones."""
 
-PARALLEL = ("step_parallel",)
-"""Functions with a parallel loop."""
+PARALLEL = ("step_parallel",)  # functions with a parallel loop
 
 IN_PLACE = ("env_of", "queue_env_of", "queue_env_at", "program_env_of")
 """Functions that return a tuple of records, which Numba's cannot: they are inlined as source."""

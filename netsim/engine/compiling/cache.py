@@ -16,7 +16,7 @@ A file that is damaged or unreadable is removed and the function compiled again.
 written, a run warns once and continues.
 
 Whoever can write such a file can run code as the user. So files are read only if nobody but the
-user and root can have written them (`private_folder.py`); otherwise a run warns once and compiles.
+user and root can have written them (`require_private`); otherwise a run warns once and compiles.
 Only netsim's own folders are ever removed: those in the cache's subfolder, named like a key, with a
 mark inside.
 """
@@ -36,29 +36,65 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.engine.compiling.private_folder import (
-    UnsafeError,
-    make_private,
-    require_own,
-    require_private,
-)
 from netsim.errors import warn_once
 from netsim.writing import is_plain_file, replacing_file
 
 if TYPE_CHECKING:
     from netsim.engine.compiling.code_fingerprint import Lines
 
-KEPT_CACHES = 160
-"""Most recently used folders to keep. Each holds one specialization, about 3 MB."""
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
+PRIVATE = 0o700
+
+
+class UnsafeError(Exception):
+    """Somebody else could change a path; says who or how."""
+
+
+def make_private(folder: Path) -> None:
+    """Create `folder`, and missing folders above it, for the user alone. Raises OSError."""
+    missing = []
+    for place in (folder, *folder.parents):
+        if place.exists():
+            break
+        missing.append(place)
+    for place in reversed(missing):
+        place.mkdir(PRIVATE, exist_ok=True)
+    if not folder.is_dir():
+        raise NotADirectoryError(20, "Not a directory", str(folder))
+
+
+def require_private(folder: Path, *, to_make: bool = False) -> None:
+    """Raise UnsafeError if another user could change what is in `folder`, a resolved path.
+
+    That is so if it, or a folder above it, belongs to another user or is writable by others.
+    Folders above may be writable if sticky, like /tmp: others cannot rename the user's files there.
+    Root counts as the user. `to_make`: a folder is yet to be created in `folder`, and checked then.
+    """
+    for place in (folder, *folder.parents):
+        status = place.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise UnsafeError(f"{place} is not a directory")
+        require_own(place, status, sticky=to_make or place != folder)
+
+
+def require_own(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:
+    """Raise UnsafeError if a path with this `status` belongs to, or is writable by, others.
+
+    `sticky`: it may be a folder in which only a file's owner can rename it.
+    """
+    if status.st_uid not in (0, os.geteuid()):
+        raise UnsafeError(f"{path} belongs to another user (uid {status.st_uid})")
+    if status.st_mode & OTHERS and not (sticky and status.st_mode & stat.S_ISVTX):
+        raise UnsafeError(f"{path} can be written by others (chmod go-w makes it yours alone)")
+
+
+KEPT_CACHES = 160  # most recently used folders to keep. Each holds one specialization, about 3 MB.
 
 FOLDER = "netsim-compiled-v1"
 """Folder of the cache in the user's cache directory or in ``NETSIM_CACHE_DIR``."""
 
-KEY = re.compile("[0-9a-f]{20}")
-"""Names of the folders in it."""
-
-MARK = "made-by-netsim"
-"""Empty file in each of them; a folder without it is never removed."""
+KEY = re.compile("[0-9a-f]{20}")  # names of the folders in it
+MARK = "made-by-netsim"  # empty file in each of them; a folder without it is never removed
 
 DIGEST_BYTES = hashlib.sha256().digest_size
 LENGTH = struct.Struct("<Q")

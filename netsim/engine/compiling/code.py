@@ -12,9 +12,7 @@ import numpy as np
 from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.code_fingerprint import Fingerprint, fingerprint_of, is_group
-from netsim.engine.compiling.discipline import Discipline
-from netsim.engine.compiling.program import Program
-from netsim.engine.compiling.protocol import Protocol
+from netsim.engine.compiling.declarations import Discipline, Program, Protocol
 from netsim.engine.compiling.specialize import Compiled, Entry, Specializer
 from netsim.engine.kernels import (
     coupled_switch,
@@ -22,7 +20,6 @@ from netsim.engine.kernels import (
     host,
     layout,
     loop,
-    several_ports,
     switch,
     trace,
 )
@@ -30,8 +27,7 @@ from netsim.engine.kernels.specialization_constants import CONSTANTS
 
 ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows)
 
-LOADED = 16
-"""Most recently used specializations whose code a process keeps."""
+LOADED = 16  # most recently used specializations whose code a process keeps
 
 _loaded: OrderedDict[str, tuple[Compiled, ...]] = OrderedDict()
 
@@ -40,8 +36,8 @@ class Code:
     """The specialized entry points of the engine.
 
     ``constants`` are the features of the fabric and the plugins (`features` in state.py and
-    protocol.py). Without ``jit`` the code stays plain Python; with ``checked`` compiled code checks
-    array bounds.
+    declarations.py). Without ``jit`` the code stays plain Python; with ``checked`` compiled code
+    checks array bounds.
     """
 
     def __init__(
@@ -61,7 +57,7 @@ class Code:
             step = decoupled_switch.switch_step
         of_host: Any = host.host_step
         if constants["PLANE_BALANCING"] != layout.ONE_PORT:
-            of_host = several_ports.host_step
+            of_host = host.multi_port_step
         handlers = {**protocol.handlers, **discipline.handlers}
         handlers |= {f"program_{name}": one for name, one in program.handlers.items()}
         values = {**constants, **handlers, "switch_step": step, "host_step": of_host}

@@ -27,14 +27,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.sources import is_ours, source_files, top_package
+from netsim.engine.compiling.bindings import Bindings, is_ours, source_files, top_package
 from netsim.engine.compiling.unsupported_code import contents
 
 MACHINERY = (
     *("compiling/bindings", "compiling/cache", "compiling/deferred", "compiling/code_fingerprint"),
     *("compiling/nonnegative_indices", "compiling/pass_by_reference", "compiling/patches"),
-    *("compiling/specialize", "kernels/instructions"),
+    *("compiling/specialize", "compiling/instructions"),
 )
 """Modules of the engine that decide how code is compiled and cached."""
 

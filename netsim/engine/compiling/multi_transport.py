@@ -1,27 +1,164 @@
 """Join the transports of a run to one protocol.
 
-Records have the fields of every transport; `own_names.py` has renamed those that must not be
-shared. Each handler becomes a function that calls the handler of the flow's transport, with an
-`Env` of its parameters.
+Records have the fields of every transport. Fields that must not be shared get other names in the
+second transport's records and in a copy of its functions. Each handler becomes a function that
+calls the handler of the flow's transport, with an `Env` of its parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from types import FunctionType
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from netsim.engine.compiling.discipline import Discipline
-from netsim.engine.compiling.own_names import fields_of
-from netsim.engine.compiling.protocol import Protocol
-from netsim.engine.kernels.env import env_of
+from netsim.engine.compiling.bindings import ENGINE, Bindings
+from netsim.engine.compiling.declarations import Discipline, Protocol
+from netsim.engine.compiling.unsupported_code import contents
+from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.handlers import HANDLERS
-from netsim.engine.kernels.layout import MAX_TIMERS
+from netsim.engine.kernels.layout import (
+    HOST_FIELDS,
+    MAX_TIMERS,
+    PACKET_FIELDS,
+    PARAMETER_FIELDS,
+    PORT_FIELDS,
+    QUEUE_FIELDS,
+    RX_FIELDS,
+    TX_FIELDS,
+)
 from netsim.errors import InputError
+
+RECORDS = {"tx": TX_FIELDS, "rx": RX_FIELDS, "host": HOST_FIELDS, "packet": PACKET_FIELDS}
+"""Records that transports add fields to, and the engine's fields of each."""
+
+TAKEN = {*chain(*RECORDS.values()), *PARAMETER_FIELDS, *Env._fields}
+OF_PORTS = {*PORT_FIELDS, *QUEUE_FIELDS}
+"""Names in handlers' reach: those above, and with telemetry also those of ports."""
+
+
+def with_own_names(protocols: Sequence[Protocol], names: Sequence[str]) -> list[Protocol]:
+    """Return the transports without unintended shared fields; `names` are for messages.
+
+    A flow has one transport, so fields of flows and packets with the same name and type are shared.
+    Host state never is, nor are a transport's packet fields if it has telemetry, since switches do
+    not know whose packet they forward.
+    """
+    found: list[Protocol] = []
+    for i, protocol in enumerate(protocols):
+        own = {
+            name: f"{name}#{i}"  # which no file can say
+            for record in RECORDS
+            for before in found
+            for name in _apart(record, before, protocol)
+        }
+        for name in own:
+            if name in (TAKEN | OF_PORTS if protocol.has("on_forward") else TAKEN):
+                others = " and ".join(names[: i + 1])
+                hint = f"another name in {names[i]}"
+                raise InputError(f"{others} cannot both have a field {name}", hint=hint)
+        found.append(_renamed(protocol, own) if own else protocol)
+    return found
+
+
+def fields_of(record: np.dtype) -> dict[str, np.dtype]:
+    """Return the fields of a record with their types."""
+    return {name: kind for name, (kind, *_) in (record.fields or {}).items()}
+
+
+def _apart(record: str, first: Protocol, second: Protocol) -> list[str]:
+    """Return the fields of a record that both declare and must not share."""
+    ours, theirs = (fields_of(getattr(protocol, record)) for protocol in (first, second))
+    both = [name for name in ours.keys() & theirs.keys() if name not in RECORDS[record]]
+    telemetry = first.has("on_forward") or second.has("on_forward")
+    if record == "host" or (record == "packet" and telemetry and first.modules != second.modules):
+        return both
+    return [name for name in both if ours[name] != theirs[name]]
+
+
+def _renamed(protocol: Protocol, own: Mapping[str, str]) -> Protocol:
+    """Return the transport with some of its fields renamed everywhere."""
+    renaming = _Renaming(Bindings({}, protocol.modules), own, {})
+    records: dict[str, Any] = {name: _with_names(getattr(protocol, name), own) for name in RECORDS}
+    return replace(
+        protocol,
+        **records,
+        pars=tuple(_with_names(par, own) for par in protocol.pars),
+        handlers={name: renaming.function(one) for name, one in protocol.handlers.items()},
+        own_names=(own,),
+    )
+
+
+def _with_names(record: np.dtype, own: Mapping[str, str]) -> np.dtype:
+    fields = fields_of(record).items()
+    return np.dtype([(own.get(name, name), kind) for name, kind in fields], align=True)
+
+
+@dataclass(frozen=True)
+class _Renaming:
+    """Copies functions with renamed fields; unaffected functions are kept."""
+
+    bindings: Bindings
+    own: Mapping[str, str]
+    done: dict[FunctionType, FunctionType]
+
+    def function(self, function: FunctionType) -> FunctionType:
+        """Return the function, or a copy with renamed fields and callees."""
+        if function in self.done:
+            return self.done[function]
+        self.done[function] = function  # recursion is refused later
+        code = self._code(function.__code__)
+        used = self.bindings.of(function)
+        changed = {
+            name: new
+            for name, old in used.items()
+            if (new := self._value(old, function)) is not old
+        }
+        inside = contents(function)
+        cells = tuple(self._value(value, function) for value in inside)
+        if code is function.__code__ and not changed and cells == inside:
+            return function
+        # A renamed field may also be the name of a global: keep both.
+        scope = {**function.__globals__, **changed}
+        scope |= {new: scope[old] for old, new in self.own.items() if old in scope}
+        closure = tuple(CellType(value) for value in cells) or None
+        copied = FunctionType(code, scope, function.__name__, function.__defaults__, closure)
+        copied.__module__, copied.__qualname__ = function.__module__, function.__qualname__
+        copied.__kwdefaults__, copied.__doc__ = function.__kwdefaults__, function.__doc__
+        self.done[function] = copied
+        return copied
+
+    def _value(self, value: Any, user: FunctionType) -> Any:
+        """Return the value of a name of ``user`` in its copy."""
+        members = self.bindings.members(value, user)
+        if members is not None:
+            new = {name: self._value(member, user) for name, member in members.items()}
+            aliases = {self.own[name]: member for name, member in new.items() if name in self.own}
+            if not aliases and all(new[name] is members[name] for name in members):
+                return value
+            stand_in = ModuleType(value.__name__)
+            vars(stand_in).update({"__file__": value.__file__, **new, **aliases})
+            return stand_in
+        is_engine = getattr(value, "__module__", "").startswith(ENGINE)
+        if self.bindings.compiles(value) and not is_engine:
+            return self.function(value)
+        return value
+
+    def _code(self, code: CodeType) -> CodeType:
+        """Return the code, and code within it, with renamed fields."""
+        names = tuple(self.own.get(name, name) for name in code.co_names)
+        constants = tuple(
+            self._code(one) if isinstance(one, CodeType) else one for one in code.co_consts
+        )
+        same = all(new is old for new, old in zip(constants, code.co_consts, strict=True))
+        if names == code.co_names and same:
+            return code
+        return code.replace(co_names=names, co_consts=constants)
+
 
 ENV = "env_of(env.host, env.hosts.pars[0].transport{i}, env.hosts, env.links)"
 

@@ -34,8 +34,7 @@ GROUPS: tuple[type, ...] = (Net, LinkState, HostState, Clock, Scratch, Trace)
 
 ADDRESS = ir.IntType(8).as_pointer()
 
-OF_NUMBA = 2
-"""An array's first two fields in compiled code are for its owner; kernels free nothing."""
+OF_NUMBA = 2  # an array's first two fields in compiled code are for its owner; kernels free nothing
 
 
 class Reference(types.Type):  # type: ignore[misc] # mypy skips Numba

@@ -18,8 +18,7 @@ from netsim.inputs import at_line
 from netsim.units import Bdp
 
 MAX_STATE_BYTES = 1 << 16
-MAX_PACKET_BYTES = 1 << 10
-"""Limits of a state record, and of a transport's own packet fields."""
+MAX_PACKET_BYTES = 1 << 10  # limits of a state record, and of a transport's own packet fields
 
 NOT_PLAIN = (
     inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE

@@ -20,13 +20,12 @@ from typing import Any
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.cache import CodeCache, NotKeptError
 from netsim.engine.compiling.code_fingerprint import Codes, Lines, lines_of, present_place
-from netsim.engine.compiling.compile_errors import does_not_compile
 from netsim.engine.compiling.unsupported_code import (
     calls_itself,
     contents,
+    does_not_compile,
     refuse_what_cannot_be_carried,
 )
-from netsim.engine.kernels.instructions import INSTRUCTIONS
 
 # None of these functions makes an array, or is called from C.
 ENTRY = {"no_cfunc_wrapper": True, "_nrt": False}
@@ -103,13 +102,11 @@ class Specializer:
     ) -> Callable[..., Any]:
         if not self._jit:
             return copied
-        if function in INSTRUCTIONS:
-            return INSTRUCTIONS[function]()
-        from netsim.engine.compiling import patches
+        from netsim.engine.compiling import instructions, patches
 
-        compiled: Callable[..., Any] = patches.compiled(
-            copied, **INNER, **self._bindings.options(function)
-        )
+        options = {**INNER, **self._bindings.options(function)}
+        form = instructions.INSTRUCTIONS.get(function) or patches.compiled(copied, **options)
+        compiled: Callable[..., Any] = form
         return compiled
 
 

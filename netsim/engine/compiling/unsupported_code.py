@@ -1,19 +1,26 @@
-"""Report functions that cannot be specialized, with file and line, before Numba sees them.
+"""Report code of plugins that cannot be compiled: what is wrong, and in which line.
 
-Numba's own errors would point elsewhere, or it would compile something else.
+Some is found before Numba sees it, since its errors would point elsewhere, or it would compile
+something else. Messages of Numba are translated.
 """
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
+import linecache
+import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
+from netsim.engine.compiling.bindings import package_root, source_files
 from netsim.errors import InputError
 from netsim.inputs import at_line
+from netsim.plugins.source import tree_of
 
 STATE = (
     "state is kept in TX_STATE, RX_STATE and HOST_STATE, of a queue discipline in PORT_STATE, "
@@ -87,3 +94,90 @@ def _settings(code: types.CodeType) -> Iterator[tuple[int, str]]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _settings(constant)
+
+
+PLACES = (
+    re.compile(r'File "(.+?)", line (\d+)'),
+    re.compile(r"(?:at|location:|from) (\S.*?\.py) \((\d+)\)"),
+)
+"""Numba's ways to name a line."""
+
+RECORD = re.compile(r"Record\(.*?;\d+;(?:True|False)\)")
+LITERAL = re.compile(r"Literal\[(\w+)\]\((.*?)\)")
+
+QUOTES = ("During:", "[1]", "<source", "File ", "- ", "def ", "There are ")
+"""First words of lines in which Numba quotes the source or its attempts."""
+
+PLAIN = (
+    (r"NRT required", "lists, sets and arrays cannot be made in a handler"),
+    (r"Cannot cast none to", "None is put where a number belongs"),
+    (r"Cannot cast (.+?) to (\w+):", r"\1 is put where \2 belongs"),
+    (r"Cannot unify (.+?) and (.+?) for '(\w+)\S*'", r"\3 is \1 in one branch and \2 in another"),
+    (r"Can't unify return type from the following types: (.+?) Return of", r"it returns \1"),
+    (r"Untyped global name '(\w+)'", r"\1 is nothing that can be compiled"),
+    (r"The use of yield in a closure", "a generator expression, where a loop can be compiled"),
+    (r"Use of unsupported opcode \((\w+)\)", r"unsupported: \1"),
+)
+"""Numba's words and their meaning in a handler."""
+
+HINT = (
+    "handlers are compiled by Numba: numbers, records, tuples and the functions of "
+    "netsim.transport or netsim.queue, if, while and for, and functions of your own"
+)
+
+
+def does_not_compile(error: Exception, plugins: Sequence[ModuleType]) -> InputError:
+    """Return the InputError for what Numba raised while compiling handlers of ``plugins``."""
+    text = str(error)
+    what = f"does not compile: {_what(text)}"
+    place = _place(error, text, plugins)
+    if place is None:
+        return InputError(what, file=plugins[0].__file__, hint=HINT)
+    path, line = place
+    source = linecache.getline(str(path), line).strip()
+    return at_line(path, line, f"{what}: {source}" if source else what, HINT)
+
+
+def _what(text: str) -> str:
+    """Return a message up to its quote of the source, in plain words."""
+    said: list[str] = []
+    for line in (line.strip() for line in text.splitlines()):
+        if said and line.startswith(QUOTES):
+            break
+        if line and not line.startswith((*QUOTES, "Failed in")):
+            said.append(line)
+    what = LITERAL.sub(r"\2", RECORD.sub("a record", " ".join(said)))
+    for numbas, plain in PLAIN:
+        found = re.search(numbas, what)
+        if found:
+            return found.expand(plain)
+    return what.rstrip(" :")
+
+
+def _place(error: Exception, text: str, plugins: Sequence[ModuleType]) -> tuple[Path, int] | None:
+    """Return the innermost line that Numba names in a file outside the package, or None."""
+    files = source_files(plugins)
+    names = {Path(str(plugin.__file__)).resolve() for plugin in plugins}
+    own = [path for path in files if path in names or not path.is_relative_to(package_root())]
+    for name, line in _named(error, text):
+        for path in own:
+            if str(path) == name or path.name == Path(name).name:
+                return path, line
+    return next(_with_statements(own), None) if "with (context" in text else None
+
+
+def _named(error: Exception, text: str) -> Iterator[tuple[str, int]]:
+    for pattern in PLACES:
+        for name, line in pattern.findall(text):
+            yield name, int(line)
+    where = getattr(error, "loc", None)
+    if where is not None:
+        yield str(where.filename), int(where.line)
+
+
+def _with_statements(files: Sequence[Path]) -> Iterator[tuple[Path, int]]:
+    """Yield the lines of with statements, which Numba does not name."""
+    for path in files:
+        for node in ast.walk(tree_of(str(path)) or ast.Module([], [])):
+            if isinstance(node, ast.With):
+                yield path, node.lineno

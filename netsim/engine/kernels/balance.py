@@ -24,11 +24,8 @@ from netsim.model.routing import NO_ROUTE
 
 ECMP, SPRAY_RANDOM, SPRAY_ROUND_ROBIN, SPRAY_PERMUTATION, LEAST_LOADED, ECMP_SYMMETRIC = range(6)
 
-NO_DETOUR = -1
-"""The packet is not routed indirectly."""
-
-MAX_HOPS = 255
-"""Most links that a packet may cross."""
+NO_DETOUR = -1  # the packet is not routed indirectly
+MAX_HOPS = 255  # most links that a packet may cross
 
 
 def least_loaded(

@@ -7,7 +7,6 @@ state, so a step can stop before an event that needs a larger ring and resume.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.arrival_order import INDEX_MASK, KEY_BITS
 from netsim.engine.kernels.balance import count_unroutable, has_route, output_port, undo_choice
 from netsim.engine.kernels.calendar import (
     WORD,
@@ -17,10 +16,11 @@ from netsim.engine.kernels.calendar import (
     cancel_wakeup,
     note_event,
     open_step,
+    resume_ports,
+    suspend_port,
 )
 from netsim.engine.kernels.class_queues import count_drop
 from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of
-from netsim.engine.kernels.faults import renew_link
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.indexing import (
@@ -44,6 +44,7 @@ from netsim.engine.kernels.layout import (
     Net,
     Scratch,
 )
+from netsim.engine.kernels.links import renew_link
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import (
     admit_arrival,
@@ -73,9 +74,16 @@ from netsim.engine.kernels.specialization_constants import (
     on_arrival,
     on_departure,
 )
-from netsim.engine.kernels.switch import gather, have_read, insertion_sort, settled, sort_roughly
+from netsim.engine.kernels.switch import (
+    INDEX_MASK,
+    KEY_BITS,
+    gather,
+    have_read,
+    insertion_sort,
+    settled,
+    sort_roughly,
+)
 from netsim.engine.kernels.two_hops import after_arrival, after_completion, others_have_room
-from netsim.engine.kernels.wakeups import resume_ports, suspend_port
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 

@@ -10,7 +10,6 @@ coupled_switch.py simulates everything in time order.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.arrival_order import INDEX_MASK, KEY_BITS, KEY_MASK
 from netsim.engine.kernels.balance import output_port
 from netsim.engine.kernels.coupled_switch import (
     admit_at_ingress,
@@ -66,6 +65,9 @@ from netsim.engine.kernels.queue_services import MAY_DROP, NO_EFFECT
 from netsim.engine.kernels.rules import NOT_PREDICTED, broken
 from netsim.engine.kernels.specialization_constants import N_CLASSES
 from netsim.engine.kernels.switch import (
+    INDEX_MASK,
+    KEY_BITS,
+    KEY_MASK,
     gather,
     group_by_output,
     has_room,

@@ -9,13 +9,13 @@ from netsim.engine.kernels.fields import (
     HostRecord,
     ParameterRecord,
     PortRecord,
+    ProgramHostRecord,
     RxRecord,
     SwitchRecord,
     TxRecord,
 )
 from netsim.engine.kernels.ids import FlowId, Numbers, Records
 from netsim.engine.kernels.layout import HostState, LinkState
-from netsim.engine.kernels.task_fields import ProgramHostRecord
 
 
 class Env(NamedTuple):

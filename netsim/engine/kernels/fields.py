@@ -1,11 +1,8 @@
 """The engine's records: fields of packets, ports, queues, hosts and flows.
 
-`layout.py` turns each class into a NumPy type; no instance is ever made. mypy types entries of
-record arrays by them, so an unknown field or a number of the wrong kind (`ids.py`) is an error.
-
-State is int64 or float64, so plain Python under NumPy's integer rules computes exactly what
-compiled code does. Packets, copied at every hop, are packed into 32 bytes: convert their fields to
-``int`` (`Bytes`, a `FlowId`, ...) before arithmetic.
+`layout.py` turns each class into a NumPy type; mypy types entries of record arrays by it. State is
+int64 or float64, so plain Python computes exactly what compiled code does. Packets are packed into
+32 bytes: convert their fields to ``int`` (`Bytes`, a `FlowId`, ...) before arithmetic.
 """
 
 from __future__ import annotations
@@ -24,6 +21,7 @@ from netsim.engine.kernels.ids import (
     NicId,
     Ps,
     Slot,
+    TaskId,
     TimerSlot,
 )
 
@@ -51,13 +49,11 @@ class PacketRecord(Declared):
 
 class PortRecord(Declared):
     number: GlobalPort
-    # Ring of the link: slots ring_off .. ring_off + ring_mask of the pool.
-    ring_off: Slot
+    ring_off: Slot  # ring of the link: slots ring_off .. ring_off + ring_mask of the pool
     ring_mask: int
     tail: int
     ps_per_byte_q20: int
     delay_ps: Ps
-    # Transmitter.
     free_at: Ps  # when the current transmission ends
     tx_bytes: Bytes  # size of that packet; 0 when idle or already accounted for
     tx_class: int  # class of that packet, or PFC_FRAME or WAITS (indexing.py)
@@ -78,7 +74,7 @@ class LinkReaderRecord(Declared):
     ring_mask: int
     head: int
     tail: int
-    packet_ps: Ps  # send time of a full data packet; for arrival_order.py, like order_salt
+    packet_ps: Ps  # send time of a full data packet; for switch.py, like order_salt
     order_salt: int
 
 
@@ -126,8 +122,7 @@ class FaultRecord(Declared):
 
 
 class CircuitRecord(Declared):
-    """When a port may send into its circuit: rows of `days` of one period in the port's own time,
-    and the current or next one. Ports without a circuit: always."""
+    """When a port may send into its circuit: rows of `days` in its own time; always without one."""
 
     first_up: int  # days at the circuit switch ...
     last_up: int
@@ -142,8 +137,7 @@ class CircuitRecord(Declared):
 
 
 class FiberRecord(Declared):
-    """A switch's fiber to a circuit switch. One of its ports at a time may start to send, during
-    its day in `days` from row ``first_day`` on; ``day`` is the current or next one."""
+    """A switch's fiber to a circuit switch: its ports' days in `days`, and the current or next."""
 
     first_day: int
     last_day: int
@@ -190,7 +184,7 @@ class SwitchRecord(Declared):
     indirect_from: LocalPort  # the last port whose packet another port sent ...
     indirect_by: LocalPort  # ... the port that sent it ...
     n_indirect: int  # ... and the number of such packets
-    next_wakeup_ps: Ps  # earliest wakeup of waiting ports (wakeups.py)
+    next_wakeup_ps: Ps  # earliest wakeup of waiting ports (calendar.py)
     rule_broken: int  # number of the rule (rules.py), or 0
     breaking_handler: int
     breaking_value: int
@@ -230,10 +224,7 @@ class SeriesClockRecord(Declared):
 
 
 class TimerRecord(Declared):
-    """A timer: ``key`` is its time in the heap, ``pos`` its position there (-1: none).
-
-    A deadline that moved later leaves the entry in place; it is corrected when it surfaces.
-    """
+    """A timer: ``key`` is its time in the heap, ``pos`` its position there (-1: none)."""
 
     deadline: Ps
     key: Ps
@@ -278,7 +269,7 @@ class HostPortRecord(Declared):
     ctrl_tail: int
     ready_head: FlowId
     ready_tail: FlowId
-    # Only for hosts with several ports (several_ports.py):
+    # Only for hosts with several ports (host.py):
     nic: NicId  # NIC of the port
     n_ready: int  # flows on the list
     checked: int  # end of the checked part of the FIFO
@@ -395,3 +386,65 @@ class StageTimesRecord(Declared):
     publish_ns: int
     switch_steps: int
     host_steps: int
+
+
+class SlotRecord(Declared):
+    """A slot of phase-driven circuit switches."""
+
+    control_delay_ps: Ps  # from the end of the previous phase to its start
+    night_ps: Ps  # from its start until all its circuits are up
+    begin_ps: Ps  # INF until known
+    up_ps: Ps  # likewise
+    waits_for: int  # undelivered flows of its phase
+    done_ps: Ps  # last delivery of its phase
+    # Rows of `reconfiguring_ports`: ports whose circuit goes down ...
+    first_ending: int
+    first_beginning: int  # ... ports whose circuit comes up ...
+    behind: int  # ... and the row past them
+
+
+class TaskRecord(Declared):
+    number: int  # index in the table of tasks; tasks that flows wait by come after those
+    kind: int
+    host: HostId
+    flow: FlowId  # of a send or receive task
+    duration_ps: Ps
+    until_acked: int  # of a send task: 1 if done when the transport finishes the flow
+    timer: TimerSlot
+    edges: int  # unfinished tasks of this host that it waits for
+    pending: int  # the flow's delivery, the previous task of its stream, or the program's start
+    in_stream: TaskId  # next task of its stream
+    next_done: TaskId  # list of tasks that are done together
+    ready_ps: Ps
+    start_ps: Ps
+    end_ps: Ps
+
+
+class ProgramTaskRecord(TaskRecord):
+    """A task of a run with a program, followed by the program's own fields."""
+
+    of_program: int  # 1 if it belongs to the program
+    index: int  # among the program's tasks of its host
+    waits_for_start: int  # 1 until the program starts it
+    unreported: int  # 1 from its end until the program is notified
+    runs: int  # completed runs
+    first_start_ps: Ps  # of its first completed run
+    busy_ps: Ps  # total over its completed runs
+    most_bytes: Bytes  # of a send task, the largest size that may be set; 0 for none
+
+
+class ProgramHostRecord(Declared):
+    """A host of a program, followed by the program's own fields."""
+
+    host: HostId
+    n_tasks: int  # of the program on this host
+    first_task: TaskId
+    first_timer: TimerSlot  # first of the program's own
+    first_row: int  # of the log: first row, ...
+    next_row: int  # ... next row ...
+    end_row: int  # ... and end of the host's rows
+    calls: int  # calls of its handlers at one instant ...
+    calls_at: Ps  # ... and that instant
+    # Changes in this window:
+    under_way: int  # tasks started and not reported, and timers set
+    begun_flows: int  # flows started by send tasks

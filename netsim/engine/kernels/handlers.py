@@ -5,7 +5,7 @@ the table of all. To add a handler, write it here with its own number, declare i
 `specialization_constants.py`, call that in a kernel (on a host after ``host.handler = IN_...``, so
 errors name it), and describe it on the pages that `tests/engine/test_handlers.py` checks.
 
-The checks of transport files (`protocol.py`, `netsim.lint`), the joining of several transports
+The checks of transport files (`declarations.py`, `netsim.lint`), the joining of several transports
 (`multi_transport.py`) and the conformance tests use the table.
 """
 
@@ -32,14 +32,12 @@ from netsim.engine.kernels.handler_table import HandlerTable
 """Values of ``host.handler``: the current or last handler of this step."""
 
 BEFORE, SOURCE, DESTINATION = "before the run", "source", "destination"
-ANY_HOST, SWITCH = "any host", "switch"
-"""Where handlers run."""
+ANY_HOST, SWITCH = "any host", "switch"  # where handlers run
 
 BUILT, SENT, ARRIVED, FORWARDED = "pkt built", "pkt sent", "pkt arrived", "pkt forwarded"
 """State of the packet: built by `build_packet`, returned by `send`, received, or forwarded."""
 
-HANDLERS = HandlerTable(IN_SETUP)
-"""Handlers by name, in the order of their numbers."""
+HANDLERS = HandlerTable(IN_SETUP)  # handlers by name, in the order of their numbers
 
 
 @HANDLERS.row(IN_SETUP, BEFORE, "once a flow, before the run; only it sees both sides")

@@ -27,12 +27,16 @@ from netsim.engine.kernels.fields import (
     ParameterRecord,
     PortChoiceRecord,
     PortRecord,
+    ProgramHostRecord,
+    ProgramTaskRecord,
     QueueRecord,
     RxRecord,
     SampleRecord,
     SeriesClockRecord,
+    SlotRecord,
     StageTimesRecord,
     SwitchRecord,
+    TaskRecord,
     TimerRecord,
     TxRecord,
 )
@@ -53,23 +57,17 @@ from netsim.engine.kernels.ids import (
     TaskId,
     TimerSlot,
 )
-from netsim.engine.kernels.slot_fields import SlotRecord
-from netsim.engine.kernels.task_fields import ProgramHostRecord, ProgramTaskRecord, TaskRecord
 from netsim.limits import INT64
 
-INF: Ps = Ps(INT64)
-"""A time that never comes."""
+INF: Ps = Ps(INT64)  # a time that never comes
 
 
 Field = str | tuple[str, type] | tuple[str, int]
 """A state field: an int64 "name", a float64 ("name", float), or n int64s ("name", n)."""
 
 
-CACHE_LINE = 64
-"""Bytes."""
-
-NARROW = {"I4": "i4", "U2": "u2", "U1": "u1", "float": "f8"}
-"""Types of fields other than int64."""
+CACHE_LINE = 64  # bytes
+NARROW = {"I4": "i4", "U2": "u2", "U1": "u1", "float": "f8"}  # types of fields other than int64
 
 
 def fields_of(declared: type[Declared]) -> tuple[str, ...]:
@@ -160,18 +158,14 @@ start and pacing timer."""
 TIMER_TASK, TIMER_BEGIN, TIMER_PROGRAM = -1, -2, -3
 """``code`` of a task's timer, of a program's `on_begin`, and (minus k) of a program's timer k."""
 
-MAX_TIMERS = TIMERS_OF_A_KIND - 1
-"""Most timers of a kind, including a flow's start timer."""
+MAX_TIMERS = TIMERS_OF_A_KIND - 1  # most timers of a kind, including a flow's start timer
 
 ONE_PORT, HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY = range(6)
 """Values of ``PLANE_BALANCING``. With HASH a flow has one port pair, unless hosts detect loss of
 carrier."""
 
-DIRECT, OPPORTUNISTIC, VLB = range(3)
-"""Values of ``INDIRECT``."""
-
-UNFINISHED = -1
-"""Status of a node whose step has not ended."""
+DIRECT, OPPORTUNISTIC, VLB = range(3)  # values of ``INDIRECT``
+UNFINISHED = -1  # status of a node whose step has not ended
 
 OK, GROW_POOL, GROW_SCRATCH, BROKEN = range(4)
 """Why a step ended: complete, the pool is full, scratch is too small (``what`` has the size
@@ -269,8 +263,7 @@ class LinkState(NamedTuple):
 
 
 Timers = Records[TimerSlot, TimerRecord]
-Heap = Numbers[int, TimerSlot]
-"""Binary heaps of timers, host after host."""
+Heap = Numbers[int, TimerSlot]  # binary heaps of timers, host after host
 
 
 class HostState(NamedTuple):
@@ -299,7 +292,7 @@ class HostState(NamedTuple):
     next_tasks: Numbers[int, TaskId]  # int64[...]: ... and their numbers
     send_task: Numbers[FlowId, TaskId]  # int64[n_flows], with tasks; or NO_TASK
     receive_task: Numbers[FlowId, TaskId]  # int64[n_flows], likewise
-    # Program (programs.py); minimal without one.
+    # Program (tasks.py); minimal without one.
     program: Records[int, Any]  # one record: its parameters
     program_hosts: Records[HostId, ProgramHostRecord]  # PROGRAM_HOST[n_hosts] with its own fields
     log: Numbers[tuple[int, int], int]  # int64[rows, 1 + columns]: times and logged numbers
@@ -362,21 +355,13 @@ class Scratch(NamedTuple):
     slice_shift: Numbers[int, int]  # int64[workers]
 
 
-PORTS_OF_A_WORD = 32
-"""Bits used per word of a set of ports."""
-
-BLOCK = 64
-"""Nodes skipped at a time when none has an event in a window."""
+PORTS_OF_A_WORD = 32  # bits used per word of a set of ports
+BLOCK = 64  # nodes skipped at a time when none has an event in a window
 
 UNDO = 7
 """Words per ingress port of a step: three load-balancing counters to restore, the new head of its
 ring, its unroutable packets, and the range of its arrivals."""
 
-SLICES = 16
-"""Slices of a window in which bytes in and out of an ingress are summed."""
-
-MAX_PENDING_PFC = 32
-"""Most planned PFC frames per port and window."""
-
-N_BUCKETS = 1024
-"""Time slots into which a window's events are sorted."""
+SLICES = 16  # slices of a window in which bytes in and out of an ingress are summed
+MAX_PENDING_PFC = 32  # most planned PFC frames per port and window
+N_BUCKETS = 1024  # time slots into which a window's events are sorted

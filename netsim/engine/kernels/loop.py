@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange
 
-from netsim.engine.kernels.active import expect, find_active, note_next_events
 from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import HostRecord
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
@@ -39,7 +38,6 @@ from netsim.engine.kernels.layout import (
     Scratch,
 )
 from netsim.engine.kernels.nic import check_control
-from netsim.engine.kernels.phase_schedule import note_delivery, start_reconfigurations
 from netsim.engine.kernels.profile import lap
 from netsim.engine.kernels.rings import show_moved_links
 from netsim.engine.kernels.specialization_constants import (
@@ -56,9 +54,15 @@ from netsim.engine.kernels.specialization_constants import (
 )
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import half_full
+from netsim.engine.kernels.windows import (
+    expect,
+    find_active,
+    note_delivery,
+    note_next_events,
+    start_reconfigurations,
+)
 
-BATCHES = 64
-"""Batches per worker into which a window's active nodes are divided."""
+BATCHES = 64  # batches per worker into which a window's active nodes are divided
 
 FEW_NODES = 4
 """At most this many active nodes are stepped by one thread, since waking others costs more."""

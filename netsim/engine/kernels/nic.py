@@ -7,7 +7,6 @@ The NIC pulls: a packet is built when a port is free, so no data queues in a hos
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env
-from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.fields import (
     HostPortRecord,
     HostRecord,
@@ -19,6 +18,7 @@ from netsim.engine.kernels.handlers import IN_BUILD_PACKET, IN_RANK, IN_READY
 from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
 from netsim.engine.kernels.indexing import queue_of, ring_slot
 from netsim.engine.kernels.layout import INF, ONE_PORT, LinkState
+from netsim.engine.kernels.links import lost_on_wire, renew_link
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.port_pairs import data_port
 from netsim.engine.kernels.rules import (

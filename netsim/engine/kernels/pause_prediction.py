@@ -15,7 +15,6 @@ pending PFC frames; every port can then be served by itself (decoupled_switch.py
 
 from __future__ import annotations
 
-from netsim.engine.kernels.arrival_order import INDEX_BITS, KEY_BITS, KEY_MASK, order_at
 from netsim.engine.kernels.coupled_switch import admit_at_ingress, notify_departure
 from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.fields import PortRecord
@@ -45,14 +44,13 @@ from netsim.engine.kernels.port_plan import (
 from netsim.engine.kernels.queue_handlers import IN_PREDICT_PAUSE
 from netsim.engine.kernels.queue_services import NO_EFFECT
 from netsim.engine.kernels.specialization_constants import N_CLASSES, PER_PORT_SIZES, predict_pause
-from netsim.engine.kernels.switch import insertion_sort
+from netsim.engine.kernels.switch import INDEX_BITS, KEY_BITS, KEY_MASK, insertion_sort, order_at
 
 PREDICTED, NO_PREDICTION, LOG_FULL = range(3)
 """Result of a prediction: frames are known; they are too many or do not settle; the departure log
 is full."""
 
-MAX_ROUNDS = 64
-"""Limit on rounds, reached only if a discipline contradicts itself."""
+MAX_ROUNDS = 64  # limit on rounds, reached only if a discipline contradicts itself
 
 
 def predicted_effect(

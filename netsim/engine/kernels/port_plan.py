@@ -7,7 +7,6 @@ executes the plan.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.arrival_order import INDEX_MASK, KEY_BITS, KEY_MASK
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, LocalPort, NodeId, Ps
 from netsim.engine.kernels.indexing import (
@@ -30,6 +29,7 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import lowest
 from netsim.engine.kernels.specialization_constants import N_CLASSES
+from netsim.engine.kernels.switch import INDEX_MASK, KEY_BITS, KEY_MASK
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 

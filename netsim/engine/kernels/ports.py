@@ -8,7 +8,6 @@ the link's ring receives it when transmission starts.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.circuits import may_start, misses_circuit, waits_for_circuit
 from netsim.engine.kernels.class_queues import (
     close_gap,
     count_drop,
@@ -18,13 +17,19 @@ from netsim.engine.kernels.class_queues import (
     mark_packet,
 )
 from netsim.engine.kernels.env import QueueEnv, queue_env_at
-from netsim.engine.kernels.faults import lost_on_wire, renew_link
 from netsim.engine.kernels.fields import PacketRecord, PortRecord
 from netsim.engine.kernels.handlers import IN_ON_FORWARD
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps, Slot
 from netsim.engine.kernels.indexing import PFC_FRAME_PENDING, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
+from netsim.engine.kernels.links import (
+    lost_on_wire,
+    may_start,
+    misses_circuit,
+    renew_link,
+    waits_for_circuit,
+)
 from netsim.engine.kernels.packets import DATA
 from netsim.engine.kernels.queue_handlers import (
     IN_ADMIT,

@@ -2,7 +2,7 @@
 
 `PROGRAM_HANDLERS` is the table; MODEL.md ("Programs") is the contract. To add a handler, write it
 here with its own number, declare it in `specialization_constants.py` and
-`netsim/model/programs.py`, call it in `programs.py` after ``env.engine.host.handler = IN_...``, and
+`netsim/model/programs.py`, call it in `tasks.py` after ``env.engine.host.handler = IN_...``, and
 describe it in `netsim/traffic/README.md`.
 """
 
@@ -11,14 +11,12 @@ from __future__ import annotations
 from netsim.engine.kernels.handler_table import HandlerTable
 from netsim.engine.kernels.handlers import ANY_HOST
 
-FIRST = 64
-"""Numbers below are those of transports and queue disciplines."""
+FIRST = 64  # numbers below are those of transports and queue disciplines
 
 IN_ON_BEGIN, IN_ON_TASK, IN_ON_TIMER = range(FIRST, FIRST + 3)
 """Values of ``host.handler``: the current or last handler of this step."""
 
-PROGRAM_HANDLERS = HandlerTable(FIRST)
-"""Handlers by name, in the order of their numbers."""
+PROGRAM_HANDLERS = HandlerTable(FIRST)  # handlers by name, in the order of their numbers
 
 
 @PROGRAM_HANDLERS.row(

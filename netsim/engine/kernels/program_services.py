@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from netsim.engine.kernels.env import ProgramEnv
+from netsim.engine.kernels.fields import ProgramTaskRecord
 from netsim.engine.kernels.ids import NO_TASK, Bytes, HostId, Ps, TaskId, TimerSlot
 from netsim.engine.kernels.instructions import write_behind
 from netsim.engine.kernels.layout import INF
@@ -25,7 +26,6 @@ from netsim.engine.kernels.rules import (
     broken,
 )
 from netsim.engine.kernels.specialization_constants import N_PROGRAM_TIMERS
-from netsim.engine.kernels.task_fields import ProgramTaskRecord
 from netsim.engine.kernels.tasks import begin, complete_task, waits_for_nothing
 from netsim.engine.kernels.timers import arm
 from netsim.limits import HORIZON_PS

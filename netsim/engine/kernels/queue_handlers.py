@@ -10,8 +10,7 @@ from __future__ import annotations
 from netsim.engine.kernels.handler_table import HandlerTable
 from netsim.engine.kernels.handlers import SWITCH
 
-FIRST = 32
-"""Numbers below are those of transports."""
+FIRST = 32  # numbers below are those of transports
 
 (
     IN_ON_ARRIVAL,
@@ -27,8 +26,7 @@ FIRST = 32
 COMING, LEAVING = "pkt coming", "pkt leaving"
 """State of the packet: arriving at a queue, or starting its transmission."""
 
-QUEUE_HANDLERS = HandlerTable(FIRST)
-"""Handlers by name, in the order of their numbers."""
+QUEUE_HANDLERS = HandlerTable(FIRST)  # handlers by name, in the order of their numbers
 
 
 @QUEUE_HANDLERS.row(

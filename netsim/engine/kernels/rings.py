@@ -14,8 +14,7 @@ from netsim.engine.kernels.indexing import ports_of, ring_slot
 from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import Clock, LinkState, Net
 
-FACTOR = 2
-"""Growth of a full ring; so abandoned rings take as much as the last one."""
+FACTOR = 2  # growth of a full ring; so abandoned rings take as much as the last one
 
 
 def take_stretch(links: LinkState, n_slots: int) -> Slot:

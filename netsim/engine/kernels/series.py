@@ -21,8 +21,7 @@ AREA_BITS = 24
 AREA_MASK = (1 << AREA_BITS) - 1
 """An integral of bytes over ps is ``area_high << AREA_BITS | area_low``."""
 
-MAX_PS = 1 << 33
-"""Longest time that, times 2**30 bytes, fits an int64."""
+MAX_PS = 1 << 33  # longest time that, times 2**30 bytes, fits an int64
 
 EXACT_BITS = 5
 STEP_BITS = 4
@@ -33,8 +32,7 @@ two, and the last one has all that is larger."""
 BINS_APART = BINS + 8
 """Bins from one queue to the next; not a power of two, to avoid shared cache lines."""
 
-NIC, SENDER, RECEIVER = range(3)
-"""Kinds of watched records: a host's NICs, and both sides of flows."""
+NIC, SENDER, RECEIVER = range(3)  # kinds of watched records: a host's NICs, and both sides of flows
 
 
 def bin_of(held: int) -> int:

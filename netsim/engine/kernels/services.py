@@ -23,8 +23,7 @@ from netsim.engine.kernels.trace import trace_set
 
 Number = TypeVar("Number", int, float)
 
-BLOCKED = INF
-"""Result of ``ready`` when only an event can unblock the flow."""
+BLOCKED = INF  # result of ``ready`` when only an event can unblock the flow
 
 
 def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -> Any:

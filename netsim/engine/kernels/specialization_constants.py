@@ -22,8 +22,7 @@ class UnboundConstantError(RuntimeError):
 
 _constants: dict[str, Any] = {}
 
-CONSTANTS: Mapping[str, Any] = MappingProxyType(_constants)
-"""Every constant by name."""
+CONSTANTS: Mapping[str, Any] = MappingProxyType(_constants)  # every constant by name
 
 
 class _Feature:
@@ -65,86 +64,54 @@ def _handler(default: Callable[..., Any]) -> Callable[..., Any]:
 
 # --- features of fabric and network (`features` in state.py) --------------------------------------
 
-N_CLASSES: int = _feature("N_CLASSES")
-"""Traffic classes of each port."""
+N_CLASSES: int = _feature("N_CLASSES")  # traffic classes of each port
 ECN_ENQUEUE: bool = _feature("ECN_ENQUEUE")
 ECN_DEQUEUE: bool = _feature("ECN_DEQUEUE")
-"""Where packets get ECN marks, if anywhere."""
-COUPLED: bool = _feature("COUPLED")
-"""Ports of a switch influence each other."""
-BALANCING: int = _feature("BALANCING")
-"""Load balancing over equal-cost paths (balance.py)."""
-PLANE_BALANCING: int = _feature("PLANE_BALANCING")
-"""Use of a host's ports; ONE_PORT if it has only one (port_pairs.py)."""
-CARRIER: bool = _feature("CARRIER")
-"""Hosts detect loss of carrier on their ports."""
-POLICY_ROUTING: bool = _feature("POLICY_ROUTING")
-"""There are several routing tables, selected by a packet's address."""
-FAULTS: bool = _feature("FAULTS")
-"""Links can lose packets or go down."""
-MAY_BE_UNROUTABLE: bool = _feature("MAY_BE_UNROUTABLE")
-"""Packets can reach a switch that has no route for them."""
-TIME_SLOT_ROUTING: bool = _feature("TIME_SLOT_ROUTING")
-"""Routes change with the time slot."""
-CIRCUITS: bool = _feature("CIRCUITS")
-"""Some circuits are not always up (circuits.py)."""
-PHASE_DRIVEN: bool = _feature("PHASE_DRIVEN")
-"""Some circuits follow the phases of flows (phase_schedule.py)."""
-INDIRECT: int = _feature("INDIRECT")
-"""Use of intermediate switches (two_hops.py)."""
-PER_PORT_SIZES: bool = _feature("PER_PORT_SIZES")
-"""Queue sizes differ between ports."""
-PORT_WAKEUPS: bool = _feature("PORT_WAKEUPS")
-"""A port with packets may wait for its circuit or for a time that the discipline sets."""
+COUPLED: bool = _feature("COUPLED")  # ports of a switch influence each other
+BALANCING: int = _feature("BALANCING")  # load balancing over equal-cost paths (balance.py)
+PLANE_BALANCING: int = _feature("PLANE_BALANCING")  # use of a host's ports (port_pairs.py)
+CARRIER: bool = _feature("CARRIER")  # hosts detect loss of carrier on their ports
+POLICY_ROUTING: bool = _feature("POLICY_ROUTING")  # there are several routing tables
+FAULTS: bool = _feature("FAULTS")  # links can lose packets or go down
+MAY_BE_UNROUTABLE: bool = _feature("MAY_BE_UNROUTABLE")  # switches may lack a route
+TIME_SLOT_ROUTING: bool = _feature("TIME_SLOT_ROUTING")  # routes change with the time slot
+CIRCUITS: bool = _feature("CIRCUITS")  # some circuits are not always up (links.py)
+PHASE_DRIVEN: bool = _feature("PHASE_DRIVEN")  # some circuits follow flows' phases (windows.py)
+INDIRECT: int = _feature("INDIRECT")  # use of intermediate switches (two_hops.py)
+PER_PORT_SIZES: bool = _feature("PER_PORT_SIZES")  # queue sizes differ between ports
+PORT_WAKEUPS: bool = _feature("PORT_WAKEUPS")  # ports with packets may wait for a time
 
-# --- what the queue discipline uses (`features` in discipline.py) ---------------------------------
+# --- what the queue discipline uses (`features` in declarations.py) -------------------------------
 
 HAS_ON_ARRIVAL: bool = _feature("HAS_ON_ARRIVAL")
 HAS_CHOOSE_CLASS: bool = _feature("HAS_CHOOSE_CLASS")
 HAS_CHOOSE_PACKET: bool = _feature("HAS_CHOOSE_PACKET")
 HAS_ON_SEND: bool = _feature("HAS_ON_SEND")
 HAS_ON_DEPARTURE: bool = _feature("HAS_ON_DEPARTURE")
-"""The discipline defines the handler."""
-HAS_PREDICT_PAUSE: bool = _feature("HAS_PREDICT_PAUSE")
-"""The discipline has `predict_pause`, and it is used (decoupled_switch.py)."""
-MOVES_PACKETS: bool = _feature("MOVES_PACKETS")
-"""The discipline moves packets between queues."""
-IS_SHAPED: bool = _feature("IS_SHAPED")
-"""The discipline can hold back a port that has packets."""
-HAS_PFC: bool = _feature("HAS_PFC")
-"""The discipline pauses neighbors with PFC."""
+HAS_PREDICT_PAUSE: bool = _feature("HAS_PREDICT_PAUSE")  # and it is used (decoupled_switch.py)
+MOVES_PACKETS: bool = _feature("MOVES_PACKETS")  # the discipline moves packets between queues
+IS_SHAPED: bool = _feature("IS_SHAPED")  # the discipline can hold back a port that has packets
+HAS_PFC: bool = _feature("HAS_PFC")  # the discipline pauses neighbors with PFC
 
-# --- what the transports use (`features` in protocol.py) ------------------------------------------
+# --- what the transports use (`features` in declarations.py) --------------------------------------
 
-HAS_RANK: bool = _feature("HAS_RANK")
-"""Hosts serve flows by rank."""
-TELEMETRY: bool = _feature("TELEMETRY")
-"""Switches write into packets (`on_forward`)."""
-
-TASKS: bool = _feature("TASKS")
-"""Hosts have tasks (tasks.py)."""
-PROGRAM: bool = _feature("PROGRAM")
-"""A program starts some tasks (programs.py)."""
-N_PROGRAM_TIMERS: int = _feature("N_PROGRAM_TIMERS")
-"""Program timers per host."""
-SETS_FLOW_SIZE: bool = _feature("SETS_FLOW_SIZE")
-"""The program sets flow sizes."""
+HAS_RANK: bool = _feature("HAS_RANK")  # hosts serve flows by rank
+TELEMETRY: bool = _feature("TELEMETRY")  # switches write into packets (`on_forward`)
+TASKS: bool = _feature("TASKS")  # hosts have tasks (tasks.py)
+PROGRAM: bool = _feature("PROGRAM")  # a program starts some tasks (tasks.py)
+N_PROGRAM_TIMERS: int = _feature("N_PROGRAM_TIMERS")  # program timers per host
+SETS_FLOW_SIZE: bool = _feature("SETS_FLOW_SIZE")  # the program sets flow sizes
 
 # --- what a run records ---------------------------------------------------------------------------
 
-TRACE: bool = _feature("TRACE")
-"""Events of chosen flows are traced (trace.py)."""
-PROFILE: bool = _feature("PROFILE")
-"""Wall-clock time per stage is measured (profile.py)."""
-HAS_SERIES: bool = _feature("HAS_SERIES")
-"""Time series are recorded (series.py)."""
-HISTOGRAM: bool = _feature("HISTOGRAM")
-"""Series include the time that queues spend at each level."""
+TRACE: bool = _feature("TRACE")  # events of chosen flows are traced (trace.py)
+PROFILE: bool = _feature("PROFILE")  # wall-clock time per stage is measured (profile.py)
+HAS_SERIES: bool = _feature("HAS_SERIES")  # time series are recorded (series.py)
+HISTOGRAM: bool = _feature("HISTOGRAM")  # series include the time that queues spend at each level
 
 # --- functions ------------------------------------------------------------------------------------
 
-host_step = _function("host_step")
-"""In host.py, or several_ports.py for hosts with several ports."""
+host_step = _function("host_step")  # in host.py
 switch_step = _function("switch_step")
 """In switch.py; coupled_switch.py if COUPLED; decoupled_switch.py if HAS_PREDICT_PAUSE."""
 
@@ -161,7 +128,6 @@ on_rx_timer = _handler(handlers.on_rx_timer)
 on_host_timer = _handler(handlers.on_host_timer)
 rank = _handler(handlers.rank)
 on_forward = _handler(handlers.on_forward)
-"""Handlers of the transports."""
 
 on_arrival = _handler(queue_handlers.on_arrival)
 admit = _handler(queue_handlers.admit)
@@ -170,9 +136,7 @@ choose_packet = _handler(queue_handlers.choose_packet)
 on_send = _handler(queue_handlers.on_send)
 on_departure = _handler(queue_handlers.on_departure)
 predict_pause = _handler(queue_handlers.predict_pause)
-"""Handlers of the queue discipline."""
 
 program_on_begin = _function("program_on_begin")
 program_on_task = _function("program_on_task")
 program_on_timer = _function("program_on_timer")
-"""Handlers of the program."""

@@ -2,21 +2,18 @@
 
 A step gathers the window's arrivals from all ingress rings, sorts them by output port and time, and
 runs each port through the window while its state is in cache.
+
+An arrival's sort key has the time since the window's start from bit KEY_BITS on, the port's rank
+in the order of simultaneous arrivals from INDEX_BITS on, and the arrival's number below. Ranks
+begin with 1; smaller values are port numbers.
 """
 
 from __future__ import annotations
 
-from netsim.engine.kernels.arrival_order import (
-    INDEX_BITS,
-    INDEX_MASK,
-    KEY_BITS,
-    NO_GROUP,
-    circle_position,
-    next_number,
-    order_of,
-)
 from netsim.engine.kernels.balance import count_unroutable, has_route, output_port
+from netsim.engine.kernels.calendar import resume_ports, suspend_port
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
+from netsim.engine.kernels.fields import LinkReaderRecord
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.indexing import (
@@ -52,10 +49,50 @@ from netsim.engine.kernels.specialization_constants import (
     N_CLASSES,
     PORT_WAKEUPS,
 )
-from netsim.engine.kernels.wakeups import resume_ports, suspend_port
+from netsim.model.arithmetic import mix
 
-MIN_BUCKETS = 64
-"""Fewest buckets for arrivals by time; there are twice as many buckets as arrivals."""
+KEY_BITS, INDEX_BITS = 36, 23
+KEY_MASK = (1 << KEY_BITS) - 1
+INDEX_MASK = (1 << INDEX_BITS) - 1
+
+CIRCLE_BITS = 13
+CIRCLE = 1 << CIRCLE_BITS  # number of positions on the circle
+NO_GROUP = -1  # group before the first packet of a port
+
+
+def next_number(time: Ps, packet_ps: int, number: int) -> int:
+    """Return ``time // packet_ps``, given an earlier result.
+
+    Packets mostly arrive back to back, and then no division is needed.
+    """
+    past = time - number * packet_ps
+    if past < packet_ps:
+        return number
+    if past < 2 * packet_ps:
+        return number + 1
+    return time // packet_ps
+
+
+def circle_position(reader: LinkReaderRecord, group: int) -> int:
+    """Return a port's position on the circle for a group of four packet times."""
+    position: int = mix(reader.order_salt ^ (group & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
+    return position
+
+
+def order_of(position: int, number: int) -> int:
+    """Return the rank of a port with that position at a packet time."""
+    ahead = (position - ((number & 3) << (CIRCLE_BITS - 2))) & (CIRCLE - 1)
+    rank: int = 1 + min(ahead, CIRCLE - ahead)
+    return rank
+
+
+def order_at(reader: LinkReaderRecord, time: Ps) -> int:
+    """Return the rank of a port at a time."""
+    number = time // reader.packet_ps
+    return order_of(circle_position(reader, number >> 2), number)
+
+
+MIN_BUCKETS = 64  # fewest buckets for arrivals by time; there are twice as many buckets as arrivals
 
 
 def gather(
@@ -63,7 +100,7 @@ def gather(
 ) -> tuple[int, Ps]:
     """Collect the arrivals of the window in the worker's scratch.
 
-    Arrival k gets its pool slot ``slots[k]``, a sort key (arrival_order.py) and its output
+    Arrival k gets its pool slot ``slots[k]``, a sort key (switch.py) and its output
     ``outs[k]`` or, if ports are coupled and it is routed later, its ingress ``ins[k]``. Ports are
     visited in ascending order, which breaks ties. Returns the number of arrivals and the first
     arrival after the window, or (-needed, INF) if scratch is too small.

@@ -42,25 +42,20 @@ SENT_INDIRECT = 10
 starts to send it, drops it, trims it, marks it; it is lost on the link; it arrives at a host; it
 joins a host's control FIFO; it has no route; another port sends it indirectly."""
 
-TX, RX = 16, 17
-"""Copies of the state of a flow's sending or receiving side."""
-
-PAUSED, RESUMED = 18, 19
-"""PFC pauses or resumes the class of a flow's data at its sender."""
+TX, RX = 16, 17  # copies of the state of a flow's sending or receiving side
+PAUSED, RESUMED = 18, 19  # PFC pauses or resumes the class of a flow's data at its sender
 
 ASKED, SET = 20, 21
 """A sender had no packet to send; the value is when it will, or AT_EVENT. A timer of a flow was
 set; the value is its code."""
 
-AT_EVENT = INF
-"""Only an event can unblock the sender."""
+AT_EVENT = INF  # only an event can unblock the sender
 
 SENDERS_TIMERS, START, RECEIVERS_TIMERS = TIMER_TX, TIMER_START, TIMER_RX
 """First timer codes of a flow's sender, its start and pacing, and its receiver; lower codes are
 timers that the flows of a host share."""
 
-HANDLER = -1
-"""Value of a copy made after a packet was sent or received; after a timer, its code."""
+HANDLER = -1  # value of a copy made after a packet was sent or received; after a timer, its code
 
 TIMER_NAMES = (
     *(f"host timer {k}" for k in range(TIMERS_OF_A_KIND)),

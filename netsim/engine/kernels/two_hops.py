@@ -9,13 +9,13 @@ packets are offered, a port must be visited when its circuit opens even if it ha
 from __future__ import annotations
 
 from netsim.engine.kernels.calendar import Step, cancel_wakeup, note_event
-from netsim.engine.kernels.circuits import first_ending, may_start
 from netsim.engine.kernels.class_queues import hold
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import FiberRecord, PortRecord
 from netsim.engine.kernels.ids import NO_PORT, Bytes, LocalPort, Ps
 from netsim.engine.kernels.indexing import WAITS, exclude, include, next_port, queue_of, ring_slot
 from netsim.engine.kernels.layout import LinkState, Net
+from netsim.engine.kernels.links import first_ending, may_start
 from netsim.engine.kernels.ports import lowest, start_transmission
 from netsim.engine.kernels.rings import ring_full
 from netsim.engine.kernels.series import change, close_until

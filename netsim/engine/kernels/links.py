@@ -1,6 +1,7 @@
-"""Circuits (`CIRCUITS`): when a port may start to send, and which packets pass the switch.
+"""Links with faults (`FAULTS`) and circuits (`CIRCUITS`): when a port may send, and what is lost.
 
-A port asks in time order, so its current or next day is kept until it ends.
+A port's transmissions start in time order, so its position in its intervals, outages and days
+only moves forward.
 """
 
 from __future__ import annotations
@@ -11,6 +12,41 @@ from netsim.engine.kernels.indexing import WAITS, queue_of
 from netsim.engine.kernels.layout import INF, LinkState
 from netsim.engine.kernels.specialization_constants import PHASE_DRIVEN
 from netsim.limits import HORIZON_PS
+from netsim.model.arithmetic import PURPOSE_LOSS, rand32
+
+
+def renew_link(links: LinkState, port: PortRecord, p: GlobalPort, now: Ps) -> None:
+    """Update the rate and loss probability of port ``p``'s link to those in force at ``now``."""
+    fault = links.faults[p]
+    after = fault.interval + 1
+    while after < fault.last_interval and links.fault_intervals[after].start_ps <= now:
+        fault.interval = after
+        interval = links.fault_intervals[after]
+        after += 1
+        fault.profile = interval.profile
+        port.ps_per_byte_q20 = interval.ps_per_byte_q20
+
+
+def lost_on_wire(
+    links: LinkState, p: GlobalPort, cls: int, size: Bytes, begin: Ps, arrival: Ps
+) -> bool:
+    """Return whether the link of port ``p`` loses a packet; count the loss.
+
+    It does if it is down between ``begin`` and ``arrival``; otherwise a random draw decides.
+    """
+    fault = links.faults[p]
+    while fault.outage < fault.last_outage and links.outages[fault.outage, 1] <= begin:
+        fault.outage += 1
+    lost = fault.outage < fault.last_outage and links.outages[fault.outage, 0] < arrival
+    chance = links.loss_table[fault.profile, size]
+    if not lost and chance > 0:
+        lost = rand32(links.fabric[0].seed, PURPOSE_LOSS, int(p), fault.draws) < chance
+        fault.draws += 1
+    if lost:
+        loss = links.losses[queue_of(p, cls)]
+        loss.packets += 1
+        loss.bytes += size
+    return lost
 
 
 def next_day(links: LinkState, first: int, last: int, period: Ps, now: Ps) -> tuple[Ps, Ps]:
@@ -59,7 +95,7 @@ def waits_for_circuit(links: LinkState, port: PortRecord, now: Ps) -> bool:
     if opens_ps < HORIZON_PS:
         port.free_at = opens_ps
         port.tx_class = WAITS
-    elif PHASE_DRIVEN:  # a day may still be added (phase_schedule.py)
+    elif PHASE_DRIVEN:  # a day may still be added (windows.py)
         port.free_at = INF
         port.tx_class = WAITS
     return True

@@ -1,0 +1,121 @@
+"""The compiled form of each function of `kernels/instructions.py`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+
+from netsim.engine.kernels import instructions
+
+INSTRUCTIONS: dict[Callable[..., Any], Any] = {}  # stand-in -> compiled form
+INT1, INT32, INT64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+BYTES = ir.IntType(8).as_pointer()
+
+
+def _instead_of(stand_in: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
+    def declare(form: Callable[..., Any]) -> None:
+        INSTRUCTIONS[stand_in] = intrinsic(form)
+
+    return declare
+
+
+def _item_address(context: Any, builder: Any, array_type: Any, array: Any, *index: Any) -> Any:
+    struct = context.make_array(array_type)(context, builder, array)
+    return cgutils.get_item_pointer(context, builder, array_type, struct, index, wraparound=False)
+
+
+@_instead_of(instructions.prefetch)
+def _prefetch(_: Any, array: Any, index: Any) -> tuple[Any, Any]:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _item_address(context, builder, signature.args[0], *args)
+        kind = ir.FunctionType(ir.VoidType(), [BYTES, INT32, INT32, INT32])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [BYTES], kind)
+        # For writing, keep in all caches, data: the operands after the address.
+        operands = [ir.Constant(INT32, value) for value in (1, 3, 1)]
+        builder.call(function, [builder.bitcast(address, BYTES), *operands])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), codegen
+
+
+@_instead_of(instructions.lowest_bit)
+def _lowest_bit(_: Any, bits: Any) -> tuple[Any, Any]:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        of_zero_too = ir.Constant(INT1, 0)
+        return builder.cttz(args[0], of_zero_too)
+
+    return types.int64(types.int64), codegen
+
+
+@_instead_of(instructions.take_tickets)
+def _take_tickets(_: Any, tickets: Any, n: Any) -> tuple[Any, Any]:
+    """One atomic addition."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = ir.Constant(INT64, 0)
+        address = _item_address(context, builder, signature.args[0], args[0], first)
+        return builder.atomic_rmw("add", address, args[1], "monotonic")
+
+    return types.int64(tickets, types.int64), codegen
+
+
+@_instead_of(instructions.read_clock_ns)
+def _read_clock_ns(_: Any) -> tuple[Any, Any]:
+    """One call of the C library, about 25 ns."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        moment = cgutils.alloca_once(builder, ir.ArrayType(INT64, 2))
+        kind = ir.FunctionType(INT32, [INT32, moment.type])
+        function = cgutils.get_or_insert_function(builder.module, kind, "clock_gettime")
+        builder.call(function, [ir.Constant(INT32, time.CLOCK_MONOTONIC), moment])
+        seconds, nanoseconds = (
+            builder.load(cgutils.gep_inbounds(builder, moment, 0, index)) for index in (0, 1)
+        )
+        return builder.add(builder.mul(seconds, ir.Constant(INT64, 10**9)), nanoseconds)
+
+    return types.int64(), codegen
+
+
+@_instead_of(instructions.bit_length)
+def _bit_length(_: Any, number: Any) -> tuple[Any, Any]:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        never_zero = ir.Constant(INT1, 1)
+        return builder.sub(ir.Constant(INT64, 64), builder.ctlz(args[0], never_zero))
+
+    return types.int64(types.int64), codegen
+
+
+@_instead_of(instructions.word_of)
+def _word_of(_: Any, records: Any, index: Any, word: Any) -> tuple[Any, Any]:
+    """One load."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        record = _item_address(context, builder, signature.args[0], *args[:2])
+        words = builder.bitcast(record, INT64.as_pointer())
+        return builder.load(builder.gep(words, [args[2]]))
+
+    return types.int64(records, types.int64, types.int64), codegen
+
+
+@_instead_of(instructions.write_behind)
+def _write_behind(_: Any, table: Any, row: Any, values: Any) -> tuple[Any, Any]:
+    """A store per number."""
+    if not all(isinstance(kind, types.Integer | types.Boolean) for kind in values):
+        raise TypingError("log_row() takes whole numbers only")
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        for k, kind in enumerate(values):
+            column = ir.Constant(INT64, k + 1)
+            address = _item_address(context, builder, table, args[0], args[1], column)
+            value = builder.extract_value(args[2], k)
+            builder.store(context.cast(builder, value, kind, types.int64), address)
+        return context.get_dummy_value()
+
+    return types.void(table, types.int64, values), codegen
