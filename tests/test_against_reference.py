@@ -41,7 +41,7 @@ def test_every_departure(first: int) -> None:
 def test_trees_of_three_tiers_and_several_of_them(planes: str | None) -> None:
     """They are among the cases above as well."""
     for seed in range(8):
-        check(seed, SHORT, trees=True, plane_balancing=planes)
+        check(seed, SHORT, trees=True, planes=planes)
 
 
 def test_racks_that_circuits_alone_join() -> None:
