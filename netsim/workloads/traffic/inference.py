@@ -1,31 +1,32 @@
-"""Steps of inference: prefill and decode of a language model, all-reduce by all-reduce.
+"""Iterations of inference: prefill and decode of a language model, all-reduce by all-reduce.
 
-An instance is `tp` hosts, one GPU each, with a copy of the model (`deployment`). Its iterations
-follow each other, without requests: over `batch` prompts of `prompt` tokens (`phase = "prefill"`),
-or for one more token of each of `batch` sequences with `context` tokens before it ("decode"; with
-`context_grows` one more per iteration). In each layer a GPU computes attention and MLP, as long as
-the deployment says, each followed by an all-reduce of the instance's GPUs, kind tp.
+An instance is `tp` hosts, one GPU each, that hold one copy of the model (`deployment`). Its
+iterations run back to back, without requests. An iteration processes `batch` prompts of `prompt`
+tokens (`phase = "prefill"`), or generates one token for each of `batch` sequences with `context`
+tokens before it ("decode"; `context_grows` adds one per iteration). In each layer a GPU computes
+attention and MLP; the deployment gives the compute times. An all-reduce of the instance's GPUs
+(kind tp) follows each of them.
 
-`phase = "split"`: as many instances of each phase, prefill first. Instance k of the first half
-sends the KV cache of its prompts to instance k of the second, after the iteration or layer by
-layer (`kv`), kind kv: each head once, in a message for each two GPUs whose even shares of it
-overlap, which are as many as the GPUs of the larger instance if the smaller divides it. A step is
-one prefill iteration and `tokens` decode iterations, which wait for the caches of the previous
-step. With `tokens = 0` decode instances only receive.
+`phase = "split"`: equally many prefill and decode instances, prefill first. Each prefill instance
+sends the KV cache of its prompts to the decode instance of the same index (kind kv), after the
+iteration or layer by layer (`kv_transfer`). The cache is partitioned evenly over the GPUs of an
+instance; a message goes between each two GPUs whose shards overlap. A step is one prefill iteration
+and `tokens` decode iterations; those wait for the caches of the previous step. With `tokens = 0`,
+decode instances only receive.
 
-`overlap = "half_batches"`: the batch is cut in two; one half computes while the all-reduce of the
-other is in progress, or their all-reduces share the network. Both halves read all weights.
-"pieces": each block is computed in `block_chunks` parts in sequence, and one is reduced while the
-next compute, as by kernels that send what is done; the next block waits for all. Each half or part
-has its own launches (`layer_overhead`); an iteration's other overheads count once.
+`overlap = "half_batches"`: the batch is split in two; one half computes during the all-reduce of
+the other. Their all-reduces may share the network, and each half reads all weights. "chunks": each
+block is computed in `block_chunks` chunks; each is reduced while the next ones compute, and the
+next block waits for all. Every half or chunk has its own kernel launches (`layer_overhead`); other
+overheads count once per iteration.
 
-`pool`: each layer first reads the `pooled_fraction` of its KV cache or weights (`pooled`) from
-this many hosts, numbered after the instances, kind pool; a small message, kind control, requests
-it at the start of the previous layer (`pool_read = "beside"`) or at its end ("before"). Every GPU
-that holds a head reads it. Reads pass through a GPU's own memory, so compute time does not change.
+`pool_hosts`: before each layer, GPUs read the `pooled_fraction` of its KV cache or weights
+(`pooled`) from these hosts (kind pool). A small message (kind control) requests it at the start of
+the previous layer (`pool_read = "prefetch"`) or at its end ("on_demand"). Every GPU that holds a
+head reads it. Data pass through GPU memory, so compute times do not change.
 
-`layers` simulates the first layers. An iteration's compute is spread evenly over its layers, so a
-tenth of them takes a tenth of the time.
+`layers` simulates only the first layers. Compute is spread evenly over layers, so a tenth of them
+takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -53,34 +54,36 @@ from netsim.workloads.traffic._inference_phases import DECODE, PHASES, PREFILL, 
 from netsim.workloads.traffic._inference_steps import (
     BLOCKS,
     KINDS,
-    Done,
     InferencePhase,
     InferenceSteps,
+    PhaseOperations,
 )
 from netsim.workloads.traffic._serving_instances import check_same_cache
 
-AFTER, LAYERS = HAND_OVERS = ("after", "layers")
+AFTER_PREFILL, LAYERWISE = KV_TRANSFERS = ("after_prefill", "layerwise")
 WEIGHTS, CACHE = ("weights", "kv")
-BESIDE, BEFORE = ("beside", "before")
+PREFETCH, ON_DEMAND = POOL_READS = ("prefetch", "on_demand")
 SPLIT = "split"
-NONE, HALVES, PIECES = OVERLAPS = ("none", "half_batches", "pieces")
-N_PIECES = 4
+NONE, HALVES, CHUNKS = OVERLAPS = ("none", "half_batches", "chunks")
+N_CHUNKS = 4
 
-OF_PACKETS = ("algorithm", "channels", "chunk", "latency")
-"""Parameters of all-reduces that are sent."""
+NO_EFFECT = "has no effect here"
+
+PACKET_KEYS = ("algorithm", "channels", "chunk", "latency")
+"""Parameters that need all-reduces in packets."""
 
 TOKENS = 1500
-"""Of a prompt or a context where nothing is said."""
+"""Default length of a prompt or a context."""
 
 MESSAGE_BYTES = 400
-"""What a message, or a GPU's piece of work, takes while all is made."""
+"""Estimated memory of one operation while the traffic is built."""
 
 PARAMS = [
     Param(
         "deployment", "job", REQUIRED, "model and GPUs: a preset, a file, or [traffic.deployment]"
     ),
     Param("decode_deployment", "job", None, "deployment of decode instances; default: the same"),
-    Param("phase", "choice", PREFILL, "phases that are simulated", choices=(*PHASES, SPLIT)),
+    Param("phase", "choice", PREFILL, "simulated phases", choices=(*PHASES, SPLIT)),
     Param("instances", "count", 1, "instances per phase", minimum=1),
     Param("steps", "count", 1, "steps in sequence", minimum=1),
     Param(
@@ -96,7 +99,7 @@ PARAMS = [
         "context", "count", None, "tokens before each sequence's next one; default: 1500", minimum=1
     ),
     Param("context_grows", "bool", False, "whether the context grows by one token per iteration"),
-    Param("layers", "count", None, "layers that are simulated; default: all", minimum=1),
+    Param("layers", "count", None, "simulated layers; default: all", minimum=1),
     Param("overlap", "choice", NONE, "how all-reduces overlap compute", choices=OVERLAPS),
     Param(
         "block_chunks",
@@ -106,22 +109,22 @@ PARAMS = [
         minimum=2,
     ),
     Param(
-        "kv",
+        "kv_transfer",
         "choice",
         None,
-        "split: when KV caches are sent; default: after the prompt",
-        choices=HAND_OVERS,
+        "split: when KV caches are sent; default: after_prefill",
+        choices=KV_TRANSFERS,
     ),
     Param("tokens", "count", None, "split: decode iterations per step; default: 1"),
-    Param("pool", "count", 0, "hosts of the memory pool, numbered after the instances"),
+    Param("pool_hosts", "count", 0, "hosts of the memory pool, numbered after the instances"),
     Param("pooled", "choice", None, "what is pooled; default: kv", choices=(CACHE, WEIGHTS)),
     Param("pooled_fraction", "fraction", None, "fraction that is pooled; default: all"),
     Param(
         "pool_read",
         "choice",
         None,
-        "when a layer reads from the pool; default: beside the layer before",
-        choices=(BESIDE, BEFORE),
+        "when a layer requests its read from the pool; default: prefetch",
+        choices=POOL_READS,
     ),
     Param(
         "fidelity",
@@ -138,7 +141,7 @@ PARAMS = [
         choices=("auto", *ALGORITHMS),
     ),
     Param("channels", "count", None, "channels of an all-reduce; default: 1", minimum=1),
-    Param("chunk", "bytes", None, "chunk that is forwarded at a time", minimum="1B"),
+    Param("chunk", "bytes", None, "forwarding unit; default: whole messages", minimum="1B"),
     Param(
         "latency",
         "time",
@@ -153,81 +156,85 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """All steps of all machines: ranks of prefill machines, of decode machines, and of the pool."""
+    """Return all steps. Ranks are those of prefill instances, decode instances, and the pool."""
     _check(params)
     batches = _batches(params, context)
-    n_machines, steps = params["instances"], params["steps"]
-    sizes = [n_machines * one.deployment.tp for one in batches]
-    n_ranks = sum(sizes) + params["pool"]
+    n_instances, steps = params["instances"], params["steps"]
+    sizes = [n_instances * one.deployment.tp for one in batches]
+    n_ranks = sum(sizes) + params["pool_hosts"]
     if n_ranks > network.n_hosts:
-        message = f"{n_ranks:,} GPUs and hosts of a pool, and there are {network.n_hosts:,} hosts"
-        raise InputError(message, key="traffic.instances", hint="a larger network")
+        message = f"{n_ranks:,} GPUs and pool hosts exceed the {network.n_hosts:,} hosts"
+        raise InputError(message, key="traffic.instances", hint="use a larger network")
     hosts = _ranks.hosts_of(params, n_ranks, network.n_hosts, context.directory, rng)
-    _expect(params, batches)
+    _require_memory(params, batches)
     work = InferenceSteps(n_ranks)
     first, made = 0, []
     for one, size in zip(batches, sizes, strict=True):
-        ranks = first + np.arange(size).reshape(n_machines, -1)
+        ranks = first + np.arange(size).reshape(n_instances, -1)
         step = np.repeat(np.arange(steps), one.lengths.size // steps)
         formula = params["fidelity"] == "formula"
-        phase = one.phase_of(ranks, step, _how(params, one), by_formula=formula)
+        phase = one.phase_of(ranks, step, _collective_options(params, one), by_formula=formula)
         made.append((one, phase, work.add(phase)))
         first += size
     if params["phase"] == SPLIT:
         prefill, decode = (one[1:] for one in made)
-        work.hand_over(prefill, decode, batches[0].kv_bytes(), per_layer=params["kv"] == LAYERS)
-    if params["pool"]:
+        work.send_caches(
+            prefill, decode, batches[0].kv_bytes(), per_layer=params["kv_transfer"] == LAYERWISE
+        )
+    if params["pool_hosts"]:
         _read_pool(params, work, made, np.arange(first, n_ranks))
     if not work.kinds:
-        message = "nothing is sent: machines of one GPU, or all-reduces by formula, and no more"
-        raise InputError(message, key="traffic", hint="tp = 2 or more, packets, a split or a pool")
+        message = "sends nothing: instances have one GPU, or all-reduces are by formula"
+        hint = 'use tp = 2 or more, fidelity = "packets", phase = "split" or pool_hosts'
+        raise InputError(message, key="traffic", hint=hint)
     classes = {kind: params["classes"][kind] for kind in work.kinds}
     try:
         load = work.ops.lower(hosts, classes, network.reduction, wires_of(network, context))
     except InputError as error:
         raise error.at(key="traffic.algorithm") from None
     load = replace(load, notes=(*load.notes, *_notes(params, made)))
-    return work.known().add_to(load)
+    return work.job_steps().add_to(load)
 
 
 def _check(params: Mapping[str, Any]) -> None:
-    """Parameters of what is not done are not given."""
-    split, pool, phase = params["phase"] == SPLIT, params["pool"] > 0, params["phase"]
+    """Raise InputError for parameters without effect."""
+    split, pool, phase = params["phase"] == SPLIT, params["pool_hosts"] > 0, params["phase"]
     packets = params["fidelity"] == "packets"
     decode, prefill = 'phase = "decode" or "split"', 'phase = "prefill" or "split"'
     for key, has_effect, hint in (
-        ("kv", split, 'phase = "split"'),
+        ("kv_transfer", split, 'phase = "split"'),
         ("tokens", split, 'phase = "split"'),
         ("decode_deployment", split, 'deployment, or phase = "split"'),
         ("prompt", phase != DECODE, prefill),
         ("context", phase != PREFILL, decode),
-        ("block_chunks", params["overlap"] == PIECES, 'overlap = "pieces"'),
-        ("pooled", pool, "a pool of 1 host or more"),
-        ("pooled_fraction", pool, "a pool of 1 host or more"),
-        ("pool_read", pool, "a pool of 1 host or more"),
-        *((key, packets, 'fidelity = "packets"') for key in OF_PACKETS),
+        ("block_chunks", params["overlap"] == CHUNKS, 'overlap = "chunks"'),
+        ("pooled", pool, "pool_hosts = 1 or more"),
+        ("pooled_fraction", pool, "pool_hosts = 1 or more"),
+        ("pool_read", pool, "pool_hosts = 1 or more"),
+        *((key, packets, 'fidelity = "packets"') for key in PACKET_KEYS),
     ):
         if params[key] is not None and not has_effect:
-            raise InputError("has no effect here", key=f"traffic.{key}", hint=hint)
+            raise InputError(NO_EFFECT, key=f"traffic.{key}", hint=hint, code="no_effect")
     if params["context_grows"] and phase == PREFILL:
-        raise InputError(
-            "has no effect here", key="traffic.context_grows", hint=decode, code="no_effect"
-        )
+        raise InputError(NO_EFFECT, key="traffic.context_grows", hint=decode, code="no_effect")
     for other, value in params["batch"].items():
-        # One number is that of both.
+        # One number sets both phases.
         if not split and phase != other and value not in (None, params["batch"][phase]):
             hint = f'batch.{phase}, or phase = "{other}" or "split"'
-            raise InputError("has no effect here", key=f"traffic.batch.{other}", hint=hint)
+            key = f"traffic.batch.{other}"
+            raise InputError(NO_EFFECT, key=key, hint=hint, code="no_effect")
     decodes = phase == DECODE or (split and params["tokens"] != 0)
     if pool and params["pooled"] != WEIGHTS and not decodes:
-        message = "prompts read no KV caches"
-        raise InputError(message, key="traffic.pooled", hint=f'"weights", or {decode}')
+        message = "prefill does not read the KV cache"
+        raise InputError(message, key="traffic.pooled", hint=f'use "weights", or {decode}')
     if params["pooled_fraction"] == 0:
-        raise InputError("must be positive", key="traffic.pooled_fraction", hint="or no pool")
+        raise InputError(
+            "must be positive", key="traffic.pooled_fraction", hint="or remove pool_hosts"
+        )
 
 
 def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches]:
-    """What the machines of each phase that there is work on."""
+    """Return the batches of each phase."""
     found = []
     split = params["phase"] == SPLIT
     for phase in PHASES if split else (params["phase"],):
@@ -246,10 +253,10 @@ def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches
                 rows=_rows(params, phase),
                 lengths=length + np.arange(n) * (decodes and params["context_grows"]),
                 layers=_layers(params, deployment),
-                pieces=(params["block_chunks"] or N_PIECES) if params["overlap"] == PIECES else 1,
+                chunks=(params["block_chunks"] or N_CHUNKS) if params["overlap"] == CHUNKS else 1,
             )
         )
-        _check_room(params, found[-1])
+        _check_capacity(params, found[-1])
     if split:
         check_same_cache(*(one.deployment for one in found))
     return found
@@ -264,65 +271,65 @@ def _deployment(params: Mapping[str, Any], key: str, context: TrafficContext) ->
         raise (error.under(where) if isinstance(given, Mapping) else error.at(key=where)) from None
     if not found.options.tp:
         where = f"traffic.{key}.options.tp"
-        raise InputError("must be given", key=where, hint="how many GPUs a machine has")
+        raise InputError("missing", key=where, hint="GPUs per instance", code="missing")
     return found
 
 
 def _rows(params: Mapping[str, Any], phase: str) -> NDArray[np.int64]:
-    """The batch of a phase, or its two halves."""
+    """Return the batch of a phase, or its two halves."""
     rows = params["batch"][phase] or 1
     if params["overlap"] != HALVES:
         return np.array([rows])
     if rows < 2:
         key = f"traffic.batch.{phase}"
-        raise InputError("a batch of 1 has no halves", key=key, hint='2, or overlap = "none"')
+        raise InputError("cannot split a batch of 1", key=key, hint='2, or overlap = "none"')
     return np.array([(rows + 1) // 2, rows // 2])
 
 
 def _layers(params: Mapping[str, Any], deployment: Deployment) -> int:
-    """How many layers are simulated."""
-    layers, there_are = params["layers"], deployment.model.layers
-    if layers is not None and layers > there_are:
-        message = f"{deployment.name} has {there_are:,} layers"
-        raise InputError(message, key="traffic.layers", hint=f"1 to {there_are:,}")
-    return layers or there_are
+    """Return the number of simulated layers."""
+    layers, largest = params["layers"], deployment.model.layers
+    if layers is not None and layers > largest:
+        message = f"{deployment.name} has {largest:,} layers"
+        raise InputError(message, key="traffic.layers", hint=f"1 to {largest:,}")
+    return layers or largest
 
 
-def _check_room(params: Mapping[str, Any], batches: Batches) -> None:
-    """Keys and values of a batch have to fit, but for what a pool holds, and their numbers too."""
+def _check_capacity(params: Mapping[str, Any], batches: Batches) -> None:
+    """Raise InputError if a batch's KV cache exceeds GPU memory, or the simulator's limits."""
     key = f"traffic.batch.{batches.phase}"
     longest = int(batches.lengths.max(initial=0))
     tokens = int(batches.rows.sum()) * longest
-    n_bytes, time_ps = batches.most(longest)
+    n_bytes, time_ps = batches.largest(longest)
     if n_bytes >= TRAFFIC_BYTES or time_ps >= HORIZON_PS:
-        message = f"keys and values of {tokens:,} tokens are more than can be simulated"
+        message = f"a KV cache of {tokens:,} tokens exceeds the simulator's limits"
         hint = f"{n_bytes:.3g} bytes, an iteration of {time_ps / 1e12:.3g} s"
         raise InputError(message, key=key, hint=hint)
     share = 1.0
-    if params["pool"] and params["pooled"] != WEIGHTS and batches.phase == DECODE:
+    if params["pool_hosts"] and params["pooled"] != WEIGHTS and batches.phase == DECODE:
         share -= 1.0 if params["pooled_fraction"] is None else params["pooled_fraction"]
-    most = kv_capacity_tokens(batches.deployment)
-    if tokens * share > most:
+    largest = kv_capacity_tokens(batches.deployment)
+    if tokens * share > largest:
         raise InputError(
-            f"keys and values of {tokens:,} tokens do not fit beside the weights",
+            f"a KV cache of {tokens:,} tokens exceeds the memory left by the weights",
             key=key,
-            hint=f"{most:,} tokens do: a smaller batch, or more GPUs",
+            hint=f"at most {largest:,} tokens: use a smaller batch, or more GPUs",
         )
 
 
-def _expect(params: Mapping[str, Any], batches: Sequence[Batches]) -> None:
-    """Announce how much is about to be made."""
+def _require_memory(params: Mapping[str, Any], batches: Sequence[Batches]) -> None:
+    """Raise InputError if the operations would exceed memory."""
     n = 0
     for one in batches:
         tp = one.deployment.tp
         channels = params["channels"] or 1
         sends = 1 if params["fidelity"] == "formula" else 4 * (tp - 1) * channels
-        blocks = one.lengths.size * one.layers * BLOCKS * one.rows.size * one.pieces
+        blocks = one.lengths.size * one.layers * BLOCKS * one.rows.size * one.chunks
         n += params["instances"] * tp * blocks * (1 + sends)
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.layers")
 
 
-def _how(params: Mapping[str, Any], batches: Batches) -> CollectiveOptions:
+def _collective_options(params: Mapping[str, Any], batches: Batches) -> CollectiveOptions:
     deployment, latency = batches.deployment, params["latency"]
     return CollectiveOptions(
         algorithm=params["algorithm"] or deployment.options.all_reduce,
@@ -335,12 +342,12 @@ def _how(params: Mapping[str, Any], batches: Batches) -> CollectiveOptions:
 def _read_pool(
     params: Mapping[str, Any],
     work: InferenceSteps,
-    made: Sequence[tuple[Batches, InferencePhase, Done]],
+    made: Sequence[tuple[Batches, InferencePhase, PhaseOperations]],
     pool: NDArray[np.int64],
 ) -> None:
-    """Reads of all machines that read what the pool holds."""
+    """Add the reads of all instances that use the pool."""
     share = 1.0 if params["pooled_fraction"] is None else params["pooled_fraction"]
-    beside = params["pool_read"] != BEFORE
+    prefetch = params["pool_read"] != ON_DEMAND
     for batches, phase, done in made:
         if params["pooled"] == WEIGHTS:
             n_bytes = batches.layer_weight_bytes()
@@ -349,19 +356,19 @@ def _read_pool(
         else:
             continue
         sizes = np.repeat(np.ceil(n_bytes * share).astype(np.int64), batches.layers)
-        work.read_pool((phase, done), pool, sizes, beside=beside)
+        work.read_pool((phase, done), pool, sizes, prefetch=prefetch)
 
 
 def _notes(
-    params: Mapping[str, Any], made: Sequence[tuple[Batches, InferencePhase, Done]]
+    params: Mapping[str, Any], made: Sequence[tuple[Batches, InferencePhase, PhaseOperations]]
 ) -> list[str]:
-    """What is done, and what it stands for."""
+    """Describe the instances and the simulated layers."""
     found = []
     for batches, phase, _ in made:
         n, of, rows = len(phase.ranks), batches.deployment, int(batches.rows.sum())
-        who = f"{n:,} {batches.phase} machine{'s' * (n != 1)} of {of.tp:,} GPUs, {of.name}"
+        who = f"{n:,} {batches.phase} instance{'s' * (n != 1)} of {of.tp:,} GPUs, {of.name}"
         if not batches.lengths.size:
-            found.append(f"{who}: they do nothing but receive.")
+            found.append(f"{who}: receive only.")
             continue
         batch = f"{rows:,} prompt{'s' * (rows != 1)} of {batches.lengths[0]:,} tokens"
         if batches.phase == DECODE:
@@ -370,15 +377,15 @@ def _notes(
         found.append(f"{who}: {times:,} iteration{'s' * (times != 1)} over {batch}.")
         computing, sending = (format_time(one, 4) for one in batches.formula_ps())
         found.append(
-            f"By formula {batches.phase} computes for {computing} in the first one, all "
-            f"{of.model.layers:,} layers, and its all-reduces take {sending}."
+            f"First iteration by formula, all {of.model.layers:,} layers: {computing} of compute, "
+            f"{sending} of all-reduces."
         )
         whole = of.model.layers
         if batches.layers < whole:
             found.append(
-                f"{batches.layers:,} of {whole:,} layers are simulated: times and bytes of an "
-                f"iteration are {whole / batches.layers:,.4g} times as much."
+                f"{batches.layers:,} of {whole:,} layers are simulated: multiply times and bytes "
+                f"by {whole / batches.layers:,.4g}."
             )
     if params["fidelity"] == "formula":
-        found.append("All-reduces are timed by formula, send no packets and disturb nobody.")
+        found.append("All-reduces are timed by formula and send no packets.")
     return found
