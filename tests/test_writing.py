@@ -16,7 +16,7 @@ from test_structure import modules
 from netsim.cli.trace_outputs import write_tables
 from netsim.plots import save
 from netsim.results import write_sweep
-from netsim.results.ownership import shows
+from netsim.results.ownership import is_written_by_netsim
 from netsim.results.replace import exclusive
 from netsim.running import checkpoint
 from netsim.running.checkpoint import CheckpointHeader
@@ -29,7 +29,7 @@ TABLE = pl.DataFrame({"at_ps": [1]})
 
 def with_checkpoint(path: Path) -> None:
     checkpoint.write(path, CheckpointHeader("a", {}, 0, 0.0, {}, ""), {})
-    assert shows(path)
+    assert is_written_by_netsim(path)
 
 
 def with_new_file(path: Path) -> None:

@@ -17,8 +17,7 @@ from netsim.results.read import (
     load_sweep,
     results_in,
 )
-from netsim.results.sweep import point_directory, sweep_row, write_sweep
-from netsim.results.write import summary_of, write_result
+from netsim.results.write import point_directory, summary_of, sweep_row, write_result, write_sweep
 
 __all__ = [
     "COLUMNS",
@@ -42,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> dict[str, dict[str, Column]]:
-    """`COLUMNS`: table -> name -> column; made when it is asked for."""
+    """`COLUMNS`: table -> name -> column, built on first use."""
     if name == "COLUMNS":
         return columns()
     raise AttributeError(name)

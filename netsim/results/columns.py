@@ -1,14 +1,14 @@
-"""What a result consists of: tables, columns of sweeps, and the reports that declare and make them.
+"""The contents of a result: tables, columns of sweeps, and the reports that make them.
 
 A report is a file in a folder `reports`, of the simulator or of an application. It may have
 
-- `TABLES`: each a `TableSpec`, written as NAME.parquet and read back as `result.NAME`;
-- `SWEEP`: each a `Metric`, a column of the table of a sweep;
-- `report(run)`: puts rows into `run.tables` and returns its part of the summary;
-- `lines(summary)` and `sections(summary)`: what `netsim run` prints of one point, as pairs of texts
-  in its table and as tables of their own (`netsim.terminal`);
-- `sweep_columns(rows)`: its columns in the printed table of a sweep, for more than `Metric.title`;
-- `ORDER`: its place among the others.
+- `TABLES`: `TableSpec`s, each written as NAME.parquet and read back as `result.NAME`;
+- `SWEEP`: `Metric`s, columns of the sweep table;
+- `report(run)`: adds tables to `run.tables` and returns its part of the summary;
+- `lines(summary)` and `sections(summary)`: what `netsim run` prints of a point, as pairs of texts
+in its table and as further tables (`netsim.terminal`);
+- `sweep_columns(rows)`: its columns in the printed sweep table, beyond `Metric.title`;
+- `ORDER`: its position among the reports.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. Its unit and text are also stored in the Parquet file."""
+    """One column of a table; unit and doc are also stored in the Parquet file."""
 
     name: str
     unit: str
     doc: str
     null_below_zero: bool = False
-    """In memory a negative number says "there is none"; on disk that is null."""
+    """Negative numbers in memory mean "missing" and are null on disk."""
     optional: bool = False
     """Not every table has it."""
 
 
 @dataclass(frozen=True)
 class Metric(Column):
-    """A column of a sweep: `path` says where in the summary it stands, by default under its name.
+    """A column of a sweep, found at `path` in the summary (default: its name).
 
-    With a `title` it is also printed where any point has it, as long as there is room: columns with
-    the highest `rank` are left out first. A `whole` number is stored as an integer.
+    With a `title` it is also printed if any point has it and there is room: the highest `rank` is
+    left out first. A `whole` number is stored as an integer.
     """
 
     path: str = ""
@@ -52,7 +52,6 @@ class Metric(Column):
     whole: bool = False
 
     def of(self, summary: Mapping[str, Any]) -> Any:
-        """Return its value in a summary, or None."""
         value: Any = summary
         for key in (self.path or self.name).split("."):
             value = (value or {}).get(key)
@@ -61,17 +60,16 @@ class Metric(Column):
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table: its columns, and its place in the hash of a result, 0 if it is not in it."""
+    """A table: its columns, and its position in the result's hash, 0 if it is not in it."""
 
     name: str
     columns: tuple[Column, ...]
     hash_order: int = 0
     of_run: bool = True
-    """Is it written by a run? Others are those that `netsim trace` can write."""
+    """Whether runs write it; `netsim trace` writes the others."""
 
     @property
     def file(self) -> str:
-        """Its file in the directory of a result."""
         return f"{self.name}.parquet"
 
 
@@ -89,31 +87,30 @@ SWEEP_COLUMNS = (
 
 @cache
 def reports() -> tuple[ModuleType, ...]:
-    """All reports, in order."""
+    """Return all reports, in order."""
     found = [import_module(name) for name in modules("reports").values()]
     return tuple(sorted(found, key=lambda one: getattr(one, "ORDER", 1000)))
 
 
 def each(name: str) -> list[Any]:
-    """What reports declare by a name, such as "lines", of those that do."""
+    """Return what reports declare under a name, such as "lines"."""
     return [getattr(report, name) for report in reports() if hasattr(report, name)]
 
 
 @cache
 def specs() -> dict[str, TableSpec]:
-    """All tables by name."""
+    """Return all tables by name."""
     return {one.name: one for tables in each("TABLES") for one in tables}
 
 
 @cache
 def metrics() -> tuple[Metric, ...]:
-    """What reports add to the table of a sweep."""
     return tuple(one for metrics in each("SWEEP") for one in metrics)
 
 
 @cache
 def columns() -> dict[str, dict[str, Column]]:
-    """The columns of each table, with that of sweeps, by name."""
+    """Return the columns of each table, including the sweep table, by name."""
     tables = {one.name: one.columns for one in specs().values()}
     digest = Column("hash", "", "SHA-256 over flows, links, tasks, operations, series and log")
     tables["sweep"] = (*SWEEP_COLUMNS, *metrics(), digest)
@@ -121,5 +118,5 @@ def columns() -> dict[str, dict[str, Column]]:
 
 
 def describe(table: str, name: str) -> Column:
-    """The documentation of a column; for one that is not known, a column without unit or text."""
+    """Return a column's documentation; an empty one if the column is unknown."""
     return columns()[table].get(name, Column(name, "", ""))

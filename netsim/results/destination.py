@@ -1,4 +1,4 @@
-"""The directory that the results of a run go to: looked at before the run, then made ready."""
+"""The directory for results: check it before a run, then prepare it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from netsim.results.replace import real, recover
 from netsim.units import written
 
 STALE_POINTS = "stale_points"
-"""Folder of a sweep for points of earlier sweeps that the present one does not have."""
+"""Folder of a sweep for points of earlier sweeps that are not in the present one."""
 
-ELSEWHERE = "choose another directory with --out, or remove this one"
+ELSEWHERE = "choose another --out, or remove this one"
 
 
 def check_destination(directory: Path, *, sweep: bool = False) -> None:
-    """Raise InputError unless a result (or a sweep of them) may be written to `directory`.
+    """Raise InputError unless a result (or a sweep) may be written to `directory`.
 
-    To be called before a run, so that a long one does not end with nowhere to put its result. What
-    netsim did not write is never replaced, nor a whole sweep by a single result or the reverse. A
-    link that the user chose has been followed (`real`); any other is refused.
+    Checked before a run, so that a long one has somewhere to put its result. Files that netsim did
+    not write are never replaced, nor a whole sweep by a single result or the reverse. Links must
+    have been resolved (`real`).
     """
     _check_name(directory)
     if directory.is_symlink():
-        raise InputError(f"{directory} is a link, not a directory for results", hint=ELSEWHERE)
+        raise InputError(f"{directory} is a link, not a directory", hint=ELSEWHERE)
     if directory.exists() and not directory.is_dir():
-        raise InputError(f"{directory} is a file, not a directory for results", code="unreadable")
+        raise InputError(f"{directory} is a file, not a directory", code="unreadable")
     try:
         ours = is_our_sweep(directory)
         foreign = foreign_entry(directory) if directory.exists() and not ours else None
@@ -41,38 +41,38 @@ def check_destination(directory: Path, *, sweep: bool = False) -> None:
     _check_writable(directory.parent)
     if ours:
         if not sweep:
-            raise InputError(f"{directory} holds the results of a sweep", hint=ELSEWHERE)
+            raise InputError(f"{directory} contains a sweep", hint=ELSEWHERE)
         _check_writable(directory)
         return
     if foreign:
-        message = f"{directory} holds what is not a result of netsim ({foreign})"
+        message = f"{directory} contains {foreign}, which netsim did not write"
         raise InputError(message, hint=ELSEWHERE)
     if sweep and holds_complete(directory):
-        message = f"{directory} holds the complete result of a single run"
+        message = f"{directory} contains the complete result of a single run"
         raise InputError(message, hint=ELSEWHERE)
 
 
 def _check_name(directory: Path) -> None:
-    """Raise InputError unless a directory can have that name, and one beside it a longer one."""
+    """Raise InputError unless a directory can have that name, with room for a suffix."""
     problem = path_problem(str(directory), reserve=ROOM_IN_NAME)
     if problem:
         raise InputError(f"{written(str(directory))} {problem}", hint=ELSEWHERE)
 
 
 def _check_writable(directory: Path) -> None:
-    """Raise InputError if nothing can be put into `directory`, which may have to be made."""
+    """Raise InputError if `directory` cannot be written or made."""
     for folder in (directory, *directory.parents):
         if folder.exists():
             if not folder.is_dir():
-                raise InputError(f"{folder} is a file, not a directory for results")
+                raise InputError(f"{folder} is a file, not a directory")
             if not os.access(folder, os.W_OK | os.X_OK):
                 raise InputError(f"cannot write to {folder}: permission denied", code="unreadable")
             return
 
 
 def check_folders(folders: Sequence[Path], inputs: Sequence[Path]) -> None:
-    """Raise InputError if a result cannot be written to one of `folders`, or would replace a file
-    that the experiment reads.
+    """Raise InputError if a result cannot be written to a folder, or would replace an input
+    file.
     """
     for folder in folders:
         _check_name(folder)
@@ -83,28 +83,28 @@ def check_folders(folders: Sequence[Path], inputs: Sequence[Path]) -> None:
     for file in dict.fromkeys(inputs):
         if replaced & set(real(file).parents):
             raise InputError(
-                f"{file} is read by the experiment, but lies where its results would go",
-                hint="choose another directory with --out, or move the file",
+                f"{file} is an input in the directory of the results",
+                hint="choose another --out, or move the file",
             )
 
 
 def partial_directory(directory: Path) -> Path:
-    """Where a partial result goes while `directory` holds a complete one, which stays."""
+    """Return where a partial result goes if `directory` has a complete one."""
     return directory.with_name(f"{directory.name}.partial")
 
 
 def directory_of_partial(directory: Path) -> Path:
-    """Where a run whose result is to be in `directory` has what it leaves until it is done."""
+    """Return where an unfinished run for `directory` keeps its files."""
     return partial_directory(directory) if holds_complete(directory) else directory
 
 
 def previous_directory(directory: Path) -> Path:
-    """Where the result in `directory` goes when that of other code takes its place."""
+    """Return where a replaced result of other code or values goes."""
     return directory.with_name(f"{directory.name}.previous")
 
 
 def other_result(directory: Path, fingerprint: str) -> Result | None:
-    """The complete result in `directory` if it is one of another experiment or of other code."""
+    """Return the complete result in `directory` if it has another fingerprint."""
     try:
         result = Result(directory)
     except InputError:
@@ -114,15 +114,12 @@ def other_result(directory: Path, fingerprint: str) -> Result | None:
 
 
 def holds_complete(directory: Path) -> bool:
-    """Whether there is a complete result in `directory`."""
+    """Return whether `directory` has a complete result."""
     return recorded_complete(directory) is True
 
 
 def found_result(directory: Path, fingerprint: str) -> Result | None:
-    """The result of a point with that fingerprint that is in `directory` or beside it, if one is.
-
-    The complete one of two.
-    """
+    """Return the result with that fingerprint in `directory` or its partial directory."""
     for folder in (directory, partial_directory(directory)):
         try:
             result = Result(folder)
@@ -134,31 +131,30 @@ def found_result(directory: Path, fingerprint: str) -> Result | None:
 
 
 def done_result(directory: Path, fingerprint: str, *, links: bool) -> Result | None:
-    """The complete result of a point with that fingerprint in `directory`, if it is undamaged."""
+    """Return the complete, undamaged result with that fingerprint in `directory`."""
     result = found_result(directory, fingerprint)
     if result is None or not result.complete or result.path != directory:
         return None
     try:
-        whole = len(result.flows) == result.summary["flows"]
+        intact = len(result.flows) == result.summary["flows"]
         if links:
-            whole = whole and result.links is not None
+            intact = intact and result.links is not None
     except InputError:
         return None
-    return result if whole else None
+    return result if intact else None
 
 
 def recover_single(directory: Path) -> None:
-    """Put right what a killed run has left beside `directory`."""
+    """Clean up after a killed run of a single result."""
     for folder in (directory, partial_directory(directory)):
         recover(folder.parent, folder.name)
 
 
 def prepare_sweep(directory: Path, names: Sequence[str]) -> list[str]:
-    """Make `directory` ready for the points called `names`; a partial single result gives way.
+    """Prepare `directory` for the points called `names`; return the names of points moved away.
 
-    What killed runs have left is put right. Folders of points of an earlier sweep that this one
-    does not have are moved to "stale_points", and those that it has again moved back.
-    Returns the names of points that were moved away.
+    Cleans up after killed runs and removes a partial single result. Points of earlier sweeps move
+    to "stale_points"; those that this sweep has again move back.
     """
     recover(directory.parent, directory.name)
     try:
@@ -172,12 +168,12 @@ def prepare_sweep(directory: Path, names: Sequence[str]) -> list[str]:
                 f"{directory / STALE_POINTS} is a link", hint=ELSEWHERE, code="unreadable"
             )
         files.remove_left_over(directory, files.SWEEP)
-        beside = [
-            place(Path(name)).name
+        siblings = [
+            sibling(Path(name)).name
             for name in names
-            for place in (partial_directory, previous_directory)
+            for sibling in (partial_directory, previous_directory)
         ]
-        moved = _move_away(directory, {*names, *beside})
+        moved = _move_away(directory, {*names, *siblings})
         for name in names:
             if not (directory / name).exists() and holds_complete(directory / STALE_POINTS / name):
                 (directory / STALE_POINTS / name).rename(directory / name)
@@ -205,7 +201,7 @@ def _move_away(directory: Path, wanted: set[str]) -> list[str]:
 
 
 def _is_point(folder: Path) -> bool:
-    """Whether a folder holds a point of a sweep, and nothing that netsim did not write."""
+    """Return whether a folder holds only a point of a sweep, written by netsim."""
     try:
         return bool(Result(folder).experiment["axes"]) and foreign_entry(folder) is None
     except InputError:
@@ -213,8 +209,8 @@ def _is_point(folder: Path) -> bool:
 
 
 def remove_partial(directory: Path) -> None:
-    """Remove what was left of a run beside `directory`, now that it has a complete result."""
-    beside = partial_directory(directory)
-    left = recorded_complete(beside) is False or (beside / files.CHECKPOINT).exists()
-    if left and not beside.is_symlink() and foreign_entry(beside) is None:
-        shutil.rmtree(beside, ignore_errors=True)
+    """Remove the partial result, now that `directory` has a complete one."""
+    partial = partial_directory(directory)
+    left = recorded_complete(partial) is False or (partial / files.CHECKPOINT).exists()
+    if left and not partial.is_symlink() and foreign_entry(partial) is None:
+        shutil.rmtree(partial, ignore_errors=True)

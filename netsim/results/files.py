@@ -1,4 +1,4 @@
-"""Names of the files of a result, and how JSON and Parquet are written."""
+"""Names of a result's files, and how to write JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = 2
-"""Number of the layout of a result directory; it changes when a reader would have to."""
+"""Version of the layout of a result directory."""
 
 FLOWS = "flows.parquet"
 LINKS = "links.parquet"
@@ -30,20 +30,20 @@ EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
 CHECKPOINT = "checkpoint.netsim"
 RUN = "run.json"
-"""Where a run stands, and how it was started: there as long as it is not done."""
+"""Checkpoint and command of a run, until it is done."""
 
 PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
-"""Pictures beside those of `netsim plot --kind`, which are called KIND.png or KIND_Y.png."""
+"""Plots other than those of `netsim plot --kind`, called KIND.png or KIND_Y.png."""
 
 LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
-"""Names of files that a run was about to write when it was killed."""
+"""Names of temporary files of killed runs."""
 
 OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *RENAMED["file"]))
-"""Files of a result beside its tables."""
+"""Files of a result besides its tables."""
 
 
 def is_ours(name: str) -> bool:
-    """Is a file of that name in the directory of a result one that netsim writes there?"""
+    """Return whether netsim writes files of that name to a result directory."""
     if left := LEFT_OVER.fullmatch(name):
         name = left[1]
         return name == SWEEP or is_ours(name)
@@ -54,12 +54,12 @@ def is_ours(name: str) -> bool:
 
 
 def tables() -> set[str]:
-    """The files of tables that runs write."""
+    """Return the names of the table files that runs write."""
     return {one.file for one in specs().values() if one.of_run}
 
 
 def remove_left_over(directory: Path, name: str) -> None:
-    """Remove what killed runs have left of a file called `name`. Raises OSError."""
+    """Remove temporary files for `name` of killed runs. Raises OSError."""
     for path in directory.iterdir():
         left = LEFT_OVER.fullmatch(path.name)
         if left and left[1] == name and is_plain_file(path):
@@ -67,7 +67,7 @@ def remove_left_over(directory: Path, name: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: numpy scalars unpacked, NaN and infinity as null."""
+    """Return `value` as JSON-compatible types; NaN and infinity become null."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -82,14 +82,13 @@ def plain(value: Any) -> Any:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write `content` to `path`, readable, one key per line."""
+    """Write `content` as indented JSON."""
     write_text(path, json.dumps(plain(content), indent=2, ensure_ascii=False) + "\n")
 
 
 def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
-    """Write `columns` (name -> array or list, all of one length) as the Parquet file `path`.
-
-    The unit and the text of each column go into the metadata of its field.
+    """Write `columns` (name -> array or list of equal length) as Parquet, with units and docs in
+    the metadata.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -107,7 +106,7 @@ def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
 
 
 def _array(values: Any, null_below_zero: bool) -> pa.Array:
-    """An array or a list as an Arrow array, with null where there is no value."""
+    """Return an Arrow array, with null for missing values."""
     import numpy as np
     import pyarrow as pa
 
@@ -125,17 +124,17 @@ def _array(values: Any, null_below_zero: bool) -> pa.Array:
     return pa.array(values, mask=mask)
 
 
-def take_over(path: Path, there: Path) -> None:
-    """Have the file `path`, if there is one, in another directory as well."""
+def link_or_copy(path: Path, target: Path) -> None:
+    """Link or copy the file `path`, if there is one, to `target`."""
     if not is_plain_file(path):
         return
     try:
-        os.link(path, there, follow_symlinks=False)
+        os.link(path, target, follow_symlinks=False)
     except OSError:  # a file system without links
-        shutil.copyfile(path, there, follow_symlinks=False)
+        shutil.copyfile(path, target, follow_symlinks=False)
 
 
 def sync_all(directory: Path) -> None:
-    """Bring the files of `directory` to the disk, so that a rename never shows half of one."""
+    """Flush the files of `directory` to disk, so that a rename never exposes partial files."""
     for path in directory.iterdir():
         sync(path)

@@ -1,8 +1,8 @@
-"""Which commit the files of a result are from, and whether they are as they were committed.
+"""Find the commit that files are from, and whether they have changed since.
 
-Repositories may be anybody's, so nothing in them is run: no hook, filter or program that their
-configuration names. The commit is read from the files of `.git`. What it holds is asked of git in
-an empty repository of our own that borrows their objects, where their configuration says nothing.
+Repositories are not trusted, so nothing in them is run: no hook, filter or program from their
+configuration. The commit is read from the files of `.git`. To list its contents, git runs in an
+empty repository of our own that borrows their objects but not their configuration.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from netsim.writing import write_text
 HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 REFERENCE = re.compile(r"refs/[\w@+./-]+")
 MAX_BYTES = 1 << 26
-"""Longer files of `.git` are not read."""
+"""Larger files of `.git` are not read."""
 
 WAIT_S = 3.0
 MAX_NAMED = 20
-"""Files that are named of those that are not as in the commit."""
+"""Most changed files that are named."""
 
 
 def commits(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Of each repository that has one of `files`: its directory, and the commit that it is at.
+    """Return the directory and commit of each repository that has one of `files`.
 
-    `dirty` says whether a file is not in that commit, or not as it is there, and `changed` which;
-    both are None if there is no git to tell. A file in no repository is left out.
+    `dirty` says whether files differ from the commit, `changed` which ones; both are None without
+    git. Files outside repositories are left out.
     """
     of_root = defaultdict(list)
     for file in dict.fromkeys(Path(os.path.realpath(file)) for file in files):
-        root = next((place for place in file.parents if os.path.lexists(place / ".git")), None)
+        root = next((folder for folder in file.parents if os.path.lexists(folder / ".git")), None)
         if root is not None:
             of_root[root].append(file)
     found = []
@@ -51,17 +51,17 @@ def commits(files: Iterable[Path]) -> list[dict[str, Any]]:
 
 def _state(root: Path, files: list[Path]) -> dict[str, Any] | None:
     git = root / ".git"
-    if not git.is_dir():  # of a work tree, or a submodule
+    if not git.is_dir():  # a work tree or a submodule
         git = root / _read(git).removeprefix("gitdir: ")
     common = git / _read(git / "commondir") if (git / "commondir").exists() else git
     commit = _commit(git, common)
     if commit is None:
         return None
     names = {file.relative_to(root).as_posix(): file for file in files}
-    held = _held(common / "objects", commit, list(names))
+    committed = _committed_blobs(common / "objects", commit, list(names))
     changed = None
-    if held is not None:
-        changed = [name for name, file in names.items() if held.get(name) not in _blobs(file)]
+    if committed is not None:
+        changed = [name for name, file in names.items() if committed.get(name) not in _blobs(file)]
     return {
         "directory": str(root),
         "commit": commit,
@@ -71,7 +71,7 @@ def _state(root: Path, files: list[Path]) -> dict[str, Any] | None:
 
 
 def _commit(git: Path, common: Path) -> str | None:
-    """The commit that HEAD stands for, if there is one yet."""
+    """Return the commit of HEAD; None if there is none."""
     value = _read(git / "HEAD")
     if value.startswith("ref: "):
         name = value.removeprefix("ref: ")
@@ -93,7 +93,7 @@ def _reference(git: Path, common: Path, name: str) -> str:
 
 
 def _read(path: Path) -> str:
-    """The text of a small file, without the end of its line. Raises OSError or ValueError."""
+    """Return the text of a small file. Raises OSError or ValueError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -102,8 +102,8 @@ def _read(path: Path) -> str:
         return file.read(MAX_BYTES).decode().strip()
 
 
-def _held(objects: Path, commit: str, names: list[str]) -> dict[str, str] | None:
-    """The hash of each of these files in a commit, if it is there; None without git."""
+def _committed_blobs(objects: Path, commit: str, names: list[str]) -> dict[str, str] | None:
+    """Return the blob hash of each of these files in a commit; None without git."""
     with tempfile.TemporaryDirectory(prefix="netsim-git-") as folder:
         for name in ("objects", "refs"):
             (Path(folder) / name).mkdir()
@@ -131,7 +131,7 @@ def _held(objects: Path, commit: str, names: list[str]) -> dict[str, str] | None
 
 
 def _blobs(file: Path) -> set[str]:
-    """The hashes that git gives a file as it is, and with the ends of lines that it stores."""
+    """Return git's hashes of a file, as it is and with the line endings that git stores."""
     try:
         content = file.read_bytes()
     except OSError:

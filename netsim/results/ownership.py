@@ -1,15 +1,14 @@
-"""Whether netsim wrote what is in a directory: its files tell, not their names.
+"""Check whether netsim wrote what is in a directory.
 
-Before a directory is replaced or removed, every entry has to be a file that netsim writes there,
-by name and by contents, and at least one has to show that it is. A damaged file shows nothing. One
-that is whole but not netsim's is foreign, and so is a link, a directory, a pipe or a device.
+Before a directory is replaced or removed, every entry must have the name of a result file, none may
+have other contents, and at least one must be recognizable. Damaged files prove nothing. Links,
+directories, pipes and devices are foreign.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from netsim.results import files
@@ -20,62 +19,59 @@ KEYS = {
     files.EXPERIMENT: {"format", "versions", "resolved"},
     files.RUN: {"format", "experiment", "overrides", "directory"},
 }
-"""What each file of JSON has that is netsim's."""
+"""Keys that identify the JSON files of netsim."""
 
 PARQUET = b"PAR1"
-"""The last bytes of a file of Parquet; before them is the length of what describes the table."""
+"""Last bytes of a Parquet file; the length of its metadata precedes them."""
 
 IN_TABLES = b"netsim.table"
-"""What netsim writes into that (`files.write_table`)."""
+"""Marker of netsim in the metadata (`files.write_table`)."""
 
 IN_CHECKPOINTS = b"netsim checkpoint\n"
-"""What checkpoints begin with: `MAGIC` of `netsim/running/checkpoint.py`, a room above this one."""
+"""First bytes of checkpoints: `MAGIC` of `netsim/running/checkpoint.py`."""
 
 MAX_BYTES = 1 << 28
-"""Longer descriptions are not read."""
+"""Largest metadata that is read."""
 
 
 def foreign_entry(directory: Path) -> str | None:
-    """The name of something in `directory` that netsim did not write, None if there is nothing."""
+    """Return the name of an entry that netsim did not write; None if there is none."""
     entries = sorted(directory.iterdir())
-    told = {path.name: shows(path) for path in entries}
-    foreign = [name for name, ours in told.items() if ours is False]
-    if foreign or not told:
+    ours = {path.name: is_written_by_netsim(path) for path in entries}
+    foreign = [name for name, known in ours.items() if known is False]
+    if foreign or not ours:
         return foreign[0] if foreign else None
-    return None if True in told.values() else next(iter(told))
+    return None if True in ours.values() else next(iter(ours))
 
 
 def is_left_over(directory: Path) -> bool:
-    """Whether a directory may be what a killed run left unfinished: nothing in it is foreign."""
+    """Return whether a directory may be an unfinished one of a killed run."""
     if directory.is_symlink() or not directory.is_dir():
         return False
-    return all(shows(path) is not False for path in directory.iterdir())
+    return all(is_written_by_netsim(path) is not False for path in directory.iterdir())
 
 
 def is_our_sweep(directory: Path) -> bool:
-    """Whether the table in `directory` is one of netsim; a damaged one has a point beside it."""
+    """Return whether netsim wrote the sweep table in `directory`; a damaged one needs a point."""
     path = directory / files.SWEEP
     if not is_plain_file(path):
         return False
-    ours = _of_table(path)
-    return any(_points(directory)) if ours is None else ours
+    ours = _is_our_table(path)
+    if ours is not None:
+        return ours
+    folders = [folder for folder in directory.iterdir() if folder.is_dir()]
+    return any(is_written_by_netsim(folder / files.EXPERIMENT) for folder in folders)
 
 
-def _points(directory: Path) -> Iterator[bool]:
-    for folder in directory.iterdir():
-        if folder.is_dir():
-            yield bool(shows(folder / files.EXPERIMENT))
-
-
-def shows(path: Path) -> bool | None:
-    """Whether netsim wrote a file in the directory of a result; None if that cannot be told."""
+def is_written_by_netsim(path: Path) -> bool | None:
+    """Return whether netsim wrote a file of a result; None if unknown."""
     if not files.is_ours(path.name) or not is_plain_file(path):
         return False
     try:
         if path.name in KEYS:
-            return _of_json(path)
+            return _is_our_json(path)
         if path.suffix == ".parquet":
-            return _of_table(path)
+            return _is_our_table(path)
         if path.name == files.CHECKPOINT:
             with path.open("rb") as file:
                 begins = file.read(len(IN_CHECKPOINTS))
@@ -85,7 +81,7 @@ def shows(path: Path) -> bool | None:
     return None
 
 
-def _of_json(path: Path) -> bool | None:
+def _is_our_json(path: Path) -> bool | None:
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
@@ -93,7 +89,7 @@ def _of_json(path: Path) -> bool | None:
     return isinstance(content, dict) and content.keys() >= KEYS[path.name]
 
 
-def _of_table(path: Path) -> bool | None:
+def _is_our_table(path: Path) -> bool | None:
     end = len(PARQUET) + 4
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)

@@ -1,8 +1,8 @@
-"""Where a result comes from: all that decides it as one fingerprint, and the sources of plugins.
+"""The origin of a result: a fingerprint of its inputs, and the sources of plugins.
 
-A run is the same every time, so a point whose fingerprint is that of a complete result need not be
-run again. What counts is the experiment with every value explicit, the contents of the files that
-it names, netsim's own code, and the versions of the libraries that can change a result.
+Runs are deterministic, so a point whose complete result has the same fingerprint need not run
+again. The fingerprint covers the resolved experiment, the files that it names, netsim's own code,
+and the versions of libraries that can change a result.
 """
 
 from __future__ import annotations
@@ -34,29 +34,28 @@ LIBRARIES = ("numba", "llvmlite", "numpy")
 """Libraries that can change a result."""
 
 NOT_SIMULATED = ("name", "description", "outputs", "reference")
-"""Sections and keys of an experiment that decide nothing, but for what [outputs] has of links."""
+"""Parts of an experiment that do not affect results, except outputs.links."""
 
 PRESENTATION = ("cli", "conformance", "lint", "plots", "results", "scaffold", "tracing")
-"""Folders of netsim that decide nothing: a run does not come by them, but for lint, which refuses
-transports and changes none, and for DECISIVE."""
+"""Folders of netsim that do not affect results, except for DECISIVE; lint only rejects
+transports."""
 
 DECISIVE = ("results/columns.py", "results/run_result.py")
-"""Files of those folders that a run makes use of."""
+"""Files of those folders that runs use."""
 
 BY_USE = ("experiments", "queues", "topologies", "transports")
-"""Folders of which only the files in use decide."""
+"""Folders of which only the files in use count."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The inputs of a point, recorded before it is run.
+    """The inputs of a point, recorded before it runs.
 
-    `run_inputs` is all that decides its result, as JSON can hold it: the values of the experiment,
-    and hashes of code and of files. `fingerprint` is the hash of that. `plugins` describes each
-    plugin as `experiment.json` does: kind, name, file, sha256 of the file, and for one that does
-    not come with netsim its `sources`, by path relative to the plugin's folder. `inputs` are all
-    files that were read for the point. `git` tells which commits its code is from, in no way part
-    of the fingerprint.
+    `run_inputs` is everything that decides the result, as JSON: experiment values, and hashes of
+    code and files. `fingerprint` is its hash. `plugins` describes plugins as in `experiment.json`:
+    kind, name, file, SHA-256, and the `sources` of those outside netsim, by path relative to their
+    folder. `inputs` are all files read. `git` lists the commits of the code, which do not affect
+    the fingerprint.
     """
 
     fingerprint: str
@@ -66,14 +65,14 @@ class Provenance:
     git: tuple[dict[str, Any], ...]
 
     def changed_since(self, earlier: Mapping[str, Any]) -> str:
-        """What is not as it was in the `experiment.json` of another fingerprint, in words."""
+        """Return what differs from an `experiment.json` with another fingerprint."""
         before = [_identity(plugin) for plugin in earlier["plugins"]]
         changed = [one for one in self.plugins if _identity(one) not in before]
         if changed:
             return ", ".join(f"{one['kind']} {one['name']}" for one in changed)
         if plain(_decisive(earlier["resolved"])) != self.run_inputs["experiment"]:
             return "the experiment"
-        return "netsim, a library or a file that is read"
+        return "netsim, a library or an input file"
 
 
 def provenances(points: Sequence[Point]) -> list[Provenance]:
@@ -110,13 +109,13 @@ def _provenance(point: Point, sources: Any, read: Any, known: Any) -> Provenance
 
 
 def _committed(code: Iterable[Path]) -> tuple[Path, ...]:
-    """Files that a commit can be told of: the given ones, and netsim's own if it runs from a tree.
+    """Return the files whose commit matters: `code`, and netsim's own if it runs from a tree.
 
-    What is installed is in no repository, even if that of a project is around it.
+    Installed files are in no repository, even below one.
     """
     if (PACKAGE.parent / ".git").exists():
         own = {path: path.relative_to(PACKAGE).as_posix() for path in _package()}
-        return (*code, *(path for path, place in own.items() if decides(place)))
+        return (*code, *(path for path, name in own.items() if affects_results(name)))
     return tuple(path for path in code if not path.resolve().is_relative_to(PACKAGE))
 
 
@@ -126,7 +125,7 @@ def _package() -> list[Path]:
 
 
 def _decisive(resolved: dict[str, Any]) -> dict[str, Any]:
-    """The values of an experiment that a result depends on."""
+    """Return the values of an experiment that affect its result."""
     kept = {k: v for k, v in resolved.items() if k not in NOT_SIMULATED}
     outputs = resolved.get("outputs")
     links = outputs.get("links", True) if isinstance(outputs, dict) else True
@@ -135,23 +134,23 @@ def _decisive(resolved: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def package_hash() -> str:
-    """SHA-256 over the files of netsim that decide a result, as they are when first asked for."""
+    """Return the SHA-256 of netsim's files that affect results, as first read."""
     digest = hashlib.sha256(__version__.encode())
     for path in _package():
-        place = path.relative_to(PACKAGE).as_posix()
-        if decides(place):
-            digest.update(f"{place} {_sha256(path)}\n".encode())
+        name = path.relative_to(PACKAGE).as_posix()
+        if affects_results(name):
+            digest.update(f"{name} {_sha256(path)}\n".encode())
     return digest.hexdigest()
 
 
-def decides(place: str) -> bool:
-    """Whether a file of netsim, by its path below the package, is part of every fingerprint."""
-    room = place.partition("/")[0]
-    return place in DECISIVE or room not in (*PRESENTATION, *BY_USE)
+def affects_results(name: str) -> bool:
+    """Return whether a file of netsim, by its path in the package, is in every fingerprint."""
+    folder = name.partition("/")[0]
+    return name in DECISIVE or folder not in (*PRESENTATION, *BY_USE)
 
 
 class _Sources:
-    """The files of a plugin, itself first, with the SHA-256 of each."""
+    """The files of a plugin, itself first, with their SHA-256."""
 
     def __init__(self, path: Path) -> None:
         self.folder = path.parent
@@ -161,7 +160,9 @@ class _Sources:
             self.hashes = {file: _sha256(file) for file in [path, *shared]}
 
     def texts(self) -> dict[str, str]:
-        """Path relative to the plugin's folder -> source, of files that are as they were read."""
+        """Return the sources by path relative to the plugin's folder, except files changed since
+        loading.
+        """
         found = {}
         for path, digest in self.hashes.items():
             if path.is_relative_to(self.folder) and _sha256(path) == digest:
@@ -183,17 +184,16 @@ def _describe(plugin: Plugin, source: _Sources) -> dict[str, Any]:
 
 
 def _identity(plugin: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The part of a plugin's description that identifies its code."""
     return tuple(plugin.get(key) for key in ("kind", "name", "sha256", "sources"))
 
 
 def is_built_in(plugin: Plugin) -> bool:
-    """Whether a plugin comes with netsim."""
+    """Return whether a plugin is part of netsim."""
     return plugin.module.__name__.partition(".")[0] == "netsim"
 
 
 def data_files(point: Point) -> list[Path]:
-    """Files that parameters name, and those that a plugin `reads` beside them, that are there."""
+    """Return the existing files that parameters name or a plugin `reads`."""
     named = [
         point.directory / Path(value).expanduser()
         for use in point.uses
@@ -203,7 +203,7 @@ def data_files(point: Point) -> list[Path]:
     ]
     for use in point.uses:
         if hasattr(use.module, "reads"):
-            with suppress(InputError):  # which the run will tell
+            with suppress(InputError):  # the run reports it
                 named += call(use, "reads", use.params, point.directory)
     return [path for path in named if path.is_file()]
 

@@ -1,4 +1,4 @@
-"""Read what a run has written."""
+"""Read results."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """The result of one run. The tables are read when they are first asked for.
+    """The result of one run; its tables are read on first use.
 
-    Attributes: `flows`, `links` and every other table (polars DataFrames, columns as in
-    `netsim.results.COLUMNS`; None for one that the run did not write),
-    `summary` and `experiment` (dicts), `complete` (False for a partial result),
-    `status` and `reason` (how the run ended, and why it is not complete), `name`, `path`.
-    Raises InputError, also when a table is first asked for, if what is there is damaged.
+    Attributes: `flows`, `links` and the other tables (polars DataFrames with the columns of
+    `netsim.results.COLUMNS`, or None if the run has no such table), `summary` and `experiment`
+    (dicts), `complete`, `status` and `reason`, `name`, `path`.
+
+    Raises InputError, also on first use of a table, if the files are damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,11 +39,11 @@ class Result:
         for key, value in self.summary.items():
             if isinstance(value, int) and not 0 <= value < 2**63:
                 file = str(path / files.SUMMARY)
-                raise InputError("is out of range", file=file, key=key, hint=DAMAGED)
+                raise InputError("out of range", file=file, key=key, hint=DAMAGED)
         self.experiment: dict[str, Any] = read_object(experiment, documents.EXPERIMENT)
         if self.experiment["hash"] != self.summary["hash"]:
             raise InputError(
-                f"is not the hash in {files.SUMMARY}: one of the two files was changed",
+                f"conflicts with the hash in {files.SUMMARY}: one of the files has changed",
                 file=str(experiment),
                 key="hash",
             )
@@ -55,12 +55,12 @@ class Result:
 
     @cached_property
     def links(self) -> pl.DataFrame:
-        """One row per directed link and traffic class, unless the experiment left them out."""
+        """One row per directed link and traffic class, unless disabled in [outputs]."""
         return _read_table(self.path / files.LINKS, "links")
 
     def __getattr__(self, name: str) -> pl.DataFrame | None:
         if name.startswith("_") or name not in specs():
-            raise AttributeError(f"results have no {name}")
+            raise AttributeError(f"unknown table {name}")
         table = None
         if name in self.experiment["tables"]:
             table = _read_table(self.path / specs()[name].file, name)
@@ -69,7 +69,7 @@ class Result:
 
     @property
     def complete(self) -> bool:
-        """Whether every flow was delivered; a partial result holds what was done until then."""
+        """Whether every flow was delivered."""
         return bool(self.summary["complete"])
 
     @property
@@ -79,17 +79,16 @@ class Result:
 
     @property
     def reason(self) -> str | None:
-        """Why the result is not complete; None if it is, or the run was interrupted."""
+        """Why the result is incomplete; None if it is complete or was interrupted."""
         reason = self.summary.get("reason")
         return None if reason is None else str(reason)
 
     @property
     def name(self) -> str:
-        """Name of the point."""
         return str(self.experiment["point"])
 
-    def hash_fits(self) -> bool | None:
-        """Whether the hash is that of the tables; None if links were not kept."""
+    def matches_hash(self) -> bool | None:
+        """Return whether the tables match the hash; None without links."""
         from netsim.results.run_result import hashed, result_hash
 
         if not (self.path / files.LINKS).exists():
@@ -105,7 +104,7 @@ class Result:
 
 @dataclass(frozen=True)
 class FailedPoint:
-    """A point whose run failed and left no result: `reason` says why."""
+    """A point whose run failed without a result; `reason` says why."""
 
     name: str
     path: Path
@@ -115,7 +114,7 @@ class FailedPoint:
 
 
 class Sweep:
-    """The results of a sweep: `table` (one row per point) and `points` (their results)."""
+    """The results of a sweep: `table` has a row per point, `points` the results."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -123,17 +122,17 @@ class Sweep:
 
     @cached_property
     def points(self) -> list[Result]:
-        """The results of the points that were written, in the order of the table."""
+        """Results of the points, in the order of the table."""
         return [point for row in self.table.iter_rows(named=True) for point in self._results(row)]
 
     def _results(self, row: Mapping[str, Any]) -> list[Result]:
-        """The result that a row is of: one or none."""
+        """Return the result of a row, as a list of one or none."""
         name = str(row["point"])
         if row.get("status") == "failed":
             return []
         _recover(self.path / name)
-        there = [self.path / folder for folder in (name, f"{name}.partial")]
-        found = [Result(folder) for folder in there if (folder / files.SUMMARY).exists()]
+        folders = [self.path / folder for folder in (name, f"{name}.partial")]
+        found = [Result(folder) for folder in folders if (folder / files.SUMMARY).exists()]
         fitting = [result for result in found if result.summary["hash"] == row.get("hash")]
         return (fitting or found)[:1]
 
@@ -142,59 +141,48 @@ class Sweep:
 
 
 def is_sweep(path: Path | str) -> bool:
-    """Whether a sweep, not a single result, was written to `path`."""
+    """Return whether `path` has a sweep."""
     return is_file(Path(path) / files.SWEEP)
 
 
 def load(path: Path | str) -> Result | Sweep:
-    """What a run has written to the directory `path`: the result of one run, or a sweep of many.
-
-    Raises InputError if there is neither, or it is damaged.
-    """
+    """Load the result or sweep in `path`. Raises InputError if there is none or it is damaged."""
     return load_sweep(path) if is_sweep(path) else load_result(path)
 
 
 def load_result(path: Path | str) -> Result:
-    """The result of one run that was written to the directory `path`.
-
-    Raises InputError if there is none, or it is damaged.
-    """
+    """Load the result in `path`. Raises InputError if there is none or it is damaged."""
     path = Path(path)
     if is_sweep(path):
-        raise InputError(
-            f"{path} holds a sweep", hint="name one of its folders, such as that of its first point"
-        )
+        raise InputError(f"{path} contains a sweep", hint="give the folder of one of its points")
     if problem := path_problem(str(path)):
         raise InputError(f"{written(str(path))} {problem}")
     _recover(path)
     if not (path / files.SUMMARY).is_file():
-        raise InputError(f"{path} holds no result", hint=_why_none(path))
+        raise InputError(f"no result in {path}", hint=_why_none(path))
     return Result(path)
 
 
 def load_sweep(path: Path | str) -> Sweep:
-    """The sweep that a run has written to the directory `path`.
-
-    Raises InputError if there is none, or its table is damaged.
-    """
+    """Load the sweep in `path`. Raises InputError if there is none or its table is damaged."""
     path = Path(path)
     if not is_sweep(path):
-        raise InputError(f"{path} holds no sweep", hint=f"{files.SWEEP} is missing")
+        raise InputError(f"no sweep in {path}", hint=f"{files.SWEEP} is missing")
     return Sweep(path)
 
 
 def results_in(path: Path | str) -> list[Result]:
-    """The results in the directory `path`: one, or those of a sweep. Raises InputError if none."""
+    """Return the result in `path`, or those of a sweep. Raises InputError if there are none."""
     loaded = load(path)
     if isinstance(loaded, Result):
         return [loaded]
     if not loaded.points:
-        raise InputError(f"{path} holds a sweep of which no point is done yet")
+        raise InputError(f"no finished points in the sweep {path}")
     return loaded.points
 
 
 def recorded_complete(directory: Path) -> bool | None:
-    """What a result in `directory` says of itself: complete or not; None if none can be read."""
+    """Return whether the result in `directory` is complete; None if it cannot be read."""
     try:
         return bool(read_object(directory / files.SUMMARY, {"complete": bool})["complete"])
     except InputError:
@@ -202,14 +190,14 @@ def recorded_complete(directory: Path) -> bool | None:
 
 
 def _check_format(path: Path) -> None:
-    """Raise InputError for a result of another format, naming the netsim that wrote it."""
+    """Raise InputError for a result of another format."""
     content = read_object(path, {"format?": int, "versions?": {"netsim?": str}})
     written = content.get("format")
     if written != files.FORMAT:
         by = content.get("versions", {}).get("netsim", "an unknown version")
         columns = "columns were renamed; " if written == 1 else ""
         raise InputError(
-            f"result format {written} of netsim {by} is not readable",
+            f"unreadable format {written}, written by netsim {by}",
             file=str(path),
             key="format",
             hint=f"this version reads format {files.FORMAT}: {columns}run the experiment again",
@@ -218,38 +206,38 @@ def _check_format(path: Path) -> None:
 
 def _why_none(path: Path) -> str:
     if not path.exists():
-        return "there is no such directory"
+        return "no such directory"
     if (path / files.RUN).is_file():
-        return "its run is not done: `netsim resume` goes on with it"
+        return "unfinished: `netsim resume` continues the run"
     return f"{files.SUMMARY} is missing" if path.is_dir() else "it is a file"
 
 
 def _recover(path: Path) -> None:
-    """Find the result that a run had moved aside when it was killed."""
+    """Restore the result that a killed run had moved aside."""
     from netsim.results.replace import exclusive, real, recover
 
     path = real(path)
     if path.exists() or not list(path.parent.glob(f".{escape(path.name)}.*.old")):
         return
     try:
-        with exclusive(path), exclusive(path.parent):  # of a single run, or of a sweep
+        with exclusive(path), exclusive(path.parent):  # of a single run or a sweep
             recover(path.parent, path.name)
     except (InputError, OSError):
         return
 
 
 def _read_table(path: Path, name: str) -> pl.DataFrame:
-    """A table with all its columns, numbers where there should be."""
+    """Read a table and check that required columns are there and numeric columns are numbers."""
     import polars as pl
 
     file_size(path)
     try:
         table = pl.read_parquet(path)
     except OSError as error:
-        reason = error.strerror or "is not a Parquet file"
+        reason = error.strerror or "not a Parquet file"
         raise InputError(f"cannot be read: {reason}", file=str(path), hint=DAMAGED) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise InputError("is not a Parquet file", file=str(path), hint=DAMAGED) from error
+        raise InputError("not a Parquet file", file=str(path), hint=DAMAGED) from error
     if name == "sweep":
         required = ["point"]
     elif len(table):
@@ -258,15 +246,15 @@ def _read_table(path: Path, name: str) -> pl.DataFrame:
         required = []
     for column in required:
         if column not in table.columns:
-            raise InputError("there is no such column", file=str(path), key=column, hint=DAMAGED)
+            raise InputError("missing column", file=str(path), key=column, hint=DAMAGED)
         number = columns()[name][column].unit != ""
         if number and not (table[column].dtype.is_numeric() or table[column].dtype == pl.Null):
-            raise InputError("is not a column of numbers", file=str(path), key=column)
+            raise InputError("must be numbers", file=str(path), key=column)
     return table
 
 
 def _arrays(table: pl.DataFrame) -> dict[str, Any]:
-    """The columns as they are in memory: what is missing is below zero, or no number."""
+    """Return the columns as in memory: missing values are negative or NaN."""
     import numpy as np
 
     arrays = {}

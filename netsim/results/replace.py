@@ -1,6 +1,6 @@
-"""Directories that are replaced whole, and put right again if a run was killed in between.
+"""Replace directories atomically, and restore them if a run was killed in between.
 
-A new directory is written as `.NAME.xxxxxxxx.tmp` beside the old one, which is renamed to
+A new directory is written next to the old one as `.NAME.xxxxxxxx.tmp`. The old one becomes
 `.NAME.xxxxxxxx.old` just before the new one takes its name.
 """
 
@@ -23,21 +23,20 @@ from netsim.results.ownership import is_left_over
 from netsim.writing import umask
 
 MAX_DIGITS = 20
-"""Of the number of a process."""
+"""Most digits of a process number."""
 
 _LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.(tmp|old)")
 
 
 def real(directory: Path | str) -> Path:
-    """Where a directory is, links followed: what is replaced is never a link."""
+    """Return a directory with links resolved; a link is never replaced."""
     return Path(os.path.realpath(directory))
 
 
 @contextmanager
 def replacing(directory: Path, previous: Path | None = None) -> Iterator[Path]:
-    """A scratch directory that takes the place of `directory` when the block ends well.
-
-    What was there takes the place of `previous`, if that is given.
+    """Yield a scratch directory that replaces `directory` when the block succeeds; the old one
+    becomes `previous`, if given.
     """
     parent = directory.parent
     try:
@@ -57,7 +56,7 @@ def replacing(directory: Path, previous: Path | None = None) -> Iterator[Path]:
 
 
 def _swap(scratch: Path, directory: Path, previous: Path | None) -> None:
-    """Put `scratch` in the place of `directory`; what was there is back if that fails."""
+    """Move `scratch` to `directory`; restore the old one if that fails."""
     if not directory.exists():
         scratch.rename(directory)
         return
@@ -77,9 +76,9 @@ def _swap(scratch: Path, directory: Path, previous: Path | None) -> None:
 
 
 def recover(parent: Path, name: str | None = None) -> None:
-    """Put right what killed runs have left in `parent`: of one directory `name`, or of all.
+    """Clean up after killed runs in `parent`, for one directory `name` or all.
 
-    To be called by the run that holds the directory, so that no other is at work there.
+    Call it only with the lock on the directory.
     """
     try:
         entries = sorted(parent.iterdir())
@@ -93,7 +92,7 @@ def recover(parent: Path, name: str | None = None) -> None:
     }
     for entry, target in mine.items():
         if entry.suffix == ".old" and not os.path.lexists(parent / target):
-            new = entry.with_suffix(".tmp")  # whole: it was about to take the name
+            new = entry.with_suffix(".tmp")  # complete: only the rename is missing
             (new if new in mine else entry).rename(parent / target)
     for entry in mine:
         shutil.rmtree(entry, ignore_errors=True)
@@ -101,9 +100,9 @@ def recover(parent: Path, name: str | None = None) -> None:
 
 @contextmanager
 def exclusive(directory: Path) -> Iterator[None]:
-    """Keep `directory` to this run while the block lasts. Raises InputError if another has it.
+    """Lock `directory` during the block. Raises InputError if another run has it.
 
-    The lock is on a file beside it, and goes with the process however that ends.
+    The lock is on a file next to it and ends with the process.
     """
     lock = directory.parent / f".{directory.name}.lock"
     try:
@@ -111,8 +110,8 @@ def exclusive(directory: Path) -> Iterator[None]:
         descriptor = _locked(lock)
     except _HeldError as error:
         raise InputError(
-            f"{directory} is being written by {error}",
-            hint="wait until it is done, or choose another directory with --out",
+            f"{directory} is in use by {error}",
+            hint="wait, or choose another --out",
         ) from None
     except OSError as error:
         raise InputError(f"cannot write to {lock.parent}: {error.strerror}") from error
@@ -124,13 +123,13 @@ def exclusive(directory: Path) -> Iterator[None]:
 
 
 class _HeldError(Exception):
-    """Another process has the lock; says which."""
+    """Another process has the lock; the message names it."""
 
 
 def _locked(lock: Path) -> int:
-    """A descriptor of the file `lock`, locked; another process may just be removing the file.
+    """Open and lock the file `lock`, which another process may be removing.
 
-    Raises InputError if what is there is not a lock: a link, or somebody's file.
+    Raises InputError if the file is not a lock of netsim.
     """
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -161,7 +160,7 @@ def _no_lock(lock: Path) -> InputError:
 
 
 def _holder(lock: Path, descriptor: int) -> str:
-    """Who has a lock, by what is in its file. Raises InputError if that is not a lock's."""
+    """Return who has a lock. Raises InputError if the file is not a lock of netsim."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         raise _no_lock(lock)
@@ -174,7 +173,7 @@ def _holder(lock: Path, descriptor: int) -> str:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock a file; raises BlockingIOError if it is locked. Some file systems have no locks."""
+    """Lock a file if its file system has locks. Raises BlockingIOError if it is locked."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

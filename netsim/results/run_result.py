@@ -1,4 +1,4 @@
-"""What a run returns: its tables and figures, and the hash of them."""
+"""What a run returns: its tables, summary and hash."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Table = dict[str, np.ndarray]
 class Ending:
     """How a run ended.
 
-    `stop_reason` is "finished" (every flow is delivered and acknowledged, every task done),
-    "time_limit", "interrupted", "stalled", or "undelivered" (no events are left, and flows or tasks
-    are not done). `complete` says whether every flow is delivered, except what an unreliable
-    transport has lost. `reason` says why a run is not complete, unless it was interrupted.
+    `stop_reason` is "finished" (every flow delivered and acknowledged, every task done),
+    "time_limit", "interrupted", "stalled", or "undelivered" (no events left, but flows or tasks are
+    not done). `complete`: every flow is delivered, except what unreliable transports lost. `reason`
+    says why a run is incomplete, unless it was interrupted.
     """
 
     stop_reason: str
@@ -37,7 +37,7 @@ class Ending:
 
 @dataclass
 class Run:
-    """What reports are made of: a point and what was simulated; no engine for closed forms."""
+    """Input of reports: a point and its simulation; no engine for closed forms."""
 
     point: Point
     scenario: Scenario
@@ -49,10 +49,7 @@ class Run:
 
 @dataclass(frozen=True)
 class RunResult:
-    """The tables and metrics of a run, and how it ended (`Ending`).
-
-    Each table is also an attribute, such as `tasks`; None if the run has none.
-    """
+    """Tables, summary and ending of a run; each table is also an attribute, None if absent."""
 
     tables: dict[str, Table]
     summary: dict[str, Any]
@@ -63,7 +60,7 @@ class RunResult:
 
     @classmethod
     def of(cls, tables: dict[str, Table], summary: dict[str, Any], ending: Ending) -> RunResult:
-        """A result; its hash is also in its summary."""
+        """Return a result with its hash."""
         digest = result_hash(tables)
         return cls(
             tables=tables,
@@ -91,13 +88,13 @@ class RunResult:
 
 
 def hashed() -> list[str]:
-    """The tables that the hash of a result is taken over, in this order, if there are any."""
+    """Return the names of the tables in the hash, in order."""
     found = [one for one in specs().values() if one.hash_order]
     return [one.name for one in sorted(found, key=lambda one: one.hash_order)]
 
 
 def result_hash(tables: dict[str, Table]) -> str:
-    """SHA-256 over tables: equal if and only if results are, bit for bit."""
+    """Return the SHA-256 of tables: equal if and only if the results are identical."""
     digest = hashlib.sha256()
     for table in (tables[name] for name in hashed() if name in tables):
         for name, column in table.items():
@@ -107,7 +104,7 @@ def result_hash(tables: dict[str, Table]) -> str:
                 values = column.astype(np.int64)
             elif column.dtype.kind == "f":
                 values = np.nan_to_num(column, nan=-1.0).astype(np.float64)
-            elif column.dtype.kind == "U":  # no wider than its longest text
+            elif column.dtype.kind == "U":  # no wider than the longest text
                 values = np.array(column.tolist())
             digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()

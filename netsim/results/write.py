@@ -1,16 +1,17 @@
-"""Write the result of one run as a directory, all of it or nothing."""
+"""Write results atomically as directories, and the table of a sweep."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.errors import InputError
 from netsim.results import files
-from netsim.results.columns import specs
+from netsim.results.columns import Column, Metric, columns, metrics, specs
 from netsim.results.destination import (
     check_destination,
     holds_complete,
@@ -24,8 +25,14 @@ from netsim.results.replace import real, replacing
 from netsim.version import __version__
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from netsim.experiment import Point
     from netsim.results.run_result import RunResult
+
+
+WHOLE_UNITS = ("flows", "packets", "frames", "packet-hops", "requests", "restarts")
+"""Units of integer columns."""
 
 
 def write_result(
@@ -36,48 +43,45 @@ def write_result(
     *,
     keep: Sequence[str] = (),
 ) -> Path:
-    """Write `result` of `point` to `directory`, replacing an earlier result there.
+    """Write `result` of `point` to `directory`, replacing an earlier result there; return the
+    directory.
 
-    The files are written to a temporary directory beside it, which is then renamed, so that a
-    reader sees the earlier result or the new one, never a mixture. A partial result (of a run that
-    was interrupted, or ended with flows missing) is written in the same way, with
-    ``"complete": false`` in ``summary.json``; where a complete one is, it goes to a directory
-    beside that, with ".partial" after its name. A complete result of another experiment or other
-    code that is replaced stays beside the new one, with ".previous" after its name.
+    The files are written to a temporary directory that is then renamed, so readers see the old or
+    the new result, never a mixture. If `directory` has a complete result, a partial one goes to
+    DIRECTORY.partial. A replaced complete result of other code or values moves to
+    DIRECTORY.previous.
 
-    `provenance` is what the point was made of when the run began, for the reader and for later
-    runs. Of what is in the directory, the files named by `keep` stay there.
+    `provenance` is that of the point when the run began. The files in `keep` stay in the directory.
 
-    Returns the directory. Raises InputError if it holds anything that netsim did not write, or
-    cannot be written.
+    Raises InputError if the directory holds files that netsim did not write, or cannot be written.
     """
     directory = Path(directory)
     partial = not result.complete and holds_complete(directory)
     if partial:
         directory = partial_directory(directory)
-    place = real(directory.parent) / directory.name if partial else real(directory)
-    check_destination(place)
+    target = real(directory.parent) / directory.name if partial else real(directory)
+    check_destination(target)
     provenance = provenance or provenances([point])[0]
-    old = previous_directory(place) if other_result(place, provenance.fingerprint) else None
+    old = previous_directory(target) if other_result(target, provenance.fingerprint) else None
     if old is not None and os.path.lexists(old):
         check_destination(old)
     tables = {**result.tables}
     if not point.outputs.links:
         del tables["links"]
-    with replacing(place, old) as scratch:
+    with replacing(target, old) as scratch:
         for name, table in tables.items():
             files.write_table(scratch / specs()[name].file, name, table)
         files.write_json(scratch / files.SUMMARY, summary_of(result))
         files.write_json(scratch / files.EXPERIMENT, _experiment(point, result, provenance))
         for name in keep:
-            files.take_over(place / name, scratch / name)
+            files.link_or_copy(target / name, scratch / name)
     if result.complete:
         remove_partial(directory)
     return directory
 
 
 def summary_of(result: RunResult) -> dict[str, Any]:
-    """The summary of a result as it is written."""
+    """Return the summary of a result as written."""
     summary: dict[str, Any] = files.plain(
         {
             "complete": result.complete,
@@ -91,7 +95,7 @@ def summary_of(result: RunResult) -> dict[str, Any]:
 
 
 def _experiment(point: Point, result: RunResult, provenance: Provenance) -> dict[str, Any]:
-    """Everything needed to run the point again, and to know that it gave the same."""
+    """Return what is needed to repeat the run and compare its result."""
     return {
         "format": files.FORMAT,
         "point": point.name,
@@ -109,9 +113,76 @@ def _experiment(point: Point, result: RunResult, provenance: Provenance) -> dict
 
 
 def versions() -> dict[str, str]:
-    """Versions of netsim, Python and the libraries that can change a result, and the machine."""
+    """Return the versions of netsim, Python and decisive libraries, and the machine."""
     found = {"netsim": __version__, "python": platform.python_version()}
     for name in LIBRARIES:
         found[name] = metadata.version(name)
     found["machine"] = f"{platform.system()} {platform.machine()}"
     return found
+
+
+def point_directory(directory: Path, point: Point, *, sweep: bool) -> Path:
+    """Return where the result of `point` goes: its own folder in a sweep."""
+    return directory / point.name if sweep else directory
+
+
+def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of one point: its axes, then the metrics of its result's `summary`."""
+    row = _identity(point, summary["stop_reason"])
+    row |= {metric.name: metric.of(summary) for metric in metrics()}
+    return {**row, "hash": summary.get("hash")}
+
+
+def failed_row(point: Point) -> dict[str, Any]:
+    """Return the row of a point without a result."""
+    return _identity(point, "failed")
+
+
+def _identity(point: Point, status: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"point": point.name, **point.axes}
+    row.setdefault("transport", point.transport.name)
+    row.setdefault("seed", point.seed)
+    row["status"] = status
+    return row
+
+
+def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write the table of a sweep atomically; return its path.
+
+    Every documented column is present with a fixed type, so that tables of two sweeps can be
+    concatenated. An axis has the type of its values.
+    """
+    import pyarrow as pa
+
+    axes = dict.fromkeys(name for row in rows for name in row if name not in columns()["sweep"])
+    found: dict[str, Any] = {"point": None}
+    found |= {name: _uniform([row.get(name) for row in rows]) for name in axes}
+    for column in columns()["sweep"].values():
+        values = [row.get(column.name) for row in rows]
+        found[column.name] = pa.array(values, _dtype(column))
+    path = directory / files.SWEEP
+    try:
+        files.write_table(path, "sweep", found)
+    except OSError as error:
+        raise InputError(f"cannot write to {path}: {error.strerror or error}") from error
+    return path
+
+
+def _dtype(column: Column) -> pa.DataType:
+    """Return the fixed type of a documented column."""
+    import pyarrow as pa
+
+    whole = isinstance(column, Metric) and column.whole
+    if whole or column.name == "seed" or column.unit in WHOLE_UNITS:
+        return pa.int64()
+    return pa.float64() if column.unit else pa.string()
+
+
+def _uniform(values: list[Any]) -> list[Any]:
+    """Return values of one type: unchanged if they agree, else as floats or texts."""
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) <= 1 and not kinds & {list, tuple, dict}:
+        return values
+    if kinds <= {int, float}:
+        return [None if value is None else float(value) for value in values]
+    return [None if value is None else str(value) for value in values]

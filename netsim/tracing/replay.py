@@ -123,7 +123,7 @@ def _with_stored_sources(result: Result, tree: dict[str, Any]) -> dict[str, Any]
 def differences(result: Result, point: Point) -> list[str]:
     """Return what has changed since the result was written: its tables and its plugins."""
     found = []
-    if result.hash_fits() is False:
+    if result.matches_hash() is False:
         found.append("the tables of the result do not match its hash")
     now = provenances([point])[0].plugins
     for before, plugin in zip(result.experiment["plugins"], now, strict=False):

@@ -13,7 +13,7 @@ from test_structure import imported, modules
 
 from netsim.experiment import Experiment
 from netsim.results.git import commits
-from netsim.results.provenance import BY_USE, PRESENTATION, data_files, decides, provenances
+from netsim.results.provenance import BY_USE, PRESENTATION, affects_results, data_files, provenances
 
 ONLY_REFUSES = "lint"
 """Called as an experiment is resolved. What passes it runs as it would without."""
@@ -41,7 +41,7 @@ def place(module: str) -> str:
 
 
 def test_whatever_a_run_comes_by_decides() -> None:
-    left_out = {module for module in reached() if not decides(place(module))}
+    left_out = {module for module in reached() if not affects_results(place(module))}
     by_use = tuple(f"netsim.{room}" for room in (*BY_USE, ONLY_REFUSES))
     assert {module for module in left_out if not module.startswith(by_use)} == set()
 
@@ -50,7 +50,7 @@ def test_whatever_a_run_comes_by_decides() -> None:
 def test_a_room_that_does_not_decide_is_not_come_by(room: str) -> None:
     """But for files that are named one by one."""
     inside = {module for module in reached() if module.startswith(f"netsim.{room}.")}
-    assert {module for module in inside if not decides(place(module))} == set()
+    assert {module for module in inside if not affects_results(place(module))} == set()
 
 
 def test_what_decides_and_what_does_not() -> None:
@@ -61,9 +61,9 @@ def test_what_decides_and_what_does_not() -> None:
         "units.py",
         "transport.py",
     ):
-        assert decides(yes), yes
+        assert affects_results(yes), yes
     for no in ("cli/show.py", "plots/links.py", "results/read.py", "tracing/record.py"):
-        assert not decides(no), no
+        assert not affects_results(no), no
     assert {"netsim.running.drive", "netsim.engine.kernels.loop", "netsim.blocks.tcp"} < reached()
 
 

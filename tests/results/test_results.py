@@ -23,7 +23,7 @@ from netsim.results import (
     write_sweep,
 )
 from netsim.results.destination import check_destination, prepare_sweep
-from netsim.results.sweep import failed_row
+from netsim.results.write import failed_row
 
 
 def test_round_trip(tmp_path):

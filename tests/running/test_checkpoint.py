@@ -221,7 +221,7 @@ def test_an_interrupted_run_goes_on(runs: Runs) -> None:
     assert code == 0, said
     assert "e resumes at " in said
     assert summary("r") == summary("whole")
-    assert load("r").hash_fits()
+    assert load("r").matches_hash()
     assert load("r").flows.equals(load("whole").flows)
     assert not {files.CHECKPOINT, files.RUN} & {one.name for one in Path("r").iterdir()}
 

@@ -20,7 +20,7 @@ from netsim.network import Network
 from netsim.reports.links import LINKS
 from netsim.results import load_result, write_result
 from netsim.results.run_result import RunResult
-from netsim.results.sweep import sweep_row
+from netsim.results.write import sweep_row
 from netsim.running.estimate import code_needed, estimate, feature_set_of
 from netsim.running.point import simulate
 from netsim.tracing import trace_flow

@@ -8,7 +8,7 @@ import pytest
 from experiment_text import load, text
 
 from netsim.cli.tables import result_table, sweep_table
-from netsim.results.sweep import sweep_row
+from netsim.results.write import sweep_row
 from netsim.running.point import simulate
 
 N_BYTES = 40 * 4096

@@ -75,7 +75,7 @@ def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Resul
     assert table is not None
     assert [*table.columns] == [*COLUMNS["operations"]]
     assert all(column.doc for column in COLUMNS["operations"].values())
-    assert result.hash_fits()
+    assert result.matches_hash()
     assert set(result.flows["flow_kind"].to_list()) == {"pp", "dp"}
     assert result.summary["operations"] == result.summary["operations_done"] == len(table) == 24
     assert table["end_ps"].max() == result.summary["makespan_ps"]

@@ -96,7 +96,7 @@ class Sweep:
         assert self.rows() >= rows
         if self.rows():
             loaded = {point.name: point for point in load(self.results).points}
-            assert all(point.complete and point.hash_fits() for point in loaded.values())
+            assert all(point.complete and point.matches_hash() for point in loaded.values())
             assert loaded.keys() >= rows
         assert self.done() >= done
         if not again:

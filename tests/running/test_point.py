@@ -15,7 +15,7 @@ from netsim.engine.simulation import FeatureSet
 from netsim.experiment import Point
 from netsim.reports.links import end_names
 from netsim.results import load_result, summary_of, write_result
-from netsim.results.sweep import sweep_row
+from netsim.results.write import sweep_row
 from netsim.running.estimate import Code, code_needed, estimate
 from netsim.running.point import Progress, simulate
 

@@ -83,7 +83,7 @@ def test_a_result_says_how_often_tasks_were_done(tmp_path: Path) -> None:
     result = simulate(one)
     assert (result.complete, result.stop_reason) == (True, "finished")
     loaded = load_result(write_result(tmp_path / "out", one, result))
-    assert loaded.hash_fits()
+    assert loaded.matches_hash()
     tasks = loaded.tasks
     assert tasks is not None
     batches = tasks.row(24, named=True)
@@ -115,7 +115,7 @@ def test_a_result_has_what_the_program_noted(tmp_path: Path) -> None:
     one = load(tmp_path, EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")).points()[0]
     result = simulate(one)
     loaded = load_result(write_result(tmp_path / "out", one, result))
-    assert loaded.hash_fits()
+    assert loaded.matches_hash()
     assert loaded.log is not None
     assert loaded.log.columns == ["host", "time_ps", "which", "runs"]
     assert loaded.log["host"].to_list() == [0, 0, 1, 1]

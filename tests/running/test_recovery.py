@@ -12,7 +12,7 @@ from raises_input import mentions
 from netsim.cli.tables import result_table
 from netsim.reports.recovery import longest_silence
 from netsim.results.run_result import RunResult
-from netsim.results.sweep import sweep_row
+from netsim.results.write import sweep_row
 from netsim.running.point import simulate
 
 US = 10**6

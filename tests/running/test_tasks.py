@@ -53,7 +53,7 @@ def test_the_times_of_tasks_are_a_table_of_the_result(tmp_path: Path) -> None:
     result = simulate(one)
     assert (result.complete, result.stop_reason) == (True, "finished")
     loaded = load_result(write_result(tmp_path / "out", one, result))
-    assert loaded.hash_fits()
+    assert loaded.matches_hash()
     tasks = loaded.tasks
     assert tasks is not None
     assert tasks["kind"].to_list() == ["compute", "send", "receive", "send", "receive", "compute"]

@@ -124,7 +124,7 @@ def test_results_tell_of_messages(
     point = load(tmp_path, TOML.format(transport="datagram", relay_at=relay)).points()[0]
     done = simulate(point)
     result = load_result(write_result(tmp_path / "out", point, done))
-    assert result.hash_fits()
+    assert result.matches_hash()
     flows, segments = result.flows, result.relay_segments
     assert segments is not None
     assert len(flows) == 12 * 11

@@ -207,7 +207,7 @@ def test_a_flow_that_never_started(result, tmp_path):
 
 
 def test_tables_that_were_changed_are_noticed(result, tmp_path):
-    assert load(result).hash_fits()
+    assert load(result).matches_hash()
     assert trace_flow(load(result), 2).warnings == ()
     flows = pl.read_parquet(tmp_path / "r" / "flows.parquet")
     flows.with_columns(pl.col("retransmits") + 1).write_parquet(tmp_path / "r" / "flows.parquet")
