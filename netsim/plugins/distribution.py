@@ -1,4 +1,4 @@
-"""Sizes of flows as parameters: one, a list with probabilities, or the name of one."""
+"""Flow sizes as parameters: one size, a list with probabilities, or the name of a distribution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Sizes = str | tuple[tuple[int, float], ...]
 
 
 def parse_sizes(value: object, fraction: Callable[[object], float]) -> Sizes:
-    """A distribution as a plugin receives it; ``fraction`` converts a probability.
+    """Return a distribution as a plugin receives it; ``fraction`` converts a probability.
 
     Raises InputError without file and key.
     """
@@ -30,9 +30,9 @@ def parse_sizes(value: object, fraction: Callable[[object], float]) -> Sizes:
         points.append((parse_bytes(item[0]), fraction(item[1])))
     for (size, below), (next_size, probability) in pairwise(points):
         if next_size < size or probability < below:
-            raise _sizes_error("sizes and cumulative probabilities must not fall")
+            raise _sizes_error("sizes and cumulative probabilities must not decrease")
     if points[-1][1] != 1.0:
-        raise _sizes_error(f"the last cumulative probability is {points[-1][1]}, not 1")
+        raise _sizes_error(f"the last cumulative probability must be 1, not {points[-1][1]}")
     return tuple(points)
 
 
@@ -45,7 +45,7 @@ def _sizes_error(message: str) -> InputError:
 
 
 def is_pair(item: object) -> bool:
-    """Is it a list of two, the second a number?"""
+    """Return whether it is a list of two, the second a number."""
     return (
         isinstance(item, (list, tuple))
         and len(item) == 2

@@ -158,7 +158,7 @@ def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
         )
     if not hasattr(module, "PARAMS"):
         hint = "PARAMS = [] declares none"
-        raise InputError("PARAMS is missing", file=file, hint=hint, code="missing")
+        raise InputError("PARAMS is missing", file=file, hint=hint)
     params = declarations.read_params(module, kind, file)
     presets = declarations.read_presets(module, params, file)
     if kind == "transport":

@@ -1,1 +1,1 @@
-"""Queue disciplines: one file for each, named in an experiment by `fabric.queue_discipline`."""
+"""Queue disciplines, one file each; an experiment selects one by `fabric.queue_discipline`."""

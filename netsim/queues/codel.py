@@ -1,11 +1,11 @@
-"""CoDel: packets are dropped from the head while all have waited longer than a target.
+"""CoDel: drops packets at the head when all packets have waited longer than a target.
 
-Once every packet that was sent within an `interval` had waited for `target` or longer, the head
-is dropped, and then another one after interval / sqrt(2), / sqrt(3), ... of an interval, until
-one has waited less. With `mark` data packets are marked (ECN) instead. Queues also have an end.
+When every packet sent within an `interval` has waited at least `target`, the head is dropped.
+Further drops follow after interval / sqrt(2), interval / sqrt(3), ..., until a packet has waited
+less. With `mark`, data packets are ECN-marked instead. Queues are also finite.
 
-Nichols et al., "Controlled Delay Active Queue Management", RFC 8289, section 5. Its square roots
-are whole numbers of nanoseconds here, rounded down, so that every machine computes the same.
+Nichols et al., "Controlled Delay Active Queue Management", RFC 8289, section 5. Square roots are
+rounded down to whole nanoseconds, so every machine computes the same.
 """
 
 import math
@@ -20,14 +20,14 @@ PARAMS = [
         "target",
         "time",
         "5us",
-        "queueing delay that is always allowed; about 5 to 10 % of `interval`",
+        "acceptable queueing delay; about 5 to 10 % of `interval`",
         source="RFC 8289, section 4.3, has the ratio, and 5 ms for the Internet",
     ),
     Param(
         "interval",
         "time",
         "100us",
-        "within it, one packet must wait less than `target`; a long round-trip time",
+        "time within which one packet must wait less than `target`; a long round-trip time",
         source="RFC 8289, section 4.2, has the rule, and 100 ms for the Internet",
         minimum="1ns",
         maximum="1s",
@@ -38,7 +38,7 @@ PARAMS = [
 CLASS_STATE = ("above_ps", "dropping", "next_ps", "count", "last_count")
 
 NONE = 0
-"""Of ``above_ps``: the last packet did not wait for long. No interval has passed at time 0."""
+"""Value of ``above_ps`` after a packet that did not wait long; no interval ends at time 0."""
 
 
 admit = drop_tail.admit
@@ -56,7 +56,7 @@ def choose_packet(env, now, port, queue):
 
 
 def start_dropping(env, now, port, queue):
-    """Drop the head, and begin where the last such phase ended if that was not long ago."""
+    """Drop the head; continue at the rate of the last dropping phase if it was recent."""
     if not signal(env, now, port, queue):
         may_drop(env, now, queue)
     queue.dropping = 1
@@ -69,7 +69,7 @@ def start_dropping(env, now, port, queue):
 
 
 def drop_due(env, now, port, queue):
-    """Drop as many as are due."""
+    """Drop all packets that are due."""
     while queue.dropping == 1 and now >= queue.next_ps:
         queue.count += 1
         marked = signal(env, now, port, queue)
@@ -82,7 +82,7 @@ def drop_due(env, now, port, queue):
 
 
 def may_drop(env, now, queue):
-    """Did packets wait too long for an interval? The head is the latest to tell."""
+    """Return whether packets, up to the head, waited too long for an interval."""
     head = peek(env, queue, 0)
     behind = queue.bytes - int(head.size_bytes)
     full = env.par.payload_bytes + env.par.header_bytes
@@ -96,7 +96,7 @@ def may_drop(env, now, queue):
 
 
 def signal(env, now, port, queue):
-    """Mark the head or drop it; returns whether it was marked."""
+    """Mark or drop the head; return whether it was marked."""
     head = peek(env, queue, 0)
     if env.par.mark and int(head.kind) == DATA:
         mark(env, now, port, queue, head)
@@ -106,7 +106,7 @@ def signal(env, now, port, queue):
 
 
 def gap_ps(interval, count):
-    """interval / sqrt(count): the largest whole number of ns whose square is not too large."""
+    """Return interval / sqrt(count), rounded down to whole nanoseconds."""
     ns = interval // 1000
     square = ns * ns // count
     root = int(math.sqrt(square))

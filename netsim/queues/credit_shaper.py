@@ -1,9 +1,9 @@
-"""ExpressPass: credits are shaped, so that the data that they let come back fits its link.
+"""ExpressPass: shapes credits so that the data they trigger fits the reverse link.
 
-Class 0 has credits, class 1 all else. A port sends credits no faster than full packets of data
-could come the other way for them (84 / (84 + 1538) = 5.18 % of the link, in bytes, with Ethernet's
-sizes), but for a burst of `credit_burst`; while no credit may go, data goes. A credit that finds
-`credit_slots` of them waiting is dropped, which tells its receiver to send fewer.
+Class 0 has credits, class 1 all other packets. A port sends credits no faster than full data
+packets can return for them: 84 / (84 + 1538) = 5.18 % of the link, in bytes, with Ethernet's sizes.
+It allows bursts of `credit_burst`. While no credit may leave, data does. A credit that finds
+`credit_slots` waiting is dropped; its receiver then sends fewer.
 
 Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM
 2017. Sizes and numbers are those of the authors' ns-2 scripts.
@@ -24,7 +24,7 @@ PARAMS = [
     Param("credit_burst", "count", 2, "largest burst of credits", source=SCRIPTS, minimum=1),
 ]
 
-PORT_STATE = ("full_ps",)  # when the bucket of tokens is, or was, full
+PORT_STATE = ("full_ps",)  # time at which the token bucket is, or was, full
 
 CREDITS, DATA_CLASS = 0, 1
 
@@ -61,17 +61,17 @@ def on_send(env, now, port, queue, pkt):
 
 
 def cost_of(par, port, size):
-    """The time in which the bucket gets the tokens for a credit of ``size`` bytes."""
+    """Return the time in which the bucket gains the tokens for a credit of ``size`` bytes."""
     return min(room_ps(par, port, size), depth_of(par, port))
 
 
 def depth_of(par, port):
-    """The time in which an empty bucket fills."""
+    """Return the time in which an empty bucket fills."""
     return par.credit_burst * room_ps(par, port, par.credit_bytes)
 
 
 def room_ps(par, port, size):
-    """The time that credits of ``size`` bytes keep free, each for itself and for its data."""
+    """Return the link time reserved for a credit of ``size`` bytes and its data."""
     full = par.payload_bytes + par.header_bytes
     alone_ps = serialization_ps(size, port.ps_per_byte_q20)
     return alone_ps * (par.credit_bytes + full) // par.credit_bytes

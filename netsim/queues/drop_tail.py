@@ -1,7 +1,7 @@
-"""A packet that does not fit into its class's queue is dropped.
+"""Drop-tail: drops packets that do not fit their class's queue.
 
-One FIFO for each class, every one of them as long; the lowest-numbered class that has a packet
-waiting is served first.
+One FIFO per class, all of the same size. The lowest-numbered class with a waiting packet is served
+first.
 """
 
 from netsim.errors import InputError
@@ -15,7 +15,7 @@ PARAMS = [Param("queue_bytes", "queue", "100pkt", "per port and class")]
 def check(params, fabric, packets):
     if params["queue_bytes"] < packets.data_bytes:
         yield InputError(
-            f"{format_bytes(params['queue_bytes'])} does not hold one packet",
+            f"{format_bytes(params['queue_bytes'])} is less than one packet",
             key="queue_bytes",
             hint=f"at least {format_bytes(packets.data_bytes)}",
             code="out_of_range",

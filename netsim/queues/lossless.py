@@ -1,9 +1,9 @@
-"""Priority flow control: an ingress that fills up pauses its neighbor, and nothing is dropped.
+"""Priority flow control: an ingress port that fills up pauses its neighbor, so nothing is dropped.
 
-A switch counts the bytes that it holds of each ingress port and class. Above XOFF it pauses that
-class on the other end of the cable, below XON it lets it go on. With a shared buffer XOFF moves:
-it is `alpha` times what is free in the switch. IEEE 802.1Qbb; Zhu et al., "Congestion control for
-large-scale RDMA deployments" (DCQCN), SIGCOMM 2015, section 4.
+A switch counts its buffered bytes per ingress port and class. Above XOFF it pauses that class at
+the other end of the cable; below XON it resumes it. With a shared buffer XOFF is `alpha` times the
+switch's free buffer. IEEE 802.1Qbb; Zhu et al., "Congestion control for large-scale RDMA
+deployments" (DCQCN), SIGCOMM 2015, section 4.
 """
 
 from netsim.errors import InputError
@@ -25,7 +25,7 @@ from netsim.units import format_bytes
 
 PARAMS = [
     Param("xoff_bytes", "queue", "15pkt", "an ingress port pauses a class above this"),
-    Param("xon_bytes", "queue", "12pkt", "and resumes it below this"),
+    Param("xon_bytes", "queue", "12pkt", "an ingress port resumes a class below this"),
     Param(
         "headroom_bytes",
         "queue",
@@ -63,16 +63,16 @@ def check(params, fabric, packets):
     xoff, xon, shared = (params[k] for k in ("xoff_bytes", "xon_bytes", "shared_buffer_bytes"))
     if shared is not None:
         if shared < packets.data_bytes:
-            message = f"{format_bytes(shared)} does not hold one packet"
+            message = f"{format_bytes(shared)} is less than one packet"
             hint = f"at least {format_bytes(packets.data_bytes)}"
             yield InputError(message, key="shared_buffer_bytes", hint=hint)
         return
     if xon > xoff:
-        message = f"{format_bytes(xon)} is more than XOFF"
+        message = f"{format_bytes(xon)} exceeds XOFF"
         hint = f"at most xoff_bytes, {format_bytes(xoff)}"
         yield InputError(message, key="xon_bytes", hint=hint)
     if xon == 0:
-        yield InputError("a pause would never end", key="xon_bytes", hint="at least one byte")
+        yield InputError("must be positive, or pauses never end", key="xon_bytes")
 
 
 def settle(params, network, packets):
@@ -82,11 +82,11 @@ def settle(params, network, packets):
 
 
 def xoff(env):
-    """Bytes of an ingress port and class above which its neighbor is paused."""
+    """Return the bytes of an ingress port and class above which its neighbor is paused."""
     par = env.par
     if par.shared_buffer_bytes < 0:
         return float(par.xoff_bytes)
-    # No fraction is cut off: it makes no difference to whole numbers that are compared with it.
+    # Not rounded: comparisons with whole numbers do not need it.
     return par.alpha * max(0, par.shared_buffer_bytes - env.switch.used_bytes)
 
 
@@ -118,7 +118,7 @@ def on_departure(env, now, port, cls, size):
         env.switch.used_bytes -= size
     if not is_pausing(port, cls):
         return
-    # An empty class must not stay paused: no later event would look at it again.
+    # Resume an empty class: no later event would.
     done = ingress.came_in_bytes == 0
     if env.par.shared_buffer_bytes < 0:
         done = done or ingress.came_in_bytes < env.par.xon_bytes

@@ -1,9 +1,9 @@
-"""pFabric: the flow with the least left to send is served first and dropped last.
+"""pFabric: serves the flow with the fewest bytes left first, and drops it last.
 
-Packets carry how much of their flow remains (`remaining`, which the transport of that name sets;
-what does not set it counts as 0). A port sends the first waiting packet of the flow that has the
-packet with the least remaining, so that no flow is reordered. A packet that finds the buffer full
-takes the place of the one with the most remaining, or is dropped if no other has more.
+Packets carry their flow's remaining bytes (`remaining`, set by the transport `pfabric`; 0 for
+others). A port finds the packet with the least remaining, and sends the first waiting packet of its
+flow, so flows stay in order. A packet that finds the buffer full replaces the one with the most
+remaining; if none has more, it is dropped.
 
 Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, section 4.1.
 """
@@ -47,12 +47,12 @@ def choose_packet(env, now, port, queue):
 
 
 def remaining_at(env, queue, place):
-    """What remains of the flow of a waiting packet."""
+    """Return the remaining bytes of a waiting packet's flow."""
     return int(peek(env, queue, place).remaining)
 
 
 def place_of_most(env, queue):
-    """Where the packet waits of whose flow most remains, the last of equals; -1 if none waits."""
+    """Return the position of the packet with the most remaining, the last of equals; -1: none."""
     most = -1
     for place in range(queue_length(queue)):
         if most < 0 or remaining_at(env, queue, place) >= remaining_at(env, queue, most):
@@ -61,7 +61,7 @@ def place_of_most(env, queue):
 
 
 def place_of_least(env, queue):
-    """Where the packet waits of whose flow least remains, the first of equals."""
+    """Return the position of the packet with the least remaining, the first of equals."""
     least = 0
     for place in range(1, queue_length(queue)):
         if remaining_at(env, queue, place) < remaining_at(env, queue, least):

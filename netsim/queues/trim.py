@@ -1,9 +1,10 @@
-"""Packet trimming: of a data packet that does not fit, the header goes on.
+"""Packet trimming: cuts data packets that do not fit to their headers.
 
 Class 0 has headers and control packets, class 1 data. While both wait, `header_ratio` packets of
-class 0 are served for each of class 1. Further classes (`n_traffic_classes`) are for traffic that
-nobody trims: it waits, or is dropped, behind these two. Handley et al., "Re-architecting datacenter
-networks and stacks for low latency and high performance" (NDP), SIGCOMM 2017, section 3.1.
+class 0 are served per packet of class 1. Further classes (`n_traffic_classes`) are for traffic
+without trimming: it has lower priority than these two and is dropped if it does not fit. Handley et
+al., "Re-architecting datacenter networks and stacks for low latency and high performance" (NDP),
+SIGCOMM 2017, section 3.1.
 """
 
 from netsim.errors import InputError
@@ -41,8 +42,8 @@ def check(params, fabric, packets):
     header, least = packets.control_bytes, packets.header_bytes + 1
     if header > least:  # the smallest data packet carries one byte
         yield InputError(
-            f"a trimmed header of {format_bytes(header)} is larger than "
-            f"a packet of one byte, {format_bytes(least)}",
+            f"a trimmed header of {format_bytes(header)} exceeds "
+            f"a packet with one byte, {format_bytes(least)}",
             key="packets.control_bytes",
             hint="at most header_bytes + 1B",
         )
@@ -51,7 +52,7 @@ def check(params, fabric, packets):
     for key, size in sizes.items():
         if params[key] < size:
             yield InputError(
-                f"{format_bytes(params[key])} does not hold one packet",
+                f"{format_bytes(params[key])} is less than one packet",
                 key=key,
                 hint=f"at least {format_bytes(size)}",
                 code="out_of_range",
@@ -73,14 +74,14 @@ def admit(env, now, port, pkt):
 
 
 def fits(env, port, cls, pkt, most_bytes):
-    """Is there room for a packet in a class?"""
+    """Return whether a packet fits a class."""
     return class_of(env, port, cls).bytes + int(pkt.size_bytes) <= most_bytes
 
 
 def makes_room(env, now, port, pkt):
-    """By a coin, the last packet that waits is trimmed in place of one that arrives.
+    """Flip a coin; on heads, trim the last waiting packet instead of the arriving one.
 
-    Without the coin one of several synchronized senders would lose always.
+    Otherwise one of several synchronized senders would always lose.
     """
     bulk = class_of(env, port, BULK)
     coin = rand32(env.par.seed, PURPOSE_TRIM, int(port.number), port.coins) & 1

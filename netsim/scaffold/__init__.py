@@ -1,1 +1,1 @@
-"""The files that `netsim new-...` commands copy, with another name put in."""
+"""Templates that `netsim new-...` commands copy and rename."""

@@ -1,4 +1,4 @@
-"""Random choices that several traffic patterns share."""
+"""Random choices shared by traffic patterns."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 
 def derangement(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A permutation of 0..n-1 without fixed points, each equally likely; n is at least 2.
+    """Return a permutation of 0..n-1 without fixed points, each equally likely; n >= 2.
 
-    Permutations are drawn until one has no fixed point: e draws on average, whatever n is.
+    Draws permutations until one has no fixed point: e draws on average.
     """
     identity = np.arange(n)
     while True:
@@ -21,5 +21,5 @@ def derangement(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
 def other_hosts(
     src: NDArray[np.int64], n_hosts: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """For each source a host that is not the source itself, each equally likely."""
+    """Return, for each source, another host, each equally likely."""
     return (src + rng.integers(1, n_hosts, src.size)) % n_hosts

@@ -1,4 +1,4 @@
-"""Tables that users write: columns of cells, whose mistakes are told by their line."""
+"""Tables in users' files: columns of cells; errors give the line."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from netsim.units import written
 
 Cells = Sequence[Any] | NDArray[Any]
 
-MAX_TOLD = 20
-"""So many rows of one kind of mistake are told; the others are counted."""
+MAX_REPORTED = 20
+"""Most rows reported for one kind of mistake; the rest are counted."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns of cells as read, and the error that names the place of a row."""
+    """Columns of cells as read, and a function that returns the error for a row."""
 
     path: Path
     columns: dict[str, Cells]
@@ -36,7 +36,7 @@ class Rows:
 
 
 def read_csv(path: Path) -> Rows:
-    """The rows of a CSV file whose first line names the columns."""
+    """Return the rows of a CSV file whose first line names the columns."""
     lines: list[int] = []
     rows: list[list[str]] = []
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
@@ -58,7 +58,7 @@ def read_csv(path: Path) -> Rows:
     body = rows[1:]
     columns: dict[str, Cells] = dict(zip(names, zip(*body, strict=True), strict=False))
     if len(set(names)) < len(names):
-        raise at_line(path, lines[0], "names a column twice")
+        raise at_line(path, lines[0], "duplicate column")
     return Rows(
         path,
         columns or dict.fromkeys(names, ()),
@@ -68,17 +68,15 @@ def read_csv(path: Path) -> Rows:
 
 
 def read_json(path: Path) -> Rows:
-    """The rows of a JSON file: a list of objects, whose keys are columns and may be left out.
+    """Return the rows of a JSON list of objects; keys are columns and may be missing.
 
-    Cells are texts, as in a CSV file: a number as it is written, the items of a list with spaces
-    between them.
+    Cells are text, as in a CSV file: a number as written, the items of a list joined by spaces.
     """
-    # Numbers stay as they are written.
     body = inputs.read_json(path, parse_int=str, parse_float=str, object_pairs_hook=_Object)
     is_list = isinstance(body, list) and not isinstance(body, _Object)
     if not is_list or not all(isinstance(row, _Object) for row in body):
         hint = 'such as [{"kind": "join", "host": 0}]'
-        raise InputError("is not a list of objects", file=str(path), hint=hint, code="wrong_type")
+        raise InputError("must be a list of objects", file=str(path), hint=hint, code="wrong_type")
 
     def error(row: int, message: str) -> InputError:
         return InputError(message, file=str(path), key=f"[{row}]")
@@ -89,7 +87,7 @@ def read_json(path: Path) -> Rows:
     columns = {name: [""] * len(body) for name in names}
     for number, row in enumerate(body):
         if len(dict(row)) < len(row):
-            raise error(number, "names a key twice")
+            raise error(number, "duplicate key")
         for name, value in row:
             cell = _cell(value)
             if cell is None:
@@ -100,11 +98,11 @@ def read_json(path: Path) -> Rows:
 
 
 class _Object(list[Any]):
-    """An object of a JSON file: its pairs of a key and a value, as they are written."""
+    """The key-value pairs of a JSON object, as written."""
 
 
 def _cell(value: Any) -> str | None:
-    """A value of a JSON file as a cell of a table; None for what has no place in one."""
+    """Return a JSON value as a table cell; None if it is not text, a number or a flat list."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -115,7 +113,7 @@ def _cell(value: Any) -> str | None:
 
 
 def integers(table: Rows, name: str) -> NDArray[np.int64]:
-    """A column of whole numbers."""
+    """Return a column of whole numbers."""
     cells = table.columns[name]
     if not isinstance(cells, np.ndarray):
         return np.array(each(table, name, whole), np.int64)
@@ -125,7 +123,7 @@ def integers(table: Rows, name: str) -> NDArray[np.int64]:
 
 
 def each(table: Rows, name: str, convert: Callable[[Any], Any]) -> list[Any]:
-    """A column's cells, converted; errors name their rows."""
+    """Return a column's cells, converted; errors give their rows."""
     cells = table.columns[name]
     try:
         return list(map(convert, cells))
@@ -135,7 +133,7 @@ def each(table: Rows, name: str, convert: Callable[[Any], Any]) -> list[Any]:
 
 
 def _misread(table: Rows, name: str, convert: Callable[[Any], Any]) -> Iterator[InputError]:
-    """The errors of the cells of a column that cannot be converted."""
+    """Yield the errors of a column's cells that cannot be converted."""
     for row, cell in enumerate(table.columns[name]):
         try:
             convert(cell)
@@ -146,33 +144,31 @@ def _misread(table: Rows, name: str, convert: Callable[[Any], Any]) -> Iterator[
 
 
 def fail_at(table: Rows, bad: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    """Raise the errors of the rows that are bad."""
+    """Raise errors for the rows that are bad."""
     raise_some(table.error(row, message(row)) for row in np.flatnonzero(bad).tolist())
 
 
 def raise_some(errors: Iterator[InputError]) -> None:
-    """Raise some errors at once, if there are any, and tell how many more rows have one."""
-    told = list(islice(errors, MAX_TOLD))
-    more = sum(1 for _ in errors)
-    if more:
-        told.append(InputError(f"{more:,} more rows like these", file=told[0].file))
-    raise_all(told)
+    """Raise the first errors at once, if any, with a count of the others."""
+    first = list(islice(errors, MAX_REPORTED))
+    if more := sum(1 for _ in errors):
+        first.append(InputError(f"{more:,} more rows like these", file=first[0].file))
+    raise_all(first)
 
 
 class Mistakes:
-    """Collects what is wrong with several columns, to tell all of it at once."""
+    """Collects errors of several columns, to raise them at once."""
 
     def __init__(self) -> None:
         self._errors: list[InputError] = []
 
     def of(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function reads; None if it finds mistakes."""
+        """Return what a function reads; None if it raises errors."""
         try:
             return read(*arguments)
         except InputError as error:
             self._errors += error.errors
             return None
 
-    def tell(self) -> None:
-        """Raise what was collected, if anything was."""
+    def raise_all(self) -> None:
         raise_all(self._errors)

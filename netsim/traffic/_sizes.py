@@ -1,8 +1,8 @@
 """Flow sizes drawn from a cumulative distribution.
 
 A distribution is a list of points (size, probability of a flow no larger than it). The first
-point's probability sits at its size; between two points sizes are spread evenly; two points
-of one size make a step, so that sizes of 1 kB and 1 MB in equal parts are written
+point's probability sits at its size. Between two points, sizes are uniform. Two points of one size
+make a step, so 1 kB and 1 MB in equal parts is
 
     [["1KB", 0.5], ["1MB", 0.5], ["1MB", 1.0]]
 """
@@ -25,9 +25,9 @@ from netsim.units import written
 Points = tuple[tuple[int, float], ...]
 
 LINEAR, STEP = BETWEEN = ("linear", "step")
-"""What becomes of sizes between two points: spread evenly, or all of them the larger one.
+"""Interpolation between two points: uniform sizes, or only the larger size.
 
-Published tables mean one or the other and rarely say which; their means differ by a third or so.
+Published tables mean one or the other and rarely say which; the means differ by about a third.
 """
 
 _PACKET = 1460
@@ -90,7 +90,7 @@ BUILT_IN: dict[str, Points] = {
 
 @dataclass(frozen=True, eq=False)
 class SizeDistribution:
-    """A distribution of flow sizes; `sizes` and `below` are float64[k] and never fall."""
+    """A distribution of flow sizes; `sizes` and `below` are float64[k] and never decrease."""
 
     sizes: NDArray[np.float64]
     below: NDArray[np.float64]
@@ -101,7 +101,7 @@ class SizeDistribution:
         return cls(np.array(sizes, np.float64), np.array(below, np.float64))
 
     def draw(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """n sizes in bytes, at least 1 each."""
+        """Return n sizes in bytes, at least 1 each."""
         if (self.sizes == self.sizes[0]).all():
             return np.full(n, max(1, round(self.sizes[0])), np.int64)
         drawn = np.interp(rng.random(n), self.below, self.sizes)
@@ -112,13 +112,13 @@ class SizeDistribution:
         return float(self.sizes[0] * self.below[0] + (middles * np.diff(self.below)).sum())
 
     def mean_packets(self, payload_bytes: int) -> float:
-        """Mean number of packets of `payload_bytes` that a flow is cut into.
+        """Return the mean number of packets of `payload_bytes` per flow.
 
-        A flow has more than k packets if it is larger than k payloads, so that this is 1 and the
-        chances of that for k = 1, 2, ... Between two points of the distribution they fall evenly
-        with k, and are added up at once.
+        A flow has more than k packets if it exceeds k payloads. So the mean is 1 plus these
+        probabilities for k = 1, 2, ... Between two points of the distribution they decrease
+        linearly with k, and are summed at once.
         """
-        # Points that end a stretch, the first of which begins at 0 with nothing below it.
+        # Each stretch ends at a point; the first starts at 0 with probability 0.
         low = np.concatenate([[0.0], self.sizes[:-1]])
         below = np.concatenate([[0.0], self.below[:-1]])
         rise = np.concatenate([[0.0], np.diff(self.below)])
@@ -131,29 +131,26 @@ class SizeDistribution:
 
 
 def find_sizes(given: str | Points, directory: Path, between: str = LINEAR) -> SizeDistribution:
-    """The distribution of a parameter of unit "sizes".
+    """Return the distribution of a parameter of unit "sizes".
 
-    Args:
-        given: points, the name of a built-in distribution, or the name of a file.
-        directory: where relative file names start.
-        between: LINEAR or STEP.
+    given: points, the name of a built-in distribution, or a file name, relative to ``directory``.
+    between: LINEAR or STEP.
 
-    Raises:
-        InputError: an unknown name, or a file with an error in it.
+    Raises InputError for an unknown name or a bad file.
     """
     points = _points(given, directory)
     return SizeDistribution.from_points(points if between == LINEAR else in_steps(points))
 
 
 def in_steps(points: Points) -> Points:
-    """The same table with a step at each point, so that there are no sizes between them."""
+    """Return the table with a step at each point, so no sizes lie between points."""
     below = [0.0, *(probability for _, probability in points[:-1])]
     pairs = zip(points, below, strict=True)
     return tuple(one for (size, up_to), before in pairs for one in ((size, before), (size, up_to)))
 
 
 def _points(given: str | Points, directory: Path) -> Points:
-    """The points of `find_sizes`, as they are written."""
+
     if not isinstance(given, str):
         return given
     if given in BUILT_IN:
@@ -168,9 +165,9 @@ def _points(given: str | Points, directory: Path) -> Points:
 
 
 def _read_points(path: Path) -> Points:
-    """Points of a file with a size in bytes and a probability on each line.
+    """Read a file with a size in bytes and a probability on each line.
 
-    Probabilities run to 1, or to 100 if they are percentages.
+    Probabilities end at 1, or at 100 if they are percentages.
     """
     points: list[tuple[int, float]] = []
     number = 0
@@ -181,10 +178,10 @@ def _read_points(path: Path) -> Points:
         except (ValueError, IndexError):
             size, probability = -1, -1.0
         if len(words) != 2 or not (0 <= size < SIZE_BYTES and 0 <= probability <= 100):
-            raise at_line(path, number, f"{written(line)} is not a size and a probability")
+            raise at_line(path, number, f"{written(line)} must be a size and a probability")
         if points and (size < points[-1][0] or probability < points[-1][1]):
-            raise at_line(path, number, "sizes and cumulative probabilities must not fall")
+            raise at_line(path, number, "sizes and cumulative probabilities must not decrease")
         points.append((size, probability))
     if not points or points[-1][1] not in (1.0, 100.0):
-        raise at_line(path, number, "the last cumulative probability is neither 1 nor 100")
+        raise at_line(path, number, "the last cumulative probability must be 1 or 100")
     return tuple((size, probability / points[-1][1]) for size, probability in points)

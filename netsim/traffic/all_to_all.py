@@ -1,8 +1,8 @@
 """Every host of a group sends to every other host of the group.
 
-Groups are blocks of `group_size` hosts next to one another. Host i of a group of g sends to
-i + 1, i + 2, ..., i + g - 1 (around the group), so that no two hosts begin with one receiver.
-At once, or, with `one_by_one`, each host's next flow starts when its previous one is complete.
+Groups are blocks of `group_size` consecutive hosts. Host i of a group of g sends to i + 1, i + 2,
+..., i + g - 1 (modulo the group), so no two hosts start with the same receiver. All flows start at
+once; with `one_by_one`, a host's next flow starts when its previous one completes.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from netsim.params import Param
 
 PARAMS = [
     Param("size", "bytes", "1MB", "size of each flow", minimum="1B"),
-    Param("group_size", "count", None, "hosts of a group; all hosts by default", minimum=2),
-    Param("one_by_one", "bool", False, "whether a host sends its flows one after the other"),
+    Param("group_size", "count", None, "hosts per group (default: all hosts)", minimum=2),
+    Param("one_by_one", "bool", False, "each host sends its flows one after the other"),
 ]
 
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
-    """All flows of the first step (to i + 1), then those of the second, and so on."""
+    """Return all flows of the first step (to i + 1), then those of the second, and so on."""
     n_hosts = network.n_hosts
     group = params["group_size"] or n_hosts
     if n_hosts % group or n_hosts < 2:
         raise InputError(
-            f"groups of {group} hosts do not fill {n_hosts} hosts",
+            f"{group} does not divide {n_hosts} hosts",
             key="traffic.group_size",
             hint=f"a divisor of {n_hosts}",
         )
@@ -43,7 +43,7 @@ def flows(
     dst = (host - member + (member + steps) % group).reshape(-1)
     table = FlowTable(np.tile(host, group - 1), dst, params["size"])
     if params["one_by_one"]:
-        # Flow f is of host f % n_hosts; the one before it is a whole step earlier.
+        # Flow f belongs to host f % n_hosts; its previous flow is n_hosts earlier.
         waiting = np.arange(n_hosts, len(table))
         before = np.zeros(n_hosts, np.int64)
         table.after_ptr = np.concatenate([before, np.arange(waiting.size + 1)])

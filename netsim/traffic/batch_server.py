@@ -1,13 +1,12 @@
-"""Requests to servers that work on what has arrived in batches, and answer each of them.
+"""Clients send requests to servers that process them in batches and reply.
 
 The first `servers` hosts are servers, all others clients. Every `interval`, exactly or as a Poisson
-process, a client sends a request, a flow of `request` bytes, to the servers in turn. A server works
-on one batch at a time, for `base` and `per_item` more for each request in it. Whenever it is idle
-it takes the requests that have arrived, at most `max_batch` in the order of their arrival; if there
-are fewer, it may wait for more until the first of them has waited for `max_wait`. As a batch is
-done, a reply of `reply` bytes goes to the client of each.
+process, a client sends a request of `request` bytes; the servers take turns. A server processes one
+batch at a time, in `base` plus `per_item` per request. When it is idle it takes the requests that
+have arrived, up to `max_batch` in order of arrival. With fewer, it may wait until the first has
+waited for `max_wait`. At the end of a batch, each of its clients gets a reply of `reply` bytes.
 
-It is a program: which requests make a batch is found out while the run goes on.
+This is a program: the run itself determines the batches.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from netsim.params import Param
 from netsim.program import set_duration, set_timer, start, task_at
 
 PARAMS = [
-    Param("servers", "count", 1, "hosts that are servers, the first ones", minimum=1),
-    Param("requests", "count", 1000, "requests in all", minimum=1),
-    Param("interval", "time", "10us", "mean time between requests, of all clients together"),
-    Param("arrivals", "choice", "poisson", "how they come", choices=("poisson", "even")),
-    Param("request", "bytes", "1KB", "bytes of a request", minimum="1B"),
-    Param("reply", "bytes", "1KB", "bytes of a reply", minimum="1B"),
-    Param("max_batch", "count", 8, "requests in a batch, at most", minimum=1),
-    Param("max_wait", "time", "0us", "for which a request waits for others, if none is at work"),
-    Param("base", "time", "10us", "time that a batch takes, ..."),
-    Param("per_item", "time", "5us", "... and for each request in it"),
+    Param("servers", "count", 1, "number of servers, the first hosts", minimum=1),
+    Param("requests", "count", 1000, "total requests", minimum=1),
+    Param("interval", "time", "10us", "mean time between requests, over all clients"),
+    Param("arrivals", "choice", "poisson", "arrival process", choices=("poisson", "even")),
+    Param("request", "bytes", "1KB", "size of a request", minimum="1B"),
+    Param("reply", "bytes", "1KB", "size of a reply", minimum="1B"),
+    Param("max_batch", "count", 8, "maximum requests per batch", minimum=1),
+    Param("max_wait", "time", "0us", "maximum wait for a full batch while the server is idle"),
+    Param("base", "time", "10us", "fixed time per batch"),
+    Param("per_item", "time", "5us", "additional time per request of the batch"),
 ]
 
-TASK_STATE = ("reply", "next")  # of a request: the task that answers it, the request behind it
+TASK_STATE = ("reply", "next")  # of a request: its reply task, the next request
 HOST_STATE = ("is_server", "batch", "first", "last", "waiting", "in_batch")
 TIMERS = 1
 BATCH = 0
@@ -48,15 +47,15 @@ BATCH = 0
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """First all requests, then all replies.
+    """Return all requests, then all replies.
 
-    Of the servers' tasks first those that receive requests, then those that send replies and work
-    on batches, all of these deferred; then the clients'.
+    Tasks: the servers' receives, then their sends and batches, all deferred; then the clients'
+    receives.
     """
     servers, n = params["servers"], params["requests"]
     if servers >= network.n_hosts:
         hint = f"fewer than {network.n_hosts}"
-        raise InputError("leaves no host for a client", key="traffic.servers", hint=hint)
+        raise InputError("leaves no host for clients", key="traffic.servers", hint=hint)
     context.reserve(4 * n, key="traffic.requests")
     request = np.arange(n)
     server, client = request % servers, _clients(params, network.n_hosts, rng)
@@ -84,7 +83,7 @@ def flows(
 def _clients(
     params: Mapping[str, Any], n_hosts: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """The client of each request: any of them, or one after the other where they come evenly."""
+    """Return the client of each request: random, or round-robin with even arrivals."""
     n, first = int(params["requests"]), int(params["servers"])
     if params["arrivals"] == "even":
         return np.arange(n) % (n_hosts - first) + first
@@ -92,19 +91,17 @@ def _clients(
 
 
 def _arrivals(params: Mapping[str, Any], rng: np.random.Generator) -> NDArray[np.int64]:
-    """When each request is sent."""
+    """Return the start times of requests."""
     n, interval = int(params["requests"]), int(params["interval"])
     if 2 * n * interval > HORIZON_PS:
-        raise InputError(
-            f"{n} requests take too long to come", key="traffic.interval", hint=HORIZON
-        )
+        raise InputError(f"{n} requests take too long", key="traffic.interval", hint=HORIZON)
     if params["arrivals"] == "even":
         return np.arange(n) * interval
     return np.cumsum(rng.exponential(interval, n)).astype(np.int64)
 
 
 def on_task(env, now, task):
-    """A request has arrived, or a batch is done."""
+    """Handle a request that arrived or a batch that is done."""
     server = env.host
     if server.is_server == 0 or task.kind == SEND:
         return
@@ -122,7 +119,7 @@ def on_task(env, now, task):
             server.first = answered.next
             server.in_batch -= 1
     if server.in_batch == 0 and server.waiting > 0:
-        # Once all that arrives now has been told.
+        # Start after all arrivals of this instant.
         at = now
         if server.waiting < env.par.max_batch:
             at = task_at(env, server.first).end_ps + env.par.max_wait
@@ -130,7 +127,7 @@ def on_task(env, now, task):
 
 
 def on_timer(env, now, k):
-    """A batch begins."""
+    """Start a batch."""
     server = env.host
     server.in_batch = min(server.waiting, env.par.max_batch)
     server.waiting -= server.in_batch

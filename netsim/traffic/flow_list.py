@@ -1,17 +1,16 @@
 """Flows listed in a CSV or Parquet file.
 
-One row is one flow, known by its number, from 0. Columns:
+Each row is a flow, numbered from 0. Columns:
 
 - src, dst: hosts;
 - size_bytes, or size as text with a unit ("2MB");
 - start_ps, start_ns, start_us, start_ms or start_s (rounded to the nearest ps), or start as text
-  with a unit ("1.5us"); 0 if there is none of them;
+  with a unit ("1.5us"); default 0;
 - class: traffic class, optional;
-- after: optional; flows, separated by spaces, that must be complete before this one starts.
-  Its start then counts from the last of them.
+- after: optional; flows, separated by spaces, that must complete before this one starts.
+  Its start then counts from the end of the last one.
 
-A CSV file names its columns in the first line; lines that begin with # and empty lines are
-left out.
+A CSV file names its columns in the first line. Empty lines and lines that begin with # are skipped.
 """
 
 from __future__ import annotations
@@ -42,20 +41,20 @@ from netsim.traffic._rows import (
 )
 from netsim.units import parse_bytes, parse_time_ps, shortened, written
 
-PARAMS = [Param("file", "file", REQUIRED, "the list, a .csv or a .parquet file")]
+PARAMS = [Param("file", "file", REQUIRED, "a .csv or .parquet file")]
 
 START_SCALE = {"start_ps": 1, "start_ns": 10**3, "start_us": 10**6, "start_ms": 10**9}
 START_SCALE["start_s"] = 10**12
 COLUMNS = ("src", "dst", "size_bytes", "size", *START_SCALE, "start", "class", "after")
-# Beyond this a start time no longer has whole picoseconds in double precision.
+# From here on double precision does not hold whole picoseconds.
 EXACT = 2.0**53
-TOO_LARGE = "is too large for a picosecond's precision"
+TOO_LARGE = "is too large to be exact to the picosecond"
 
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
-    """The flows in the order of the file."""
+    """Return the flows in the order of the file."""
     path = user_path(params["file"], context.directory)
     table = _read_parquet(path, context) if path.suffix == ".parquet" else read_csv(path)
     _check_columns(table)
@@ -66,7 +65,7 @@ def flows(
     cls = mistakes.of(_classes, table, context.n_traffic_classes) if "class" in table.columns else 0
     sizes, starts = mistakes.of(_sizes, table), mistakes.of(_starts, table)
     after = mistakes.of(_after, table) if "after" in table.columns else None
-    mistakes.tell()
+    mistakes.raise_all()
     result = FlowTable(src, dst, sizes, starts, cls=cls)
     if after is not None:
         result.set_dependencies(after)
@@ -100,17 +99,17 @@ def _read_parquet(path: Path, context: TrafficContext) -> Rows:
 
     require_file(path)
     try:
-        # A few bytes can stand for any number of rows.
+        # A few bytes can encode any number of rows.
         context.reserve(parquet.read_metadata(path).num_rows, key="traffic.file")
         table = parquet.ParquetFile(path).read()
     except (OSError, pyarrow.ArrowException) as error:
         if getattr(error, "strerror", None):
             raise unreadable(path, error) from None
-        raise InputError("is not a Parquet file, or a damaged one", file=str(path)) from None
+        raise InputError("is not a valid Parquet file", file=str(path)) from None
     names = table.column_names
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"names the column {written(name)} twice", file=str(path))
+            raise InputError(f"duplicate column {written(name)}", file=str(path))
     return Rows(
         path,
         {name: _cells(path, name, table.column(name)) for name in names},
@@ -120,11 +119,11 @@ def _read_parquet(path: Path, context: TrafficContext) -> Rows:
 
 
 def _cells(path: Path, name: str, column: Any) -> Cells:
-    """A column of a Parquet file: an array of numbers, or a list of texts or of lists."""
+    """Return a column of a Parquet file: an array of numbers, or a list of texts or lists."""
     from pyarrow import types
 
     if name not in COLUMNS:
-        return ()  # which is an error that tells of all columns
+        return ()  # reported later with all unknown columns
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     texts = types.is_string(kind) or types.is_large_string(kind)
     lists = types.is_list(kind) or types.is_large_list(kind)
@@ -140,7 +139,7 @@ def _cells(path: Path, name: str, column: Any) -> Cells:
     else:
         right, what = whole_numbers, "whole numbers"
     if not right:
-        raise InputError(f"column {name} is of {kind}, not of {what}", file=str(path))
+        raise InputError(f"column {name} must have {what}, not {kind}", file=str(path))
     if column.null_count:
         raise InputError(f"column {name} has empty cells", file=str(path))
     cells: Cells = column.to_numpy() if name != "after" and not texts else column.to_pylist()
@@ -152,13 +151,13 @@ def _check_columns(table: Rows) -> None:
     for name in names:
         if name not in COLUMNS:
             raise InputError(
-                f"column {written(name)} is not known", file=file, hint=did_you_mean(name, COLUMNS)
+                f"unknown column {written(name)}", file=file, hint=did_you_mean(name, COLUMNS)
             )
     for name in ("src", "dst"):
         if name not in names:
-            raise InputError(f"there is no column {name}", file=file, code="missing")
+            raise InputError(f"column {name} is missing", file=file, code="missing")
     if ("size_bytes" in names) == ("size" in names):
-        raise InputError("there must be one column size_bytes or size", file=file)
+        raise InputError("needs one column size_bytes or size", file=file)
     starts = [name for name in names if name.startswith("start")]
     if len(starts) > 1:
         raise InputError(f"has several start columns: {', '.join(starts)}", file=file)
@@ -171,7 +170,7 @@ def _sizes(table: Rows) -> NDArray[np.int64]:
         sizes = np.array(each(table, "size", parse_bytes), np.int64)
     else:
         sizes = integers(table, "size_bytes")
-    fail_at(table, sizes < 1, lambda row: f"the size is {sizes[row]} bytes")
+    fail_at(table, sizes < 1, lambda row: f"size of {sizes[row]} bytes must be positive")
     return sizes
 
 
@@ -201,7 +200,7 @@ def _starts(table: Rows) -> NDArray[np.int64]:
 
 
 def _after(table: Rows) -> list[list[int]]:
-    """For each flow those it waits for; a cell is text, a number, or a list of numbers."""
+    """Return, for each flow, the flows it waits for; a cell is text, a number or a list."""
 
     def flows_of(cell: Any) -> list[int]:
         if isinstance(cell, str):

@@ -8,13 +8,12 @@
     1->3 id 3 trigger 7 size 2000000
     trigger id 7 barrier count 2
 
-A flow with `trigger` starts when that trigger fires. A `oneshot` or `multishot` trigger is
-set off by one flow; a `barrier` by `count` flows, all that name it. Both `send_done_trigger`
-and `recv_done_trigger` mean that the flow is complete. `prio` is read and not used. What a
-dependency between flows cannot express is an error: a trigger set off by any one of several
-flows, a multishot trigger with several targets, and link failures.
+A flow with `trigger` starts when that trigger fires. One flow fires a `oneshot` or `multishot`
+trigger; `count` flows fire a `barrier`. Both `send_done_trigger` and `recv_done_trigger` fire when
+the flow completes. `prio` is ignored. What flow dependencies cannot express is an error: a trigger
+fired by any one of several flows, a multishot trigger with several targets, and link failures.
 
-htsim's versions disagree on the unit of `start`; say which one the file is meant for.
+htsim's versions disagree on the unit of `start`, so `start_unit` selects it.
 """
 
 from __future__ import annotations
@@ -41,34 +40,34 @@ from netsim.units import written
 PARAMS = [
     Param("file", "file", REQUIRED, "the .cm file"),
     Param("start_unit", "choice", "ps", "unit of start times", choices=("ps", "us")),
-    Param("endless", "bytes", None, "of flows without end, which the file gives the size 0"),
+    Param("endless", "bytes", None, "size of endless flows, which have size 0 in the file"),
 ]
 
 PS_PER_UNIT = {"ps": 1, "us": 10**6}
 HEADERS = ("Nodes", "Connections", "Triggers")
-# Few digits: the fraction that a number stands for is exact, however large that makes it.
+# Few digits, as the number becomes an exact fraction of any size.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
 TRIGGER_KINDS = ("oneshot", "multishot", "barrier")
 
 DEPENDENCY_BYTES = 50
-"""What a flow's waiting for another one takes in memory."""
+"""Memory of one dependency between flows."""
 
 
 @dataclass
 class _Trigger:
-    """A trigger: the flows that set it off and those it starts, by index."""
+    """A trigger: the flows that fire it and those it starts, by index."""
 
-    line: int = 0  # where it is declared; 0 before that
+    line: int = 0  # line of its declaration; 0: none yet
     kind: str = ""
     count: int = 0
-    setting_off: list[int] = field(default_factory=list)
+    fired_by: list[int] = field(default_factory=list)
     starting: list[int] = field(default_factory=list)
     first_use: int = 0
 
 
 @dataclass
 class _Matrix:
-    """What has been read of a file."""
+    """The contents of a file."""
 
     path: Path
     ps_per_unit: int
@@ -86,7 +85,7 @@ class _Matrix:
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
-    """The flows in the order of the file."""
+    """Return the flows in the order of the file."""
     path = user_path(params["file"], context.directory)
     matrix = _Matrix(path, PS_PER_UNIT[params["start_unit"]], params["endless"])
     for line, text in read_lines(path):
@@ -101,7 +100,7 @@ def flows(
             if words != ["Failures", "0"]:
                 raise at_line(path, line, "link failures are not supported")
         else:
-            raise at_line(path, line, f"{written(words[0])} is not known here")
+            raise at_line(path, line, f"unknown word {written(words[0])}")
     _check_counts(matrix, network.n_hosts)
     table = FlowTable(
         np.array(matrix.src, np.int64),
@@ -130,13 +129,13 @@ def _read_connection(matrix: _Matrix, line: int, words: list[str]) -> None:
     known = {"id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio"}
     for word in values:
         if word not in known:
-            raise at_line(matrix.path, line, f"{written(word)} is not known in a connection")
+            raise at_line(matrix.path, line, f"unknown word {written(word)} in a connection")
     if ("start" in values) == ("trigger" in values):
-        raise at_line(matrix.path, line, "a connection has either a start or a trigger")
+        raise at_line(matrix.path, line, "a connection needs either a start or a trigger")
     size = _whole(matrix, line, "size", values.get("size", ""))
     if size < 1 and matrix.endless is None:
         hint = 'traffic.endless = "1GB" gives it a size, and stop.max_time ends the run'
-        raise at_line(matrix.path, line, "a flow without end (size 0)", hint)
+        raise at_line(matrix.path, line, "endless flow (size 0)", hint)
     size = size or matrix.endless or 0
     matrix.src.append(source)
     matrix.dst.append(target)
@@ -147,7 +146,7 @@ def _read_connection(matrix: _Matrix, line: int, words: list[str]) -> None:
         _use(matrix, line, values["trigger"]).starting.append(flow)
     for word in ("send_done_trigger", "recv_done_trigger"):
         if word in values:
-            _use(matrix, line, values[word]).setting_off.append(flow)
+            _use(matrix, line, values[word]).fired_by.append(flow)
 
 
 def _read_trigger(matrix: _Matrix, line: int, words: list[str]) -> None:
@@ -157,12 +156,12 @@ def _read_trigger(matrix: _Matrix, line: int, words: list[str]) -> None:
         raise at_line(
             matrix.path,
             line,
-            "a trigger has an id, a kind and perhaps a count",
-            "such as: trigger id 7 barrier count 2",
+            "a trigger needs an id, a kind and possibly a count",
+            "for example: trigger id 7 barrier count 2",
         )
     trigger = _use(matrix, line, values.get("id", ""))
     if trigger.kind:
-        raise at_line(matrix.path, line, f"the trigger is declared on line {trigger.line} too")
+        raise at_line(matrix.path, line, f"duplicate trigger (see line {trigger.line})")
     trigger.line, trigger.kind = line, kinds[0]
     trigger.count = _whole(matrix, line, "count", values.get("count", "0"))
     matrix.declared += 1
@@ -173,7 +172,7 @@ def _pairs(matrix: _Matrix, line: int, words: list[str]) -> dict[str, str]:
         raise at_line(matrix.path, line, f"{written(words[-1])} has no value")
     values = dict(zip(words[::2], words[1::2], strict=True))
     if 2 * len(values) != len(words):
-        raise at_line(matrix.path, line, "a word is given twice")
+        raise at_line(matrix.path, line, "duplicate word")
     return values
 
 
@@ -221,9 +220,9 @@ def _check_counts(matrix: _Matrix, n_hosts: int) -> None:
 
 
 def _dependencies(matrix: _Matrix) -> list[list[int]]:
-    """For each flow the flows that it waits for."""
+    """Return, for each flow, the flows that it waits for."""
     after: list[list[int]] = [[] for _ in matrix.src]
-    n = sum(len(one.setting_off) * len(one.starting) for one in matrix.triggers.values())
+    n = sum(len(one.fired_by) * len(one.starting) for one in matrix.triggers.values())
     try:
         require_room(DEPENDENCY_BYTES * n, what=f"{n:,} dependencies of flows")
     except InputError as error:
@@ -231,23 +230,23 @@ def _dependencies(matrix: _Matrix) -> list[list[int]]:
     for number, trigger in matrix.triggers.items():
         line = trigger.line or trigger.first_use
         if not trigger.kind:
-            raise at_line(matrix.path, line, f"trigger {number} is used and not declared")
+            raise at_line(matrix.path, line, f"trigger {number} is not declared")
         if not trigger.starting:
             continue
         needed = trigger.count if trigger.kind == "barrier" else 1
-        if len(trigger.setting_off) != needed:
+        if len(trigger.fired_by) != needed:
             raise at_line(
                 matrix.path,
                 line,
-                f"trigger {number} ({trigger.kind}) is set off by {len(trigger.setting_off)} "
-                f"flows, not by {needed}",
+                f"trigger {number} ({trigger.kind}) needs {needed} flows that fire it, "
+                f"not {len(trigger.fired_by)}",
             )
         if trigger.kind == "multishot" and len(trigger.starting) > 1:
             raise at_line(
                 matrix.path,
                 line,
-                f"trigger {number} fires once and so starts one flow, not {len(trigger.starting)}",
+                f"trigger {number} fires once, so it starts one flow, not {len(trigger.starting)}",
             )
         for flow in trigger.starting:
-            after[flow] = trigger.setting_off
+            after[flow] = trigger.fired_by
     return after

@@ -1,6 +1,6 @@
-"""Many hosts send to one at once; several such groups may stand side by side.
+"""Many hosts send to one at once, in one or several separate groups.
 
-No host belongs to two groups, and none both sends and receives.
+No host is in two groups, and none both sends and receives.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from netsim.network import Network
 from netsim.params import REQUIRED, Param
 
 PARAMS = [
-    Param("fan_in", "count", REQUIRED, "senders for each receiver", minimum=1),
+    Param("fan_in", "count", REQUIRED, "senders per receiver", minimum=1),
     Param("size", "bytes", "1MB", "size of each flow", minimum="1B"),
-    Param("receiver", "count", None, "the receiving host, if there is one group; else random"),
-    Param("groups", "count", 1, "receivers, each with senders of its own", minimum=1),
+    Param("receiver", "count", None, "the receiving host, if there is one group (default: random)"),
+    Param("groups", "count", 1, "number of receivers, each with its own senders", minimum=1),
     Param(
         "senders",
         "choice",
         "random",
-        "any hosts, or those that follow the receiver in number",
+        "random hosts, or those numbered after the receiver",
         choices=("random", "linear"),
     ),
 ]
@@ -34,18 +34,17 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
-    """The flows of one group after another."""
+    """Return the flows of one group after another."""
     n_hosts, fan_in, groups = network.n_hosts, params["fan_in"], params["groups"]
     needed = groups * (fan_in + 1)
     if needed > n_hosts:
         raise InputError(
-            f"{groups} x ({fan_in} senders + 1 receiver) needs {needed} hosts, "
-            f"the network has {n_hosts}",
+            f"{groups} x ({fan_in} senders + 1 receiver) exceeds the network's {n_hosts} hosts",
             key="traffic.fan_in",
         )
     receiver = params["receiver"]
     if receiver is not None and groups > 1:
-        raise InputError(f"cannot be given with {groups} groups", key="traffic.receiver")
+        raise InputError(f"conflicts with groups = {groups}", key="traffic.receiver")
     if receiver is not None and receiver >= n_hosts:
         raise InputError(
             f"host {receiver} does not exist", key="traffic.receiver", hint=f"0..{n_hosts - 1}"
@@ -57,7 +56,7 @@ def flows(
 def _members(
     params: Mapping[str, Any], n_hosts: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """All hosts, group by group: the receiver and then its senders, as far as there are groups."""
+    """Return all hosts, group by group: each receiver, then its senders."""
     receiver = params["receiver"]
     if params["senders"] == "linear":
         first = int(rng.integers(n_hosts)) if receiver is None else receiver

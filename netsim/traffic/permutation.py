@@ -1,8 +1,7 @@
-"""Each taking-part host sends one flow to another, and receives one.
+"""Each active host sends one flow to another host and receives one.
 
-`load` is the fraction of hosts that take part. They are chosen at random, and who sends to
-whom is a random derangement of them: every way in which nobody sends to itself is equally
-likely.
+`load` is the fraction of hosts that are active. They are random, and a random derangement maps
+senders to receivers: every permutation without a host that sends to itself is equally likely.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from netsim.traffic._draw import derangement
 
 PARAMS = [
     Param("size", "bytes", "2MB", "size of each flow", minimum="1B"),
-    Param("load", "fraction", 1.0, "fraction of hosts that take part"),
+    Param("load", "fraction", 1.0, "fraction of active hosts"),
 ]
 
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
-    """One flow for each host that takes part, in the order of sources."""
-    taking_part = round(params["load"] * network.n_hosts)
-    if taking_part < 2:
+    """Return one flow per active host, ordered by source."""
+    n_active = round(params["load"] * network.n_hosts)
+    if n_active < 2:
         raise InputError(
-            f"{params['load']:g} of {network.n_hosts} hosts is fewer than two",
+            f"{params['load']:g} of {network.n_hosts} hosts is less than two",
             key="traffic.load",
             hint=f"at least {2 / network.n_hosts:.4g}" if network.n_hosts > 1 else None,
         )
-    hosts = np.sort(rng.choice(network.n_hosts, taking_part, replace=False))
-    return FlowTable(hosts, hosts[derangement(taking_part, rng)], params["size"])
+    hosts = np.sort(rng.choice(network.n_hosts, n_active, replace=False))
+    return FlowTable(hosts, hosts[derangement(n_active, rng)], params["size"])

@@ -1,9 +1,8 @@
-"""Flows that arrive at random: a Poisson process at each host, to hosts chosen at random.
+"""Flows that arrive as a Poisson process at each host, to random hosts.
 
-How many is given either as `load`, the share of a host's link that its flows fill (headers
-included), or as `rate`, flows per second and host. How long: for a `duration`, or until
-there are `n_flows`. A flow never goes to its own source; every other host is equally likely, or
-with `rack_hosts` every host of another rack.
+Give either `load`, the fraction of a host's link that its flows fill (headers included), or `rate`,
+flows per second and host. Give either a `duration` or a number of arrivals, `n_flows`. A flow's
+destination is any other host, or with `rack_hosts` any host of another rack, each equally likely.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ PARAMS = [
         "cdf_interpolation",
         "choice",
         "linear",
-        "sizes between two points are spread evenly, or each is the larger one",
+        "sizes between two points: uniform (linear), or the larger one (step)",
         choices=BETWEEN,
     ),
     Param(
-        "rack_hosts", "count", None, "hosts of a rack, which send to other racks only", minimum=1
+        "rack_hosts", "count", None, "hosts per rack; flows then go only to other racks", minimum=1
     ),
-    Param("load", "ratio", None, "share of the hosts' link capacity that is offered"),
-    Param("rate", "ratio", None, "flows per second that start at each host", maximum=1e12),
-    Param("duration", "time", None, "arrivals from 0 until this time"),
+    Param("load", "ratio", None, "offered load, as a fraction of the hosts' link rate"),
+    Param("rate", "ratio", None, "flows per second and host", maximum=1e12),
+    Param("duration", "time", None, "time of the last arrivals, from 0"),
     Param("n_flows", "count", None, "number of arrivals", minimum=1),
 ]
 
@@ -55,7 +54,7 @@ PS_PER_SECOND = 10**12
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """Flows in order of arrival, and a note of how large they are on average."""
+    """Return flows in order of arrival, and a note of their mean size."""
     if network.n_hosts < 2:
         raise InputError("needs at least two hosts", key="traffic")
     _exactly_one(params, "load", "rate")
@@ -69,7 +68,7 @@ def flows(
             "must be positive", key=f"traffic.{'load' if params['rate'] is None else 'rate'}"
         )
     start_ps = _arrivals(params, per_host * network.n_hosts, rng, context)
-    # The sum of equal Poisson processes is one, each of whose arrivals is at any host.
+    # Equal Poisson processes merge into one whose arrivals are at random hosts.
     src = rng.integers(0, network.n_hosts, start_ps.size)
     dst = _destinations(src, params["rack_hosts"], network.n_hosts, rng)
     flows = FlowTable(src, dst, sizes.draw(start_ps.size, rng), start_ps)
@@ -77,7 +76,7 @@ def flows(
 
 
 def _note(params: Mapping[str, Any], sizes: SizeDistribution) -> str:
-    """The mean of the sizes: tables of one name differ, and so do the two ways to read one."""
+    """Return the mean size: tables of one name differ, and so do their interpolations."""
     given = params["sizes"]
     table = f"the table {written(given)}" if isinstance(given, str) else "the table given"
     read = (
@@ -91,21 +90,21 @@ def _note(params: Mapping[str, Any], sizes: SizeDistribution) -> str:
 def _destinations(
     src: NDArray[np.int64], rack_hosts: int | None, n_hosts: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """For each source another host, or one of another rack, each equally likely."""
+    """Return for each source another host, or one of another rack, each equally likely."""
     if rack_hosts is None:
         return other_hosts(src, n_hosts, rng)
     if n_hosts % rack_hosts or n_hosts == rack_hosts:
         raise InputError(
-            f"{n_hosts} hosts are no several racks of {rack_hosts}",
+            f"{rack_hosts} does not divide {n_hosts} hosts into racks",
             key="traffic.rack_hosts",
-            hint=f"a divisor of {n_hosts} that is less",
+            hint=f"a divisor of {n_hosts}, less than it",
         )
-    behind = src - src % rack_hosts + rack_hosts  # the first host of the next rack
-    return (behind + rng.integers(0, n_hosts - rack_hosts, src.size)) % n_hosts
+    next_rack = src - src % rack_hosts + rack_hosts
+    return (next_rack + rng.integers(0, n_hosts - rack_hosts, src.size)) % n_hosts
 
 
 def mean_wire_bytes(sizes: SizeDistribution, context: TrafficContext) -> float:
-    """Mean bytes of a flow on the wire: its size and a header for each packet."""
+    """Return a flow's mean bytes on the wire, including a header per packet."""
     packets = sizes.mean_packets(context.payload_bytes)
     return max(sizes.mean_bytes(), 1.0) + packets * context.header_bytes
 
@@ -113,7 +112,7 @@ def mean_wire_bytes(sizes: SizeDistribution, context: TrafficContext) -> float:
 def _arrivals(
     params: Mapping[str, Any], per_second: float, rng: np.random.Generator, context: TrafficContext
 ) -> NDArray[np.int64]:
-    """Times of arrival in ps, rising, int64."""
+    """Return arrival times in ps, ascending."""
     mean_gap_ps = PS_PER_SECOND / per_second
     duration, count = params["duration"], params["n_flows"]
     key = "traffic.n_flows" if duration is None else "traffic.duration"
@@ -132,12 +131,12 @@ def _arrivals(
     # Given their number, the arrivals of a Poisson process are independent and uniform.
     drawn = int(rng.poisson(expected))
     if not drawn:
-        raise InputError(f"no flow arrives in this time (on average {expected:.3g})", key=key)
+        raise InputError(f"no flow arrives in this time (expected {expected:.3g})", key=key)
     return np.sort(rng.integers(0, duration, drawn))
 
 
 def _exactly_one(params: Mapping[str, Any], first: str, second: str) -> None:
     given = [name for name in (first, second) if params[name] is not None]
     if len(given) != 1:
-        what = "missing" if not given else f"cannot be given together with {second}"
+        what = f"conflicts with {second}" if given else "missing"
         raise InputError(what, key=f"traffic.{first}", hint=f"give {first} or {second}")

@@ -1,27 +1,24 @@
 """Tasks of hosts, and the flows between them, listed in a CSV or JSON file.
 
-One row is one task, known by its number, from 0. A host's tasks start at the instant in which all
-that they wait for is done; hosts see nothing of one another but flows. A cell that does not
-concern a task is empty, and a column that concerns none may be left out:
+Each row is a task, numbered from 0. A task starts as soon as all tasks it waits for are done; hosts
+interact only through flows. Leave a cell empty, or a column out, where it does not apply:
 
 - kind: compute, send, receive or join;
-- host: where;
-- duration: with a unit ("1.5us"); how long a compute task takes, and of send and receive tasks the
-  time that software takes before the flow or after its delivery (0 if empty);
-- stream: of a compute task; those of one stream of a host run in the order of their rows (0 if
-  empty);
-- to, size: of a send task, the host that its flow goes to, and how much with a unit ("2MB");
-- class: of a send task, the traffic class of its flow (0 if empty);
-- done_when: of a send task, sent (as every packet was sent once; if empty) or acked (the
-  transport knows that all has arrived);
-- of: of a receive task, the send task whose flow it waits for;
-- after: tasks of the same host, separated by spaces, that it waits for;
+- host: host of the task;
+- duration, with a unit ("1.5us"): time of a compute task; for send and receive, software time
+  before the flow or after its delivery (default 0);
+- stream: compute tasks of one stream of a host run in the order of their rows (default 0);
+- to, size: destination host and size ("2MB") of a send task's flow;
+- class: traffic class of a send task's flow (default 0);
+- done_when: a send task is done when sent (every packet was sent once; default) or acked (the
+  transport knows that all data has arrived);
+- of: the send task whose flow a receive task waits for;
+- after: tasks of the same host that this one waits for, separated by spaces;
 - label: a name, for the results.
 
-A CSV file names its columns in the first line; lines that begin with # and empty lines are left
-out. A JSON file is a list of objects, one for each task, with these columns as keys, of which a
-task has those that concern it; `after` may be a list of numbers. The flows are those of the send
-tasks, in the order of their rows.
+A CSV file names its columns in the first line. Empty lines and lines that begin with # are skipped.
+A JSON file is a list of objects with these keys; `after` may be a list of numbers. The flows are
+those of the send tasks, in the order of their rows.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ from netsim.params import REQUIRED, Param
 from netsim.traffic._rows import Rows, each, fail_at, read_csv, read_json
 from netsim.units import parse_bytes, parse_time_ps, written
 
-PARAMS = [Param("file", "file", REQUIRED, "the list, a .csv or a .json file")]
+PARAMS = [Param("file", "file", REQUIRED, "a .csv or .json file")]
 
 NEEDED = {"compute": ("duration",), "send": ("to", "size"), "receive": ("of",), "join": ()}
 ALLOWED = {
@@ -51,7 +48,7 @@ ALLOWED = {
     "receive": ("duration",),
     "join": (),
 }
-"""By kind, the cells that a task must have and may have, beside those that all have."""
+"""Cells that a task of each kind must have (NEEDED) and may have, besides those of all kinds."""
 
 OF_ALL = ("kind", "host", "after", "label")
 COLUMNS = (*OF_ALL, "duration", "stream", "to", "size", "class", "done_when", "of")
@@ -60,7 +57,7 @@ COLUMNS = (*OF_ALL, "duration", "stream", "to", "size", "class", "done_when", "o
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """The tasks in the order of the file, and the flows of its send tasks."""
+    """Return the tasks in the order of the file, and the flows of its send tasks."""
     path = user_path(params["file"], context.directory)
     rows = read_json(path) if path.suffix == ".json" else read_csv(path)
     _check_columns(rows)
@@ -76,7 +73,7 @@ def flows(
     fail_at(rows, (size < 1) & (kinds == SEND), lambda _: "size: at least 1 B")
     sends = np.flatnonzero(kinds == SEND)
     if not sends.size:
-        raise InputError("has no send task", file=str(rows.path), hint="a run simulates packets")
+        raise InputError("has no send task", file=str(rows.path))
     tasks = TaskTable(
         kinds,
         host,
@@ -88,7 +85,7 @@ def flows(
     )
     tasks.wait_for(_after(rows, host))
     for task in tasks.find_cycle(sends.size)[:1]:
-        raise rows.error(task, "waits, through others, for itself")
+        raise rows.error(task, "depends on itself")
     return Workload(FlowTable(host[sends], to[sends], size[sends], cls=cls[sends]), tasks)
 
 
@@ -97,31 +94,31 @@ def _check_columns(rows: Rows) -> None:
     for name in rows.columns:
         if name not in COLUMNS:
             hint = did_you_mean(name, COLUMNS)
-            raise InputError(f"column {written(name)} is not known", file=file, hint=hint)
+            raise InputError(f"unknown column {written(name)}", file=file, hint=hint)
     for name in ("kind", "host"):
         if name not in rows.columns:
-            raise InputError(f"there is no column {name}", file=file, code="missing")
+            raise InputError(f"column {name} is missing", file=file, code="missing")
     if not rows.n_rows:
         raise InputError("has no tasks", file=file)
 
 
 def _check_cells(rows: Rows, kinds: NDArray[np.int64]) -> None:
-    """Each task has the cells that its kind needs, and none that mean nothing to it."""
+    """Check that each task has the cells that its kind needs, and no others."""
     for number, kind in enumerate(KINDS):
         for name in COLUMNS:
             cells = rows.columns.get(name, ("",) * rows.n_rows)
             filled = np.array([bool(str(cell).strip()) for cell in cells])
             if name in NEEDED[kind]:
-                bad, what = ~filled, f"{name}: a {kind} task needs it"
+                bad, what = ~filled, f"{name}: missing in a {kind} task"
             elif name not in OF_ALL and name not in ALLOWED[kind]:
-                bad, what = filled, f"{name}: means nothing to a {kind} task"
+                bad, what = filled, f"{name}: not allowed in a {kind} task"
             else:
                 continue
             fail_at(rows, bad & (kinds == number), lambda _, what=what: what)  # type: ignore[misc]
 
 
 def _one_of(names: tuple[str, ...]) -> Callable[[str], int]:
-    """A conversion of a name into its place."""
+    """Return a function that converts a name to its index."""
 
     def convert(cell: str) -> int:
         name = cell.strip()
@@ -133,14 +130,14 @@ def _one_of(names: tuple[str, ...]) -> Callable[[str], int]:
 
 
 def _cells(rows: Rows, name: str, convert: Callable[[str], int], default: int) -> NDArray[np.int64]:
-    """A column of numbers; ``default`` where a cell is empty or there is no such column."""
+    """Return a column of numbers, ``default`` for empty cells or a missing column."""
     if name not in rows.columns:
         return np.full(rows.n_rows, default, np.int64)
     return np.array(each(rows, name, lambda cell: convert(cell) if cell.strip() else default))
 
 
 def _numbers(rows: Rows, name: str, n: int, of_what: str, default: int = -1) -> NDArray[np.int64]:
-    """The same for numbers from 0 to n - 1."""
+    """Return a column of numbers from 0 to n - 1."""
     numbers = _cells(rows, name, whole, default)
     filled = [str(cell).strip() != "" for cell in rows.columns.get(name, ("",) * rows.n_rows)]
     bad = ((numbers < 0) | (numbers >= n)) & (np.array(filled) | (name == "host"))
@@ -151,11 +148,11 @@ def _numbers(rows: Rows, name: str, n: int, of_what: str, default: int = -1) -> 
 def _flow_of_each(
     rows: Rows, kinds: NDArray[np.int64], to: NDArray[np.int64], host: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The flow of each send and receive task; of others -1."""
+    """Return the flow of each send and receive task; -1 for others."""
     flow = np.where(kinds == SEND, np.cumsum(kinds == SEND) - 1, -1)
     of = _numbers(rows, "of", rows.n_rows, "tasks")
     receives = kinds == RECEIVE
-    fail_at(rows, receives & (kinds[of] != SEND), lambda row: f"task {of[row]} is no send task")
+    fail_at(rows, receives & (kinds[of] != SEND), lambda row: f"task {of[row]} is not a send task")
     fail_at(
         rows,
         receives & (to[of] != host),
@@ -165,12 +162,12 @@ def _flow_of_each(
     found = np.flatnonzero(receives)
     again[found] = True
     again[found[np.unique(of[found], return_index=True)[1]]] = False
-    fail_at(rows, again, lambda row: f"the flow of task {of[row]} has a receive task already")
+    fail_at(rows, again, lambda row: f"task {of[row]} already has a receive task")
     return np.where(receives, flow[of], flow)
 
 
 def _after(rows: Rows, host: NDArray[np.int64]) -> list[list[int]]:
-    """Which tasks each one waits for."""
+    """Return the tasks that each task waits for."""
     if "after" not in rows.columns:
         return [[] for _ in range(rows.n_rows)]
     after: list[list[int]] = each(
@@ -183,7 +180,7 @@ def _after(rows: Rows, host: NDArray[np.int64]) -> list[list[int]]:
             if host[task] != host[row]:
                 raise rows.error(
                     row,
-                    f"after: task {task} is on host {host[task]}, this one on host {host[row]}; "
-                    "a send and a receive task join two hosts",
+                    f"after: task {task} is on host {host[task]}, not host {host[row]} "
+                    "(use a send and a receive task)",
                 )
     return after
