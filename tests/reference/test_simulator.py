@@ -38,10 +38,10 @@ def test_random_numbers_depend_on_every_argument_modulo_32_bits() -> None:
     assert rand32(1 + 2**32, 2, 3, 4 + 2**40) == base
 
 
-@pytest.mark.parametrize("n", range(2, 40))
-def test_permutation_is_one(n: int) -> None:
-    for key in (0, 1, 0xFFFFFFFF, rand32(0, 3, n, 0)):
-        assert sorted(permuted(key, x, n) for x in range(n)) == list(range(n))
+def test_permutation_is_one() -> None:
+    for n in range(2, 40):
+        for key in (0, 1, 0xFFFFFFFF, rand32(0, 3, n, 0)):
+            assert sorted(permuted(key, x, n) for x in range(n)) == list(range(n))
 
 
 # -- links and queues ----------------------------------------------------------------------------

@@ -74,6 +74,7 @@ EXACT = [
     for way in WAYS
     if WAYS[way].chunk_bytes is None or name in ("ring", "pat", "chain")
     if WAYS[way].window is None or name == "direct"
+    if n != 4 or way == "at once" or (name, what) in POWERS
 ]
 
 

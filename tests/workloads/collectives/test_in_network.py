@@ -58,9 +58,8 @@ def expected_ps(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> i
 
 
 @pytest.mark.parametrize("what", in_network.WHATS)
-@pytest.mark.parametrize("n", [2, 5, 8])
-@pytest.mark.parametrize("chunk_bytes", [None, PAYLOAD])
-@pytest.mark.parametrize("latency_ps", [0, 300_000])
+@pytest.mark.parametrize("n", [2, 5])
+@pytest.mark.parametrize(("chunk_bytes", "latency_ps"), [(None, 0), (PAYLOAD, 300_000)])
 def test_it_takes_as_long_as_its_closed_form(
     what: str, n: int, chunk_bytes: int | None, latency_ps: int
 ) -> None:

@@ -23,8 +23,15 @@ def deployment(model="llama3_70b", machine="lite", **options):
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("model", ["llama3_70b", "gpt3_175b", "llama3_405b", "mixtral_8x7b"])
-@pytest.mark.parametrize("machine", ["h100", "lite", "lite_netbw_flops"])
+@pytest.mark.parametrize(
+    ("model", "machine"),
+    [
+        ("llama3_70b", "h100"),
+        ("gpt3_175b", "lite"),
+        ("llama3_405b", "lite_netbw_flops"),
+        ("mixtral_8x7b", "lite"),
+    ],
+)
 def test_the_best_batch_is_the_largest_that_is_allowed(model, machine, phase):
     for one in sizes(deployment(model, machine)):
         best = best_batch(one, LIMITS, phase)
