@@ -1,8 +1,8 @@
-"""Dumbbell: two switches joined by one cable, the bottleneck, with hosts on either side.
+"""Dumbbell: two switches connected by one cable, the bottleneck, with hosts on both sides.
 
-Hosts 0 to hosts-1 are on the left, the others on the right; host i faces host i + hosts.
-A switch's ports are its hosts, then the bottleneck. A packet from left to right crosses
-host_rate, bottleneck_rate, host_rate, so the round trip without queues is
+Hosts 0 to hosts-1 are on the left, the others on the right; host i is opposite host i + hosts. A
+switch's ports are its hosts, then the bottleneck. A packet from left to right crosses links of
+host_rate, bottleneck_rate and host_rate, so the round trip without queues is
 
     2 * (2 * host_delay + bottleneck_delay) + serialization
 
@@ -29,7 +29,7 @@ PARAMS = [
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """The network of `params` (see PARAMS)."""
+    """Return the network of `params` (see PARAMS)."""
     hosts = params["hosts"]
     builder = NetworkBuilder()
     builder.reserve(hosts=2 * hosts, switches=2, cables=2 * hosts + 1, edges=2, ports=hosts + 1)

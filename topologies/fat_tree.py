@@ -1,36 +1,36 @@
 """Fat tree of two (leaf-spine), three or four tiers, fully provisioned or oversubscribed.
 
-Two tiers are leaves under spines. Three tiers are several of these, called pods, under cores; four
-are several of those, called zones, under supercores. It is sized in one of three ways:
+Two tiers are leaves and spines; three are several of these, called pods, under cores; four are
+several of those, called zones, under supercores. There are three ways to size it:
 
     tiers = 3, radix = 32              switches of 32 ports: 2 (radix/2)^tiers hosts, here 8,192
-    hosts_per_leaf, leaves             the leaves of a pod;  tiers = 3: pods, tiers = 4: zones, too
-    topo_file                          what an htsim .topo file of two or three tiers describes
+    hosts_per_leaf, leaves             leaves per pod;  tiers = 3: also pods, tiers = 4: also zones
+    topo_file                          an htsim .topo file of two or three tiers
 
-What differs from tier to tier is one value for all of them or a table by the lower end of a cable,
-`fabric_rate = {leaf = "400Gbps", spine = "1.6Tbps"}`. Of `spines`, `uplinks` (cables from one leaf
-to all its spines) and `oversubscription` it is enough to give one, of `cores`, `uplinks` and
-`oversubscription` of a spine, and of `supercores` and those of a core; what is given must agree:
+Parameters that differ by tier are a single value, or a table by the lower end of a cable:
+`fabric_rate = {leaf = "400Gbps", spine = "1.6Tbps"}`. For leaves, give one of `spines`, `uplinks`
+(cables from one leaf to all its spines) and `oversubscription`; for spines one of `cores`,
+`uplinks` and `oversubscription`, and for cores one with `supercores`. If more are given, they must
+agree:
 
     uplinks * fabric_rate * oversubscription = capacity of a switch's cables down
 
 With `spines` alone a leaf has `bundle` cables to each, one by default; with none of them the tier
-is fully provisioned. With `radix` a switch's ports are divided accordingly.
+is fully provisioned. With `radix`, a switch's ports are divided accordingly.
 
-A leaf is joined to every spine of its pod. Every spine has cores of its own, the same ones in all
-pods of its zone: spine j of a pod those from j * cores / spines on; and supercores likewise. So one
-switch above leads to a leaf by one way but for the `bundle` of parallel cables.
+A leaf is connected to every spine of its pod. Every spine has its own cores, the same in all pods
+of its zone: spine j of a pod those from j * cores / spines on; likewise supercores. So a switch
+above reaches a leaf by one path, except for `bundle` parallel cables.
 
-Hosts are numbered leaf by leaf: leaf l holds hosts l*hosts_per_leaf and following. Switches are
-leaf0, spine0, core0, supercore0 and so on, those of a pod or zone one after the other. A switch's
-ports are those to what is below it, then its uplinks, both in the order of what they lead to.
+Hosts are numbered leaf by leaf: leaf l has hosts l*hosts_per_leaf and following. Switches are
+leaf0, spine0, core0, supercore0 and so on, those of a pod or zone consecutively. A switch's ports
+are those to what is below it, then its uplinks, both in the order of what they lead to.
 
-With several `planes` there are as many trees of that shape side by side, and every host has a port
-in each, of its share of `host_rate`; `fabric.plane_balancing` says how packets are spread over
-them.
+`planes`: that many trees of this shape; every host has a port in each, with its share of
+`host_rate`. `fabric.plane_balancing` distributes packets over them.
 
-With `reduction` leaves add up: the hosts of a leaf have a reduction unit, which is as far behind it
-as that says, for the algorithm in_network of collectives among them (`netsim/model/reduction.py`).
+`reduction_delay`: leaves reduce. The hosts of a leaf have a reduction unit at this delay from it,
+for the collective algorithm in_network (`netsim/model/reduction.py`).
 """
 
 from __future__ import annotations
@@ -59,100 +59,47 @@ from netsim.params import Param
 from netsim.units import format_rate
 
 LOWER = TIERS[:-1]
-"""Tiers that have another one above them."""
+"""Tiers with another one above."""
 
 PARAMS = [
     Param("tiers", "count", 2, "tiers of switches", minimum=2, maximum=len(TIERS)),
+    Param("radix", "count", None, "ports of every switch; replaces the counts below", minimum=2),
+    Param("hosts_per_leaf", "count", None, "hosts per leaf", minimum=1),
+    Param("leaves", "count", None, "leaf switches per pod", minimum=1),
+    Param("spines", "count", None, "spine switches per pod", minimum=1),
+    Param("pods", "count", None, "pods per zone, for three tiers or more", minimum=1),
+    Param("cores", "count", None, "core switches per zone", minimum=1),
+    Param("zones", "count", None, "zones, for four tiers", minimum=1),
+    Param("supercores", "count", None, "switches above the zones", minimum=1),
+    Param("uplinks", "count", None, "uplinks per switch", minimum=1, each=LOWER),
     Param(
-        "radix",
-        "count",
-        None,
-        "ports of every switch; replaces the counts below",
-        minimum=2,
-        optional=True,
-    ),
-    Param("hosts_per_leaf", "count", None, "hosts per leaf", minimum=1, optional=True),
-    Param("leaves", "count", None, "leaf switches per pod", minimum=1, optional=True),
-    Param("spines", "count", None, "spine switches per pod", minimum=1, optional=True),
-    Param(
-        "pods", "count", None, "pods per zone, for three tiers or more", minimum=1, optional=True
-    ),
-    Param("cores", "count", None, "core switches per zone", minimum=1, optional=True),
-    Param("zones", "count", None, "zones, for four tiers", minimum=1, optional=True),
-    Param("supercores", "count", None, "switches above the zones", minimum=1, optional=True),
-    Param("uplinks", "count", None, "uplinks per switch", minimum=1, optional=True, each=LOWER),
-    Param(
-        "oversubscription",
-        "ratio",
-        None,
-        "downlink over uplink capacity of a switch; 1 is fully provisioned",
-        minimum=0.001,
-        maximum=1000,
-        optional=True,
-        each=LOWER,
+        "oversubscription", "ratio", None, "downlink over uplink capacity of a switch; 1: full",
+        minimum=0.001, maximum=1000, each=LOWER,
     ),
     Param(
-        "bundle",
-        "count",
-        None,
-        "parallel cables between two switches; default: derived, or 1",
-        minimum=1,
-        optional=True,
-        each=LOWER,
+        "bundle", "count", None, "parallel cables between two switches; default: derived, or 1",
+        minimum=1, each=LOWER,
     ),
     Param("host_rate", "rate", "800Gbps", "line rate of a host, all ports together"),
     Param("planes", "count", 1, "separate trees, each with one port of every host", minimum=1),
+    Param("fabric_rate", "rate", None, "rate of uplinks; default: that of a host port", each=LOWER),
+    Param("link_latency", "time", "1us", "propagation delay, by a cable's lower end", each=LOWER),
+    Param("host_link_latency", "time", None, "propagation, host to leaf; default: as uplinks"),
+    Param("switch_latency", "time", "0ns", "from a packet's last bit to its queue", each=TIERS),
     Param(
-        "fabric_rate",
-        "rate",
-        None,
-        "line rate of uplinks; default: that of a host port",
-        optional=True,
-        each=LOWER,
-    ),
-    Param(
-        "link_latency", "time", "1us", "propagation delay of a cable, by its lower end", each=LOWER
-    ),
-    Param(
-        "host_link_latency",
-        "time",
-        None,
-        "propagation delay between host and leaf; default: that of a leaf's uplinks",
-        optional=True,
-    ),
-    Param(
-        "switch_latency",
-        "time",
-        "0ns",
-        "delay from a packet's last bit to its output queue",
-        each=TIERS,
-    ),
-    Param(
-        "reduction_delay",
-        "time",
-        None,
-        "delay from a leaf to its reduction unit, each way; default: no unit",
+        "reduction_delay", "time", None, "leaf to reduction unit, each way; default: no unit",
         minimum="1ps",
-        optional=True,
     ),
-    Param(
-        "topo_file",
-        "file",
-        None,
-        "an htsim .topo file; replaces all other parameters",
-        optional=True,
-    ),
-]
+    Param("topo_file", "file", None, "an htsim .topo file; replaces all other parameters"),
+]  # fmt: skip
 BELOW = ("hosts_per_leaf", "leaves", "pods", "zones")
-ABOVE = ("spines", "cores", "supercores")
-"""The counts of what is below a switch of each tier, and above one of each."""
+ABOVE = ("spines", "cores", "supercores")  # counts below and above a switch of each tier
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """The network of `params` (see PARAMS).
+    """Return the network of `params` (see PARAMS).
 
-    Raises:
-        InputError: numbers that contradict one another or leave something open.
+    Raises InputError for contradictory or missing numbers.
     """
     if params["topo_file"] is not None:
         _refuse_beside("topo_file", [one for one in PARAMS if one.name != "topo_file"], params)
@@ -164,7 +111,7 @@ def build(params: Mapping[str, Any]) -> Network:
 
 
 def build_tree(tree: Tree, planes: int = 1) -> Network:
-    """The network of several trees of one shape, with a port of every host in each."""
+    """Return the network of several trees of one shape, with a port of every host in each."""
     builder = NetworkBuilder()
     reserve_trees(builder, tree, planes)
     hosts = np.array(builder.add_hosts(tree.n_hosts))
@@ -174,10 +121,9 @@ def build_tree(tree: Tree, planes: int = 1) -> Network:
 
 
 def settle(params: Mapping[str, Any]) -> Tree:
-    """The shape that `params` (see PARAMS, without `topo_file`) ask for, of one plane.
+    """Return the shape of a plane for `params` (see PARAMS, without `topo_file`).
 
-    Raises:
-        InputError: numbers that contradict one another or leave something open.
+    Raises InputError for contradictory or missing numbers.
     """
     tiers, planes = params["tiers"], params["planes"]
     _refuse_missing_tiers(params)
@@ -209,7 +155,7 @@ Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def _by_counts(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
-    """Sizes from the counts of each tier; `rates` are those of the cables below each."""
+    """Return sizes from the counts of each tier; `rates` are those of the cables below each."""
     for name in BELOW[: len(rates)]:
         if params[name] is None:
             hint = f"such as {name} = 16"
@@ -230,10 +176,10 @@ def _by_counts(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
 
 
 def _shared(above: int, below: int, tier: int) -> int:
-    """How many of the switches above are joined to each of those of a subtree."""
+    """Return how many of the switches above each switch of a subtree is connected to."""
     if above % below:
         raise InputError(
-            f"{above} {ABOVE[tier]} cannot be shared out evenly among {below} {ABOVE[tier - 1]}",
+            f"{above} {ABOVE[tier]} cannot be divided evenly among {below} {ABOVE[tier - 1]}",
             key=f"topology.{ABOVE[tier]}",
             hint=f"a multiple of {below}",
         )
@@ -243,7 +189,7 @@ def _shared(above: int, below: int, tier: int) -> int:
 def _uplinks(
     params: Mapping[str, Any], tier: int, down_bps: int, rate_bps: int, above: int | None
 ) -> int:
-    """Uplinks of a switch whose cables down carry `down_bps`; `above` of them lead elsewhere."""
+    """Return the uplinks of a switch with `down_bps` of downlinks and `above` switches above it."""
     name = TIERS[tier]
     uplinks, ratio = params["uplinks"][name], params["oversubscription"][name]
     if ratio is None:
@@ -254,28 +200,28 @@ def _uplinks(
         ratio = 1.0
     needed = Fraction(down_bps) / (rate_bps * _exact(ratio))
     if needed.denominator != 1:
-        below = "hosts under each leaf" if tier == 0 else f"cables down from each {name}"
+        below = "hosts per leaf" if tier == 0 else f"downlinks of each {name}"
         raise InputError(
             f"{ratio:g} would need {float(needed):g} uplinks of {rate_bps / 1e9:g} Gbps "
             f"for {down_bps / 1e9:g} Gbps of {below}",
             key="topology.oversubscription",
-            hint="the number of uplinks must be whole",
+            hint="the number of uplinks must be an integer",
         )
     if uplinks is not None and uplinks != needed:
         raise InputError(
             f"an oversubscription of {ratio:g} needs {needed} uplinks, not {uplinks}",
             key="topology.uplinks",
-            hint="give one of the two",
+            hint="give only one of them",
         )
     return int(needed)
 
 
 def _check_division(uplinks: int, above: int | None, bundle: int | None, tier: int) -> None:
-    """Refuse uplinks that cannot be spread over the switches above, or not in such bundles."""
+    """Refuse uplinks that do not divide evenly among the switches above, or into bundles."""
     name = TIERS[tier]
     if above is not None and uplinks % above:
         raise InputError(
-            f"{uplinks} uplinks of a {name} cannot be spread evenly over {above} {ABOVE[tier]}",
+            f"{uplinks} uplinks of a {name} cannot be divided evenly among {above} {ABOVE[tier]}",
             key=f"topology.{ABOVE[tier]}",
             hint=f"use a divisor of {uplinks}",
         )
@@ -284,14 +230,15 @@ def _check_division(uplinks: int, above: int | None, bundle: int | None, tier: i
     if uplinks % bundle or (above is not None and uplinks != above * bundle):
         over = "bundles" if above is None else f"{above} bundles"
         raise InputError(
-            f"{uplinks} uplinks of a {name} do not make {over} of {bundle} cables",
+            f"{uplinks} uplinks of a {name} do not form {over} of {bundle} cables",
             key="topology.bundle",
-            hint="leave it out, and it follows" if above else f"use a divisor of {uplinks}",
+            hint="omit it" if above else f"use a divisor of {uplinks}",
         )
 
 
 def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
-    """Sizes of the largest tree of switches with a number of ports; `rates` as in `_by_counts`."""
+    """Return sizes of the largest tree of switches with `radix` ports; `rates` as in
+    `_by_counts`."""
     radix = params["radix"]
     taken = (*BELOW, *ABOVE, "uplinks")
     _refuse_beside("radix", [one for one in PARAMS if one.name in taken], params)
@@ -304,9 +251,9 @@ def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
         wanted = radix * below_bps / (up_bps + below_bps)
         if wanted.denominator != 1:
             raise InputError(
-                f"of {radix} ports of a {name} {float(wanted):g} would lead up",
+                f"{float(wanted):g} of {radix} ports of a {name} would be uplinks",
                 key="topology.radix",
-                hint="the number of uplinks must be whole; see oversubscription and fabric_rate",
+                hint="must be an integer; see oversubscription and fabric_rate",
             )
         up.append(int(wanted))
     down = [radix - one for one in (*up, 0)]
@@ -316,7 +263,7 @@ def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
     ):
         if ports % bundle:
             raise InputError(
-                f"{ports} ports of a {name} do not make bundles of {bundle} cables",
+                f"{ports} ports of a {name} do not form bundles of {bundle} cables",
                 key="topology.bundle",
                 hint=f"use a divisor of {ports}",
             )
@@ -326,25 +273,25 @@ def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
 
 
 def _exact(ratio: float) -> Fraction:
-    """A ratio as a person means it: 1.6 is 8/5."""
+    """Return a ratio as a fraction: 1.6 is 8/5."""
     return Fraction(ratio).limit_denominator(10_000)
 
 
 def _refuse_beside(name: str, others: Sequence[Param], params: Mapping[str, Any]) -> None:
-    """Refuse what a given parameter decides alone, unless it has its default."""
+    """Refuse other parameters without their default that `name` replaces."""
     for other in others:
         if params[other.name] != other.convert(other.default):
-            raise InputError(f"cannot be given with {name}", key=f"topology.{other.name}")
+            raise InputError(f"conflicts with {name}", key=f"topology.{other.name}")
 
 
 def _refuse_missing_tiers(params: Mapping[str, Any]) -> None:
-    """Refuse what is said of tiers that the tree has not got."""
+    """Refuse parameters of tiers that the tree does not have."""
     tiers = params["tiers"]
     for names, least in ((BELOW, 1), (ABOVE, 2)):
         for needed, name in enumerate(names, least):
             if params[name] is not None and tiers < needed:
                 raise InputError(
-                    f"there are none in {tiers} tiers",
+                    f"conflicts with {tiers} tiers",
                     key=f"topology.{name}",
                     hint=f"tiers = {needed}",
                 )

@@ -8,9 +8,9 @@ Gbps. Names of switches begin with the plane's, as in `plane2.leaf0`.
 alternate (`round_robin`, `permutation`) or take the port that is free first (`least_loaded`), or
 the transport chooses (`entropy`).
 
-With `last_plane_rate_fraction` all links of the last plane have this share of their rates. With 0
-it is broken and known to be: hosts use the others. A plane that fails during the run is a fault of
-`node = "plane3.*"`; `[routing] carrier_delay` is the delay until hosts notice.
+`last_plane_rate_fraction` multiplies all link rates of the last plane. If it is 0, the plane is
+broken and hosts do not use it. A plane that fails during the run is a fault of `node = "plane3.*"`;
+`[routing] carrier_delay` is the delay until hosts notice.
 """
 
 from __future__ import annotations
@@ -25,20 +25,14 @@ from netsim.params import REQUIRED, Param
 PARAMS = [
     Param("planes", "count", REQUIRED, "number of separate networks", minimum=1),
     Param("plane", "topology", REQUIRED, "the topology of each"),
-    Param(
-        "last_plane_rate_fraction",
-        "fraction",
-        1.0,
-        "rate of the last plane relative to the others; 1: healthy, 0: broken",
-    ),
+    Param("last_plane_rate_fraction", "fraction", 1.0, "rate factor of the last plane; 0: broken"),
 ]
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """The network of `params` (see PARAMS).
+    """Return the network of `params` (see PARAMS).
 
-    Raises:
-        InputError: no plane is left, or as the topology of the planes does.
+    Raises InputError if no plane is left, or as the planes' topology.
     """
     planes = params["planes"] - (params["last_plane_rate_fraction"] == 0)
     if not planes:

@@ -2,12 +2,12 @@
 
 Host h is in rack h // gpus_per_rack, as its rank h % gpus_per_rack. NIC 0 reaches the other hosts
 of the rack through one switch, or `scale_up_planes` switches that share `scale_up_rate`. NIC 1
-reaches other racks: `gpus_per_rail` neighboring ranks share a scale-out network, [topology.rail],
-a topology of any kind (for planes, a `multi_plane`). Its hosts are those of the rail, rack by
-rack, which defines the number of racks.
+reaches other racks: `gpus_per_rail` neighboring ranks share a scale-out network, [topology.rail], a
+topology of any kind (for planes, a `multi_plane`). Its hosts are those of the rail, rack by rack,
+which defines the number of racks.
 
-A message between hosts of different racks and rails is relayed by a peer, in two flows. `relay_at
-= "source"`: over scale-up to the peer in its own rack with the destination's rank, then by that
+A message between hosts of different racks and rails is relayed by a peer, in two flows. `relay_at =
+"source"`: over scale-up to the peer in its own rack with the destination's rank, then by that
 peer's rail. "destination": by its own rail to the peer of its rank in the other rack, then over
 scale-up. "none": such messages are errors. A relay forwards each chunk of `relay_chunk` as soon as
 it has it (`netsim/model/relays.py`). flows.parquet has the whole message, relay_segments.parquet
@@ -37,65 +37,40 @@ PARAMS = [
     Param("gpus_per_rail", "count", 1, "hosts of a rack that share a scale-out network"),
     Param("rail", "topology", REQUIRED, "topology of a rail's scale-out network"),
     Param(
-        "scale_up_rate",
-        "rate",
-        "14.4Tbps",
-        "line rate of a host to its rack's switches",
+        "scale_up_rate", "rate", "14.4Tbps", "line rate of a host to its rack's switches",
         source="\"I've Got 99 Problems But FLOPS Ain't One\", HotNets 2024",
     ),
-    Param(
-        "scale_up_planes",
-        "count",
-        1,
-        "switches per rack; each host has a port to every one",
-        minimum=1,
-    ),
+    Param("scale_up_planes", "count", 1, "switches per rack, ports per host", minimum=1),
     Param("scale_up_latency", "time", "100ns", "propagation delay of a cable in the rack"),
     Param("scale_up_switch_latency", "time", "0ns", "switch_latency of the rack's switches"),
     Param(
-        "reduction_delay",
-        "time",
-        None,
-        "delay from a rack switch to its reduction unit, each way; default: no unit",
+        "reduction_delay", "time", None, "rack switch to reduction unit, each way; default: none",
         minimum="1ps",
-        optional=True,
     ),
     Param(
-        "relay_at",
-        "choice",
-        "source",
-        "rack of the peer that relays messages to another rail",
+        "relay_at", "choice", "source", "rack of the peer that relays messages to another rail",
         choices=("source", "destination", "none"),
     ),
     Param(
-        "relay_chunk",
-        "bytes",
-        "512KiB",
-        "chunk that a relay forwards at a time; none: the whole message",
-        minimum="1B",
-        optional=True,
+        "relay_chunk", "bytes", "512KiB", "unit that a relay forwards; none: the whole message",
+        minimum="1B", optional=True,
     ),
-]
+]  # fmt: skip
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """The network of `params` (see PARAMS).
+    """Return the network of `params` (see PARAMS).
 
-    Raises:
-        InputError: numbers that do not divide one another, or as the rail's topology does.
+    Raises InputError for numbers that do not divide one another, or as the rail's topology.
     """
-    gpus, group, planes = (
-        params["gpus_per_rack"],
-        params["gpus_per_rail"],
-        params["scale_up_planes"],
-    )
+    gpus, group = params["gpus_per_rack"], params["gpus_per_rail"]
+    rate, planes = params["scale_up_rate"], params["scale_up_planes"]
     if not group or gpus % group:
         raise InputError(
             f"{gpus} GPUs of a rack cannot be divided into rails of {group}",
             key="topology.gpus_per_rail",
             hint=f"a divisor of {gpus}",
         )
-    rate = params["scale_up_rate"]
     if rate % planes:
         raise InputError(
             f"{format_rate(rate)} cannot be divided evenly among {planes} planes",
@@ -105,9 +80,9 @@ def build(params: Mapping[str, Any]) -> Network:
     rail = build_subtopology(params, "rail")
     if rail.n_hosts % group:
         raise InputError(
-            f"{rail.n_hosts} hosts of a rail are no whole number of racks with {group} in each",
+            f"{rail.n_hosts} hosts of a rail are not divisible by {group} per rack",
             key="topology.rail",
-            hint="as many hosts as there are racks, times gpus_per_rail",
+            hint="the number of racks times gpus_per_rail",
         )
     racks, rails = rail.n_hosts // group, gpus // group
     builder = NetworkBuilder()

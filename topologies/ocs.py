@@ -57,8 +57,8 @@ shift, and "mesh" gives switch k the k-th.
 `drain_time`: rotors are an expander for small messages, as in Opera. Control packets and messages
 below `small_message_max` leave at once, over as many circuits as needed that are up and stay up for
 `drain_time`; others use the direct circuit. Packets queued on the way must leave within
-`drain_time`. The racks must be connected in every slot: this needs several rotors, `stagger`, and
-a `shuffle_seed` (default 1), whose matchings are drawn again if paths are long at some time. If
+`drain_time`. The racks must be connected in every slot: this needs several rotors, `stagger`, and a
+`shuffle_seed` (default 1), whose matchings are drawn again if paths are long at some time. If
 rotors have unequal numbers of matchings, some alternately join nobody for a slot, which keeps the
 schedule short. `netsim topo` prints the circuits of the longest path.
 
@@ -92,157 +92,62 @@ from netsim.network import (
     routes_in_slot,
 )
 from netsim.params import REQUIRED, Param
-from netsim.topologies._ocs_rotors import rotors
-from netsim.topologies._ocs_schedules import by_demand, by_phases, fixed
+from netsim.topologies._ocs_schedules import by_demand, by_phases, fixed, rotors
 
 STATIC, ROTOR, DEMAND_AWARE = SCHEDULES = ("static", "rotor", "demand_aware")
-PHASES = "per_phase"
+ONCE, PHASES = WHEN = ("once", "per_phase")
+PATTERNS = ("mesh", "ring", "hypercube", "pairs")
 PREDICTION_STREAM = 0x6F6373
-"""Keeps the random numbers of predictions apart from other uses of the seed."""
+"""Separates the random numbers of predictions from other uses of the seed."""
 
 PARAMS = [
     Param("racks", "count", REQUIRED, "racks; each has a switch", minimum=2),
     Param("hosts_per_rack", "count", REQUIRED, "hosts in each rack", minimum=1),
-    Param(
-        "circuit_switches",
-        "count",
-        1,
-        "circuit switches; each rack has an uplink to every one",
-        minimum=1,
-    ),
+    Param("circuit_switches", "count", 1, "circuit switches, uplinks per rack", minimum=1),
     Param("host_rate", "rate", "100Gbps", "line rate of a host"),
     Param("uplink_rate", "rate", "100Gbps", "line rate of a rack's uplink"),
     Param("schedule", "choice", ROTOR, "which racks are joined, and when", choices=SCHEDULES),
-    Param(
-        "static_pattern",
-        "choice",
-        None,
-        "static: pattern; default: mesh",
-        choices=("mesh", "ring", "hypercube", "pairs"),
-    ),
+    Param("static_pattern", "choice", None, "static: pattern; default: mesh", choices=PATTERNS),
     Param("group_size", "count", None, "ring, hypercube: racks in one; default: all", minimum=2),
     Param("pair_switches", "count", 0, "static: number of switches that join the two halves"),
-    Param(
-        "matching_file",
-        "file",
-        None,
-        "static: file of lines SWITCH RACK RACK, instead of a pattern",
-    ),
-    Param(
-        "algorithm", "choice", None, "demand_aware: algorithm; default: greedy", choices=ALGORITHMS
-    ),
-    Param(
-        "slot",
-        "time",
-        None,
-        "rotor, max_weight: time per matching, including the night; default: 100us",
-    ),
-    Param(
-        "reconfiguration_delay",
-        "time",
-        "10us",
-        "time to reconfigure a switch, at the start of a slot",
-    ),
+    Param("matching_file", "file", None, "static: file of lines SWITCH RACK RACK"),
+    Param("algorithm", "choice", None, "demand_aware: default greedy", choices=ALGORITHMS),
+    Param("slot", "time", None, "rotor, max_weight: time per matching with night; default: 100us"),
+    Param("reconfiguration_delay", "time", "10us", "time to reconfigure a switch; starts a slot"),
     Param("sync_delay", "time", "0us", "time until receivers synchronize, after that"),
-    Param(
-        "shuffle_seed",
-        "count",
-        None,
-        "rotor: seed that draws the matchings; default with a drain time: 1",
-    ),
+    Param("shuffle_seed", "count", None, "rotor: seed of matchings; default with a drain time: 1"),
     Param("stagger", "bool", False, "rotor: whether switches reconfigure at different times"),
     Param(
-        "max_matchings",
-        "count",
-        None,
-        "max_weight, bvn, solstice: maximum number of matchings; default: 1000",
-        minimum=1,
+        "max_matchings", "count", None, "max_weight, bvn, solstice: limit; default: 1000", minimum=1
     ),
+    Param("period", "time", None, "bvn, solstice: total of slots; default: as the demand needs"),
+    Param("day_margin", "ratio", None, "bvn, solstice: extra share of days; default: 0.05"),
     Param(
-        "period",
-        "time",
-        None,
-        "bvn, solstice: total time of a switch's slots; default: as the demand needs",
+        "shortest_day", "time", None, "bvn, solstice: shortest; default: one packet", minimum="1ps"
     ),
-    Param(
-        "day_margin",
-        "ratio",
-        None,
-        "bvn, solstice: fraction by which days are longer; default: 0.05",
-    ),
-    Param(
-        "shortest_day",
-        "time",
-        None,
-        "bvn, solstice: shortest day; default: one packet",
-        minimum="1ps",
-    ),
-    Param(
-        "control_delay",
-        "time",
-        None,
-        "demand_aware: time to collect the demand and distribute matchings",
-    ),
-    Param(
-        "reconfigure",
-        "choice",
-        None,
-        "greedy: when circuits change; default: once",
-        choices=("once", PHASES),
-    ),
-    Param(
-        "prediction_error",
-        "fraction",
-        0.0,
-        "demand_aware: share of bytes predicted for the wrong pair of racks",
-    ),
+    Param("control_delay", "time", None, "demand_aware: time to collect demand and distribute it"),
+    Param("reconfigure", "choice", None, "greedy: when to change; default: once", choices=WHEN),
+    Param("prediction_error", "fraction", 0.0, "demand_aware: share of bytes predicted wrongly"),
     Param("bidirectional", "bool", True, "whether a circuit joins both directions"),
     Param("packet_uplink_rate", "rate", None, "line rate of a rack's uplink to each packet switch"),
     Param(
-        "packet_switches",
-        "count",
-        None,
-        "packet switches, if their uplinks have a rate; default: 1",
-        minimum=1,
+        "packet_switches", "count", None, "packet switches; default with their rate: 1", minimum=1
     ),
     Param("drain_time", "time", None, "rotor: time that circuits of an expander path must stay up"),
-    Param(
-        "small_message_max",
-        "bytes",
-        None,
-        "smaller messages use packet switches or the expander; default: 0B",
-    ),
-    Param(
-        "host_latency",
-        "time",
-        "500ns",
-        "propagation delay between host and rack switch",
-        minimum="1ps",
-    ),
-    Param(
-        "fiber_latency",
-        "time",
-        "500ns",
-        "propagation delay from rack to circuit switch",
-        minimum="1ps",
-    ),
-    Param(
-        "packet_latency",
-        "time",
-        "1us",
-        "propagation delay from rack to packet switch",
-        minimum="1ps",
-    ),
+    Param("small_message_max", "bytes", None, "limit for packet switches or expander; default: 0B"),
+    Param("host_latency", "time", "500ns", "propagation delay host to rack switch", minimum="1ps"),
+    Param("fiber_latency", "time", "500ns", "propagation, rack to circuit switch", minimum="1ps"),
+    Param("packet_latency", "time", "1us", "propagation, rack to packet switch", minimum="1ps"),
     Param("switch_latency", "time", "0ns", "delay from a packet's last bit to its output queue"),
 ]
 
-# The times of published fabrics. What they do besides is said in [fabric.circuits].
+# Times of published fabrics; see also [fabric.circuits].
 PRESETS = {
-    # W. M. Mellette et al., SIGCOMM 2017. switching: its model of a rotor switch. slot: assumption,
-    # ten times as long, so that a tenth of the time is dark.
+    # W. M. Mellette et al., SIGCOMM 2017. reconfiguration_delay: its model of a rotor switch. slot:
+    # assumption, ten times as long, so that nights are a tenth of the time.
     "rotornet": {"schedule": "rotor", "slot": "200us", "reconfiguration_delay": "20us"},
-    # W. M. Mellette et al., NSDI 2020, as its simulator has it (TritonNetworking/opera-sim). slot:
-    # of six rotors one turns every 99 us, and its results show a cycle of 10.7 ms.
+    # W. M. Mellette et al., NSDI 2020, as in its simulator (TritonNetworking/opera-sim). slot: one
+    # of six rotors reconfigures every 99 us; its results show a cycle of 10.7 ms.
     "opera": {
         "schedule": "rotor",
         "racks": 108,
@@ -256,8 +161,8 @@ PRESETS = {
         "stagger": True,
         "fiber_latency": "250ns",
     },
-    # H. Ballani et al., SIGCOMM 2020. switching: end to end, of the prototype, at 50 Gbps. slot:
-    # assumption, so that four percent are dark. Packets have to be smaller than a slot.
+    # H. Ballani et al., SIGCOMM 2020. reconfiguration_delay: end to end, of the prototype, at 50
+    # Gbps. slot: assumption, so that nights are 4 %. Packets must be smaller than a slot.
     "sirius": {
         "schedule": "rotor",
         "uplink_rate": "50Gbps",
@@ -265,18 +170,17 @@ PRESETS = {
         "reconfiguration_delay": "3.84ns",
         "bidirectional": False,
     },
-    # Crossbars of mirrors, of which N. Jouppi et al. (TPU v4, ISCA 2023) say milliseconds, and of
-    # piezoelectric beam steering: assumptions of that order, both.
+    # MEMS mirrors, which take milliseconds (N. Jouppi et al., TPU v4, ISCA 2023), and piezoelectric
+    # beam steering: both are assumptions of that order.
     "mems": {"schedule": "demand_aware", "reconfiguration_delay": "10ms"},
     "piezo": {"schedule": "demand_aware", "reconfiguration_delay": "25ms"},
 }
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """The network of `params` (see PARAMS); demand-aware circuits are not there yet.
+    """Return the network of `params` (see PARAMS), without demand-aware circuits.
 
-    Raises:
-        InputError: a schedule that cannot be, or parameters of another one.
+    Raises InputError for an invalid schedule, or parameters of another one.
     """
     _check(params)
     if adapts(params):
@@ -285,23 +189,20 @@ def build(params: Mapping[str, Any]) -> Network:
 
 
 def adapts(params: Mapping[str, Any]) -> bool:
-    """Do the circuits follow the demand?"""
+    """Return whether the circuits follow the demand."""
     return bool(params["schedule"] == DEMAND_AWARE)
 
 
 def adapt(params: Mapping[str, Any], network: Network, demand: Demand) -> Network:
-    """The network with circuits that follow the demand.
+    """Return the network with circuits that follow the demand.
 
-    Raises:
-        InputError: slots or a period in which nothing could be sent.
+    Raises InputError for slots or a period in which nothing could be sent.
     """
     rng = np.random.Generator(np.random.Philox([demand.seed, PREDICTION_STREAM]))
     large = demand.load.flows.size_bytes >= (params["small_message_max"] or 0)
     if params["reconfigure"] != PHASES:
-        return _network(
-            params,
-            by_demand(params, _expected(params, demand.entries(large), rng), demand.packet_bytes),
-        )
+        table = _expected(params, demand.entries(large), rng)
+        return _network(params, by_demand(params, table, demand.packet_bytes))
     levels = range(int(demand.level.max(initial=-1)) + 1)
     tables = [_expected(params, demand.entries(large & (demand.level == k)), rng) for k in levels]
     schedules, slot_of_level = by_phases(params, tables)
@@ -312,14 +213,14 @@ def adapt(params: Mapping[str, Any], network: Network, demand: Demand) -> Networ
 def _expected(
     params: Mapping[str, Any], entries: list[tuple[int, int, int]], rng: np.random.Generator
 ) -> Table:
-    """The bytes from rack to rack that a prediction says, right or wrong."""
+    """Return the predicted bytes from rack to rack."""
     if params["prediction_error"]:
         entries = mispredicted(entries, params["racks"], params["prediction_error"], rng)
     return table_of(params["racks"], entries)
 
 
 def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Network:
-    """Racks, and a circuit switch for each schedule."""
+    """Return racks with a circuit switch for each schedule."""
     racks, hosts = params["racks"], params["racks"] * params["hosts_per_rack"]
     builder = NetworkBuilder()
     cables = hosts + sum(_circuits(one) for one in schedules)
@@ -347,25 +248,24 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
     try:
         return builder.build(title, policy=policy)
     except InputError as error:
-        raise (
-            error if params["drain_time"] is None else error.at(key="topology.drain_time")
-        ) from None
+        if params["drain_time"] is None:
+            raise
+        raise error.at(key="topology.drain_time") from None
 
 
 def _phase_driven(schedules: Sequence[Schedule]) -> bool:
-    """Do circuits follow the phases of the workload?"""
+    """Return whether circuits follow the phases of the workload."""
     return bool(schedules) and schedules[0].phase_driven
 
 
 def _policy(params: Mapping[str, Any], slots: int) -> RoutingPolicy | None:
-    """Which packets go by what, if not all by the same; `slots` are those that follow phases."""
+    """Return the routing tables, None for a single one; `slots` are those of phase-driven
+    circuits."""
     circuits, expander, packets = "circuits", "expander", "packets"
     large_min_bytes = params["small_message_max"] or 0
     if params["drain_time"] is not None:
-        by = [
-            NamedRouting(circuits, direct_circuit_routes),
-            NamedRouting(expander, Expander(params["drain_time"])),
-        ]
+        paths = NamedRouting(expander, Expander(params["drain_time"]))
+        by = [NamedRouting(circuits, direct_circuit_routes), paths]
         return RoutingPolicy(
             by, large_min_bytes=large_min_bytes, small_table=expander, control_table=expander
         )
@@ -373,11 +273,9 @@ def _policy(params: Mapping[str, Any], slots: int) -> RoutingPolicy | None:
         by = [NamedRouting(f"slot {k}", routes_in_slot(k)) for k in range(slots)]
         return RoutingPolicy(by, by_phase=True) if slots else None
     by = [NamedRouting(f"slot {k}", routes_in_slot(k, direct_circuit_routes)) for k in range(slots)]
+    by = by or [NamedRouting(circuits, direct_circuit_routes)]
     return RoutingPolicy(
-        [
-            *(by or [NamedRouting(circuits, direct_circuit_routes)]),
-            NamedRouting(packets, packet_fabric_routes),
-        ],
+        [*by, NamedRouting(packets, packet_fabric_routes)],
         large_min_bytes=large_min_bytes,
         by_phase=slots > 0,
         small_table=packets,
@@ -387,7 +285,7 @@ def _policy(params: Mapping[str, Any], slots: int) -> RoutingPolicy | None:
 
 
 def _circuits(schedule: Schedule) -> int:
-    """Pairs of racks that a switch ever joins."""
+    """Return the number of pairs of racks that a switch ever joins."""
     slot, rack = np.nonzero(schedule.matchings >= 0)
     other = schedule.matchings[slot, rack]
     pairs = np.minimum(rack, other) * schedule.n_ports + np.maximum(rack, other)
@@ -395,52 +293,38 @@ def _circuits(schedule: Schedule) -> int:
 
 
 def _check(params: Mapping[str, Any]) -> None:
-    """Refuse parameters that mean nothing with the schedule that there is."""
+    """Refuse parameters without effect, and conflicts."""
     schedule, algorithm = params["schedule"], params["algorithm"] or GREEDY
-    what = f'algorithm = "{algorithm}"' if schedule == DEMAND_AWARE else f'schedule = "{schedule}"'
-    in_turn, cut = (MAX_WEIGHT, BVN, SOLSTICE), (BVN, SOLSTICE)
-    means_something = {
-        "static_pattern": schedule == STATIC,
-        "matching_file": schedule == STATIC,
+    demand = schedule == DEMAND_AWARE
+    what = f'algorithm = "{algorithm}"' if demand else f'schedule = "{schedule}"'
+    cut = (BVN, SOLSTICE)
+    packets, drain = params["packet_uplink_rate"] is not None, params["drain_time"] is not None
+    has_effect = {
+        **dict.fromkeys(("static_pattern", "matching_file"), schedule == STATIC),
         "group_size": params["static_pattern"] in ("ring", "hypercube"),
         "pair_switches": schedule == STATIC and params["matching_file"] is None,
-        "shuffle_seed": schedule == ROTOR,
-        "stagger": schedule == ROTOR,
-        "slot": schedule == ROTOR or (schedule == DEMAND_AWARE and algorithm == MAX_WEIGHT),
-        "max_matchings": schedule == DEMAND_AWARE and algorithm in in_turn,
-        "period": schedule == DEMAND_AWARE and algorithm in cut,
-        "day_margin": schedule == DEMAND_AWARE and algorithm in cut,
-        "shortest_day": schedule == DEMAND_AWARE and algorithm in cut,
-        "algorithm": schedule == DEMAND_AWARE,
-        "control_delay": schedule == DEMAND_AWARE,
-        "reconfigure": schedule == DEMAND_AWARE and algorithm == GREEDY,
-        "prediction_error": schedule == DEMAND_AWARE,
-        "packet_switches": params["packet_uplink_rate"] is not None,
-        "drain_time": schedule == ROTOR,
-        "small_message_max": params["packet_uplink_rate"] is not None
-        or params["drain_time"] is not None,
+        **dict.fromkeys(("shuffle_seed", "stagger", "drain_time"), schedule == ROTOR),
+        "slot": schedule == ROTOR or (demand and algorithm == MAX_WEIGHT),
+        "max_matchings": demand and algorithm != GREEDY,
+        **dict.fromkeys(("period", "day_margin", "shortest_day"), demand and algorithm in cut),
+        **dict.fromkeys(("algorithm", "control_delay", "prediction_error"), demand),
+        "reconfigure": demand and algorithm == GREEDY,
+        "packet_switches": packets,
+        "small_message_max": packets or drain,
     }
-    for key, has_effect in means_something.items():
-        if params[key] not in (None, False, 0) and not has_effect:
-            needs = {
-                "packet_switches": "a packet_uplink_rate",
-                "small_message_max": "a packet_uplink_rate or a drain_time",
-            }
-            needs["group_size"] = "a ring or a hypercube"
+    needs = {
+        "packet_switches": "a packet_uplink_rate",
+        "small_message_max": "a packet_uplink_rate or a drain_time",
+        "group_size": "a ring or a hypercube",
+    }
+    for key, has in has_effect.items():
+        if params[key] not in (None, False, 0) and not has:
             by = f"without {needs[key]}" if key in needs else f"with {what}"
             raise InputError(f"has no effect {by}", key=f"topology.{key}", hint="remove it")
-    if params["drain_time"] is not None and params["packet_uplink_rate"] is not None:
-        message = "small messages go by the packet fabric"
-        raise InputError(
-            message, key="topology.drain_time", hint="one of drain_time and packet_uplink_rate"
-        )
+    if drain and packets:
+        raise InputError("conflicts with packet_uplink_rate", key="topology.drain_time")
     if params["static_pattern"] is not None and params["matching_file"] is not None:
-        raise InputError(
-            "matchings come from a file", key="topology.static_pattern", hint="one of the two"
-        )
+        raise InputError("conflicts with matching_file", key="topology.static_pattern")
     if algorithm in cut and params["bidirectional"]:
-        raise InputError(
-            f"{algorithm} is of circuits that go one way",
-            key="topology.algorithm",
-            hint="bidirectional = false, or max_weight",
-        )
+        hint = "bidirectional = false, or max_weight"
+        raise InputError(f"{algorithm} needs one-way circuits", key="topology.algorithm", hint=hint)

@@ -36,55 +36,38 @@ PARAMS = [
     Param("other_datacenter", "topology", None, "topology of all except the first"),
     Param("links", "count", 1, "long-haul links between two border switches", minimum=1),
     Param("link_rate", "rate", None, "line rate of a long-haul link"),
-    Param(
-        "capacity_per_host",
-        "rate",
-        None,
-        "rate per host over all links of two datacenters; replaces link_rate",
-    ),
+    Param("capacity_per_host", "rate", None, "long-haul rate per host; replaces link_rate"),
     Param("delay", "time", "30ms", "propagation delay of a long-haul link", minimum="1ps"),
-    Param(
-        "border_rate",
-        "rate",
-        None,
-        "line rate from a border switch to one below; default: that of its fastest port",
-    ),
+    Param("border_rate", "rate", None, "border switch to one below; default: its fastest port's"),
     Param("border_latency", "time", "1us", "propagation delay of these cables", minimum="1ps"),
     Param(
-        "border_queue",
-        "bytes",
-        None,
-        "queue_bytes of border switches; default: that of [fabric]",
+        "border_queue", "bytes", None, "queue_bytes of border switches; default: that of [fabric]",
         minimum="1B",
     ),
-]
+]  # fmt: skip
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """The network of `params` (see PARAMS).
+    """Return the network of `params` (see PARAMS).
 
-    Raises:
-        InputError: datacenters that cannot be joined, or as their topologies do.
+    Raises InputError for datacenters that cannot be connected, or as their topologies.
     """
     if (params["link_rate"] is None) == (params["capacity_per_host"] is None):
         raise InputError(
-            "either link_rate or capacity_per_host says what long links carry",
+            "exactly one of link_rate and capacity_per_host is required",
             key="topology.link_rate",
             hint='such as link_rate = "400Gbps"',
         )
     first = build_subtopology(params, "datacenter")
-    other = (
-        first
-        if params["other_datacenter"] is None
-        else build_subtopology(params, "other_datacenter")
-    )
+    same = params["other_datacenter"] is None
+    other = first if same else build_subtopology(params, "other_datacenter")
     parts = [first] + [other] * (params["datacenters"] - 1)
     outside = [_outside(first)]
     outside += [outside[0] if other is first else _outside(other)] * (len(parts) - 1)
     if outside[0].size != outside[1].size or first.relays != other.relays:
         what = "networks for other datacenters" if first.relays == other.relays else "relays"
         raise InputError(
-            f"is not like the first datacenter: other {what}", key="topology.other_datacenter"
+            f"must have the same {what} as datacenter", key="topology.other_datacenter"
         )
     n_networks = outside[0].size
     builder = NetworkBuilder()
@@ -116,7 +99,7 @@ def build(params: Mapping[str, Any]) -> Network:
 
 
 def _outside(part: Network) -> np.ndarray:
-    """The networks of a datacenter that reach others: those of its hosts' last NICs."""
+    """Return the networks of a datacenter that reach others: those of its hosts' last NICs."""
     host = part.port_node[: part.n_host_ports]
     last = np.diff(part.first_nic)[host] - 1
     return np.unique(part.port_network[part.port_nic == last])
@@ -130,9 +113,10 @@ def _borders(
     outside: np.ndarray,
     switches: range,
 ) -> np.ndarray:
-    """Add the border switches of a datacenter, one for each of the networks `outside`.
+    """Add the border switches of a datacenter, one for each of its networks `outside`; return the
+    ids.
 
-    Its own switches are `switches`. Returns the ids.
+    `switches` are its own switches.
     """
     borders = []
     for place, network in enumerate(outside.tolist()):

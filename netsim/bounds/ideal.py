@@ -71,10 +71,8 @@ def ideal_times(
         flows: valid for this network; start times and dependencies do not matter.
         packets: sizes on the wire.
         multipath: packets of a flow may take different paths (spraying, adaptive routing). All
-            shortest
-            paths must have the rates and delays of the first. If they are narrower together than
-                the
-            hosts' links, a hop is as fast as its parallel links.
+            shortest paths must have the rates and delays of the first. If they are narrower
+            together than the hosts' links, a hop is as fast as its parallel links.
         port_pairs: those that each flow uses; default: all that it has.
     """
     port_pairs = port_pairs_of(network, flows) if port_pairs is None else port_pairs

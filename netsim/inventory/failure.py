@@ -33,8 +33,7 @@ class Failure:
         paths_left: smallest remaining fraction of paths between edge switches that reach each
             other.
         flows_cut_off, flows_touched: flows without a path, and others with fewer paths; None if
-            there
-            are too many edge switches.
+            there are too many edge switches.
     """
 
     name: str

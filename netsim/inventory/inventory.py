@@ -65,8 +65,7 @@ class NetworkRow:
         across: what all `count` networks carry from the first half of all hosts to the second.
         across_sent_bps: what that half can send into them.
         path_diversity: pairs of hosts by distance, for each routing table; destinations are
-            `to_edges`
-            of `edges` switches with hosts.
+            `to_edges` of `edges` switches with hosts.
         slot_paths: of a time-slotted routing table; `path_diversity` is then that of slot 0.
     """
 

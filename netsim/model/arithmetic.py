@@ -70,8 +70,7 @@ def mix(x: Any) -> Any:
 
 def salt(seed: int, purpose: int, entity: Any) -> Any:
     """Return the part of `rand32` that does not depend on the counter; also takes arrays of
-    entities.
-    """
+    entities."""
     return mix(mix(mix(seed) ^ (purpose & 0xFFFFFFFF)) ^ (entity & 0xFFFFFFFF))
 
 

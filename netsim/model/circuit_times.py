@@ -121,8 +121,7 @@ def _by_port(circuits: Circuits, begins: Ints, ends: Ints) -> PortTimes:
 
 def check_rules(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> None:
     """Refuse [fabric.circuits] rules that do not fit the circuits. Raises InputError without a
-    file.
-    """
+    file."""
     circuits = network.circuits
     if circuits is None or not circuits.ever.any():
         if rules is not None:
@@ -199,8 +198,7 @@ def _first_slots(
     network: Network, circuits: Circuits, phase_schedule: PhaseSchedule, port_pairs: PortPairs
 ) -> Ints:
     """Return int64[n_pairs], the first slot in which a port pair's packets can leave their edge
-    switch.
-    """
+    switch."""
     n = port_pairs.src_port.size
     first = np.zeros(network.n_ports, np.int64)
     dated = np.flatnonzero(circuits.calendar != NONE)

@@ -30,8 +30,7 @@ class PhaseSchedule:
         control_delay_ps: from the end of a phase to the start of the reconfiguration.
         night_ps: how long reconfigured circuits are down; the maximum over all switches.
         slots: int64[k, 2], for each of `Circuits.days_ps` its first slot and the one after its
-            last;
-            -1 for days on a timetable.
+            last; -1 for days on a timetable.
         phase_of_flow: int64[n_flows], the phase of each flow, -1 for none; None until known.
     """
 
@@ -117,15 +116,13 @@ class Circuits:
         night_ps: int64[n_switches], how long a reconfigured port of each is down.
         of_port: int32[n_ports], circuit switch of a port's cable, or -1.
         fiber: int32[n_ports], fiber at the port's end of its cable, or -1. At most one of the
-            cables
-            of a fiber is up at a time.
+            cables of a fiber is up at a time.
         near_ps: int64[n_ports], delay of that fiber.
         calendar: int32[n_ports], set of days on which packets leaving by a port meet a circuit; -1:
             always.
         first_day: int64[n_calendars + 1], first day of each calendar; each has at least one.
         days_ps: int64[k, 2], start and end of each day in the first period. A direction that is
-            never
-            up has one day of length 0.
+            never up has one day of length 0.
         period_ps: int64[n_calendars], period of each calendar.
         phase_schedule: of phase-driven circuit switches; None if there are none.
     """
@@ -215,8 +212,7 @@ class Circuits:
     @cached_property
     def ever_up(self) -> NDArray[np.bool_] | None:
         """bool[n_ports], False where a cable is only ever up in the other direction; None if none
-        is.
-        """
+        is."""
         return None if self.ever.all() else np.append(self.ever, True)[self.calendar]
 
 

@@ -44,8 +44,7 @@ class Demand:
     @cached_property
     def level(self) -> Ints:
         """int64[n], the phase of each flow: 0 if it waits for none, else 1 + the highest it waits
-        for.
-        """
+        for."""
         return levels(self.load.flows, self.load.tasks)
 
     def entries(self, these: NDArray[np.bool_] | None = None) -> list[tuple[int, int, int]]:

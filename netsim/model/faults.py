@@ -44,11 +44,9 @@ class LinkFaults:
 
     Attributes:
         loss_table: int64[profiles, 2**16], probability in units of 2**-32 that a packet of this
-            many
-            bytes is lost; below about 1e-10 it is 0.
+            many bytes is lost; below about 1e-10 it is 0.
         interval_ptr: int64[n_ports + 1]. Port p has intervals interval_ptr[p] to interval_ptr[p +
-            1],
-            at least one; the first starts at 0, each ends at the next.
+            1], at least one; the first starts at 0, each ends at the next.
         interval_start_ps: int64[k], start of each interval, which applies to transmissions from
             then.
         interval_profile: int64[k], row of `loss_table`.
@@ -56,8 +54,7 @@ class LinkFaults:
         outage_ptr: int64[n_ports + 1]. The outages of port p are outage_ptr[p] to outage_ptr[p +
             1].
         outages_ps: int64[k, 2], start and end of each outage, in order for each link. A packet is
-            lost
-            if its link is down at any time from the start of its transmission to its arrival.
+            lost if its link is down at any time from the start of its transmission to its arrival.
         routes: routes over time; None if they do not change.
         carrier: when hosts notice loss of carrier; None: never.
     """

@@ -58,8 +58,7 @@ class FlowTable:
         start_ps: int64[n], start; for a flow that waits for others, the delay after the last of
             them.
         after_ptr, after_flow: int64[n + 1], int64[m], or None if no flow waits. Flow f starts when
-            all
-            of `after_flow[after_ptr[f]:after_ptr[f + 1]]` are complete.
+            all of `after_flow[after_ptr[f]:after_ptr[f + 1]]` are complete.
         cls: int16[n], traffic class.
         nic: int16[n], source NIC; -1 (default, see `use_nics`): the fastest that reaches the
             destination.
@@ -67,8 +66,7 @@ class FlowTable:
             an experiment may choose its transport. None and () unless `use_kinds` is called.
         label: a text for each flow, or None.
         unanswered: bool[n], flows of transports that send nothing back and need no route there;
-            None
-            unless `need_no_answers` is called.
+            None unless `need_no_answers` is called.
     """
 
     src: NDArray[np.int32]

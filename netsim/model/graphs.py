@@ -49,10 +49,8 @@ def from_networkx(
 
     Args:
         graph: undirected; parallel edges are allowed. Edges may have `rate` ("100Gbps") or
-            `rate_bps`,
-            `delay` ("1us") or `delay_ps`, and `nic`; nodes `kind` ("host" or "switch"), `name`,
-                `tier`
-            and `latency` or `latency_ps`.
+            `rate_bps`, `delay` ("1us") or `delay_ps`, and `nic`; nodes `kind` ("host" or "switch"),
+            `name`, `tier` and `latency` or `latency_ps`.
         defaults: values of missing attributes.
         hosts: "auto": nodes of `kind` "host" or, if no node has a kind, those with one cable;
             "degree": those with one cable; or a pattern of node names, such as "h*".

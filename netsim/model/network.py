@@ -34,8 +34,7 @@ class Plan:
     Attributes:
         names, tiers, latency_ps: of the switches.
         cables: int64[n, 5], two nodes, bit/s, ps, and the NIC of a host's end; without those of
-            circuit
-            switches.
+            circuit switches.
         circuit_switches: with their fibers.
     """
 
@@ -70,9 +69,8 @@ class Network:
         port_network: int32[n_host_ports], network of a host's port: one of the parts into which the
             switches fall without the hosts.
         host_group: int32[n_tables * n_host_ports], entry of each address (`address`) in the rows of
-            its
-            network's switches: one for each group (edge switch) by the first routing table, then by
-            the second, and so on.
+            its network's switches: one for each group (edge switch) by the first routing table,
+            then by the second, and so on.
         host_port: int32[n_tables * n_host_ports], local port of each address at its edge switch.
         edge_switch: int32[n_groups], switch index (node - n_hosts) of each group, network by
             network.
@@ -88,8 +86,7 @@ class Network:
         relays: which messages a peer relays; None: hosts without a common network cannot
             communicate.
         switch_queue_bytes: int64[n_switches], queue size of switches that differ from [fabric], 0
-            for
-            others; None: none differs.
+            for others; None: none differs.
         reduction: reduction units of switches (`netsim.model.reduction`); None: none.
         plan: what it was built from, to add it to another network.
     """

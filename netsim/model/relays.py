@@ -80,8 +80,7 @@ class RelaySegments:
         flows, tasks: messages and tasks of the traffic.
         peer: int64[n], peer of each message, or -1.
         message, segment, chunk: int64[n_flows]. Relayed messages have segments 1 and 2, all others
-            are
-            one flow of segment 0.
+            are one flow of segment 0.
     """
 
     flows: FlowTable

@@ -125,12 +125,10 @@ class RoutingTable:
 
     Attributes:
         route: int64[...], the rows of all switches (`Wiring.route_first`), with an entry for each
-            group
-            of the switch's network: `offset << 16 | count`. Count 0: the switch's own group.
-                NO_ROUTE:
-            unreachable.
-        route_ports: int32[...]; the candidates of an entry are
-            `route_ports[offset : offset + count]`, local port numbers, ascending.
+            group of the switch's network: `offset << 16 | count`. Count 0: the switch's own group.
+            NO_ROUTE: unreachable.
+        route_ports: int32[...]; the candidates of an entry are `route_ports[offset : offset +
+            count]`, local port numbers, ascending.
     """
 
     route: NDArray[np.int64]
@@ -143,8 +141,7 @@ class RouteChanges:
 
     Attributes:
         row_ptr: int64[n_switches + 1]. Switch s (its index) has rows row_ptr[s] to row_ptr[s + 1],
-            at
-            least one; the first applies from 0, each until the next.
+            at least one; the first applies from 0, each until the next.
         row_from_ps: int64[k], time from which a row applies to arriving packets.
         row_first: int64[k], start of the row in `route`.
         route, route_ports: as in `RoutingTable`.

@@ -52,12 +52,10 @@ class Schedule:
         bidirectional: circuits join both directions; otherwise a matching says nothing of the
             other.
         reconfiguration_delay_ps, sync_delay_ps: time to reconfigure the switch, then time for
-            receivers
-            to synchronize. Ports with a new partner are down for the sum, the night.
+            receivers to synchronize. Ports with a new partner are down for the sum, the night.
         offset_ps: start of the first slot.
         repeats: whether the slots repeat, also before `offset_ps`. If not, nothing is joined
-            before,
-            and the last slot stays.
+            before, and the last slot stays.
         control_delay_ps: if phase-driven, time from the end of a phase to the start of the
             reconfiguration, to detect that end and distribute the command; None for a timetable.
     """

@@ -40,8 +40,7 @@ class TaskTable:
         kind: int8[n], COMPUTE, SEND, RECEIVE or JOIN.
         host: int32[n].
         duration_ps: int64[n]; a compute task's duration, the software latency of a send task before
-            its
-            flow starts or of a receive task after its flow's delivery.
+            its flow starts or of a receive task after its flow's delivery.
         stream: int32[n]; compute tasks of a host's stream run in the order of their rows.
         flow: int64[n], flow that a send task starts or a receive task waits for, else -1.
         done_when: int8[n], SENT or ACKED for send tasks.

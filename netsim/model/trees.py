@@ -42,8 +42,7 @@ class Tree:
 
     Attributes:
         children: n counts: hosts of a leaf, then subtrees below a switch of each further tier, in
-            each
-            of which it is connected to one switch.
+            each of which it is connected to one switch.
         parents: n - 1 counts: switches above a switch that it is connected to.
         bundles: n - 1 counts: parallel cables between a switch and each of its parents.
         rates_bps, delays_ps: n values: of the cables below each tier; the first are those to hosts.

@@ -60,14 +60,12 @@ class Workload:
 
     Attributes:
         task_state, host_state: initial values of a program's fields (`netsim.program`): a column
-            for
-            each name, with an entry for each task or host, or a single value; default 0.
+            for each name, with an entry for each task or host, or a single value; default 0.
         log_rows: log rows that each host of a program may write: one number, or one for each host.
             Unused rows take no memory.
         program: the program that starts deferred tasks; set by the caller of `flows`.
         notes: sentences about the traffic, such as the mean of a table of sizes, or what of a file
-            is
-            not simulated. `netsim check` and `netsim run` print them, and the summary has them.
+            is not simulated. `netsim check` and `netsim run` print them, and the summary has them.
         parts: data of applications besides flows and tasks.
     """
 

@@ -204,7 +204,7 @@ def test_traffic_that_stays_in_racks_has_no_circuits(tmp_path: Path) -> None:
         ({"static_pattern": "ring"}, "static_pattern", ""),
         ({"slot": "1us"}, "slot", "greedy"),
         ({"algorithm": "bvn"}, "algorithm", "circuit"),
-        ({"algorithm": "max_weight", "slot": "10us"}, "slot", "light"),
+        ({"algorithm": "max_weight", "slot": "10us"}, "slot", "day"),
         ({"schedule": "rotor", "control_delay": "1us"}, "control_delay", "rotor"),
         ({"schedule": "static", "prediction_error": 0.1}, "prediction_error", ""),
         ({"small_message_max": "1KB"}, "small_message_max", "packet_uplink_rate"),
