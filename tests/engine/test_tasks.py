@@ -18,7 +18,7 @@ from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTab
 from netsim.model.fabric import Ecn
 from netsim.model.network import Network
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.training.part import Cut, part_of
+from netsim.workloads.training.sample import SampleSize, sample_job
 from netsim.workloads.training.step import operations_of
 
 US = 10**6
@@ -162,7 +162,7 @@ def training_step(network: Network) -> Workload:
     """A step of a small job: a pipeline, and replicas that all send to one another at once."""
     layout = {"pp": 2, "dp": 4, "zero": 1, "global_batch": 16}
     job = small_job(layout, layers=2, hidden=64, vocabulary=512)
-    part = part_of(job, Cut(), how={"dp": CollectiveOptions("direct")})
+    part = sample_job(job, SampleSize(), how={"dp": CollectiveOptions("direct")})
     return operations_of(part).lower(np.arange(network.n_hosts))
 
 

@@ -16,7 +16,7 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
 from netsim.workloads.job.times import stage_times
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.training.part import KINDS, Cut, JobSample, part_of
+from netsim.workloads.training.sample import KINDS, JobSample, SampleSize, sample_job
 from netsim.workloads.training.step import operations_of
 
 GBPS = 10**9
@@ -57,7 +57,7 @@ def simulated(part: JobSample) -> Times:
 
 def against_formula(job: Job, kinds: tuple[str, ...], **how: int) -> None:
     """Every message of some kinds takes what the job's model says, to 2 %, and not less."""
-    part = part_of(job, Cut(), how=RINGS, **how)
+    part = sample_job(job, SampleSize(), how=RINGS, **how)
     found = simulated(part)
     table = table_of(found.load)
     for kind in kinds:
@@ -111,7 +111,7 @@ def test_the_bubble_of_each_schedule_in_packets(name: str) -> None:
     machine = FAST | {"matrix": {"peak": {"bf16": "10GFLOP/s"}}}
     job = small_job(layout, machine=machine, layers=20, hidden=64, sequence=64)
     m = 8
-    part = part_of(job, Cut(stages=4, micro_batches=m), scale=1.0)
+    part = sample_job(job, SampleSize(stages=4, micro_batches=m), scale=1.0)
     found = simulated(part)
     layer = stage_times(job).layer
     f, b, w = (

@@ -1,11 +1,10 @@
-"""Data parallelism: gradients are added up over replicas, weights changed and gathered.
+"""Data parallelism: gradient reduction over replicas, and gathering of updated weights.
 
-A layer's gradient travels in buckets, each as soon as it is there if the reduction overlaps, or
-else when the stage has computed everything. A bucket goes through its collectives one after the
-other: an all-reduce, a reduce-scatter, or the five stages S1 to S5 over racks and sites ("I've Got
-99 Problems But FLOPS Ain't One", HotNets 2024, section 4.1). As every kind has a stream of its own,
-one bucket is in S2 while the next one is in S1. With ZeRO the ranks change their shares of the
-weights and gather the rest.
+A layer's gradient is reduced in buckets: each when complete if the reduction overlaps compute,
+otherwise when its stage has finished. A bucket passes through its collectives in sequence: an
+all-reduce, a reduce-scatter, or stages S1 to S5 over racks and sites ("I've Got 99 Problems But
+FLOPS Ain't One", HotNets 2024, section 4.1). Each kind has its own stream, so one bucket is in S2
+while the next is in S1. With ZeRO, ranks update their shards of the weights and gather the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class Gathered:
-    """Weights on their way to the next step: by part of the model, what its ranks wait for."""
+    """Gathers of updated weights that the next step waits for, by part of the model."""
 
     part: list[Ints] = field(default_factory=list)
     stage: list[Ints] = field(default_factory=list)
@@ -39,7 +38,7 @@ class Gathered:
 
 
 class GradientReduction:
-    """The gradients of one step."""
+    """Adds the gradient reduction of one step."""
 
     def __init__(
         self, grid: Grid, schedule: PipelineSchedule, segments: Segments, order: Ints
@@ -47,21 +46,21 @@ class GradientReduction:
         self._grid = grid
         self._segments = segments
         self._order = order
-        job = grid.part.job
+        job = grid.sample.job
         self._n_layers = job.model.layers
-        self._triggers = segments.gradients(schedule, self._n_layers + 2, grid.part.buckets)
+        self._triggers = segments.gradients(schedule, self._n_layers + 2, grid.sample.buckets)
         self._whole = segments.last_of_stage(schedule)
-        # Weights are gathered in the order in which the next step needs them.
+        # Gather weights in the order of their use in the next step.
         needed = segments.first_forward(schedule, self._n_layers + 2)
-        self._turn = np.argsort(np.argsort(needed))
+        self._rank_of_use = np.argsort(np.argsort(needed))
 
     def add(self, computed: Ints, event_ends: Ints) -> list[tuple[Ints, Ints]]:
-        """Add the collectives; returns stages and what their optimizers wait for, row by row."""
+        """Add the collectives; return stages, and the operations their optimizers wait for."""
         found: list[tuple[Ints, Ints]] = []
         for parts, messages in self._sorts():
             for chain in _chains(messages):
                 found += self._chain(parts, chain, computed, event_ends)
-        for message in self._grid.part.messages:
+        for message in self._grid.sample.messages:
             if message.kind == "embedding":
                 found += self._shared(message, found, computed, event_ends)
         return found
@@ -73,11 +72,11 @@ class GradientReduction:
         computed: Ints,
         event_ends: Ints,
     ) -> list[tuple[Ints, Ints]]:
-        """The first and the last stage add up the gradients of a matrix that both have."""
-        ops, stages = self._grid.ops, np.array([0, self._grid.part.ranks.pp - 1])
+        """Add the reduction of the embedding gradient shared by the first and the last stage."""
+        ops, stages = self._grid.ops, np.array([0, self._grid.sample.ranks.pp - 1])
         pairs = self._grid.ranks(stages).T[None]
         begin, end = self._grid.among(
-            message, pairs, self._order[-1:], size_bytes=self._grid.part.bytes_of(message)
+            message, pairs, self._order[-1:], size_bytes=self._grid.sample.bytes_of(message)
         )
         for side, stage in enumerate(stages.tolist()):
             first, last = begin[0, :, side], self._whole[stage]
@@ -89,22 +88,22 @@ class GradientReduction:
         return [(stages, end[0].T)]
 
     def gather(self, optimized: Ints) -> Gathered:
-        """Add what is gathered of the weights that each stage's optimizer has changed."""
+        """Add the gathers of the weights that each stage's optimizer has updated."""
         gathered = Gathered()
         for parts, messages in self._sorts():
             stage = self._segments.stage[self._triggers[parts, -1]]
             for message in messages:
                 if not _is_gather(message):
                     continue
-                order = self._order[-1] + 1 + self._turn[parts]
+                order = self._order[-1] + 1 + self._rank_of_use[parts]
                 begin, end = self._grid.collective(message, stage, order)
                 self._grid.ops.after(optimized[stage], begin)
                 gathered.add(parts, stage, end)
         return gathered
 
     def _sorts(self) -> Iterator[tuple[Ints, list[Message]]]:
-        """Parts of the model that send the same at the end of a step, and what."""
-        model = self._grid.part.job.model
+        """Yield parts of the model with the same messages at the end of a step."""
+        model = self._grid.sample.job.model
         layers = np.arange(self._n_layers)
         moe = np.array([model.has_experts(layer) for layer in layers.tolist()], np.bool_)
         sorts = {
@@ -114,32 +113,32 @@ class GradientReduction:
             "head": np.array([self._n_layers + 1]),
         }
         for per, parts in sorts.items():
-            here = parts[self._triggers[parts, -1] >= 0]
+            present = parts[self._triggers[parts, -1] >= 0]
             found = [
                 one
-                for one in self._grid.part.messages
+                for one in self._grid.sample.messages
                 if one.per == per and one.when == "step" and one.kind != "embedding"
             ]
-            if here.size and found:
-                yield here, found
+            if present.size and found:
+                yield present, found
 
     def _chain(
         self, parts: Ints, chain: list[Message], computed: Ints, event_ends: Ints
     ) -> Iterator[tuple[Ints, Ints]]:
-        """One bucket of each part after the other, through all of a chain."""
-        buckets = self._grid.part.buckets
+        """Add a chain of collectives for each bucket of the parts."""
+        buckets = self._grid.sample.buckets
         for bucket in range(buckets):
             ready = self._triggers[parts, bucket]
             stage = self._segments.stage[ready]
-            if not self._grid.part.job.overlap.grad_reduce:
+            if not self._grid.sample.job.overlap.grad_reduce:
                 ready = self._whole[stage]
             has = self._segments.event[ready] != NO_EVENT
             before = computed[ready]
             order = self._order[self._triggers[parts, bucket]]
             for index, message in enumerate(chain):
-                size = max(1, self._grid.part.bytes_of(message) // buckets)
-                part_of = replace(message, size_bytes=max(1, message.size_bytes // buckets))
-                begin, end = self._grid.collective(part_of, stage, order, size_bytes=size)
+                size = max(1, self._grid.sample.bytes_of(message) // buckets)
+                of_bucket = replace(message, size_bytes=max(1, message.size_bytes // buckets))
+                begin, end = self._grid.collective(of_bucket, stage, order, size_bytes=size)
                 self._grid.ops.after(before, begin)
                 if index == 0:
                     self._grid.ops.after(event_ends[ready[has]], begin[has])
@@ -148,12 +147,11 @@ class GradientReduction:
 
 
 def _is_gather(message: Message) -> bool:
-    """Is it weights that are gathered, behind the optimizer?"""
     return message.kind in DATA and message.what == "all_gather"
 
 
 def _chains(messages: list[Message]) -> list[list[Message]]:
-    """What each gradient goes through: the five stages, or a collective of its own."""
+    """Return the chains of collectives of a gradient: S1 to S5, or one collective."""
     reduced = [one for one in messages if not _is_gather(one)]
     stages = [one for one in reduced if one.kind not in DATA]
     return [[one] for one in reduced if one.kind in DATA] + ([stages] if stages else [])

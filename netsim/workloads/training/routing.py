@@ -1,13 +1,13 @@
-"""Which experts tokens go to: what each rank of an expert-parallel group sends to each other one.
+"""Routing of tokens to experts: bytes between the ranks of an expert-parallel group.
 
-Experts stand on ranks in blocks, the first ones on the first rank. Every token goes to k of them:
+Experts are placed on ranks in blocks, the first ones on the first rank. Every token goes to k:
 
-- Zipf(s): the e-th most popular expert of a layer has a share of 1 / e^s of all that is sent, and
-  which one that is, is drawn for each layer. Tokens of a rank are drawn by these shares, for each
-  layer, micro-batch and group anew.
-- recorded: each layer and rank sends as it is written.
+- Zipf(s): the e-th most popular expert of a layer receives a share proportional to 1 / e^s. The
+  order of popularity is random for each layer. Tokens are drawn by these shares for each layer,
+  micro-batch and group.
+- recorded: shares of each layer and rank from a file.
 
-What comes back from the experts is the transpose of what went there.
+The return exchange is the transpose.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Routing:
-    """Where tokens go.
+    """Routing of a job's tokens.
 
     Attributes:
-        shares: float64[layers, sources, ranks], of what a source sends to each rank of its group.
-            Layers and sources beyond those that there are begin again with the first one.
-        tokens: that a source sends for a micro-batch, k for each token; they are drawn by their
-            shares, or if that is 0 sent by them.
-        seed: of what is drawn.
+        shares: float64[layers, sources, ranks], share of a source's tokens to each rank of its
+            group. Higher layers and sources wrap around.
+        tokens: tokens drawn per source and micro-batch, k for each; 0: send exact shares.
+        seed: seed of the draws.
     """
 
     shares: NDArray[np.float64]
@@ -42,7 +41,7 @@ class Routing:
     def bytes_of(self, layer: Ints, micro_batch: Ints, groups: int, size_bytes: int) -> Ints:
         """int64[rows, groups, ranks, ranks]: bytes from each rank of a group to each other one.
 
-        Each row is a layer and a micro-batch; `size_bytes` is what one rank sends in all.
+        Each row is a layer and a micro-batch; `size_bytes` is the total sent by one rank.
         """
         n_layers, n_sources, n = self.shares.shape
         shares = self.shares[layer % n_layers][:, np.arange(n) % n_sources]
@@ -59,7 +58,7 @@ class Routing:
 
 
 def zipf(job: Job, exponent: float, seed: int) -> Routing:
-    """Experts of a job of which some are more popular, by Zipf's law with an exponent."""
+    """Return a job's routing with Zipf-distributed popularity of experts."""
     experts, ep = job.model.experts, job.layout.ep
     popularity = np.arange(1, experts + 1) ** -float(exponent)
     rng = np.random.Generator(np.random.Philox([seed, 0x65700000]))
@@ -71,7 +70,7 @@ def zipf(job: Job, exponent: float, seed: int) -> Routing:
 
 
 def recorded(job: Job, counts: NDArray[np.float64]) -> Routing:
-    """Routing as it was recorded: `counts`, float64[layers, sources, experts], are tokens."""
+    """Return routing by recorded tokens, float64[layers, sources, experts]."""
     shares = counts / counts.sum(-1, keepdims=True)
     ep = job.layout.ep
     by_rank = shares.reshape(*counts.shape[:2], ep, job.model.experts // ep).sum(-1)

@@ -1,9 +1,8 @@
-"""What each stage computes, piece by piece, and what its ranks exchange between the pieces.
+"""Segments of each stage: compute, and the collectives between.
 
-An operation of a pipeline schedule, such as the forward pass of a micro-batch, goes through the
-layers of a chunk. Each layer becomes segments: some computing and one event, a collective that
-comes behind it or beside it. All that is computed of a layer is spread evenly over its segments,
-and as long as the job's model says to the picosecond.
+An operation of a pipeline schedule, such as the forward pass of a micro-batch, passes through the
+layers of a chunk. Each layer becomes segments: compute, and one event, a collective after it or
+overlapping it. A layer's compute time is spread evenly over its segments; the sum is exact.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from netsim.workloads.job.schedules import (
 )
 from netsim.workloads.job.step import overlaps
 from netsim.workloads.job.times import LayerTimes, stage_times
-from netsim.workloads.training.part import JobSample
+from netsim.workloads.training.sample import JobSample
 
 PASSES = {
     FORWARD: ("forward",),
@@ -33,43 +32,40 @@ PASSES = {
     BACKWARD_INPUT: ("recompute", "backward_input"),
     BACKWARD_WEIGHT: ("backward_weight",),
 }
-"""What each kind of work of a schedule does, in this order."""
+"""Passes of each kind of work, in order."""
 
 GRADIENTS = (BACKWARD, BACKWARD_WEIGHT)
-"""Kinds of work after which there is a gradient of weights."""
+"""Kinds of work that produce weight gradients."""
 
 DATA = ("dp", "expert_dp")
-"""Kinds of messages over replicas, which ZeRO sends in every micro-batch."""
+"""Kinds of messages between replicas, which ZeRO sends in every micro-batch."""
 
 NO_EVENT = -1
 
 Columns = tuple[list[int], list[int], list[int], list[int]]
-"""Of segments: duration, event, part, and what is awaited."""
+"""Duration, event, part and `awaits` of segments."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """A collective between, or beside, what a stage computes.
+    """A collective of a stage.
 
     Attributes:
-        message: what is sent.
-        times: how many of them are one event, one after the other.
-        beside: it begins with the computing of its segment, not behind it.
-        blocks: what is computed next waits for it.
+        message: the message.
+        times: number of repetitions in sequence.
+        at_start: starts with its segment's compute, not after it.
+        blocks: the next segment waits for it.
     """
 
     message: Message
     times: int = 1
-    beside: bool = False
+    at_start: bool = False
     blocks: bool = True
 
 
 @dataclass(frozen=True)
 class Block:
-    """Segments of a layer, of the embedding or of the head, in one operation of the schedule.
-
-    `gathers` are weights that have to be there before.
-    """
+    """Segments of a layer, embedding or head in one operation; `gathers` must complete before."""
 
     gathers: tuple[Message, ...]
     duration_ps: tuple[int, ...]
@@ -78,17 +74,16 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """n segments, in the order of the schedule: stage by stage, operation by operation.
+    """n segments in schedule order: by stage, then by operation.
 
     Attributes:
         operation: int64[n], row of the schedule.
-        stage: int64[n], its stage; ascending.
+        stage: int64[n], ascending.
         duration_ps: int64[n].
         event: int64[n], index into `events`, or NO_EVENT.
-        part: int64[n], the layer, or `layers` for the embedding and `layers` + 1 for the head.
-        awaits: int64[n], how many segments before this one is that whose event it waits for beside
-            the last one's; 0 if it waits for none.
-        events: what there is of events.
+        part: int64[n], the layer; `layers` is the embedding, `layers` + 1 the head.
+        awaits: int64[n], distance to an earlier segment whose event this one also waits for, or 0.
+        events: distinct events.
     """
 
     operation: NDArray[np.int64]
@@ -103,20 +98,20 @@ class Segments:
         return int(self.operation.size)
 
     def first_of_operation(self) -> NDArray[np.int64]:
-        """The first segment of each operation of the schedule."""
+        """Return the first segment of each operation."""
         return np.flatnonzero(np.diff(self.operation, prepend=-1))
 
     def last_of_operation(self) -> NDArray[np.int64]:
-        """The last segment of each operation of the schedule."""
+        """Return the last segment of each operation."""
         return np.append(self.first_of_operation()[1:], len(self)) - 1
 
     def last_of_stage(self, schedule: PipelineSchedule) -> NDArray[np.int64]:
-        """The last segment of each stage."""
+        """Return the last segment of each stage."""
         ends = np.searchsorted(self.stage, np.arange(schedule.stages), side="right")
         return ends.astype(np.int64) - 1
 
     def first_forward(self, schedule: PipelineSchedule, n_parts: int) -> NDArray[np.int64]:
-        """int64[parts]: the first segment that computes a part forward, or -1."""
+        """int64[parts]: the first forward segment of each part, or -1."""
         rows = np.flatnonzero(schedule.kind[self.operation] == FORWARD)[::-1]
         found = np.full(n_parts, -1, np.int64)
         found[self.part[rows]] = rows
@@ -125,10 +120,10 @@ class Segments:
     def gradients(
         self, schedule: PipelineSchedule, n_parts: int, buckets: int
     ) -> NDArray[np.int64]:
-        """int64[parts, buckets]: the segments with which buckets of a gradient are complete.
+        """int64[parts, buckets]: the segments that complete each bucket of a part's gradient.
 
-        These are the segments of the last operation that adds to a part's gradient, of which each
-        completes an equal share. -1 for parts that there are not.
+        The segments of the last operation that adds to the gradient complete equal shares of it.
+        -1 for missing parts.
         """
         rows = np.flatnonzero(np.isin(schedule.kind[self.operation], GRADIENTS))
         last = np.full(n_parts, -1, np.int64)
@@ -139,10 +134,10 @@ class Segments:
         return np.where(last[:, None] < 0, -1, last[:, None] - count + share)
 
 
-def segments_of(part: JobSample) -> Segments:
-    """The segments of one step of a part of a job."""
-    schedule = part.schedule
-    templates = _Templates(part)
+def segments_of(sample: JobSample) -> Segments:
+    """Return the segments of one step."""
+    schedule = sample.schedule
+    templates = _Templates(sample)
     virtual = schedule.place[schedule.stage, schedule.chunk]
     of, inverse = np.unique(np.stack([virtual, schedule.kind]), axis=1, return_inverse=True)
     made = [templates.operation(int(index), int(kind)) for index, kind in of.T]
@@ -167,43 +162,43 @@ def segments_of(part: JobSample) -> Segments:
 
 
 class _Templates:
-    """The segments of each place of the schedule in each kind of work."""
+    """Builds the segments of each position of the schedule and kind of work."""
 
-    def __init__(self, part: JobSample) -> None:
+    def __init__(self, sample: JobSample) -> None:
         self.events: dict[Event, int] = {}
-        self._part = part
-        self._job = part.job
-        self._times = stage_times(part.job)
+        self._sample = sample
+        self._job = sample.job
+        self._times = stage_times(sample.job)
         self._blocks: dict[tuple[str, int], Block] = {}
 
-    def operation(self, place: int, kind: int) -> Columns:
-        """Durations, events, parts and what is awaited of a place in one kind of work."""
+    def operation(self, position: int, kind: int) -> Columns:
+        """Return the segments of a position for one kind of work."""
         n = self._job.model.layers
-        index = self._part.places[place]
+        index = self._sample.positions[position]
         last = len(self._job.virtual_stages) - 1
         parts = [(self._name(number), number) for number in self._job.virtual_stages[index]]
         parts = [("embedding", n)] * (index == 0) + parts + [("head", n + 1)] * (index == last)
         if kind != FORWARD:
             parts.reverse()
         columns: Columns = ([], [], [], [])
-        for event in self._arrivals(place, kind):
+        for event in self._arrivals(position, kind):
             self._add(columns, 0, event, parts[0][1])
         blocks = [(self._block(name, kind), part) for name, part in parts]
         ahead = self._job.overlap.param_gather
-        asked: list[int] = []
+        gathering: list[int] = []
         for number, (block, part) in enumerate(blocks):
             if number == 0 or not ahead:
-                asked = self._ask(columns, block, part)
-            for row in asked:
+                gathering = self._start_gathers(columns, block, part)
+            for row in gathering:
                 self._add(columns, 0, None, part, awaits=len(columns[0]) - row)
             if ahead and number + 1 < len(blocks):
-                asked = self._ask(columns, blocks[number + 1][0], part)
+                gathering = self._start_gathers(columns, blocks[number + 1][0], part)
             for duration, event_of in zip(block.duration_ps, block.events, strict=True):
                 self._add(columns, duration, event_of, part)
         return columns
 
-    def _ask(self, columns: Columns, block: Block, part: int) -> list[int]:
-        """Begin to gather a block's weights, while `part` is computed; gives the segments."""
+    def _start_gathers(self, columns: Columns, block: Block, part: int) -> list[int]:
+        """Add the gathers of a block's weights during `part`; return their segments."""
         first = len(columns[0])
         for message in block.gathers:
             self._add(columns, 0, Event(message, blocks=False), part)
@@ -219,34 +214,36 @@ class _Templates:
     def _name(self, layer: int) -> str:
         return "moe_layer" if self._job.model.has_experts(layer) else "dense_layer"
 
-    def _arrivals(self, place: int, kind: int) -> Iterator[Event]:
-        """What ranks do first with what came from the place before, or behind."""
-        last = len(self._part.places) - 1
+    def _arrivals(self, position: int, kind: int) -> Iterator[Event]:
+        """Yield tensor-parallel events on activations or gradients from another stage."""
+        last = len(self._sample.positions) - 1
         when, end = ("forward", 0) if kind == FORWARD else ("backward_input", last)
-        if when not in PASSES[kind] or place == end:
+        if when not in PASSES[kind] or position == end:
             return
-        for one in self._part.messages:
+        for one in self._sample.messages:
             if one.kind == "tp" and one.per == "virtual_stage" and one.when == when:
                 yield Event(one)
 
     def _block(self, name: str, kind: int) -> Block:
         if (name, kind) not in self._blocks:
-            self._blocks[name, kind] = self._made(name, kind)
+            self._blocks[name, kind] = self._build_block(name, kind)
         return self._blocks[name, kind]
 
-    def _made(self, name: str, kind: int) -> Block:
-        """The block of an embedding, a head or one sort of layer."""
+    def _build_block(self, name: str, kind: int) -> Block:
+        """Build the block of an embedding, a head or a type of layer."""
         times: LayerTimes = {
             "embedding": self._times.embedding,
             "head": self._times.head,
             "moe_layer": self._times.moe_layer,
             "dense_layer": self._times.layer,
         }[name]
-        total = self._part.time_ps(sum(getattr(times, f"{one}_ps") for one in PASSES[kind]))
-        here = (name, "layer") if name.endswith("layer") else (name,)
-        found = [one for one in self._part.messages if one.per in here and one.when in PASSES[kind]]
+        total = self._sample.time_ps(sum(getattr(times, f"{one}_ps") for one in PASSES[kind]))
+        pers = (name, "layer") if name.endswith("layer") else (name,)
+        found = [
+            one for one in self._sample.messages if one.per in pers and one.when in PASSES[kind]
+        ]
         gathers = [one for one in found if one.kind in DATA and one.what == "all_gather"]
-        behind = [
+        after = [
             self._reduced(one) for one in found if one.kind in DATA and one.what != "all_gather"
         ]
         events = [
@@ -254,40 +251,40 @@ class _Templates:
             for when in PASSES[kind]
             for event in self._sequence([m for m in found if m.when == when and m.kind not in DATA])
         ]
-        buckets = self._part.buckets if kind in GRADIENTS else 1
-        pieces = max(len(events), buckets)
-        spread: list[Event | None] = [None] * pieces
+        buckets = self._sample.buckets if kind in GRADIENTS else 1
+        n_segments = max(len(events), buckets)
+        spread: list[Event | None] = [None] * n_segments
         for number, event in enumerate(events):
-            spread[(number + 1) * pieces // len(events) - 1] = event
-        ends = [total * k // pieces for k in range(pieces + 1)]
+            spread[(number + 1) * n_segments // len(events) - 1] = event
+        ends = [total * k // n_segments for k in range(n_segments + 1)]
         durations = [end - start for start, end in pairwise(ends)]
-        return Block(tuple(gathers), (*durations, *(0 for _ in behind)), (*spread, *behind))
+        return Block(tuple(gathers), (*durations, *(0 for _ in after)), (*spread, *after))
 
     def _reduced(self, message: Message) -> Event:
         return Event(message, blocks=not self._job.overlap.grad_reduce)
 
     def _sequence(self, found: list[Message]) -> list[Event]:
-        """The events of a pass through a layer: what is timed by formula in one, the rest in turn.
+        """Return the events of a pass through a layer: messages in order, then those by formula.
 
-        Tensor-parallel ranks gather before attention and before the feed-forward, and add up behind
-        them; context-parallel ones exchange in the attention, experts in the feed-forward.
+        Tensor-parallel ranks gather before attention and MLP and reduce after them.
+        Context-parallel ranks exchange during attention, expert-parallel ranks during the MLP.
         """
-        timed = [self._event(one, one.times) for one in found if one.kind in self._part.formula]
-        sent = [one for one in found if one.kind not in self._part.formula]
+        timed = [self._event(one, one.times) for one in found if one.kind in self._sample.formula]
+        sent = [one for one in found if one.kind not in self._sample.formula]
         tensor = [one for one in sent if one.kind == "tp"]
         rounds = max([1, *(one.times for one in tensor)])
         events = []
         for number in range(rounds):
-            turn = [one for one in tensor if number < one.times]
+            of_round = [one for one in tensor if number < one.times]
             inside = [one for one in sent if one.kind == "cp"] if number == 0 else []
             if number == rounds - 1:
                 inside += [one for one in sent if one.kind == "ep" for _ in range(one.times)]
             events += [
-                *(self._event(one) for one in turn if one.what == "all_gather"),
+                *(self._event(one) for one in of_round if one.what == "all_gather"),
                 *(self._event(one) for one in inside),
-                *(self._event(one) for one in turn if one.what != "all_gather"),
+                *(self._event(one) for one in of_round if one.what != "all_gather"),
             ]
         return events + timed
 
     def _event(self, message: Message, times: int = 1) -> Event:
-        return Event(message, times, beside=overlaps(self._job.overlap, message))
+        return Event(message, times, at_start=overlaps(self._job.overlap, message))

@@ -1,8 +1,8 @@
-"""A step of training as operations of ranks, from the first micro-batch to the changed weights.
+"""A training step as operations of ranks, from the first micro-batch to the updated weights.
 
-Each rank has a stream for what it computes and one for each kind of communication, in which its
-operations run in order; what else they wait for are edges. All ranks of a stage do the same, so
-that the operations of a step are arrays: [segments, ranks of a stage].
+Each rank has one stream for compute and one per kind of communication; each stream runs in order,
+and edges add the other dependencies. All ranks of a stage do the same, so a step's operations are
+arrays [segments, ranks of a stage].
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.workloads.job.messages import link_of
 from netsim.workloads.job.schedules import (
     BACKWARD,
     BACKWARD_INPUT,
@@ -21,11 +22,9 @@ from netsim.workloads.job.times import stage_times
 from netsim.workloads.operations import Operations
 from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.training.data import Gathered, GradientReduction
-from netsim.workloads.training.grid import Grid
-from netsim.workloads.training.inside import add_edges, add_events
-from netsim.workloads.training.part import JobSample
-from netsim.workloads.training.pipeline import add_transfers
-from netsim.workloads.training.segments import Segments, segments_of
+from netsim.workloads.training.grid import Grid, stream_of
+from netsim.workloads.training.sample import JobSample
+from netsim.workloads.training.segments import NO_EVENT, Segments, segments_of
 
 Ints = NDArray[np.int64]
 
@@ -35,34 +34,34 @@ NAMES = {
     BACKWARD_INPUT: "backward_input",
     BACKWARD_WEIGHT: "backward_weight",
 }
-"""Kinds of operations that compute, beside "optimizer"."""
+"""Kinds of compute operations besides "optimizer"."""
 
 
-def operations_of(part: JobSample, steps: int = 1) -> Operations:
-    """Everything that the ranks of a part do in some steps, one after the other."""
-    ops = Operations(len(part.ranks))
-    grid = Grid(ops, part)
-    segments = segments_of(part)
+def operations_of(sample: JobSample, steps: int = 1) -> Operations:
+    """Return the operations of a sample's steps in sequence."""
+    ops = Operations(len(sample.ranks))
+    grid = Grid(ops, sample)
+    segments = segments_of(sample)
     gathered = Gathered()
-    # Behind the segments of a step come its gathering, by parts of the model, and its end.
-    length = len(segments) + part.job.model.layers + 4
+    # A step's segments are followed by its gathers, by part of the model, and its end.
+    length = len(segments) + sample.job.model.layers + 4
     for step in range(steps):
         order = step * length + np.arange(len(segments))
         gathered = _add_step(grid, segments, order, gathered)
     return ops
 
 
-def steps_of(part: JobSample, steps: int, n_operations: int) -> JobSteps:
-    """What is known of these steps. FLOPs are scaled as times are, so that utilization is right."""
-    job, ranks = part.job, part.ranks
+def steps_of(sample: JobSample, steps: int, n_operations: int) -> JobSteps:
+    """Return the steps of operations, and their FLOP, scaled as times are."""
+    job, ranks = sample.job, sample.ranks
     peak = job.machine.matrix.rate(job.precision.compute) * len(ranks)
     step = np.repeat(np.arange(steps, dtype=np.int32), n_operations // steps)
-    return JobSteps(step, part.scale * part.model_flops, peak)
+    return JobSteps(step, sample.scale * sample.model_flops, peak)
 
 
 def _add_step(grid: Grid, segments: Segments, order: Ints, gathered: Gathered) -> Gathered:
-    """Add one step, which waits for the weights that the one before gathered."""
-    part, ops, schedule = grid.part, grid.ops, grid.part.schedule
+    """Add one step, which waits for the weights that the previous one gathered."""
+    sample, ops, schedule = grid.sample, grid.ops, grid.sample.schedule
     computed = _computed(grid, schedule, segments, order)
     events = add_events(grid, schedule, segments, order)
     add_edges(grid, segments, computed, events)
@@ -70,15 +69,15 @@ def _add_step(grid: Grid, segments: Segments, order: Ints, gathered: Gathered) -
     _await_weights(grid, schedule, segments, computed, gathered)
     reduction = GradientReduction(grid, schedule, segments, order)
     reduced = reduction.add(computed, events[1])
-    stages = np.arange(part.ranks.pp)
-    times = stage_times(part.job).optimizer_ps
-    duration = np.array([part.time_ps(times[stage]) for stage in stages], np.int64)
+    stages = np.arange(sample.ranks.pp)
+    times = stage_times(sample.job).optimizer_ps
+    duration = np.array([sample.time_ps(times[stage]) for stage in stages], np.int64)
     at_end = np.full(stages.size, order[-1] + 1)
     optimized = grid.compute(stages, duration, at_end, "optimizer", [""] * stages.size)
     for stage, ends in reduced:
         ops.after(ends, optimized[stage])
     for number, event in enumerate(segments.events):
-        # What was put off, and what the last segment of a stage ends with.
+        # Deferred events, and the events of the last segment of a stage.
         rows = np.flatnonzero(segments.event == number)
         if event.blocks:
             rows = np.intersect1d(rows, segments.last_of_stage(schedule))
@@ -87,7 +86,7 @@ def _add_step(grid: Grid, segments: Segments, order: Ints, gathered: Gathered) -
 
 
 def _computed(grid: Grid, schedule: PipelineSchedule, segments: Segments, order: Ints) -> Ints:
-    """int64[segments, n]: what is computed."""
+    """Add the compute of segments, int64[segments, n]."""
     found = np.empty((len(segments), grid.n), np.int64)
     kinds = schedule.kind[segments.operation]
     for kind in np.unique(kinds):
@@ -103,10 +102,125 @@ def _computed(grid: Grid, schedule: PipelineSchedule, segments: Segments, order:
 def _await_weights(
     grid: Grid, schedule: PipelineSchedule, segments: Segments, computed: Ints, gathered: Gathered
 ) -> None:
-    """Each layer's first forward waits for its weights, or all of a stage for all of them."""
-    first_of_part = segments.first_forward(schedule, grid.part.job.model.layers + 2)
-    first_of_stage = np.searchsorted(segments.stage, np.arange(grid.part.ranks.pp))
+    """Have each layer's first forward, or the stage's, wait for gathered weights."""
+    first_of_part = segments.first_forward(schedule, grid.sample.job.model.layers + 2)
+    first_of_stage = np.searchsorted(segments.stage, np.arange(grid.sample.ranks.pp))
     for part, stage, done in zip(gathered.part, gathered.stage, gathered.done, strict=True):
-        overlap = grid.part.job.overlap.param_gather
+        overlap = grid.sample.job.overlap.param_gather
         rows = first_of_part[part] if overlap else first_of_stage[stage]
         grid.ops.after(done, computed[rows])
+
+
+def add_events(
+    grid: Grid, schedule: PipelineSchedule, segments: Segments, order: Ints
+) -> tuple[Ints, Ints]:
+    """Add the events; return what starts and what ends each, int64[segments, n], or -1."""
+    shape = (len(segments), grid.n)
+    begin, end = (np.full(shape, -1, np.int64) for _ in range(2))
+    back = None if grid.sample.routing is None else _is_return(segments)
+    for number, event in enumerate(segments.events):
+        rows = np.flatnonzero(segments.event == number)
+        stage = segments.stage[rows]
+        size_bytes = None
+        if event.message.kind == "ep" and back is not None:
+            size_bytes = _routed_bytes(grid, schedule, segments, rows, back[rows])
+        begin[rows], end[rows] = grid.collective(
+            event.message, stage, order[rows], times=event.times, size_bytes=size_bytes
+        )
+    return begin, end
+
+
+def _routed_bytes(
+    grid: Grid, schedule: PipelineSchedule, segments: Segments, rows: Ints, back: NDArray[np.bool_]
+) -> Ints:
+    """int64[rows, groups, m, m]: bytes between expert-parallel ranks."""
+    sample, event = grid.sample, segments.events[segments.event[rows[0]]]
+    assert sample.routing is not None
+    forth = sample.routing.bytes_of(
+        segments.part[rows],
+        schedule.micro_batch[segments.operation[rows]].astype(np.int64),
+        grid.groups(event.message).shape[0],
+        sample.bytes_of(event.message),
+    )
+    return np.where(back[:, None, None, None], forth.swapaxes(-1, -2), forth)
+
+
+def _is_return(segments: Segments) -> NDArray[np.bool_]:
+    """bool[segments]: expert exchanges that return tokens; every second one in a layer's pass."""
+    whens = [event.message.when for event in segments.events]
+    of_experts = np.array([event.message.kind == "ep" for event in segments.events], np.bool_)
+    rows = np.flatnonzero(segments.event != NO_EVENT)
+    rows = rows[of_experts[segments.event[rows]]]
+    when = np.unique(whens, return_inverse=True)[1][segments.event[rows]]
+    fresh = np.ones(rows.size, np.bool_)
+    for same in (segments.operation[rows], segments.part[rows], when):
+        fresh[1:] &= same[1:] == same[:-1]
+    fresh[1:] = ~fresh[1:]
+    place = np.arange(rows.size) - np.flatnonzero(fresh)[np.cumsum(fresh) - 1]
+    found = np.zeros(len(segments), np.bool_)
+    found[rows] = place % 2 == 1
+    return found
+
+
+def add_edges(grid: Grid, segments: Segments, computed: Ints, events: tuple[Ints, Ints]) -> None:
+    """Add the dependencies of events and of segments on them, within a stage."""
+    begin, end = events
+    has = segments.event != NO_EVENT
+    # NO_EVENT, -1, picks the last entry.
+    at_start, blocks = (
+        np.array([getattr(event, name) for event in segments.events] + [False])[segments.event]
+        for name in ("at_start", "blocks")
+    )
+    after = np.flatnonzero(has & ~at_start)
+    grid.ops.after(computed[after], begin[after])
+    overlapping = np.flatnonzero(at_start)
+    grid.ops.after_start(computed[overlapping], begin[overlapping])
+    waiting = np.flatnonzero(has[:-1] & blocks[:-1] & (segments.stage[:-1] == segments.stage[1:]))
+    grid.ops.after(end[waiting], computed[waiting + 1])
+    awaiting = np.flatnonzero(segments.awaits)
+    grid.ops.after(end[awaiting - segments.awaits[awaiting]], computed[awaiting])
+
+
+def add_transfers(
+    grid: Grid,
+    schedule: PipelineSchedule,
+    segments: Segments,
+    order: Ints,
+    computed: Ints,
+    event_ends: Ints,
+) -> None:
+    """Add the messages between pipeline stages: activations forward, gradients backward.
+
+    Each rank sends to the same rank of the adjacent stage when its operation is done. Unless these
+    transfers overlap, it computes again only when the network has accepted the message.
+    """
+    sample, ops = grid.sample, grid.ops
+    first, then = schedule.waits()
+    for when in ("forward", "backward_input"):
+        forward = (schedule.kind[first] == FORWARD) & (schedule.kind[then] == FORWARD)
+        chosen = forward if when == "forward" else ~forward
+        chosen &= schedule.stage[first] != schedule.stage[then]
+        found = [m for m in sample.messages if (m.kind, m.when) == ("pp", when)]
+        if not found or not chosen.any():
+            continue
+        message = found[0]
+        link = link_of(sample.job, message.network)
+        last = segments.last_of_operation()[first[chosen]]
+        start = segments.first_of_operation()[then[chosen]]
+        sent, received = ops.send(
+            grid.ranks(segments.stage[last]),
+            grid.ranks(segments.stage[start]),
+            sample.bytes_of(message),
+            stream=stream_of("pp"),
+            kind="pp",
+            latency_ps=sample.time_ps(link.launch + link.step_latency),
+        )
+        ops.set_order(sent, 2 * order[last][:, None])
+        ops.after(computed[last], sent)
+        has = segments.event[last] != NO_EVENT
+        ops.after(event_ends[last[has]], sent[has])
+        ops.after(received, computed[start])
+        if not sample.job.overlap.p2p_comm:
+            after = np.minimum(last + 1, len(segments) - 1)
+            waits = (after > last) & (segments.stage[after] == segments.stage[last])
+            ops.after(sent[waits], computed[after[waits]])

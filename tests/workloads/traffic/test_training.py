@@ -194,34 +194,34 @@ def test_a_million_tasks_are_made_in_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "key"),
     [
-        ({"job": "no such job"}, "there is no such job"),
+        ({"job": "no such job"}, "no such job"),
         ({"job": {"model": MODEL, "machine": MACHINE}}, "traffic.job.layout"),
-        ({"stages": 3}, "traffic.stages: the job has 1 stages"),
-        ({"placement": "file"}, "traffic.placement_file: missing"),
-        ({"placement_file": "x.csv"}, "traffic.placement_file: has no effect"),
-        ({"routing_file": "x.csv"}, "traffic.routing_file: has no effect"),
-        ({"routing": "zipf"}, "traffic.routing: the job's experts are not shared"),
+        ({"stages": 3}, "traffic.stages"),
+        ({"placement": "file"}, "traffic.placement_file"),
+        ({"placement_file": "x.csv"}, "traffic.placement_file"),
+        ({"routing_file": "x.csv"}, "traffic.routing_file"),
+        ({"routing": "zipf"}, "traffic.routing"),
         (
             {"job": job(MOE, dp=8, ep=2), "routing": "zipf", "fidelity": {"ep": "formula"}},
-            "traffic.routing: the formula of their exchange",
+            "traffic.routing",
         ),
-        ({"placement": "rail_aligned"}, "traffic.placement: 1 ranks of a replica do not fill"),
-        ({"n_hosts": 4}, "traffic.placement: 8 ranks take 8 hosts, and there are 4"),
-        ({"fidelity": "formula"}, "traffic.fidelity: everything is timed by formula"),
+        ({"placement": "rail_aligned"}, "traffic.placement"),
+        ({"n_hosts": 4}, "traffic.placement"),
+        ({"fidelity": "formula"}, "traffic.fidelity"),
         (
             {"job": job(MOE, dp=8, ep=2), "algorithm": "ring"},
-            "traffic.algorithm: no algorithm 'ring' for all_to_all",
+            "traffic.algorithm",
         ),
-        ({"fidelity": {"pp": "formula"}}, "traffic.fidelity.pp: unknown"),
+        ({"fidelity": {"pp": "formula"}}, "traffic.fidelity.pp"),
     ],
 )
-def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
+def test_what_is_refused(given: dict[str, Any], key: str) -> None:
     given = {"job": job(dp=8), "n_hosts": 8} | given
     with pytest.raises(InputError) as caught:
         made("training", **given)
-    assert message in str(caught.value)
+    assert key in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from task_times import run_alone
 
 from netsim.workloads.job import load_job
 from netsim.workloads.job.step import step_time
-from netsim.workloads.training.part import KINDS, Cut, part_of
+from netsim.workloads.training.sample import KINDS, SampleSize, sample_job
 from netsim.workloads.training.step import operations_of
 
 TIMED = frozenset(KINDS) - {"pp"}
@@ -51,7 +51,7 @@ def test_a_step_takes_what_its_formula_says(name: str, changes: dict[str, Any]) 
     job = replace(
         job, layout=replace(job.layout, **layout), overlap=replace(job.overlap, **overlap)
     )
-    part = part_of(job, Cut(tensor_ranks=1, replicas=job.layout.ep), formula=TIMED)
+    part = sample_job(job, SampleSize(tensor_ranks=1, replicas=job.layout.ep), formula=TIMED)
     out = job.machine.scale_out
     rate = round(out.rate * out.efficiency.at(1e7))
     ends = [0]

