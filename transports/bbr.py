@@ -1,25 +1,25 @@
-"""BBR (version 1): send at the measured bottleneck bandwidth, not until packets are lost.
+"""BBR (version 1): paces at the measured bottleneck bandwidth instead of filling queues until loss.
 
 Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016, and
-draft-cardwell-iccrg-bbr-congestion-control-00, whose names and sections are used here. Loss
+draft-cardwell-iccrg-bbr-congestion-control-00, whose names and section numbers are used here. Loss
 detection and retransmission are TCP's (blocks.tcp).
 
-Model (4.1): BtlBw is the largest delivery rate of the last 10 round trips, RTprop the smallest
-round-trip time of the last 10 s. Control (4.2): packets are paced at pacing_gain * BtlBw, and
-at most cwnd_gain * BtlBw * RTprop are in flight. States (4.3): Startup doubles the rate every
-round trip until three of them have not raised BtlBw by 25 %; Drain removes the queue that this
-made; ProbeBW tries 5/4 of BtlBw for one RTprop, then 3/4, then keeps to it for six; ProbeRTT
-has 4 packets in flight for 200 ms when RTprop is 10 s old.
+Model (4.1): BtlBw is the maximum delivery rate of the last 10 round trips, RTprop the minimum
+round-trip time of the last 10 s. Control (4.2): packets are paced at pacing_gain * BtlBw, with at
+most cwnd_gain * BtlBw * RTprop in flight. States (4.3): Startup doubles the rate every round trip
+until BtlBw has not grown by 25 % for three round trips. Drain removes the resulting queue. ProbeBW
+paces at 5/4 of BtlBw for one RTprop, at 3/4 for one, then at BtlBw for six. ProbeRTT keeps 4
+packets in flight for 200 ms when RTprop is 10 s old.
 
 Random loss p does not stop BBR, but costs more than the lost packets. BtlBw is the rate at which
-packets arrive, and over a cycle BBR sends at that rate. Behind a bottleneck of rate C, loss leaves
-BtlBw = C (1 - p), of which 1 - p arrives: C (1 - p)^2. Ahead of the bottleneck, where emulators
-drop packets, BtlBw is C, and C (1 - p) arrives, as in the article's figure 8. The round trip of
-packet conservation that begins each recovery, as in Linux, takes 2 % of that at a loss of 5 %, and
-7 % at 15 %.
+packets arrive, and over a cycle BBR sends at that rate. Loss behind a bottleneck of rate C leaves
+BtlBw = C (1 - p), of which 1 - p arrives: C (1 - p)^2. With loss ahead of the bottleneck, where
+emulators drop packets, BtlBw is C, and C (1 - p) arrives, as in the article's figure 8. Packet
+conservation in the first round trip of recovery, as in Linux, costs another 2 % at a loss of 5 %,
+and 7 % at 15 %.
 
-The startup gain is 2/ln 2 = 2.885 as in the article, draft -00 and Linux. 4 ln 2 = 2.77 is
-version 2's (drafts -01 and -02). Packets leave one by one: the send quantum (4.2.2) is 1.
+The startup gain is 2/ln 2 = 2.885 as in the article, draft -00 and Linux. 4 ln 2 = 2.77 is version
+2's (drafts -01 and -02). Packets leave one by one: the send quantum (4.2.2) is 1.
 """
 
 from netsim.blocks import delivery_rate, pacing, tcp
@@ -32,13 +32,13 @@ PARAMS = [
         "startup_gain",
         "ratio",
         2.885,
-        "of pacing and window in Startup; Drain paces at the inverse",
+        "gain of pacing and window in Startup; Drain paces at the inverse",
         source="draft -00, BBRHighGain = 2/ln 2",
         minimum=1.0,
     ),
-    Param("cwnd_gain", "ratio", 2.0, "of the window in ProbeBW", source="draft -00, 4.3.4.3"),
+    Param("cwnd_gain", "ratio", 2.0, "gain of the window in ProbeBW", source="draft -00, 4.3.4.3"),
     Param("min_rtt_window", "time", "10s", "age of RTprop that starts ProbeRTT", source="4.1.2"),
-    Param("probe_rtt_time", "time", "200ms", "least time in ProbeRTT", source="draft -00, 4.3.5"),
+    Param("probe_rtt_time", "time", "200ms", "minimum time in ProbeRTT", source="draft -00, 4.3.5"),
 ]
 
 FABRIC = {
@@ -52,7 +52,7 @@ STARTUP, DRAIN, PROBE_BW, PROBE_RTT = 0, 1, 2, 3
 CYCLE = (1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 MIN_PIPE_CWND = 4
 QUANTA = 3
-FIRST_PHASE = 64  # purpose of random numbers
+FIRST_PHASE = 64  # purpose of its random number
 
 PACKET_FIELDS = (*tcp.PACKET_FIELDS, *delivery_rate.PACKET_FIELDS)
 TX_STATE = (
@@ -89,7 +89,7 @@ def on_start(env, now, tx):
     tx.rtprop_ps = INF
     tx.rtprop_stamp_ps = now
     enter_startup(env, tx)
-    # Nothing is measured yet: the initial window in a nominal round trip of 1 ms (4.2.1).
+    # Before any measurement: the initial window per nominal round trip of 1 ms (4.2.1).
     tx.pacing_bps = int(tx.pacing_gain * tx.cwnd * full_packet_bytes(env) * 8 * 1000)
 
 
@@ -156,7 +156,7 @@ def check_full_pipe(tx):
 
 
 def update_rtprop(env, now, tx):
-    """Returns whether the old value had expired."""
+    """Update RTprop; return whether the old value had expired."""
     expired = now > tx.rtprop_stamp_ps + env.par.min_rtt_window
     if tx.last_rtt_ps <= tx.rtprop_ps or expired:
         tx.rtprop_ps = tx.last_rtt_ps
@@ -165,7 +165,7 @@ def update_rtprop(env, now, tx):
 
 
 def inflight(env, tx, gain):
-    """Packets in flight that are ``gain`` bandwidth-delay products (4.2.3.2)."""
+    """Return the packets in ``gain`` bandwidth-delay products (4.2.3.2)."""
     if tx.rtprop_ps == INF:
         return env.par.initial_window
     return int(gain * tx.max_bps * tx.rtprop_ps / (8e12 * full_packet_bytes(env))) + QUANTA
@@ -181,7 +181,7 @@ def set_pacing_rate(tx):
 
 
 def save_cwnd(tx, in_recovery):
-    """Remember the window before recovery or ProbeRTT cuts it."""
+    """Save the window before recovery or ProbeRTT reduces it."""
     if in_recovery > 0 or tx.state == PROBE_RTT:
         tx.prior_cwnd = max(tx.prior_cwnd, tx.cwnd)
     else:
@@ -189,7 +189,7 @@ def save_cwnd(tx, in_recovery):
 
 
 def recover(tx, events, was_in_recovery):
-    """Recovery's first round sends as much as is delivered; its end restores the window."""
+    """Send only what is delivered in recovery's first round; restore the window at its end."""
     if events & tcp.EXIT:
         tx.cwnd = max(tx.cwnd, tx.prior_cwnd)
         tx.packet_conservation = 0
@@ -238,7 +238,7 @@ def check_drain(env, now, tx):
 
 
 def enter_probe_bw(env, now, tx):
-    """Begin the cycle with a random phase, but not with 3/4."""
+    """Start the cycle in a random phase other than 3/4."""
     tx.state = PROBE_BW
     tx.cwnd_gain = env.par.cwnd_gain
     draw = rand32(env.par.seed, FIRST_PHASE, tx.flow, tx.round_count)

@@ -1,15 +1,14 @@
-"""TCP CUBIC: the window grows with the cube of the time since the last loss.
+"""TCP CUBIC: the window is a cubic function of the time since the last loss.
 
-After a loss at window W_max the window falls to beta W_max, and then follows
+A loss at window W_max reduces the window to beta W_max. Then it follows
 
     W_cubic(t) = C (t - K)^3 + W_max,    K = ((W_max - cwnd) / C)^(1/3)
 
-fast at first, flat around W_max, then ever faster, whatever the round-trip time; and never
-slower than Reno would. Slow start ends when delay grows (HyStart++) or a packet is lost.
+which is fast at first, flat around W_max, then ever faster, independent of the round-trip time, and
+never slower than Reno. Slow start ends when delay grows (HyStart++) or a packet is lost.
 
 RFC 9438 (window), RFC 9406 (HyStart++), RFC 6937 (sending in recovery); `netsim.blocks.tcp`
-says how losses are found. Windows are counted in packets of payload_bytes. ECN marks are not
-looked at.
+describes loss detection. Windows count packets of payload_bytes. ECN marks are ignored.
 """
 
 from netsim.blocks import prr, tcp
@@ -21,17 +20,17 @@ PARAMS = [
     Param(
         "c", "ratio", 0.4, "growth, packets per second cubed", "RFC 9438, section 5.1", minimum=1e-6
     ),
-    Param("beta", "fraction", 0.7, "what a loss leaves of the window", "RFC 9438, section 4.6"),
+    Param("beta", "fraction", 0.7, "window after a loss, as a fraction", "RFC 9438, section 4.6"),
     Param(
         "fast_convergence",
         "bool",
         True,
-        "aim lower after a loss below the last W_max, to make room for newcomers",
+        "lower W_max after a loss below the last W_max, to make room for new flows",
         "RFC 9438, section 4.7",
     ),
     Param("hystart", "bool", True, "end slow start when delay grows", "RFC 9406"),
-    Param("hystart_min", "time", "4ms", "least growth of delay that counts", "RFC 9406, 4.3"),
-    Param("hystart_max", "time", "16ms", "growth of delay that always counts", "RFC 9406, 4.3"),
+    Param("hystart_min", "time", "4ms", "minimum threshold of delay growth", "RFC 9406, 4.3"),
+    Param("hystart_max", "time", "16ms", "maximum threshold of delay growth", "RFC 9406, 4.3"),
 ]
 
 FABRIC = {
@@ -44,13 +43,13 @@ FABRIC = {
 TX_STATE = (
     *tcp.TX_STATE,
     *prr.TX_STATE,
-    ("ssthresh", float),  # slow start below it
-    ("w_max", float),  # 0 if no loss has set it since the start or a timeout
+    ("ssthresh", float),  # slow start below this window
+    ("w_max", float),  # 0 until a loss, and after a timeout
     ("cwnd_prior", float),  # window before the last reduction
     ("k_s", float),
-    ("w_est", float),  # what Reno's window would be
-    "epoch_ps",  # when the present stage of congestion avoidance began, or -1
-    "css_rounds",  # rounds of conservative slow start, 0 outside of it
+    ("w_est", float),  # Reno's window
+    "epoch_ps",  # start of the current congestion avoidance stage, or -1
+    "css_rounds",  # rounds of conservative slow start; 0: not in it
     "css_baseline_ps",
     "round_samples",
     "round_min_ps",
@@ -128,7 +127,7 @@ def on_timer(env, now, tx, k):
 
 
 def reduce_window(env, tx):
-    """A loss: section 4.6, and 4.7 for w_max."""
+    """Reduce the window after a loss: section 4.6, and 4.7 for w_max."""
     flight = min(tx.cwnd, float(tx.next_seq - tx.una))
     if env.par.fast_convergence == 1 and flight < tx.w_max:
         tx.w_max = flight * (1.0 + env.par.beta) / 2.0
@@ -140,12 +139,12 @@ def reduce_window(env, tx):
 
 
 def pace_recovery(tx, delivered):
-    """In recovery the window follows what was delivered and sent since it began."""
+    """Set the window in recovery from what was delivered and sent since it began."""
     tx.cwnd = prr.window(tx, tcp.in_flight(tx), tx.ssthresh, delivered, tx.newly_lost)
 
 
 def slow_start(env, tx, new_round):
-    """One packet more per packet acknowledged; the first time, less when delay grows."""
+    """Add one packet per packet acknowledged; in the first slow start, less when delay grows."""
     if new_round:
         tx.last_min_ps = tx.round_min_ps
         tx.round_min_ps = INF
@@ -170,7 +169,7 @@ def slow_start(env, tx, new_round):
 
 
 def watch_delay(env, tx):
-    """Enter conservative slow start when the round trip grows, leave it if that was chance."""
+    """Enter conservative slow start when the round trip grows; leave it if it shrinks again."""
     if tx.css_rounds > 0:
         if tx.round_min_ps < tx.css_baseline_ps:
             tx.css_rounds = 0
@@ -182,7 +181,7 @@ def watch_delay(env, tx):
 
 
 def avoid_congestion(env, now, tx):
-    """Packets were acknowledged: grow toward the cubic, or Reno's window if that is more."""
+    """Grow toward the cubic function, or Reno's window if that is larger."""
     if not tcp.is_window_limited(tx):
         tx.epoch_ps = -1
         return
@@ -203,7 +202,7 @@ def avoid_congestion(env, now, tx):
 
 
 def begin_epoch(env, now, tx):
-    """A stage of congestion avoidance begins; sections 4.2, and 4.8 and 4.10 without w_max."""
+    """Start a stage of congestion avoidance; sections 4.2, and 4.8 and 4.10 without w_max."""
     tx.epoch_ps = now
     tx.w_est = tx.cwnd
     tx.k_s = 0.0
@@ -214,13 +213,13 @@ def begin_epoch(env, now, tx):
 
 
 def cubic_window(c, t_s, tx):
-    """W_cubic, `t_s` seconds after the stage began."""
+    """Return W_cubic, `t_s` seconds after the stage began."""
     since = t_s - tx.k_s
     return c * since * since * since + tx.w_max
 
 
 def cube_root(a):
-    """Newton's method, from above, until it no longer falls: the same on every machine."""
+    """Return the cube root by Newton's method, from above: the same on every machine."""
     x = 1.0
     while x * x * x < a:
         x = 2.0 * x

@@ -1,6 +1,6 @@
-"""Open loop: packets leave at the line rate or at a given rate, nothing is acknowledged.
+"""Datagrams at line rate or a given rate, without acknowledgments.
 
-For queueing theory and for background load. A lost packet stays lost.
+For queueing theory and background load. A lost packet stays lost.
 """
 
 from netsim.blocks import traffic_classes
@@ -9,14 +9,13 @@ from netsim.params import Param
 from netsim.transport import BLOCKED, deliver, finish, full_packet_bytes, serialization_ps
 
 PARAMS = [
-    Param("rate", "rate", None, "pace of each flow on the wire; none sends at the line rate"),
+    Param("rate", "rate", None, "rate of each flow on the wire (default: line rate)"),
     traffic_classes.DATA_CLASS,
 ]
 
 CONTROL_PER_DATA = 0
 
 RELIABLE = False
-"""Nothing is sent again: `netsim check-transport` asks for no more than that."""
 
 FABRIC = {
     "queue_discipline": "drop_tail",

@@ -1,13 +1,13 @@
 """DCQCN: rate control for RoCEv2 from ECN marks, over a lossless fabric.
 
-Switches mark packets as their queue grows (the congestion point). A receiver that sees marks
-sends its flow's sender a CNP, at most one in ``cnp_interval`` (the notification point). The
-sender paces the flow at a rate R_C, which begins at line rate (the reaction point). On a CNP
+Switches mark packets as their queue grows (congestion point). A receiver that sees marks sends a
+CNP to the sender, at most one per flow and ``cnp_interval`` (notification point). The sender paces
+the flow at a rate R_C, initially line rate (reaction point). On a CNP
 
     R_T = R_C,  R_C = R_C (1 - alpha / 2),  alpha = (1 - g) alpha + g
 
-and alpha = (1 - g) alpha in every ``alpha_interval`` without one. The rate rises each
-``rate_interval`` and each ``byte_counter`` bytes; T and B count these events since the last cut.
+and alpha = (1 - g) alpha in every ``alpha_interval`` without one. The rate increases every
+``rate_interval`` and every ``byte_counter`` bytes; T and B count these events since the last cut.
 With the counts before it, an event does
 
     R_T += 0           if max(T, B) < F    (fast recovery)
@@ -15,17 +15,17 @@ With the counts before it, an event does
     R_T += R_AI        otherwise           (additive increase)
     R_C = (R_T + R_C) / 2
 
-Data has a class that PFC may pause. CNPs have class 0 to themselves, as network cards send them:
-it is served first, and never holds enough to be paused. Lost packets are sent again go-back-N.
+Data has a class that PFC may pause. CNPs have class 0 to themselves, as in NICs: it is served first
+and never holds enough to be paused. Losses are recovered by go-back-N.
 
 Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 3.1 and
 figure 7.
 
-The defaults are the paper's, rates and bytes in proportion to the line rate; so are FABRIC's
-thresholds, at 800 Gbps. Presets bring ECN thresholds and buffers of their own, for their line rate:
+The defaults are the paper's, with rates and bytes scaled to the line rate; FABRIC's thresholds are
+scaled to 800 Gbps. Presets have their own ECN thresholds and buffers, for their line rate:
 paper-40g; author-ns3 (40 Gbps), the simulations of bobzhuyb/ns3-rdma; cx4 (25 Gbps) and cx4-100g,
-the Mellanox card of HPCC's artifact; simai-400g, of aliyun/SimAI. With author-ns3 and only two
-flows the faster one gains more from hyper increase, which its bytes bring about.
+the Mellanox NIC of HPCC's artifact; simai-400g, of aliyun/SimAI. With author-ns3 and only two
+flows, the faster one gains more from hyper increase, which the byte counter triggers.
 """
 
 from netsim.blocks import go_back_n, pacing, traffic_classes
@@ -50,13 +50,13 @@ PAPER, SETTINGS = "SIGCOMM 2015, section 3.1", "SIGCOMM 2015, section 5"
 AUTHOR = "repository bobzhuyb/ns3-rdma, mix/config.txt and qbb-net-device.cc"
 HPCC = "repository alibaba-edu/High-Precision-Congestion-Control, run.py and rdma-hw.cc"
 
-CNP_DOC = "least time between two CNPs of a flow; none: a flag in the ACK of every marked packet"
-ALPHA_DOC = "alpha rises with each CNP, or (timer) in each alpha_interval in which one came"
-CUT_DOC = "least time between two cuts; a CNP that comes earlier cuts when it is over"
-CLAMP_DOC = "R_T = R_C at every cut; otherwise only if the rate has risen since the last one"
-BYTES_DOC = "bytes between two increases; none is 2 ms at line rate, 0B is never (and B = T)"
-CNP_CLASS_DOC = "class of CNPs; none is the data's class"
-WINDOW_DOC = "most bytes under way, in bandwidth-delay products at R_C; 0 is no limit"
+CNP_DOC = "minimum time between CNPs of a flow; none: a flag in the ACK of every marked packet"
+ALPHA_DOC = "alpha rises with each CNP, or (timer) in each alpha_interval with a CNP"
+CUT_DOC = "minimum time between cuts; an earlier CNP cuts at the end of it"
+CLAMP_DOC = "R_T = R_C at every cut; false: only if the rate has risen since the last one"
+BYTES_DOC = "bytes between increases (default: 2 ms at line rate); 0B: never (and B = T)"
+CNP_CLASS_DOC = "class of CNPs; none: the class of data"
+WINDOW_DOC = "maximum bytes in flight, in bandwidth-delay products at R_C; 0: no limit"
 
 PARAMS = [
     Param("cnp_interval", "time", "50us", CNP_DOC, PAPER, optional=True),
@@ -66,14 +66,14 @@ PARAMS = [
     Param("alpha_update", "choice", "cnp", ALPHA_DOC, f"{PAPER}; {HPCC}", ("cnp", "timer")),
     Param("decrease_interval", "time", "0ns", CUT_DOC, HPCC),
     Param("clamp_target", "bool", True, CLAMP_DOC, f"{PAPER}; {HPCC}"),
-    Param("rate_interval", "time", "55us", "time between two increases", SETTINGS, minimum="1ps"),
+    Param("rate_interval", "time", "55us", "time between increases", SETTINGS, minimum="1ps"),
     Param("byte_counter", "bytes", None, BYTES_DOC, f"{SETTINGS}: 10 MB"),
-    Param("fast_recovery", "count", 5, "F, events of fast recovery", PAPER),
-    Param("rate_ai", "rate", None, "R_AI; none is the line rate / 1000", f"{SETTINGS}: 40 Mbps"),
-    Param("rate_hai", "rate", None, "R_HAI; none is the line rate / 200", f"{AUTHOR}: 200 Mbps"),
-    Param("hyper_grows", "bool", True, "k is 1, 2, ...; otherwise 1", f"IEEE 802.1Qau; {AUTHOR}"),
+    Param("fast_recovery", "count", 5, "F, increase events in fast recovery", PAPER),
+    Param("rate_ai", "rate", None, "R_AI (default: line rate / 1000)", f"{SETTINGS}: 40 Mbps"),
+    Param("rate_hai", "rate", None, "R_HAI (default: line rate / 200)", f"{AUTHOR}: 200 Mbps"),
+    Param("hyper_grows", "bool", True, "k = 1, 2, ...; false: 1", f"IEEE 802.1Qau; {AUTHOR}"),
     Param(
-        "min_rate", "rate", None, "least R_C; none is the line rate / 400", f"{AUTHOR}: 100 Mbps"
+        "min_rate", "rate", None, "minimum R_C (default: line rate / 400)", f"{AUTHOR}: 100 Mbps"
     ),
     Param("window", "ratio", 0.0, WINDOW_DOC, f"{PAPER}: none; {HPCC}, dcqcn_vwin: 1"),
     *go_back_n.PARAMS,
@@ -181,11 +181,11 @@ def ready(env, now, tx):
 
 
 def window_is_full(env, tx):
-    """Are as many bytes under way as ``window`` allows?"""
+    """Return whether the flow has as many bytes in flight as ``window`` allows."""
     if env.par.window == 0.0 or tx.next_seq == tx.una:
         return False
-    under_way = (tx.next_seq - tx.una) * full_packet_bytes(env)
-    return under_way >= env.par.window * tx.bdp_bytes * tx.rate_bps / tx.line_bps
+    in_flight = (tx.next_seq - tx.una) * full_packet_bytes(env)
+    return in_flight >= env.par.window * tx.bdp_bytes * tx.rate_bps / tx.line_bps
 
 
 def build_packet(env, now, tx, pkt):
@@ -230,7 +230,7 @@ def on_control(env, now, tx, pkt):
 
 
 def on_cnp(env, now, tx):
-    """The flow has met congestion."""
+    """React to congestion."""
     if tx.alpha_ps == 0:
         tx.alpha_ps = now
     settle_alpha(env, now, tx)
@@ -246,7 +246,7 @@ def on_cnp(env, now, tx):
 
 
 def settle_alpha(env, now, tx):
-    """Catch up with the updates of alpha that were due since ``alpha_ps``."""
+    """Apply the updates of alpha due since ``alpha_ps``."""
     n = (now - tx.alpha_ps) // env.par.alpha_interval
     tx.alpha_ps += n * env.par.alpha_interval
     if n > 0 and tx.cnp_came == 1:
@@ -262,7 +262,7 @@ def settle_alpha(env, now, tx):
 
 
 def cut(env, now, tx):
-    """Lower the rate, and count the events of its recovery from zero."""
+    """Reduce the rate, and restart its recovery."""
     if env.par.clamp_target == 1 or tx.n_timer + tx.n_bytes > 0:
         tx.target_bps = tx.rate_bps
     set_rate(env, tx, int(tx.rate_bps * (1.0 - tx.alpha / 2.0)))
@@ -274,7 +274,7 @@ def cut(env, now, tx):
 
 
 def increase(env, tx):
-    """One step up: fast recovery, additive or hyper increase."""
+    """Increase the rate once: fast recovery, additive or hyper increase."""
     n_bytes = tx.n_bytes if env.par.byte_counter != 0 else tx.n_timer
     if max(tx.n_timer, n_bytes) >= env.par.fast_recovery:
         hyper = min(tx.n_timer, n_bytes) - env.par.fast_recovery
@@ -289,7 +289,7 @@ def increase(env, tx):
 
 
 def share(tx, given, divisor):
-    """A rate or number of bytes as given, or a share of the line rate where it is not."""
+    """Return a rate or byte count, or its default as a fraction of the line rate."""
     return or_default(given, tx.line_bps // divisor)
 
 

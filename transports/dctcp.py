@@ -1,20 +1,20 @@
-"""DCTCP: a window that is cut in proportion to the fraction of packets that switches mark.
+"""DCTCP: cuts its window in proportion to the fraction of marked packets.
 
-Switches mark every packet that finds more than K bytes queued. Each packet is acknowledged
-with an echo of its mark. Once per window of data the sender updates its estimate alpha of the
-fraction F of marked packets,
+Switches mark every packet that finds more than K bytes queued. Each packet is acknowledged with an
+echo of its mark. Once per window the sender updates its estimate alpha of the fraction F of marked
+packets,
 
     alpha = (1 - g) alpha + g F,
 
-and at the first echo in a window it cuts: cwnd = cwnd (1 - alpha / 2). In all else it is TCP:
-slow start, one packet more per round trip in congestion avoidance, and half the window on a loss.
-Lost packets are found by three later ones that arrived, and are sent again one by one.
+and at the first echo in a window it cuts: cwnd = cwnd (1 - alpha / 2). The rest is TCP: slow start,
+one packet more per round trip in congestion avoidance, half the window after a loss. A packet is
+lost when three later ones have arrived; only lost packets are retransmitted.
 
 Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 3.1. A link of capacity C stays
-busy if K > C * RTT / 7 (section 3.4), which leaves nothing for packets in transmission. FABRIC's K
-is 0.35 of each port's bandwidth-delay product: 1 to 8 flows then keep 99.7 % of a link busy at 10,
-100 and 800 Gbps. The preset 10g has the paper's switch, with a K of 65 packets of 1500 bytes and up
-to 700 KB of buffer for a port.
+busy if K > C * RTT / 7 (section 3.4), without a margin for packets in transmission. FABRIC's K is
+0.35 of each port's bandwidth-delay product: 1 to 8 flows then keep 99.7 % of a link busy at 10, 100
+and 800 Gbps. The preset 10g has the paper's switch, with a K of 65 packets of 1500 bytes and up to
+700 KB of buffer per port.
 """
 
 from netsim.blocks import rto, rtt, selective, traffic_classes
@@ -38,13 +38,13 @@ PARAMS = [
     Param("g", "fraction", 1 / 16, "gain of alpha", source="SIGCOMM 2010, section 3.4"),
     Param("initial_alpha", "fraction", 1.0, "alpha at the start", source="RFC 8257"),
     Param(
-        "initial_window", "count", 10, "packets of the first window", minimum=1, source="RFC 6928"
+        "initial_window", "count", 10, "packets in the first window", minimum=1, source="RFC 6928"
     ),
     Param(
         "min_window",
         "count",
         2,
-        "packets that a cut leaves at least",
+        "minimum window after a cut, in packets",
         minimum=1,
         source="RFC 5681, equation 4",
     ),
@@ -52,14 +52,14 @@ PARAMS = [
         "reordering",
         "count",
         3,
-        "later packets that arrived before a packet counts as lost",
+        "later packets that must arrive before a packet counts as lost",
         minimum=1,
         source="RFC 5681, section 3.2",
     ),
     rto.param(
         RTO_PS,
-        "least margin of the retransmission timeout over the smoothed round trip (RFC 6298), and "
-        "the timeout before one is measured",
+        "minimum margin of the retransmission timeout over the smoothed round trip (RFC 6298), and "
+        "the timeout before the first measurement",
         "SIGCOMM 2010, section 4: the least timeout in the experiments",
     ),
     traffic_classes.DATA_CLASS,
@@ -121,7 +121,7 @@ def build_packet(env, now, tx, pkt):
 
 
 def restart_timer(env, now, tx):
-    """The timeout of RFC 6298, doubled for every one in a row."""
+    """Set the timeout of RFC 6298, doubled for each consecutive timeout."""
     initial_ps = rto.of_path(env.par.rto, RTO_PS, tx)
     timeout_ps = rtt.timeout_ps(tx, initial_ps, or_default(env.par.rto, RTO_PS))
     set_timer(env, now, tx, RTO, now + (timeout_ps << min(tx.timeouts, 10)))
@@ -158,7 +158,7 @@ def on_control(env, now, tx, pkt):
 
 
 def estimate(env, tx, seq, marked):
-    """Count an acknowledgment, and at the end of a window update alpha."""
+    """Count an acknowledgment; at the end of a window update alpha."""
     tx.window_acked += 1
     if marked:
         tx.window_marked += 1
@@ -171,7 +171,7 @@ def estimate(env, tx, seq, marked):
 
 
 def cut(env, tx, seq, alpha):
-    """Lower the window by alpha / 2, unless that was done for the window that ``seq`` is of."""
+    """Reduce the window by alpha / 2, once per window."""
     if seq >= tx.cut_until:
         tx.cwnd = max(tx.cwnd * (1.0 - alpha / 2.0), 1.0 * env.par.min_window)
         tx.ssthresh = tx.cwnd
@@ -179,9 +179,9 @@ def cut(env, tx, seq, alpha):
 
 
 def find_losses(env, tx, seq):
-    """Packets sent so long before ``seq`` that they must be lost; returns if there are any.
+    """Record packets sent long enough before ``seq`` as lost; return whether there are any.
 
-    Each packet is looked at once: what is lost again is found by the timeout.
+    Checks each packet once; the timeout finds lost retransmissions.
     """
     first = tx.checked
     tx.checked = max(first, seq - env.par.reordering + 1)
@@ -189,7 +189,7 @@ def find_losses(env, tx, seq):
 
 
 def on_timer(env, now, tx, k):
-    """Slow start anew, to half the window that the first of several timeouts found (RFC 5681)."""
+    """Restart slow start, up to half the window before the first timeout in a row (RFC 5681)."""
     if tx.timeouts == 0:
         tx.ssthresh = max(tx.cwnd / 2.0, 1.0 * env.par.min_window)
     tx.cwnd = 1.0

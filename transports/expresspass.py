@@ -1,19 +1,18 @@
-"""ExpressPass: a packet is sent for each credit that comes, and switches drop credits, not data.
+"""ExpressPass: one packet per credit; switches drop credits instead of data.
 
-A sender asks for credit. The receiver sends it credits, at a rate that it adapts, and each lets
-one packet go. Switches shape credits so that the packets that come back for them fit
-(`netsim/queues/credit_shaper.py`), which takes that both cross the same links: `ecmp_symmetric`.
-A credit that is dropped on its way is a packet that would have been in the way; from the credits
-of a round trip that brought nothing, the receiver learns how many to send. The receiver's own link
-is shaped like those of switches, over all of its flows. Credits are jittered in time and in size,
-so that flows do not lose theirs in step. When all is sent, the sender says stop.
+A sender requests credits. The receiver sends them at an adaptive rate, and each allows one packet.
+Switches shape credits so that the returning packets fit (`netsim/queues/credit_shaper.py`). For
+this, both must cross the same links: `ecmp_symmetric`. A dropped credit is a packet that would have
+overloaded a link; the receiver adapts its rate to the credits of a round trip that returned no
+data. It shapes its own link like a switch, over all its flows. Credits vary randomly in time and
+size, so that flows do not lose theirs in step. When everything is sent, the sender sends a stop.
 
 Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM
-2017; the control law is that of the authors' ns-2 code (kaist-ina/ns2-xpass, xpass.cc).
-Data is not dropped but by broken links, and where NICs have several ports: a receiver shapes
-credits for all of them together, and more than their share of flows may use one, whose queue
-overflows. Then the receiver, told by a request or a stop how much was sent, asks for all from the
-first packet that it misses (NACK), as that code does.
+2017; the control law is that of the authors' ns-2 code (kaist-ina/ns2-xpass, xpass.cc). Data is
+dropped only by failed links, and where NICs have several ports: a receiver shapes credits for all
+ports together, so more than their share of flows may use one, whose queue overflows. A request or
+stop says how much was sent; the receiver then asks for everything from the first missing packet on
+(NACK), as that code does.
 """
 
 from netsim.blocks import rto, rtt
@@ -43,27 +42,25 @@ CODE = "the authors' ns-2 code"
 RTO_PS = 100 * rto.US
 
 PARAMS = [
-    Param("credit_bytes", "bytes", "84B", "a credit of average size", source=SCRIPTS, minimum="1B"),
-    Param(
-        "credit_spread", "bytes", "8B", "by so much credits are smaller or larger", source=SCRIPTS
-    ),
-    Param("credit_slots", "count", 8, "flows whose credit may wait", source=SCRIPTS, minimum=1),
-    Param("credit_burst", "count", 2, "credits that go at once", source=SCRIPTS, minimum=1),
+    Param("credit_bytes", "bytes", "84B", "average size of a credit", source=SCRIPTS, minimum="1B"),
+    Param("credit_spread", "bytes", "8B", "maximum deviation of a credit's size", source=SCRIPTS),
+    Param("credit_slots", "count", 8, "flows with a waiting credit", source=SCRIPTS, minimum=1),
+    Param("credit_burst", "count", 2, "largest burst of credits", source=SCRIPTS, minimum=1),
     Param("jitter", "fraction", 0.1, "of the time between credits, both ways", source=SCRIPTS),
     Param(
         "initial_rate",
         "fraction",
         0.5,
-        "of the highest; in proportion less for flows of fewer than 40 packets",
+        "initial credit rate, of the maximum; proportionally less for flows below 40 packets",
         source=SCRIPTS,
         minimum=1e-6,
     ),
-    Param("target_loss", "fraction", 0.125, "of credits, of a flow without rate", source=SCRIPTS),
-    Param("w_initial", "fraction", 0.0625, "weight of the highest rate at first", source=SCRIPTS),
-    Param("w_min", "fraction", 0.01, "its least", source=SCRIPTS),
-    Param("w_max", "fraction", 0.5, "its most", source=CODE),
-    Param("w_step", "fraction", 0.05, "its growth without loss", source=CODE),
-    rto.param(RTO_PS, "silence after which a sender asks again", SCRIPTS),
+    Param("target_loss", "fraction", 0.125, "target loss of credits", source=SCRIPTS),
+    Param("w_initial", "fraction", 0.0625, "initial weight of the maximum rate", source=SCRIPTS),
+    Param("w_min", "fraction", 0.01, "minimum weight", source=SCRIPTS),
+    Param("w_max", "fraction", 0.5, "maximum weight", source=CODE),
+    Param("w_step", "fraction", 0.05, "increase of the weight without loss", source=CODE),
+    rto.param(RTO_PS, "silence after which a sender repeats its request", SCRIPTS),
 ]
 
 FABRIC = {
@@ -82,14 +79,14 @@ TX_STATE = ("next_seq", "credits", "n_credits", "last_credit", "stamp")
 RX_STATE = (
     *rtt.TX_STATE,
     "first_missing",
-    "number",  # of the last credit, sent or dropped here
-    "listed",  # a credit waits for the host's link
+    "number",  # number of the last credit, sent or dropped here
+    "listed",  # 1 if a credit waits for the host's link
     "next_listed",
-    ("rate", float),  # of credits, of the highest
+    ("rate", float),  # credit rate, of the maximum
     ("weight", float),
     "may_grow",
     "updated_ps",
-    "seen_number",  # what data said of credits at all, and when the rate was set
+    "seen_number",  # credits reported by data: latest, and at the last rate update
     "seen_count",
     "set_number",
     "set_count",
@@ -104,9 +101,9 @@ GOT = 0
 
 
 def control_packets(params, packets, bdp_packets):
-    """A request, a stop, a credit for each packet, and those under way as the last one is used.
+    """Return a request, a stop, a credit per packet, and the credits left at the end.
 
-    The latter are a round trip's worth, at a rate that has doubled since the start by then.
+    The latter are a round trip's worth, at twice the initial rate.
     """
     initial_rate = params["initial_rate"] * (packets / SHORT_FLOW).clip(max=1.0)
     return 2 + packets + bdp_packets * (2 * initial_rate).clip(max=1.0)
@@ -125,7 +122,7 @@ def on_start(env, now, tx):
 
 
 def request(env, now, tx):
-    """Ask for credit, and say how many packets were sent."""
+    """Request credits; report how many packets were sent."""
     send(env, tx, REQUEST, tx.next_seq, 0, DATA_CLASS)
     await_answer(env, now, tx)
 
@@ -143,7 +140,7 @@ def ready(env, now, tx):
 def build_packet(env, now, tx, pkt):
     pkt.seq = tx.next_seq
     pkt.aux = tx.stamp
-    # Of the credits that came: how many, and the last one. What is between was dropped.
+    # Credits received, and the number of the last one: the receiver infers the dropped ones.
     pkt.credits = tx.n_credits << 32 | tx.last_credit
     tx.next_seq += 1
     tx.credits -= 1
@@ -236,7 +233,7 @@ def on_rx_timer(env, now, rx, k):
 
 
 def control_rate(env, now, rx):
-    """Once a round trip: fewer credits if more were lost than is aimed at, or else more."""
+    """Update the credit rate once per round trip: lower above the target loss, else higher."""
     par = env.par
     sent = rx.seen_number - rx.set_number
     came = rx.seen_count - rx.set_count
@@ -256,24 +253,24 @@ def control_rate(env, now, rx):
     begin_period(now, rx)
 
 
-# The receiver's link: a bucket of tokens for credits, as at the ports of switches.
+# The receiver's link: a token bucket for credits, as at switch ports.
 
 
 def room_ps(env, size):
-    """The time that credits of ``size`` bytes keep free, each for itself and for its data."""
+    """Return the link time reserved for a credit of ``size`` bytes and its data."""
     average = env.par.credit_bytes
     alone_ps = serialization_ps(size, env.host.ps_per_byte_q20)
     return alone_ps * (average + full_packet_bytes(env)) // average
 
 
 def link_ready_ps(env, now):
-    """When a credit of average size may be sent."""
+    """Return when a credit of average size may be sent."""
     burst_ps = (env.par.credit_burst - 1) * room_ps(env, env.par.credit_bytes)
     return max(now, env.host.full_ps - burst_ps)
 
 
 def list_flow(env, rx):
-    """A credit of this flow waits for the link."""
+    """Add the flow to the list of those whose credit waits for the link."""
     host = env.host
     rx.listed = 1
     rx.next_listed = 0
@@ -291,7 +288,7 @@ def on_host_timer(env, now, k):
     rx.listed = 0
     host.n_listed -= 1
     host.list_head = rx.next_listed - 1
-    if armed(env, rx, NEXT_CREDIT):  # it was not stopped
+    if armed(env, rx, NEXT_CREDIT):  # not stopped
         send_credit(env, now, rx)
     if host.n_listed > 0:
         set_host_timer(env, now, LINK, link_ready_ps(env, now))

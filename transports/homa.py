@@ -1,25 +1,25 @@
-"""Homa: short messages at once, long ones by grants of the receiver, all by priority.
+"""Homa: short messages immediately, long ones by receiver's grants, all with priorities.
 
-A sender transmits the first RTTbytes of a message unasked. The rest its receiver grants, packet
-by packet as data arrives, to the few messages with the fewest bytes left, at most one of each
-sender. Unscheduled packets have the higher classes, those of short messages the highest; granted
-ones have the others, by their message's rank at the receiver. Senders, too, serve the message
-with the fewest bytes left (SRPT).
+A sender transmits the first RTTbytes of a message unscheduled. The receiver grants the rest, packet
+by packet as data arrives, to the few messages with the fewest bytes left, at most one per sender.
+Unscheduled packets use the higher classes, short messages the highest; granted packets use the
+others, by their message's rank at the receiver. Senders also serve the message with the fewest
+bytes left (SRPT).
 
-Montazeri et al., "Homa: A Receiver-Driven Low-Latency Transport Protocol Using Network
-Priorities", SIGCOMM 2018, section 3; where that is silent the Linux implementation: Ousterhout,
-USENIX ATC 2021, and PlatformLab/HomaModule.
+Montazeri et al., "Homa: A Receiver-Driven Low-Latency Transport Protocol Using Network Priorities",
+SIGCOMM 2018, section 3; where it is silent, the Linux implementation: Ousterhout, USENIX ATC 2021,
+and PlatformLab/HomaModule.
 
-A flow is one message without a response, which would be the acknowledgment: an ACK is sent when
-all has arrived. After a silence a receiver asks again (RESEND) for what it has granted and not
-received. A sender that has not sent it yet, or only just now, answers BUSY. A sender that hears
-nothing asks (NEED_ACK), and is told ACK, or RESEND if nothing has arrived at all.
+A flow is one message without a response. A response would acknowledge it, so here the receiver
+sends an ACK when all data has arrived. After a silence a receiver requests (RESEND) what it has
+granted and not received. A sender that has not sent it yet, or only just, replies BUSY. A sender
+that hears nothing asks (NEED_ACK) and gets an ACK, or a RESEND if nothing has arrived.
 
-Packets of a low class may wait in the last switch for longer than a silence lasts, while shorter
-messages are served. They are not lost, and their sender has sent them. So, beyond the paper and
-Linux, a receiver does not ask for a message that may wait so (`blocks.starvation`). Against
-starvation ``fifo_share`` of the packets are granted to the oldest message, in the highest class
-for granted packets, as Linux does it; its senders have such a share as well, these have not.
+While shorter messages are served, packets of a low class may wait in the last switch for longer
+than a silence, although they are not lost. So, beyond the paper and Linux, a receiver sends no
+RESEND for a message that may wait like this (`blocks.starvation`). To prevent starvation,
+``fifo_share`` of the packets are granted to the oldest message, in the highest class for granted
+packets, as in Linux. Linux also has such a share at senders; this file does not.
 """
 
 from netsim.blocks import fifo_share, rto, shortest_first, starvation
@@ -46,15 +46,15 @@ PARAMS = [
         "rtt_bytes",
         "bytes",
         None,
-        "RTTbytes, on the wire: sent unasked, and then kept granted but not received; none is one "
-        "and a half times the path's bandwidth-delay product",
+        "RTTbytes, on the wire: sent unscheduled, then kept granted but not received (default: 1.5 "
+        "times the path's bandwidth-delay product)",
         source="section 3.2; more than one, for grants wait for the packets in transmission",
     ),
     Param(
         "priorities",
         "count",
         8,
-        "classes in use, of which the highest also has control packets; 1 is without priorities",
+        "classes in use; the highest also has control packets; 1 disables priorities",
         source="section 3.4, and HomaPx in section 5",
         minimum=1,
         maximum=8,
@@ -74,8 +74,8 @@ PARAMS = [
         "overcommit",
         "count",
         None,
-        "messages granted at the same time, and how many RTTbytes may be on their way to a host "
-        "that grants more; none is the number of classes for scheduled packets",
+        "messages granted at the same time, and RTTbytes in flight to a host that grants more "
+        "(default: number of classes for scheduled packets)",
         source="section 3.5; HomaModule, max_overcommit and max_incoming",
         minimum=1,
         maximum=8,
@@ -84,13 +84,13 @@ PARAMS = [
         "fifo_share",
         "fraction",
         0.05,
-        "of the packets that arrive, so many are answered by a grant to the oldest message; 0 is "
-        "shortest first alone, as in the paper's simulations",
+        "fraction of arriving packets whose grant goes to the oldest message; 0: only shortest "
+        "first, as in the paper's simulations",
         source="HomaModule, grant_fifo_fraction: 50 in 1000",
     ),
     rto.param(
         RESEND_PS,
-        "silence after which missing packets are asked for again",
+        "silence after which missing packets are requested",
         "section 3.7, a few milliseconds; HomaModule, resend_ticks",
         "resend_timeout",
     ),
@@ -101,8 +101,8 @@ def _cutoffs(*sizes):
     return {f"cutoff_{i}": size for i, size in enumerate(sizes, start=1)}
 
 
-# The workloads of the paper, with its RTTbytes of 9.7 KB: 99.5, 77, 30, 3 and 0.4 % of the bytes
-# are unscheduled, and so many of the 8 classes (at least 1, at most 7) are for them.
+# The paper's workloads, with its RTTbytes of 9.7 KB: 99.5, 77, 30, 3 and 0.4 % of the bytes are
+# unscheduled, and they get the same share of the 8 classes (at least 1, at most 7).
 PRESETS = {
     "w1": _cutoffs("180B", "341B", "528B", "771B", "1193B", "2076B"),
     "w2": _cutoffs("284B", "366B", "465B", "1024B", "2926B"),
@@ -111,7 +111,7 @@ PRESETS = {
     "w5": {},
 }
 
-# Lost packets wait for a timeout, so queues are to hold the unscheduled packets of an incast.
+# Lost packets wait for a timeout, so queues must hold the unscheduled packets of an incast.
 FABRIC = {
     "queue_discipline": "drop_tail",
     "load_balancing": "spray_permutation",
@@ -126,7 +126,7 @@ BURST = 7
 
 TX_STATE = (
     *("next_seq", "granted", "unscheduled", "scheduled_class", "n_rtx", "rtx_from"),
-    "resend_ps",  # silence after which something is asked for
+    "resend_ps",  # silence after which the sender asks
     "sent_ps",  # when a packet was last sent for the first time
 )
 RX_STATE = (
@@ -134,7 +134,7 @@ RX_STATE = (
     *starvation.RX_STATE,
     *fifo_share.RX_STATE,
     *("resend_ps", "window", "granted", "n_got", "all_before"),
-    "ask_from",  # gaps before it have been asked for, and those from it on are yet to be; 0: none
+    "ask_from",  # next gap to request; 0: none
     "first_scheduled",
     "overcommit",
 )
@@ -164,12 +164,12 @@ def setup(env, tx, rx):
 
 
 def first_scheduled(par):
-    """The highest class of what is granted: those above it are of messages up to each cutoff."""
+    """Return the highest class of granted packets; unscheduled ones have those above."""
     return min(cutoffs_below(par, INF) + 1, par.priorities - 1)
 
 
 def cutoffs_below(par, size_bytes):
-    """How many sizes of [transport] are exceeded by one."""
+    """Return how many of the cutoffs a size exceeds."""
     n_exceeded = 0
     some = (par.cutoff_1, par.cutoff_2, par.cutoff_3)
     for cutoff in (*some, par.cutoff_4, par.cutoff_5, par.cutoff_6):
@@ -179,7 +179,7 @@ def cutoffs_below(par, size_bytes):
 
 
 def unscheduled_class(env, side):
-    """Of the packets that a message's sender transmits unasked."""
+    """Return the class of a message's unscheduled packets."""
     lowest = max(first_scheduled(env.par) - 1, 0)
     return min(cutoffs_below(env.par, side.size_bytes), lowest)
 
@@ -234,7 +234,7 @@ def on_control(env, now, tx, pkt):
 
 
 def on_resend(env, now, tx, first, upto):
-    """Send again what was sent before the receiver's silence; a grant, too, may have been lost."""
+    """Resend what was sent before the receiver's silence; the grant may also have been lost."""
     tx.granted = max(tx.granted, upto)
     waited = tx.sent_ps > 0 and now - tx.sent_ps < tx.resend_ps - tx.base_rtt_ps
     if first >= tx.next_seq or waited:
@@ -257,7 +257,7 @@ def on_timer(env, now, tx, k):
 
 
 def on_data(env, now, rx, pkt):
-    """A message moves up the list only when its unscheduled packets are in, as all have them."""
+    """Move a message up the list only after its unscheduled packets, which all messages have."""
     starvation.on_data(env, now, pkt)
     if bit_set(env, rx, GOT, int(pkt.seq)) == 0:
         if rx.done_ps >= 0:
@@ -306,7 +306,7 @@ def on_request(env, now, rx, pkt):
 
 
 def on_rx_timer(env, now, rx, k):
-    """Ask for all gaps, some at a time; what is not granted yet is not missing."""
+    """Request all gaps, some at a time; what is not granted is not missing."""
     if rx.n_got == rx.granted:
         return
     rx.all_before = next_missing(env, rx, rx.all_before)
@@ -329,16 +329,16 @@ def on_rx_timer(env, now, rx, k):
 
 
 def listen(env, now, rx):
-    """From now on the message is silent."""
+    """Restart the message's silence."""
     starvation.begin_silence(env, now, rx)
     set_timer(env, now, rx, SILENCE, now + rx.resend_ps)
 
 
 def starves(env, now, rx):
-    """Does a silent message wait as it should, behind shorter ones?
+    """Return whether a silent message may wait behind shorter ones.
 
-    Not the shortest, nor one that is all granted: what of them waits in a lower class, which they
-    had earlier, counts as lost.
+    The shortest message does not, nor does a fully granted one: what waits in a lower class, which
+    it had earlier, counts as lost.
     """
     shortest = env.host.n_active > 0 and env.host.active[0] == rx.flow
     if shortest or rx.granted == rx.n_packets or rx.all_before >= rx.waits_upto:
@@ -347,7 +347,7 @@ def starves(env, now, rx):
 
 
 def next_missing(env, rx, seq):
-    """First packet from ``seq`` on that has not arrived, or the first not granted."""
+    """Return the first packet from ``seq`` on that has not arrived, or the first not granted."""
     while seq < rx.granted and bit_get(env, rx, GOT, seq) == 1:
         seq += 1
     return seq
@@ -357,7 +357,7 @@ def next_missing(env, rx, seq):
 
 
 def grant(env, now):
-    """Keep RTTbytes granted and not received of each active message, the first one first."""
+    """Keep RTTbytes granted but not received for each active message, the first one first."""
     host = env.host
     lowest = env.par.priorities - 1
     i = 0
@@ -383,7 +383,7 @@ def grant(env, now):
 
 
 def grant_oldest(env, now):
-    """One packet more to the oldest message, for each 1 / ``fifo_share`` packets that arrive."""
+    """Grant one more packet to the oldest message, per 1 / ``fifo_share`` arriving packets."""
     flow = fifo_share.due(env, env.par.fifo_share)
     if flow == fifo_share.NONE:
         return

@@ -1,24 +1,23 @@
-"""HPCC: a window computed from the load that every switch on the path writes into the packets.
+"""HPCC: a window computed from the load that every switch on the path reports in packets.
 
-A switch that starts to send a data packet notes the time, how much the port has sent and how much
-waits there, in all classes. The receiver returns the notes with its acknowledgment, and from two
-of them the sender knows how busy each link is and how long its queue. The busiest link's load U, of
-which 1 means a link that is full without a queue, is brought to ``eta``: multiplicatively when it
-is above or after ``max_stage`` additive steps, by W_AI otherwise. Every acknowledgment sets the
-window from a reference W^c that is renewed once per round trip, so that one load is not answered
-twice. Packets are paced at W / T. For a lossless fabric, with go-back-N.
+A switch that starts to send a data packet records the time, the bytes the port has sent and its
+queue, over all classes. The receiver echoes these records. From two of them the sender knows each
+link's utilization and queue. It steers the load U of the busiest link (1: a full link without a
+queue) to ``eta``: multiplicatively when U is above it or after ``max_stage`` additive steps,
+otherwise by W_AI. Every acknowledgment sets the window from a reference W^c that is renewed once
+per round trip, so the sender reacts only once to each load. Packets are paced at W / T. For a
+lossless fabric, with go-back-N.
 
-Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, algorithm 1; details from
-the authors' simulation, alibaba-edu/High-Precision-Congestion-Control (rdma-hw.cc).
+Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, algorithm 1; details from the
+authors' simulation, alibaba-edu/High-Precision-Congestion-Control (rdma-hw.cc).
 
-Five switches of a path write notes, as many as there are in three tiers; what is behind them on a
-longer path is not seen.
+Packets have room for the records of five switches, as many as three tiers have; later ones on a
+longer path are not recorded. The authors' records take 42 bytes of every data packet and
+acknowledgment. They count here only if added to the experiment's header_bytes and control_bytes.
 
-The authors' notes take 42 bytes of every data packet and acknowledgment. They are not counted
-here unless they are added to the experiment's header_bytes and control_bytes.
-Shares even out slowly, and not at all where a share is only a few packets per round trip (eight
-flows at 100 Gbps, 8 us and 4 KiB): a small flow sees a noisier load, which costs it more than
-the published W_AI gives. The paper has packets of 1000 bytes; see also ``ai_share``.
+Shares converge slowly, and not at all if a share is only a few packets per round trip (eight flows
+at 100 Gbps, 8 us and 4 KiB): a small flow sees a noisier load, which costs it more than the
+published W_AI adds. The paper has packets of 1000 bytes; see also ``ai_share``.
 """
 
 from netsim.blocks import go_back_n, pacing, traffic_classes
@@ -41,11 +40,9 @@ PAPER = "SIGCOMM 2019, section 5.1; rdma-hw.cc"
 SIMULATION = "the authors' simulation"
 
 PARAMS = [
-    Param(
-        "eta", "fraction", 0.95, "load of the busiest link that is aimed at", PAPER, minimum=0.01
-    ),
+    Param("eta", "fraction", 0.95, "target load of the busiest link", PAPER, minimum=0.01),
     Param("max_stage", "count", 5, "additive steps before a multiplicative one", source=PAPER),
-    Param("w_ai", "bytes", None, "W_AI; none is ai_share of the bandwidth-delay product"),
+    Param("w_ai", "bytes", None, "W_AI (default: ai_share of the bandwidth-delay product)"),
     Param(
         "ai_share",
         "fraction",
@@ -57,32 +54,32 @@ PARAMS = [
         "base_rtt",
         "time",
         None,
-        "T; none is each flow's own round trip on empty links",
+        "T (default: each flow's round trip on empty links)",
         source="paper: one T for all, a little more than the longest round trip",
     ),
     Param(
         "min_rate",
         "rate",
         None,
-        "slowest pace of a flow; none is the line rate / 50",
+        "minimum rate of a flow (default: line rate / 50)",
         source=SIMULATION + ", run.py: 1 Gbps, and NICs of 50 Gbps unless told otherwise",
     ),
     Param(
         "per_ack",
         "bool",
         True,
-        "react to every acknowledgment; false reacts once per round trip",
+        "react to every acknowledgment; false: once per round trip",
         source=SIMULATION + ": FAST_REACT",
     ),
     *go_back_n.PARAMS,
-    Param("data_class", "count", None, "class of data; none is what the traffic says", maximum=7),
+    Param("data_class", "count", None, "class of data (default: the traffic's)", maximum=7),
     traffic_classes.ack_param("ACK and NACK"),
 ]
 
 PRESETS = {
     # hpcc-group.github.io/results.html, where the authors call it the best setting.
     "eta-99": {"eta": 0.99, "max_stage": 0},
-    "ten-flows": {"ai_share": 0.005},  # the paper's rule for W_AI, ten flows on a link
+    "ten-flows": {"ai_share": 0.005},  # the paper's rule for W_AI, with ten flows per link
 }
 
 FABRIC = {
@@ -116,19 +113,19 @@ RX_STATE = (*go_back_n.RX_STATE, *traffic_classes.RX_STATE)
 TX_TIMERS = 1
 RTO = 0
 
-# A note is one number: 24 bits of time and 24 bits of how long the port has been sending, both
-# in ticks of 256 ps, and 15 bits of the time that its queue takes, in steps of 32 ticks.
+# A record is one number: 24 bits of time and 24 bits of the port's total sending time, both in
+# ticks of 256 ps, and 15 bits of the time to send its queue, in steps of 32 ticks.
 TICK_PS_LOG2 = 8
 CLOCK_MASK = (1 << 24) - 1
 QUEUE_STEP_LOG2 = 5
 QUEUE_MASK = (1 << 15) - 1
 TIME_SHIFT, BUSY_SHIFT = 39, 15
 FORGET_PS = 1 << 31
-"""Half of the time in which the 24 bits wrap: notes further apart are not compared."""
+"""Half the time in which the 24 bits wrap; records further apart are not compared."""
 
 
 def note(now, sent_bytes, waiting_bytes, ps_per_byte_q20):
-    """What a port writes: its clock, its sending time so far and its queue, as times."""
+    """Return a port's record: its clock, its sending time so far and its queue, as times."""
     busy_ps = (sent_bytes >> 20) * ps_per_byte_q20
     busy_ps += serialization_ps(sent_bytes & 0xFFFFF, ps_per_byte_q20)
     queue_ps = serialization_ps(waiting_bytes, ps_per_byte_q20)
@@ -219,7 +216,7 @@ def react(par, now, tx, pkt):
 
 
 def measure_load(tx, now, pkt):
-    """Renew U from the notes of an acknowledgment; returns whether they could be compared."""
+    """Update U from an acknowledgment's records; return whether they could be compared."""
     n_notes = int(pkt.aux)
     comparable = n_notes > 0 and n_notes == tx.n_notes and now - tx.heard_ps < FORGET_PS
     busiest = 0.0
@@ -244,7 +241,7 @@ def measure_load(tx, now, pkt):
 
 
 def set_window(par, tx, renew):
-    """W from W^c and U; ``renew`` makes it the new W^c."""
+    """Set W from W^c and U; ``renew`` makes it the new W^c."""
     multiplicative = tx.load >= par.eta or tx.stage >= par.max_stage
     window = tx.reference + tx.w_ai
     if multiplicative:

@@ -1,8 +1,8 @@
-"""The bound that no protocol can beat: every flow as if it had the network to itself.
+"""The lower bound for any protocol: every flow as if alone in the network.
 
-Nothing is simulated. A flow takes its size at the rate of the slowest link of its path,
-plus propagation, plus storing and forwarding one packet at each hop, headers counted.
-The same figure stands beside every flow of a simulated run, as its ideal.
+Nothing is simulated. A flow takes its size at the rate of its path's slowest link, plus
+propagation, plus store-and-forward of one packet per hop, including headers. Simulated runs report
+the same value for every flow as its ideal.
 """
 
 from netsim.params import Param

@@ -1,9 +1,9 @@
-"""NDP: first window at line rate, trimming, pulls paced by the receiver, per-packet spray.
+"""NDP: first window at line rate, trimming, receiver-paced pulls, per-packet spraying.
 
-Switches cut packets that do not fit down to their headers, so the receiver learns of every
-packet at once: data is acknowledged, a bare header is refused (NACK), and for either the
-receiver sends a PULL, one per packet time of its link, taking turns among its senders. Each
-pull lets the sender send one packet, a refused one first.
+Switches trim packets that do not fit to their headers, so the receiver learns of every packet
+immediately. It acknowledges data and refuses a bare header (NACK). For either it sends a PULL, one
+per packet time of its link, in round-robin order among its senders. Each pull lets the sender send
+one packet, refused ones first.
 
 Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
 performance", SIGCOMM 2017, sections 3.1 and 3.2.
@@ -34,10 +34,10 @@ PARAMS = [
         "initial_window",
         "count",
         0,
-        "packets sent unasked at the start, and then kept under way by pulls; "
+        "packets sent unsolicited at the start, then kept in flight by pulls; "
         "0 is one and a half times the path's bandwidth-delay product",
         source="SIGCOMM 2017, section 3.2: enough to fill the pipe. One product alone does not, "
-        "because pulls wait their turn and queues add to the round trip",
+        "because pulls wait for others and queues add to the round trip",
     ),
     rto.param(RTO_PS, "retransmission timeout, the last resort"),
 ]
@@ -58,7 +58,7 @@ FABRIC = {
 PRESETS: dict[str, dict[str, object]] = {"paper": {}, "800g": {}}
 
 # The paper's queues hold eight packets of 9 KB (section 3.1), at 10 Gbps. Where a bandwidth-delay
-# product is 200 packets (8 us at 800 Gbps) they would run empty while pulls are under way.
+# product is 200 packets (8 us at 800 Gbps) they would run empty while pulls are in flight.
 PRESET_FABRIC = {"paper": {"queue_bytes": "72KB"}, "800g": {"queue_bytes": "200pkt"}}
 
 CONTROL, DATA_CLASS = 0, 1
@@ -109,8 +109,7 @@ def on_control(env, now, tx, pkt):
     if kind == PULL:
         pull_no = int(pkt.aux)
         if pull_no > tx.pulled:
-            # Pulls for more than there is to send are void, unless they have overtaken the NACKs
-            # of refused packets that they are for.
+            # Pulls beyond the data to send are void, unless they overtook the NACKs they belong to.
             overtaken = max(0, seq - tx.n_nacks)
             tx.credit = min(tx.credit + pull_no - tx.pulled, selective.unsent(tx) + overtaken)
             tx.pulled = pull_no
@@ -128,7 +127,7 @@ def on_control(env, now, tx, pkt):
 
 
 def on_timer(env, now, tx, k):
-    # What was lost in silence took its pulls with it: as many may go again.
+    # Packets lost without a trace took their pulls with them: allow as many again.
     tx.credit = max(tx.credit + selective.lose_outstanding(env, tx), 1)
     restart_timer(env, now, tx)
 
@@ -146,9 +145,9 @@ def on_trimmed(env, now, rx, pkt):
 
 
 def owe_pull(env, now, rx):
-    """One more packet may come from this flow's sender, when its turn comes.
+    """Queue a pull for one more packet of this flow.
 
-    A pull carries how many there were, and for how many of them a packet was refused.
+    A pull carries the number of pulls so far, and for how many of them a packet was refused.
     """
     if rx.done_ps >= 0:
         rx.owed = 0
@@ -162,7 +161,7 @@ def owe_pull(env, now, rx):
 
 
 def append_pull(env, rx):
-    """Put a flow at the tail of the host's pull list."""
+    """Append a flow to the host's pull list."""
     host = env.host
     rx.listed = 1
     rx.next_puller = -1

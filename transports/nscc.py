@@ -1,20 +1,20 @@
 """NSCC: Ultra Ethernet's window-based congestion control, from ECN, queueing delay and trimming.
 
-An acknowledgment says whether the packet that caused it was marked, and how long its queues
-kept it. Not marked and early: the window grows in proportion to what is missing to the target
-delay, and fast while there is no queue at all. Not marked and late: it grows a little, for
-fairness. Marked and late: it shrinks, once per round trip, by how late packets are on average.
-Marked and early: nothing but a change of path. Increases are added up and take effect every few
-packets or once per round trip. After a loss, or extreme delay, the window becomes what got
-through in the last period (quick adapt). Receivers acknowledge every 16 KiB, a marked packet at
-once, and a packet at once with which the window or the flow is used up.
+An acknowledgment reports whether the packet that caused it was marked, and its queueing delay.
+Unmarked below the target delay: the window grows in proportion to the distance from the target, and
+fast while there is no queue. Unmarked above it: the window grows slightly, for fairness. Marked
+above it: the window shrinks, once per round trip, by how late packets are on average. Marked below
+it: only the path changes. Increases are summed and applied every few packets or once per round
+trip. After a loss, or extreme delay, the window becomes what was delivered in the last period
+(quick adapt). Receivers acknowledge every 16 KiB. They acknowledge at once a marked packet, and a
+packet that uses up the window or the flow.
 
 Part of the Ultra Ethernet Specification 1.0; rules and numbers are those of its simulator, in the
 repositories astra-sim/astra-network-uet-htsim (sim/uec.cpp) and HLC-Lab/uet-htsim (main_uec.cpp).
-There queues hold one bandwidth-delay product of the network and are marked from 20 % to 80 % of
-it. FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; preset 800g brings what holds at
-800 Gbps, 197 packets. Gains are given for a network of 12 us at 100 Gbps, and
-scaled by the path's bandwidth-delay product. The least delay is known, not measured.
+There queues hold one bandwidth-delay product and mark from 20 % to 80 % of it. FABRIC is for four
+links of 1 us at 100 Gbps, 29 packets; preset 800g is for 800 Gbps, 197 packets. Gains are for a
+network of 12 us at 100 Gbps, scaled by the path's bandwidth-delay product. The base delay is known,
+not measured.
 """
 
 from netsim.blocks import bdp_queues, paths, reports, rto, rtt, selective, timeouts
@@ -25,17 +25,17 @@ RTO_PS, RTO_ROUND_TRIPS = 100 * rto.US, 6
 
 PARAMS = [
     *paths.PARAMS,
-    Param("target_delay", "ratio", 0.75, "of queues, in base round trips; 1 if nothing is trimmed"),
+    Param(
+        "target_delay", "ratio", 0.75, "target queueing, in base round trips; 1 without trimming"
+    ),
     Param("initial_window", "ratio", 1.5, "first and largest window, in bandwidth-delay products"),
     Param("proportional_increase", "ratio", 4.0, "payloads per window and 12 us below the target"),
     Param("fair_increase", "ratio", 5.0, "payloads added per window without marks"),
-    Param("fast_increase", "ratio", 0.25, "share of the bytes acknowledged while no queue is met"),
-    Param("eta", "ratio", 0.15, "payloads added once per round trip in any case"),
+    Param("fast_increase", "ratio", 0.25, "bytes added per byte acknowledged without queue"),
+    Param("eta", "ratio", 0.15, "payloads always added once per round trip"),
     Param("gamma", "fraction", 0.8, "strength of the decrease"),
     Param("delay_gain", "fraction", 0.0125, "weight of the newest delay in the average"),
-    Param(
-        "quick_adapt_share", "fraction", 0.125, "quick adapt: if less of the window gets through"
-    ),
+    Param("quick_adapt_share", "fraction", 0.125, "quick adapt if less of the window is delivered"),
     Param("ack_bytes", "bytes", "16KiB", "bytes on the wire that one acknowledgment covers"),
     rto.param(RTO_PS, round_trips=RTO_ROUND_TRIPS),
 ]
@@ -59,21 +59,21 @@ TX_STATE = (
     *selective.TX_STATE,
     *timeouts.TX_STATE,
     *paths.TX_STATE,
-    "target_ps",  # queueing delay aimed at
+    "target_ps",  # target queueing delay
     "cwnd_bytes",
-    "largest_bytes",  # that the window may become
-    "increase",  # asked for and not in effect, times the window, square bytes
+    "largest_bytes",  # maximum window
+    "increase",  # pending increase times the window, square bytes
     "unadjusted_bytes",  # acknowledged since increases took effect
     "adjusted_ps",
     "decreased_ps",
     ("delay_ps", float),  # moving average
-    "free_bytes",  # acknowledged in a row without having met a queue
-    "growing",  # the fast increase goes on
+    "free_bytes",  # acknowledged in a row without queueing
+    "growing",  # 1 during the fast increase
     "period_bytes",  # acknowledged in the current period of quick adapt
     "period_end_ps",
     "lost",  # a packet was trimmed or timed out since the last quick adapt
-    "to_ignore_bytes",  # under way at the last quick adapt
-    "heard_bytes",  # of since then
+    "to_ignore_bytes",  # in flight at the last quick adapt
+    "heard_bytes",  # acknowledged or lost since then
 )
 PACKET_FIELDS = reports.PACKET_FIELDS
 RX_STATE = reports.RX_STATE
@@ -149,7 +149,7 @@ def bound(env, tx, cwnd_bytes):
 
 
 def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
-    """An ACK: ``n_bytes`` more have arrived, the last of them ``delay_ps`` later than alone."""
+    """Process an ACK: ``n_bytes`` more have arrived, the last with this queueing delay."""
     scale = tx.bdp_bytes / REFERENCE_BYTES * env.par.payload_bytes
     if not marked and delay_ps > tx.target_ps:
         average_delay(env, tx, tx.base_rtt_ps * 0.25)
@@ -180,7 +180,7 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
 
 
 def ask(tx, square_bytes):
-    """Ask for an increase. It adds up to what an int64 holds twice, on paths of seconds."""
+    """Add to the pending increase, which holds half an int64, enough for paths of seconds."""
     tx.increase = min(tx.increase + int(min(square_bytes, MAX_ASKED)), MAX_ASKED)
 
 
@@ -189,7 +189,7 @@ def average_delay(env, tx, delay_ps):
 
 
 def increase_fast(env, tx, delay_ps, n_bytes):
-    """Grow at once if a window's worth in a row has met no queue. Returns whether it has."""
+    """Grow if a window's worth in a row met no queue. Return whether it did."""
     if delay_ps >= NO_QUEUE_PS:
         tx.free_bytes = 0
         tx.growing = 0
@@ -202,7 +202,7 @@ def increase_fast(env, tx, delay_ps, n_bytes):
 
 
 def decrease(env, now, tx):
-    """Once per round trip, by how far the average delay is above the target, at most by half."""
+    """Shrink once per round trip by the average delay's excess over the target, at most by half."""
     tx.growing = 0
     tx.free_bytes = 0
     if tx.delay_ps > tx.target_ps and now - tx.decreased_ps > tx.base_rtt_ps:
@@ -212,8 +212,8 @@ def decrease(env, now, tx):
 
 
 def quick_adapt(env, now, tx, congested, marked):
-    """Once per period, if little got through: the window becomes that. Returns whether the
-    window is done with: just set, or set before most of what is now heard of was sent."""
+    """Once per period, if little was delivered, set the window to that. Return whether the window
+    is settled: just set, or set before most of what is reported now was sent."""
     acts = False
     if marked and tx.heard_bytes < tx.to_ignore_bytes:
         acts = True
@@ -234,7 +234,7 @@ def quick_adapt(env, now, tx, congested, marked):
 
 
 def after_trim(env, now, tx):
-    """A packet was trimmed: it waited, as it were, for a full queue of one round trip."""
+    """Treat a trimmed packet as one delayed by a full queue of one round trip."""
     tx.heard_bytes += full_packet_bytes(env)
     average_delay(env, tx, float(tx.base_rtt_ps))
     tx.lost = 1

@@ -1,12 +1,11 @@
-"""pFabric: line rate from the start, and switches that serve what is shortest.
+"""pFabric: line rate from the start; switches serve the flow with the least remaining first.
 
-Packets carry how much of their flow is left, in packets that are not acknowledged, and the queue
-discipline of that name (`netsim/queues/pfabric.py`) serves and keeps those of which least is left.
-So senders need little: a flow begins with a window of a bandwidth-delay product, the most that it
-ever has; packets are acknowledged one by one, and what is lost is found by a short timeout alone,
-after which the flow begins again with one packet. After a few timeouts in a row it only probes,
-with small packets, until something comes back. A host serves the flow with the least left first,
-as switches do.
+Packets carry their flow's unacknowledged packets, and the queue discipline `pfabric`
+(`netsim/queues/pfabric.py`) serves and keeps those with the least. So senders stay simple. A flow
+starts with its largest window, one bandwidth-delay product. Packets are acknowledged individually.
+A short timeout alone detects losses and restarts the flow with one packet. After several timeouts
+in a row it only sends small probes until one is answered. Hosts also serve the flow with the least
+remaining first.
 
 Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, section 4.
 """
@@ -20,14 +19,14 @@ PARAMS = [
         "initial_window",
         "count",
         0,
-        "packets; the window never grows beyond it. 0 is the path's bandwidth-delay product",
+        "maximum window, in packets; 0: the path's bandwidth-delay product",
         source="SIGCOMM 2013, section 4.2: flows start at line rate",
     ),
     Param(
         "rto_rtts",
         "ratio",
         3.0,
-        "retransmission timeout, in round trips of an empty network",
+        "retransmission timeout, in round trips on empty links",
         source="SIGCOMM 2013, section 4.2: small and fixed",
         minimum=1.0,
         maximum=1000.0,
@@ -81,7 +80,7 @@ def setup(env, tx, rx):
 
 
 def left(tx):
-    """Packets of a flow that are not acknowledged."""
+    """Return the number of unacknowledged packets of a flow."""
     return tx.n_packets - tx.n_acked
 
 
@@ -131,7 +130,7 @@ def on_control(env, now, tx, pkt):
 
 
 def grow(tx):
-    """TCP's increase: a packet for each that is acknowledged, then one for each window."""
+    """Grow as TCP does: one packet per packet acknowledged, then one per window."""
     step = 1.0
     if tx.window >= tx.threshold:
         step = 1.0 / tx.window

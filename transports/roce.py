@@ -1,7 +1,7 @@
 """RoCEv2 without congestion control: line rate, go-back-N, one path per flow.
 
-The receiver accepts packets in order only. At the first gap it sends a NACK with the
-number it expects, and the sender goes back to it. Meant for a lossless fabric (PFC).
+The receiver accepts packets only in order. At the first gap it sends a NACK with the number it
+expects, and the sender goes back to it. For lossless fabrics (PFC).
 """
 
 from netsim.blocks import go_back_n, traffic_classes
@@ -19,8 +19,8 @@ FABRIC = {
 
 PRESETS: dict[str, dict[str, object]] = {"800g": {}}
 
-# A link must not run empty while a pause is taken back: at 800 Gbps and 2 us there and back that is
-# 48 packets of 4160 bytes, four times as many as what is left of XON at 15 and 12.
+# A link must not run empty while it is resumed: at 800 Gbps with a round trip of 2 us that takes
+# 48 packets of 4160 bytes, four times the XON of 12.
 PRESET_FABRIC = {"800g": {"xoff_bytes": "120pkt", "xon_bytes": "96pkt"}}
 
 TX_STATE = go_back_n.TX_STATE

@@ -1,22 +1,21 @@
-"""SMaRTT: a window moved by ECN and delay at every ACK; trimming tells of losses at once.
+"""SMaRTT: a window set by ECN and delay at every ACK; trimming reports losses immediately.
 
-Each acknowledgment carries whether its packet was marked, and its round-trip time. The two
-give four cases: no mark and less than the target round trip, increase toward the target and
-a little more for fairness; no mark but late, only the fair increase (congestion is ending, or
-elsewhere); marked but early, a gentle decrease in proportion to the window; marked and late, a
-decrease by how late. When for a whole window no queue has been seen, the window grows fast.
-After a loss (a trimmed header, refused by a NACK) the window becomes what got through in the
-last target round trip (quick adapt), and moves no more until the packets then under way are heard
-of. After a timeout it is one packet. Packets take one path, all paths in turn, or those that
-REPS knows to be free.
+Each acknowledgment reports whether its packet was marked, and its round-trip time. There are four
+cases. Unmarked and below the target round trip: increase toward the target, plus a little for
+fairness. Unmarked but late: only the fair increase, as congestion is ending or elsewhere. Marked
+but early: a gentle decrease in proportion to the window. Marked and late: a decrease by how late it
+is. After a whole window without a queue, the window grows fast. After a loss (a trimmed header,
+refused by a NACK) the window becomes what was delivered in the last target round trip (quick
+adapt). It stays so until the packets in flight at that time are acknowledged or lost. After a
+timeout it is one packet. Packets take one path, all paths in round-robin order, or those that REPS
+found free.
 
 Bonato et al., "SMaRTT: Sender-based Marked Rapidly-adapting Trimmed & Timed Transport", arXiv
 2404.01630; the rules are those of its simulator, repository spcl/HTSIM, sim/uec.cpp, except that
-timeouts count as heard and that a late end of a period is allowed for.
+timeouts count as feedback and a late end of a period is allowed for.
 
-Queues of one bandwidth-delay product of the network, marked from 20 % to 80 % of it, belong to
-it. FABRIC holds for four links of 1 us at 100 Gbps, 29 packets; preset 800g brings what holds
-at 800 Gbps, 197 packets.
+It expects queues of one bandwidth-delay product, marked from 20 % to 80 %. FABRIC is for four links
+of 1 us at 100 Gbps, 29 packets; preset 800g is for 800 Gbps, 197 packets.
 """
 
 from netsim.blocks import bdp_queues, paths, rto, rtt, selective, timeouts
@@ -39,36 +38,36 @@ RTO_PS, RTO_ROUND_TRIPS = 100 * rto.US, 6
 
 PARAMS = [
     *paths.PARAMS,
-    Param("target_rtt", "ratio", 1.5, "round trip aimed at, in base round trips", minimum=1),
+    Param("target_rtt", "ratio", 1.5, "target round trip, in base round trips", minimum=1),
     Param("initial_window", "ratio", 1.0, "first and largest window, in bandwidth-delay products"),
     Param("fair_increase", "ratio", 0.25, "packets added per window without marks", source=GAINS),
     Param(
         "multiplicative_increase",
         "ratio",
         1.25,
-        "packets added per window without marks, times how early they are",
+        "packets added per unmarked window, times how early packets are",
         source=GAINS,
     ),
     Param(
         "multiplicative_decrease",
         "ratio",
         2.0,
-        "packets taken off per marked one, times how late it is",
+        "packets removed per marked one, times how late it is",
         source=GAINS,
     ),
     Param(
         "fair_decrease",
         "ratio",
         0.8,
-        "packets taken off per marked one, times the window in bandwidth-delay products",
+        "packets removed per marked one, times the window in bandwidth-delay products",
         source=GAINS,
     ),
-    Param("fast_increase", "ratio", 2.0, "packets added per ACK and 100 Gbps, if no queue is met"),
+    Param("fast_increase", "ratio", 2.0, "packets added per ACK and 100 Gbps without queueing"),
     Param(
         "wait_to_decrease",
         "fraction",
         0.25,
-        "over many paths, share of marked packets up to which marks only change the path",
+        "with many paths, fraction of marked packets up to which marks only change the path",
         source="arXiv 2404.01630, versions of 2024: wait to decrease",
     ),
     rto.param(
@@ -91,8 +90,8 @@ PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 
 CONTROL, DATA_CLASS = 0, 1
 MARKED_GAIN = 0.125  # weight of the newest packet in the average of marks
-QUEUE_SEEN = 3  # packet times over the base round trip: from there on there was a queue
-IGNORE = 1.25  # times the packets under way: what is heard before the window moves again
+QUEUE_SEEN = 3  # packet times above the base round trip that indicate a queue
+IGNORE = 1.25  # times the packets in flight: feedback to ignore after quick adapt
 
 TX_STATE = (
     *selective.TX_STATE,
@@ -100,14 +99,14 @@ TX_STATE = (
     *paths.TX_STATE,
     ("cwnd_bytes", float),
     ("marked_share", float),
-    "free_bytes",  # acknowledged in a row without having met a queue
-    "window_then",  # the window when that row began
-    "growing",  # the fast increase goes on
+    "free_bytes",  # acknowledged in a row without queueing
+    "window_then",  # window when that sequence began
+    "growing",  # 1 during the fast increase
     "acked_bytes",  # in the current period of quick adapt
     "period_end_ps",
     "heard",  # packets acknowledged, refused or timed out since the last quick adapt
-    "ignored",  # of which this many are those of older packets
-    "lost",  # a NACK came since then
+    "ignored",  # feedback still to come of packets sent before it
+    "lost",  # 1 after a NACK since then
 )
 TX_TIMERS = 1
 TX_BITMAPS = selective.TX_BITMAPS
@@ -169,7 +168,7 @@ def on_control(env, now, tx, pkt):
 
 
 def adjust_window(env, now, tx, marked, rtt_ps):
-    """The four cases, unless the window grows fast or quick adapt waits for its effect."""
+    """Apply the four cases, unless the window grows fast or quick adapt has yet to take effect."""
     packet = float(full_packet_bytes(env))
     target_ps = env.par.target_rtt * tx.base_rtt_ps
     tx.marked_share += MARKED_GAIN * ((1.0 if marked else 0.0) - tx.marked_share)
@@ -202,7 +201,7 @@ def adjust_window(env, now, tx, marked, rtt_ps):
 
 
 def waits(env, tx):
-    """Does REPS or spraying avoid the few queues that mark?"""
+    """Return whether REPS or spraying can avoid the few queues that mark."""
     return env.par.paths != paths.ECMP and tx.marked_share < env.par.wait_to_decrease
 
 
@@ -212,7 +211,7 @@ def set_window(env, tx, cwnd_bytes):
 
 
 def after_loss(env, now, tx):
-    """A packet less in the window, or as many as quick adapt takes."""
+    """Reduce the window by a packet, or by quick adapt."""
     tx.free_bytes = 0
     tx.growing = 0
     if tx.heard < tx.ignored:
@@ -223,7 +222,7 @@ def after_loss(env, now, tx):
 
 
 def quick_adapt(env, now, tx):
-    """Once per target round trip, if there were losses: the window becomes what got through."""
+    """Once per target round trip with losses, set the window to what was delivered."""
     if now < tx.period_end_ps:
         return False
     target_ps = int(env.par.target_rtt * tx.base_rtt_ps)

@@ -1,16 +1,16 @@
-"""Swift: a window that holds the measured delay at a target.
+"""Swift: a window that keeps the measured delay at a target.
 
-Every packet is acknowledged and its time stamp returned. While the round trip is shorter than
-the target, the window grows by ``ai`` packets per round trip; when it is longer, the window
-shrinks in proportion to the excess, at most once per round trip. The target is a base, a part
-for every switch on the path, and a part that grows as the window shrinks, which lets many
-flows share a longer queue and evens their windows out. A window below one packet is one
-packet in more than a round trip. A hole in what is acknowledged is a loss.
+Every packet is acknowledged with its time stamp. While the round trip is below the target, the
+window grows by ``ai`` packets per round trip. Above it, the window shrinks in proportion to the
+excess, at most once per round trip. The target is a base, plus a part per switch on the path, plus
+a part that grows as the window shrinks, so many flows share a longer queue and their windows
+converge. A window below one packet is one packet in more than a round trip. A gap in the
+acknowledgments is a loss.
 
 Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter",
-SIGCOMM 2020, section 3 (algorithm 1 and the scaling of the target). The paper has a second
-window for the delay inside hosts; the hosts of this simulator have none, so that this is the
-fabric's window alone. Delays have no noise here and are not filtered.
+SIGCOMM 2020, section 3 (algorithm 1 and the scaling of the target). The paper's second window, for
+delay inside hosts, is left out, as simulated hosts have none. Delays have no noise and are not
+filtered.
 """
 
 import math
@@ -26,21 +26,21 @@ PARAMS = [
         "base_target",
         "time",
         "20us",
-        "round trip that is aimed at, without the parts for switches and for small windows",
+        "target round trip, without the parts for switches and small windows",
         source="csg-htsim, sim/swift.cpp",
     ),
     Param(
         "hop_scaling",
         "time",
         "3.053us",
-        "added to the target for every switch on the path",
+        "added to the target per switch on the path",
         source="csg-htsim, sim/swift.cpp: base target / 6.55",
     ),
     Param(
         "fs_range",
         "time",
         "100us",
-        "the most that a small window adds to the target",
+        "maximum that a small window adds to the target",
         source="csg-htsim, sim/swift.cpp: 5 base targets",
     ),
     Param(
@@ -56,18 +56,18 @@ PARAMS = [
         "fs_max_window",
         "ratio",
         100.0,
-        "window, in packets, from which on nothing is added",
+        "window, in packets, at and above which nothing is added",
         source=GUESS,
         minimum=1.1,
     ),
     Param("ai", "ratio", 1.0, "packets added to the window per round trip", source=GUESS),
     Param("beta", "ratio", 0.8, "strength of the decrease", source=GUESS),
-    Param("max_decrease", "fraction", 0.5, "the most that one decrease takes away", source=GUESS),
+    Param("max_decrease", "fraction", 0.5, "maximum reduction by one decrease", source=GUESS),
     Param(
         "initial_window",
         "count",
         0,
-        "packets; 0 is the path's bandwidth-delay product, rounded up",
+        "packets; 0: the path's bandwidth-delay product, rounded up",
         source="a choice of ours; csg-htsim's main_swift.cpp starts with 15",
     ),
     Param("min_window", "ratio", 0.001, "packets", source="SIGCOMM 2020, section 3", minimum=1e-6),
@@ -76,14 +76,14 @@ PARAMS = [
         "reordering",
         "count",
         0,
-        "packets by which a packet may be overtaken before it counts as lost; "
+        "packets that may overtake a packet before it counts as lost; "
         "0 suits fabrics with one path per flow",
     ),
     Param(
         "min_rto",
         "time",
         "100us",
-        "shortest retransmission timeout; before the first measurement it is ten times that, or "
+        "minimum retransmission timeout; before the first measurement, ten times that or "
         "three base round trips, the longer one",
         source="csg-htsim, sim/swift.cpp",
     ),
@@ -91,15 +91,15 @@ PARAMS = [
         "reset_after",
         "count",
         4,
-        "timeouts in a row after which the window is the smallest",
+        "timeouts in a row after which the window is min_window",
         source="SIGCOMM 2020, section 3.6",
         minimum=1,
     ),
 ]
 
 PRESETS = {
-    # At 100 Gbps the default target allows 59 packets of 4160 bytes to wait on a path of four
-    # links of 1 us. These allow as many at their rate; there is no published set.
+    # At 100 Gbps the default target allows 59 queued packets of 4160 bytes on a path of four
+    # links of 1 us. These allow as many at their rate; no set is published.
     "scaled-400g": {"base_target": "6.7us", "hop_scaling": "2.2us", "fs_range": "25us"},
     "scaled-800g": {"base_target": "4.3us", "hop_scaling": "2.1us", "fs_range": "12.5us"},
 }
@@ -120,7 +120,7 @@ TX_STATE = (
     "sent_ps",
     "decreased_ps",
     "timeouts",
-    "checked",  # what is below was acknowledged or found lost
+    "checked",  # packets below were acknowledged or found lost
 )
 TX_BITMAPS = selective.TX_BITMAPS
 RX_BITMAPS = selective.RX_BITMAPS
@@ -141,7 +141,7 @@ def setup(env, tx, rx):
 
 
 def target_ps(par, fs_alpha, window, switches):
-    """The round trip to aim at with this window, in packets, over a path of so many switches."""
+    """Return the target round trip for a window, in packets, and a number of switches."""
     small = fs_alpha / math.sqrt(window) - fs_alpha / math.sqrt(par.fs_max_window)
     return par.base_target + switches * par.hop_scaling + max(0.0, min(small, float(par.fs_range)))
 
@@ -179,7 +179,7 @@ def on_control(env, now, tx, pkt):
     delay_ps = rtt.elapsed_ps(now, int(pkt.aux))
     rtt.sample(tx, delay_ps)
     lost = lose_holes(env, tx, seq)
-    # An acknowledgment crosses as many links as its data packet did.
+    # An ACK crosses as many links as its data packet.
     react(env.par, now, tx, delay_ps, int(pkt.hops) - 1, is_new, lost)
     if selective.outstanding(tx) == 0:
         cancel_timer(env, tx, RTO)
@@ -210,14 +210,14 @@ def decrease(par, now, tx, factor):
 
 
 def lose_holes(env, tx, seq):
-    """Everything before ``seq``, give or take ``reordering``, should have been acknowledged."""
+    """Record gaps before ``seq``, except the last ``reordering`` packets, as lost."""
     first = tx.checked
     tx.checked = max(first, seq - env.par.reordering)
     return selective.lose_range(env, tx, first, tx.checked) > 0
 
 
 def rto_ps(env, tx):
-    """RFC 6298's timeout, doubled for every one in a row."""
+    """Return RFC 6298's timeout, doubled for each consecutive timeout."""
     initial_ps = max(10 * env.par.min_rto, rto.ROUND_TRIPS * tx.base_rtt_ps)
     return max(env.par.min_rto, rtt.timeout_ps(tx, initial_ps, 0)) << min(tx.timeouts, 10)
 

@@ -1,34 +1,33 @@
-"""Wide area with admission control, pacing and forward error correction: no loss to adapt to.
+"""Wide area with admission control, pacing and forward error correction, so losses need no
+reaction.
 
-What "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024, section 6.3) asks of traffic
-between two datacenters, where one lost packet costs a round trip of 60 ms.
+Implements what "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024, section 6.3) asks of
+traffic between two datacenters, where one lost packet costs a round trip of 60 ms.
 
-Rate. A flow is sent evenly paced at `rate`, or it waits: a host admits flows in the order of
-their start while the sum of their rates is at most its `capacity`, and a flow gives its rate
-back with its last packet. Rates and capacities are the outcome of an allocation made before the
-run, as by B4's central traffic engineering (Jain et al., SIGCOMM 2013, section 5) with
-enforcement in hosts (Kumar et al., "BwE", SIGCOMM 2015). Only that is central: these two
-numbers, which do not change. Admission and queueing are each host's own, without a message,
-and a share that a host leaves idle is not lent to another. If the capacities fit together into
-the wide-area link, its queue holds at most two packets of each admitted flow.
+Rate. A flow is paced evenly at `rate`, or it waits. A host admits flows in the order of their start
+while the sum of their rates is at most its `capacity`; a flow releases its rate with its last
+packet. Rates and capacities come from an allocation before the run, as by B4's central traffic
+engineering (Jain et al., SIGCOMM 2013, section 5) with enforcement in hosts (Kumar et al., "BwE",
+SIGCOMM 2015). Only these two constant numbers are central. Each host admits and queues flows alone,
+without messages, and an idle share is not lent to another host. If the capacities together fit the
+wide-area link, its queue holds at most two packets per admitted flow.
 
-Redundancy. `k` data packets and `m` parity packets are a block of a systematic MDS erasure
-code, any k of whose packets restore it (Reed-Solomon over GF(2^8), RFC 5510, has k + m <= 255;
-coding takes no time here). Data counts when it arrives. With independent loss p a block fails
-with probability
+Redundancy. `k` data packets and `m` parity packets form a block of a systematic MDS erasure code;
+any k of its packets restore it (Reed-Solomon over GF(2^8), RFC 5510, has k + m <= 255; coding takes
+no time here). Data counts when it arrives. With independent loss p a block fails with probability
 
     P(k, m, p) = sum of C(k + m, i) p^i (1 - p)^(k + m - i) over i from m + 1 to k + m.
 
-The default, k = 200 and m = 5, is made for p = 0.1 %: P = 8.1e-8, so that one in 180,000
-messages of 57 MB (70 blocks) needs a repair. With `interleave` d, d consecutive packets belong
-to d blocks, so that a burst of d losses costs each of them one packet.
+The default, k = 200 and m = 5, is for p = 0.1 %: P = 8.1e-8, so one in 180,000 messages of 57 MB
+(70 blocks) needs a repair. With `interleave` d, d consecutive packets belong to d blocks, so a
+burst of d losses costs each one packet.
 
-Repair. For a block of which everything was sent and c packets lack, the receiver sends
-NACK(block, c), and the sender c + m new parity packets, as NORM does (RFC 5740, section 1);
-they fail no more often than a block. They need the flow's rate, for which they are next in the
-queue. After a round trip and `probe_after` of silence the sender has the receiver repeat its
-NACKs, or the final acknowledgment. Packets are expected in order (one path per flow); if they
-are not, blocks may be repaired in vain.
+Repair. If c packets are missing from a block that was sent completely, the receiver sends
+NACK(block, c), and the sender c + m new parity packets, as NORM does (RFC 5740, section 1); these
+fail no more often than a block. They need the flow's rate, for which they are next in the queue.
+After a round trip and `probe_after` of silence the sender makes the receiver repeat its NACKs, or
+the final acknowledgment. Packets should arrive in order (one path per flow); otherwise blocks may
+be repaired unnecessarily.
 """
 
 from netsim.blocks import admission, erasure, pacing
@@ -51,16 +50,18 @@ from netsim.transport import (
 )
 
 PARAMS = [
-    Param("rate", "rate", None, "of a flow on the wire, parity included; none is the capacity"),
-    Param("capacity", "rate", None, "admitted at a time by a host; none is its line rate"),
+    Param("rate", "rate", None, "rate of a flow on the wire, including parity (default: capacity)"),
+    Param("capacity", "rate", None, "sum of rates that a host admits (default: line rate)"),
     Param(
-        "k", "count", 200, "data packets in a block", minimum=1, source="P(200, 5, 0.1 %) = 8.1e-8"
+        "k", "count", 200, "data packets per block", minimum=1, source="P(200, 5, 0.1 %) = 8.1e-8"
     ),
-    Param("m", "count", 5, "parity packets of a block", source="P(200, 5, 0.1 %) = 8.1e-8"),
-    Param("interleave", "count", 1, "blocks that take turns packet by packet", minimum=1),
-    Param("probe_after", "time", "1ms", "silence beyond an empty round trip until a probe"),
+    Param("m", "count", 5, "parity packets per block", source="P(200, 5, 0.1 %) = 8.1e-8"),
+    Param("interleave", "count", 1, "blocks interleaved packet by packet", minimum=1),
+    Param("probe_after", "time", "1ms", "silence before a probe, beyond an idle round trip"),
     Param("data_class", "count", 0, "traffic class of data and parity", maximum=7),
-    Param("control_class", "count", None, "of control packets; none is the data's", maximum=7),
+    Param(
+        "control_class", "count", None, "control packets' class (default: the data's)", maximum=7
+    ),
 ]
 
 PRESETS = {"loss_0.1%": {"k": 200, "m": 5}, "loss_1%": {"k": 200, "m": 12}}
@@ -73,16 +74,16 @@ TX_STATE = (
     *admission.TX_STATE,
     *pacing.TX_STATE,
     "next_seq",
-    "group",  # the group of blocks that is being sent
-    "n_parity",  # parity packets of it that were sent
-    "n_asked",  # packets that were asked for
+    "group",  # group of blocks being sent
+    "n_parity",  # its parity packets sent
+    "n_asked",  # packets requested
     "repair_block",
-    "n_repair",  # packets still to be sent for that block
+    "n_repair",  # packets left to send for that block
     "control_class",
 )
 RX_STATE = (
-    "n_closed",  # all packets of blocks below this number were sent
-    "n_checked",  # and of those below this one the lacking ones were asked for
+    "n_closed",  # blocks below this were sent completely
+    "n_checked",  # missing packets of blocks below this were requested
     "control_class",
 )
 HOST_STATE = admission.HOST_STATE
@@ -93,11 +94,11 @@ ADMITTED, SILENCE = admission.ADMITTED, 1
 CHECK = 0
 CHECKS_AT_ONCE = 4
 TX_BITMAPS = 1
-ASKED = 0  # of each block as many bits as packets are asked for
+ASKED = 0  # in each block, one bit per packet requested
 
 
 def control_packets(params, packets, bdp_packets):
-    """Parity of every block, and the final acknowledgment."""
+    """Return the parity packets of every block, and the final acknowledgment."""
     return params["m"] * -(-packets // params["k"]) + 1
 
 
@@ -146,7 +147,7 @@ def build_packet(env, now, tx, pkt):
 
 
 def fill_new(env, tx, pkt):
-    """A group's data in order, then the parity of its blocks in turn."""
+    """Send a group's data in order, then the parity of its blocks in turn."""
     n_blocks = erasure.blocks_in(env, tx, tx.group)
     end = erasure.end_of(env, tx, tx.group)
     if tx.next_seq < end:
@@ -163,7 +164,7 @@ def fill_new(env, tx, pkt):
 
 
 def start_repair(env, tx):
-    """Turn to the first block that lacks packets: as many are sent, and ``m`` more."""
+    """Repair the first block with missing packets: send those and ``m`` more."""
     tx.repair_block = erasure.block_of(env, bit_first(env, tx, ASKED, 0))
     for seq in erasure.members(env, tx, tx.repair_block):
         if bit_clear(env, tx, ASKED, seq):
@@ -222,7 +223,7 @@ def on_request(env, now, rx, pkt):
 
 
 def take(env, now, rx, seq):
-    """A data packet is here, or restored; the sender is told when it was the last."""
+    """Count a data packet that arrived or was restored; acknowledge the last one."""
     deliver(env, now, rx, packet_payload_bytes(env, rx, seq))
     if rx.done_ps >= 0:
         send(env, rx, ACK, 0, 0, rx.control_class)
@@ -238,7 +239,7 @@ def restore(env, now, rx, block):
 
 
 def close(env, now, rx, n_closed):
-    """Of the blocks below ``n_closed`` everything has been sent: ask for what lacks."""
+    """Request what is missing from blocks below ``n_closed``, which were sent completely."""
     rx.n_closed = max(rx.n_closed, n_closed)
     if rx.n_checked < rx.n_closed and rx.done_ps < 0:
         on_rx_timer(env, now, rx, CHECK)
@@ -254,7 +255,7 @@ def on_rx_timer(env, now, rx, k):
 
 
 def ask_again(env, rx, block):
-    """Ask for what a block lacks."""
+    """Request what is missing from a block."""
     missing = erasure.lacking(env, rx, block)
     if missing > 0:
         send(env, rx, NACK, block, missing, rx.control_class)

@@ -44,12 +44,7 @@ CASES = (
     ),
     Case("reordering", "packets are reordered", impairments.reordering),
     Case("trimming", "switches trim packets", impairments.trimming, (RELIABLE,)),
-    Case(
-        "full header queues",
-        "trimmed headers lost",
-        impairments.full_header_queues,
-        (RELIABLE,),
-    ),
+    Case("full header queues", "trimmed headers lost", impairments.full_header_queues, (RELIABLE,)),
     Case("three tiers", "two pods and a core", topologies.three_tiers),
     Case("planes", "each flow uses one of two planes", topologies.planes(HASH)),
     Case("planes in turn", "packets alternate between two planes", topologies.planes(ROUND_ROBIN)),
