@@ -1,11 +1,11 @@
-"""Collectives as data: what groups of ranks do together, as sends and what they wait for.
+"""Collectives as data: the sends of a group of ranks and their dependencies.
 
-Each algorithm is a file with `WHATS`, the collectives that it knows, `schedule(what, n, size_bytes,
-how)`, which gives the sends of one group (`Steps`), and `closed_form_ps(what, n, size_bytes, wire,
-how)`, how long that takes where nobody else is. Sizes are, of an all-reduce, a reduce-scatter or an
-all-gather, the whole buffer; of a broadcast or a reduction the message; of a gather or a scatter
-all shards together; of an all-to-all all that one position has for the group, its own share
-included.
+Each algorithm is a module with `WHATS`, its collectives; `schedule(what, n, size_bytes, how)`, the
+sends of one group (`Steps`); `hops(...)`, the pairs of positions that send; and
+`closed_form_ps(what, n, size_bytes, wire, how)`, the duration without other traffic. Sizes are: for
+an all-reduce, reduce-scatter or all-gather, the whole buffer; for a broadcast or reduce, the
+message; for a gather or scatter, all shards; for an all-to-all, everything that one position has
+for the group, including its own share.
 """
 
 from __future__ import annotations

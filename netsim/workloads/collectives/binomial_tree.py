@@ -1,7 +1,7 @@
-"""Binomial trees: who has the message sends it on, and so those who have it double.
+"""Binomial trees: the number of positions with the message doubles in each round.
 
-The root is s = 0; position s gets the message from s without its lowest bit, and who has several to
-send it to begins with the farthest, below which most wait. A reduction is the same backwards.
+The root is s = 0; position s gets the message from s without its lowest bit. A position sends to
+the farthest first, which has the largest subtree. A reduction runs the tree backward.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ WHATS = ("broadcast", "reduce")
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """The sends, of a broadcast farthest first, of a reduction nearest first."""
+    """Sends of a broadcast farthest first, of a reduction nearest first."""
     place = np.arange(1, n)
     low = place & -place
     order = np.lexsort((place, low if what == "reduce" else -low))
     place, low = place[order], low[order]
-    number = np.full(n, -1)  # of the send to or from each place
+    number = np.full(n, -1)  # index of the send to or from each place
     number[place] = np.arange(n - 1)
     above = place - low
     inner = np.flatnonzero(above > 0)
     follows = np.full(n - 1, -1)
     if what == "broadcast":
         after = number[above[inner]], inner
-        # The one before it from the same place reaches twice as far, or further.
+        # The previous send from the same place reaches at least twice as far.
         of_src = np.lexsort((np.arange(n - 1), above))
         same = above[of_src[1:]] == above[of_src[:-1]]
         follows[of_src[1:][same]] = of_src[:-1][same]
@@ -46,7 +46,6 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
 
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
-    """Between who has the message and who gets it, farthest first."""
     rows = []
     for k in reversed(range((n - 1).bit_length())):
         place = np.arange(1 << k, n, 2 << k)
@@ -56,9 +55,9 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """How long it takes where positions have their wires to themselves.
+    """Duration when positions do not share links.
 
-    Exact; of a reduction, for powers of two: others take no longer.
+    Exact for broadcasts, and for reductions of powers of two; others take no longer.
     """
     message_ps = wire.send_ps(size_bytes)
     hop = how.latency_ps + wire.delay_ps
@@ -67,5 +66,5 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collecti
     place = np.arange(1, n)
     low = place & -place
     hops = np.array([one.bit_count() for one in place.tolist()])
-    behind = (n - 1).bit_length() - np.log2(low).astype(np.int64)  # messages, that one included
+    behind = (n - 1).bit_length() - np.log2(low).astype(np.int64)  # messages, including this one
     return int((hops * hop + behind * message_ps).max())

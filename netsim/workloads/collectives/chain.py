@@ -1,8 +1,7 @@
-"""Chains: from the root to the next position, from there to the one behind it, and so on.
+"""Chains: from the root to the next position, and so on.
 
-A broadcast goes along the chain chunk by chunk, so that with small chunks it takes little longer
-than one message; a reduction comes along it, added up on its way. It is what NCCL does in both
-cases.
+A broadcast is pipelined along the chain in chunks; with small chunks it takes little longer than
+one message. A reduction runs toward the root and adds on its way. NCCL does both this way.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ WHATS = ("broadcast", "reduce")
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """The sends chunk by chunk and channel by channel, along the chain."""
+    """Sends by chunk and channel, along the chain."""
     chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
     here = np.arange(chunks * how.channels * (n - 1)).reshape(chunks, how.channels, n - 1)
     chain = (how.root + np.arange(n)) % n
@@ -36,7 +35,6 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
 
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
-    """From each position but the last one to the next one."""
     chain = (how.root + np.arange(n)) % n
     row = HopRow(chain[:-1], chain[1:]) if what == "broadcast" else HopRow(chain[1:], chain[:-1])
     chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
@@ -44,9 +42,9 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:  # noqa: ARG001
-    """How long it takes, where positions have their wires to themselves.
+    """Duration when positions do not share links.
 
-    Exact of one channel if the chunks divide evenly and all hops are alike.
+    Exact for one channel if the chunks divide evenly and all hops are alike.
     """
     chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
     chunk = size_bytes // chunks

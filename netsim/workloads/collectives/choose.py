@@ -1,11 +1,9 @@
-"""Which algorithm does a collective, by name or by itself.
+"""Selection of algorithms, by name or automatically.
 
-What "auto" takes is what takes the least time by its closed form, which stands beside each
-algorithm, on wires as they are between the hosts of the group
-(`netsim.workloads.operations.Wires`), with the
-time that software takes in each step, if any. Of those that are equal within 2 % it is the first
-one of `ALGORITHMS`. It takes no unit of the network, and nothing of more than four million sends
-while anything else does with fewer.
+"auto" takes the algorithm with the shortest closed form on the wires between the group's hosts
+(`netsim.workloads.operations.Wires`), including software latency per step. Among algorithms within
+2 %, the first of `ALGORITHMS` wins. It never uses reduction units, and avoids algorithms with more
+than four million sends if others need fewer.
 """
 
 from __future__ import annotations
@@ -47,26 +45,22 @@ ALGORITHMS: dict[str, ModuleType] = {
     "dissemination": dissemination,
     "in_network": in_network,
 }
-"""The algorithms by their names."""
 
 BY_UNITS = "in_network"
-"""The algorithm that takes reduction units of switches, and so is never chosen."""
+"""The algorithm that needs reduction units of switches and is never selected automatically."""
 
 EQUAL = 0.98
-"""What takes so much of another one's time or more is no faster."""
+"""An algorithm is faster only if it takes less than this fraction of another's time."""
 
 MAX_SENDS = 1 << 22
-"""An algorithm of more sends is chosen only where all have more."""
+"""Algorithms with more sends are selected only if all have more."""
 
 SEND_BYTES = 200
-"""What a send takes while its columns are made."""
+"""Memory of a send while its columns are built, in bytes."""
 
 
 def algorithm_of(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> str:
-    """The algorithm that `how` names, or, if that is "auto", the fastest in no network.
-
-    Raises InputError, naming those that there are, for one that does not do this.
-    """
+    """Return the algorithm that `how` names, or for "auto" the fastest without a network."""
     check_algorithm(what, how)
     if how.algorithm == "auto":
         return fastest(what, n, size_bytes, how, lambda hops: _plain(hops, how.rate_bps))
@@ -74,10 +68,10 @@ def algorithm_of(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> 
 
 
 def check_algorithm(what: str, how: CollectiveOptions) -> None:
-    """Raise InputError, naming those that there are, for what is none, or does not do this."""
+    """Raise InputError, with the choices, for an unknown collective or algorithm."""
     if what not in COLLECTIVES:
         hint = did_you_mean(what, COLLECTIVES) or f"one of {', '.join(COLLECTIVES)}"
-        raise InputError(f"{what!r} is no collective", hint=hint, code="unknown_value")
+        raise InputError(f"unknown collective {what!r}", hint=hint, code="unknown_value")
     found = [name for name, module in ALGORITHMS.items() if what in module.WHATS]
     if how.algorithm not in (*found, "auto") and not how.algorithm.endswith(SUFFIX):
         message = f"no algorithm {how.algorithm!r} for {what}"
@@ -87,8 +81,8 @@ def check_algorithm(what: str, how: CollectiveOptions) -> None:
 def fastest(
     what: str, n: int, size_bytes: int, how: CollectiveOptions, measure: Callable[[Hops], Wire]
 ) -> str:
-    """The algorithm that takes the least time on wires as `measure` finds them."""
-    ring.orders(n, how)  # refused, whichever is chosen
+    """Return the algorithm with the shortest time on wires from `measure`."""
+    ring.orders(n, how)  # invalid orders are an error for any algorithm
     took: dict[str, int] = {}
     refused = None
     for name, module in ALGORITHMS.items():
@@ -97,7 +91,7 @@ def fastest(
         try:
             wire = measure(module.hops(what, n, size_bytes, how)) if n > 1 else Wire(how.rate_bps)
             took[name] = module.closed_form_ps(what, n, size_bytes, wire, how) if n > 1 else 0
-        except InputError as error:  # not for so many, or no way leads there
+        except InputError as error:  # unsuited to n, or no route
             refused = error
     if not took:
         assert refused is not None
@@ -108,12 +102,11 @@ def fastest(
 
 
 def _plain(hops: Hops, rate_bps: int) -> Wire:
-    """A wire of that rate, and nothing else known."""
     return Wire(rate_bps, far=None if hops.far is None else Wire(rate_bps))
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """The sends of one group. Raises InputError for what cannot be done in that way."""
+    """Return the sends of one group. Raises InputError for impossible options."""
     check(n, size_bytes, how)
     name, none = algorithm_of(what, n, size_bytes, how), np.zeros(0, np.int64)
     if n == 1:
@@ -126,7 +119,7 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
 
 def most_sends(name: str, n: int, size_bytes: int, how: CollectiveOptions) -> int:
-    """No fewer than the sends that an algorithm takes."""
+    """Return an upper bound of the number of sends."""
     chunk = how.chunk_bytes
     parts = how.channels * (1 + size_bytes // (chunk or size_bytes or 1))
     everybody = 2 * n * (n - 1)
@@ -143,9 +136,9 @@ def most_sends(name: str, n: int, size_bytes: int, how: CollectiveOptions) -> in
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """How long that takes where nobody else is and adding up takes no time, in ps.
+    """Return the duration in ps without other traffic and with free reductions.
 
-    What of it is exact, and where, stands at each algorithm.
+    Each algorithm documents where it is exact.
     """
     check(n, size_bytes, how)
     name = algorithm_of(what, n, size_bytes, how)
@@ -158,13 +151,12 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collecti
 
 
 def hops_of(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
-    """Between whom the algorithm that `how` names sends."""
     hops: Hops = ALGORITHMS[how.algorithm].hops(what, n, size_bytes, how)
     return hops
 
 
 def check(n: int, size_bytes: int, how: CollectiveOptions) -> None:
-    """Refuse what means nothing to any algorithm."""
+    """Raise InputError for options that are invalid for any algorithm."""
     wrong = [
         (n < 1, f"a group of {n}"),
         (size_bytes < 0, f"{size_bytes} bytes"),

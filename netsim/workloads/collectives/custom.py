@@ -1,17 +1,16 @@
-"""An algorithm from a file of sends.
+"""Collective algorithms from a file of sends.
 
-The file is CSV with a header; rows are sends, known by their numbers, from 0:
+The file is CSV with a header; rows are sends, numbered from 0:
 
 - src, dst: positions;
-- pieces: which of P equal pieces of the buffer it carries: "3", "4-7", or "0-12/4" for 0, 4, 8, 12;
-- adds: "yes" if the receiver adds to what it has, "no" or empty if that is replaced;
-- after: earlier sends to src, separated by spaces, that have to be delivered before;
-- follows: an earlier send from src that has to be handed over before; none if empty.
+- pieces: the pieces it carries, of P equal ones: "3", "4-7", or "0-12/4" for 0, 4, 8, 12;
+- adds: "yes" if the receiver adds to its data, "no" or empty if it replaces it;
+- after: earlier sends to src, separated by spaces, that must be delivered first;
+- follows: an earlier send from src that must leave first; none if empty.
 
-`adds`, `after` and `follows` may be left out. P is one more than the highest piece. Where pieces
-are somebody's, as in an all-gather, they belong to positions 0, 1, ... in equal runs; in an
-all-to-all the first n runs are what position 0 has for positions 0, 1, ..., the next n those of
-position 1.
+`adds`, `after` and `follows` are optional. P is one more than the highest piece. If positions own
+pieces, as in an all-gather, positions 0, 1, ... own equal consecutive runs; in an all-to-all the
+first n runs are from position 0 to positions 0, 1, ..., the next n from position 1.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ SUFFIX = ".csv"
 NEEDED, OPTIONAL = ("src", "dst", "pieces"), ("adds", "after", "follows")
 
 SUMS = ("all_reduce", "reduce_scatter", "reduce", "barrier")
-"""In which everybody has something of every piece."""
+"""Collectives in which every position contributes to every piece."""
 
 WHOLE = ("all_reduce", "broadcast", "reduce", "barrier")
-"""In which no piece is somebody's."""
+"""Collectives in which no position owns pieces."""
 
 FROM_ROOT, TO_ROOT = ("broadcast", "scatter"), ("reduce", "gather")
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One send, and the line where it stands."""
+    """A send and its line."""
 
     line: int
     src: int
@@ -54,11 +53,12 @@ class _Row:
 
 
 def from_file(name: str, what: str, n: int, size_bytes: int, root: int) -> Steps:
-    """The sends of the file, for a group of n.
+    """Read the sends of a group of n.
 
-    Raises InputError, naming the line, for what cannot be read, and for sends that are not `what`:
-    each position has to end with what it is due, and each part of a sum counts once. That is looked
-    at in the order of the rows; that sends wait for what they need is the file's business.
+    Raises InputError, with the line, for invalid rows, and for sends that do not perform `what`:
+    each
+    position must end with its result, and each contribution must be added once. This is checked in
+    the order of rows; the file must state the dependencies that enforce it.
     """
     path = Path(name)
     rows = _read(path)
@@ -88,18 +88,17 @@ def from_file(name: str, what: str, n: int, size_bytes: int, root: int) -> Steps
 
 
 def _read(path: Path) -> list[_Row]:
-    """The rows of the file, each right by itself."""
     lines = [(line, [one.strip() for one in text.split(",")]) for line, text in read_lines(path)]
     if len(lines) < 2:
         raise InputError("has no sends", file=str(path))
     names = lines[0][1]
     for column in NEEDED:
         if column not in names:
-            raise at_line(path, lines[0][0], f"there is no column {column}")
+            raise at_line(path, lines[0][0], f"missing column {column}")
     for column in names:
         if column not in (*NEEDED, *OPTIONAL) or names.count(column) > 1:
             known = ", ".join((*NEEDED, *OPTIONAL))
-            raise at_line(path, lines[0][0], f"column {column!r}", hint=f"once each of {known}")
+            raise at_line(path, lines[0][0], f"unknown or duplicate column {column!r}", hint=known)
     rows: list[_Row] = []
     for line, cells in lines[1:]:
         if len(cells) != len(names):
@@ -120,19 +119,19 @@ def _row(line: int, cells: dict[str, str], before: list[_Row]) -> _Row:
         raise InputError(f"pieces {cells['pieces']!r}", hint="such as 3, 4-7 or 0-12/4")
     first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
     if last < first or step < 1:
-        raise InputError(f"pieces {cells['pieces']!r} are none")
+        raise InputError(f"pieces {cells['pieces']!r} are empty")
     adds = cells.get("adds", "") or "no"
     if adds not in ("yes", "no"):
         raise InputError(f"adds {adds!r}", hint="yes or no")
     after = tuple(_earlier(word, before) for word in cells.get("after", "").split())
     for one in after:
         if before[one].dst != src:
-            raise InputError(f"send {one} goes to position {before[one].dst}, not to {src}")
+            raise InputError(f"send {one} goes to position {before[one].dst}, not {src}")
     follows = -1
     if cells.get("follows"):
         follows = _earlier(cells["follows"], before)
         if before[follows].src != src:
-            raise InputError(f"send {follows} is of position {before[follows].src}, not of {src}")
+            raise InputError(f"send {follows} is from position {before[follows].src}, not {src}")
     return _Row(line, src, dst, range(first, last + 1, step), adds == "yes", after, follows)
 
 
@@ -142,7 +141,7 @@ def _number(word: str, name: str) -> int:
     except ValueError:
         value = -1
     if not 0 <= value < 1 << 20:
-        raise InputError(f"{name} {word!r} is no position", hint="a whole number from 0 on")
+        raise InputError(f"{name} {word!r} is not a position", hint="an integer from 0")
     return value
 
 
@@ -152,12 +151,12 @@ def _earlier(word: str, before: list[_Row]) -> int:
     except ValueError:
         value = -1
     if not 0 <= value < len(before):
-        raise InputError(f"{word!r} is no earlier send", hint="sends are numbered from 0")
+        raise InputError(f"{word!r} is not an earlier send", hint="sends are numbered from 0")
     return value
 
 
 def _check(path: Path, rows: list[_Row], what: str, n: int, n_pieces: int, root: int) -> None:
-    """Play the sends in their order, with a bit for each position's part of a piece."""
+    """Replay the sends, with a bit for each position's contribution to a piece."""
     shard = [piece * n // n_pieces for piece in range(n_pieces)]
     everybody = (1 << n) - 1
     if what in SUMS:
@@ -189,6 +188,6 @@ def _check(path: Path, rows: list[_Row], what: str, n: int, n_pieces: int, root:
             if missing:
                 who = missing.bit_length() - 1
                 message = (
-                    f"is no {what}: position {i} misses position {who}'s part of piece {piece}"
+                    f"is not {what}: position {i} lacks position {who}'s part of piece {piece}"
                 )
                 raise InputError(message, file=str(path))

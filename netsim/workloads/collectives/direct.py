@@ -1,8 +1,8 @@
-"""Direct: everybody sends what others are to have straight to them.
+"""Direct: every position sends to each receiver without intermediaries.
 
-Position i sends to i + 1 first, then to i + 2, and so on around the group, so that no two positions
-begin with one receiver. At once, or with a `window` so many at a time: a send starts when the one
-`window` before it has been handed over to the network.
+Position i sends to i + 1 first, then to i + 2, and so on, so that no two positions start with the
+same receiver. All sends start at once, or with a `window` each starts when the send `window` before
+it has left.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WHATS = COLLECTIVES
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """The sends in the order in which each position makes them, position by position in each."""
+    """Sends in the order in which each position makes them, by position within each round."""
     if what == "all_reduce":
         shards = cut(size_bytes, n)
         two = [schedule(one, n, size_bytes, how) for one in ("reduce_scatter", "all_gather")]
@@ -48,7 +48,7 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
 
 def _windowed(number: Ints, window: int | None) -> Ints:
-    """What each send follows, of sends that stand below one another for each position."""
+    """Predecessors of sends in rows of [round, position]."""
     follows = np.full(number.shape, -1)
     if window is not None:
         follows[window:] = number[:-window]
@@ -56,7 +56,7 @@ def _windowed(number: Ints, window: int | None) -> Ints:
 
 
 def _with_root(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """What one position has to do with all others."""
+    """Sends between the root and all others."""
     other = (how.root + np.arange(1, n)) % n
     root = np.full(n - 1, how.root)
     sends = what in ("broadcast", "scatter")
@@ -73,7 +73,6 @@ def _with_root(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> St
 
 
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
-    """Between all, or the root and all others."""
     message = size_bytes if what in ("broadcast", "reduce") else size_bytes // n
     if what == "barrier":
         message = 1
@@ -87,10 +86,11 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """How long it takes where nobody else is: what the busiest position sends or receives.
+    """Duration of the busiest position's sends or receives, without other traffic.
 
-    Exact if shards divide evenly, everything goes at once, and what arrives at a position waits in
-    the network for no longer than it is sent: as one position begins with one receiver each.
+    Exact if shards divide evenly, all sends start at once, and arrivals queue no longer than they
+    are
+    sent, which staggered receivers ensure.
     """
     whole = what in ("broadcast", "reduce")
     rounds = 2 if what == "all_reduce" else 1

@@ -1,6 +1,6 @@
-"""Dissemination: in round k everybody tells who is 2^k further.
+"""Dissemination barrier: in round k each position notifies the one 2^k further.
 
-After ceil(log2 n) rounds everybody has heard of everybody (D. Hensgen, R. Finkel and U. Manber,
+After ceil(log2 n) rounds all have heard from all (D. Hensgen, R. Finkel and U. Manber,
 International Journal of Parallel Programming 17(1), 1-17, 1988). A message is one byte.
 """
 
@@ -16,7 +16,6 @@ WHATS = ("barrier",)
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:  # noqa: ARG001
-    """The sends round by round, in each by position."""
     away = 1 << np.arange((n - 1).bit_length())[:, None]
     position = np.arange(n)
     here = np.arange(away.size)[:, None] * n + position
@@ -31,10 +30,8 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
 
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  # noqa: ARG001
-    """To those 1, 2, 4, ... further."""
     return Hops(tuple(shifted(n, [1 << k]) for k in range((n - 1).bit_length())), 1)
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:  # noqa: ARG001
-    """How long it takes, where positions have their wires to themselves."""
     return (n - 1).bit_length() * (how.latency_ps + wire.send_ps(1) + wire.delay_ps)

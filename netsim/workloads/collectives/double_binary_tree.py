@@ -1,10 +1,10 @@
-"""Two binary trees: every position but two is inside of one of them and a leaf of the other.
+"""Two binary trees: almost every position is an inner node of one and a leaf of the other.
 
-Each tree has half of the buffer. Chunk by chunk it is added up toward the root, and the sum goes
-down again, while later chunks are on their way up; so both directions of every wire are busy (P.
-Sanders, J. Speck and J. L. Träff, Parallel Computing 35(12), 581-594, 2009). The trees are those of
-NCCL (NVIDIA/nccl, `src/graph/trees.cc`): the second is the first one backwards or, for an odd
-number of positions, one further.
+Each tree has half of the buffer. Chunks are added toward the root and the sums sent back down,
+while
+later chunks are on their way up, so that both directions of every link are busy (P. Sanders, J.
+Speck and J. L. Träff, Parallel Computing 35(12), 581-594, 2009). The trees are NCCL's (NVIDIA/nccl,
+`src/graph/trees.cc`): the second mirrors the first, or shifts it for an odd number of positions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WHATS = ("all_reduce",)
 
 
 def parents(n: int, second: bool) -> Ints:
-    """int64[n]: who is above each position in one of the two trees; -1 above its root."""
+    """int64[n]: the parent of each position in one of the trees; -1 for the root."""
     place = np.arange(n)
     low = place & -place
     up = (place ^ low) | (low << 1)
@@ -34,7 +34,7 @@ def parents(n: int, second: bool) -> Ints:
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:  # noqa: ARG001
-    """The sends chunk by chunk, channel by channel and tree by tree, first up, then down."""
+    """Sends by chunk, channel and tree, first up, then down."""
     channels = how.channels
     chunks = pieces_of(-(-size_bytes // 2), channels, how.chunk_bytes)
     trees = [_tree(parents(n, second)) for second in (False, True)]
@@ -44,7 +44,7 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
     tree = np.arange(2)[:, None]
     part = np.arange(channels)[:, None, None] * chunks + np.arange(chunks)[:, None, None, None]
     follows = here - channels * 2 * m if chunks > 1 else np.array(-1)
-    # What waits in a tree does so in each of its chunks.
+    # Each chunk has the dependencies of its tree.
     block = here[..., :1]
     return steps(
         n,
@@ -57,7 +57,7 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
 
 def _depth(up: Ints) -> Ints:
-    """int64[n]: how far below the root each position is."""
+    """int64[n]: depth of each position below the root."""
     depth = np.zeros(up.size, np.int64)
     above = up.copy()
     while (above >= 0).any():
@@ -67,11 +67,11 @@ def _depth(up: Ints) -> Ints:
 
 
 def _tree(up: Ints) -> tuple[Ints, Ints, Ints]:
-    """The sends of one tree, up and then down: from where, to where, and who waits for whom."""
+    """The sends of one tree, up then down: sources, destinations, and dependent pairs."""
     n = up.size
-    order = np.argsort(_depth(up), kind="stable")[1:]  # from below the root on
+    order = np.argsort(_depth(up), kind="stable")[1:]  # without the root
     rising = order[::-1]
-    number = np.full((2, n), -1)  # of the send up from a position, and of that down to it
+    number = np.full((2, n), -1)  # index of the send up from, and down to, a position
     number[0, rising], number[1, order] = np.arange(n - 1), n - 1 + np.arange(n - 1)
     first, then = [number[0, order]], [number[0, up[order]]]
     root = int(np.flatnonzero(up < 0)[0])
@@ -89,7 +89,7 @@ def _tree(up: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  # noqa: ARG001
-    """Up and down both trees, level by level; a position inside of one has a wire's bytes twice."""
+    """Up and down both trees by level; inner positions carry the bytes of a link twice."""
     levels: dict[int, list[Ints]] = {}
     for second in (False, True):
         up = parents(n, second)
@@ -108,11 +108,13 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  #
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:  # noqa: ARG001
-    """About how long it takes, where positions have their wires to themselves.
+    """Approximate duration when positions do not share links.
 
-    Each wire has the whole buffer twice, and a chunk goes up and down. A position shares its wire
-    between sends in three directions, so that this is not exact: with 32 chunks a tree or more it
-    took 84 to 102 % of it (one switch, 8 to 32 positions).
+    Each link carries the whole buffer twice, and a chunk goes up and down. A position shares its
+    link
+    among three directions, so this is inexact: with at least 32 chunks per tree, simulated times
+        are 84
+    to 102 % of it (one switch, 8 to 32 positions).
     """
     chunks = pieces_of(-(-size_bytes // 2), how.channels, how.chunk_bytes)
     hop = how.latency_ps + wire.send_ps(size_bytes // 2 // how.channels // chunks) + wire.delay_ps

@@ -1,12 +1,11 @@
-"""Halving and doubling: partners that are ever nearer, and then farther again.
+"""Halving and doubling: exchanges with partners at halving distances, then doubling ones.
 
-For a reduce-scatter each position exchanges half of the buffer with the one half a group away,
-which adds it to its own half, then half of that with the one a quarter of a group away, and so on.
-For an all-gather the steps come in reverse, in which what is exchanged doubles; an all-reduce is
-both (R. Thakur, R. Rabenseifner and W. Gropp, International Journal of High Performance Computing
-Applications 19(1), 49-66, 2005). Groups are powers of two; an all-reduce of others begins with as
-many pairs of neighbors as are too many, of which one hands its buffer to the other, and ends with
-the sum on its way back.
+In a reduce-scatter each position exchanges half of the buffer with the position half a group away,
+which adds it to its own half, then half of that with the one a quarter away, and so on. An
+all-gather runs these steps in reverse, doubling what is exchanged; an all-reduce does both (R.
+Thakur, R. Rabenseifner and W. Gropp, International Journal of High Performance Computing
+Applications 19(1), 49-66, 2005). Groups are powers of two; in other all-reduces, each surplus
+position first hands its buffer to a neighbor, and gets the sum at the end.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ WHATS = ("all_reduce", "reduce_scatter", "all_gather")
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:  # noqa: ARG001
-    """The sends, step by step, in each by position."""
+    """Sends by step, by position within each."""
     core = _core(what, n)
     if core == n:
         return _exchanges(what, np.arange(n), size_bytes)
-    # The first pairs are (0, 1), (2, 3) ...; those with odd numbers step back.
+    # The first pairs are (0, 1), (2, 3) ...; their odd positions drop out.
     away = 2 * np.arange(n - core)
     members = np.concatenate([away, np.arange(2 * (n - core), n)])
     inner = _exchanges(what, members, size_bytes)
@@ -40,15 +39,15 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
 
 def _core(what: str, n: int) -> int:
-    """How many positions, a power of two, take part in all steps."""
+    """Return the largest power of two up to n, the positions that take part in all steps."""
     core = 1 << (n.bit_length() - 1)
     if core < n and what != "all_reduce":
-        raise InputError(f"{what} by halving_doubling takes a power of two, not {n} positions")
+        raise InputError(f"{what} by halving_doubling needs a power of two, not {n} positions")
     return core
 
 
 def _exchanges(what: str, members: Ints, size_bytes: int) -> Steps:
-    """All steps among members, a power of two; piece i is the share that the i-th ends with."""
+    """All steps among members, a power of two; piece i is the share that member i ends with."""
     n = members.size
     away = n >> np.arange(1, n.bit_length())
     halving = np.ones(away.size, bool)
@@ -59,7 +58,7 @@ def _exchanges(what: str, members: Ints, size_bytes: int) -> Steps:
     away, halving = away[:, None], halving[:, None]
     member = np.arange(n)
     partner = member ^ away
-    # Halving, a partner is sent its half of what both have; doubling, all that one has.
+    # Halving sends a partner its half of the common data; doubling sends everything.
     first = np.where(halving, partner, member) // away * away
     step = np.arange(away.size)[1:, None]
     received = (step - 1) * n + partner[:-1]
@@ -69,13 +68,13 @@ def _exchanges(what: str, members: Ints, size_bytes: int) -> Steps:
         Carried(first, count=away, adds=halving),
         _halves(size_bytes, n),
         after=(received, step * n + member),
-        # What came two steps ago is there, too: the step before has waited for it.
+        # Data of two steps ago has also arrived: the previous step waited for it.
         follows=np.arange(-n, partner.size - n).reshape(partner.shape).clip(-1),
     )
 
 
 def _halves(size_bytes: int, n: int) -> NDArray[np.int64]:
-    """int64[n]: bytes halved again and again; if that does not divide, the first half is larger."""
+    """int64[n]: bytes halved repeatedly; the first half is larger if they do not divide."""
     parts = np.array([size_bytes], np.int64)
     while parts.size < n:
         parts = np.stack([parts - parts // 2, parts // 2], axis=1).reshape(-1)
@@ -83,7 +82,6 @@ def _halves(size_bytes: int, n: int) -> NDArray[np.int64]:
 
 
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  # noqa: ARG001
-    """Between partners, step by step of the halving, and in pairs."""
     core = _core(what, n)
     pair = 2 * np.arange(n - core)
     members = np.concatenate([pair, np.arange(2 * (n - core), n)])
@@ -96,10 +94,11 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  #
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """How long it takes where positions have their wires to themselves.
+    """Duration when positions do not share links.
 
-    Exact for powers of two if the buffer can be halved so often. Of others, some have to wait for
-    the pairs and some do not, and messages meet: it is about as long.
+    Exact for powers of two if the buffer halves evenly; otherwise approximate, as positions with
+    and
+    without a neighbor to serve proceed at different times.
     """
     core = 1 << (n.bit_length() - 1)
     each = how.latency_ps + wire.delay_ps
@@ -108,6 +107,6 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collecti
         return once
     if core == n:
         return 2 * once
-    # The first half from who has no pair comes to one of a pair together with a whole buffer.
+    # A half from an unpaired position meets a whole buffer at a paired one.
     pairs = 2 * (each + wire.send_ps(size_bytes)) + wire.send_ps(size_bytes >> 1)
     return 2 * once + pairs

@@ -1,13 +1,13 @@
-"""Hierarchical: first among near positions, then among far ones, and back.
+"""Hierarchical: within nodes first, then between them, and back.
 
-Groups are nodes of `node` neighboring positions. An all-reduce is a reduce-scatter in rings within
-each node, all-reduces of the shards in rings of those that have the same place in their nodes, and
-an all-gather within each node; a reduce-scatter is the first two of these, an all-gather the last
-two. In an all-to-all each position first gives everything for places like that of a neighbor to
-that neighbor, and then each sends to its likes in other nodes what it has for them in one message,
-so that far messages are fewer and larger.
+Nodes are `node` consecutive positions. An all-reduce is a reduce-scatter in rings within each node,
+all-reduces of the shards in rings of the positions with the same place in their nodes, and an
+all-gather within each node; a reduce-scatter is the first two, an all-gather the last two. In an
+all-to-all, each position first gives a neighbor everything for that neighbor's place in any node;
+then each sends the positions of its place in other nodes one message, so that messages between
+nodes are fewer and larger.
 
-Channels and chunks are parts of the buffer that go through all of this independently.
+Channels and chunks are parts of the buffer that do all of this independently.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ PHASES = {
     "reduce_scatter": (("near", "reduce_scatter"), ("far", "reduce_scatter")),
     "all_gather": (("far", "all_gather"), ("near", "all_gather")),
 }
-"""Among whom, and what."""
+"""Phases: within nodes ("near") or between them ("far"), and their collective."""
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """The sends part by part and phase by phase."""
+    """Sends by part and phase."""
     node = _node(n, how)
     if what == "all_to_all":
         return _all_to_all(n, node, size_bytes)
@@ -60,9 +60,9 @@ def _node(n: int, how: CollectiveOptions) -> int:
 
 
 def _rings(what: str, near: bool, n: int, node: int) -> Steps:
-    """Rings in all nodes, or of all places in them; position p is to have the reduced piece p.
+    """Rings in all nodes, or across nodes for each place; position p ends with piece p.
 
-    A shard of a ring in a node is the pieces of all positions with one place in their nodes.
+    A shard of a ring within a node holds the pieces of all positions with one place.
     """
     place, which = np.arange(node), np.arange(n // node)
     members = which[:, None] * node + place
@@ -85,7 +85,7 @@ def _rings(what: str, near: bool, n: int, node: int) -> Steps:
 
 
 def _all_to_all(n: int, node: int, size_bytes: int) -> Steps:
-    """Blocks to who has their destination's place, and on to that."""
+    """Send blocks to the neighbor with the destination's place, then to the destination."""
     position = np.arange(n)
     place, first = position % node, position // node * node
     blocks = np.tile(cut(size_bytes, n), n)
@@ -102,7 +102,6 @@ def _all_to_all(n: int, node: int, size_bytes: int) -> Steps:
 
 
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
-    """Within nodes, and between those that have the same place in them."""
     node = _node(n, how)
     members = np.arange(n).reshape(-1, node)
     parts = (
@@ -120,7 +119,7 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
 
 
 def _among(members: Ints, message_bytes: int, rings: bool) -> Hops:
-    """In rings of each row of members, or of each with all others of its row."""
+    """Rings of the rows of `members`, or exchanges of all pairs within rows."""
     k = members.shape[1]
     if k == 1:
         none = np.zeros(0, np.int64)
@@ -132,9 +131,9 @@ def _among(members: Ints, message_bytes: int, rings: bool) -> Hops:
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """How long it takes in one part, where positions have their wires to themselves.
+    """Duration in one part when positions do not share links, with `wire.far` between nodes.
 
-    Nodes are joined by `wire.far`. Exact if the buffer divides evenly.
+    Exact if the buffer divides evenly.
     """
     node = _node(n, how)
     far = wire.far or wire

@@ -1,14 +1,13 @@
-"""In the network: a unit in the switch of a group adds up what comes, and sends it to many at once.
+"""In-network reduction: a unit in the group's switch adds up data and multicasts it.
 
-It is what NVLink SHARP does in a rack's switch and SHARP in those of a cluster (R. L. Graham et
-al., COMHPC 2016), so that each position sends and receives the buffer of an all-reduce once, where
-a ring takes nearly two of them. The unit is a position of its own, behind the n of the group, on a
-link that takes what all ports of its switch do (`netsim.model.reduction`). Each position sends it
-chunk by chunk; a chunk goes on as it is there from all that it is to come from. What one position
-has for all others does not come back to it.
+This is NVLink SHARP in a rack's switch, and SHARP in those of a cluster (R. L. Graham et al.,
+COMHPC 2016): each position sends and receives the buffer of an all-reduce once, instead of almost
+twice in a ring. The unit is position n, after those of the group, on a link with the capacity of
+all ports of its switch (`netsim.model.reduction`). Each position sends the buffer in chunks; the
+unit forwards a chunk when all contributions have arrived, but not back to a lone contributor.
 
-Messages go from position to unit and from unit to position, by whatever transport, which sends
-again what is lost. Adding up takes the unit no time, and it never runs out of places for sums.
+Messages use the run's transport, with its retransmissions. The unit adds in no time and never runs
+out of memory for sums.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ WHATS = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "b
 
 SHARDED = ("reduce_scatter", "all_gather")
 FROM_ONE = ("all_gather", "broadcast")
-"""What moves pieces that are one position's; all else adds up."""
+"""Collectives that move one position's pieces; all others add."""
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """The sends piece by piece: first those to the unit, position n, and then those from there.
+    """Sends by piece: first those to the unit, position n, then those from it.
 
-    Pieces of shards go in turns, one of each shard.
+    Pieces of shards alternate, one of each shard.
     """
     shards, chunks = _pieces(what, n, size_bytes, how)
     chunk, shard = np.divmod(np.arange(shards * chunks)[:, None], shards)
@@ -48,7 +47,7 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
     here = np.arange(shard.size * width).reshape(shard.size, width)
     ups = np.arange(width) < n_up
     pairs = (shard.size, n_up, width - n_up)
-    earlier = shards if what in FROM_ONE else 1  # so many pieces ago the same positions sent
+    earlier = shards if what in FROM_ONE else 1  # pieces since the same positions last sent
     alone = steps(
         n + 1,
         (
@@ -69,7 +68,7 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
 
 def _pieces(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> tuple[int, int]:
-    """Shards, and the chunks of each that go one after the other."""
+    """Return the number of shards, and of consecutive chunks of each."""
     shards = n if what in SHARDED else 1
     return shards, pieces_of(-(-size_bytes // shards), how.channels, how.chunk_bytes)
 
@@ -79,7 +78,7 @@ def _adds(what: str) -> bool:
 
 
 def _ends(what: str, n: int, shard: Ints, root: int) -> tuple[Ints, Ints]:
-    """Of each piece who sends it to the unit, and whom that sends it to."""
+    """Senders of each piece to the unit, and its receivers."""
     everybody = np.broadcast_to(np.arange(n), (shard.size, n))
     owner = shard if what in SHARDED else np.full(shard.shape, root)
     if what in FROM_ONE:
@@ -88,13 +87,12 @@ def _ends(what: str, n: int, shard: Ints, root: int) -> tuple[Ints, Ints]:
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """How long it takes with one channel, where positions have their wires to themselves.
+    """Duration with one channel when positions do not share links.
 
-    `wire` is that from a position to the unit; its delay has the last packets of all n at the
-    unit's link in place of that of one. Exact of an all-reduce if chunks divide evenly and the
-    group has all ports of its switch; else, and where only one position sends or receives at a
-    time, what packets wait for one another at the unit's link is less than that by a packet's time
-    in each direction at most.
+    `wire` is that from a position to the unit; its delay includes the last packets of all n at the
+    unit's link. Exact for an all-reduce if chunks divide evenly and the group has all ports of its
+    switch. Otherwise, also when only one position sends or receives at a time, it overestimates
+    queueing at the unit's link by up to one packet time per direction.
     """
     shards, chunks = _pieces(what, n, size_bytes, replace(how, channels=1))
     piece_ps = wire.send_ps(size_bytes // shards // chunks)

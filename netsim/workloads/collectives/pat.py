@@ -1,13 +1,12 @@
-"""PAT, parallel aggregated trees: every shard goes along a binomial tree of its own.
+"""PAT, parallel aggregated trees: every shard follows its own binomial tree.
 
-In an all-gather a shard's tree begins at its position and reaches the farthest first: who is s
-positions behind it gets it from who is s without its lowest bit behind. All positions do the same,
-so that what goes the same way goes in one message. Without a limit that is log2 n messages, of
-which the long ones go to neighbors. With a limit to messages (`chunk_bytes`) of a shards, the
-first log2 a steps spread a shard over a positions, and then the a trees below go on side by side,
-branch by branch with the farthest first, so that little has to be kept. A reduce-scatter is the
-same backwards. As in NCCL 2.23 and later (S. Jeaugey, arXiv 2506.20252; `PatAGAlgorithm`,
-NVIDIA/nccl, `src/include/collectives.h`).
+In an all-gather, a shard's tree starts at its position and reaches the farthest positions first:
+the position s behind it gets the shard from s without its lowest bit. All positions do the same, so
+shards with the same next hop share a message. Without a limit there are log2 n messages, and the
+long ones go to neighbors. If messages are limited (`chunk_bytes`) to a shards, log2 a steps spread
+a shard over a positions, and the a subtrees then proceed side by side, branch by branch with the
+farthest first, to keep buffers small. A reduce-scatter runs this backward. As in NCCL 2.23 and
+later (S. Jeaugey, arXiv 2506.20252; `PatAGAlgorithm`, NVIDIA/nccl, `src/include/collectives.h`).
 """
 
 from __future__ import annotations
@@ -25,8 +24,12 @@ WHATS = ("reduce_scatter", "all_gather")
 
 
 class _Message(NamedTuple):
-    """What each position sends `away` positions ahead, in an all-gather: the `shards` from
-    positions `behind`, `behind` + `stride`, ... behind it. It takes the messages `after`."""
+    """A message of an all-gather that each position sends `away` positions ahead.
+
+    It carries the `shards` of the positions `behind`, `behind` + `stride`, ... behind the sender,
+    and
+    waits for the messages `after`.
+    """
 
     away: int
     behind: int
@@ -36,7 +39,7 @@ class _Message(NamedTuple):
 
 
 def _messages(n: int, together: int) -> list[_Message]:
-    """The messages of a position in their order, of `together` shards at most."""
+    """Return the messages of a position in order, each of at most `together` shards."""
     power = 1 << (n - 1).bit_length()
     apart = power // min(together, max(1, power // 2))  # of positions that share branches
     found: list[_Message] = []
@@ -59,7 +62,7 @@ def _messages(n: int, together: int) -> list[_Message]:
 
 
 def _branches(root: int, apart: int) -> Iterator[int]:
-    """Who is below `root` in a tree of `apart`, each before who is below it, the farthest first."""
+    """Yield the descendants of `root` in a tree of `apart`, parents first, the farthest first."""
     low = (root & -root) or apart
     while low > 1:
         low //= 2
@@ -68,7 +71,7 @@ def _branches(root: int, apart: int) -> Iterator[int]:
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """The sends chunk by chunk (shards are cut into them) and message by message."""
+    """Sends by chunk of the shards, and by message."""
     shard = -(-size_bytes // n)
     chunks = pieces_of(shard, 1, how.chunk_bytes)
     messages = _messages(n, _together(n, shard, how))
@@ -83,11 +86,11 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
     here = (chunk * k + np.arange(k)[:, None]) * n + position
     if what == "all_gather":
         other, holder = (position + away) % n, np.broadcast_to(position, (k, n))
-    else:  # who would have received it sends it back
+    else:  # the receiver sends it back
         other, holder = (position - away) % n, (position - away) % n
     pairs = [(one, then) for then, message in enumerate(messages) for one in message.after]
     one, then = np.array(pairs, np.int64).reshape(-1, 2).T[:, :, None]
-    # Position p got message `one` from where that comes from.
+    # The source of message `one` at each position.
     source = position - away[one[:, 0]] if what == "all_gather" else position + away[one[:, 0]]
     first = (chunk * k + one) * n + source % n
     follows = here - n
@@ -103,13 +106,13 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
 
 def _together(n: int, shard_bytes: int, how: CollectiveOptions) -> int:
-    """How many shards a message may have: a power of two."""
+    """Return the largest number of shards per message, a power of two."""
     most = n if how.chunk_bytes is None else max(1, how.chunk_bytes // max(1, shard_bytes))
     return 1 << (min(most, n).bit_length() - 1)
 
 
 def _backwards(messages: list[_Message]) -> list[_Message]:
-    """The messages of a reduce-scatter: last first, and what waited is waited for."""
+    """Return the messages of a reduce-scatter: reversed, with reversed dependencies."""
     last = len(messages) - 1
     found = []
     for number in range(last, -1, -1):
@@ -119,7 +122,6 @@ def _backwards(messages: list[_Message]) -> list[_Message]:
 
 
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
-    """Message by message."""
     shard = size_bytes // n
     way = 1 if what == "all_gather" else -1
     rows = [
@@ -130,10 +132,11 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """How long it takes where positions have their wires to themselves.
+    """Duration when positions do not share links; exact if shards divide evenly.
 
-    All positions do the same: each message begins as the one before has left and as what it waits
-    for has come. Exact if shards divide evenly.
+    All positions do the same: a message begins when the previous one has left and its dependencies
+    have
+    arrived.
     """
     shard = size_bytes // n
     chunks = pieces_of(shard, 1, how.chunk_bytes)

@@ -1,20 +1,19 @@
-"""Rings: each position sends to the next one only.
+"""Rings: each position sends only to the next one.
 
-The buffer is cut into n shards, and in each step every position sends on the shard that it got in
-the step before: n - 1 steps to add shards up (reduce-scatter), n - 1 to hand them round
-(all-gather), both for an all-reduce (P. Patarasuk and X. Yuan, Journal of Parallel and Distributed
-Computing 69(2), 117-124, 2009). Channels have their own parts of each shard, and chunks are parts
-of those.
+The buffer is cut into n shards, and in each step every position forwards the shard it got in the
+step before: n - 1 steps to add (reduce-scatter), n - 1 to distribute (all-gather), both for an
+all-reduce (P. Patarasuk and X. Yuan, Journal of Parallel and Distributed Computing 69(2), 117-124,
+2009). Channels have their own parts of each shard, and chunks are parts of those.
 
-All channels go round by ascending position, or, with `node` positions in a node, channel c in an
-order of its own, so that channels use different rails between nodes, as NCCL's do:
+All channels follow ascending positions, or with `node` positions per node, channel c has its own
+order, so that channels use different rails between nodes, as NCCL's do:
 
-- "rotated": in every node from place c mod `node` on, around to the one before it. Between nodes
-  it goes from place c - 1 to place c: where those have no network in common, by way of a peer, by
-  rail c (NCCL with NCCL_CROSS_NIC=0, and PXN).
-- "alternating": so in nodes 0, 2, ..., and backwards in the others, so that it leaves a node for
-  the same place of the next one: by rail c - 1, and from nodes with odd numbers by rail c. The
-  number of nodes is even.
+- "rotated": in every node from place c mod `node` around to the one before it. Between nodes it
+  goes from place c - 1 to place c: through a peer and rail c if these places share no network
+  (NCCL with NCCL_CROSS_NIC=0, and PXN).
+- "alternating": the same in nodes 0, 2, ..., and reversed in the others, so that it enters a node
+  at the place where it left the one before: by rail c - 1, and from odd nodes by rail c. The number
+  of nodes must be even.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ WHATS = ("all_reduce", "reduce_scatter", "all_gather")
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """The sends: step by step, in each by position, channel and chunk."""
+    """Sends by step, position, channel and chunk."""
     channels = how.channels
     chunks = pieces_of(-(-size_bytes // n), channels, how.chunk_bytes)
     n_steps, adding = _steps(what, n)
     step = np.arange(n_steps)[:, None, None]
     position = np.arange(n)[None, :, None]
     part = np.arange(channels * chunks)[None, None, :]
-    # So that position i ends with shard i, and begins an all-gather with it.
+    # Position i ends a reduce-scatter with shard i, and begins an all-gather with it.
     shard = (position - step - (what == "reduce_scatter")) % n
     here = (step * n + position) * part.size + part
     before = (here - (n + 1) * part.size)[1:, 1:], (here - part.size)[1:, :1]
@@ -54,10 +53,7 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
 
 def orders(n: int, how: CollectiveOptions) -> Ints:
-    """int64[channels, n]: the positions of each channel's ring, in the order of the ring.
-
-    Raises InputError for nodes with which there is no such order.
-    """
+    """int64[channels, n]: the positions of each channel's ring, in order."""
     position = np.arange(n)
     if how.ring_order == SAME:
         return np.broadcast_to(position, (how.channels, n))
@@ -76,7 +72,7 @@ def orders(n: int, how: CollectiveOptions) -> Ints:
 
 
 def _steps(what: str, n: int) -> tuple[int, int]:
-    """How many steps there are, and how many of them add up."""
+    """Return the number of steps, and how many of them add."""
     return {
         "all_reduce": (2 * (n - 1), n - 1),
         "reduce_scatter": (n - 1, n - 1),
@@ -85,9 +81,9 @@ def _steps(what: str, n: int) -> tuple[int, int]:
 
 
 def _in_order(here: np.ndarray, chunks: int) -> np.ndarray:
-    """What each send follows: the one before it of its position and channel.
+    """Predecessors of sends: the previous one of the same position and channel.
 
-    A lone chunk follows nothing: it is sent on as it has arrived.
+    A single chunk has none: it is forwarded when it has arrived.
     """
     if chunks == 1:
         return np.full(1, -1)
@@ -100,7 +96,6 @@ def _in_order(here: np.ndarray, chunks: int) -> np.ndarray:
 
 
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  # noqa: ARG001
-    """From each position to the next one, of all channels."""
     order = orders(n, how)
     row = HopRow(order.reshape(-1), np.roll(order, -1, axis=1).reshape(-1))
     chunks = pieces_of(-(-size_bytes // n), how.channels, how.chunk_bytes)
@@ -109,12 +104,14 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  #
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """How long it takes where positions have their wires to themselves.
+    """Duration when positions do not share links.
 
-    With chunks, a step takes as long as one of them is on its way, or as long as all of them are on
-    the wire, whichever is longer. Exact of one channel if shards and chunks divide evenly and all
-    hops are alike. Where they differ, a step takes as long as a hop does on average, or as the
-    slowest one is busy: about right, but for how the first step begins and the last one ends.
+    With chunks, a step takes one chunk's transfer time or the transmission of all chunks, whichever
+    is
+    longer. Exact for one channel if shards and chunks divide evenly and all hops are alike.
+    Otherwise a
+    step takes the mean hop's transfer or the slowest hop's transmission: approximate because of the
+    first and last step.
     """
     chunks = pieces_of(-(-size_bytes // n), how.channels, how.chunk_bytes)
     chunk = size_bytes // n // chunks

@@ -1,9 +1,8 @@
-"""Collectives as data: who sends what to whom, after what.
+"""Collectives as data: sends, their contents and their dependencies.
 
-A group has n positions. What is moved is cut into pieces: the buffer of an all-reduce, the shards
-of an all-gather one after the other, or the blocks of an all-to-all, that from position i to
-position j in place i * n + j. A send carries some of them, so its size is theirs; what a send
-carries is what makes it possible to check that an algorithm does what it is meant to.
+A group has n positions. The data is cut into pieces: the buffer of an all-reduce, the consecutive
+shards of an all-gather, or the blocks of an all-to-all, with the block from i to j at index
+i * n + j. A send carries pieces, which determine its size and let an algorithm be verified.
 """
 
 from __future__ import annotations
@@ -32,22 +31,23 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The m sends of one group of n positions. A send waits for earlier rows only.
+    """The m sends of a group of n positions. A send depends only on earlier ones.
 
     Attributes:
-        n: positions of the group, and of `units` behind them.
+        n: positions of the group and its `units`.
         src, dst: int32[m], positions.
         first, count, stride: int64[m]; send k carries the pieces first[k] + i * stride[k], for i
-            below count[k], counted around the end.
-        adds: bool[m]; the receiver adds to what it has of these pieces, or else replaces it.
+            below
+            count[k], modulo the number of pieces.
+        adds: bool[m]; whether the receiver adds to its pieces or replaces them.
         after_ptr, after: int64[m + 1], int64[...]; send k starts when the sends
             `after[after_ptr[k]:after_ptr[k + 1]]`, all to src[k], have been delivered ...
-        follows: int64[m]; ... and send follows[k], also of src[k], has been handed over to the
-            network; -1: it follows none.
+        follows: int64[m]; ... and send follows[k], also from src[k], has left; -1: none.
         piece_bytes: int64[p], of each piece.
-        size_bytes: int64[m], of each send: its pieces', and at least one byte.
-        units: of the n positions the last so many are no ranks but reduction units of switches,
-            which software and adding up take no time.
+        size_bytes: int64[m], of each send: the sum of its pieces, at least 1.
+        units: number of last positions that are reduction units of switches, without software
+            latency
+            and reduction time.
     """
 
     n: int
@@ -68,20 +68,19 @@ class Steps:
         return int(self.src.size)
 
     def pieces(self, send: int) -> Ints:
-        """The pieces that a send carries."""
         places = self.first[send] + np.arange(self.count[send]) * self.stride[send]
         found: Ints = places % self.piece_bytes.size
         return found
 
     def waits_for(self, send: int) -> Ints:
-        """The sends that have to be delivered before this one starts."""
         return self.after[self.after_ptr[send] : self.after_ptr[send + 1]]
 
     def software(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """bool[m] twice: which sends, and which deliveries, take the time of software.
+        """bool[m] twice: the sends, and the deliveries, that take software latency.
 
-        A send takes it before it goes, but where sends follow one another: there it passes while
-        the one before is still going, so that it counts from the delivery that the send waits for.
+        A send takes it before it starts. If it follows another send, the latency overlaps with that
+        one and
+        so counts from the delivery that the send waits for.
         """
         waiting = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
         delivered, told = np.zeros(len(self), bool), np.zeros(len(self), bool)
@@ -91,7 +90,7 @@ class Steps:
         return (self.follows < 0) & ~told & (self.src < rank), delivered & (self.dst < rank)
 
     def noticed(self) -> NDArray[np.bool_]:
-        """bool[m]: the deliveries of which software tells sends that follow no other one."""
+        """bool[m]: deliveries with software latency that trigger sends which follow no other."""
         sends, delivered = self.software()
         waiting = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
         found = np.zeros(len(self), bool)
@@ -99,7 +98,7 @@ class Steps:
         return found & delivered
 
     def bytes_of(self, piece_bytes: Ints) -> Ints:
-        """int64[g, m], of each send what it carries, for each of g rows of pieces; 0 is nothing."""
+        """int64[g, m]: bytes of each send for each of g rows of pieces; 0: nothing to send."""
         if (self.count == 1).all():
             found: Ints = piece_bytes[:, self.first % piece_bytes.shape[1]]
             return found
@@ -126,9 +125,9 @@ def steps(
     after: tuple[ArrayLike, ArrayLike] | None = None,
     follows: ArrayLike = -1,
 ) -> Steps:
-    """The sends from `ends[0]` to `ends[1]`, flattened.
+    """Build the sends from `ends[0]` to `ends[1]`, flattened.
 
-    ``after`` are pairs of sends: the first ones, and those that wait until these are delivered.
+    `after` are pairs of sends: the first of each must be delivered before the second starts.
     """
     shape = np.broadcast_shapes(*(np.shape(one) for one in (*ends, carried.first)))
     m = int(np.prod(shape))
@@ -158,24 +157,23 @@ def steps(
 
 
 def cut(n_bytes: ArrayLike, parts: int) -> Ints:
-    """int64[..., parts]: bytes cut into parts; the first have one more if that does not divide."""
+    """int64[..., parts]: bytes cut into parts; the first ones take the remainder."""
     whole = np.asarray(n_bytes, np.int64)[..., None]
     return whole // parts + (np.arange(parts) < whole % parts)
 
 
 def pieces_of(shard_bytes: int, channels: int, chunk_bytes: int | None) -> int:
-    """Into how many chunks each channel cuts its part of a shard."""
+    """Return the number of chunks of each channel's part of a shard."""
     if chunk_bytes is None:
         return 1
     return max(1, -(-shard_bytes // (channels * chunk_bytes)))
 
 
 def one_after_the_other(n: int, parts: Sequence[Steps], piece_bytes: Ints) -> Steps:
-    """Phases, of which each begins at a position when the one before is over there.
+    """Concatenate phases: at each position, one begins when the one before has ended there.
 
-    It is over as what nobody waited for in it is delivered to the position, and its last send from
-    there is handed over. (So sends of a phase that wait for something follow one another.) The
-    phases' sends name pieces of `piece_bytes`.
+    A phase has ended when its last deliveries have arrived and its last send has left. (So the
+    dependent sends of a phase must follow one another.) `piece_bytes` are the pieces of all phases.
     """
     sizes = np.cumsum([0, *map(len, parts)]).tolist()
     pairs, follows = [], []
@@ -205,7 +203,7 @@ def one_after_the_other(n: int, parts: Sequence[Steps], piece_bytes: Ints) -> St
 
 
 def side_by_side(alone: Steps, parts: int, piece_bytes: Ints) -> Steps:
-    """The same for each part of the buffer, independently; piece p of part k is p * parts + k."""
+    """Repeat sends for each part of the buffer; piece p of part k is p * parts + k."""
     m = len(alone)
     part = np.arange(parts)[:, None]
     waiting = np.repeat(np.arange(m), np.diff(alone.after_ptr))
@@ -221,14 +219,13 @@ def side_by_side(alone: Steps, parts: int, piece_bytes: Ints) -> Steps:
 
 
 def _kept(part: Steps) -> Ints:
-    """The sends for whose delivery no other one waits."""
     waited = np.zeros(len(part), bool)
     waited[part.after] = True
     return np.flatnonzero(~waited)
 
 
 def _pairs_at(dst: NDArray[np.int32], which: Ints, src: NDArray[np.int32]) -> tuple[Ints, Ints]:
-    """All pairs of one of the sends `which`, to `dst`, and a send from there."""
+    """Pairs of a send of `which` to a position `dst`, and a send from there."""
     order = which[np.argsort(dst[which], kind="stable")]
     begin = np.searchsorted(dst[order], src)
     counts = np.searchsorted(dst[order], src, "right") - begin
@@ -238,7 +235,7 @@ def _pairs_at(dst: NDArray[np.int32], which: Ints, src: NDArray[np.int32]) -> tu
 
 
 def _sizes(piece_bytes: Ints, first: Ints, count: Ints, stride: Ints) -> Ints:
-    """int64[m]: the bytes of the pieces that each send carries."""
+    """int64[m]: the bytes of the pieces of each send."""
     n = piece_bytes.size
     if not first.size:
         return np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""What closed forms know of a network: how long a message is on the wire, between whom."""
+"""The inputs of closed forms: the wire between positions, and which positions send."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Wire:
-    """From one position to another, where nobody else is.
+    """The path from one position to another, without other traffic.
 
     Attributes:
         rate_bps: bits per second in each direction.
-        delay_ps: from the moment in which a message has left until it is delivered: cables,
-            switches, and its last packet once more for each switch on the way.
-        payload_bytes, header_bytes: of a full packet; 0, 0: bytes go without headers.
-        busiest_bps: of the slowest of all hops, where a chain of them is `rate_bps` fast on
-            average; None: all are alike.
-        far: between nodes, for algorithms that tell near from far; None: this one.
+        delay_ps: from the end of a message's transmission to its delivery: cables, switches, and
+            its
+            last packet again for each switch.
+        payload_bytes, header_bytes: of a full packet; 0, 0: no headers.
+        busiest_bps: rate of the slowest hop of a chain with mean rate `rate_bps`; None: all are
+            equal.
+        far: the wire between nodes, for hierarchical algorithms; None: this one.
     """
 
     rate_bps: int
@@ -36,11 +37,11 @@ class Wire:
     far: Wire | None = None
 
     def send_ps(self, n_bytes: int) -> int:
-        """How long it takes to hand over so many bytes; a message has one at least."""
+        """Return the transmission time of a message, at least one byte."""
         return self._on_wire(n_bytes) * PS_BITS // self.rate_bps
 
     def busiest_ps(self, n_bytes: int) -> int:
-        """The same at the slowest hop."""
+        """Return the transmission time at the slowest hop."""
         return self._on_wire(n_bytes) * PS_BITS // (self.busiest_bps or self.rate_bps)
 
     def _on_wire(self, n_bytes: int) -> int:
@@ -50,7 +51,7 @@ class Wire:
 
 
 class HopRow(NamedTuple):
-    """Sends from positions `src` to `dst`, and which share of all bytes they are."""
+    """Sends from positions `src` to `dst`, and their share of all bytes."""
 
     src: Ints
     dst: Ints
@@ -59,17 +60,17 @@ class HopRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Hops:
-    """Between which positions an algorithm sends, for who measures that in a network.
+    """The pairs of positions between which an algorithm sends, to be measured in a network.
 
     Attributes:
-        rows: sends that go at the same time; rows go one after the other unless `at_once`.
+        rows: concurrent sends; rows are sequential unless `at_once`.
         message_bytes: of a send.
-        weight: of what a position sends in all, so much is one send, while all of a row go, or of
-            all rows.
-        at_once: all rows are under way together.
-        chain: bytes pass the hops of a row one after the other, so that the mean of them counts,
-            and not the slowest.
-        far: between nodes, for algorithms that tell near from far.
+        weight: share of one send in what a position sends during a row, or during all of them.
+        at_once: whether all rows are concurrent.
+        chain: whether bytes pass the hops of a row in sequence, so that their mean counts instead
+            of
+            the slowest.
+        far: hops between nodes, for hierarchical algorithms.
     """
 
     rows: tuple[HopRow, ...]
@@ -81,21 +82,21 @@ class Hops:
 
 
 WHOLE_PACKETS = 1 << 30
-"""Bytes of a message whose packets are all full, in any group."""
+"""Bytes of a message whose packets are all full, for any group."""
 
 ONE_WAY = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), WHOLE_PACKETS)
 """From position 0 to position 1."""
 
 MAX_SHIFTS = 16
-"""Of exchanges of everybody with everybody, so many of the distances are looked at."""
+"""Largest number of distances measured in all-to-all exchanges."""
 
 
 def shifted(n: int, away: Sequence[int]) -> HopRow:
-    """Everybody sends to those so many positions further."""
+    """Sends of every position to those `away` positions further."""
     src = np.tile(np.arange(n), len(away))
     return HopRow(src, (src + np.repeat(np.array(away, np.int64), n)) % n)
 
 
 def some_of(n: int) -> list[int]:
-    """Distances from 1 to n - 1, all of them or some that are spread evenly."""
+    """Return distances from 1 to n - 1: all, or an evenly spread sample."""
     return sorted(set(np.linspace(1, n - 1, min(n - 1, MAX_SHIFTS)).astype(int).tolist()))

@@ -1,4 +1,4 @@
-"""What ranks of a job do, and what of it has to be done before what, turned into tasks and flows.
+"""Operations of ranks and their dependencies, lowered to tasks and flows.
 
 ops = Operations(2)
 forward = ops.compute([0, 1], 1_000_000)
@@ -17,6 +17,5 @@ from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.operations.wires import Wires
 
 __all__ = ["CollectiveOptions", "JobSteps", "Operations", "Wires"]
-"""What traffic patterns and readers of traces import."""
 
 __getattr__ = former(__name__)

@@ -1,4 +1,4 @@
-"""The figures of a job: step time, model FLOPs utilization, exposed communication, bandwidths."""
+"""Metrics of a job: step time, model FLOPs utilization, exposed communication, bandwidths."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ if TYPE_CHECKING:
 
 
 def job_metrics(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
-    """The operations' part of the summary, if there are any.
+    """Return the operations' part of the summary.
 
-    "operations" counts them, and "job" has, of all steps that are done ("steps") and of their sum,
-    the time, and how much of it ranks computed, waited for communication that was under way (by
-    kind) and for others, on average over the ranks (`step_times`); the model FLOPs
-    utilization if FLOPs and peak are known; and the bandwidths of messages and collectives
-    ("collectives").
+    "operations" counts them. "job" has, for each complete step ("steps") and in total, the time and
+    its
+    mean breakdown over ranks (`step_times`): compute, exposed communication by kind, bubble and
+    skew;
+    the model FLOPs utilization if FLOPs and peak are known; and the bandwidths of messages and
+    collectives ("collectives").
     """
     if table is None:
         return {}
     done = int((table["end_ps"] >= 0).sum())
     found = step_times(table)
-    told = [_step(one, steps) for one in found]
-    job: dict[str, Any] = {"steps": told, "step_ps": None, "mfu": None}
-    if told:
-        total = sum(one["time_ps"] for one in told)
-        job["step_ps"] = total / len(told)
+    entries = [_step(one, steps) for one in found]
+    job: dict[str, Any] = {"steps": entries, "step_ps": None, "mfu": None}
+    if entries:
+        total = sum(one["time_ps"] for one in entries)
+        job["step_ps"] = total / len(entries)
         job["mfu"] = _utilization(job["step_ps"], steps)
-        job["exposed"] = sum(sum(one["exposed_ps"].values()) for one in told) / total
+        job["exposed"] = sum(sum(one["exposed_ps"].values()) for one in entries) / total
         for name in ("bubble", "skew"):
-            job[name] = sum(one[f"{name}_ps"] for one in told) / total
+            job[name] = sum(one[f"{name}_ps"] for one in entries) / total
     job["collectives"] = _collectives(table)
     return {"operations": table["rank"].size, "operations_done": done, "job": job}
 
@@ -55,17 +56,15 @@ def _step(found: MeasuredStep, steps: JobSteps | None) -> dict[str, Any]:
 
 
 def _utilization(time_ps: float, steps: JobSteps | None) -> float | None:
-    """Model FLOPs utilization of a step."""
     if steps is None or not steps.model_flops or not steps.peak_flops or time_ps <= 0:
         return None
     return steps.model_flops / (time_ps / 1e12 * steps.peak_flops)
 
 
 def _collectives(table: Table) -> list[dict[str, Any]]:
-    """The messages and collectives by kind, by what they are, and by how many ranks take part.
+    """Return messages and collectives by kind, operation type and number of ranks.
 
-    Bandwidths are those of all of them together: the sum of sizes by the sum of times; None if they
-    are timed by a formula.
+    A bandwidth is the sum of sizes over the sum of times; None if the times are analytic.
     """
     found = collective_instances(table)
     timed = np.flatnonzero((found.length_ps > 0) & (found.size_bytes > 0))
@@ -76,14 +75,14 @@ def _collectives(table: Table) -> list[dict[str, Any]]:
     keys = np.array([table["kind"][rows], what, table["ranks"][rows].astype(str)])
     _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     which = which.reshape(-1)
-    told = []
+    entries = []
     for k, row in enumerate(rows[first].tolist()):
         these = timed[which == k]
         size, length = found.size_bytes[these], found.length_ps[these]
         formula = bool(table["is_analytic"][row])
         rate = 8e12 * size.sum() / length.sum()
         factor = factors(what[first[k] :][:1], table["ranks"][row : row + 1])[0]
-        told.append(
+        entries.append(
             {
                 "kind": str(table["kind"][row]),
                 "operation_type": str(what[first[k]]),
@@ -96,4 +95,4 @@ def _collectives(table: Table) -> list[dict[str, Any]]:
                 "busbw_bps": None if formula else float(rate * factor),
             }
         )
-    return told
+    return entries

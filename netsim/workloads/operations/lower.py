@@ -1,9 +1,8 @@
-"""From operations to tasks and flows.
+"""Lowering of operations to tasks and flows.
 
-A compute, a join and each end of a message are one task. A collective at a rank is between two
-joins, one that its sends there wait for, and one that waits for what they and the receives there
-end with. Streams are edges, but where one compute follows another one: that is what the engine's
-streams are.
+A compute, a join and each end of a message are one task. A collective at a rank starts with a join
+that its sends wait for, and ends with a join that waits for its last sends and receives. Streams
+become edges, except between consecutive computes, which are in one stream of the engine.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from netsim.workloads.operations.tables import TaskArrays
 from netsim.workloads.operations.wires import Wires
 
 MAX_NAMED = 6
-"""Of operations that wait for one another, so many are named."""
+"""Largest number of operations named in an error about a cycle."""
 
 
 def lower(
@@ -37,18 +36,17 @@ def lower(
     reduction: Reduction | None,
     wires: Wires | None,
 ) -> Workload:
-    """See `Operations.lower`."""
     columns = noted.columns()
     table = _operations(noted, columns, hosts)
     _check(noted, table, columns)
     if any(call.has_unit for call in noted.collectives):
         table = _with_units(noted, table, reduction)
-    sends = np.zeros(len(table), bool)  # collectives that do
+    sends = np.zeros(len(table), bool)  # operations of collectives with flows
     for call, first in noted.groups():
         sends[first : first + call.groups * call.width] = True
     lone = np.isin(table.what, [WHATS.index(what) for what in ("join", "send", "receive")])
     computes = ~sends & ~lone
-    split = np.zeros(len(table), bool)  # begin with a task of their own
+    split = np.zeros(len(table), bool)  # those with a separate first task
     for one, _ in noted.after_start:
         split[one] = True
     split &= ~sends
@@ -72,7 +70,7 @@ def lower(
 
 
 def _operations(noted: Noted, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:
-    """The table of operations, whose tasks are not known yet."""
+    """Return the table of operations, still without tasks."""
     n = noted.n_operations
     at = column_of(np.atleast_1d(np.asarray(hosts)), noted.n_ranks, np.int32, "hosts of ranks")
     rank = columns["rank"]
@@ -103,7 +101,7 @@ def _operations(noted: Noted, columns: dict[str, Ints], hosts: ArrayLike) -> Ope
 
 
 def _units(noted: Noted) -> NDArray[np.bool_]:
-    """bool[n]: which operations are those of units."""
+    """bool[n]: the operations of reduction units."""
     found = np.zeros(noted.n_operations, bool)
     for call, first in noted.groups():
         if call.has_unit:
@@ -112,7 +110,7 @@ def _units(noted: Noted) -> NDArray[np.bool_]:
 
 
 def _with_units(noted: Noted, table: OperationTable, reduction: Reduction | None) -> OperationTable:
-    """The table with the hosts that the units are."""
+    """Return the table with the hosts of reduction units."""
     host = table.host.copy()
     for call, first in noted.groups():
         if not call.has_unit:
@@ -121,14 +119,14 @@ def _with_units(noted: Noted, table: OperationTable, reduction: Reduction | None
         if reduction is None:
             raise InputError(
                 f"{table.name(first)}: the network has no reduction units",
-                hint="reduction in [topology], of a fat_tree or a multi_rail",
+                hint="reduction_delay in [topology] of a fat_tree or multi_rail",
             )
         unit = reduction.unit[host[group[:, :-1]]]
         for row, k in np.argwhere(unit != unit[:, :1])[:1].tolist():
             one, other = (table.rank[group[row, at]] for at in (0, k))
             raise InputError(
                 f"{table.name(group[row, 0])}: ranks {one} and {other} are on hosts of different "
-                "switches, which have no reduction unit in common",
+                "switches, which share no reduction unit",
                 hint="groups below one switch, or another algorithm",
             )
         host[group[:, -1]] = unit[:, 0]
@@ -136,18 +134,18 @@ def _with_units(noted: Noted, table: OperationTable, reduction: Reduction | None
 
 
 def _check(noted: Noted, table: OperationTable, columns: dict[str, Ints]) -> None:
-    """Raise InputError for the first operation with something impossible."""
+    """Raise InputError for the first invalid operation."""
     for k in first_of(columns["duration_ps"] < 0):
-        raise InputError(f"{table.name(k)}: lasts {columns['duration_ps'][k]} ps")
+        raise InputError(f"{table.name(k)}: negative duration {columns['duration_ps'][k]} ps")
     message = np.isin(table.what, [WHATS.index("send"), WHATS.index("receive")])
     for k in first_of((message & (table.size_bytes < 1)) | (table.size_bytes < 0)):
-        raise InputError(f"{table.name(k)}: its size is {table.size_bytes[k]} bytes")
+        raise InputError(f"{table.name(k)}: invalid size {table.size_bytes[k]} bytes")
     for call, first in noted.groups():
         ranks = table.rank[first : first + call.groups * call.width].reshape(-1, call.width)
         ranks = np.sort(ranks)
         for group, k in np.argwhere(ranks[:, 1:] == ranks[:, :-1])[:1].tolist():
             where = table.name(first + group * call.width)
-            raise InputError(f"{where}: rank {ranks[group, k]} is in its group twice")
+            raise InputError(f"{where}: duplicate rank {ranks[group, k]} in its group")
     for pairs in (noted.after, noted.after_start):
         for one, then in pairs:
             for side in (one, then):
@@ -156,19 +154,19 @@ def _check(noted: Noted, table: OperationTable, columns: dict[str, Ints]) -> Non
             for k in first_of(table.rank[one] != table.rank[then]):
                 raise InputError(
                     f"{table.name(then[k])}: waits for {table.name(one[k])}",
-                    hint="operations of one rank; what joins ranks is messages and collectives",
+                    hint="only operations of the same rank; messages and collectives connect ranks",
                 )
 
 
 def _settled(noted: Noted, table: OperationTable, wires: Wires | None) -> Settled:
-    """How each collective is done: if nothing is said, by what is fastest between its hosts."""
+    """Return how to select the algorithm of each collective."""
     begin = {call.batch: first for call, first in noted.groups()}
 
     def settled(call: Collective, size_bytes: int) -> CollectiveOptions:
         how = call.how
         if how.algorithm != "auto":
             return how
-        if size_bytes < 0:  # blocks of an all-to-all, each of its own size
+        if size_bytes < 0:  # blocks of an all-to-all with individual sizes
             return replace(how, algorithm="direct")
         if wires is None:
             name = algorithm_of(call.what, call.n, size_bytes, how)
@@ -184,7 +182,7 @@ def _settled(noted: Noted, table: OperationTable, wires: Wires | None) -> Settle
 
 
 def _order(noted: Noted, n: int) -> Ints | None:
-    """The operations in the order in which they run, None if that is as they were noted."""
+    """Return the operations in execution order; None: the order in which they were added."""
     if not noted.order:
         return None
     order = np.zeros(n, np.int64)
@@ -194,9 +192,9 @@ def _order(noted: Noted, n: int) -> Ints | None:
 
 
 def _streams(table: OperationTable, order: Ints | None, alone: NDArray[np.bool_]) -> Edges:
-    """From each operation in a stream to the next one there.
+    """Return edges between consecutive operations of a stream.
 
-    But from a compute to another one, which is the engine's business: those are ``alone``.
+    Consecutive computes, `alone`, need none: they are in one stream of the engine.
     """
     inside = np.flatnonzero(table.stream >= 0) if order is None else order[table.stream[order] >= 0]
     key = table.rank[inside].astype(np.int64) << 16 | table.stream[inside]
@@ -207,7 +205,7 @@ def _streams(table: OperationTable, order: Ints | None, alone: NDArray[np.bool_]
 
 
 def _check_hangs(load: Workload, rows: OperationRows) -> None:
-    """Raise InputError, naming them, if operations wait for one another."""
+    """Raise InputError, with their names, if operations wait for one another."""
     assert load.tasks is not None
     cycle = load.tasks.find_cycle(len(load.flows))
     if not cycle:
@@ -220,7 +218,7 @@ def _check_hangs(load: Workload, rows: OperationRows) -> None:
     if len(names) > MAX_NAMED:
         names[MAX_NAMED - 1 : -1] = [f"{len(names) - MAX_NAMED} others"]
     raise InputError(
-        f"{' -> '.join([*names, names[0]])}: each waits for the one before it",
-        hint="operations of a stream run in the order in which they were noted; those of several "
-        "ranks have to agree",
+        f"dependency cycle: {' -> '.join([*names, names[0]])}",
+        hint="operations of a stream run in the order in which they were added; streams of several "
+        "ranks must be consistent",
     )

@@ -1,4 +1,4 @@
-"""What was noted of operations, before it becomes tasks and flows."""
+"""Operations as added, before they become tasks and flows."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from netsim.workloads.operations.table import WHATS
 Ints = NDArray[np.int64]
 
 UNIT = -1
-"""In the place of a rank, a reduction unit."""
+"""Rank of a reduction unit."""
 
 COLUMNS = ("rank", "what", "kind", "stream", "duration_ps", "size_bytes", "group", "n", "label")
 
 
 @dataclass(frozen=True)
 class Messages:
-    """Messages of one call: `n` operations from `first` on send, as many behind those receive.
+    """Messages of one call: `n` send operations from `first` on, followed by as many receives.
 
-    `batch` is that of the sends; the receives' is the next one.
+    `batch` is the batch of the sends; the receives are the next one.
     """
 
     first: int
@@ -35,9 +35,9 @@ class Messages:
 
 @dataclass(frozen=True, eq=False)
 class Collective:
-    """One call's collectives, a batch of operations: those of a group next to one another.
+    """Collectives of one call, a batch of operations, group by group.
 
-    Behind those of its n ranks there may be that of the unit in their switch, as of rank `UNIT`.
+    The n ranks of a group may be followed by the unit of their switch, as rank `UNIT`.
     """
 
     batch: int
@@ -50,14 +50,14 @@ class Collective:
 
     @property
     def width(self) -> int:
-        """The operations of a group."""
+        """Operations per group."""
         return self.n + self.has_unit
 
 
 @dataclass
 class Noted:
-    """Operations in batches, one or two of each call; each batch has a value or an array for each
-    of `COLUMNS`. Kinds and labels are indices into `names`."""
+    """Operations in batches, one or two per call; a batch has a value or an array for each of
+    `COLUMNS`. Kinds and labels are indices into `names`."""
 
     n_ranks: int
     n_operations: int = 0
@@ -79,7 +79,7 @@ class Noted:
         label: str | Sequence[str] = "",
         **columns: Any,
     ) -> Any:
-        """Note operations of one sort at `rank`; returns their numbers, in its shape."""
+        """Add operations of one type at `rank`; return their indices in its shape."""
         values: dict[str, Any] = {"stream": -1, "duration_ps": 0, "size_bytes": 0, "group": -1}
         values |= {"n": 1, "what": WHATS.index(what), "kind": self._name(kind), **columns}
         values["rank"] = rank
@@ -96,18 +96,18 @@ class Noted:
         return (first + np.arange(rank.size)).reshape(rank.shape)[()]
 
     def new_groups(self, n: int) -> Ints:
-        """Numbers for so many messages or instances of a collective."""
+        """Return the indices of `n` new messages or collectives."""
         self.n_groups += n
         return np.arange(self.n_groups - n, self.n_groups)
 
     def groups(self) -> Iterator[tuple[Collective, int]]:
-        """The calls of collectives, each with its first operation."""
+        """Yield the calls of collectives, each with its first operation."""
         first = np.cumsum([0, *(n for n, _ in self.batches)]).tolist()
         for call in self.collectives:
             yield call, first[call.batch]
 
     def columns(self) -> dict[str, Ints]:
-        """Each of `COLUMNS` of all operations."""
+        """Return each of `COLUMNS` for all operations."""
         sizes = [n for n, _ in self.batches]
         found = {}
         for k, name in enumerate(COLUMNS):
@@ -127,8 +127,8 @@ class Noted:
 
 
 def _flat(values: ArrayLike) -> Any:
-    """An array in one dimension, as whole numbers; a lone value as it is."""
+    """Return a flat integer array; a single value as an int."""
     given = np.asarray(values)
     if given.size and not np.issubdtype(given.dtype, np.integer):
-        raise InputError(f"operations are given whole numbers, not {given.dtype}")
+        raise InputError(f"operations take integers, not {given.dtype}")
     return given.astype(np.int64).reshape(-1) if given.ndim else int(given)

@@ -1,4 +1,4 @@
-"""The table of operations: when each was ready, began and ended, and what made it ready."""
+"""The result table of operations: ready, start and end times, and what each waited for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 RECEIVE = WHATS.index("receive")
 
 SHARED = ("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter")
-"""Collectives in which a rank has its own share of the buffer already, or keeps it."""
+"""Collectives in which a rank initially has, or finally keeps, its share of the buffer."""
 
 
 def operation_table(
@@ -29,9 +29,9 @@ def operation_table(
     flow_start_ps: Ints,
     step: NDArray[np.int32] | None = None,
 ) -> Table:
-    """One row an operation; the columns are documented in `netsim.results.columns`.
+    """Return one row per operation, with the columns of `netsim.results.columns`.
 
-    `flow_start_ps` is int64[n_flows], -1 where a flow has not started.
+    `flow_start_ps` is int64[n_flows], -1 for flows that have not started.
     """
     begin, end = operations.begin_task, operations.end_task
     receive = operations.what == RECEIVE
@@ -61,10 +61,9 @@ def operation_table(
 
 
 def blocked_by(operations: OperationTable, tasks: TaskTable, states: TaskStates) -> Ints:
-    """int64[n]: the operation of the same rank whose end, as the last one, made each one ready; -1
-    where that is none's.
+    """int64[n]: the operation of the same rank that made each one ready by ending last; -1: none.
 
-    Of several that ended at once it is that with the highest number.
+    Among simultaneous ends, the highest index.
     """
     n = len(operations)
     begin = operations.begin_task
@@ -72,7 +71,7 @@ def blocked_by(operations: OperationTable, tasks: TaskTable, states: TaskStates)
     ends, begins = (np.full(len(tasks), -1, np.int64) for _ in range(2))
     ends[operations.end_task] = begins[begin] = np.arange(n)
     found = np.where(last < 0, -1, ends[last])
-    # What waited for another one's begin waited for what that one waited for.
+    # A dependency on a start is one on that operation's own last dependency.
     via = np.where((last >= 0) & (found < 0), begins[last], -1)
     while (via >= 0).any():
         open_ = np.flatnonzero(via >= 0)
@@ -81,7 +80,7 @@ def blocked_by(operations: OperationTable, tasks: TaskTable, states: TaskStates)
 
 
 def _last_before(tasks: TaskTable, end_ps: Ints) -> Ints:
-    """int64[n_tasks]: which of the tasks that each one waits for was done last; -1 without any."""
+    """int64[n_tasks]: the dependency of each task that ended last; -1: none."""
     found, latest = (np.full(len(tasks), -1, np.int64) for _ in range(2))
     ptr = tasks.after_ptr
     if ptr is not None:
@@ -100,8 +99,8 @@ def _last_before(tasks: TaskTable, end_ps: Ints) -> Ints:
 
 
 def bandwidths(table: Table) -> Table:
-    """Of messages and collectives the bandwidth of their algorithm and of the bus, in bit/s; NaN of
-    what is neither, is not done, took no time or was timed by a formula."""
+    """Algorithm and bus bandwidth of messages and collectives, in bit/s; NaN for other
+    operations and for those that are not done, took no time, or are analytic."""
     n = table["group"].size
     algorithm, bus = (np.full(n, np.nan) for _ in range(2))
     found = collective_instances(table)
@@ -116,9 +115,10 @@ def bandwidths(table: Table) -> Table:
 class CollectiveInstances(NamedTuple):
     """The g messages and collectives of a table of operations.
 
-    `rows` and `of_row` are int64[m]: the operations that are a part of one, and of which. Of each
-    are `first`, int64[g], one of its operations, `size_bytes`, float64[g], the mean of its ranks,
-    and `length_ps`, int64[g]: from when the last rank began until the last was done; -1: not yet.
+    `rows` and `of_row`, int64[m], are their operations and the index of their collective. Per
+    collective: `first`, int64[g], one of its operations; `size_bytes`, float64[g], the mean over
+        ranks;
+    `length_ps`, int64[g], from the last rank's start to the last end; -1: not done.
     """
 
     rows: Ints
@@ -129,7 +129,6 @@ class CollectiveInstances(NamedTuple):
 
 
 def collective_instances(table: Table) -> CollectiveInstances:
-    """The messages and collectives of a table of operations."""
     rows = np.flatnonzero(table["group"] >= 0)
     group, first, of_row = np.unique(table["group"][rows], return_index=True, return_inverse=True)
     begin, end = np.zeros((2, group.size), np.int64)
@@ -147,10 +146,9 @@ def collective_instances(table: Table) -> CollectiveInstances:
 
 
 def factors(what: NDArray[np.str_], ranks: NDArray[np.int32]) -> NDArray[np.float64]:
-    """float64[n]: by what the bandwidth of the algorithm of operations among so many ranks is to be
-    multiplied to be comparable with rates of links: the bytes that each rank has to send at the
-    least for a byte of the size that is stated. As in NVIDIA's nccl-tests (doc/PERFORMANCE.md).
-    """
+    """float64[n]: bus bandwidth over algorithm bandwidth: the bytes a rank must send per byte of
+    the stated size, so that results are comparable with link rates. As in NVIDIA's nccl-tests
+    (doc/PERFORMANCE.md)."""
     share = (ranks - 1) / ranks
     found = np.ones(what.size)
     found = np.where(np.isin(what, SHARED), share, found)

@@ -1,4 +1,4 @@
-"""Operations of ranks, noted one call after the other, with many in a call."""
+"""Operations of ranks, added in calls of one or many."""
 
 from __future__ import annotations
 
@@ -19,19 +19,23 @@ from netsim.workloads.operations.wires import Wires
 Ints = NDArray[np.int64]
 
 IN_NETWORK = "in_network"
-"""The algorithm that takes a reduction unit."""
+"""The algorithm that needs a reduction unit."""
 
 
 class Operations:
-    """What `n_ranks` ranks do.
+    """The operations of `n_ranks` ranks.
 
-    Operations of one stream of a rank (0 and more) run one after the other, in the order in which
-    they were noted unless `set_order` says otherwise; those of stream -1 whenever what they wait
-    for is done. A stream may hold operations of all sorts.
+    Operations of one stream of a rank (0 and up) run in sequence, in the order in which they were
+    added
+    unless `set_order` changes it; those of stream -1 run when their dependencies are done. A stream
+    may
+    mix operations of all types.
 
-    Arguments that are of each operation are arrays of one shape, or lone values for all; what comes
-    back are the numbers of the operations, in that shape. Times are in ps, sizes in bytes. A
-    `label` is one text, or one for each operation. Most mistakes are told when all is lowered.
+    Arguments per operation are arrays of one shape, or single values for all; methods return
+    operation
+    indices in that shape. Times are in ps, sizes in bytes. A `label` is one text, or one per
+    operation.
+    Most errors are reported by `lower`.
     """
 
     def __init__(self, n_ranks: int) -> None:
@@ -52,14 +56,14 @@ class Operations:
         label: str | Sequence[str] = "",
         kind: str = "",
     ) -> Any:
-        """Ranks compute for so long. Returns int64, the operations."""
+        """Add computations of `duration_ps`. Returns int64, the operations."""
         rank, duration_ps, stream = np.broadcast_arrays(rank, duration_ps, stream)
         return self._noted.add(
             rank, what="compute", stream=stream, duration_ps=duration_ps, kind=kind, label=label
         )
 
     def join(self, rank: ArrayLike, stream: ArrayLike = -1, label: str | Sequence[str] = "") -> Any:
-        """What takes no time: it is done when all that it waits for is. Returns int64."""
+        """Add operations that take no time and end with their dependencies. Returns int64."""
         rank, stream = np.broadcast_arrays(rank, stream)
         return self._noted.add(rank, what="join", stream=stream, label=label)
 
@@ -74,11 +78,11 @@ class Operations:
         latency_ps: ArrayLike = 0,
         label: str | Sequence[str] = "",
     ) -> tuple[Any, Any]:
-        """Ranks `src` send a message each to ranks `dst`.
+        """Add messages from ranks `src` to ranks `dst`.
 
-        `latency_ps`, the time that software takes, pass before a message goes. Returns int64, the
-        operations at the source, which end as the message is handed over to the network, and those
-        at the destination, which end as it is delivered.
+        `latency_ps` is the software time before a message. Returns int64 twice: operations at the
+        source,
+        which end when the message has left, and at the destination, which end with its delivery.
         """
         src, dst, size_bytes, stream, receive_stream, latency_ps = np.broadcast_arrays(
             src, dst, size_bytes, stream, receive_stream, latency_ps
@@ -105,19 +109,21 @@ class Operations:
         duration_ps: ArrayLike | None = None,
         label: str | Sequence[str] = "",
     ) -> Any:
-        """The ranks of each of `groups`, int[g, n] (or int[n], one group), do `what` together.
+        """Add collectives of `groups`, int[g, n] (or int[n], one group).
 
-        `size_bytes` (see `netsim.workloads.collectives`) is of all groups or int64[g] of each; of
-        an
-        all-to-all int64[n, n] or int64[g, n, n] say what goes from each position to each other one,
-        and where that is nothing no message goes. `how` is the name of an algorithm, or all
-        options.
+        `size_bytes` (see `netsim.workloads.collectives`) is one value or int64[g]. For an
+        all-to-all,
+        int64[n, n] or int64[g, n, n] give the bytes between each pair of positions; 0 sends no
+        message.
+        `how` is the name of an algorithm, or all options. With `duration_ps` no packets are sent:
+        each rank
+        is busy for that time in its stream.
 
-        With `duration_ps` no packets are sent: each rank is busy for so long in that stream.
-
-        Returns int64 of the shape of `groups`, the operation of each rank: it begins when what it
-        waits for at that rank is done, and ends as everything for the rank has been delivered and
-        all that it sends is handed over to the network.
+        Returns int64 in the shape of `groups`, each rank's operation: it begins when its
+        dependencies at
+        that rank are done, and ends when everything for the rank is delivered and all of its sends
+        have
+        left.
         """
         how = CollectiveOptions(how) if isinstance(how, str) else how
         ranks = np.asarray(groups, np.int64)
@@ -153,18 +159,15 @@ class Operations:
         return made[:, :n].reshape(ranks.shape)
 
     def after(self, first: ArrayLike, then: ArrayLike) -> None:
-        """Operations `then` start after `first` have ended, of the same rank each."""
+        """Make operations `then` start after `first` end, each pair at one rank."""
         self._noted.after.append(_pairs(first, then))
 
     def after_start(self, first: ArrayLike, then: ArrayLike) -> None:
-        """Operations `then` start after `first` have started, of the same rank each."""
+        """Make operations `then` start after `first` start, each pair at one rank."""
         self._noted.after_start.append(_pairs(first, then))
 
     def set_order(self, operations: ArrayLike, order: ArrayLike) -> None:
-        """In their streams, operations run by ascending `order`, which is 0 of all others.
-
-        Those of one order run as they were noted.
-        """
+        """Run operations of a stream by ascending `order`, 0 by default, ties as added."""
         self._noted.order.append(_pairs(operations, order))
 
     def lower(
@@ -174,20 +177,20 @@ class Operations:
         reduction: Reduction | None = None,
         wires: Wires | None = None,
     ) -> Workload:
-        """All of it as tasks and flows, rank r at `hosts[r]` and kind k in class `classes[k]`.
+        """Return all operations as tasks and flows, rank r at `hosts[r]` and kind k in class
+        `classes[k]`.
 
-        Collectives of algorithm "in_network" take `reduction`, what the network has for them, and
-        those of "auto" what is fastest on the network's `wires`.
+        `reduction` describes the network's units for "in_network" collectives; `wires` lets "auto"
+        choose
+        for the network.
 
-        Raises:
-            InputError: naming the operation at fault and what is wrong with it: also if operations
-                wait, through streams and messages, for one another.
+        Raises InputError, naming the operation, for invalid operations and dependency cycles.
         """
         return lower(self._noted, hosts, classes or {}, reduction, wires)
 
 
 def _with_unit(ranks: NDArray[Any], of_unit: Any) -> NDArray[Any]:
-    """Columns of each rank of a group and, behind them, that of its unit."""
+    """Append a unit's column to those of a group's ranks."""
     return np.concatenate([ranks, np.full((len(ranks), 1), of_unit, ranks.dtype)], axis=1)
 
 

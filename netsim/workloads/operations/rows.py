@@ -1,4 +1,4 @@
-"""Where the tasks and flows of each operation stand in their tables."""
+"""Positions of the tasks and flows of each operation in their tables."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from netsim.workloads.collectives import CollectiveOptions, Steps, schedule
 from netsim.workloads.operations.noted import Collective, Ints, Noted
 
 TASK_BYTES = 300
-"""What a task takes, with its share of flows and edges, while tables are made."""
+"""Memory per task, with its share of flows and edges, while tables are built."""
 
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Collectives of all calls that are done by the same sends, G of n ranks.
+    """G collectives of n ranks with identical sends, from all calls.
 
     Attributes:
-        steps: the sends of each, m.
+        steps: the m sends of each.
         how: its options.
-        size_bytes: int64[G, m], or int64[1, m] if those of all are the same; 0: no message goes.
-        first: int64[G], the first operation of each; those of a group are next to one another.
-        task, flow: int64[G], the first of its tasks that send and receive, two for each of m sends,
-            and the first of its flows.
+        size_bytes: int64[G, m], or int64[1, m] if equal for all; 0: no message.
+        first: int64[G], the first operation of each; a group's are consecutive.
+        task, flow: int64[G], the first of its send and receive tasks, two per send, and of its
+            flows.
     """
 
     steps: Steps
@@ -39,10 +39,11 @@ class Alike:
 
 @dataclass(frozen=True, eq=False)
 class OperationRows:
-    """The places of n operations.
+    """Tasks and flows of n operations.
 
-    `begin` and `end` are int64[n], the tasks with which each begins and ends; `message` has the
-    first flow of each call that sends messages.
+    `begin` and `end` are int64[n], first and last task of each; `message` is the first flow of each
+    call
+    that sends messages.
     """
 
     n_tasks: int
@@ -53,7 +54,7 @@ class OperationRows:
     alike: list[Alike]
 
     def operation_of(self) -> Ints:
-        """int64[n_tasks], the operation that a task begins or ends, or is a send or receive of."""
+        """int64[n_tasks], the operation of each task."""
         found = np.full(self.n_tasks, -1, np.int64)
         number = np.arange(self.end.size)
         found[self.begin], found[self.end] = number, number
@@ -66,17 +67,19 @@ class OperationRows:
 
 
 Settled = Callable[[Collective, int], CollectiveOptions]
-"""How a collective is done, of so many bytes (-1: a matrix says them), its algorithm chosen."""
+"""Selects a collective's algorithm for its size in bytes (-1: a matrix)."""
 
 
 def place(
     noted: Noted, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled
 ) -> OperationRows:
-    """Tasks batch by batch, in each first those that only begin, then what is sent, then the rest.
+    """Number tasks batch by batch: first the separate first tasks, then sends, then the rest.
 
-    `split` are the operations, other than collectives, that begin with a task of their own.
-    `by_order` has the operations that compute in the order in which they run, if that is not the
-    order in which they were noted: their tasks have that order.
+    `split` marks operations, except collectives, with a separate first task. `by_order` lists
+    computing
+    operations in execution order, if it differs from the order in which they were added: their
+        tasks
+    follow it.
     """
     size = np.array([n for n, _ in noted.batches], np.int64)
     first = np.cumsum(size) - size
@@ -98,7 +101,7 @@ def place(
     end = (task + begins + inner - first)[of_batch] + np.arange(of_batch.size)
     if by_order is not None:
         end[by_order] = np.sort(end[by_order])
-    # Of those that begin by themselves, so many stand before each one in its batch.
+    # Index of each separate first task within its batch.
     earlier = np.cumsum(begins) - begins
     begin = (task - earlier)[of_batch] + np.cumsum(split) - split
     for call, count in zip(noted.collectives, counts, strict=True):
@@ -116,7 +119,7 @@ def place(
 
 
 class _Sends:
-    """The sends of collectives, those of several calls together where they are alike."""
+    """The sends of collectives; identical ones of several calls are joined."""
 
     def __init__(self, settled: Settled) -> None:
         self._settled = settled
@@ -124,13 +127,13 @@ class _Sends:
         self._found: dict[_Key, list[tuple[Ints, ...]]] = {}
 
     def counts(self, call: Collective) -> Ints:
-        """int64[groups], how many sends each one takes."""
+        """int64[groups]: number of sends of each."""
         if call.size_bytes.ndim != 1:
             return np.full(call.groups, len(self._of(self._key(call))))
         return np.array([len(self._of(self._key(call, k))) for k in range(call.groups)], np.int64)
 
     def add(self, call: Collective, operation: Ints, task: Ints, flow: Ints) -> None:
-        """Keep a call's collectives, with the places of each."""
+        """Add a call's collectives with their operations, tasks and flows."""
         if call.size_bytes.ndim == 1:
             for k in range(call.groups):
                 where = operation[k : k + 1], task[k : k + 1], flow[k : k + 1]
@@ -139,7 +142,7 @@ class _Sends:
             self._found[self._key(call)].append((operation, task, flow, call.size_bytes))
 
     def alike(self) -> list[Alike]:
-        """All of them, in the order in which they were first met."""
+        """Return all of them, in order of first appearance."""
         return [
             Alike(
                 steps=self._steps[key],
@@ -161,7 +164,7 @@ class _Sends:
     def _of(self, key: _Key) -> Steps:
         if key not in self._steps:
             what, n, size_bytes, how = key
-            if size_bytes < 0:  # blocks go as they are
+            if size_bytes < 0:  # blocks are not split
                 size_bytes, how = 0, replace(how, channels=1)
             self._steps[key] = schedule(what, n, size_bytes, how)
             self._found[key] = []
@@ -169,11 +172,10 @@ class _Sends:
 
 
 _Key = tuple[str, int, int, CollectiveOptions]
-"""What a collective is, of how many, its bytes (-1: a matrix says them), and how."""
+"""Collective, ranks, bytes (-1: a matrix), and options."""
 
 
 def _sizes(steps: Steps, size_bytes: int, found: list[tuple[Ints, ...]]) -> Ints:
-    """`Alike.size_bytes`."""
     if size_bytes >= 0:
         return steps.size_bytes[None, :]
     rows = []

@@ -1,25 +1,30 @@
-"""Where the time of a step went: computing, exposed communication by kind, bubble, skew.
+"""The breakdown of a step's time: compute, exposed communication by kind, bubble and skew.
 
-A step ends as the last of its operations ends, and begins as the one before it ended (the first one
-at 0). In that time each rank computes, in whatever streams, or is idle. An idle interval ends as a
-compute of the rank begins, or as its last operation of the step ends; what is left then until the
-step ends is bubble. It is divided along what its end waited for at this rank: that compute waited
-for an operation last, this one for another one, and so on, back to the interval's begin:
+A step ends when its last operation ends, and begins when the previous step ends (the first at 0).
+Within it a rank computes, in any stream, or is idle. An idle interval ends when a compute of the
+rank
+begins, or with its last operation of the step; the rest of the step is bubble. An idle interval is
+divided along the chain of dependencies at this rank that ends with it: the compute waited last for
+some operation, that one for another, and so on, back to the interval's start:
 
-- a message that it received is **exposed** communication of its kind from when the rank was ready
-  for it and its sender had begun with it (software's latency counts) until it was delivered; if the
-  rank was ready sooner, it is **bubble** until then: nothing to do before others have come so far;
-- a collective is exposed from when the last of its ranks began until it ended at this one; the time
-  before that, from when this rank had begun, is **skew**: others were late;
-- a message that it sent is exposed until it was handed over to the network, and so are computes of
-  a kind that messages or collectives have as well, such as the launch of one;
-- what no operation explains is **other**.
+- a received message is **exposed** communication of its kind from when the rank was ready for it
+  and
+  its sender had begun it (including software latency) until delivery; the time before, when the
+  rank
+  was ready, is **bubble**: the sender had not got this far;
+- a collective is exposed from its last rank's start until its end at this rank; the time before,
+  from this rank's start, is **skew**: others were late;
+- a sent message is exposed until it has left, as are computes of a kind that messages or
+  collectives
+  share, such as the launch of one;
+- time without any operation is **other**.
 
-Of bubble and skew it is exposed, too, what communication of the rank takes that is under way then,
-though nothing waits for it here: the sum of a layer, say, that the next stage waits for.
+Communication of the rank that is in progress during bubble or skew also counts as exposed, even if
+nothing at this rank waits for it: a layer's all-reduce, for instance, that the next stage waits
+    for.
 
-So compute + exposed + bubble + skew + other is the time of the step, for every rank, to the
-picosecond. Communication that computes of its rank cover is in none of them.
+So compute + exposed + bubble + skew + other is the step's time at every rank, to the picosecond.
+Communication hidden behind compute is in none of them.
 """
 
 from __future__ import annotations
@@ -41,16 +46,15 @@ Ints = NDArray[np.int64]
 INF = np.iinfo(np.int64).max
 
 OTHERS = -2
-"""In place of an operation that ends an idle interval: those of other ranks."""
+"""Stands for operations of other ranks, as the end of an idle interval."""
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredStep:
-    """A step, and what became of its time at each of n ranks.
+    """A step and the breakdown of its time at each of n ranks.
 
     Attributes:
-        start_ps, end_ps: of the step.
-        ranks: int64[n], which ranks they are.
+        ranks: int64[n], indices of the ranks.
         compute_ps, bubble_ps, skew_ps, other_ps: int64[n].
         kinds, exposed_ps: names of kinds, and int64[n, n_kinds].
     """
@@ -67,7 +71,7 @@ class MeasuredStep:
 
 
 def step_times(table: Table) -> list[MeasuredStep]:
-    """The steps of a table of operations, in order, as far as all of their operations are done."""
+    """Return the complete steps of a table of operations, in order."""
     found: list[MeasuredStep] = []
     chains = _Chains(table)
     for step in range(int(table["step"].max(initial=-1)) + 1):
@@ -80,8 +84,7 @@ def step_times(table: Table) -> list[MeasuredStep]:
 
 
 class _Idle(NamedTuple):
-    """Idle intervals: of which rank (its place), from when until when, and the operations whose end
-    ended them; -1: of none that is known."""
+    """Idle intervals: rank, start, end, and the operations that ended them; -1: unknown."""
 
     rank: Ints
     start_ps: Ints
@@ -90,13 +93,13 @@ class _Idle(NamedTuple):
 
 
 class _Busy(NamedTuple):
-    """Intervals in order that do not overlap."""
+    """Sorted intervals without overlap."""
 
     start_ps: Ints
     end_ps: Ints
 
     def until(self, times_ps: Ints) -> Ints:
-        """How much of them lies before each of some times."""
+        """Return how much of the intervals lies before each time."""
         sums = np.append(0, np.cumsum(self.end_ps - self.start_ps))
         place = np.searchsorted(self.end_ps, times_ps)
         begin = np.append(self.start_ps, INF)[place]
@@ -105,7 +108,7 @@ class _Busy(NamedTuple):
 
 
 class _Chains:
-    """What is the same for all steps of a table."""
+    """Data shared by all steps of a table."""
 
     def __init__(self, table: Table) -> None:
         self.begin, self.end, self.ready = (
@@ -123,11 +126,11 @@ class _Chains:
         self.idle = self._idle()
 
     def _under_way(self, what: NDArray[np.str_], group: Ints, formula: NDArray[np.bool_]) -> Ints:
-        """int64[n], in ps: from when on each operation is under way.
+        """int64[n], in ps: when each operation was in progress at both or all ends.
 
-        A collective from when the last of its ranks began; but if it ended before at this one, as
-        at the root of a broadcast, from when this one did. A message from when it was begun to be
-        sent, and its receive was ready.
+        A collective: since its last rank started, or since this rank did if it ended here before
+        that, as
+        at the root of a broadcast. A message: since it was sent and its receive was ready.
         """
         found = self.begin.copy()
         its = np.flatnonzero(np.isin(what, COLLECTIVES) & ~formula)
@@ -144,9 +147,9 @@ class _Chains:
         return found
 
     def _communication(self) -> list[tuple[Ints, Ints, Ints]]:
-        """For each rank when which kinds of its communication were under way: from, until, kind.
+        """Return each rank's communication intervals: starts, ends, kinds.
 
-        Intervals are in order and do not overlap: of several at once it is the first one's.
+        Intervals are sorted and do not overlap; among simultaneous ones the first counts.
         """
         its = np.flatnonzero(~self.computes & (self.end > self.first) & (self.first >= 0))
         its = its[np.lexsort((self.first[its], self.rank[its]))]
@@ -161,8 +164,8 @@ class _Chains:
         return found
 
     def _waiting(self, waits: list[tuple[Ints, Ints, Ints]], exposed: Ints) -> Ints:
-        """int64[n], how long each rank waited in some intervals, which are given by rank, from when
-        and until when; what it communicated in that time is added to ``exposed`` instead."""
+        """int64[n], each rank's waiting time in intervals of (rank, start, end), without the
+        communication in progress, which is added to `exposed` instead."""
         rank, since, until = (np.concatenate(parts) for parts in zip(*waits, strict=True))
         found = np.zeros(self.ranks.size, np.int64)
         np.add.at(found, rank, until - since)
@@ -179,12 +182,12 @@ class _Chains:
         return found
 
     def _idle(self) -> _Idle:
-        """The idle intervals of all ranks that computes end."""
+        """Return the idle intervals that end with a compute."""
         computes = np.flatnonzero(self.computes & (self.begin >= 0))
         computes = computes[np.lexsort((self.begin[computes], self.rank[computes]))]
         n, rank, end = computes.size, self.rank[computes], self.end[computes]
-        end = np.where(end < 0, INF, end)  # under way as the run was cut off
-        # The latest end so far within each rank: of places among all ends, moved up by rank.
+        end = np.where(end < 0, INF, end)  # unfinished when the run stopped
+        # The latest end so far within each rank: a running maximum of ordinals, offset by rank.
         by_end = np.argsort(end, kind="stable")
         place = np.empty(n, np.int64)
         place[by_end] = np.arange(n)
@@ -192,16 +195,16 @@ class _Chains:
         is_last = np.append(rank[1:] != rank[:-1], True)[:n]
         free = np.append(0, latest[:-1])[:n]
         free[np.append(True, is_last[:-1])[:n]] = 0
-        self.free = np.zeros(self.ranks.size, np.int64)  # behind its last compute
+        self.free = np.zeros(self.ranks.size, np.int64)  # after its last compute
         self.free[rank[is_last]] = latest[is_last]
         gap = np.flatnonzero(self.begin[computes] > free)
         ended_by = self.before[computes[gap]]
         return _Idle(rank[gap], free[gap], self.begin[computes[gap]], ended_by)
 
     def _in_step(self, step: int, start_ps: int, end_ps: int) -> _Idle:
-        """What is idle in a step: parts of these intervals, and what is behind the last compute.
+        """Return the idle intervals within a step, including those after the last compute.
 
-        The last operation of a rank ends an interval, and so does the end of the step.
+        A rank's last operation ends an interval, and so does the step's end.
         """
         idle, n = self.idle, self.ranks.size
         some = np.flatnonzero((idle.start_ps < end_ps) & (idle.end_ps > start_ps))
@@ -230,7 +233,7 @@ class _Chains:
         return _Idle(rank, begin, np.maximum(begin, end), ended_by)
 
     def step(self, step: int, start_ps: int, end_ps: int) -> MeasuredStep:
-        """What is between the begin and the end of a step."""
+        """Return the breakdown of a step."""
         n = self.ranks.size
         idle = self._in_step(step, start_ps, end_ps)
         length = np.zeros(n, np.int64)

@@ -1,8 +1,7 @@
-"""Operations: what ranks of a job do, and which tasks of theirs that is.
+"""The table of operations of ranks, and their steps.
 
-A rank computes, sends, receives, and takes part in collectives. Each of these, at each rank that
-takes part in it, is an operation: it begins with one task of the rank's host and ends with another
-one, or with the same.
+A rank computes, sends, receives, and takes part in collectives. Each of these is an operation per
+rank, with a first and a last task at the rank's host, which may be the same.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from netsim.model.workload import Workload, WorkloadPart
 from netsim.workloads.collectives.steps import COLLECTIVES
 
 WHATS = ("compute", "join", "send", "receive", *COLLECTIVES)
-"""What operations are."""
+"""Types of operations."""
 
 
 @dataclass(frozen=True, eq=False)
 class JobSteps:
-    """The steps, such as of training, that a workload's operations belong to.
+    """The steps, such as of training, of a workload's operations.
 
     Attributes:
         step: int32[n_operations], the step of each operation, from 0.
-        model_flops: floating-point operations of one step that are the model's own (recomputation
-            not counted), by all ranks that are simulated; None if that is not known.
-        peak_flops: how many of them these ranks could do in a second, together.
+        model_flops: the model's floating-point operations per step (without recomputation) of all
+            simulated ranks; None: unknown.
+        peak_flops: peak FLOP/s of these ranks in total.
     """
 
     step: NDArray[np.int32]
@@ -38,20 +37,21 @@ class JobSteps:
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """Number of steps."""
         return int(self.step.max(initial=-1)) + 1
 
     def add_to(self, load: Workload) -> Workload:
-        """Return the workload with these as the steps of its operations."""
+        """Return the workload with these steps."""
         operations = load.part(OperationTable)
         return load if operations is None else load.with_part(replace(operations, steps=self))
 
     @staticmethod
     def join(parts: Sequence[tuple[JobSteps | None, int]]) -> JobSteps | None:
-        """The steps of several workloads' operations, each with how many operations it has.
+        """Join the steps of several workloads, each with its number of operations.
 
-        Those of a workload without steps belong to step 0. FLOPs are known if all workloads that
-        have steps say theirs.
+        Operations of a workload without steps belong to step 0. FLOPs are known only if every
+        workload with
+        steps gives them.
         """
         known = [one for one, _ in parts if one is not None]
         if not known:
@@ -68,21 +68,20 @@ class JobSteps:
 
 @dataclass(frozen=True, eq=False)
 class OperationTable(WorkloadPart):
-    """A table of n operations of ranks; an operation is known by its row.
+    """A table of n operations; an operation is identified by its row.
 
     Attributes:
-        rank, host: int32[n], who does it, and where.
-        stream: int16[n]; operations of one stream of a rank run one after the other. -1: in none.
+        rank, host: int32[n].
+        stream: int16[n]; operations of one stream of a rank run in sequence; -1: none.
         kind, kinds: int16[n] and names, such as "tp"; operation k is of kind `kinds[kind[k]]`.
         what: int8[n], index into WHATS.
         size_bytes: int64[n], of a message or of a collective's buffer; else 0.
-        group: int64[n], which message or collective it is part of, -1 of those that ranks do alone.
-        n: int32[n], how many ranks take part in it.
-        begin_task, end_task: int64[n], tasks of the workload: it begins as the first one starts and
-            ends as the second one is done. (So a receive begins as its message is there, but where
-            another operation waits for its begin: there, as what it waits for itself is done.)
-        label: one text for each operation, or None.
-        steps: the steps that they belong to, or None if there are none.
+        group: int64[n], index of its message or collective; -1: none.
+        n: int32[n], number of ranks taking part.
+        begin_task, end_task: int64[n], first and last task. (So a receive begins with its delivery,
+            unless other operations wait for its start: then with its last dependency.)
+        label: one text per operation, or None.
+        steps: the steps of the operations, or None.
     """
 
     rank: NDArray[np.int32]
@@ -103,30 +102,30 @@ class OperationTable(WorkloadPart):
         return int(self.rank.size)
 
     def name(self, operation: int) -> str:
-        """What it is called in messages: "all_reduce tp (gradients) of rank 3"."""
+        """Return the name for messages, such as "all_reduce tp (gradients) of rank 3"."""
         words = [WHATS[self.what[operation]], self.kinds[self.kind[operation]]]
         if self.label is not None and self.label[operation]:
             words.append(f"({self.label[operation]})")
         return f"{' '.join(filter(None, words))} of rank {self.rank[operation]}"
 
     def of_tasks(self, n_tasks: int) -> NDArray[np.int64]:
-        """int64[n_tasks]: the operation that begins or ends with each task, or -1."""
+        """int64[n_tasks]: the operation with this first or last task, or -1."""
         found = np.full(n_tasks, -1, np.int64)
         for tasks in (self.end_task, self.begin_task):
             found[tasks] = np.arange(len(self))
         return found
 
     def moved(self, first_flow: int, first_task: int) -> OperationTable:  # noqa: ARG002
-        """The same in a workload in which its tasks are numbered from `first_task` on."""
+        """Return the table with tasks numbered from `first_task`."""
         begin, end = self.begin_task + first_task, self.end_task + first_task
         return replace(self, begin_task=begin, end_task=end)
 
     def with_last_tasks(self, last: NDArray[np.int64]) -> OperationTable:
-        """The same with `last[k]` in place of task k as the last one of an operation."""
+        """Return the table with `last[k]` instead of task k as last task."""
         return replace(self, end_task=last[self.end_task])
 
     def without(self, which: NDArray[np.bool_]) -> OperationTable:
-        """The same without the operations for which it is true."""
+        """Return the table without some operations."""
         if not which.any():
             return self
         kept = np.flatnonzero(~which)
@@ -140,10 +139,7 @@ class OperationTable(WorkloadPart):
 
     @classmethod
     def join(cls, tables: Sequence[OperationTable]) -> OperationTable:
-        """The operations of several workloads in one table.
-
-        Groups are numbered on from those of the workloads before; ranks stay as they are.
-        """
+        """Join the tables of several workloads; groups are renumbered, ranks are not."""
         first_group = np.cumsum([0, *(int(t.group.max(initial=-1)) + 1 for t in tables)])
         kind, kinds = join_names([(table.kind, table.kinds) for table in tables])
         label = None

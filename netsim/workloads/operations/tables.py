@@ -1,4 +1,4 @@
-"""The tables of tasks and flows that operations become, filled piece by piece."""
+"""Builder of the tasks and flows of operations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from netsim.workloads.operations.table import OperationTable
 
 
 class TaskArrays:
-    """Tasks and flows of operations; whatever is not filled in is a join."""
+    """Tasks and flows of operations; tasks are joins unless set."""
 
     def __init__(self, operations: OperationTable, rows: OperationRows) -> None:
         self._operations = operations
@@ -36,14 +36,14 @@ class TaskArrays:
         self._ends = np.zeros((2, rows.n_flows), np.int64)  # the operations at both ends
 
     def compute(self, which: Ints, duration_ps: Ints) -> None:
-        """Operations that compute; each of no stream is in one of its own."""
+        """Set computes; one without a stream gets its own."""
         table, task = self._operations, self._rows.end[which]
         self._kind[task] = COMPUTE
         self._duration[task] = duration_ps[which]
         self._stream[task] = _streams(table, which)
 
     def messages(self, first: int, n: int, flow: int, latency_ps: Ints) -> None:
-        """Messages of `n` operations from `first` on, to as many behind them, in order."""
+        """Set messages from `n` operations from `first` on to the `n` after them, in order."""
         sends = first + np.arange(n)
         task = self._rows.end[sends]
         self._send(flow + np.arange(n), (sends, sends + n), (task, self._rows.end[sends + n]))
@@ -51,7 +51,7 @@ class TaskArrays:
         self._size[flow : flow + n] = self._operations.size_bytes[sends]
 
     def collectives(self, of: Alike) -> list[Edges]:
-        """The sends of collectives; returns who waits for whom."""
+        """Set the sends of collectives; return edges between tasks."""
         steps, m = of.steps, len(of.steps)
         operation = of.first[:, None] + np.arange(steps.n)
         src, dst = operation[:, steps.src], operation[:, steps.dst]
@@ -75,7 +75,7 @@ class TaskArrays:
         delivered_to_send, delivered_to_receive = _waits(steps)
         kept = np.setdiff1d(np.arange(m), steps.after)
         last = np.setdiff1d(np.arange(m), steps.follows)
-        # What a rank does about a delivery, it does no sooner than it begins.
+        # A rank handles deliveries only after its own operation has begun.
         held = np.flatnonzero(adds | (steps.noticed() & (of.how.latency_ps > 0)))
         pairs = [
             (begin[src[:, starts]], send[:, starts]),
@@ -89,7 +89,7 @@ class TaskArrays:
         return [(first.reshape(-1), then.reshape(-1)) for first, then in pairs]
 
     def workload(self, edges: Sequence[Edges], classes: Mapping[str, int]) -> Workload:
-        """All of it, flows of kind k in class `classes[k]`."""
+        """Return the workload, with flows of kind k in class `classes[k]`."""
         table = self._operations
         goes = self._size > 0
         if not goes.all():
@@ -101,7 +101,7 @@ class TaskArrays:
             one, other = (table.rank[end[flow]] for end in (src, dst))
             where = f"ranks {one} and {other} are both on host {table.host[src[flow]]}"
             raise InputError(
-                f"{table.name(src[flow])}: {where}", hint="ranks on hosts of their own"
+                f"{table.name(src[flow])}: {where}", hint="place each rank on its own host"
             )
         flows = FlowTable(
             table.host[src],
@@ -130,18 +130,17 @@ class TaskArrays:
             self._ends[k, flow] = ends[k]
 
     def _classes(self, classes: Mapping[str, int]) -> NDArray[np.int64]:
-        """The class of each kind."""
         kinds = self._operations.kinds
         for kind in classes:
             if kind not in kinds:
                 named = ", ".join(filter(None, kinds)) or "none"
-                raise InputError(f"there is no kind {kind!r}", hint=f"the kinds are {named}")
+                raise InputError(f"unknown kind {kind!r}", hint=f"the kinds are {named}")
         return np.array([classes.get(kind, 0) for kind in kinds], np.int64)
 
 
 def _after_nothing(steps: Steps, goes: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """bool[G, m]: the sends that wait for nothing but others before them, none of which goes: no
-    time of software passed while those were going."""
+    """bool[G, m]: sends that wait only for sends without a message: no earlier send has covered
+    their software latency."""
     follows = steps.follows
     found: NDArray[np.bool_] = np.where(follows >= 0, ~goes[:, follows], True)
     while (follows >= 0).any():
@@ -152,10 +151,11 @@ def _after_nothing(steps: Steps, goes: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _waits(steps: Steps) -> tuple[Edges, Edges]:
-    """Which sends' deliveries which sends wait for, and which other deliveries.
+    """Return the deliveries that sends wait for, and those that other deliveries wait for.
 
-    A unit sends many messages as the same ones have been delivered. So that these are not as many
-    edges as there are pairs, the receive of the last one waits for the others.
+    A unit sends many messages after the same deliveries. To avoid an edge per pair, the receive of
+    the
+    last delivery waits for the others.
     """
     waiting = np.repeat(np.arange(len(steps)), np.diff(steps.after_ptr))
     unit = steps.src[waiting] >= steps.n - steps.units
@@ -163,7 +163,7 @@ def _waits(steps: Steps) -> tuple[Edges, Edges]:
         none = np.zeros(0, np.int64)
         return (steps.after, waiting), (none, none)
     last = steps.after[steps.after_ptr[waiting + 1] - 1]
-    one_of = np.zeros(len(steps), bool)  # of sends that wait for the same
+    one_of = np.zeros(len(steps), bool)  # one of the sends with equal dependencies
     one_of[waiting[unit][np.unique(last[unit], return_index=True)[1]]] = True
     is_last = steps.after == last
     direct, others = ~unit | is_last, unit & one_of[waiting] & ~is_last
@@ -178,8 +178,8 @@ def _labels(table: OperationTable, operation: Ints) -> list[str] | None:
 
 
 def _streams(table: OperationTable, which: Ints) -> Ints:
-    """The engine's stream of each operation that computes: those of a host are numbered by rank,
-    and then by stream; behind them come those of operations that are in none."""
+    """Return the engine's stream of each compute: those of a host are numbered by rank and
+    stream, followed by computes without a stream."""
     host, rank = table.host[which].astype(np.int64), table.rank[which].astype(np.int64)
     stream = table.stream[which].astype(np.int64)
     n_streams = int(stream.max(initial=0)) + 1
@@ -193,7 +193,7 @@ def _streams(table: OperationTable, which: Ints) -> Ints:
 
 
 def _place_among_equals(values: Ints) -> Ints:
-    """int64[n]: how many equal values stand before each one."""
+    """int64[n]: number of earlier equal values."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     found: Ints = np.empty(values.size, np.int64)

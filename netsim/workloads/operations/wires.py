@@ -1,9 +1,8 @@
-"""What collectives find in a network: how fast and how far hosts are from one another.
+"""Wires: rates and latencies that collectives find between hosts of a network.
 
-A `Wire`, by which closed forms tell how long an algorithm takes, is measured for each algorithm:
-between the hosts that it sends to at the same time, in all groups, by all ports that they may use.
-Packets are taken to spread evenly over ways of equal length; what hashes that meet on one way cost,
-and what transports do beside sending, is not in it.
+A `Wire`, the input of closed forms, is measured per algorithm: between the hosts that send at the
+same time, in all groups, over all ports they may use. Packets are assumed to spread evenly over
+paths of equal length; hash collisions and transport overheads are ignored.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ Floats = NDArray[np.float64]
 
 
 class _Segments(NamedTuple):
-    """What k sends are in the network, each one flow or, by way of a peer, two.
+    """The flows of k sends: one each, or two if relayed by a peer.
 
-    `send` has the send of each flow, `first` where the port pairs of each flow begin.
+    `send` is the send of each flow, `first` the start of each flow's port pairs.
     """
 
     send: Ints
@@ -39,14 +38,14 @@ class _Segments(NamedTuple):
 
 
 class Wires:
-    """The wires between hosts of a network, for packets of that size."""
+    """The wires between hosts of a network, for a given packet size."""
 
     def __init__(self, network: Network, payload_bytes: int, header_bytes: int) -> None:
         self.network = network
         self.payload_bytes, self.header_bytes = payload_bytes, header_bytes
         full = payload_bytes + header_bytes
         self._times = PathTimes(network, full, multipath=False)
-        # As packets go, whose times are whole picoseconds.
+        # Packet times are rounded to picoseconds.
         took = send_time(np.full(network.n_ports, full), byte_quotient(network.port_rate_bps))
         self._rate_bps = full * PS_BITS / took
         self._found: dict[tuple[object, ...], CollectiveOptions] = {}
@@ -54,9 +53,9 @@ class Wires:
     def settled(
         self, what: str, groups: ArrayLike, size_bytes: int, how: CollectiveOptions
     ) -> CollectiveOptions:
-        """`how` with the fastest algorithm for int[g, n] groups of hosts in place of "auto".
+        """Return `how` with "auto" replaced by the fastest algorithm for int[g, n] groups of hosts.
 
-        Raises InputError if the groups can do it by none.
+        Raises InputError if no algorithm suits the groups.
         """
         if how.algorithm != "auto":
             return how
@@ -70,7 +69,7 @@ class Wires:
         return self._found[key]
 
     def near(self, groups: Ints) -> int | None:
-        """How many neighboring members of each group are below one switch; None: one or all."""
+        """Return the number of consecutive members below one switch; None: one or all."""
         if groups.shape[1] < 2:
             return None
         network = self.network
@@ -83,7 +82,7 @@ class Wires:
         return node if 1 < node < n else None
 
     def wire(self, hops: Hops, groups: ArrayLike) -> Wire:
-        """The wire for an algorithm's hops, in int[g, n] groups of hosts at the same time."""
+        """Return the wire of an algorithm's hops, in int[g, n] groups of hosts at the same time."""
         hosts = np.atleast_2d(np.asarray(groups, np.int64))
         far = None if hops.far is None else self.wire(hops.far, hosts)
         rows = [(hosts[:, row.src].reshape(-1), hosts[:, row.dst].reshape(-1)) for row in hops.rows]
@@ -114,7 +113,8 @@ class Wires:
         )
 
     def _measured(self, src: Ints, dst: Ints, hops: Hops) -> tuple[Floats, Floats]:
-        """Cost of simultaneous sends: seconds per bit that a position sends, and latency in ps."""
+        """Return the cost of concurrent sends: seconds per bit sent by a position, and latency
+        in ps."""
         segments = self._segments(src, dst)
         port_pairs = np.diff(segments.first)
         flow = np.repeat(np.arange(port_pairs.size), port_pairs)
@@ -136,9 +136,9 @@ class Wires:
         return slowest, self._delays(segments, np.add.reduceat(alone, segments.first[:-1]), hops)
 
     def _delays(self, segments: _Segments, rate_bps: Floats, hops: Hops) -> Floats:
-        """Of each send, from when its last byte has left until it is there.
+        """Return each send's time from the end of transmission to delivery.
 
-        What goes by way of a peer waits there for a chunk.
+        A relayed send also waits for a chunk at the peer.
         """
         message = max(1, hops.message_bytes)
         packet = np.full(segments.src.size, min(message, self.payload_bytes) + self.header_bytes)
