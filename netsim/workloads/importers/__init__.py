@@ -1,6 +1,5 @@
-"""Files of other simulators and tracers, read: bytes in, columns out.
+"""Readers of other tools' files, one module per format: bytes in, columns out.
 
-One file a format. A reader checks that its file is whole and means what it says, and knows nothing
-of networks, hosts and tasks: what of it is simulated, and how, stands with the traffic pattern of
-its name in `netsim/traffic/`.
+A reader validates its file and knows nothing of networks, hosts and tasks; what is simulated, and
+how, is up to the traffic pattern.
 """

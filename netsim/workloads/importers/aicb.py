@@ -1,13 +1,14 @@
-"""Workloads of SimAI, as AICB writes them: a training step of one stage of a pipeline, row by row.
+"""SimAI workloads, as written by AICB: a training step of one pipeline stage, row by row.
 
     HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 all_gpus: 4
     1
     layer0 -1 1000 ALLREDUCE 4194304 1000 NONE 0 1000 ALLREDUCE 8388608 100
 
-A policy and pairs of a key and a number; the number of rows; then rows of a name, a dependency
-(-1), and of the forward pass, the gradient of the input and that of the weights ns, a collective
-and its bytes each; last the ns of an update. The micro-batches of a step stand one behind the
-other, between rows of the step as a whole.
+The first line is a policy and pairs of a key and a number, the second the number of rows. A row has
+a name; a dependency (-1); ns, collective and bytes of the forward pass, of the input gradient and
+of
+the weight gradient; and the ns of an update. The micro-batches of a step are consecutive, between
+rows of the whole step.
 
 Source: aliyun/SimAI, astra-sim-alibabacloud/astra-sim/workload/Workload.cc; aliyun/aicb,
 workload_generator/SimAI_training_workload_generator.py.
@@ -30,7 +31,7 @@ OTHER_POLICIES = (
     *("DATA", "MODEL", "HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA", "HYBRID_DLRM"),
     *("HYBRID_DLRM_ENHANCED", "HYBRID_CUSTOMIZED", "DISTRIBUTED_INFERENCE"),
 )
-"""Policies that are read, and those that are not."""
+"""Supported and unsupported policies."""
 
 MICRO = "MICRO"
 
@@ -41,33 +42,33 @@ COLLECTIVES = {
     "ALLTOALL": "all_to_all",
     "BROADCAST": "broadcast",
 }
-"""Names of collectives, as files have them and as netsim does. SimAI reads past BROADCAST."""
+"""Names of collectives in files and in netsim. SimAI ignores BROADCAST."""
 
 NONE, NO_GROUP = "NONE", ""
 GROUPS = (NO_GROUP, "_EP", "_DP_EP")
-"""Behind the name of a collective: the group that a column means, or another one."""
+"""Suffixes of collectives: the column's default group, or another one."""
 
 COUNTS = {"model_parallel_NPU_group": "tp", "expert_parallel_npu_group": "ep", "ep": "ep"}
 COUNTS |= {"pp": "pp", "vpp": "vpp", "ga": "ga", "all_gpus": "all_gpus", "pp_comm": "pp_bytes"}
 LISTS = ("checkpoints", "checkpoint_initiates")
-"""Keys of the first line: of one number, and of one that says how many follow."""
+"""Keys of the first line: those with a number, and those with a number of values."""
 
 WIDTH = 12
 PS_PER_NS = 1000
 LONGEST_NS = HORIZON_PS // PS_PER_NS
 
 FIRST_ROW = "embedding_layer"
-"""The row with which a micro-batch begins."""
+"""The first row of a micro-batch."""
 
 BEHIND = re.compile(r"(cross_entropy|optimizer)[0-9]*", re.ASCII)
-"""Rows behind all micro-batches."""
+"""Rows after all micro-batches."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What a row does in one pass: it computes for `ns`, then a collective follows.
+    """A pass of a row: compute for `ns`, then a collective.
 
-    `what` is a collective of netsim's, "" if there is none, `group` one of GROUPS.
+    `what` is netsim's name of the collective, "" for none, `group` one of GROUPS.
     """
 
     ns: int
@@ -78,7 +79,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class AicbRow:
-    """A row, on `line`: its forward pass, gradient of the input and of the weights, and update."""
+    """A row, at `line`."""
 
     line: int
     name: str
@@ -94,9 +95,9 @@ class AicbRow:
 
 @dataclass(frozen=True)
 class AicbWorkload:
-    """A workload. What its first line leaves out is in `left_out`, and stands here as 1 or 0.
+    """A workload. `left_out` lists keys missing in the first line, which are 1 or 0 here.
 
-    `before` and `behind` are rows of the step as a whole, `micro_batches` those of each.
+    `before` and `behind` are rows of the whole step, `micro_batches` those of each.
     """
 
     path: Path
@@ -109,13 +110,12 @@ class AicbWorkload:
 
     @property
     def rows(self) -> list[AicbRow]:
-        """All rows."""
         inner = [row for batch in self.micro_batches for row in batch]
         return [*self.before, *inner, *self.behind]
 
 
 def read_aicb(path: Path) -> AicbWorkload:
-    """The workload of a file. Raises InputError naming the line at fault."""
+    """Read a workload. Raises InputError with the line."""
     lines = [
         (number, line.split())
         for number, line in enumerate(read_text(path).splitlines(), 1)
@@ -129,12 +129,14 @@ def read_aicb(path: Path) -> AicbWorkload:
     policy = words[0]
     if policy not in POLICIES:
         known = policy in OTHER_POLICIES
-        what = f"policy {policy} is not supported" if known else f"{written(policy)} is no policy"
+        what = (
+            f"policy {policy} is not supported" if known else f"{written(policy)} is not a policy"
+        )
         raise at_line(path, first, what, f"one of {', '.join(POLICIES)}")
     header = _header(path, first, words[1:])
     n_rows = _number(path, second, "the number of rows", count[0]) if len(count) == 1 else -1
     if n_rows < 1:
-        raise at_line(path, second, f"{written(' '.join(count))} is not a number of rows")
+        raise at_line(path, second, f"{written(' '.join(count))} is not a row count")
     if n_rows != len(lines) - 2:
         hint = f"{len(lines) - 2} in this line, unless the file was cut"
         raise at_line(path, second, f"{n_rows} rows announced, {len(lines) - 2} found", hint)
@@ -147,20 +149,20 @@ def read_aicb(path: Path) -> AicbWorkload:
 
 
 def _header(path: Path, line: int, words: Sequence[str]) -> dict[str, int]:
-    """The numbers of the first line, by our names."""
+    """Return the numbers of the first line, by netsim's names."""
     found: dict[str, int] = {}
     at = 0
     while at < len(words):
         key = words[at].removesuffix(":")
         if key not in COUNTS and key not in LISTS:
             known = ", ".join([*COUNTS, *LISTS])
-            raise at_line(path, line, f"{written(words[at])} is no key", known)
+            raise at_line(path, line, f"{written(words[at])} is not a key", known)
         if at + 1 == len(words):
             raise at_line(path, line, f"{key} has no number")
         number = _number(path, line, key, words[at + 1])
         at += 2
         if key in LISTS and number:
-            what = f"{key}: {number} layers that compute forward again, which is not supported"
+            what = f"{key}: {number} layers with recomputation, which is not supported"
             raise at_line(path, line, what, "checkpoints: 0 checkpoint_initiates: 0")
         if key in COUNTS:
             name = COUNTS[key]
@@ -186,8 +188,8 @@ def _phase(path: Path, line: int, cells: Sequence[str]) -> Phase:
     group = next((one for one in reversed(GROUPS) if name.endswith(one)), NO_GROUP)
     plain = name.removesuffix(group)
     if plain != NONE and plain not in COLLECTIVES:
-        hint = f"{', '.join([NONE, *COLLECTIVES])}, with {' or '.join(GROUPS[1:])} behind"
-        raise at_line(path, line, f"{written(name)} is not a collective that is read", hint)
+        hint = f"{', '.join([NONE, *COLLECTIVES])}, with {' or '.join(GROUPS[1:])} as suffix"
+        raise at_line(path, line, f"{written(name)} is not a supported collective", hint)
     if size >= SIZE_BYTES:
         raise at_line(path, line, f"{size} bytes", "less than 1 PiB")
     what = COLLECTIVES.get(plain, "") if size else ""
@@ -202,23 +204,22 @@ def _time(path: Path, line: int, word: str) -> int:
 
 
 def _number(path: Path, line: int, what: str, word: str) -> int:
-    """A number of a file, which Python may have written with ".0"."""
+    """Return a number, which Python may have written with ".0"."""
     try:
         number = whole(word.removesuffix(".0"))
     except ValueError:
         number = -1
     if number < 0:
-        raise at_line(path, line, f"{what}: {written(word)} is not a whole number of 0 or more")
+        raise at_line(path, line, f"{what}: {written(word)} is not a non-negative integer")
     return number
 
 
 def _micro_batches(
     path: Path, line: int, rows: Sequence[AicbRow], n: int
 ) -> tuple[Sequence[AicbRow], Sequence[Sequence[AicbRow]], Sequence[AicbRow]]:
-    """Rows before all micro-batches, those of each, and those behind them.
+    """Split rows into those before all micro-batches, those of each, and those after.
 
-    Micro-batches begin with the first FIRST_ROW, or where there is none with the first row, and are
-    equally long.
+    Micro-batches have equal lengths and start with the first FIRST_ROW, or else the first row.
     """
     ends = next((k for k, row in enumerate(rows) if BEHIND.fullmatch(row.name)), len(rows))
     begin = next((k for k, row in enumerate(rows[:ends]) if row.name == FIRST_ROW), 0)

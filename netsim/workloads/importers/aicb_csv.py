@@ -1,12 +1,12 @@
-"""Workloads of AICB as CSV files: what each rank of a job does, one row after the other.
+"""AICB workloads as CSV files: the rows of each rank of a job.
 
     [ pp_stage0: [rank0, rank1] ]
     comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,algbw,...
     CommType.all_reduce,CommGroup.tp_group,2,8192,forward_step,None,None,,None,None,None,1
     CommType.isend,CommGroup.pp_group,1,4096,forward_step,None,None,send_next,None,None,None,1
 
-The line of ranks may be left out, and so may comm_group_size. A file with a pipeline has such a
-line, the names of the columns, and rows for each of its stages.
+The line of ranks and comm_group_size are optional. A file with a pipeline has such a line, the
+column names, and rows for each stage.
 
 Source: aliyun/aicb, workload_applyer.py, log_analyzer/log.py and workload/physical.
 """
@@ -34,13 +34,13 @@ COLLECTIVES = {
     "reduce": "reduce",
     "barrier": "barrier",
 }
-"""Names of collectives, as files have them and as netsim does."""
+"""Names of collectives in files and in netsim."""
 
 BARRIER, COMPUTE, SEND, RECEIVE, EPOCH = "barrier", "computation", "isend", "irecv", "epoch_end"
 TP, DP, EP, EP_DP, EP_TP = "tp_group", "dp_group", "ep_group", "ep_dp_group", "ep_tp_group"
 PP, EMBEDDING, ALL = "pp_group", "embedding_group", "all"
 GROUPS = (TP, DP, EP, EP_DP, EP_TP, PP, EMBEDDING, ALL)
-"""Groups of ranks; "all_nodes" is another name of the last one."""
+"""Groups of ranks; "all_nodes" is an alias of the last one."""
 
 NEXT, PREVIOUS = "next", "prev"
 NEEDED = ("comm_type", "comm_group", "msg_size", "additional")
@@ -52,10 +52,11 @@ _STAGE = re.compile(r"\[\s*pp_stage(\d{1,9})\s*:\s*\[(.*)\]\s*\]", re.ASCII)
 
 @dataclass(frozen=True)
 class CsvRow:
-    """A row, on `line`: a collective of netsim's (or COMPUTE, SEND, RECEIVE) of a group.
+    """A row, at `line`: a collective (or COMPUTE, SEND, RECEIVE) of a group.
 
-    `n` is the size of the group as the row says, 0 if it does not; `size` are bytes, of a
-    computation ns; `to` is of a message: NEXT or PREVIOUS stage.
+    `n` is the stated size of the group, 0 if missing; `size` is in bytes, or ns for computations;
+    `to`
+    is NEXT or PREVIOUS stage, for messages.
     """
 
     line: int
@@ -69,9 +70,9 @@ class CsvRow:
 
 @dataclass(frozen=True)
 class AicbJob:
-    """A job: the rows of each pipeline stage, and its number of ranks if the file has one.
+    """A job: the rows of each pipeline stage, and the number of ranks if known.
 
-    `shapes` counts the computations that have a shape but no time.
+    `shapes` counts computations with a shape but no time.
     """
 
     path: Path
@@ -80,20 +81,20 @@ class AicbJob:
     shapes: int
 
     def size_of(self, group: str) -> int:
-        """How many ranks a group has, by all rows of it; 0 if none says it."""
+        """Return the size of a group, which all of its rows must agree on; 0 if missing."""
         found = 0
         for row in (row for stage in self.stages for row in stage if row.group == group and row.n):
             if row.to:
-                continue  # of messages it is always 1
+                continue  # always 1 for messages
             if found not in (0, row.n):
-                what = f"{group} has {row.n} ranks, and {found} above"
+                what = f"{group} has {row.n} ranks here and {found} above"
                 raise at_line(self.path, row.line, what)
             found = row.n
         return found
 
 
 def read_aicb_csv(path: Path) -> AicbJob:
-    """The job of a file. Raises InputError naming the line at fault."""
+    """Read a job. Raises InputError with the line."""
     stages: list[list[CsvRow]] = []
     columns: dict[str, int] = {}
     n_ranks = shapes = 0
@@ -110,7 +111,7 @@ def read_aicb_csv(path: Path) -> AicbJob:
             stages.append([])
             continue
         if len(cells) != len(columns):
-            raise at_line(path, line, f"has {len(cells)} cells, and {len(columns)} columns")
+            raise at_line(path, line, f"has {len(cells)} cells for {len(columns)} columns")
         row = _row(path, line, {name: cells[k].strip() for name, k in columns.items()})
         if row is not None:
             shapes += row.what == COMPUTE and not row.size
@@ -121,7 +122,7 @@ def read_aicb_csv(path: Path) -> AicbJob:
 
 
 def _ranks(path: Path, line: int, text: str, n_stages: int) -> int:
-    """How many ranks a line lists that stands before the names of columns."""
+    """Return the number of ranks in a line before column names."""
     if match := _RANKS.fullmatch(text):
         first, last = int(match[1]), int(match[2])
         if first == 0 and not n_stages:
@@ -133,7 +134,6 @@ def _ranks(path: Path, line: int, text: str, n_stages: int) -> int:
 
 
 def _columns(path: Path, line: int, cells: Sequence[str]) -> dict[str, int]:
-    """The places of columns by their names."""
     found = {name.strip(): k for k, name in enumerate(cells)}
     missing = [name for name in NEEDED if name not in found]
     if missing or len(found) < len(cells):
@@ -143,7 +143,7 @@ def _columns(path: Path, line: int, cells: Sequence[str]) -> dict[str, int]:
 
 
 def _row(path: Path, line: int, cell: dict[str, str]) -> CsvRow | None:
-    """One row; None for what takes no time and orders nothing."""
+    """Return one row; None for rows without effect."""
     what = cell["comm_type"].removeprefix("CommType.")
     label = f"{what} {cell.get('stage', '')}".strip()
     if what == EPOCH:
@@ -154,11 +154,11 @@ def _row(path: Path, line: int, cell: dict[str, str]) -> CsvRow | None:
         return CsvRow(line, what, "", 0, ns, label)
     if what not in (*COLLECTIVES, SEND, RECEIVE):
         hint = ", ".join([*COLLECTIVES, COMPUTE, SEND, RECEIVE, EPOCH])
-        raise at_line(path, line, f"{written(what)} is no comm_type that is read", hint)
+        raise at_line(path, line, f"{written(what)} is not a supported comm_type", hint)
     group = cell["comm_group"].removeprefix("CommGroup.")
     group = ALL if group == "all_nodes" else group
     if group not in GROUPS:
-        raise at_line(path, line, f"{written(group)} is no comm_group", ", ".join(GROUPS))
+        raise at_line(path, line, f"{written(group)} is not a comm_group", ", ".join(GROUPS))
     given = cell.get("comm_group_size", "None")
     n = 0 if given == "None" else _number(path, line, "comm_group_size", given, COUNT)
     size = _number(path, line, "msg_size", cell["msg_size"], SIZE_BYTES)
@@ -172,7 +172,7 @@ def _row(path: Path, line: int, cell: dict[str, str]) -> CsvRow | None:
 
 
 def _number(path: Path, line: int, what: str, word: str, below: int) -> int:
-    """A whole number of 0 or more, which Python may have written with a fraction."""
+    """Return a non-negative integer, which Python may have written with a fraction."""
     try:
         number = whole(word.partition(".")[0] if what == "_elapsed_time" else word)
     except ValueError:

@@ -1,12 +1,12 @@
-"""Configurations of ASTRA-sim: the network of its analytical back end, and its system.
+"""ASTRA-sim configurations: the network of its analytical back end, and its system.
 
     topology: [ Switch, Ring ]
     npus_count: [ 8, 2 ]
     bandwidth: [ 400.0, 50.0 ]  # GB/s of 2^30 bytes
     latency: [ 936.25, 1000 ]   # ns of a link
 
-is YAML, of which lists of words in brackets, or below one another behind dashes, are read. The
-system is an object of JSON.
+The network is YAML, restricted to lists of words in brackets or in lines with dashes. The system is
+a JSON object.
 
 Source: astra-sim/astra-sim, examples/network and examples/system, CollectiveImplLookup.cc;
 astra-sim/astra-network-analytical, Helper.cc.
@@ -45,7 +45,7 @@ ALGORITHMS = {
     "oneHalvingDoubling": "halving_doubling",
     "doubleBinaryTree": "double_binary_tree",
 }
-"""ASTRA-sim's names, and netsim's."""
+"""ASTRA-sim's names and netsim's."""
 
 BEHIND = ("-implementation", "-implementation-custom")
 SPLITS, ACTIVE, DELAY = "preferred-dataset-splits", "active-chunks-per-dimension", "endpoint-delay"
@@ -54,12 +54,12 @@ UNREAD = (
     *("scheduling-policy", "collective-optimization", "boost-mode", "trace-enabled"),
     *("replay-only", "local-mem-trace-filename", "track-local-mem"),
 )
-"""Keys that are read past: what they decide is netsim's or the trace's."""
+"""Ignored keys: netsim or the trace determines these."""
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of a network: `n` NPUs in each of its parts, joined by links."""
+    """A dimension of a network: groups of `n` NPUs joined by links."""
 
     shape: str
     n: int
@@ -69,14 +69,14 @@ class Dimension:
 
 @dataclass(frozen=True)
 class System:
-    """A system: how collectives are done, and what a rank computes.
+    """The collectives and compute rates of a system.
 
     Attributes:
-        algorithms: netsim's, by netsim's names of collectives; those of the file.
-        channels: into how many chunks a collective is cut.
+        algorithms: netsim's names of collectives and algorithms.
+        channels: number of chunks of a collective.
         latency_ps: of each message.
-        tflops, memory_bps: of a rank, None: computations take as long as traces say.
-        unread: keys that are read past.
+        tflops, memory_bps: of a rank; None: computations take the time in the trace.
+        unread: ignored keys in the file.
     """
 
     algorithms: Mapping[str, str]
@@ -88,13 +88,13 @@ class System:
 
 
 def read_network(path: Path) -> tuple[Dimension, ...]:
-    """The dimensions of a network. Raises InputError naming the file and the line at fault."""
+    """Read the dimensions of a network. Raises InputError with the line."""
     found: dict[str, tuple[int, list[str]]] = {}
     key = ""
     for line, text in read_lines(path):
         if match := re.fullmatch(r"-\s+(\S+)", text):
             if not key:
-                raise at_line(path, line, f"{written(text)} is of no list")
+                raise at_line(path, line, f"{written(text)} does not belong to a list")
             found[key][1].append(match[1])
             continue
         key, colon, value = (part.strip() for part in text.partition(":"))
@@ -104,7 +104,7 @@ def read_network(path: Path) -> tuple[Dimension, ...]:
                 hint = "an analytical network; of ns-3, its topology.txt is read by kind graph"
             raise at_line(path, line, f"{written(text)} is not understood", hint)
         if value and not re.fullmatch(r"\[.*\]", value):
-            raise at_line(path, line, f"{written(value)} is no list", "such as [ 8, 2 ]")
+            raise at_line(path, line, f"{written(value)} is not a list", "such as [ 8, 2 ]")
         found[key] = line, [word.strip() for word in value[1:-1].split(",") if word.strip()]
         key = "" if value else key
     for name in KEYS:
@@ -120,7 +120,7 @@ def read_network(path: Path) -> tuple[Dimension, ...]:
 def _dimension(path: Path, row: Sequence[tuple[int, str]]) -> Dimension:
     (line, shape), count, rate, latency = row
     if shape not in SHAPES:
-        raise at_line(path, line, f"{written(shape)} is no topology", ", ".join(SHAPES))
+        raise at_line(path, line, f"{written(shape)} is not a topology", ", ".join(SHAPES))
     try:
         n = whole(count[1])
     except ValueError:
@@ -137,12 +137,12 @@ def _real(path: Path, line: int, word: str, below: float) -> float:
     except ValueError:
         number = math.nan
     if not 0 < number < below:
-        raise at_line(path, line, f"{written(word)} is no number above 0 and below {below:.0f}")
+        raise at_line(path, line, f"{written(word)} is not a number above 0 and below {below:.0f}")
     return number
 
 
 def read_system(path: Path) -> System:
-    """A system. Raises InputError naming the file and the key at fault."""
+    """Read a system. Raises InputError with the key."""
     body = read_json(path)
     try:
         return _system(body)
@@ -158,15 +158,15 @@ def _system(body: Any) -> System:
     for name, what in COLLECTIVES.items():
         known |= {name + end for end in BEHIND}
         if name + BEHIND[1] in body:
-            hint = (
-                "that file as traffic of its own: kind chakra, or msccl for the XML it is made of"
+            hint = "use that file as traffic of kind chakra, or msccl for its XML source"
+            raise InputError(
+                "custom algorithms are not supported here", key=name + BEHIND[1], hint=hint
             )
-            raise InputError("an algorithm of one's own", key=name + BEHIND[1], hint=hint)
         if name + BEHIND[0] in body:
             algorithms[what] = _algorithm(name + BEHIND[0], body[name + BEHIND[0]])
     for key in body:
         if key not in known:
-            raise InputError("is no key that is read", key=str(key), hint=", ".join(sorted(known)))
+            raise InputError("is not a supported key", key=str(key), hint=", ".join(sorted(known)))
     roofline = bool(_number(body, ROOFLINE, 0))
     memory = _number(body, MEMORY, 0)
     return System(
@@ -186,7 +186,7 @@ def _algorithm(key: str, given: Any) -> str:
     name = re.sub(r"(?<=irect)[0-9]+$", "", given[0]) if isinstance(given[0], str) else ""
     if name not in ALGORITHMS:
         raise InputError(
-            f"{written(given[0])} is no algorithm", key=key, hint=", ".join(ALGORITHMS)
+            f"{written(given[0])} is not an algorithm", key=key, hint=", ".join(ALGORITHMS)
         )
     return ALGORITHMS[name]
 
@@ -195,5 +195,5 @@ def _number(body: Mapping[str, Any], key: str, default: float) -> float:
     value = body.get(key, default)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value < 1e9:
-        raise InputError(f"{written(value)} is no number", key=key, hint="0 or more, below 10^9")
+        raise InputError(f"{written(value)} is not a number", key=key, hint="0 or more, below 10^9")
     return float(value)

@@ -1,7 +1,7 @@
-"""Chakra execution traces: for each rank a file `PREFIX.RANK.et`, a graph of operations.
+"""Chakra execution traces: one file `PREFIX.RANK.et` per rank, a graph of operations.
 
-A file is a sequence of messages of Protocol Buffers, the length before each: first one of the
-trace as a whole, then its nodes, in any order. It may be compressed by gzip.
+A file is a sequence of length-prefixed Protocol Buffers messages: the trace's metadata, then its
+nodes in any order. It may be gzip-compressed.
 
 Source: mlcommons/chakra 1.0.0, schema/protobuf/et_def.proto; Sridharan et al., "Chakra: Advancing
 Performance Benchmarking and Co-design using Standardized Execution Traces", 2023.
@@ -68,32 +68,31 @@ COLLECTIVES = (
 BARRIER = COLLECTIVES.index("BARRIER")
 """Kinds of collectives (CollectiveCommType)."""
 
-# Numbers of the fields of messages.
+# Field numbers of messages.
 _VERSION = 1
 _ID, _NAME, _KIND, _CTRL, _DATA, _DURATION, _INPUTS = 1, 2, 3, 4, 5, 7, 8
 
 SUFFIX = ".0.et"
-"""Behind the prefix, the name of the first rank's trace."""
+"""Suffix of the first rank's trace, after the prefix."""
 
 PS_PER_US = 10**6
 LONGEST_US = HORIZON_PS // PS_PER_US
 
 OTHER_SCHEMAS = ("0.0.1",)
-"""Versions that number kinds otherwise."""
+"""Schema versions with other numbers of kinds."""
 
 
 @dataclass(frozen=True)
 class ChakraTrace:
-    """The n nodes of a rank in the order of the file, and their m dependencies.
+    """The n nodes of a rank in file order, and their m dependencies.
 
     Attributes:
-        version: of the schema, as the file says.
-        id: uint64[n], by which the file knows it.
+        version: of the schema.
+        id: uint64[n], node ids of the file.
         kind: int64[n], index into KINDS.
         duration_us: int64[n].
-        attributes: those that are read.
         first, then: int64[m], nodes: `then[i]` waits for `first[i]`, by data or control.
-        tables: texts of METADATA nodes that may have a table of process groups.
+        tables: texts of METADATA nodes that may contain process groups.
     """
 
     path: Path
@@ -112,14 +111,14 @@ class ChakraTrace:
         return int(self.id.size)
 
     def labels(self) -> list[str]:
-        """The name of each node, "" where it has none."""
+        """Return the name of each node, "" if it has none."""
         found = [""] * len(self)
         for k, node in enumerate(self.names.message.tolist()):
             found[node] = text_of(self.data, self.names, k)
         return found
 
     def name(self, node: int) -> str:
-        """What a node is called in messages: 'node 7 (COMM_SEND "send 3")'."""
+        """Return the name for messages, such as 'node 7 (COMM_SEND "send 3")'."""
         at = np.flatnonzero(self.names.message == node)[-1:]
         text = "".join(f" {written(text_of(self.data, self.names, int(k)))}" for k in at)
         kind = int(self.kind[node])
@@ -127,21 +126,20 @@ class ChakraTrace:
         return f"node {self.id[node]} ({what}{text})"
 
     def error(self, node: int, message: str, hint: str | None = None) -> InputError:
-        """An error that names a node."""
         return InputError(f"{self.name(node)}: {message}", file=str(self.path), hint=hint)
 
     def check(self) -> ChakraTrace:
-        """Itself, if what it says can be. Raises InputError naming the first node at fault."""
+        """Return the trace. Raises InputError for the first invalid node."""
         of = self.attributes.numbers
         collective = self.kind == COLLECTIVE
         sized = (self.kind == SEND) | (collective & (of["comm_type"] != BARRIER))
         size, what = of["comm_size"], of["comm_type"]
         wrong = [
-            ((self.kind < METADATA) | (self.kind > COLLECTIVE), "is of no kind that there is"),
+            ((self.kind < METADATA) | (self.kind > COLLECTIVE), "has an unknown kind"),
             (collective & (what == MISSING), "has no comm_type"),
-            (collective & ((what < 0) | (what >= len(COLLECTIVES))), "has another comm_type"),
+            (collective & ((what < 0) | (what >= len(COLLECTIVES))), "has an unknown comm_type"),
             (sized & (size == MISSING), "has no comm_size"),
-            (sized & ((size < 0) | (size >= SIZE_BYTES)), "its comm_size is not 0 B to 1 PiB"),
+            (sized & ((size < 0) | (size >= SIZE_BYTES)), "comm_size must be 0 B to 1 PiB"),
             (~((self.duration_us >= 0) & (self.duration_us < LONGEST_US)), "lasts 20 h or more"),
         ]
         for bad, text in wrong:
@@ -152,9 +150,9 @@ class ChakraTrace:
 
 
 def trace_files(prefix: Path) -> list[Path]:
-    """The files of a prefix, by rank. Raises InputError if there is none, or one is missing."""
+    """Return the files of a prefix, by rank. Raises InputError if any is missing."""
     if prefix.is_file() and not prefix.with_name(prefix.name + SUFFIX).is_file():
-        hint = "what stands before .0.et in the names of traces; JSON is not read"
+        hint = "the part before .0.et in the names of traces; JSON is not supported"
         raise InputError("is a file, not the prefix of traces", file=str(prefix), hint=hint)
     files: list[Path] = []
     while (path := prefix.with_name(f"{prefix.name}.{len(files)}.et")).is_file():
@@ -162,18 +160,18 @@ def trace_files(prefix: Path) -> list[Path]:
     name = re.compile(re.escape(prefix.name) + r"\.[0-9]+\.et")
     found = [one for one in _listing(prefix.parent) if name.fullmatch(one)]
     if len(found) > len(files) or not files:
-        what = f"there is no {written(path.name)}"
-        what += f", and {len(found)} other traces of that prefix" if found else ""
+        what = f"missing {written(path.name)}"
+        what += f", but there are {len(found)} other traces of that prefix" if found else ""
         raise InputError(what, file=str(prefix.parent), hint="a trace for each rank from 0")
     return files
 
 
 def read_trace(path: Path) -> ChakraTrace:
-    """The trace of a rank. Raises InputError naming the file, and the node at fault."""
+    """Read the trace of a rank."""
     content = unpacked(path, read_bytes(path))
     if content.lstrip()[:1] == b"{":
         hint = "files in the binary form of Protocol Buffers"
-        raise InputError("is JSON, which is not read", file=str(path), hint=hint)
+        raise InputError("is JSON, which is not supported", file=str(path), hint=hint)
     data = np.frombuffer(content, np.uint8)
     try:
         begin, end = framed(content)
@@ -181,12 +179,12 @@ def read_trace(path: Path) -> ChakraTrace:
             raise InputError("is empty", file=str(path), code="out_of_range")
         version = _version(data, begin[:1], end[:1])
         if version in OTHER_SCHEMAS:
-            what = f"is of the schema {version}, which numbers kinds of nodes otherwise"
+            what = f"is of the schema {version}, which numbers kinds of nodes differently"
             raise InputError(what, file=str(path), hint="written by a later generator")
         return _trace(path, version, data, (begin[1:], end[1:]))
     except DamagedMessageError as error:
         what = f"message {error.number}: {error.message}"
-        raise InputError(f"is no trace, or a damaged one: {what}", file=str(path)) from None
+        raise InputError(f"is not a trace or is damaged: {what}", file=str(path)) from None
 
 
 def _listing(directory: Path) -> list[str]:
@@ -197,7 +195,7 @@ def _listing(directory: Path) -> list[str]:
 
 
 def _version(data: NDArray[np.uint8], begin: Ints, end: Ints) -> str:
-    """The version in the first message, "" if it says none."""
+    """Return the version in the first message, "" without one."""
     found = fields_of(data, begin, end)
     at = np.flatnonzero((found.number == _VERSION) & (found.wire == BYTES))
     return text_of(data, found, int(at[-1])) if at.size else ""
@@ -216,7 +214,7 @@ def _trace(
         inputs = fields.of((fields.number == _INPUTS) & (fields.wire == BYTES))
         tables = tables_of(data, inputs.of(kind[inputs.message] == METADATA))
     except DamagedMessageError as error:
-        # Messages are counted from the first of the file.
+        # Count messages from the first of the file.
         raise DamagedMessageError(error.number + 1, error.message) from None
     trace = ChakraTrace(
         path=path,
@@ -236,7 +234,7 @@ def _trace(
 
 
 def _last(fields: Fields, number: int, n: int) -> NDArray[np.uint64]:
-    """uint64[n]: a field that is a number; 0 where it is left out."""
+    """uint64[n]: a numeric field; 0 if missing."""
     chosen = (fields.number == number) & (fields.wire == VARINT)
     found = np.zeros(n, np.uint64)
     found[fields.message[chosen]] = fields.value[chosen]
@@ -244,19 +242,19 @@ def _last(fields: Fields, number: int, n: int) -> NDArray[np.uint64]:
 
 
 def _edges(trace: ChakraTrace, waiting: Ints, awaited: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Between nodes, each once: those that are waited for, and those that wait."""
+    """Return unique dependencies of nodes: those waited for, and those that wait."""
     order = np.argsort(trace.id, kind="stable")
     ids = trace.id[order]
     for k in np.flatnonzero(ids[1:] == ids[:-1])[:1].tolist():
-        raise trace.error(int(order[k + 1]), "its id is that of another node, too")
+        raise trace.error(int(order[k + 1]), "has the id of another node")
     place = np.minimum(np.searchsorted(ids, awaited), len(trace) - 1)
     missing = np.flatnonzero(ids[place] != awaited) if len(trace) else awaited
     for k in missing[:1].tolist():
-        what = f"it waits for node {awaited[k]}, which is not in the file"
-        more = f", and {missing.size - 1} other dependencies are not" if missing.size > 1 else ""
+        what = f"waits for node {awaited[k]}, which is not in the file"
+        more = f" ({missing.size - 1} other dependencies are missing)" if missing.size > 1 else ""
         raise trace.error(int(waiting[k]), what + more, "a whole trace, not a part of one")
     first = order[place]
     for k in np.flatnonzero(first == waiting)[:1].tolist():
-        raise trace.error(int(waiting[k]), "it waits for itself")
+        raise trace.error(int(waiting[k]), "waits for itself")
     then, first = np.divmod(np.unique(waiting * len(trace) + first), max(len(trace), 1))
     return first, then

@@ -1,7 +1,7 @@
-"""Attributes of Chakra's nodes: a name, and a value in the member of its type.
+"""Attributes of Chakra nodes: a name, and a value in the member for its type.
 
-Writers do not agree on types (comm_size as int64 or uint64, is_cpu_op as bool or int32), so that a
-number is taken from whichever member has it.
+Writers disagree on types (comm_size as int64 or uint64, is_cpu_op as bool or int32), so a number is
+taken from whichever member has it.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ NUMBERS = (
     "comm_tag",
     "comm_group",
 )
-"""Attributes that are numbers and are read."""
+"""Numeric attributes that are read."""
 
 GROUP = "pg_name"
-"""The attribute that names a process group, as text or as a number."""
+"""The attribute with the name of a process group, as text or number."""
 
 DIMENSIONS = "involved_dim"
-"""The attribute that says which dimensions of the network a collective involves."""
+"""The attribute with the network dimensions of a collective."""
 
 MISSING = -INT64
-"""The value of an attribute that a node has not got."""
+"""The value of a missing attribute."""
 
 ATTRIBUTES = 10
-"""The field of nodes."""
+"""The field of nodes with attributes."""
 
-# Members of an attribute's value; those of lists have even numbers.
+# Members of an attribute's value; lists have even numbers.
 _NAME, _DOUBLE, _FLOAT, _STRING, _BYTES = 1, 3, 5, 29, 31
 _ZIGZAG, _SIGNED_32 = (15, 17), 23
 _FIRST_VALUE = 3
 
 _HEAD = 2
-"""Bytes before a short name, which comes first: its field, its length."""
+"""Bytes before a short leading name: field and length."""
 
 
 @dataclass(frozen=True)
 class Attributes:
-    """What is read of n nodes' attributes.
+    """The attributes of n nodes.
 
     Attributes:
-        numbers: int64[n] for each of NUMBERS, MISSING where a node has not got it.
-        group: int64[n], the place in `groups` of the name of its process group, -1 if it has none.
-        partial: bool[n], whether a collective involves some dimensions of the network only.
+        numbers: int64[n] for each of NUMBERS, or MISSING.
+        group: int64[n], index of the process group's name in `groups`; -1: none.
+        partial: bool[n], whether a collective involves only some dimensions of the network.
     """
 
     numbers: dict[str, Ints]
@@ -74,7 +74,6 @@ class Attributes:
 
 
 def attributes_of(data: Bytes, nodes: Fields, n: int) -> Attributes:
-    """The attributes of n nodes. Raises DamagedMessageError."""
     attribute = nodes.of((nodes.number == ATTRIBUTES) & (nodes.wire == BYTES))
     attribute = attribute.of(_may_be_read(data, attribute))
     try:
@@ -99,7 +98,7 @@ def attributes_of(data: Bytes, nodes: Fields, n: int) -> Attributes:
     owner, value = found[DIMENSIONS]
     partial = np.zeros(n, np.bool_)
     for k, node in enumerate(owner.tolist()):
-        # A list of bools, whose bytes are 0 and 1 behind two of its own.
+        # A list of bools: two bytes of header, then one of 0 or 1 each.
         partial[node] = (data[value.begin[k] + 2 : value.end[k]] == 0).any()
     group = np.full(n, -1, np.int64)
     groups: dict[str, int] = {}
@@ -117,7 +116,7 @@ def attributes_of(data: Bytes, nodes: Fields, n: int) -> Attributes:
 
 
 def _may_be_read(data: Bytes, attribute: Fields) -> NDArray[np.bool_]:
-    """Attributes that do not begin with a name that is not read, as almost all do."""
+    """Select attributes that do not begin with an irrelevant name, as almost all do."""
     begin, size = attribute.begin, attribute.end - attribute.begin
     long = np.flatnonzero(size > _HEAD)
     may = np.ones(begin.size, np.bool_)
@@ -132,7 +131,7 @@ def _may_be_read(data: Bytes, attribute: Fields) -> NDArray[np.bool_]:
 
 
 def _numbers(value: Fields, name: str, node: Ints) -> Ints:
-    """Values as whole numbers. Raises DamagedMessageError for what is none."""
+    """Return values as integers. Raises DamagedMessageError for others."""
     found = value.value.view(np.int64).copy()
     zigzag = np.isin(value.number, _ZIGZAG)
     half = (value.value >> np.uint64(1)).view(np.int64)
@@ -150,12 +149,12 @@ def _numbers(value: Fields, name: str, node: Ints) -> Ints:
     unsigned = (value.value >= np.uint64(INT64)) & np.isin(value.number, (11, 13, 19, 21))
     whole &= ~unsigned & (np.abs(found) < INT64)
     for k in np.flatnonzero(~whole)[:1].tolist():
-        raise DamagedMessageError(int(node[k]), f"its {name} is no whole number")
+        raise DamagedMessageError(int(node[k]), f"{name} is not an integer")
     return found
 
 
 def tables_of(data: Bytes, inputs: Fields) -> tuple[str, ...]:
-    """The texts of the values of inputs (IOInfo). Raises DamagedMessageError."""
+    """Return the texts of input values (IOInfo). Raises DamagedMessageError."""
     try:
         inner = fields_of(data, inputs.begin, inputs.end)
     except DamagedMessageError as error:

@@ -1,8 +1,9 @@
-"""Process groups of Chakra traces: which ranks belong to a name.
+"""Process groups of Chakra traces: the ranks of each name.
 
-They stand in a file of JSON, `{"7": [0, 1, 2, 3], ...}`, or in METADATA nodes of traces of PyTorch,
-whose inputs are a list with one text of JSON, `[{"pg_name": "7", "ranks": [0, 1]}, ...]`. No ranks
-are all ranks.
+They come from a JSON file, `{"7": [0, 1, 2, 3], ...}`, or from METADATA nodes of PyTorch traces,
+whose inputs are a list with one JSON text, `[{"pg_name": "7", "ranks": [0, 1]}, ...]`. An empty
+list
+means all ranks.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from netsim.units import shortened, written
 Groups = dict[str, tuple[int, ...]]
 
 ALL = ("", "0")
-"""Names that mean all ranks, where they are not listed."""
+"""Names that mean all ranks unless listed."""
 
 
 def read_groups(path: Path, n_ranks: int) -> Groups:
-    """The groups of a file of JSON. Raises InputError naming the file and the group at fault."""
+    """Read the groups of a JSON file. Raises InputError with the group."""
     body = read_json(path)
     if not isinstance(body, Mapping):
         raise InputError("is not an object", file=str(path), hint='such as {"7": [0, 1, 2, 3]}')
@@ -35,9 +36,9 @@ def read_groups(path: Path, n_ranks: int) -> Groups:
 
 
 def groups_of(tables: Iterable[str], n_ranks: int) -> Groups:
-    """The groups of inputs of METADATA nodes; those that are no tables of groups are left out.
+    """Return the groups in inputs of METADATA nodes; other inputs are ignored.
 
-    Raises InputError, without a file, for a group that is not the same everywhere.
+    Raises InputError, without a file, for a group with different ranks.
     """
     found: Groups = {}
     for table in dict.fromkeys(tables):
@@ -45,7 +46,7 @@ def groups_of(tables: Iterable[str], n_ranks: int) -> Groups:
             name = str(row["pg_name"])
             ranks = _ranks(name, row["ranks"], n_ranks)
             if found.setdefault(name, ranks) != ranks:
-                raise InputError(f"process group {written(name)} has other ranks elsewhere")
+                raise InputError(f"process group {written(name)} has different ranks elsewhere")
     return found
 
 
@@ -66,7 +67,7 @@ def _ranks(name: str, ranks: Any, n_ranks: int) -> tuple[int, ...]:
         raise InputError(f"{group}: {shortened(str(ranks))} is not a list of ranks")
     for rank in ranks:
         if not 0 <= rank < n_ranks:
-            raise InputError(f"{group}: there is no rank {rank}", hint=f"0..{n_ranks - 1}")
+            raise InputError(f"{group}: unknown rank {rank}", hint=f"0..{n_ranks - 1}")
     if len(set(ranks)) < len(ranks):
-        raise InputError(f"{group}: a rank is in it twice", code="duplicate")
+        raise InputError(f"{group}: duplicate rank", code="duplicate")
     return tuple(ranks) or tuple(range(n_ranks))

@@ -1,11 +1,12 @@
-"""Flows as numbers in columns: flow.txt of ns-3 simulators of HPCC's family, opera-sim's lists.
+"""Flow lists as columns of numbers: flow.txt of the ns-3 simulators of the HPCC line, and
+opera-sim's.
 
-HPCC and what descends from it (SimAI, ASTRA-sim's ns-3 network, ConWeave): the number of flows in
-the first line, then for each flow
+HPCC and its descendants (SimAI, ASTRA-sim's ns-3 network, ConWeave) have the number of flows in the
+first line, then for each flow
 
     src dst priority_group dport bytes start_s
 
-or, as some write it, the same without dport. opera-sim and Flare have no first line, and
+where some omit dport. opera-sim and Flare have no first line, and
 
     src dst bytes start_ns
 
@@ -34,19 +35,17 @@ NS3_SHORT = tuple(name for name in NS3 if name != "dport")
 OPERA = ("src", "dst", "bytes", "start_ns")
 
 PS = {"start_s": 10**12, "start_ns": 10**3}
-"""Picoseconds of the units that start times have."""
+"""Picoseconds per unit of start times."""
 
 EXACT = 2.0**53
-"""From here on a start time has no whole picoseconds in double precision."""
+"""Start times above this, in ps, are inexact in double precision."""
 
 
 @dataclass(frozen=True)
 class ListedFlows:
-    """Flows in the order of their file: int64[n] each.
+    """Flows in file order: int64[n] each.
 
-    Attributes:
-        priority_group: 0 where the format has none.
-        lines: where each one stands.
+    `priority_group` is 0 in formats without it; `lines` are line numbers.
     """
 
     path: Path
@@ -58,23 +57,22 @@ class ListedFlows:
     lines: NDArray[np.int64]
 
     def error(self, flow: int, message: str, hint: str | None = None) -> InputError:
-        """An error that names the line of a flow."""
         return at_line(self.path, int(self.lines[flow]), message, hint)
 
     @property
     def late_lines(self) -> int:
-        """Flows that start earlier than one above them."""
+        """Number of flows that start earlier than one above them."""
         before = np.maximum.accumulate(self.start_ps)
         return int((self.start_ps < before).sum())
 
 
 def read_ns3_flows(path: Path) -> ListedFlows:
-    """The flows of a flow.txt. Raises InputError naming the file and the line."""
+    """Read a flow.txt. Raises InputError with the line."""
     require_file(path)
     first = list(itertools.islice(read_lines(path), 2))
     if not first:
         raise InputError(
-            "is empty", file=str(path), hint="the number of flows, then a line for each"
+            "is empty", file=str(path), hint="the number of flows, then one line per flow"
         )
     number, line = first[0]
     try:
@@ -91,7 +89,7 @@ def read_ns3_flows(path: Path) -> ListedFlows:
 
 
 def read_opera_flows(path: Path) -> ListedFlows:
-    """The flows of an opera-sim list. Raises InputError naming the file and the line."""
+    """Read an opera-sim list. Raises InputError with the line."""
     require_file(path)
     return _flows(path, OPERA, header=False)
 
@@ -115,8 +113,8 @@ def _flows(path: Path, names: Sequence[str], *, header: bool) -> ListedFlows:
     starts = np.rint(np.where(exact, start, 0.0) * PS[unit]).astype(np.int64)
     flows = ListedFlows(path, rows["src"], rows["dst"], size, starts, group, lines)
     wrong = [
-        (~exact | (starts < 0) | (starts >= HORIZON_PS), "does not start within 20 h"),
-        ((size < 1) | (size >= SIZE_BYTES), "its size is not 1 B to 1 PiB"),
+        (~exact | (starts < 0) | (starts >= HORIZON_PS), "must start within 20 h"),
+        ((size < 1) | (size >= SIZE_BYTES), "its size must be 1 B to 1 PiB"),
         (flows.src == flows.dst, "sends to itself"),
     ]
     for bad, what in wrong:
@@ -126,7 +124,7 @@ def _flows(path: Path, names: Sequence[str], *, header: bool) -> ListedFlows:
 
 
 def _wrong_line(path: Path, names: Sequence[str], header: bool) -> InputError:
-    """The error of the first line that is not a flow."""
+    """Return the error of the first line that is not a flow."""
     for number, line in itertools.islice(read_lines(path), int(header), None):
         words = line.split()
         try:

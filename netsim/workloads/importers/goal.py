@@ -1,7 +1,7 @@
-"""GOAL schedules of LogGOPSim and ATLAHS, as text or as `txt2bin` makes them.
+"""GOAL schedules of LogGOPSim and ATLAHS, as text or in the binary form of `txt2bin`.
 
-A schedule has for each rank sends, receives and calculations, and which of them wait for which:
-for another one's end (`requires`) or for its start (`irequires`).
+A schedule has sends, receives and calculations of each rank, and dependencies on an operation's end
+(`requires`) or start (`irequires`).
 
 Source: spcl/LogGOPSim, src/LogGOPSim/txt2bin.re and Parser.hpp; Hoefler, Siebert, Lumsdaine, "Group
 Operation Assembly Language", ICPP 2009.
@@ -20,29 +20,29 @@ from netsim.limits import COUNT, HORIZON_PS, SIZE_BYTES
 
 SEND, RECV, CALC = KINDS = (1, 2, 3)
 NAMES = {SEND: "send", RECV: "recv", CALC: "calc"}
-"""Kinds of operations, numbered as in binary files."""
+"""Kinds of operations, as numbered in binary files."""
 
 ANY = -1
-"""The source or the tag of a receive that takes any."""
+"""Wildcard source or tag of a receive."""
 
 PS_PER_NS = 1000
 
 
 @dataclass(frozen=True)
 class GoalSchedule:
-    """The n operations of a schedule, rank by rank in the order of the file, and its m edges.
+    """The n operations of a schedule, by rank in file order, and its m dependencies.
 
     Attributes:
         rank: int32[n].
         kind: int8[n], SEND, RECV or CALC.
-        peer: int64[n], the other rank; ANY of receives that take any, and of calculations.
-        size: int64[n], bytes, of calculations nanoseconds.
-        tag: int64[n], ANY of receives that take any.
+        peer: int64[n], the other rank; ANY for wildcard receives and calculations.
+        size: int64[n], bytes, or nanoseconds of calculations.
+        tag: int64[n]; ANY for wildcard receives.
         cpu, nic: int16[n].
         first, then: int64[m], operations of one rank: `then[i]` waits for `first[i]`.
-        at_start: bool[m], whether for its start in place of its end.
-        place: int64[n], the line of the file, or in a binary file the number of the node.
-        unread_bytes: of a binary file, those that belong to no rank.
+        at_start: bool[m], whether it waits for its start instead of its end.
+        place: int64[n], the line, or in a binary file the index of the node.
+        unread_bytes: bytes of a binary file that belong to no rank.
     """
 
     path: Path
@@ -65,23 +65,22 @@ class GoalSchedule:
         return int(self.rank.size)
 
     def error(self, op: int, message: str, hint: str | None = None) -> InputError:
-        """An error that names an operation."""
         return InputError(f"{self.name(op)}: {message}", file=str(self.path), hint=hint)
 
     def name(self, op: int) -> str:
-        """What an operation is called in messages: "line 17 (send of rank 3)"."""
+        """Return the name for messages, such as "line 17 (send of rank 3)"."""
         what = "node" if self.binary else "line"
         return f"{what} {self.place[op]} ({NAMES[int(self.kind[op])]} of rank {self.rank[op]})"
 
     def check(self) -> GoalSchedule:
-        """Itself, if what it says can be. Raises InputError naming the first operation at fault."""
+        """Return the schedule. Raises InputError for the first invalid operation."""
         talks, sends = self.kind != CALC, self.kind == SEND
         here = self.n_ranks
         too_long = self.size >= HORIZON_PS // PS_PER_NS
         wrong = [
-            (talks & (self.peer >= here), f"there is no such peer: ranks are 0..{here - 1}"),
-            (sends & (self.peer == ANY), "a send has one destination"),
-            (sends & (self.tag == ANY), "a send has one tag"),
+            (talks & (self.peer >= here), f"unknown peer: ranks are 0..{here - 1}"),
+            (sends & (self.peer == ANY), "a send needs a destination"),
+            (sends & (self.tag == ANY), "a send needs a tag"),
             (talks & ((self.size < 0) | (self.size >= SIZE_BYTES)), "has 1 PiB or more"),
             (~talks & ((self.size < 0) | too_long), "takes 20 h or more"),
         ]
@@ -92,6 +91,6 @@ class GoalSchedule:
 
 
 def check_ranks(path: Path, n_ranks: int, n_bytes: int) -> None:
-    """Refuse a number of ranks that cannot stand in a file of so many bytes."""
+    """Raise InputError for a number of ranks that cannot fit in a file of `n_bytes`."""
     if not 1 <= n_ranks <= min(COUNT, n_bytes):
         raise InputError(f"{n_ranks} ranks in a file of {n_bytes} bytes", file=str(path))

@@ -1,13 +1,13 @@
-"""GOAL schedules in binary files, little endian and packed.
+"""Binary GOAL schedules, little-endian and packed.
 
     u64 magic, u32 ranks, u8 cpus, u8 nics, ranks x (u64 start, u64 end)
 
-and for each rank from its start, counted from behind the magic,
+and for each rank at its start, counted from after the magic,
 
     u32 nodes, u32 roots, roots x u32, nodes x record, u32 ...
 
-A record ends with its share of the numbers behind all records: of nodes that wait for its end, and
-of those that wait for its start. Source: as of `netsim.workloads.importers.goal`.
+A record ends with its ranges of the numbers after all records: the nodes that wait for its end, and
+those that wait for its start. Source: see `netsim.workloads.importers.goal`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from netsim.workloads.importers.goal import ANY, CALC, KINDS, RECV, GoalSchedule
 
 MAGIC = 4223
 SPOILED = 2342
-"""The magic of a file that LogGOPSim has worked in (--save-mem), which cannot be read again."""
+"""Magic of a file modified by LogGOPSim (--save-mem), which cannot be read again."""
 
 HEAD = 6
 """Bytes between the magic and the table of ranks."""
 
 UNKNOWN = (1 << 32) - 1
-"""How files write "any"."""
+"""Wildcard in files."""
 
 RECORD = np.dtype(
     [
@@ -55,7 +55,7 @@ Edges = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class _Rank:
-    """The records of a rank, and its edges between their ends and between starts and them."""
+    """The records of a rank, and its dependencies on ends and on starts."""
 
     nodes: NDArray[np.void]
     after_end: Edges
@@ -63,7 +63,7 @@ class _Rank:
 
 
 def is_binary(path: Path) -> bool:
-    """Does a file begin as binary schedules do?"""
+    """Return whether a file starts like a binary schedule."""
     require_file(path)
     try:
         with path.open("rb") as file:
@@ -74,13 +74,13 @@ def is_binary(path: Path) -> bool:
 
 
 def read_goal_binary(path: Path) -> GoalSchedule:
-    """The schedule of a binary file. Raises InputError naming the file and the node at fault."""
+    """Read a binary schedule. Raises InputError with the node."""
     data = np.asarray(np.memmap(path, np.uint8, "r"))
     if int(data[:8].view("<u8")[0]) == SPOILED:
         raise InputError(
-            "was changed by a run of LogGOPSim with --save-mem",
+            "was modified by LogGOPSim with --save-mem",
             file=str(path),
-            hint="make it again with txt2bin",
+            hint="convert it again with txt2bin",
         )
     n_ranks = int(data[8:12].view("<u4")[0]) if data.size >= 8 + HEAD else 0
     check_ranks(path, n_ranks, data.size)
@@ -91,8 +91,8 @@ def read_goal_binary(path: Path) -> GoalSchedule:
     parts = table.view("<u8").reshape(-1, 2).tolist()
     here, named = data.size - 8 - HEAD - table.size, sum(end - start for start, end in parts)
     if named > here:
-        what = f"its ranks name {named:,} bytes, and it has {here:,}"
-        raise InputError(what, file=str(path), hint="a part of the file for each rank")
+        what = f"its ranks claim {named:,} bytes of {here:,}"
+        raise InputError(what, file=str(path), hint="one part of the file per rank")
     for rank, (start, end) in enumerate(parts):
         try:
             ranks.append(_rank(data, start, end))
@@ -102,10 +102,10 @@ def read_goal_binary(path: Path) -> GoalSchedule:
 
 
 def _rank(data: NDArray[np.uint8], start: int, end: int) -> _Rank:
-    """The rank whose part of the file is given. Raises InputError without a file."""
+    """Read one rank's part of the file. Raises InputError without a file."""
     part = data[8 + start : 8 + end] if start < end else data[:0]
     if part.size != end - start or part.size < 8:
-        raise InputError("its part is not in the file, which may have been cut")
+        raise InputError("its part exceeds the file, which may be truncated")
     n_nodes, n_roots = part[:8].view("<u4").tolist()
     at = 8 + 4 * n_roots
     behind = at + n_nodes * RECORD.itemsize
@@ -117,34 +117,34 @@ def _rank(data: NDArray[np.uint8], start: int, end: int) -> _Rank:
         raise InputError(f"node {node} is of kind {nodes['kind'][node]}", hint="1, 2 or 3")
     named = sum(int(nodes[f"n_{which}"].sum(dtype=np.int64)) for which in ("then", "start"))
     if named != waiting.size:
-        raise InputError(f"{waiting.size:,} nodes wait, and records name {named:,}")
+        raise InputError(f"{waiting.size:,} dependencies, but records claim {named:,}")
     ends, starts = (_edges(nodes, which, waiting) for which in ("then", "start"))
     waits = np.bincount(np.concatenate([ends[1], starts[1]]), minlength=n_nodes)
     for node in np.flatnonzero(waits != nodes["waits"])[:1].tolist():
         says = nodes["waits"][node]
-        raise InputError(f"node {node} is to wait for {says} others, and {waits[node]} name it")
+        raise InputError(f"node {node} should wait for {says} others, but {waits[node]} name it")
     roots = np.sort(part[8:at].view("<u4"))
     if not np.array_equal(roots, np.flatnonzero(waits == 0)):
-        raise InputError(f"its {n_roots} roots are not the nodes that wait for none")
+        raise InputError(f"its {n_roots} roots are not the nodes without dependencies")
     return _Rank(nodes, ends, starts)
 
 
 def _edges(nodes: NDArray[np.void], which: str, waiting: NDArray[np.int64]) -> Edges:
-    """The nodes, and those of the numbers behind all records that are theirs."""
+    """Return pairs of nodes and those that wait for them."""
     counts = nodes[f"n_{which}"].astype(np.int64)
     begin = nodes[which].astype(np.int64)
     for node in np.flatnonzero((counts > 0) & (begin + counts > waiting.size))[:1].tolist():
-        raise InputError(f"node {node} has {counts[node]} that wait, beyond the end of its rank")
+        raise InputError(f"the {counts[node]} dependents of node {node} exceed its rank's part")
     first = np.repeat(np.arange(counts.size), counts)
     place = np.arange(first.size) - np.repeat(np.cumsum(counts) - counts - begin, counts)
     then = waiting[place]
     for edge in np.flatnonzero(then >= counts.size)[:1].tolist():
-        raise InputError(f"node {then[edge]} waits for node {first[edge]} and does not exist")
+        raise InputError(f"unknown node {then[edge]} waits for node {first[edge]}")
     return first, then
 
 
 def _joined(path: Path, ranks: list[_Rank]) -> GoalSchedule:
-    """All ranks in one table."""
+    """Join all ranks in one table."""
     counts = [one.nodes.size for one in ranks]
     nodes = np.concatenate([one.nodes for one in ranks])
     firsts = np.cumsum([0, *counts[:-1]]).tolist()

@@ -1,4 +1,4 @@
-"""Labels of operations in GOAL texts, and the edges between operations that they name."""
+"""Labels of operations in GOAL texts, and the dependencies that name them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Places = list[tuple[Any, Ints, Ints, Ints]]
 
 
 class Labels:
-    """Labels, known within their rank, and edges that name them, until their rank is complete."""
+    """Labels and pending dependencies, resolved rank by rank."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -25,24 +25,25 @@ class Labels:
         self.found: list[tuple[Ints, Ints, NDArray[np.bool_]]] = []
 
     def define(self, labels: Any, ops: Ints, lines: Ints, ranks: Ints) -> None:
-        """Operations that have labels, an array of texts of Arrow."""
+        """Add labeled operations; labels are an Arrow array."""
         self.defined.append((labels, ops, lines, ranks))
 
     def wait(self, edges: Any, lines: Ints, ranks: Ints) -> None:
-        """Edges: of each who waits, "requires" or "irequires", and for whom."""
+        """Add dependencies: the waiting label, "requires" or "irequires", and the label it waits
+        for."""
         self.waiting.append((edges, lines, lines, ranks))
 
     def edges(self) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-        """The operations of all edges of complete ranks, and which are edges from a start."""
+        """Return the resolved dependencies, and which of them wait for a start."""
         none = np.zeros(0, np.int64)
         parts = [*self.found, (none, none, none != 0)]
         first, then, at_start = (np.concatenate(side) for side in zip(*parts, strict=True))
         return first, then, at_start
 
     def settle(self, closed: int) -> None:
-        """Find what edges of the ranks below ``closed`` name.
+        """Resolve the dependencies of the ranks below `closed`.
 
-        Raises InputError naming the line of a label that is there twice, or not, or only below.
+        Raises InputError, with the line, for a duplicate, unknown or not yet defined label.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -57,8 +58,8 @@ class Labels:
         order = np.argsort(defined, kind="stable")
         twice = np.flatnonzero(defined[order[1:]] == defined[order[:-1]])
         for one, other in zip(order[twice].tolist(), order[twice + 1].tolist(), strict=True):
-            text = f"the label {written(labels[other].as_py())} stands on line {defined_at[one]}"
-            raise at_line(self.path, int(defined_at[other]), f"{text}, too")
+            text = f"duplicate label {written(labels[other].as_py())}"
+            raise at_line(self.path, int(defined_at[other]), f"{text} (line {defined_at[one]})")
         ends = []
         for texts, codes in ((then, waits), (first, awaited)):
             place = np.searchsorted(defined[order], codes)
@@ -66,18 +67,18 @@ class Labels:
             there = (at >= 0) & (np.append(defined, -1)[at] == codes)
             above = there & (np.append(defined_at, 0)[at] <= lines)
             for k in np.flatnonzero(~above)[:1].tolist():
-                where = f"above, only on line {defined_at[at[k]]}" if there[k] else "in its rank"
-                text = f"there is no label {written(texts[k].as_py())} {where}"
+                where = f", defined below on line {defined_at[at[k]]}" if there[k] else ""
+                text = f"unknown label {written(texts[k].as_py())}{where}"
                 raise at_line(self.path, int(lines[k]), text)
             ends.append(ops[at])
         for k in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
-            raise at_line(self.path, int(lines[k]), "it waits for itself")
+            raise at_line(self.path, int(lines[k]), "waits for itself")
         at_start = pc.equal(what, "irequires").to_numpy(zero_copy_only=False)
         self.found.append((ends[1], ends[0], at_start))
 
 
 def _taken(places: Places, closed: int) -> tuple[Places, tuple[Any, Ints, Ints, Ints]]:
-    """What is left, and what is of the ranks below ``closed``, in one."""
+    """Split off the ranks below `closed`; return the rest and the joined parts."""
     import pyarrow as pa
 
     texts = pa.concat_arrays([one[0] for one in places])

@@ -1,4 +1,4 @@
-"""GOAL schedules as text, read in pieces of some megabytes.
+"""GOAL schedules as text, read in blocks of some megabytes.
 
     num_ranks 2
     rank 0 {
@@ -7,8 +7,8 @@
     l2 requires l1
     }
 
-Blanks between words may be left out where the words stay apart. -1 is any source, any tag. Source:
-as of `netsim.workloads.importers.goal`.
+Blanks between words are optional where the words remain separate. -1 is a wildcard source or tag.
+Source: see `netsim.workloads.importers.goal`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from netsim.workloads.importers.goal import ANY, CALC, NAMES, RECV, SEND, GoalSc
 from netsim.workloads.importers.goal_labels import Labels
 
 PIECE_BYTES = 1 << 23
-"""So much is read at once."""
+"""Bytes read at once."""
 
 _LABEL = "[a-zA-Z][a-zA-Z0-9_]*"
 _B = "[ \t]*"
@@ -59,10 +59,10 @@ COLUMNS: dict[str, type[np.integer[Any]]] = {
 }
 
 MANY = 18
-"""A number of more digits may not fit an int64."""
+"""Numbers with more digits may exceed int64."""
 
 MAX_CPU = 255
-"""The highest number of a cpu or a NIC."""
+"""Largest index of a CPU or NIC."""
 
 HINT = (
     'such as "l1: send 4096b to 1 tag 7", "l2: recv 4096b from 0 tag 7", "l3: calc 1000", '
@@ -71,7 +71,7 @@ HINT = (
 
 
 def read_goal_text(path: Path) -> GoalSchedule:
-    """The schedule of a text. Raises InputError naming the file and the line at fault."""
+    """Read a schedule as text. Raises InputError with the line."""
     reading = _GoalParser(path)
     for number, text in _pieces(path):
         reading.read(number, text)
@@ -79,7 +79,7 @@ def read_goal_text(path: Path) -> GoalSchedule:
 
 
 def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Whole lines and the number of the first; where comments were there are blanks."""
+    """Yield whole lines and the number of the first; comments become blanks."""
     require_file(path)
     number, rest, read = 1, b"", b" "
     try:
@@ -92,7 +92,7 @@ def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:
                     ends = comment[0][:2] == b"//" or comment[0][2:].endswith(b"*/")
                     if not ends and not read:
                         line = number + text.count(b"\n", 0, comment.start())
-                        raise at_line(path, line, "the comment does not end")
+                        raise at_line(path, line, "unterminated comment")
                     if comment.start() < cut and (not ends or comment.end() > cut):
                         cut = text.rfind(b"\n", 0, comment.start()) + 1
                 whole, rest = text[:cut], text[cut:]
@@ -107,12 +107,12 @@ def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 class _GoalParser:
-    """What has been read of a file, and where in it one is."""
+    """The state of reading a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.n_ranks = 0
-        self.rank = -1  # the last one that began
+        self.rank = -1  # the latest one
         self.is_open = False
         self.n_ops = 0
         self.last_line = 1
@@ -120,7 +120,7 @@ class _GoalParser:
         self.labels = Labels(path)
 
     def read(self, number: int, text: bytes) -> None:
-        """Take in whole lines, the first of which is line ``number``."""
+        """Read whole lines, starting with line `number`."""
         lines = _lines(self.path, number, text)
         numbers = np.arange(number, number + len(lines))
         self.last_line = int(numbers[-1])
@@ -138,15 +138,15 @@ class _GoalParser:
 
     @property
     def closed(self) -> int:
-        """Ranks below it are complete."""
+        """Number of complete ranks."""
         return self.rank if self.is_open else self.rank + 1
 
     def schedule(self) -> GoalSchedule:
-        """All that was read, once there is no more."""
+        """Return the schedule at the end of the file."""
         if not self.n_ranks:
-            raise InputError("does not begin with num_ranks", file=str(self.path))
+            raise InputError("must begin with num_ranks", file=str(self.path))
         if self.is_open:
-            raise at_line(self.path, self.last_line, f"rank {self.rank} is not closed", "}")
+            raise at_line(self.path, self.last_line, f"missing }} of rank {self.rank}", "}")
         if self.closed < self.n_ranks:
             what = f"ends after {self.closed} of {self.n_ranks} ranks"
             raise at_line(self.path, self.last_line, what)
@@ -170,7 +170,7 @@ class _GoalParser:
         ).check()
 
     def _ranks(self, found: _SortedLines, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rank of each line, -1 outside; takes in what begins and ends ranks."""
+        """Return the rank of each line, -1 outside, processing starts and ends of ranks."""
         ranks = np.full(numbers.size, self.rank if self.is_open else -1, np.int64)
         for k, text in found.others:
             line = int(numbers[k])
@@ -181,32 +181,32 @@ class _GoalParser:
             elif _CLOSE.fullmatch(text) and self.is_open:
                 self.is_open = False
             elif _CLOSE.fullmatch(text):
-                raise at_line(self.path, line, "} where no rank is open")
+                raise at_line(self.path, line, "} without an open rank")
             else:
                 raise at_line(self.path, line, f"{written(text)} is not understood", HINT)
             ranks[k:] = self.rank if self.is_open else -1
         for at in (found.op_at, found.edge_at):
             for k in np.flatnonzero(ranks[at] < 0)[:1].tolist():
-                raise at_line(self.path, int(numbers[at[k]]), "stands outside of a rank")
+                raise at_line(self.path, int(numbers[at[k]]), "is outside of a rank")
         return ranks
 
     def _announce(self, line: int, n_ranks: int) -> None:
         if self.n_ranks or self.rank >= 0:
-            raise at_line(self.path, line, "num_ranks stands once, before all ranks")
+            raise at_line(self.path, line, "num_ranks must appear once, before all ranks")
         self.n_ranks = n_ranks
         check_ranks(self.path, n_ranks, self.path.stat().st_size)
 
     def _begin(self, line: int, rank: int) -> None:
         if self.is_open:
-            raise at_line(self.path, line, f"rank {self.rank} is not closed before it", "}")
+            raise at_line(self.path, line, f"missing }} of rank {self.rank}", "}")
         if rank != self.rank + 1 or rank >= self.n_ranks:
             right = f"rank {self.rank + 1}" if self.rank + 1 < self.n_ranks else "none"
-            what = f"rank {rank} of {self.n_ranks}, where {right} is to come"
+            what = f"rank {rank} of {self.n_ranks}, expected {right}"
             raise at_line(self.path, line, what, "num_ranks, then ranks in order from 0")
         self.rank, self.is_open = rank, True
 
     def _take(self, ops: Any, lines: NDArray[np.int64], ranks: NDArray[np.int64]) -> None:
-        """Keep operations, and their labels until their rank is complete."""
+        """Keep operations, and their labels until the rank is complete."""
         import pyarrow.compute as pc
 
         text = dict(zip(GROUPS, ops.flatten(), strict=True))
@@ -233,10 +233,8 @@ class _GoalParser:
 
 @dataclass(frozen=True)
 class _SortedLines:
-    """Lines by what they are; `ops` and `edges` are arrays of Arrow, of the groups of a match.
-
-    `others` are neither, nor empty: their places and texts.
-    """
+    """Lines by type; `ops` and `edges` are Arrow arrays of match groups, `others` the remaining
+    non-empty lines with their positions."""
 
     ops: Any
     op_at: NDArray[np.int64]
@@ -270,7 +268,7 @@ def _sorted(lines: Any) -> _SortedLines:
 
 
 def _lines(path: Path, number: int, text: bytes) -> Any:
-    """The lines of a text, as an array of Arrow. Raises InputError unless it is UTF-8."""
+    """Return the lines of a text as an Arrow array. Raises InputError unless it is UTF-8."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -288,7 +286,7 @@ def _is_structure(text: str) -> bool:
 def _divided(
     lines: Any, numbers: NDArray[np.int64], odd: list[int]
 ) -> tuple[Any, NDArray[np.int64]]:
-    """The lines with those at ``odd`` cut where ranks begin and end; the parts keep the number."""
+    """Split the lines at `odd` at starts and ends of ranks; parts keep the line number."""
     import pyarrow as pa
 
     texts, counts = lines.to_pylist(), np.ones(numbers.size, np.int64)
@@ -302,7 +300,7 @@ def _divided(
 def _numbers(
     path: Path, lines: NDArray[np.int64], what: str, texts: Any, default: int
 ) -> NDArray[np.int64]:
-    """A column of numbers; ``default`` where there is none."""
+    """Return a column of numbers, `default` where missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -315,5 +313,5 @@ def _numbers(
     numbers: NDArray[np.int64] = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
     if what in ("cpu", "nic"):
         for k in np.flatnonzero(numbers > MAX_CPU)[:1].tolist():
-            raise at_line(path, int(lines[k]), f"{what} {numbers[k]}: they are 0 to {MAX_CPU}")
+            raise at_line(path, int(lines[k]), f"{what} {numbers[k]} exceeds {MAX_CPU}")
     return numbers

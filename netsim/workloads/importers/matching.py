@@ -1,9 +1,9 @@
-"""Which receive takes which message: by source and tag, in order, as MPI has it.
+"""Matching of messages and receives by source and tag, in order, as in MPI.
 
-Messages of one source, destination and tag are taken by receives in the order in which they were
-sent, and by those in the order in which they were posted. A receive may take any source or any tag;
-which message it takes depends, where there is a choice, on when they come. Here it is the one that
-is sent first, in the order that is given, among those that no receive of that source and tag needs.
+Messages of one source, destination and tag are received in the order in which they were sent, by
+receives in the order in which they were posted. Which message a wildcard receive takes depends on
+arrival times; here it is the first one in the given order that no receive of its exact source and
+tag needs.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from netsim.errors import InputError
 Ints = NDArray[np.int64]
 
 ANY = -1
-"""The source or the tag of a receive that takes any."""
+"""Wildcard source or tag of a receive."""
 
 MAX_NAMED = 4
-"""So many of what does not match is named; the rest is counted."""
+"""Largest number of mismatches named in an error."""
 
 
 @dataclass(frozen=True)
 class PostedMessages:
-    """Sends or receives, in the order in which they are posted at their rank: int64[n] each.
+    """Sends or receives, in the order in which their rank posts them: int64[n] each.
 
-    `tag` may be anything but ANY where it stands for a message; of receives `peer` and `tag` may be
-    ANY.
+    `peer` and `tag` of receives may be ANY.
     """
 
     rank: Ints
@@ -41,8 +40,7 @@ class PostedMessages:
 def match(sends: PostedMessages, receives: PostedMessages) -> Ints:
     """int64[receives]: the send that each receive takes.
 
-    Raises:
-        InputError: some are left; it names some of them with their counts.
+    Raises InputError, with some of the mismatches, unless all match.
     """
     exact = (receives.peer != ANY) & (receives.tag != ANY)
     key, wanted = _keys(sends, receives)
@@ -60,7 +58,7 @@ def match(sends: PostedMessages, receives: PostedMessages) -> Ints:
 
 
 def _keys(sends: PostedMessages, receives: PostedMessages) -> tuple[Ints, Ints]:
-    """Numbers for source, destination and tag of sends and of receives; -1 where one is any."""
+    """Return keys of source, destination and tag; -1 for wildcards."""
     n = sends.rank.size
     _, tag = np.unique(np.concatenate([sends.tag, receives.tag]), return_inverse=True)
     src = np.concatenate([sends.rank, receives.peer])
@@ -77,10 +75,7 @@ def _keys(sends: PostedMessages, receives: PostedMessages) -> tuple[Ints, Ints]:
 def _choose(
     sends: PostedMessages, receives: PostedMessages, key: Ints, wanted: Ints, left: Ints
 ) -> None:
-    """Give the receives that take any a key each, in the order in which they are posted.
-
-    Of each destination the messages wait in the order of the sends.
-    """
+    """Assign wildcard receives, in posted order, the earliest unneeded sends to their rank."""
     waiting: defaultdict[tuple[int, int, int], deque[int]] = defaultdict(deque)
     for send in np.flatnonzero(left[key] > 0).tolist():
         src, dst, tag = int(sends.rank[send]), int(sends.peer[send]), int(sends.tag[send])
@@ -110,10 +105,9 @@ def _unmatched(
     wanted: Ints,
     given: NDArray[np.bool_],
 ) -> InputError:
-    """The error of sends and receives whose numbers differ."""
     n_keys = int(max(key.max(initial=-1), wanted.max(initial=-1))) + 1
     counts = [np.bincount(one, minlength=n_keys) for one in (key, wanted[given])]
-    told = []
+    mismatches = []
     for one in np.flatnonzero(counts[0] != counts[1]).tolist():
         k = int(np.flatnonzero(key == one)[0]) if counts[0][one] else -1
         at = int(np.flatnonzero(wanted == one)[0]) if k < 0 else -1
@@ -123,14 +117,16 @@ def _unmatched(
             else (receives.peer[at], receives.rank[at], receives.tag[at])
         )
         n_sends, n_receives = counts[0][one], counts[1][one]
-        told.append(f"from {src} to {dst} with tag {tag}: {n_sends} sent, {n_receives} received")
-        if len(told) == MAX_NAMED:
+        mismatches.append(
+            f"from {src} to {dst} with tag {tag}: {n_sends} sent, {n_receives} received"
+        )
+        if len(mismatches) == MAX_NAMED:
             break
-    rest = int((counts[0] != counts[1]).sum()) - len(told)
+    rest = int((counts[0] != counts[1]).sum()) - len(mismatches)
     any_left = int((~given).sum())
     more = [f"{rest} more such"] * (rest > 0)
-    more += [f"{any_left} receives of any source or tag take none"] * (any_left > 0)
+    more += [f"{any_left} wildcard receives take none"] * (any_left > 0)
     return InputError(
-        "sends and receives do not match: " + "; ".join([*told, *more]),
-        hint="each send has one receive of its source and tag",
+        "sends and receives do not match: " + "; ".join([*mismatches, *more]),
+        hint="each send needs one receive of its source and tag",
     )

@@ -1,4 +1,4 @@
-"""Collective algorithms of MSCCL: what every GPU sends and receives, in files of XML.
+"""MSCCL collective algorithms: XML files with the sends and receives of every GPU.
 
     <algo name="ring" proto="Simple" nchannels="1" nchunksperloop="8" ngpus="8" coll="allreduce">
       <gpu id="0" i_chunks="8" o_chunks="0" s_chunks="0">
@@ -6,9 +6,9 @@
           <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1" depid="-1"
                 deps="-1" hasdep="0"/>
 
-A thread block (tb) has one peer to send to and one to receive from, and does its steps one after
-the other. A step may wait for a step of another thread block of its GPU. TACOS writes such files,
-too. Source: MSCCL's parser; astra-sim/astra-sim, examples/system/custom_collectives.
+A thread block (tb) has one peer to send to and one to receive from, and runs its steps in sequence.
+A step may wait for a step of another thread block of its GPU. TACOS also writes such files. Source:
+MSCCL's parser; astra-sim/astra-sim, examples/system/custom_collectives.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from netsim.units import written
 SENDS = ("s", "rcs", "rrs", "rrcs")
 RECEIVES = ("r", "rrc", "rcs", "rrs", "rrcs")
 LOCAL = ("cpy", "re", "nop")
-"""Types of steps: those that send, those that receive, some of them both, and the others."""
+"""Types of steps: sending, receiving (some do both), and local."""
 
 NONE = -1
 
 
 @dataclass(frozen=True)
 class ThreadBlockStep:
-    """Step `number` of a thread block: `count` chunks; it waits for (thread block, step)."""
+    """A step of a thread block: `count` chunks, after (thread block, step)."""
 
     number: int
     type: str
@@ -42,7 +42,7 @@ class ThreadBlockStep:
 
 @dataclass(frozen=True)
 class ThreadBlock:
-    """A thread block, with the peers that it sends to and receives from, NONE or a GPU."""
+    """A thread block and its peers, GPUs or NONE."""
 
     gpu: int
     number: int
@@ -58,7 +58,7 @@ class ThreadBlock:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm for `n_gpus`, of a buffer that is cut into `n_chunks`."""
+    """An algorithm for `n_gpus` GPUs and a buffer of `n_chunks`."""
 
     path: Path
     name: str
@@ -68,18 +68,17 @@ class Algorithm:
     blocks: tuple[ThreadBlock, ...]
 
     def error(self, block: ThreadBlock, message: str) -> InputError:
-        """An error that names a thread block."""
         return InputError(f"{block.name}: {message}", file=str(self.path))
 
 
 def read_msccl(path: Path) -> Algorithm:
-    """The algorithm of a file. Raises InputError naming the file and what is wrong with it."""
+    """Read an algorithm."""
     content = read_bytes(path)
     try:
         root = ElementTree.fromstring(content)
     except ElementTree.ParseError as error:
         raise InputError(f"is not XML: {error}", file=str(path), code="unreadable") from None
-    except (ValueError, LookupError):  # of an encoding that is none
+    except (ValueError, LookupError):  # unknown encoding
         raise InputError("is not XML", file=str(path), code="unreadable") from None
     try:
         return _algorithm(path, root)
@@ -90,7 +89,7 @@ def read_msccl(path: Path) -> Algorithm:
 def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
     if root.tag != "algo":
         raise InputError(
-            f"begins with <{root.tag}>", hint='<algo ngpus="8" nchunksperloop="8" ...>'
+            f"starts with <{root.tag}>", hint='<algo ngpus="8" nchunksperloop="8" ...>'
         )
     n_gpus, n_chunks = _number(root, "ngpus", 1), _number(root, "nchunksperloop", 1)
     blocks: list[ThreadBlock] = []
@@ -98,7 +97,7 @@ def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
     for gpu in _children(root, "gpu"):
         number = _number(gpu, "id")
         if number >= n_gpus or number in seen:
-            what = "there already" if number in seen else f"not one of {n_gpus}"
+            what = "duplicate" if number in seen else f"not one of {n_gpus}"
             raise InputError(f"gpu {number} is {what}")
         seen.add(number)
         blocks += [_block(number, block, n_gpus, n_chunks) for block in _children(gpu, "tb")]
@@ -116,10 +115,10 @@ def _block(gpu: int, block: ElementTree.Element, n_gpus: int, n_chunks: int) -> 
         send, receive = _number(block, "send", NONE), _number(block, "recv", NONE)
         for peer in (send, receive):
             if peer >= n_gpus or peer == gpu:
-                raise InputError(f"its peer is GPU {peer}")
+                raise InputError(f"invalid peer GPU {peer}")
         steps = [_step(step) for step in _children(block, "step")]
         if [step.number for step in steps] != list(range(len(steps))):
-            raise InputError("its steps are not numbered from 0 on")
+            raise InputError("steps must be numbered from 0")
         for step in steps:
             if step.count > n_chunks:
                 raise InputError(f"step {step.number} moves {step.count} of {n_chunks} chunks")
@@ -134,18 +133,18 @@ def _step(step: ElementTree.Element) -> ThreadBlockStep:
     number, kind = _number(step, "s"), step.get("type", "")
     if kind not in (*SENDS, *RECEIVES, *LOCAL):
         known = ", ".join(dict.fromkeys((*SENDS, *RECEIVES, *LOCAL)))
-        raise InputError(f"step {number}: {written(kind)} is no type", hint=known)
+        raise InputError(f"step {number}: {written(kind)} is not a type", hint=known)
     block, of = _number(step, "depid", NONE), _number(step, "deps", NONE)
     after = None if NONE in (block, of) else (block, of)
     return ThreadBlockStep(number, kind, _number(step, "cnt", 0 if kind in LOCAL else 1), after)
 
 
 def _check(made: Algorithm) -> None:
-    """Thread blocks have names of their own, and wait for steps that there are."""
+    """Check that thread blocks are unique and their dependencies exist."""
     steps: dict[tuple[int, int], int] = {}
     for block in made.blocks:
         if (block.gpu, block.number) in steps:
-            raise made.error(block, "is there already")
+            raise made.error(block, "duplicate thread block")
         steps[block.gpu, block.number] = len(block.steps)
     for block in made.blocks:
         for step in block.steps:
@@ -162,7 +161,7 @@ def _children(of: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
 
 
 def _number(of: ElementTree.Element, key: str, least: int = 0) -> int:
-    """A whole number among the attributes."""
+    """Return an integer attribute."""
     given: Mapping[str, str] = of.attrib
     try:
         number = whole(given[key])

@@ -1,6 +1,6 @@
-"""Messages of Protocol Buffers, all of one kind read at once, as columns.
+"""Protocol Buffers messages, all of one type decoded together, as columns.
 
-Source: protobuf.dev, "Encoding". Groups, which proto3 does not have, are refused.
+Source: protobuf.dev, "Encoding". Groups, which proto3 does not have, are errors.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
 _DIGITS = 10
-"""The most bytes of a varint: 64 bits in sevens."""
+"""Most bytes of a varint: 64 bits in groups of seven."""
 
 FEW = 32
-"""So few messages are read one after the other, in place of a field of each at a time."""
+"""Up to this many messages are decoded one by one instead of field by field."""
 
 FIELD_BYTES = 400
-"""What a field takes in memory while it is read."""
+"""Memory per field while decoding, in bytes."""
 
 STREAK, WINDOW = 64, 1 << 16
-"""Behind so many fields of one message somebody looks whether numbers follow, in so many bytes."""
+"""After this many numeric fields of one message, decode runs of them within a window of this
+size."""
 
 _64_BITS = (1 << 64) - 1
 
 
 class DamagedMessageError(InputError):
-    """A message that ends within a field, or has what is none; `message` is its number."""
+    """A truncated or invalid message, number `number`."""
 
     def __init__(self, number: int, what: str) -> None:
         super().__init__(what)
@@ -47,14 +48,14 @@ class DamagedMessageError(InputError):
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields of many messages, message by message in the order of their bytes.
+    """The fields of many messages, by message in byte order.
 
     Attributes:
-        message: int64[f], which message.
-        number: int64[f], which field of it.
-        wire: int8[f], its wire type.
-        value: uint64[f], what it holds; 0 of BYTES.
-        begin, end: int64[f], where the content of BYTES is.
+        message: int64[f], index of the message.
+        number: int64[f], field number.
+        wire: int8[f], wire type.
+        value: uint64[f]; 0 for BYTES.
+        begin, end: int64[f], the content of BYTES.
     """
 
     message: Ints
@@ -65,7 +66,7 @@ class Fields:
     end: Ints
 
     def of(self, chosen: NDArray[np.bool_] | Ints) -> Fields:
-        """Some of them, by a mask or by their places."""
+        """Select fields by mask or index."""
         return Fields(
             self.message[chosen],
             self.number[chosen],
@@ -77,10 +78,7 @@ class Fields:
 
 
 def framed(data: bytes) -> tuple[Ints, Ints]:
-    """Where the messages of a file begin and end that has the length before each.
-
-    Raises DamagedMessageError.
-    """
+    """Return the bounds of length-prefixed messages. Raises DamagedMessageError."""
     begin: list[int] = []
     end: list[int] = []
     at, size = 0, len(data)
@@ -88,7 +86,7 @@ def framed(data: bytes) -> tuple[Ints, Ints]:
         length = shift = 0
         while True:
             if at == size or shift > 28:
-                raise DamagedMessageError(len(begin), "its length is cut or longer than 32 bit")
+                raise DamagedMessageError(len(begin), "its length is truncated or above 32 bits")
             byte = data[at]
             at += 1
             length |= (byte & 0x7F) << shift
@@ -96,9 +94,11 @@ def framed(data: bytes) -> tuple[Ints, Ints]:
             if byte < 0x80:
                 break
         if at + length > size:
-            raise DamagedMessageError(len(begin), f"has {length} bytes, the file {size - at} more")
+            raise DamagedMessageError(
+                len(begin), f"has {length} bytes, but {size - at} remain in the file"
+            )
         if length == 0 and at < size:
-            raise DamagedMessageError(len(begin), "is empty, and more follow")
+            raise DamagedMessageError(len(begin), "is empty but not the last one")
         begin.append(at)
         at += length
         end.append(at)
@@ -106,7 +106,7 @@ def framed(data: bytes) -> tuple[Ints, Ints]:
 
 
 def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
-    """All fields of the messages at ``begin`` to ``end``. Raises DamagedMessageError."""
+    """Decode the fields of the messages from `begin` to `end`. Raises DamagedMessageError."""
     live = np.flatnonzero(begin < end)
     at, stop = begin[live], end[live]
     rounds: list[tuple[NDArray[Any], ...]] = []
@@ -149,7 +149,7 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
 
 
 def _fields_of_one(data: Bytes, message: int, at: int, end: int) -> tuple[NDArray[Any], ...]:
-    """As a round of `fields_of`, all fields of one message, the next of which is at ``at``."""
+    """Decode the remaining fields of one message, as a round of `fields_of`."""
     content = memoryview(data)[:end]  # type: ignore[arg-type]
     runs: list[tuple[NDArray[Any], ...]] = []
     found: list[tuple[int, int, int, int, int]] = []  # number, wire, value, begin, end
@@ -184,7 +184,7 @@ def _fields_of_one(data: Bytes, message: int, at: int, end: int) -> tuple[NDArra
 
 
 def _columns(message: int, found: list[tuple[int, int, int, int, int]]) -> tuple[NDArray[Any], ...]:
-    """Fields of a message (number, wire, value, begin and end of each) as columns."""
+    """Return fields of a message (number, wire, value, begin, end) as columns."""
     number, wire, value, begin, end = zip(*found, strict=True) if found else ((),) * 5
     ints = (np.array(one, np.int64) for one in (begin, end))
     columns = np.array(number, np.int64), np.array(wire, np.int8), np.array(value, np.uint64)
@@ -192,7 +192,7 @@ def _columns(message: int, found: list[tuple[int, int, int, int, int]]) -> tuple
 
 
 def _varint_fields(data: Bytes, message: int, at: int, end: int) -> tuple[NDArray[Any], ...]:
-    """The fields of VARINT that follow one another from ``at`` on, all before ``end``."""
+    """Decode consecutive VARINT fields from `at` that end before `end`."""
     starts = _starts(data, at, end)
     tag_at = starts[: starts.size - starts.size % 2 : 2]
     other = np.flatnonzero(data[tag_at] & np.uint8(7) != VARINT)
@@ -208,13 +208,13 @@ def _varint_fields(data: Bytes, message: int, at: int, end: int) -> tuple[NDArra
 
 
 def _starts(data: Bytes, at: int, end: int) -> Ints:
-    """Where the varints begin that follow one another from ``at`` on and end before ``end``."""
+    """Return the starts of consecutive varints from `at` that end before `end`."""
     behind = at + 1 + np.flatnonzero(data[at:end] < 0x80)
     return np.concatenate([[at], behind[:-1]])[: behind.size]
 
 
 def _varint(content: memoryview, at: int, message: int) -> tuple[int, int]:
-    """The varint at ``at``, and where it ends."""
+    """Return the varint at `at`, and its end."""
     value = shift = 0
     for byte in content[at : at + _DIGITS]:
         at += 1
@@ -223,12 +223,12 @@ def _varint(content: memoryview, at: int, message: int) -> tuple[int, int]:
             return value & _64_BITS, at
         shift += 7
     long = shift == 7 * _DIGITS
-    what = "has a number of more than 64 bit" if long else "ends within a number"
+    what = "has a number above 64 bits" if long else "ends within a number"
     raise DamagedMessageError(message, what)
 
 
 def listed(data: Bytes, fields: Fields) -> tuple[Ints, NDArray[np.uint64]]:
-    """The messages and values of a repeated varint field, packed or not."""
+    """Return the messages and values of a repeated varint field, packed or not."""
     packed = fields.wire == BYTES
     owner, value = [fields.message[~packed]], [fields.value[~packed]]
     live = np.flatnonzero(packed & (fields.begin < fields.end))
@@ -250,7 +250,7 @@ def listed(data: Bytes, fields: Fields) -> tuple[Ints, NDArray[np.uint64]]:
 
 
 def equal_text(data: Bytes, fields: Fields, text: str) -> NDArray[np.bool_]:
-    """Of fields of BYTES, which hold that text."""
+    """Return which BYTES fields hold `text`."""
     wanted = np.frombuffer(text.encode(), np.uint8)
     same: NDArray[np.bool_] = fields.end - fields.begin == wanted.size
     candidates = np.flatnonzero(same)
@@ -260,7 +260,7 @@ def equal_text(data: Bytes, fields: Fields, text: str) -> NDArray[np.bool_]:
 
 
 def _varints(data: Bytes, at: Ints, end: Ints, message: Ints) -> tuple[NDArray[np.uint64], Ints]:
-    """The varints at ``at`` and where they end; ``message`` are the messages that they are in."""
+    """Return the varints at `at` and their ends, within messages `message`."""
     for k in np.flatnonzero(at >= end)[:1]:
         raise DamagedMessageError(int(message[k]), "ends within a number")
     byte = data[at]
@@ -277,17 +277,17 @@ def _varints(data: Bytes, at: Ints, end: Ints, message: Ints) -> tuple[NDArray[n
         after[live] = here + 1
         live = live[byte >= 0x80]
     if live.size:
-        raise DamagedMessageError(int(message[live[0]]), "has a number of more than 64 bit")
+        raise DamagedMessageError(int(message[live[0]]), "has a number above 64 bits")
     return value, after
 
 
 def _fixed(data: Bytes, at: Ints, width: int) -> NDArray[np.uint64]:
-    """Little endian numbers of ``width`` bytes."""
+    """Return little-endian numbers of `width` bytes."""
     raw = np.ascontiguousarray(data[at[:, None] + np.arange(width)])
     return raw.view(f"<u{width}").reshape(-1).astype(np.uint64)
 
 
 def text_of(data: Bytes, fields: Fields, k: int) -> str:
-    """The text of one field of BYTES; what is not UTF-8 is replaced."""
+    """Return the text of a BYTES field; invalid UTF-8 is replaced."""
     content = data[int(fields.begin[k]) : int(fields.end[k])].tobytes()
     return content.decode("utf-8", "replace")

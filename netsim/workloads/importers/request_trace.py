@@ -1,8 +1,8 @@
-"""Requests to a served model: when each came, the tokens of its prompt and of its answer.
+"""Request traces of LLM serving: arrivals, prompt tokens and output tokens.
 
-A CSV file, which gzip may have compressed. Its first line names the columns; a line that begins
-with # and an empty line are left out. Read are three columns, wherever they stand, by the names
-that published traces have, in upper or lower case:
+A CSV file, optionally gzip-compressed. Its first line names the columns; empty lines and lines
+that begin with # are skipped. Three columns are read, in any order, by the names that published
+traces use, in any case:
 
 ==============  ====================================================================================
 column          names
@@ -15,8 +15,8 @@ output tokens   output_tokens, num_decode_tokens (Vidur), GeneratedTokens (Azure
                 (Splitwise's simulator), Response tokens (BurstGPT)
 ==============  ====================================================================================
 
-An arrival is a number, in seconds unless the name says otherwise, or in a column TIMESTAMP a date
-and time such as 2023-11-16 18:15:46.6805900; times of day count from the first of them.
+An arrival is a number, in seconds unless the name has another unit, or in column TIMESTAMP a date
+and time such as 2023-11-16 18:15:46.6805900, counted from the earliest one.
 
 Sources: Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md (schema); microsoft/vidur,
 data/processed_traces and vidur/request_generator; Mutinifni/splitwise-sim; HPMLL/BurstGPT.
@@ -49,7 +49,7 @@ ARRIVAL = {
     "arrival_ms": 10**9,
     "arrival_us": 10**6,
 }
-"""Names of the arrival, in lower case, and the ps of their unit."""
+"""Names of arrival columns, in lower case, and their unit in ps."""
 
 PROMPT = ("prompt_tokens", "num_prefill_tokens", "contexttokens", "prompt_size", "request tokens")
 OUTPUT = ("output_tokens", "num_decode_tokens", "generatedtokens", "token_size", "response tokens")
@@ -64,15 +64,14 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 @dataclass(frozen=True, eq=False)
 class RequestTrace:
-    """The requests of a trace in the order of their arrival, those of one instant as in the file.
+    """The requests of a trace in order of arrival; ties keep the file's order.
 
     Attributes:
-        path: the file.
-        arrival_ps: int64[n], from 0 or later on, not falling.
+        arrival_ps: int64[n], not negative, not decreasing.
         prompt_tokens, output_tokens: int64[n], at least 1 each.
-        lines: int64[n], where each one stands.
-        without_output: how many more there are that ask for no token.
-        out_of_order: how many stand below one that came later.
+        lines: int64[n], line numbers.
+        without_output: number of skipped requests without output tokens.
+        out_of_order: number of requests below a later one.
     """
 
     path: Path
@@ -91,20 +90,18 @@ class RequestTrace:
         """What is not as it stands in the file."""
         name, found = self.path.name, []
         if self.without_output:
-            found.append(f"{self.without_output:,} requests of {name} ask for no token: left out")
+            found.append(
+                f"{self.without_output:,} requests of {name} without output tokens skipped"
+            )
         if self.out_of_order:
-            found.append(f"{self.out_of_order:,} requests of {name} stood below later ones: sorted")
+            found.append(f"{self.out_of_order:,} requests of {name} were out of order and sorted")
         return tuple(found)
 
 
 def read_request_trace(path: Path) -> RequestTrace:
-    """The requests of a trace.
+    """Read a trace. Requests without output tokens are skipped and counted.
 
-    A request without output tokens is left out and counted; so is, without being left out, one that
-    stands below another that came later.
-
-    Raises:
-        InputError: naming file and line, and the column.
+    Raises InputError with line and column.
     """
     rows, lines = _rows(path)
     header, body = rows[0], rows[1:]
@@ -121,21 +118,23 @@ def read_request_trace(path: Path) -> RequestTrace:
         if len(cells) != len(header):
             raise at_line(path, line, f"has {len(cells)} values for {len(header)} columns")
     if not body:
-        raise InputError("has no requests", file=str(path), hint="a line for each below the first")
-    place = _Places(path, header, lines[1:])
+        raise InputError(
+            "has no requests", file=str(path), hint="one line per request below the header"
+        )
+    place = _CellLocations(path, header, lines[1:])
     tokens = [np.array(place.each(body, column, _tokens), np.int64) for column in (prompt, output)]
     if not tokens[0].all():
-        raise place.error(int(np.argmin(tokens[0])), prompt, "0 is no prompt", "at least 1")
+        raise place.error(int(np.argmin(tokens[0])), prompt, "a prompt needs tokens", "at least 1")
     return _sorted(path, _arrivals(place, body, when, names[when]), tokens, lines[1:])
 
 
 def _sorted(
     path: Path, arrival: NDArray[np.int64], tokens: list[NDArray[np.int64]], lines: list[int]
 ) -> RequestTrace:
-    """The requests that ask for something, in the order of their arrival."""
+    """Return the requests with output tokens, in order of arrival."""
     some = np.flatnonzero(tokens[1])
     if not some.size:
-        raise InputError("has no request that asks for a token", file=str(path))
+        raise InputError("has no request with output tokens", file=str(path))
     late = arrival[some] < np.maximum.accumulate(arrival[some])
     order = some[np.argsort(arrival[some], kind="stable")]
     return RequestTrace(
@@ -150,7 +149,7 @@ def _sorted(
 
 
 def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
-    """The rows of a CSV file that hold something, the header first, and their lines."""
+    """Return the non-empty rows of a CSV file, header first, and their lines."""
     try:
         text = unpacked(path, read_bytes(path)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -171,7 +170,7 @@ def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
 
 
 def _column(path: Path, line: int, names: list[str], known: Sequence[str], what: str) -> int:
-    """Which of the columns has one of the known names."""
+    """Return the column with one of the known names."""
     found = [column for column, name in enumerate(names) if name in known]
     if len(found) > 1:
         both = " and ".join(written(names[column]) for column in found[:2])
@@ -184,20 +183,19 @@ def _column(path: Path, line: int, names: list[str], known: Sequence[str], what:
 
 
 @dataclass(frozen=True)
-class _Places:
-    """Where the cells of a file stand."""
+class _CellLocations:
+    """Locations of a file's cells."""
 
     path: Path
     header: list[str]
     lines: list[int]
 
     def error(self, row: int, column: int, message: str, hint: str | None = None) -> InputError:
-        """An error that names line and column of a cell."""
         name = self.header[column].strip()
         return at_line(self.path, self.lines[row], f"{name}: {message}", hint)
 
     def each(self, body: list[list[str]], column: int, convert: Callable[[str], int]) -> list[int]:
-        """A column's cells, converted; an InputError of one gets its place."""
+        """Convert a column's cells; errors get their location."""
         found = []
         for row, cells in enumerate(body):
             try:
@@ -219,8 +217,10 @@ def _tokens(cell: str) -> int:
     return tokens
 
 
-def _arrivals(place: _Places, body: list[list[str]], column: int, name: str) -> NDArray[np.int64]:
-    """int64[n], in ps; of times of day from the first of them."""
+def _arrivals(
+    place: _CellLocations, body: list[list[str]], column: int, name: str
+) -> NDArray[np.int64]:
+    """int64[n], in ps; dates count from the earliest one."""
     if name == "timestamp" and _WHEN.fullmatch(body[0][column].strip()):
         times = np.array(place.each(body, column, _clock_ps), object)
         since = times - times.min()
@@ -235,7 +235,7 @@ def _arrivals(place: _Places, body: list[list[str]], column: int, name: str) -> 
 
 
 def _time_ps(cell: str, scale: int) -> int:
-    """A number of units of `scale` ps."""
+    """Convert a number in units of `scale` ps."""
     try:
         if _NUMBER.fullmatch(cell.strip()) is None:
             raise ValueError
@@ -250,7 +250,7 @@ def _time_ps(cell: str, scale: int) -> int:
 
 
 def _clock_ps(cell: str) -> int:
-    """A date and time as ps since 1970, in UTC unless an offset says otherwise."""
+    """Convert a date and time to ps since 1970, in UTC unless it has an offset."""
     match = _WHEN.fullmatch(cell.strip())
     try:
         if match is None:

@@ -235,7 +235,7 @@ def messages(nodes: Nodes) -> tuple[Ints, Ints]:
     n = len(nodes.traces)
     for name, which in (("comm_dst", sends), ("comm_src", receives)):
         beyond = (numbers[name] < 0) | (numbers[name] >= n)
-        nodes.fail(which & beyond, f"have a {name} that is no rank", f"ranks are 0..{n - 1}")
+        nodes.fail(which & beyond, f"have a {name} that is not a rank", f"ranks are 0..{n - 1}")
     send, receive = (nodes.order[which[nodes.order]] for which in (sends, receives))
     # No tag of a message means any.
     tag = numbers["comm_tag"] + np.where(numbers["comm_tag"] < 0, -1, 0)

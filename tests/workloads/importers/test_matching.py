@@ -59,14 +59,14 @@ def test_a_receive_of_any_source_leaves_what_others_need() -> None:
 @pytest.mark.parametrize(
     ("sends", "receives", "message"),
     [
-        ([(0, 1, 7)], [], "from 0 to 1 with tag 7: 1 sent, 0 received (each send has one"),
+        ([(0, 1, 7)], [], "from 0 to 1 with tag 7: 1 sent, 0 received"),
         ([], [(1, 0, 7)], "from 0 to 1 with tag 7: 0 sent, 1 received"),
         (
             [(0, 1, 7), (0, 1, 7)],
             [(1, 0, 8), (1, 0, 7)],
             "from 0 to 1 with tag 7: 2 sent, 1 received; from 0 to 1 with tag 8: 0 sent, 1 rec",
         ),
-        ([(0, 1, 7)], [(1, 0, 7), (1, ANY, 7)], ": 1 receives of any source or tag take none"),
+        ([(0, 1, 7)], [(1, 0, 7), (1, ANY, 7)], ": 1 wildcard receives take none"),
         ([(0, 1, 7), (0, 1, 8)], [(1, 0, ANY)], "tag 8: 1 sent, 0 received"),
         ([(0, 1, tag) for tag in range(9)], [], "; 5 more such"),
     ],

@@ -272,7 +272,7 @@ SHORT = collective(ALL_REDUCE, 4096)
         ),
         (
             [[Node(0, SEND, sends(2))], [Node(0, COMP)]],
-            "1 nodes have a comm_dst that is no rank: node 0 (COMM_SEND) of rank 0 (ranks are 0..1",
+            "1 nodes have a comm_dst that is not a rank: node 0 (COMM_SEND) of rank 0",
         ),
         (
             [[Node(0, SEND, {**sends(1), "comm_src": 1})], [Node(0, COMP)]],

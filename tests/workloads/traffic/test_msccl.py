@@ -119,7 +119,10 @@ RING = ring(2)
         (RING.replace("tb", "threadblock"), "a.xml: <threadblock> in <gpu> (<tb>)"),
         (RING.replace('send="1"', 'send="0"'), "a.xml: gpu 0, tb 0: its peer is GPU 0"),
         (RING.replace('send="1"', 'send="-1"'), "a.xml: gpu 0, tb 0: step 0 (s) has no peer"),
-        (RING.replace('type="rrc"', 'type="rrx"'), 'gpu 0, tb 0: step 1: "rrx" is no type (s, rcs'),
+        (
+            RING.replace('type="rrc"', 'type="rrx"'),
+            'gpu 0, tb 0: step 1: "rrx" is not a type (s, rcs',
+        ),
         (RING.replace('s="1"', 's="4"'), "gpu 0, tb 0: its steps are not numbered from 0 on"),
         (
             RING.replace('depid="-1" deps="-1"', 'depid="1" deps="0"', 1),
