@@ -99,7 +99,7 @@ def test_times_are_exact(tmp_path: Path) -> None:
         ("arrival_s,prompt_tokens,output_tokens\n", "trace.csv: has no requests"),
         (
             "arrival_s,prompt_tokens,output_tokens\n1,5,0\n",
-            "trace.csv: has no request that asks for a token",
+            "trace.csv: has no request with output tokens",
         ),
         ("0,374,44\n1,2,3\n", 'trace.csv:1: has no column of the arrival, but "0", "374", "44"'),
         (
@@ -115,7 +115,7 @@ def test_times_are_exact(tmp_path: Path) -> None:
         ("{}soon,5,6\n", 'trace.csv:5: arrival_s: "soon" is not a time'),
         ("{}inf,5,6\n", 'trace.csv:5: arrival_s: "inf" is not a time'),
         ("{}72058,5,6\n", "is too late (less than 20 hours)"),
-        ("{}601,0,6\n", "trace.csv:5: prompt_tokens: 0 is no prompt"),
+        ("{}601,0,6\n", "trace.csv:5: prompt_tokens: a prompt needs tokens"),
         ("{}601,5,-6\n", "trace.csv:5: output_tokens: -6 is negative"),
         ("{}601,5.5,6\n", 'trace.csv:5: prompt_tokens: "5.5" is not a whole number'),
         ("{}601,3000000000,6\n", "3000000000 is too large"),

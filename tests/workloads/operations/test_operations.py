@@ -249,7 +249,7 @@ def test_what_is_wrong_is_told_with_the_operation() -> None:
     told = refused(lambda ops: ops.after(ops.compute(0, 1), ops.join(1)))
     assert mentions(told, "rank 1", "rank 0")
     assert mentions(refused(lambda ops: ops.after(7, ops.join(1))), "7")
-    assert "whole numbers" in refused(lambda ops: ops.compute(0, 1.5))
+    assert "operations take integers, not float64" in refused(lambda ops: ops.compute(0, 1.5))
     assert mentions(refused(lambda ops: ops.compute(0, 1, label=["", ""])), "2", "1")
     assert "streams are 0..32767" in refused(lambda ops: ops.compute(0, 1, stream=-2))
     assert mentions(

@@ -110,20 +110,20 @@ RING = ring(2)
     [
         ("", "a.xml: is not XML: no element found"),
         (RING[:200], "a.xml: is not XML"),
-        ("<ring/>", "a.xml: begins with <ring>"),
+        ("<ring/>", "a.xml: starts with <ring>"),
         (RING.replace('ngpus="2"', 'ngpus="3"'), "a.xml: has 2 of 3 GPUs (ngpus)"),
-        (RING.replace('ngpus="2"', 'ngpus="1"'), "a.xml: gpu 0, tb 0: its peer is GPU 1"),
+        (RING.replace('ngpus="2"', 'ngpus="1"'), "a.xml: gpu 0, tb 0: invalid peer GPU 1"),
         (RING.replace('ngpus="2"', 'ngpus="two"'), 'a.xml: ngpus of <algo> is "two" (1 or more)'),
         (RING.replace('nchunksperloop="2"', ""), "a.xml: <algo> has no nchunksperloop"),
-        (RING.replace('gpu id="1"', 'gpu id="0"'), "a.xml: gpu 0 is there already"),
+        (RING.replace('gpu id="1"', 'gpu id="0"'), "a.xml: gpu 0 is duplicate"),
         (RING.replace("tb", "threadblock"), "a.xml: <threadblock> in <gpu> (<tb>)"),
-        (RING.replace('send="1"', 'send="0"'), "a.xml: gpu 0, tb 0: its peer is GPU 0"),
+        (RING.replace('send="1"', 'send="0"'), "a.xml: gpu 0, tb 0: invalid peer GPU 0"),
         (RING.replace('send="1"', 'send="-1"'), "a.xml: gpu 0, tb 0: step 0 (s) has no peer"),
         (
             RING.replace('type="rrc"', 'type="rrx"'),
             'gpu 0, tb 0: step 1: "rrx" is not a type (s, rcs',
         ),
-        (RING.replace('s="1"', 's="4"'), "gpu 0, tb 0: its steps are not numbered from 0 on"),
+        (RING.replace('s="1"', 's="4"'), "gpu 0, tb 0: steps must be numbered from 0"),
         (
             RING.replace('depid="-1" deps="-1"', 'depid="1" deps="0"', 1),
             "a.xml: gpu 0, tb 0: step 0 waits for step 0 of tb 1, which does not exist",
@@ -138,7 +138,7 @@ RING = ring(2)
         ),
         (
             algo([[block(k, 1 - k, 1 - k, step(0, "r"), step(1, "s"))] for k in range(2)], 1),
-            "each waits for the one before it",
+            "each_wait0/a.xml: dependency cycle: receive allreduce o",
         ),
     ],
 )
