@@ -18,7 +18,7 @@ import click
 
 from netsim.cli.app import app, groups
 from netsim.experiment import built_in, schema
-from netsim.experiment.locate import GROUPS, stated_time
+from netsim.experiment.load import GROUPS, stated_time
 from netsim.model.fabric import REQUIRED as REQUIRED_KEY
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, keys_of
 from netsim.model.routing import NEVER

@@ -7,7 +7,7 @@ import pytest
 from generated import ROOT, pages, regenerated
 
 from netsim.experiment import Experiment, built_in
-from netsim.experiment.locate import stated_time
+from netsim.experiment.load import stated_time
 
 LABELS = ["Shows:", "Run:", "Time:", "Output:", "Omits:"]
 

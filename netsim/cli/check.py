@@ -28,7 +28,7 @@ NAMED_POINTS = 2
 def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_json: bool) -> None:
     """Check EXPERIMENT, print it with every value explicit, and predict what running it takes."""
     from netsim.cli.tables import estimate_table
-    from netsim.experiment.report_queue_sizes import report_queue_sizes
+    from netsim.experiment.resolve_fabric import report_queue_sizes
     from netsim.results.files import plain
     from netsim.running.estimate import code_needed, estimate, require_memory
     from netsim.terminal import show

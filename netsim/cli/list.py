@@ -42,13 +42,13 @@ def command(kind: str | None, as_json: bool) -> None:
 
 def _places() -> dict[str, tuple[str, str]]:
     """Return the group and the stated run time of each experiment."""
-    from netsim.experiment.locate import built_in, stated_time
+    from netsim.experiment.load import built_in, stated_time
 
     return {name: (file.parent.name, stated_time(file)) for name, file in built_in().items()}
 
 
 def _show_experiments(lines: list[tuple[str, str]], width: int) -> None:
-    from netsim.experiment.locate import FIRST
+    from netsim.experiment.load import FIRST
 
     places = _places()
     last = None

@@ -84,7 +84,7 @@ def _show_file(kind: str, name: str, *, as_json: bool) -> None:
 
 def _sizes(path: Path) -> Iterator[str]:
     from netsim.experiment import Experiment
-    from netsim.experiment.report_queue_sizes import report_queue_sizes
+    from netsim.experiment.resolve_fabric import report_queue_sizes
 
     with suppress(InputError):  # what is wrong with it is told by `netsim check`
         yield from report_queue_sizes(Experiment.load(path).points())

@@ -11,7 +11,7 @@ from netsim.conformance.finding import ConformanceError
 from netsim.conformance.testbed import Run, Testbed, run_until
 from netsim.engine.compiling.declarations import read_discipline
 from netsim.errors import raise_all
-from netsim.experiment.resolve_fabric import fabric_of, written_by
+from netsim.experiment.resolve_fabric import fabric_of, fabric_table
 from netsim.lint import check_queue
 from netsim.model.fabric import DROP_TAIL, Fabric, PacketFormat
 from netsim.model.network import Network
@@ -50,19 +50,19 @@ class QueueTestbed(Testbed):
         """
         probe = Testbed.of(PROBE, seed=seed, long=long)
         testbed = cls(probe.plugin, probe.params, seed, long, queue=str(queue), keys=keys or {})
-        source = written_by({**testbed.keys, "queue_discipline": testbed.queue})
-        raise_all(list(source.foreign.values()))
+        source = fabric_table({**testbed.keys, "queue_discipline": testbed.queue})
+        raise_all(list(source.unknown.values()))
         use = fabric_of(source, PacketFormat()).queue
         check_queue(use.plugin, use.params)
         return testbed
 
     @property
     def subject(self) -> Path:
-        return written_by({"queue_discipline": self.queue}).plugin.path
+        return fabric_table({"queue_discipline": self.queue}).plugin.path
 
     @property
     def n_traffic_classes(self) -> int:
-        module = written_by({"queue_discipline": self.queue}).plugin.module
+        module = fabric_table({"queue_discipline": self.queue}).plugin.module
         least, _ = classes_of(module) or (CLASSES, CLASSES)
         return int(self.keys.get("n_traffic_classes", least))
 
@@ -70,7 +70,7 @@ class QueueTestbed(Testbed):
     def features(self) -> Mapping[str, bool]:
         """Engine features that the discipline uses, by their names in `Discipline`."""
         use = fabric_of(
-            written_by({**self.keys, "queue_discipline": self.queue}), PacketFormat()
+            fabric_table({**self.keys, "queue_discipline": self.queue}), PacketFormat()
         ).queue
         return read_discipline(use.module, use.params, use.plugin.name).features
 
@@ -83,7 +83,7 @@ class QueueTestbed(Testbed):
             **changes,
             "queue_discipline": self.queue,
         }
-        return fabric_of(written_by(table), packets).for_network(network, packets)
+        return fabric_of(fabric_table(table), packets).for_network(network, packets)
 
     def with_keys(self, **keys: Any) -> QueueTestbed:
 

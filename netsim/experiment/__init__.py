@@ -1,11 +1,10 @@
-"""Experiments: one strict TOML file, its sweeps, and the points that they make.
+"""Experiments: a strict TOML file, its sweeps, and their points.
 
 experiment = Experiment.load("experiments/start/p2p_512.toml", ["seed=2"])
 for point in experiment.points(): ...
 """
 
-from netsim.experiment.load import Experiment
-from netsim.experiment.locate import built_in, locate
+from netsim.experiment.load import Experiment, built_in, locate
 from netsim.experiment.model import Outputs, Point, StopCondition
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment, collected so that one look tells all of it."""
+"""Collect all errors in an experiment, to report them at once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 @dataclass
 class ErrorCollector:
-    """The errors in one file and in the overrides of it, whose dotted paths are `overridden`.
+    """The errors in a file and in its overrides, whose dotted paths are `overridden`.
 
-    What many points of a sweep share is looked at once, and its errors are noted once.
+    What points of a sweep share is checked once, so its errors are reported once.
     """
 
     file: str
@@ -24,13 +24,13 @@ class ErrorCollector:
     _memo: dict[str, Any] = field(default_factory=dict)
 
     def note(self, error: InputError) -> None:
-        """Add an error, or several in one."""
+        """Add an error, possibly a combined one."""
         self._errors.extend(error.errors)
 
     def once(self, key: str, memo: str, resolve: Callable[[], T]) -> T | None:
-        """What `resolve` gives, computed once for each `memo`; None after noting its errors.
+        """Return the result of `resolve`, called once per `memo`; None after noting its errors.
 
-        `key` is that of errors without a file, which stand below it.
+        `key` is the parent key for errors without a file.
         """
         if memo not in self._memo:
             try:
@@ -42,13 +42,13 @@ class ErrorCollector:
         return result
 
     def is_overridden(self, key: str | None) -> bool:
-        """Whether what stands at a dotted path was not written in the file."""
+        """Return whether the value at a dotted path is an override."""
         return key is not None and any(
             key == path or key.startswith(f"{path}.") for path in self.overridden
         )
 
     def all(self) -> list[InputError]:
-        """Every error, with the file that its key stands in; overrides stand in no file."""
+        """Return all errors with their file, or "--set" for overrides."""
         return [
             error.at(file="--set" if self.is_overridden(error.key) else self.file)
             for error in self._errors

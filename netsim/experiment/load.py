@@ -1,31 +1,43 @@
-"""`Experiment`: a TOML file, checked and expanded to its points."""
+"""`Experiment`: a TOML file, checked and expanded to its points; and the built-in experiments."""
 
 from __future__ import annotations
 
+import importlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import CombinedInputError, InputError
+from netsim.errors import CombinedInputError, InputError, did_you_mean
 from netsim.experiment.document import Tree, apply_overrides, as_tree, read
 from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.sweep import Variant, expand
+from netsim.inputs import is_file, path_problem, require_file
 from netsim.units import written
+
+GROUPS = (
+    *("start", "transports", "topologies", "circuits", "failures"),
+    *("training", "inference", "serving", "wide_area", "paper"),
+)
+"""Folders of experiments, in listing order."""
+
+FIRST = "p2p_512"
+"""Experiment to start with."""
 
 MAX_NAME = 150
 IN_MEMORY = "experiment"
-"""What messages call an experiment that is in no file."""
+"""File name in messages for an experiment without a file."""
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A valid experiment.
 
-    `axes` maps each axis of its sweep to the values written there; `overrides` are the changes that
-    its file was loaded with.
+    `axes` maps each sweep axis to its values as written; `overrides` are the changes applied to the
+    file.
     """
 
     file: str
@@ -39,10 +51,7 @@ class Experiment:
     def load(cls, path: Path | str, overrides: Sequence[str] = ()) -> Experiment:
         """Read and check a file, with "path=value" overrides applied.
 
-        Raises
-        ------
-        InputError
-            with everything that is wrong, one line each: "file: key: what (what is right)".
+        Raises InputError with all errors, one line each: "file: key: message (hint)".
         """
         path = Path(path)
         tree = read(path)
@@ -54,7 +63,7 @@ class Experiment:
     def from_mapping(cls, content: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:
         """Check an experiment given as a dictionary, with the keys of a file.
 
-        Files that it names are looked for in the working directory. Raises InputError as `load`.
+        File names are relative to the working directory. Raises InputError as `load`.
         """
         try:
             tree = as_tree(content)
@@ -67,13 +76,10 @@ class Experiment:
     def from_tree(
         cls, tree: Tree, file: str, directory: Path, overridden: Sequence[str] = ()
     ) -> Experiment:
-        """The experiment that a parsed file describes, such as the ``resolved`` of a result.
+        """Return the experiment of a parsed file, such as the `resolved` of a result.
 
-        Parameters
-        ----------
-        file : its name in messages.
-        directory : where the files that it names are.
-        overridden : the paths of values that stand in no file.
+        `file` is its name in messages, `directory` that of the files that it names, `overridden`
+        the paths of values from overrides.
         """
         resolver = Resolver(file, directory, overridden)
         for error in check_top_level(tree):
@@ -83,7 +89,7 @@ class Experiment:
             variants, errors = expand(tree, resolver.find)
             for error in errors:
                 resolver.note(error)
-        except InputError as error:  # too many points to look at
+        except InputError as error:  # too many points
             resolver.note(error)
         title = tree.get("name") or Path(file).stem
         points = [
@@ -105,7 +111,7 @@ class Experiment:
         )
 
     def points(self) -> list[Point]:
-        """Every run of the experiment, in the order in which they are to be run."""
+        """Return all points, in the order of the runs."""
         return list(self._points)
 
 
@@ -118,7 +124,7 @@ def _axes(variants: Sequence[Variant]) -> dict[str, tuple[Any, ...]]:
 
 
 def _names(variants: Sequence[Variant], title: str) -> list[str]:
-    """A name for each point that can name a directory, such as "transport=ndp,load=0.1"."""
+    """Return a name for each point that is a valid file name, such as "transport=ndp,load=0.1"."""
     short = _short_axes(variants)
     names: dict[str, None] = {}
     for index, variant in enumerate(variants):
@@ -129,7 +135,7 @@ def _names(variants: Sequence[Variant], title: str) -> list[str]:
 
 
 def _short_axes(variants: Sequence[Variant]) -> dict[str, str]:
-    """The last word of each axis, or the whole path where two end alike."""
+    """Return the last word of each axis, or its path if that is ambiguous."""
     paths = {axis for variant in variants for axis in variant.axes}
     last = [path.rpartition(".")[2] for path in paths]
     return {
@@ -143,3 +149,45 @@ def _label(value: Any) -> str:
     if text.endswith(".py"):
         text = Path(text).name
     return re.sub(r"[^A-Za-z0-9.+=_-]+", "-", text).strip("-") or "value"
+
+
+def built_in() -> dict[str, Path]:
+    """Return the built-in experiments, name -> file, by group."""
+    roots = [Path(folder) for folder in importlib.import_module("netsim.experiments").__path__]
+    files = [
+        file for root in roots for group in GROUPS for file in sorted(root.glob(f"{group}/*.toml"))
+    ]
+    return {file.stem: file for file in files}
+
+
+def locate(name: str) -> Path:
+    """Return the file of an experiment, given its path or the name of a built-in one.
+
+    "p2p_512", with or without ".toml" and the folders before it, finds the built-in experiment
+    unless such a file exists.
+    """
+    path = Path(name)
+    problem = path_problem(name)
+    if problem:
+        raise InputError(f"{written(name)} {problem}")
+    if is_file(path):
+        return path
+    known = built_in()
+    bare = path.name.removesuffix(".toml")
+    folder = path.parent.parts[path.parts[:1] == ("experiments",) :]
+    if bare in known and folder in ((), (known[bare].parent.name,)):
+        return known[bare]
+    if os.path.lexists(path):
+        require_file(path)
+    raise InputError(
+        "unknown experiment",
+        file=name,
+        hint=did_you_mean(bare, known),
+        code="unknown_value",
+    )
+
+
+def stated_time(file: Path) -> str:
+    """Return the run time stated at the top of a built-in experiment, such as "20 s"."""
+    found = re.search(r"(?m)^# Time: +([^,\n]+)", file.read_text("utf-8"))
+    return found[1] if found else ""

@@ -1,4 +1,4 @@
-"""What an experiment file becomes once it is checked: points that need no further checking."""
+"""The points of a checked experiment file, which need no further checks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from netsim.plugins.registry import PluginSpec
 
 @dataclass(frozen=True)
 class FlowClass:
-    """A table [flow_classes.NAME]: flows with a transport of their own.
-
-    Those are more traffic or, without, flows of these `kinds` of the experiment's own traffic.
-    """
+    """A table [flow_classes.NAME]: own traffic, or these `kinds` of flows of the main traffic."""
 
     name: str
     transport: PluginSpec
@@ -27,11 +24,11 @@ class FlowClass:
 
 @dataclass(frozen=True)
 class FaultSpec:
-    """A checked [faults.NAME] section; which ports it means is known with the network.
+    """A checked [faults.NAME] section; its ports are known once the network is.
 
-    Either `links` or `node` is a pattern of names, the other None. From `at_ps` until `until_ps`
-    packets are lost by chance, links have the rate `rate_bps` (NOMINAL: their own), and they fail
-    and are repaired at random, with mean times `mtbf_ps` and `mttr_ps` (None: they do not).
+    Either `links` or `node` is a pattern of names, the other None. From `at_ps` until `until_ps`,
+    packets are lost at random, links have the rate `rate_bps` (NOMINAL: their own), and they fail
+    and recover with mean times `mtbf_ps` and `mttr_ps` (None: never).
     """
 
     name: str
@@ -48,16 +45,15 @@ class FaultSpec:
 
     @property
     def takes_down(self) -> bool:
-        """Whether links go down."""
         return bool(self.outages_ps) or self.mtbf_ps is not None
 
 
 @dataclass(frozen=True)
 class StopCondition:
-    """When a run ends before its flows do.
+    """When a run ends early or late.
 
-    `max_time_ps`: simulated time at which it stops. `flow_timeout_ps`: a flow older than
-    this is a stall. `drain`: run on until the network is empty once all flows have finished.
+    `max_time_ps` is a limit on simulated time. A flow older than `flow_timeout_ps` is a stall. With
+    `drain`, the run continues after the last flow until the network is empty.
     """
 
     max_time_ps: int | None = None
@@ -67,10 +63,10 @@ class StopCondition:
 
 @dataclass(frozen=True)
 class RoutingSpec:
-    """How long after a change who knows of it, in ps or NEVER.
+    """Delays of the reaction to failures, in ps or NEVER.
 
-    `convergence_delay_ps` are patterns of switches' names, each with the time after which those
-    have new routes; the first that fits counts.
+    `convergence_delay_ps` has patterns of switch names with the delay until new routes; the first
+    match counts.
     """
 
     convergence_delay_ps: tuple[tuple[str, int], ...]
@@ -79,10 +75,10 @@ class RoutingSpec:
 
 @dataclass(frozen=True)
 class SeriesSpec:
-    """What is kept over time, as it is written; what there is of it is known with the network.
+    """What to sample, as written; names are resolved with the network.
 
     `sample_interval` is in ps, "auto", or None: no series, but perhaps `queue_stats`. A number of
-    ports, hosts or flows means this many, evenly spread.
+    ports, hosts or flows means this many, evenly spaced.
     """
 
     sample_interval: int | str | None
@@ -96,7 +92,7 @@ class SeriesSpec:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where results go, relative to the working directory, and which tables are kept."""
+    """Result directory, relative to the working directory, and which tables are written."""
 
     directory: str
     links: bool = True
@@ -105,11 +101,11 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Point:
-    """One run: everything explicit and valid.
+    """One run, with every value explicit and valid.
 
-    `axes` maps the dotted path of each axis of the sweep to the value written there;
-    `resolved` is the whole point as an experiment file would say it, every default
-    included. `file` and `directory` (absolute) are those of the experiment.
+    `axes` maps the dotted path of each sweep axis to its value as written. `resolved` is the point
+    as an experiment file with all defaults. `file` and `directory` (absolute) are those of the
+    experiment.
     """
 
     index: int
@@ -132,12 +128,12 @@ class Point:
 
     @property
     def transport_of_class(self) -> tuple[PluginSpec, ...]:
-        """The transport of each flow class by its number; 0 is the experiment's own."""
+        """The transport of each flow class by index; 0 is the experiment's own."""
         return (self.transport, *(c.transport for c in self.classes))
 
     @property
     def uses(self) -> tuple[PluginSpec, ...]:
-        """Every plugin that the run takes."""
+        """All plugins of the run."""
         more = [use for c in self.classes for use in (c.transport, c.traffic) if use is not None]
         topology = (self.topology, *self.topology.parts)
         return (*topology, self.transport, self.traffic, *more, self.fabric.queue)

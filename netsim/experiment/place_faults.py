@@ -1,4 +1,4 @@
-"""Faults in a network: which links they mean, when they fail at random, what becomes of routes."""
+"""Apply faults to a network: their links, random failures, and rerouting."""
 
 from __future__ import annotations
 
@@ -25,26 +25,25 @@ if TYPE_CHECKING:
     from netsim.experiment.model import FaultSpec, Point
 
 FAILURE_STREAM = 0x6661
-"""Keeps the random numbers of failures apart from other uses of the seed."""
+"""Separates the random numbers of failures from other uses of the seed."""
 
 Ints = np.ndarray
 
 
 def link_faults(point: Point, network: Network) -> LinkFaults | None:
-    """The faults of every link of a network, None if there are none.
+    """Return the faults of all links, None if there are none.
 
-    Raises InputError, without a file, if a section means no link, or has no end where it needs one.
+    Raises InputError, without a file, if a section matches no link or lacks an end.
     """
     if not point.faults:
-        some_have_faults = FAULTS in point.axes
         soonest = {
             "convergence_delay": min(time for _, time in point.routing.convergence_delay_ps),
             "carrier_delay": point.routing.carrier.own_ps,
         }
         for key, time in soonest.items():
-            if time != NEVER and not some_have_faults:
-                hint = "[faults] says which links do"
-                raise InputError("no link goes down", key=f"routing.{key}", hint=hint)
+            if time != NEVER and FAULTS not in point.axes:
+                hint = "add [faults]"
+                raise InputError("has no effect without faults", key=f"routing.{key}", hint=hint)
         return None
     found, outages = [], []
     for use in point.faults:
@@ -64,7 +63,7 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
         if use.mtbf_ps is not None:
             outages.append(_random_outages(use, parts, point))
     faults = combine(found, network.n_ports, np.concatenate(outages) if outages else None)
-    convergence_delay_ps = _converge(point.routing.convergence_delay_ps, network)
+    convergence_delay_ps = _convergence_delays(point.routing.convergence_delay_ps, network)
     if not any(use.takes_down for use in point.faults):
         return faults
     if point.routing.carrier.own_ps != NEVER:
@@ -72,16 +71,16 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
     if (convergence_delay_ps < NEVER).any():
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
             raise InputError(
-                "while routes change, the way back is not the way there",
+                f'conflicts with load_balancing = "{ECMP_SYMMETRIC}": rerouting breaks symmetry',
                 key="routing.convergence_delay",
-                hint=f'"never" with load_balancing "{ECMP_SYMMETRIC}"',
+                hint='use "never"',
             )
         faults = replace(faults, routes=follow_failures(network, faults, convergence_delay_ps))
     return faults
 
 
 def ports_named(written: str, network: Network) -> Ints:
-    """The ports of all links that a pattern of links, or of nodes, means as [faults] has them.
+    """Return the ports that a pattern of links or nodes matches, as in [faults].
 
     Raises InputError, without a key, if there are none.
     """
@@ -94,17 +93,17 @@ def ports_named(written: str, network: Network) -> Ints:
 
 
 def parts_named(links: str | None, node: str | None, section: str, network: Network) -> list[Ints]:
-    """The ports that a section means, in parts that fail together: cables, directions, nodes.
+    """Return the ports of a section, in parts that fail together: cables, directions, nodes.
 
-    One of the patterns `links` and `node` is None; `section` is what errors name.
+    Either `links` or `node` is None; `section` is for errors.
     """
     names = np.array([network.node_name(one) for one in range(network.n_nodes)])
-    through = _by_circuit_switch(links, node, network, names)
-    if through:
-        return through
+    circuits = _by_circuit_switch(links, node, network, names)
+    if circuits:
+        return circuits
     own, neighbor = network.port_node, network.port_node[network.port_peer]
     if node is not None:
-        nodes = np.flatnonzero(_fitting(names, node))
+        nodes = np.flatnonzero(_matches(names, node))
         if not nodes.size:
             raise _no_match(node, "no node", f"{section}.node", names, network)
         return [np.flatnonzero((own == one) | (neighbor == one)) for one in nodes.tolist()]
@@ -114,7 +113,7 @@ def parts_named(links: str | None, node: str | None, section: str, network: Netw
     if match["arrow"] is None:
         chosen = np.ones(network.n_ports, bool)
     else:
-        near, far = _fitting(names, match["a"]), _fitting(names, match["b"])
+        near, far = _matches(names, match["a"]), _matches(names, match["b"])
         chosen = near[own] & far[neighbor]
     if match["arrow"] == "->":
         parts = list(np.flatnonzero(chosen)[:, None])
@@ -130,9 +129,10 @@ def parts_named(links: str | None, node: str | None, section: str, network: Netw
 def _by_circuit_switch(
     links: str | None, node: str | None, network: Network, names: Ints
 ) -> list[Ints]:
-    """The ports of a section that names a circuit switch by a pattern that fits no node.
+    """Return the ports of a pattern that matches a circuit switch and no node.
 
-    As a node that is all circuits through it, at one end of a link those through a fiber to it.
+    As a node it means all circuits through the switch; at one end of a link, those through one
+    fiber.
     """
     circuits = network.circuits
     if circuits is None:
@@ -140,10 +140,10 @@ def _by_circuit_switch(
     switches = np.array(circuits.names)
 
     def chosen(pattern: str) -> Ints:
-        """Which ports' cables go through a circuit switch that the pattern means."""
-        if _fitting(names, pattern).any():
+        """Return which ports' cables go through a matching circuit switch."""
+        if _matches(names, pattern).any():
             return np.zeros(network.n_ports, bool)
-        return np.isin(circuits.of_port, np.flatnonzero(_fitting(switches, pattern)))
+        return np.isin(circuits.of_port, np.flatnonzero(_matches(switches, pattern)))
 
     if node is not None:
         through = chosen(node)
@@ -156,7 +156,7 @@ def _by_circuit_switch(
     for end, other, forth in ((match["a"], match["b"], True), (match["b"], match["a"], False)):
         if end is None:
             break
-        here = chosen(other) & _fitting(names, end)[network.port_node]
+        here = chosen(other) & _matches(names, end)[network.port_node]
         for fiber in np.unique(circuits.fiber[here]).tolist():
             out = np.flatnonzero(circuits.fiber == fiber)
             back = network.port_peer[out]
@@ -166,15 +166,15 @@ def _by_circuit_switch(
 
 
 def _check_rate(use: FaultSpec, ports: Ints, network: Network, point: Point) -> None:
-    """Refuse a rate that the links of the network could not be built with."""
+    """Raise InputError for a rate that links of this network cannot have."""
     if use.rate_bps == NOMINAL:
         return
     circuits = network.circuits
     for port in ports[circuits.calendar[ports] >= 0][:1].tolist() if circuits else ():
         raise InputError(
-            f"the link {network.port_name(port)} is a circuit, which has the rate of its light",
+            f"{network.port_name(port)} is a circuit, whose rate is fixed",
             key=f"faults.{use.name}.rate",
-            hint="other links; circuits may lose packets or go down",
+            hint="choose other links; circuits can lose packets or go down",
         )
     rates_bps = network.port_rate_bps.copy()
     rates_bps[ports] = use.rate_bps
@@ -187,23 +187,21 @@ def _check_rate(use: FaultSpec, ports: Ints, network: Network, point: Point) -> 
         raise error.replace(file=None, key=key) from None
 
 
-def _fitting(names: np.ndarray, pattern: str) -> np.ndarray:
+def _matches(names: np.ndarray, pattern: str) -> np.ndarray:
     return np.array([fnmatchcase(name, pattern) for name in names.tolist()], bool)
 
 
 def _no_match(pattern: str, what: str, key: str, names: np.ndarray, network: Network) -> InputError:
     circuits = () if network.circuits is None else network.circuits.names[:1]
     ends = [*names[:1], *names[network.n_hosts : network.n_hosts + 1], names[-1], *circuits]
-    shown = ", ".join(ends)
-    hint = f"its nodes are named like {shown}"
+    hint = f"names are like {', '.join(ends)}"
     return InputError(f'"{pattern}" matches {what} of this network', key=key, hint=hint)
 
 
 def _random_outages(use: FaultSpec, parts: list[Ints], point: Point) -> Ints:
-    """Rows of (port, from, until): each part fails and is repaired after exponential times.
+    """Return rows of (port, from, until): each part fails and recovers after exponential times.
 
-    What becomes of a part depends on the seed, the section's name and the part's first port, on
-    nothing else.
+    The outages of a part depend only on the seed, the section's name and the part's first port.
     """
     assert use.mtbf_ps is not None
     assert use.mttr_ps is not None
@@ -211,9 +209,9 @@ def _random_outages(use: FaultSpec, parts: list[Ints], point: Point) -> Ints:
     end_ps = min(use.until_ps, stop_ps)
     if end_ps >= HORIZON_PS:
         raise InputError(
-            "links would fail for ever",
+            "missing: random failures need an end",
             key=f"faults.{use.name}.until",
-            hint='when it ends, such as "10ms", or stop.max_time',
+            hint='such as until = "10ms", or set stop.max_time',
         )
     links = sum(part.size for part in parts)
     expected = links * (max(0, end_ps - use.at_ps) / (use.mtbf_ps + use.mttr_ps) + 1)
@@ -231,17 +229,13 @@ def _random_outages(use: FaultSpec, parts: list[Ints], point: Point) -> Ints:
     return np.concatenate(rows)
 
 
-AT_ONCE = 16
-
-
 def _history(rng: np.random.Generator, means_ps: tuple[int, int], at_ps: int, end_ps: int) -> Ints:
-    """Failures and repairs between two times, int64[n, 2]; `means_ps` are until each of them."""
-    longest = max(1, end_ps - at_ps)
+    """Return failures and repairs between two times, int64[n, 2], with mean times `means_ps`."""
     rows = [np.zeros((0, 2), np.int64)]
     now = at_ps
     while now < end_ps:
-        n = AT_ONCE + (end_ps - now) // sum(means_ps)
-        waits = np.clip(np.rint(rng.exponential(means_ps, (n, 2))), 1, longest)
+        n = 16 + (end_ps - now) // sum(means_ps)
+        waits = np.clip(np.rint(rng.exponential(means_ps, (n, 2))), 1, max(1, end_ps - at_ps))
         times = now + np.cumsum(waits.astype(np.int64)).reshape(-1, 2)
         rows.append(times)
         now = int(times[-1, 1])
@@ -250,20 +244,19 @@ def _history(rng: np.random.Generator, means_ps: tuple[int, int], at_ps: int, en
     return np.minimum(history, end_ps)
 
 
-def _converge(patterns: tuple[tuple[str, int], ...], network: Network) -> Ints:
-    """int64[n_switches]: how long each switch takes to have new routes."""
+def _convergence_delays(patterns: tuple[tuple[str, int], ...], network: Network) -> Ints:
+    """Return int64[n_switches]: delay of each switch until new routes."""
     names = np.array(network.switch_names)
     times = np.full(network.n_switches, -1, np.int64)
     for pattern, time in patterns:
-        fits = _fitting(names, pattern)
+        fits = _matches(names, pattern)
         if not fits.any():
-            hint = f"they are named like {names[0]}, {names[-1]}"
+            hint = f"names are like {names[0]}, {names[-1]}"
             message = f'"{pattern}" matches no switch of this network'
             raise InputError(message, key="routing.convergence_delay", hint=hint)
         times[fits & (times < 0)] = time
     for switch in np.flatnonzero(times < 0)[:1].tolist():
-        message = f"says nothing of switch {names[switch]}"
-        raise InputError(
-            message, key="routing.convergence_delay", hint='"*" = "never" for all others'
-        )
+        message = f"missing for switch {names[switch]}"
+        hint = 'such as "*" = "never" for all others'
+        raise InputError(message, key="routing.convergence_delay", hint=hint)
     return times

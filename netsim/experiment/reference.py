@@ -1,7 +1,4 @@
-"""[reference]: values that a figure of the sweep is held against, of a formula or a paper.
-
-They are drawn and told beside what is simulated, and change nothing of it.
-"""
+"""[reference]: values of a formula or a paper, drawn and printed next to the results."""
 
 from __future__ import annotations
 
@@ -10,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
-from netsim.errors import CombinedInputError, InputError, did_you_mean
+from netsim.errors import InputError, did_you_mean
 from netsim.experiment.document import Tree
-from netsim.experiment.schema import ReferenceSection, problems
+from netsim.experiment.schema import ReferenceSection, validated
 from netsim.units import parse_time_ps, written
 
 SECTION = "reference"
@@ -22,7 +17,7 @@ SECTION = "reference"
 
 @dataclass(frozen=True)
 class Reference:
-    """What the column `column` should be at values of the axis `axis`: by value, times in ps."""
+    """Expected values of `column`, by value of `axis`; times in ps."""
 
     axis: str
     column: str
@@ -32,27 +27,23 @@ class Reference:
 
 
 def is_time(column: str) -> bool:
-    """Whether the figures of a column are times: "fct_p99", "wan.ideal_mean", "job_step_ps"."""
+    """Return whether a column has times: "fct_p99", "wan.ideal_mean", "job_step_ps"."""
     return column.endswith("_ps") or column.rpartition(".")[2].startswith(("fct_", "ideal_"))
 
 
 def resolve_reference(table: Tree) -> Reference:
-    """The reference of a [reference] table; `InputError`s with keys, without a file."""
-    try:
-        section = ReferenceSection.model_validate(table)
-    except ValidationError as error:
-        raise CombinedInputError(problems(error, ReferenceSection, SECTION)) from None
+    """Return the reference of a [reference] table. Raises InputError without a file."""
+    section = validated(ReferenceSection, table, SECTION)
     values: dict[Any, float] = {}
     for pair in section.values:
         if not _is_pair(pair):
-            hint = 'pairs of a value of the axis and a figure: [[0.3, "2us"], [0.5, "3us"]]'
-            raise InputError(f"{written(pair)} is no pair", key=f"{SECTION}.values", hint=hint)
-        at, figure = pair
+            hint = 'write [axis value, reference] pairs: [[0.3, "2us"], [0.5, "3us"]]'
+            raise InputError(f"{written(pair)} is not a pair", key=f"{SECTION}.values", hint=hint)
+        at, value = pair
         if at in values:
-            raise InputError(
-                f"{written(at)} stands twice", key=f"{SECTION}.values", code="duplicate"
-            )
-        values[at] = _figure(figure, section.column)
+            message = f"duplicate axis value {written(at)}"
+            raise InputError(message, key=f"{SECTION}.values", code="duplicate")
+        values[at] = _value(value, section.column)
     return Reference(section.axis, section.column, section.label, section.source, values)
 
 
@@ -62,8 +53,8 @@ def _is_pair(pair: Any) -> bool:
     return not any(isinstance(one, list | dict) for one in pair)
 
 
-def _figure(value: Any, column: str) -> float:
-    """A figure of a column: a time with its unit where it is one, else a number."""
+def _value(value: Any, column: str) -> float:
+    """Return a value of a column: a time with its unit, or else a number."""
     key = f"{SECTION}.values"
     if is_time(column):
         try:
@@ -71,19 +62,20 @@ def _figure(value: Any, column: str) -> float:
         except InputError as error:
             raise error.at(key=key) from None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(
-            f"{written(value)} is not a number", key=key, hint=f"{column} is one", code="wrong_type"
-        )
+        hint = f"{column} is a number"
+        raise InputError(f"{written(value)} is not a number", key=key, hint=hint, code="wrong_type")
     return float(value)
 
 
 def axis_problem(axis: str, resolved: Tree) -> InputError | None:
-    """What is wrong with the axis of a reference if a resolved point has no such key."""
+    """Return the error if a resolved point lacks the reference's axis."""
     known = _keys(resolved, "")
     if axis in known:
         return None
-    hint = did_you_mean(axis, [*known]) or "a key with its section, such as traffic.load"
-    return InputError(f"the experiment has no {written(axis)}", key=f"{SECTION}.axis", hint=hint)
+    hint = did_you_mean(axis, [*known]) or "such as traffic.load"
+    return InputError(
+        f"the experiment has no key {written(axis)}", key=f"{SECTION}.axis", hint=hint
+    )
 
 
 def _keys(table: Tree, prefix: str) -> set[str]:

@@ -1,16 +1,13 @@
-"""From the tree of one point to a `Point`: defaults filled in, everything checked.
+"""Resolve the tree of one point to a `Point`: fill in defaults and check everything.
 
-Sections that many points share are resolved once. Errors are collected, not raised,
-so that one look at the file tells all of them.
+Sections that points share are resolved once. Errors are collected, to report all at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import ValidationError
+from typing import Any, TypeVar
 
 from netsim.errors import InputError
 from netsim.experiment.document import PLUGIN_SECTIONS, Tree
@@ -33,7 +30,7 @@ from netsim.experiment.resolve_run import (
     resolve_seed,
     resolve_stop,
 )
-from netsim.experiment.schema import FileSection, problems
+from netsim.experiment.schema import FileSection, validated
 from netsim.experiment.sweep import Variant
 from netsim.plugins.registry import Plugin
 
@@ -51,15 +48,15 @@ class Resolver:
         self._fabrics = FabricResolver(self._plugins, self._errors)
 
     def find(self, section: str, kind: str) -> Plugin | None:
-        """The plugin of a written kind (a preset may follow); None after noting the error."""
+        """Return the plugin of a kind as written; None after noting the error."""
         return self._plugins.find(section, kind)
 
     def note(self, error: InputError) -> None:
-        """Add an error (or several) that was found elsewhere."""
+        """Add an error (or several) found elsewhere."""
         self._errors.note(error)
 
     def point(self, index: int, name: str, variant: Variant, title: str) -> Point | None:
-        """The point of one variant of the tree, or None after noting what is wrong."""
+        """Return the point of one variant of the tree, or None after noting errors."""
         tree = variant.value
         plugins = self._plugins
         topology, transport, traffic = (
@@ -80,57 +77,52 @@ class Resolver:
         seed = self._errors.once(
             "seed", f"seed {tree.get('seed', 1)!r}", lambda: resolve_seed(tree)
         )
-        if (
-            topology is None
-            or transport is None
-            or traffic is None
-            or classes is None
-            or packets is None
-            or fabric is None
-            or faults is None
-            or routing is None
-            or stop is None
-            or outputs is None
-            or seed is None
-        ):
+        fields: dict[str, Any] = {
+            "seed": seed,
+            "topology": topology,
+            "transport": transport,
+            "traffic": traffic,
+            "classes": classes,
+            "packets": packets,
+            "fabric": fabric,
+            "faults": faults,
+            "routing": routing,
+            "stop": stop,
+            "outputs": outputs,
+        }
+        if any(value is None for value in fields.values()):
             return None
         return Point(
             index=index,
             name=name,
             axes=variant.axes,
-            seed=seed,
-            topology=topology,
-            transport=transport,
-            traffic=traffic,
-            classes=classes,
-            packets=packets,
-            fabric=fabric,
-            faults=faults,
-            routing=routing,
-            stop=stop,
-            outputs=outputs,
-            resolved={
-                "name": title,
-                "description": tree.get("description", ""),
-                "seed": seed,
-                "topology": plugins.describe(topology, tree["topology"]),
-                "transport": plugins.describe(transport, tree["transport"]),
-                "traffic": plugins.describe(traffic, tree["traffic"]),
-                **plugins.describe_classes(classes, tree),
-                "packets": describe_packets(packets),
-                "fabric": describe_fabric(fabric),
-                **({"faults": describe_faults(faults)} if faults else {}),
-                **({"routing": describe_routing(routing)} if faults else {}),
-                "stop": describe_stop(stop),
-                "outputs": describe_outputs(outputs),
-                **({SECTION: tree[SECTION]} if tree.get(SECTION) else {}),
-            },
+            resolved=self._describe(tree, title, fields),
             file=self._file,
             directory=self._directory,
+            **fields,
         )
 
+    def _describe(self, tree: Tree, title: str, fields: Mapping[str, Any]) -> Tree:
+        """Return the equivalent experiment file with every value explicit."""
+        describe, faults = self._plugins.describe, fields["faults"]
+        resolved = {
+            "name": title,
+            "description": tree.get("description", ""),
+            "seed": fields["seed"],
+            **{name: describe(fields[name], tree[name]) for name in PLUGIN_SECTIONS},
+            **self._plugins.describe_classes(fields["classes"], tree),
+            "packets": describe_packets(fields["packets"]),
+            "fabric": describe_fabric(fields["fabric"]),
+        }
+        if faults:
+            resolved["faults"] = describe_faults(faults)
+            resolved["routing"] = describe_routing(fields["routing"])
+        resolved["stop"] = describe_stop(fields["stop"])
+        resolved["outputs"] = describe_outputs(fields["outputs"])
+        return resolved | ({SECTION: tree[SECTION]} if tree.get(SECTION) else {})
+
     def note_reference(self, tree: Tree, points: Sequence[Point]) -> None:
-        """Note an axis of [reference] that none of the points has."""
+        """Note an error if no point has the axis of [reference]."""
         table = tree.get(SECTION)
         axis = table.get("axis") if isinstance(table, dict) else None
         if isinstance(axis, str) and points:
@@ -139,21 +131,21 @@ class Resolver:
                 self.note(problems[0])
 
     def finish(self) -> list[InputError]:
-        """All errors, with those that need every point to be known, each with its file."""
+        """Return all errors, including those that depend on every point, with their files."""
         self._fabrics.note_ineffective_keys()
         return self._errors.all()
 
     def _section(self, tree: Tree, name: str, resolve: Callable[[Tree], T]) -> T | None:
         table = tree.get(name, {})
         if not isinstance(table, dict):
-            return None  # noted when the top level was checked
+            return None  # noted by check_top_level
         return self._errors.once(name, f"{name} {table!r}", lambda: resolve(table))
 
 
 def check_top_level(tree: Tree) -> list[InputError]:
-    """What is wrong with the keys of the top level and the types of the sections."""
+    """Return the errors in the top-level keys and the types of the sections."""
     try:
-        FileSection.model_validate(tree)
-    except ValidationError as error:
-        return problems(error, FileSection, "")
+        validated(FileSection, tree, "")
+    except InputError as error:
+        return list(error.errors)
     return []

@@ -1,18 +1,17 @@
-"""The [packets] and [fabric] sections: defaults, those of the transport, cross checks."""
+"""Resolve [packets] and [fabric]: defaults, the transport's values, and conflicts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pydantic import ValidationError
-
-from netsim.errors import CombinedInputError, InputError, did_you_mean, raise_all
-from netsim.experiment.schema import FabricSection, PacketsSection, problems
+from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.experiment.model import Point
+from netsim.experiment.schema import FabricSection, PacketsSection, validated
 from netsim.limits import CLASSES, PACKET_BYTES
 from netsim.model.fabric import (
     DIRECT,
@@ -26,40 +25,38 @@ from netsim.model.fabric import (
     PacketFormat,
     keys_of,
 )
+from netsim.model.parts import built
+from netsim.model.port_sizes import PortSizes, port_sizes
 from netsim.plugins import calls, registry
 from netsim.plugins.declarations import classes_of
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginSpec
-from netsim.units import format_bytes, format_port_size, format_time, written
+from netsim.units import Bdp, format_bytes, format_port_size, format_rate, format_time, written
 
 COMMON = tuple(keys_of(Fabric))
-"""The keys of [fabric] that every discipline shares."""
+"""Keys of [fabric] that every queue discipline has."""
 
 UNKNOWN = "unknown key"
 
 
 def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
-    """The packet sizes of a [packets] table; `InputError`s with keys, without a file."""
-    try:
-        section = PacketsSection.model_validate(table)
-    except ValidationError as error:
-        raise CombinedInputError(problems(error, PacketsSection, "packets")) from None
-    packets = PacketFormat(**section.model_dump())
+    """Return the packet sizes of a [packets] table. Raises InputError without a file."""
+    packets = PacketFormat(**validated(PacketsSection, table, "packets").model_dump())
     if packets.data_bytes > PACKET_BYTES:
         raise InputError(
-            f"a packet of {packets.data_bytes} bytes is too large",
+            f"packet size {packets.data_bytes} exceeds {PACKET_BYTES} bytes",
             key="packets.payload_bytes",
-            hint=f"payload and header together are at most {PACKET_BYTES} bytes",
+            hint="reduce payload or header",
             code="out_of_range",
         )
     return packets
 
 
 def fabric_defaults(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
-    """The [fabric] table a transport expects: `FABRIC`, below what `PRESET_FABRIC[preset]` says.
+    """Return the [fabric] table that a transport expects: `FABRIC` and `PRESET_FABRIC[preset]`.
 
-    A queue discipline that it names by a path lies beside it. Raises InputError if one of the
-    tables is not a dict.
+    A queue discipline given as a path is relative to the transport. Raises InputError if a table is
+    not a dict.
     """
     tables = getattr(module, "PRESET_FABRIC", {})
     declared = {"FABRIC": getattr(module, "FABRIC", {}), "PRESET_FABRIC": tables}
@@ -67,16 +64,18 @@ def fabric_defaults(module: ModuleType, preset: str | None) -> Mapping[str, Any]
         declared[f'PRESET_FABRIC["{preset}"]'] = tables.get(preset, {})
     for key, table in declared.items():
         if not isinstance(table, Mapping):
-            raise InputError("is not a dict", file=str(module.__file__), key=key, code="wrong_type")
-    wished = merge(declared["FABRIC"], tables.get(preset, {}))
-    discipline = wished.get("queue_discipline")
+            raise InputError(
+                "must be a dict", file=str(module.__file__), key=key, code="wrong_type"
+            )
+    defaults = merge(declared["FABRIC"], tables.get(preset, {}))
+    discipline = defaults.get("queue_discipline")
     if isinstance(discipline, str) and registry.split_preset(discipline)[0].endswith(".py"):
-        wished["queue_discipline"] = str(Path(str(module.__file__)).parent / discipline)
-    return wished
+        defaults["queue_discipline"] = str(Path(str(module.__file__)).parent / discipline)
+    return defaults
 
 
 def merge(defaults: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
-    """A fabric overridden key by key, inside the table `ecn` as well."""
+    """Return a fabric overridden key by key, also within `ecn`."""
     merged = {**defaults, **written}
     if isinstance(defaults.get("ecn"), Mapping) and isinstance(written.get("ecn"), Mapping):
         merged["ecn"] = {**defaults["ecn"], **written["ecn"]}
@@ -84,28 +83,27 @@ def merge(defaults: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, 
 
 
 @dataclass(frozen=True)
-class Written:
-    """A [fabric] table, with the plugin that it names.
+class FabricTable:
+    """A [fabric] table and its queue discipline.
 
-    `given` are the keys of `table` that the fabric may have, `foreign` says of the others what is
-    wrong with each.
+    `known` are the keys of `table` that it may have, `unknown` the errors for the others.
     """
 
     table: Mapping[str, Any]
     plugin: Plugin
 
     @property
-    def given(self) -> dict[str, Any]:
-        """The keys that every discipline has and those of this one, as written."""
-        return {key: value for key, value in self.table.items() if key not in self.foreign}
+    def known(self) -> dict[str, Any]:
+        """The common keys and those of this discipline, as written."""
+        return {key: value for key, value in self.table.items() if key not in self.unknown}
 
     @cached_property
-    def foreign(self) -> dict[str, InputError]:
-        """Keys that this discipline has not got, with the error that says so."""
+    def unknown(self) -> dict[str, InputError]:
+        """Errors for keys that this discipline does not have."""
         own = [*COMMON, *(param.name for param in self.plugin.params)]
-        return {key: self._no_such(key, own) for key in self.table if key not in own}
+        return {key: self._unknown_key(key, own) for key in self.table if key not in own}
 
-    def _no_such(self, key: str, own: Sequence[str]) -> InputError:
+    def _unknown_key(self, key: str, own: Sequence[str]) -> InputError:
         others = [one.name for one in registry.all("queue") if one.param(key)]
         if not others:
             hint = did_you_mean(key, own)
@@ -113,47 +111,46 @@ class Written:
         return InputError(
             f'has no effect with queue_discipline = "{self.plugin.name}"',
             key=f"fabric.{key}",
-            hint="it belongs to " + " and ".join(f'"{name}"' for name in others),
+            hint="only with " + " or ".join(f'"{name}"' for name in others),
             code="no_effect",
         )
 
 
 def discipline_of(table: Mapping[str, Any]) -> str:
-    """The queue discipline that a [fabric] table names, by which a preset may follow.
+    """Return the queue discipline (with any preset) of a [fabric] table.
 
-    Raises InputError, without a file, for what is no name.
+    Raises InputError, without a file, if it is not a name.
     """
     discipline = table.get("queue_discipline", DROP_TAIL)
     if not isinstance(discipline, str):
-        there = ", ".join(registry.names("queue"))
+        hint = f"one of {', '.join(registry.names('queue'))}"
         message = f"{written(discipline)} is not a name"
-        raise InputError(message, key="fabric.queue_discipline", hint=f"there are: {there}")
+        raise InputError(message, key="fabric.queue_discipline", hint=hint)
     return discipline
 
 
-def written_by(table: Mapping[str, Any]) -> Written:
-    """A [fabric] table with its discipline, a file as seen from the current directory."""
+def fabric_table(table: Mapping[str, Any]) -> FabricTable:
+    """Return a [fabric] table with its discipline; a file is relative to the working directory."""
     name, _ = registry.split_preset(discipline_of(table))
     try:
-        return Written(table, registry.find("queue", name))
+        return FabricTable(table, registry.find("queue", name))
     except InputError as error:
         raise error.at(key="fabric.queue_discipline") from None
 
 
 def resolve_fabric(table: Mapping[str, Any], packets: PacketFormat) -> Fabric:
-    """The fabric of a [fabric] table; `InputError`s with keys, without a file.
-
-    Keys of other disciplines are left out.
+    """Return the fabric of a [fabric] table, without keys of other disciplines. Raises InputError
+    without a file.
     """
-    return fabric_of(written_by(table), packets)
+    return fabric_of(fabric_table(table), packets)
 
 
-def fabric_of(source: Written, packets: PacketFormat) -> Fabric:
-    """As `resolve_fabric`, of a table whose discipline is found."""
+def fabric_of(source: FabricTable, packets: PacketFormat) -> Fabric:
+    """Resolve the fabric of a table with a known discipline. Raises InputError without a file."""
     plugin = source.plugin
     errors: list[InputError] = []
-    shared = {key: value for key, value in source.given.items() if key in COMMON}
-    own = {key: value for key, value in source.given.items() if key not in COMMON}
+    shared = {key: value for key, value in source.known.items() if key in COMMON}
+    own = {key: value for key, value in source.known.items() if key not in COMMON}
     preset = registry.split_preset(shared.get("queue_discipline", DROP_TAIL))[1]
     common: dict[str, Any] = {}
     params: dict[str, Any] = {}
@@ -162,36 +159,32 @@ def fabric_of(source: Written, packets: PacketFormat) -> Fabric:
     except InputError as error:
         errors += error.errors
     try:
-        params = _own(plugin, preset, own, packets)
+        params = _queue_params(plugin, preset, own, packets)
     except InputError as error:
         errors += error.errors
     raise_all(errors)
     fabric = Fabric(PluginSpec(plugin, params, preset), **common)
     errors = _contradictions(fabric)
-    if not fabric.in_products:  # which are looked at port by port, once there is a network
+    if not fabric.in_products:  # sizes in bdp are checked per port, with the network
         errors += wrong_sizes(fabric, packets)
     raise_all(errors)
     return fabric
 
 
 def check_common(table: Mapping[str, Any], packets: PacketFormat) -> None:
-    """Raise InputError for what is wrong in a [fabric] table whatever its discipline is."""
+    """Check the keys of a [fabric] table that all disciplines have."""
     _common({key: value for key, value in table.items() if key in COMMON}, None, packets)
 
 
 def _common(
     table: Mapping[str, Any], module: ModuleType | None, packets: PacketFormat
 ) -> dict[str, Any]:
-    """The fields of `Fabric` but its discipline, whose file may say how many classes there are."""
+    """Return the fields of `Fabric` except its discipline, whose module may set the class count."""
     context = {"packet_bytes": packets.data_bytes}
-    try:
-        section = FabricSection.model_validate(table, context=context)
-    except ValidationError as error:
-        raise CombinedInputError(problems(error, FabricSection, "fabric")) from None
-    values = dict(section)  # its tables and sizes as they are
+    values = dict(validated(FabricSection, table, "fabric", context))
     del values["queue_discipline"]
     ecn, circuits = values.pop("ecn"), values.pop("circuits")
-    if values["n_traffic_classes"] is None:  # which stands for the default, unless the file says it
+    if values["n_traffic_classes"] is None:  # the discipline's minimum, or the default
         needed = classes_of(module)
         values["n_traffic_classes"] = None if needed is None else needed[0]
     values = _with_defaults(values, keys_of(Fabric))
@@ -200,10 +193,10 @@ def _common(
     return values
 
 
-def _own(
+def _queue_params(
     plugin: Plugin, preset: str | None, given: Mapping[str, Any], packets: PacketFormat
 ) -> dict[str, Any]:
-    """The parameters of a discipline."""
+    """Return the parameters of a discipline."""
     if preset is not None and preset not in plugin.presets:
         hint = did_you_mean(preset, plugin.presets)
         raise InputError(
@@ -214,7 +207,7 @@ def _own(
         )
     for param in plugin.params:
         if param.name in COMMON:
-            message = "this name is taken: it is a key of [fabric] for every discipline"
+            message = "conflicts with the [fabric] key of this name"
             raise InputError(message, file=str(plugin.path), key=f"PARAMS.{param.name}")
     size = packets.data_bytes
     return resolve_params(
@@ -223,7 +216,7 @@ def _own(
 
 
 def _with_defaults(values: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
-    """The values of keys; those that are None were not written."""
+    """Replace None by the default of the key."""
     return {name: keys[name].default if value is None else value for name, value in values.items()}
 
 
@@ -242,14 +235,14 @@ def _circuits(written: dict[str, Any]) -> CircuitRules:
         raise InputError(
             f'has no effect with indirect = "{rules.indirect}"',
             key="fabric.circuits.indirect_class",
-            hint=f'remove it; it belongs to "{OPPORTUNISTIC}"',
+            hint=f'remove it, or use indirect = "{OPPORTUNISTIC}"',
             code="no_effect",
         )
     return rules
 
 
 def ineffective_keys(fabric: Fabric) -> dict[str, InputError]:
-    """The keys that make no difference in this fabric, with the error that says why."""
+    """Return the errors for keys that have no effect in this fabric."""
     found = {}
     if fabric.ecn is None:
         found["ecn_from_class"] = ("without ECN", "remove it, or add [fabric.ecn]")
@@ -261,13 +254,13 @@ def ineffective_keys(fabric: Fabric) -> dict[str, InputError]:
 
 
 def used_keys(fabric: Fabric) -> set[str]:
-    """The keys of [fabric] that make a difference in this fabric."""
+    """Return the keys of [fabric] that have an effect in this fabric."""
     keys = {*COMMON, *fabric.queue.params} - ineffective_keys(fabric).keys()
     return keys if fabric.circuits is not None else keys - {"circuits"}
 
 
 def describe_packets(packets: PacketFormat) -> dict[str, Any]:
-    """The [packets] table that says the same, every key written."""
+    """Return the equivalent [packets] table with all keys."""
     return {
         "payload_bytes": format_bytes(packets.payload_bytes),
         "header_bytes": format_bytes(packets.header_bytes),
@@ -276,7 +269,7 @@ def describe_packets(packets: PacketFormat) -> dict[str, Any]:
 
 
 def describe_fabric(fabric: Fabric) -> dict[str, Any]:
-    """The [fabric] table that says the same, every key that has an effect written."""
+    """Return the equivalent [fabric] table with all keys that have an effect."""
     queue = fabric.queue
     table = _described(fabric)
     table |= {param.name: param.format(queue.params[param.name]) for param in queue.plugin.params}
@@ -285,13 +278,13 @@ def describe_fabric(fabric: Fabric) -> dict[str, Any]:
 
 
 def size_values(fabric: Fabric) -> dict[str, Any]:
-    """The values of a fabric that may be sizes in products, by their keys in [fabric]."""
+    """Return the values that may be sizes in bdp, by key in [fabric]."""
     ecn = {} if fabric.ecn is None else vars(fabric.ecn)
     return {**fabric.queue.params, **{f"ecn.{name}": value for name, value in ecn.items()}}
 
 
 def _described(table: Fabric | Ecn) -> dict[str, Any]:
-    """Every key with its value as it is written."""
+    """Return every key with its value as written."""
     return {
         name: _as_written(getattr(table, name), key) for name, key in keys_of(type(table)).items()
     }
@@ -316,7 +309,7 @@ def _as_written(value: Any, key: Key) -> Any:
 
 
 def _contradictions(fabric: Fabric) -> list[InputError]:
-    """What is wrong between values that are each right, and no sizes."""
+    """Return conflicts between values other than sizes."""
     errors, queue = [], fabric.queue
 
     def wrong(key: str, message: str, hint: str) -> None:
@@ -328,37 +321,63 @@ def _contradictions(fabric: Fabric) -> list[InputError]:
         message = f'{fabric.n_traffic_classes} with queue_discipline = "{fabric.queue_discipline}"'
         wrong("n_traffic_classes", message, hint)
     if fabric.ecn and fabric.ecn_from_class >= fabric.n_traffic_classes:
-        there = f"classes are numbered 0 to {fabric.n_traffic_classes - 1}"
-        wrong("ecn_from_class", f"there is no class {fabric.ecn_from_class}", there)
+        hint = f"0 to {fabric.n_traffic_classes - 1}"
+        wrong("ecn_from_class", f"class {fabric.ecn_from_class} does not exist", hint)
     rules = fabric.circuits or CircuitRules()
     if rules.indirect == OPPORTUNISTIC and rules.indirect_class + 1 >= fabric.n_traffic_classes:
         wrong(
             "circuits.indirect_class",
-            f"no packet can go indirectly in class {rules.indirect_class}: that is for classes "
-            f"above "
-            f"it, and n_traffic_classes is {fabric.n_traffic_classes}",
-            "a lower one, or more classes, with data in the higher ones",
+            f"no class above {rules.indirect_class} for indirect packets: n_traffic_classes is "
+            f"{fabric.n_traffic_classes}",
+            "use a lower class, or more classes, with data in the higher ones",
         )
     if rules.indirect != DIRECT and fabric.load_balancing == ECMP_SYMMETRIC:
         wrong(
             "circuits.indirect",
-            f'"{rules.indirect}" takes the two directions of a flow by different ways, '
-            f"load_balancing is {ECMP_SYMMETRIC}",
-            f'indirect = "{DIRECT}", or another load_balancing',
+            f'"{rules.indirect}" conflicts with load_balancing = "{ECMP_SYMMETRIC}"',
+            f'use indirect = "{DIRECT}", or another load_balancing',
         )
     return errors
 
 
 def wrong_sizes(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
-    """What is wrong between sizes that are each right, none of them in products."""
+    """Return conflicts between sizes, none of which is in bdp."""
     errors = []
     kmin, kmax = (fabric.ecn.kmin_bytes, fabric.ecn.kmax_bytes) if fabric.ecn else (0, 0)
     if isinstance(kmin, int) and isinstance(kmax, int) and kmin > kmax:
-        hint = f"at most kmax_bytes, {format_bytes(kmax)}"
-        message = f"{format_bytes(kmin)} is more than kmax"
+        hint = f"at most {format_bytes(kmax)}"
+        message = f"{format_bytes(kmin)} exceeds kmax_bytes"
         errors.append(InputError(message, key="fabric.ecn.kmin_bytes", hint=hint))
     for error in calls.problems(fabric.queue, fabric, packets):
         key = error.key or "queue_discipline"
         key = key if "." in key else f"fabric.{key}"
         errors.append(error.replace(file=None, key=key))
     return errors
+
+
+def report_queue_sizes(points: Sequence[Point]) -> Iterator[str]:
+    """Yield lines with the sizes in bdp at each kind of port, once for equal points.
+
+    Builds each point's network. Raises InputError if that fails.
+    """
+    lines: dict[tuple[str, ...], str] = {}
+    for point in points:
+        if not point.fabric.in_products:
+            continue
+        network = built(point.topology, "build", point.topology.params)
+        sizes = port_sizes(point.fabric, network, point.packets)
+        lines.setdefault(tuple(_size_rows(point, sizes)), point.name)
+    for rows, name in lines.items():
+        yield "Sizes in bdp" + (f" of {name}" if len(lines) > 1 else "") + ":"
+        yield from rows
+
+
+def _size_rows(point: Point, sizes: PortSizes) -> Iterator[str]:
+    values = size_values(point.fabric)
+    names = [name for name, value in values.items() if isinstance(value, Bdp)]
+    kinds = zip(sizes.fabrics, sizes.rate_bps, sizes.round_trip_ps, strict=True)
+    for fabric, rate_bps, round_trip_ps in kinds:
+        values = size_values(fabric)
+        each = ", ".join(f"{name} = {format_bytes(int(values[name]))}" for name in names)
+        trip = format_time(round_trip_ps)
+        yield f"  ports of {format_rate(rate_bps)}, base round trip {trip}: {each}"

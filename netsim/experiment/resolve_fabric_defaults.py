@@ -1,4 +1,4 @@
-"""Resolve the fabric of a point: the experiment's keys over the defaults of its transports."""
+"""Resolve the fabric of a point: the experiment's keys over its transports' defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment import resolve_fabric as fabrics
 from netsim.experiment.error_collector import ErrorCollector
-from netsim.experiment.resolve_fabric import Written
+from netsim.experiment.resolve_fabric import FabricTable
 from netsim.experiment.resolve_plugins import PluginResolver
 from netsim.lint import check_queue
 from netsim.model.fabric import Fabric, PacketFormat
@@ -17,10 +17,7 @@ from netsim.plugins.registry import PluginSpec
 
 
 class FabricResolver:
-    """Resolves the fabrics of one experiment, whose plugins `plugins` finds.
-
-    What is wrong goes to its collector.
-    """
+    """Resolves the fabrics of one experiment and collects their errors."""
 
     def __init__(self, plugins: PluginResolver, errors: ErrorCollector) -> None:
         self._plugins = plugins
@@ -31,10 +28,10 @@ class FabricResolver:
     def fabric(
         self, table: Any, transports: Mapping[str, PluginSpec], packets: PacketFormat
     ) -> Fabric | None:
-        """The fabric of a [fabric] table; None after noting what is wrong.
+        """Return the fabric of a [fabric] table; None after noting its errors.
 
-        `transports` are those of the point by the section that names them, its own first: that
-        one's defaults hold where the table says nothing, with traffic classes enough for all.
+        `transports` are those of the point by section, its own first. That one sets the defaults,
+        with enough traffic classes for all.
         """
         if not isinstance(table, dict):
             return None  # noted when the top level was checked
@@ -44,7 +41,7 @@ class FabricResolver:
         if found is None:
             return None
         source, fabric = found
-        errors = source.foreign | fabrics.ineffective_keys(fabric)
+        errors = source.unknown | fabrics.ineffective_keys(fabric)
         self._effective |= source.table.keys() - errors.keys()
         for key in table:
             if key in errors:
@@ -52,10 +49,12 @@ class FabricResolver:
         return fabric
 
     def note_ineffective_keys(self) -> None:
-        """Note the keys of [fabric] that no point heeds, once every point is known."""
+        """Note the keys of [fabric] that have no effect in any point; call it after the last
+        one.
+        """
         for key, error in self._ineffective.items():
-            # What an override leaves without effect is fine: "--set transport=ndp" picks one
-            # point of a file that is written for more. What it adds itself has to matter.
+            # An override may make keys of the file ineffective, since "--set transport=ndp" picks
+            # one of its points. Keys that it sets itself must have an effect.
             if key not in self._effective and (
                 error.message == fabrics.UNKNOWN
                 or not self._overrides_choose()
@@ -72,7 +71,7 @@ class FabricResolver:
         table: Mapping[str, Any],
         transports: Mapping[str, PluginSpec],
         packets: PacketFormat,
-    ) -> tuple[Written, Fabric] | None:
+    ) -> tuple[FabricTable, Fabric] | None:
         by_section = {
             section: fabrics.fabric_defaults(use.module, use.preset)
             for section, use in transports.items()
@@ -88,31 +87,31 @@ class FabricResolver:
             if plugin is None:
                 fabrics.check_common(merged, packets)
                 return None
-            source = Written(merged, plugin)
+            source = FabricTable(merged, plugin)
             fabric = fabrics.fabric_of(source, packets)
         except InputError as error:
-            raise _own_errors(transports[first], own, packets) or error from None
+            raise _declared_errors(transports[first], own, packets) or error from None
         check_queue(fabric.queue.plugin, fabric.queue.params)
-        if source.foreign.keys() - table.keys():
+        if source.unknown.keys() - table.keys():
             _refuse_unknown(transports[first], own)
         for section, use in transports.items():
             _check_classes(fabric, use, section, by_section[section])
         return source, fabric
 
     def _merged(self, defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
-        """A transport's defaults overridden by a table, also by the preset that it names."""
+        """Return a transport's defaults, overridden by a table and by the preset that it names."""
         name, preset = registry.split_preset(str(table.get("queue_discipline", "")))
         plugin = self._plugins.find("fabric", name) if preset is not None else None
         if plugin is not None:
-            given = plugin.presets.get(preset or "", {})
-            defaults = {key: value for key, value in defaults.items() if key not in given}
+            values = plugin.presets.get(preset or "", {})
+            defaults = {key: value for key, value in defaults.items() if key not in values}
         return fabrics.merge(defaults, table)
 
 
-def _own_errors(
+def _declared_errors(
     transport: PluginSpec, defaults: Mapping[str, Any], packets: PacketFormat
 ) -> InputError | None:
-    """What is wrong with the fabric that a transport declares, whatever the experiment says."""
+    """Return the errors in the fabric that a transport declares."""
     try:
         fabrics.resolve_fabric(defaults, packets)
     except InputError as error:
@@ -122,15 +121,15 @@ def _own_errors(
 
 
 def _refuse_unknown(transport: PluginSpec, defaults: Mapping[str, Any]) -> None:
-    """Refuse a key of the fabric that a transport declares, if its discipline has none such."""
-    errors = fabrics.written_by(defaults).foreign.values()
+    """Raise InputError for unknown keys in the fabric that a transport declares."""
+    errors = fabrics.fabric_table(defaults).unknown.values()
     unknown = [error for error in errors if error.message == fabrics.UNKNOWN]
     if unknown:
         raise CombinedInputError(_as_declared(transport, error) for error in unknown)
 
 
 def _as_declared(transport: PluginSpec, error: InputError) -> InputError:
-    """An error of a fabric as one of the transport's file that declares it."""
+    """Return an error of a fabric as one of the transport that declares it."""
     key = f"FABRIC.{(error.key or '').removeprefix('fabric.')}"
     return error.replace(file=str(transport.plugin.path), key=key)
 
@@ -138,18 +137,18 @@ def _as_declared(transport: PluginSpec, error: InputError) -> InputError:
 def _check_classes(
     fabric: Fabric, transport: PluginSpec, section: str, defaults: Mapping[str, Any]
 ) -> None:
-    """Refuse fewer classes than the transport says it uses, or than its parameters name."""
+    """Raise InputError for fewer classes than the transport or its parameters need."""
     needed = defaults.get("n_traffic_classes", 1)
     if fabric.n_traffic_classes < needed:
         raise InputError(
-            f"{fabric.n_traffic_classes} traffic class(es) for {transport.name}",
+            f"{fabric.n_traffic_classes} is too few for {transport.name}",
             key="fabric.n_traffic_classes",
             hint=f"at least {needed}",
         )
     for name, value in transport.params.items():
         if name.endswith("_class") and isinstance(value, int) and value >= fabric.n_traffic_classes:
             raise InputError(
-                f"there is no class {value}",
+                f"class {value} does not exist",
                 key=f"{section}.{name}",
-                hint=f"0 to {fabric.n_traffic_classes - 1}: fabric.n_traffic_classes is the number",
+                hint=f"below fabric.n_traffic_classes = {fabric.n_traffic_classes}",
             )

@@ -1,64 +1,58 @@
-"""The [faults.NAME] sections and [routing]: what goes wrong on links, and who learns of it when."""
+"""Resolve [faults.NAME] and [routing]: link faults, and delays until routes and hosts react."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
-from netsim.errors import CombinedInputError, InputError
+from netsim.errors import InputError, raise_all
 from netsim.experiment.document import Tree
 from netsim.experiment.model import FaultSpec, RoutingSpec
-from netsim.experiment.schema import FaultSection, RoutingSection, problems
+from netsim.experiment.schema import FaultSection, RoutingSection, validated
 from netsim.limits import INT64
 from netsim.model.faults import NOMINAL, CarrierDelays
 from netsim.model.routing import NEVER
 from netsim.units import format_rate, format_time
 
 FOR_A_TIME = ("loss_rate", "bit_error_rate", "rate", "mtbf")
-"""Keys of what goes wrong between `at` and `until`."""
+"""Keys that take effect between `at` and `until`."""
 
 
 def resolve_faults(table: Tree) -> tuple[FaultSpec, ...]:
-    """The faults of a [faults] table; `InputError`s with keys, without a file."""
+    """Return the faults of a [faults] table. Raises InputError without a file."""
     faults: list[FaultSpec] = []
     errors: list[InputError] = []
     for name, fields in table.items():
         key = f"faults.{name}"
         try:
-            section = FaultSection.model_validate(fields)
-        except ValidationError as error:
-            errors += problems(error, FaultSection, key)
+            section = validated(FaultSection, fields, key)
+        except InputError as error:
+            errors += error.errors
             continue
         wrong = _contradictions(section, key)
         errors += wrong
         if not wrong:
             faults.append(_fault(name, section))
-    if errors:
-        raise CombinedInputError(errors)
+    raise_all(errors)
     return tuple(faults)
 
 
 def resolve_routing(table: Tree) -> RoutingSpec:
-    """The times of a [routing] table; `InputError`s with keys, without a file."""
-    try:
-        section = RoutingSection.model_validate(table)
-    except ValidationError as error:
-        raise CombinedInputError(problems(error, RoutingSection, "routing")) from None
+    """Return the delays of a [routing] table. Raises InputError without a file."""
+    section = validated(RoutingSection, table, "routing")
     own, other = section.carrier_delay, section.peer_carrier_delay
     other = own if other is None else other
     if other < own:
         raise InputError(
-            f"{format_time(other)} is before the port's own host knows",
+            f"{format_time(other)} is less than carrier_delay",
             key="routing.peer_carrier_delay",
-            hint=f"at least carrier_delay, {_delay(own)}",
+            hint=f"at least {_delay(own)}",
         )
     return RoutingSpec(section.convergence_delay, CarrierDelays(own, other))
 
 
 def describe_faults(faults: Sequence[FaultSpec]) -> dict[str, Any]:
-    """The [faults] table that says the same, every key that has an effect written."""
+    """Return the equivalent [faults] table with all keys that have an effect."""
     described: dict[str, Any] = {}
     for fault in faults:
         table: dict[str, Any] = {"links": fault.links} if fault.links else {"node": fault.node}
@@ -76,7 +70,7 @@ def describe_faults(faults: Sequence[FaultSpec]) -> dict[str, Any]:
 
 
 def describe_routing(routing: RoutingSpec) -> dict[str, Any]:
-    """The [routing] table that says the same."""
+    """Return the equivalent [routing] table."""
     times = {pattern: _delay(time) for pattern, time in routing.convergence_delay_ps}
     return {
         "convergence_delay": times["*"] if list(times) == ["*"] else times,
@@ -94,9 +88,9 @@ def _end(time_ps: int) -> str:
 
 
 def _contradictions(section: FaultSection, key: str) -> list[InputError]:
-    """What is wrong between keys that are each right."""
+    """Return conflicts between keys."""
     errors: list[InputError] = []
-    given = section.model_fields_set
+    written_keys = section.model_fields_set
 
     def wrong(message: str, hint: str, name: str = "") -> None:
         errors.append(InputError(message, key=f"{key}.{name}" if name else key, hint=hint))
@@ -104,23 +98,23 @@ def _contradictions(section: FaultSection, key: str) -> list[InputError]:
     if section.links is None and section.node is None:
         wrong("missing", 'such as links = "all"', "links")
     elif section.links is not None and section.node is not None:
-        wrong("links and node", "a node means all of its links: write one of the two", "node")
+        wrong("conflicts with links", "write one of them", "node")
     if section.down is None and section.up is not None:
-        wrong("the link comes up but never goes down", 'such as down = "1ms"')
+        wrong("up without down", 'add down, such as "1ms"')
     elif section.down is not None and section.up is not None and section.up <= section.down:
-        wrong("the link comes up before it goes down", "down is before up")
+        wrong("up must be later than down", f"later than {format_time(section.down)}")
     if section.mtbf is not None and section.down is not None:
-        wrong("down at a stated time and at random", "two sections", "mtbf")
+        wrong("conflicts with down", "use two sections", "mtbf")
     if (section.mtbf is None) != (section.mttr is None):
         there, other = ("mtbf", "mttr") if section.mttr is None else ("mttr", "mtbf")
-        wrong(f"{there} without {other}", "both, or neither", other)
+        wrong(f"{there} without {other}", "write both or neither", other)
     for name in ("at", "until"):
-        if name in given and not given & set(FOR_A_TIME):
-            wrong("has no effect", f"it belongs to {', '.join(FOR_A_TIME)}", name)
+        if name in written_keys and not written_keys & set(FOR_A_TIME):
+            wrong("has no effect", f"only with {', '.join(FOR_A_TIME)}", name)
     if section.until is not None and section.until <= section.at:
-        wrong("ends before it begins", f"later than {format_time(section.at)}", "until")
-    if not given & {*FOR_A_TIME, "mttr", "down", "up"}:
-        wrong("nothing goes wrong", "loss, bit_error_rate, rate, mtbf and mttr, or down and up")
+        wrong("until must be later than at", f"later than {format_time(section.at)}", "until")
+    if not written_keys & {*FOR_A_TIME, "mttr", "down", "up"}:
+        wrong("no fault", "add loss_rate, bit_error_rate, rate, mtbf and mttr, or down and up")
     return errors
 
 

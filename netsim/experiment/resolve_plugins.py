@@ -1,4 +1,4 @@
-"""The sections that name a plugin: which it is, and what its parameters are."""
+"""Resolve sections that name a plugin, and its parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import CombinedInputError, InputError
+from netsim.errors import CombinedInputError, InputError, raise_all
 from netsim.experiment.document import CLASS_SECTIONS, Tree, category
 from netsim.experiment.error_collector import ErrorCollector
 from netsim.experiment.model import FlowClass
@@ -23,19 +23,17 @@ TOP_LEVEL_VALUES = ("name", "description", "seed")
 
 
 class PluginResolver:
-    """Resolves the plugins of one experiment; what is wrong goes to its collector.
-
-    `directory`, of the experiment, is where the files are that it names.
-    """
+    """Resolves the plugins of one experiment, with files relative to `directory`."""
 
     def __init__(self, directory: Path, errors: ErrorCollector) -> None:
         self._directory = directory
         self._errors = errors
 
     def find(self, section: str, kind: str) -> Plugin | None:
-        """The plugin of a written kind (a preset may follow); None after noting the error.
+        """Return the plugin of a kind as written, with or without preset; None after noting the
+        error.
 
-        That of the section fabric is the queue discipline.
+        In the section fabric, that is the queue discipline.
         """
         key = "fabric.queue_discipline" if section == "fabric" else f"{section}.kind"
 
@@ -48,13 +46,13 @@ class PluginResolver:
                 name = str(user_path(name, Path.cwd()))
             return registry.find(category(section), name, relative_to=self._directory)
 
-        place = key if section == "fabric" else section
-        return self._errors.once(place, f"plugin {section} {kind}", resolve)
+        parent = key if section == "fabric" else section
+        return self._errors.once(parent, f"plugin {section} {kind}", resolve)
 
     def use(self, section: str, table: Any, axes: Mapping[str, Any]) -> PluginSpec | None:
-        """The plugin of a section with its parameters; None after noting what is wrong.
+        """Return the plugin of a section with its parameters; None after noting errors.
 
-        Where the section is one of the `axes` of the point, that says in which of its tables.
+        If the section is one of the point's `axes`, errors name the table by its label.
         """
         if not isinstance(table, dict):
             return None  # missing, or noted when sweeps were expanded
@@ -71,7 +69,6 @@ class PluginResolver:
         )
 
     def _of_table(self, label: str | None, section: str, plugin: Plugin, table: Tree) -> PluginSpec:
-        """The plugin with its parameters; errors say which of several tables they stand in."""
         try:
             return self._checked(section, plugin, table)
         except InputError as error:
@@ -80,7 +77,7 @@ class PluginResolver:
             raise error.with_suffix(f"in {written(label)}") from None
 
     def classes(self, tables: Any, axes: Mapping[str, Any]) -> tuple[FlowClass, ...] | None:
-        """The tables [flow_classes.NAME], or None after noting what is wrong with them."""
+        """Return the tables [flow_classes.NAME]; None after noting errors."""
         if not isinstance(tables, dict):
             return None  # noted when the top level was checked
         classes: list[FlowClass] = []
@@ -110,10 +107,9 @@ class PluginResolver:
             if name in given and plugin.param(name) is None:
                 del given[name]
                 hint = f"write {name} above the first [table]"
+                key = f"{section}.{name}"
                 errors.append(
-                    InputError(
-                        "unknown parameter", key=f"{section}.{name}", hint=hint, code="unknown_key"
-                    )
+                    InputError("unknown parameter", key=key, hint=hint, code="unknown_key")
                 )
         params: dict[str, Any] = {}
         try:
@@ -122,8 +118,7 @@ class PluginResolver:
             )
         except InputError as error:
             errors.append(error)
-        if errors:
-            raise CombinedInputError(errors)
+        raise_all(errors)
         if category(section) == "transport":
             check_transport(plugin, params)
         elif category(section) == "traffic":
@@ -138,21 +133,21 @@ class PluginResolver:
         return PluginSpec(plugin, params, preset)
 
     def _part(self, key: str, table: Tree) -> PluginSpec:
-        """The topology that a parameter of a topology names, checked as one of its own."""
+        """Return the nested topology that a parameter names."""
         kind = table.get("kind")
         if not isinstance(kind, str):
             return _no_kind(key, kind)
         plugin = self.find(key, kind)
         if plugin is None:
-            raise CombinedInputError([])  # what is wrong has been noted
+            raise CombinedInputError([])  # already noted
         return self._checked(key, plugin, table)
 
     def _file(self, key: str, name: str, unit: str) -> str:
-        """The path of a file that a parameter names: relative to what says so.
+        """Return the path of a file parameter, relative to the experiment.
 
-        That is the experiment, or the current directory where an override names it; then the path
-        is absolute, so that a result can be traced wherever that is done. Of the names of sizes
-        and of jobs, those are files that are there.
+        A path in an override is relative to the working directory and becomes absolute, so that the
+        result can be traced from anywhere. Names of sizes and jobs are paths only if such a file
+        exists.
         """
         base = Path.cwd() if self._errors.is_overridden(key) else self._directory
         try:
@@ -164,17 +159,10 @@ class PluginResolver:
         return name
 
     def describe_classes(self, classes: Sequence[FlowClass], tree: Tree) -> dict[str, Any]:
-        """The section [flow_classes] of `tree` that says the same; nothing without classes."""
-        if not classes:
-            return {}
-        return {
-            "flow_classes": {
-                flow_class.name: self._describe_class(
-                    flow_class, tree["flow_classes"][flow_class.name]
-                )
-                for flow_class in classes
-            }
-        }
+        """Return the equivalent [flow_classes] section; empty without classes."""
+        tables = tree.get("flow_classes", {})
+        described = {one.name: self._describe_class(one, tables[one.name]) for one in classes}
+        return {"flow_classes": described} if described else {}
 
     def _describe_class(self, flow_class: FlowClass, table: Tree) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -185,7 +173,7 @@ class PluginResolver:
         return {**found, "kinds": list(flow_class.kinds)} if flow_class.kinds else found
 
     def describe(self, use: PluginSpec, table: Tree) -> dict[str, Any]:
-        """The table that gives the same plugin and parameters, every one written."""
+        """Return the equivalent table with all parameters."""
         described: dict[str, Any] = {"kind": use.name}
         for param in use.plugin.params:
             value = use.params[param.name]
@@ -198,7 +186,7 @@ class PluginResolver:
                 and isinstance(written_value, str)
                 and value == str(user_path(written_value, self._directory))
             ):
-                described[param.name] = written_value  # the experiment may be moved with its files
+                described[param.name] = written_value  # so that the experiment can be moved
             else:
                 described[param.name] = param.format(value)
         return described
@@ -206,40 +194,33 @@ class PluginResolver:
 
 def _no_kind(section: str, kind: Any) -> PluginSpec:
     available = ", ".join(registry.names(category(section))) or "none yet"
+    key, hint = f"{section}.kind", f"one of {available}"
     if kind is None:
-        raise InputError(
-            "missing", key=f"{section}.kind", hint=f"there are: {available}", code="missing"
-        )
-    raise InputError(
-        f"{written(kind)} is not a name", key=f"{section}.kind", hint=available, code="wrong_type"
-    )
+        raise InputError("missing", key=key, hint=hint, code="missing")
+    raise InputError(f"{written(kind)} is not a name", key=key, hint=hint, code="wrong_type")
 
 
 def _kinds(key: str, table: Tree, before: Sequence[FlowClass]) -> tuple[str, ...]:
-    """The kinds of flows that a table [flow_classes.NAME] is for; none if it has traffic of its
-    own."""
+    """Return the kinds of flows in a table [flow_classes.NAME]; none if it has traffic."""
     kinds = table.get("kinds")
     if kinds is None:
         if "traffic" not in table:
-            hint = 'traffic of its own, or kinds = ["tp"] of flows of the main traffic'
+            hint = 'add traffic, or kinds = ["tp"] of the main traffic'
             raise InputError("missing", key=f"{key}.traffic", hint=hint, code="missing")
         return ()
     if "traffic" in table:
-        message = "stands beside traffic of its own"
-        raise InputError(message, key=f"{key}.kinds", hint="one of both")
+        raise InputError("conflicts with traffic", key=f"{key}.kinds", hint="write one of them")
     if not isinstance(kinds, list):
         raise CombinedInputError([])  # noted when the top level was checked
     for k, kind in enumerate(kinds):
         others = [one.name for one in before if kind in one.kinds]
         if kind in kinds[:k] or others:
-            where = f" (and in flow_classes.{others[0]})" if others else ""
-            raise InputError(
-                f"{written(kind)} is named twice{where}", key=f"{key}.kinds", code="duplicate"
-            )
+            where = f" (also in flow_classes.{others[0]})" if others else ""
+            message = f"duplicate kind {written(kind)}{where}"
+            raise InputError(message, key=f"{key}.kinds", code="duplicate")
     return tuple(kinds)
 
 
 def _too_many(classes: Sequence[FlowClass]) -> tuple[FlowClass, ...]:
-    raise InputError(
-        f"{len(classes)} classes", key="flow_classes", hint=f"at most {TRANSPORTS - 1}"
-    )
+    message = f"{len(classes)} classes are too many"
+    raise InputError(message, key="flow_classes", hint=f"at most {TRANSPORTS - 1}")

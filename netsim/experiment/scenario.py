@@ -1,4 +1,4 @@
-"""From a point of an experiment to what is simulated: the network, its flows, its fabric."""
+"""Build what a point simulates: network, flows, fabric and faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults
 from netsim.experiment.resolve_fabric import wrong_sizes
-from netsim.experiment.resolve_series import sampling_of
+from netsim.experiment.resolve_run import sampling_of
 from netsim.inventory.inventory import shares_of_networks
 from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRAFFIC_STREAM = 0x7261
-"""Keeps the random numbers of the traffic apart from other uses of the seed."""
+"""Separates the random numbers of traffic from other uses of the seed."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a point asks to be simulated. `fabric` has its headroom settled; `port_pairs` are used.
+    """What a point simulates. `fabric` has its final headroom; `port_pairs` are those used.
 
-    With relayed messages, `segments` maps them to flows and `alone` has their ideal times.
-    `sizes` are those of the fabric where they differ from port to port.
+    With relayed messages, `segments` maps them to flows and `alone` has their ideal times. `sizes`
+    are those of the fabric if they differ between ports.
     """
 
     network: Network
@@ -70,14 +70,14 @@ class Scenario:
 
     @property
     def flows(self) -> FlowTable:
-        """The flows of its workload, which are simulated."""
+        """The simulated flows."""
         return self.load.flows
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What is to be known of the traffic, for messages (`Workload.notes`)."""
+        """Notes on the traffic for messages (`Workload.notes`)."""
         if self.load.program is not None:
-            return self.load.notes  # which decides itself what is sent how often
+            return self.load.notes  # the program decides how much is sent
         shares = [
             f"{share:.1%} {name}"
             for name, share in shares_of_networks(self.network, self.flows, self.port_pairs)
@@ -86,45 +86,45 @@ class Scenario:
 
     @property
     def messages(self) -> FlowTable:
-        """The flows as the traffic gave them."""
+        """The flows of the traffic, before they are cut into relay segments."""
         return self.flows if self.segments is None else self.segments.flows
 
     @property
     def tasks(self) -> TaskTable | None:
-        """The tasks as the traffic gave them."""
+        """The tasks of the traffic, before messages are cut into relay segments."""
         return self.load.tasks if self.segments is None else self.segments.tasks
 
 
 def network_of(point: Point) -> Network:
-    """Build the network alone. Raises InputError naming the experiment's file."""
+    """Build only the network. Raises InputError with the experiment's file."""
     try:
         network = _network(point)
         if not adapts(point.topology):
             return network
         load, _ = _load(point, network)
-        return _adapted(point, network, load)
+        return _adapt(point, network, load)
     except InputError as error:
-        raise _placed(error, point) from None
+        raise _located(error, point) from None
     except MemoryError as error:
-        raise _no_room("the network", error, point) from None
+        raise _memory_error("the network", error, point) from None
 
 
 def adapts(topology: PluginSpec) -> bool:
-    """Does the network of a topology, with these parameters, depend on the traffic?"""
+    """Return whether a topology with these parameters depends on the traffic."""
     if not hasattr(topology.module, "adapt"):
         return False
     return not hasattr(topology.module, "adapts") or bool(call(topology, "adapts", topology.params))
 
 
 def prepare(point: Point) -> Scenario:
-    """Build network and traffic. Raises InputError naming the experiment's file."""
+    """Build network and traffic. Raises InputError with the experiment's file."""
     try:
         _check_transports(point)
         network = _network(point)
         checks.check_links(network, point.packets, point.fabric, point.topology.params)
         load, class_of_flow = _load(point, network)
         if adapts(point.topology):
-            network = _adapted(point, network, load)
+            network = _adapt(point, network, load)
             checks.check_links(network, point.packets, point.fabric, point.topology.params)
         if _uses_units(load, network):
             network = _with_units(load, network)
@@ -134,30 +134,28 @@ def prepare(point: Point) -> Scenario:
         if point.fabric.load_balancing == ECMP_SYMMETRIC:
             check_symmetric(network, point.fabric.plane_balancing)
         if load.tasks is not None and is_closed_form(point):
-            raise InputError(
-                f"{point.transport.name} is not simulated, and tasks take a simulation",
-                key="transport",
-            )
+            message = f"{point.transport.name} is not simulated, but tasks need a simulation"
+            raise InputError(message, key="transport")
         segments = None
         if network.relays is not None:
             load, segments = relayed(load, network.relays)
         flows = load.flows
         classes = class_of_flow if segments is None else class_of_flow[segments.message]
-        silent = [_sends_nothing_back(use) for use in point.transport_of_class]
+        silent = [_is_one_way(use) for use in point.transport_of_class]
         flows.need_no_answers(np.array(silent)[classes])
         port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, point.seed)
         check_phases(network, flows, port_pairs)
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)
-        fabric, sizes = _settled(point, network, faults)
+        fabric, sizes = _final_fabric(point, network, faults)
         _check_timeouts(point, network, port_pairs, classes)
         modules = [use.module for use in point.transport_of_class]
         sampling = sampling_of(point.outputs.series, network, flows, modules)
     except InputError as error:
-        raise _placed(error, point) from None
+        raise _located(error, point) from None
     except MemoryError as error:
-        raise _no_room("the network or its traffic", error, point) from None
+        raise _memory_error("the network or its traffic", error, point) from None
     multipath = fabric.load_balancing not in PATH_FOR_LIFE
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
     made = Scenario(
@@ -166,8 +164,8 @@ def prepare(point: Point) -> Scenario:
     return made if segments is None else _with_segments(made, segments, point.packets)
 
 
-def _sends_nothing_back(use: PluginSpec) -> bool:
-    """Has a transport no control packets, of either side?"""
+def _is_one_way(use: PluginSpec) -> bool:
+    """Return whether a transport has no control packets in either direction."""
     handlers = ("on_control", "on_request", "on_trimmed")
     listens = any(hasattr(use.module, name) for name in handlers)
     return getattr(use.module, "CONTROL_PER_DATA", 1) == 0 and not listens
@@ -188,7 +186,7 @@ def _network(point: Point) -> Network:
 
 
 def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:
-    """All flows of a point, and the class of each, as `Scenario` has it."""
+    """Return all flows of a point, and the class of each, as in `Scenario`."""
     context = TrafficContext(
         directory=point.directory,
         seed=point.seed,
@@ -213,7 +211,7 @@ def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:
 
 
 def class_of_kinds(flows: FlowTable, classes: Sequence[FlowClass]) -> np.ndarray:
-    """int64[n]: the class of each flow of the main traffic: 0, or that which names its kind."""
+    """Return int64[n]: the class that names the kind of each main flow, or 0."""
     kind, kinds = flows.named_kinds()
     there = [kinds[k] for k in np.unique(kind)]
     of_kind = np.zeros(len(kinds), np.int64)
@@ -221,54 +219,53 @@ def class_of_kinds(flows: FlowTable, classes: Sequence[FlowClass]) -> np.ndarray
         for name in one.kinds:
             if name not in there:
                 named = ", ".join(filter(None, there))
-                hint = f"the kinds of the traffic are {named}" if named else "it names no kinds"
+                hint = f"one of {named}" if named else "this traffic has no kinds"
                 key = f"flow_classes.{one.name}.kinds"
-                raise InputError(
-                    f"the traffic has no flows of kind {written(name)}", key=key, hint=hint
-                )
+                message = f"unknown kind of flows {written(name)}"
+                raise InputError(message, key=key, hint=hint)
             of_kind[kinds.index(name)] = number
     return of_kind[kind]
 
 
-def _adapted(point: Point, network: Network, load: Workload) -> Network:
-    """The network as the topology has it that knows what is going to be sent."""
+def _adapt(point: Point, network: Network, load: Workload) -> Network:
+    """Return the network that the topology adapts to the traffic."""
     demand = demand_of(network, load, point.packets, point.seed)
     use = point.topology
     made = built(use, "adapt", use.params, network, demand)
     before, after = (one.port_rate_bps[: one.n_host_ports] for one in (network, made))
     if not np.array_equal(before, after):
-        message = "adapt() gives a network of other hosts than build()"
-        raise InputError(message, file=str(use.plugin.path), hint="the same hosts and their ports")
+        message = "adapt() must keep the hosts and host ports of build()"
+        raise InputError(message, file=str(use.plugin.path))
     return made
 
 
 def _uses_units(load: Workload, network: Network) -> bool:
-    """Is anything sent to reduction units? They are behind the network's hosts."""
+    """Return whether flows go to reduction units, which are numbered after the hosts."""
     return int(load.flows.dst.max(initial=-1)) >= network.n_hosts
 
 
 def _with_units(load: Workload, network: Network) -> Network:
-    """The network with its reduction units as hosts."""
+    """Return the network with its reduction units as hosts."""
     if load.program is not None:
         raise InputError(
-            f"{load.program.name} is a program, and other traffic is reduced in the network",
-            hint="one of the two, or another algorithm",
+            f"program {load.program.name} conflicts with in-network reduction",
+            hint="use one of them, or another algorithm",
         )
     assert network.reduction is not None
     return network.reduction.network
 
 
-def _no_room(what: str, error: MemoryError, point: Point) -> InputError:
-    hint = str(error) or "fewer hosts, switches or flows"
-    return InputError(f"{what} does not fit into memory", file=point.file, hint=hint)
+def _memory_error(what: str, error: MemoryError, point: Point) -> InputError:
+    hint = str(error) or "use fewer hosts, switches or flows"
+    return InputError(f"{what} exceeds the memory", file=point.file, hint=hint)
 
 
-def _settled(
+def _final_fabric(
     point: Point, network: Network, faults: LinkFaults | None
 ) -> tuple[Fabric, PortSizes | None]:
-    """The fabric as the network has it, and its sizes where they differ from port to port.
+    """Return the fabric with its final sizes, and those sizes if they differ between ports.
 
-    Raises InputError, without a file, for sizes that do not go together at some ports.
+    Raises InputError, without a file, for sizes that conflict at some ports.
     """
     fastest = network
     if faults is not None:
@@ -284,8 +281,8 @@ def _settled(
     return settle_sizes(settled, network, point.packets)
 
 
-def _placed(error: InputError, point: Point) -> InputError:
-    """An error with the experiment's file, and with topology and faults where those are axes."""
+def _located(error: InputError, point: Point) -> InputError:
+    """Return an error with the experiment's file and its topology and faults axes."""
     for axis in ("topology", FAULTS):
         if axis in point.axes:
             error = error.with_suffix(f"with {axis} {written(point.axes[axis])}")
@@ -297,7 +294,7 @@ def _workload(
 ) -> Workload:
     rng = np.random.Generator(np.random.Philox([context.seed, stream]))
     kinds: tuple[type[Any], ...] = FlowTable, Workload
-    made = _made(traffic, "flows", kinds, traffic.params, network, rng, context)
+    made = _call_checked(traffic, "flows", kinds, traffic.params, network, rng, context)
     load = made if isinstance(made, Workload) else Workload(made)
     load = load.with_program(traffic, network.n_hosts)
     units = network.reduction
@@ -307,13 +304,13 @@ def _workload(
     return load
 
 
-def _made(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *args: Any) -> T:
-    """What a plugin's function gives; InputError with its file and line if that fails."""
+def _call_checked(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *args: Any) -> T:
+    """Return the result of a plugin's function; InputError with its file if it has another type."""
     made = call(use, function, *args)
     if not isinstance(made, kinds):
-        message = f"{function}() gives {shortened(repr(made))}"
+        message = f"{function}() returned {shortened(repr(made))}"
         wanted = " or a ".join(kind.__name__ for kind in kinds)
-        raise InputError(message, file=str(use.plugin.path), hint=f"a {wanted}")
+        raise InputError(message, file=str(use.plugin.path), hint=f"it must return a {wanted}")
     for network in args:
         if isinstance(network, Network):
             require_whole(network, use, function)
@@ -321,20 +318,20 @@ def _made(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *args: Any
 
 
 def _check_transports(point: Point) -> None:
-    """Refuse parameters beyond bounds, and to mix a transport that is not simulated with others."""
-    uses = _keys_of_transports(point)
+    """Check parameter bounds, and that no closed-form transport is mixed with others."""
+    uses = _transport_keys(point)
     for key, use in uses:
         if len(uses) > 1 and getattr(use.module, "CLOSED_FORM", False):
             raise InputError(
-                f"{use.name} is not simulated, so it cannot stand beside other transports",
+                f"{use.name} is not simulated and cannot be mixed with other transports",
                 key=key,
-                hint="an experiment of its own",
+                hint="use a separate experiment",
             )
         _check_parameters(use, key, point.packets)
 
 
-def _keys_of_transports(point: Point) -> list[tuple[str, PluginSpec]]:
-    """The transport of each class, by number, and the key of its section."""
+def _transport_keys(point: Point) -> list[tuple[str, PluginSpec]]:
+    """Return the section key and the transport of each class."""
     keys = ["transport", *(f"flow_classes.{one.name}.transport" for one in point.classes)]
     return list(zip(keys, point.transport_of_class, strict=True))
 
@@ -342,10 +339,10 @@ def _keys_of_transports(point: Point) -> list[tuple[str, PluginSpec]]:
 def _check_timeouts(
     point: Point, network: Network, port_pairs: PortPairs, classes: np.ndarray
 ) -> None:
-    """Refuse timeouts that are over before an answer can be there."""
+    """Raise InputError for timeouts shorter than the round trip."""
     given = [
         (number, f"{key}.{param.name}", use.params[param.name])
-        for number, (key, use) in enumerate(_keys_of_transports(point))
+        for number, (key, use) in enumerate(_transport_keys(point))
         for param in use.plugin.params
         if param.above_round_trip and use.params[param.name] is not None
     ]
@@ -360,12 +357,12 @@ def _check_timeouts(
                 f"{format_time(timeout_ps)} is less than the round trip of flow {flow} on empty "
                 f"links, {format_time(int(round_trip_ps[flow]), 4)}",
                 key=key,
-                hint="more than that, or none, which suits every path",
+                hint="increase it, or use none, which fits every path",
             )
 
 
 def _check_parameters(use: PluginSpec, key: str, packets: PacketFormat) -> None:
-    """Refuse parameters of a transport from which its sums and products would overflow."""
+    """Raise InputError for parameters that would overflow a transport's arithmetic."""
     slowest = slowest_rate_bps(packets.data_bytes)
     for param in use.plugin.params:
         value = use.params[param.name]
@@ -373,7 +370,7 @@ def _check_parameters(use: PluginSpec, key: str, packets: PacketFormat) -> None:
             continue
         if param.unit == "time" and value >= TIMEOUT_PS:
             raise InputError(
-                f"{format_time(value)} is too long for a transport",
+                f"{format_time(value)} is too long",
                 key=f"{key}.{param.name}",
                 hint=f"less than {format_time(TIMEOUT_PS, 3)}",
             )
@@ -386,5 +383,5 @@ def _check_parameters(use: PluginSpec, key: str, packets: PacketFormat) -> None:
 
 
 def is_closed_form(point: Point) -> bool:
-    """Does the point's transport need no simulation?"""
+    """Return whether the point's transport needs no simulation."""
     return bool(getattr(point.transport.module, "CLOSED_FORM", False))

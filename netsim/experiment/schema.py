@@ -1,15 +1,14 @@
 """The fixed sections of an experiment file, as pydantic models.
 
-The parameters of topology, transport and traffic are declared by those plugins; here
-stand the names and types of everything else. Values are converted by the same
-functions as plugins' parameters, so that messages agree.
+Plugins declare the parameters of topology, transport and traffic. Values are converted by the same
+functions as plugin parameters, so error messages agree.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -22,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import CombinedInputError, InputError, did_you_mean
 from netsim.limits import PACKET_BYTES
 from netsim.model.fabric import REQUIRED as REQUIRED_KEY
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, Key, keys_of
@@ -33,11 +32,11 @@ from netsim.units import parse_port_size, written
 LARGEST = f"{PACKET_BYTES}B"
 
 LINK_PATTERN = re.compile(r"all|\s*(?P<a>\S+)\s+(?P<arrow>->|-)\s+(?P<b>\S+)\s*")
-"""How links are named: "all", "A - B" for both directions of cables, "A -> B" for one."""
+"""Pattern of links: "all", "A - B" for both directions of cables, "A -> B" for one."""
 
 
 class _Convert:
-    """A validator that converts a written value as a plugin's parameter would."""
+    """A validator that converts a value like a plugin parameter."""
 
     def __init__(self, unit: str, **rules: Any) -> None:
         self.param = Param("value", unit, REQUIRED, "", **rules)
@@ -47,7 +46,7 @@ class _Convert:
 
 
 class _ConvertQueue:
-    """A validator for a size that may be written in packets ("35pkt") or products ("0.2bdp")."""
+    """A validator for a size, also in packets ("35pkt") or bandwidth-delay products ("0.2bdp")."""
 
     def __call__(self, value: Any, info: ValidationInfo) -> Any:
         packet_bytes: int = (info.context or {})["packet_bytes"]
@@ -66,8 +65,8 @@ def _name(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}", value):
         return value
     context = {
-        "message": f"{written(value)} cannot name an experiment",
-        "hint": "up to 100 letters, digits and . _ + - in quotes",
+        "message": f"{written(value)} is not a valid name",
+        "hint": "up to 100 letters, digits and . _ + -",
     }
     raise PydanticCustomError("netsim", "{message}", context)
 
@@ -76,8 +75,8 @@ def _link_pattern(value: Any) -> Any:
     if isinstance(value, str) and LINK_PATTERN.fullmatch(value):
         return value
     context = {
-        "message": f"{written(value)} does not name links",
-        "hint": '"all", "leaf0 - spine*" (both ways) or "leaf0 -> spine1"; * stands for any text',
+        "message": f"{written(value)} is not a pattern of links",
+        "hint": '"all", "leaf0 - spine*" (both ways) or "leaf0 -> spine1"; * matches any text',
     }
     raise PydanticCustomError("netsim", "{message}", context)
 
@@ -94,6 +93,9 @@ def _interval(value: Any) -> Any:
 
 
 _INTERVAL = Param("value", "time", REQUIRED, "", minimum="1ps", optional=True)
+
+
+_S = TypeVar("_S", bound=BaseModel)
 
 
 class _Section(BaseModel):
@@ -116,7 +118,7 @@ def _no_ecn(value: Any) -> Any:
 
 
 def _converted(key: Key) -> Any:
-    """The type of a key of [fabric]: its value as written is converted."""
+    """Return the type of a key of [fabric], which converts its value."""
     convert = _ConvertQueue() if key.unit == "queue" else _Convert(key.unit, **key.rules)
     return Annotated[Any, BeforeValidator(convert)]
 
@@ -124,7 +126,7 @@ def _converted(key: Key) -> Any:
 def _section_of(
     name: str, table: type[Fabric] | type[Ecn] | type[CircuitRules], **tables: Any
 ) -> type[_Section]:
-    """A section with the keys of a table; of what is not written the value is None."""
+    """Return a section with the keys of a table; keys that are not written are None."""
     types: dict[str, Any] = {}
     for key, row in keys_of(table).items():
         type_of = tables[key] if key in tables else _converted(row)
@@ -144,7 +146,7 @@ FabricSection = _section_of(
     ecn=Annotated[EcnSection | None, BeforeValidator(_no_ecn)],
     circuits=CircuitsSection,
 )
-"""[fabric], but for the keys of its queue discipline"""
+"""[fabric], except for the keys of its queue discipline"""
 
 
 def _kinds(value: Any) -> Any:
@@ -177,19 +179,19 @@ class FaultSection(_Section):
     bit_error_rate: _Fraction = 0.0
     """probability that a bit is wrong; the packet is then lost"""
     rate: Annotated[int | None, BeforeValidator(_Convert("rate", optional=True))] = None
-    """another rate than the network's; the lowest counts if several apply"""
+    """reduced or raised link rate; the lowest counts if several apply"""
     mtbf: _Limit = None
     """mean time between random failures"""
     mttr: _Limit = None
     """mean time to repair"""
     at: Annotated[int, BeforeValidator(_Convert("time"))] = 0
-    """start of loss, bit errors, the other rate, or random failures"""
+    """start of loss, bit errors, the changed rate or random failures"""
     until: _Limit = None
-    """their end"""
+    """end of loss, bit errors, the changed rate or random failures"""
     down: Annotated[int | None, BeforeValidator(_Convert("time", optional=True))] = None
-    """the link goes down"""
+    """time at which the link goes down"""
     up: _Limit = None
-    """the link comes back"""
+    """time at which the link comes back"""
 
 
 def _converge(value: Any) -> Any:
@@ -204,8 +206,7 @@ def _converge_one(value: Any) -> int:
 
 
 class RoutingSection(_Section):
-    """[routing]: how long after a change switches have new routes, by patterns of their names, and
-    hosts know of ports without carrier."""
+    """[routing]: delays until switches have new routes and hosts know of ports without carrier"""
 
     convergence_delay: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_converge)] = (
         ("*", NEVER),
@@ -214,7 +215,7 @@ class RoutingSection(_Section):
     carrier_delay: Annotated[int, BeforeValidator(_converge_one)] = NEVER
     """delay until a host knows that one of its ports lost or regained carrier"""
     peer_carrier_delay: Annotated[int | None, BeforeValidator(_converge_one)] = None
-    """the same for a port of the other host; default: carrier_delay"""
+    """the same for a port of the peer host; default: carrier_delay"""
 
 
 class StopSection(_Section):
@@ -244,7 +245,7 @@ class OutputsSection(_Section):
     flows: Any = None
     """flows to sample: indices, ranges or a number; default: 64"""
     fields: Any = None
-    """transport state to sample of these flows"""
+    """transport state to sample for these flows"""
     sample_budget: Annotated[int, BeforeValidator(_Convert("bytes", minimum="1KB"))] = 64_000_000
     """memory for samples; beyond it, intervals are merged"""
     queue_stats: _Bool = False
@@ -259,7 +260,7 @@ def _pairs(value: Any) -> Any:
 
 
 class ReferenceSection(_Section):
-    """[reference]: what the `column` should be at each value of the `axis`, and who says so."""
+    """[reference]: expected values of `column` along `axis`, and their source"""
 
     axis: _Text
     """axis of the sweep, such as traffic.load"""
@@ -273,13 +274,13 @@ class ReferenceSection(_Section):
     """pairs of an axis value and the reference, such as [[0.5, "3.2us"]]"""
 
 
-def _unless_an_axis(value: Any) -> Any:
-    """What a section may be; [[faults]] tables are looked at as their axis is expanded."""
+def _section_or_axis(value: Any) -> Any:
+    """Accept [[faults]] tables, which are checked with their axis."""
     return {} if isinstance(value, list) else value
 
 
 class FileSection(_Section):
-    """The top level. Sections are checked one by one, once their sweeps are expanded."""
+    """The top level; sections are checked after their sweeps are expanded."""
 
     name: Annotated[str, BeforeValidator(_name)] = ""
     """name of the experiment; default: the file's name"""
@@ -299,7 +300,7 @@ class FileSection(_Section):
     """packet sizes"""
     fabric: dict[str, Any] = Field(default_factory=dict)
     """queues and load balancing; overrides what the transport expects"""
-    faults: Annotated[dict[str, Any], BeforeValidator(_unless_an_axis)] = Field(
+    faults: Annotated[dict[str, Any], BeforeValidator(_section_or_axis)] = Field(
         default_factory=dict
     )
     """[faults.NAME]: failing links and nodes"""
@@ -326,12 +327,18 @@ _MISSING = {
 
 
 COUNT_FIELDS = tuple(f"fabric.{key}" for key, row in keys_of(Fabric).items() if row.unit == "count")
-"""Whole numbers of the fixed sections."""
+"""Integer keys of the fixed sections."""
 
 
-def problems(error: ValidationError, model: type[BaseModel], section: str) -> list[InputError]:
-    """Pydantic's findings as `InputError`s with dotted keys, without a file."""
-    return [_problem(detail, model, section) for detail in error.errors()]
+def validated(
+    model: type[_S], table: Any, section: str, context: dict[str, Any] | None = None
+) -> _S:
+    """Return a table as its model. Raises InputError with dotted keys, without a file."""
+    try:
+        return model.model_validate(table, context=context)
+    except ValidationError as error:
+        found = [_problem(detail, model, section) for detail in error.errors()]
+        raise CombinedInputError(found) from None
 
 
 def _problem(detail: ErrorDetails, model: type[BaseModel], section: str) -> InputError:
@@ -352,7 +359,7 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], section: str) -> Inpu
     if detail["type"] == "missing":
         return InputError("missing", key=key, hint=f"such as {_MISSING[name]}", code="missing")
     if detail["type"] in ("dict_type", "model_type"):
-        hint = f"[{key}] and its keys below it"
+        hint = f"write [{key}] and its keys below"
         return InputError(
             f"{written(detail['input'])} is not a table", key=key, hint=hint, code="wrong_type"
         )

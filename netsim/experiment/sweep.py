@@ -1,12 +1,11 @@
-"""Sweeps: lists and ranges in an experiment, expanded to one tree per point.
+"""Expand the lists and ranges of an experiment to one tree per point.
 
-A list where one value belongs is an axis, "1..10" where a whole number belongs a
-range, and a list of transports (by name, or as [[transport]] tables) the axis
-"transport". So is a list of topologies, of traffic patterns, or of [[faults]] tables. On its
-axis a plugin is called by its `label`, or by its kind and what sets it apart; a table of faults
-by its label, or by the names of its sections. Where a table has a value for each part of a
-parameter, each of them may be a list. Points are the cartesian product in the order of the file,
-the first axis outermost, except that the seed is innermost.
+A list in place of one value is an axis, and so is "1..10" in place of an integer, and a list of
+transports, topologies, traffic patterns (names or [[transport]] tables) or [[faults]] tables. On
+its axis a plugin is named by its `label`, or by its kind and distinguishing parameters; a table of
+faults by its label or section names. A parameter with a value per part may have a list for each.
+Points are the Cartesian product in file order, the first axis outermost, but the seed always
+innermost.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ from netsim.units import written
 
 MAX_POINTS = 10_000
 NO_FAULTS = "none"
-"""What a [[faults]] table without any is called."""
+"""Name of an empty [[faults]] table."""
 SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "faults", "routing", "stop")
 
 Finder = Callable[[str, str], "Plugin | None"]
-"""(section, written kind) -> the plugin, or None if there is no such plugin."""
+"""(section, kind as written) -> the plugin, or None if there is none."""
 
 _RANGE = re.compile(r"\s*([0-9]{1,18})\s*\.\.\s*([0-9]{1,18})\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A tree (or a part of one) without sweeps, and the value chosen on each axis."""
+    """A tree (or part of one) without sweeps, and its value on each axis."""
 
     value: Any
     axes: dict[str, Any] = field(default_factory=dict)
 
 
 def expand(tree: Tree, find: Finder) -> tuple[list[Variant], list[InputError]]:
-    """One tree per point, and what is wrong with the axes of the sections left out of them."""
+    """Return one tree per point, and the errors in the axes of sections left out."""
     order = [key for key in tree if key != "seed"] + ["seed"] * ("seed" in tree)
     errors: list[InputError] = []
     parts: dict[str, list[Variant]] = {}
@@ -73,7 +72,7 @@ def _section(key: str, value: Any, find: Finder) -> list[Variant]:
 
 
 def _flow_class(key: str, table: Any, find: Finder) -> list[Variant]:
-    """All variants of a table [flow_classes.NAME]."""
+    """Return all variants of a table [flow_classes.NAME]."""
     if not isinstance(table, dict):
         return [Variant(table)]
     parts = [
@@ -84,7 +83,7 @@ def _flow_class(key: str, table: Any, find: Finder) -> list[Variant]:
 
 
 def _counts(fabric: Tree, find: Finder) -> list[str]:
-    """The whole numbers among the parameters of disciplines that a [fabric] table may mean."""
+    """Return the integer parameters of queue disciplines that a [fabric] table may name."""
     given = fabric.get("queue_discipline", [])
     given = given if isinstance(given, list) else [given]
     named = [one for one in given if isinstance(one, str)]
@@ -99,9 +98,9 @@ def _counts(fabric: Tree, find: Finder) -> list[str]:
 
 
 def _fixed(path: str, table: Tree, counts: Sequence[str]) -> list[Variant]:
-    """All variants of a fixed section, whose tables may hold axes at any depth.
+    """Return all variants of a fixed section, with axes at any depth.
 
-    `counts` are the paths of whole numbers, for which "1..4" is a range.
+    `counts` are the paths of integers, for which "1..4" is a range.
     """
     errors: list[InputError] = []
     parts: list[list[Variant]] = []
@@ -119,14 +118,14 @@ def _fixed(path: str, table: Tree, counts: Sequence[str]) -> list[Variant]:
 
 
 def _plugin(section: str, value: Any, find: Finder) -> list[Variant]:
-    """All variants of a plugin section, each a table whose "kind" is one name."""
+    """Return all variants of a plugin section, each a table with one kind."""
     if isinstance(value, str):
         return [Variant({"kind": value})]
     if isinstance(value, list):
         return _alternatives(section, value, find)
     if not isinstance(value, dict):
         raise InputError(
-            f"{written(value)} is neither a name nor a table", key=section, code="wrong_type"
+            f"{written(value)} must be a name or a table", key=section, code="wrong_type"
         )
     kind = value.get("kind")
     if isinstance(kind, list):
@@ -148,8 +147,7 @@ def _parameter(
 ) -> list[Variant]:
     param = plugin.param(name) if plugin else None
     if param is None:
-        # An unknown parameter is reported once the point is resolved, and then only once.
-        return [Variant(value)]
+        return [Variant(value)]  # an unknown parameter is reported once, later
     if isinstance(value, list) and value and not param.is_axis(value):
         return [Variant(value)]
     if param.unit == "topology" and isinstance(value, (dict, list)):
@@ -161,24 +159,23 @@ def _parameter(
         parts = [_values(f"{key}.{one}", value[one], is_count=is_count) for one in value]
         return _tables(value, parts)
     if param.each and isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        hint = f"lists in one table, such as {{{param.each[0]} = [...]}}"
-        raise InputError("a table inside a list", key=key, hint=hint, code="wrong_type")
+        hint = f"put lists in one table, such as {{{param.each[0]} = [...]}}"
+        raise InputError("table in a list", key=key, hint=hint, code="wrong_type")
     return _values(key, value, is_count=is_count)
 
 
 def _alternatives(section: str, items: Sequence[Any], find: Finder) -> list[Variant]:
-    """The variants of each of several plugins, one after the other, as one axis."""
+    """Return the variants of several plugins as one axis."""
     if not items:
-        raise InputError("an empty list", key=section, hint="an axis needs a value")
+        raise InputError("empty list", key=section, hint="add a value")
     for item in items:
         if isinstance(item, list):
-            raise InputError(
-                "a list inside a list", key=section, hint="names or tables", code="wrong_type"
-            )
+            hint = "use names or tables"
+            raise InputError("list in a list", key=section, hint=hint, code="wrong_type")
     tables = [dict(item) if isinstance(item, dict) else {"kind": item} for item in items]
-    given = [_own_label(section, table, find) for table in tables]
+    given = [_pop_plugin_label(section, table, find) for table in tables]
     labels = [own or made for own, made in zip(given, _labels(tables), strict=True)]
-    _refuse_repetition(section, labels)
+    _refuse_duplicates(section, labels)
     return [
         Variant(variant.value, {section: label} | variant.axes)
         for table, item, label in zip(tables, items, labels, strict=True)
@@ -187,20 +184,20 @@ def _alternatives(section: str, items: Sequence[Any], find: Finder) -> list[Vari
 
 
 def _faults(items: Sequence[Any]) -> list[Variant]:
-    """The variants of each of several [[faults]] tables, one after the other, as one axis."""
+    """Return the variants of several [[faults]] tables as one axis."""
     if not items:
-        raise InputError("an empty list", key=FAULTS, hint="an axis needs a value")
+        raise InputError("empty list", key=FAULTS, hint="add a value")
     if not all(isinstance(item, dict) for item in items):
-        raise InputError("a list of values", key=FAULTS, hint="[[faults]] tables")
+        raise InputError("must be a list of tables", key=FAULTS, hint="write [[faults]]")
     tables = [dict(item) for item in items]
-    # A section may be called "label" as well as anything else: then it is a table.
+    # A section may also be called "label"; then it is a table.
     labels = [
-        _taken_label(FAULTS, table)
+        _pop_label(FAULTS, table)
         if not isinstance(table.get("label", {}), dict)
         else ", ".join(table) or NO_FAULTS
         for table in tables
     ]
-    _refuse_repetition(FAULTS, labels)
+    _refuse_duplicates(FAULTS, labels)
     return [
         Variant(variant.value, {FAULTS: label} | variant.axes)
         for table, label in zip(tables, labels, strict=True)
@@ -208,48 +205,48 @@ def _faults(items: Sequence[Any]) -> list[Variant]:
     ]
 
 
-def _own_label(section: str, table: Tree, find: Finder) -> str | None:
-    """Take the label out of one of several tables of plugins; None if there is none."""
+def _pop_plugin_label(section: str, table: Tree, find: Finder) -> str | None:
+    """Remove and return the label of a plugin's table; None if there is none."""
     kind = table.get("kind")
     if "label" not in table or not isinstance(kind, str):
-        return None  # the table of several kinds becomes one for each of them
+        return None  # several kinds become one table each
     plugin = find(section, kind)
     if plugin is not None and plugin.param("label"):
         return None
-    return _taken_label(section, table)
+    return _pop_label(section, table)
 
 
-def _taken_label(section: str, table: Tree) -> str:
-    """Take the label out of a table that has one."""
+def _pop_label(section: str, table: Tree) -> str:
+    """Remove and return the label of a table."""
     label = table.pop("label")
     if not isinstance(label, str) or not label.strip():
-        hint = 'text in quotes, such as "4 planes"'
-        raise InputError(f"{written(label)} is no label", key=f"{section}.label", hint=hint)
+        hint = 'use text, such as "4 planes"'
+        raise InputError(f"{written(label)} is not a label", key=f"{section}.label", hint=hint)
     return label
 
 
 def _labels(tables: Sequence[Tree]) -> list[str]:
-    """A name for each plugin of an axis: its kind, with what sets it apart from others of it.
+    """Return a name for each plugin of an axis: its kind and distinguishing parameters.
 
-    A list is an axis of its own, and is told only where nothing else sets two apart.
+    Lists are axes of their own, and are included only if names are otherwise equal.
     """
-    short = [_label(table, tables, tell_lists=False) for table in tables]
+    short = [_label(table, tables, with_lists=False) for table in tables]
     return [
-        label if short.count(label) == 1 else _label(table, tables, tell_lists=True)
+        label if short.count(label) == 1 else _label(table, tables, with_lists=True)
         for label, table in zip(short, tables, strict=True)
     ]
 
 
-def _label(table: Tree, tables: Sequence[Tree], *, tell_lists: bool) -> str:
+def _label(table: Tree, tables: Sequence[Tree], *, with_lists: bool) -> str:
     kind = table.get("kind")
-    alike = [other for other in tables if other.get("kind") == kind]
-    told = [
+    same_kind = [other for other in tables if other.get("kind") == kind]
+    differences = [
         f"{key}={_plain(value)}"
         for key, value in table.items()
-        if any(repr(other.get(key)) != repr(value) for other in alike)
-        and (tell_lists or not isinstance(value, list))
+        if any(repr(other.get(key)) != repr(value) for other in same_kind)
+        and (with_lists or not isinstance(value, list))
     ]
-    return " ".join([str(kind), *told])
+    return " ".join([str(kind), *differences])
 
 
 def _plain(value: Any) -> str:
@@ -257,51 +254,50 @@ def _plain(value: Any) -> str:
 
 
 def _values(key: str, value: Any, *, is_count: bool) -> list[Variant]:
-    """One variant for a value, one for each item of an axis."""
+    """Return one variant for a value, or one per item of an axis."""
     if is_count and isinstance(value, str):
         value = _range(key, value)
     if not isinstance(value, list):
         return [Variant(value)]
     if not value:
-        raise InputError("an empty list", key=key, hint="an axis needs a value")
-    _refuse_repetition(key, value)
+        raise InputError("empty list", key=key, hint="add a value")
+    _refuse_duplicates(key, value)
     return [Variant(item, {key: item}) for item in value]
 
 
 def _range(key: str, value: str) -> Any:
-    """The whole numbers of "1..10", both ends included; another text is left as it is."""
+    """Return the integers of "1..10", inclusive; other texts unchanged."""
     match = _RANGE.fullmatch(value)
     if match is None:
         return value
     first, last = int(match[1]), int(match[2])
     if first > last:
         raise InputError(
-            f'"{value}" is empty', key=key, hint=f'write "{last}..{first}"', code="out_of_range"
+            f'range "{value}" is empty',
+            key=key,
+            hint=f'write "{last}..{first}"',
+            code="out_of_range",
         )
     if last - first >= MAX_POINTS:
-        raise InputError(
-            f'"{value}" has {last - first + 1} values', key=key, hint=f"at most {MAX_POINTS}"
-        )
+        message = f'"{value}" has {last - first + 1} values'
+        raise InputError(message, key=key, hint=f"at most {MAX_POINTS}")
     return list(range(first, last + 1))
 
 
-def _refuse_repetition(key: str, items: Sequence[Any]) -> None:
+def _refuse_duplicates(key: str, items: Sequence[Any]) -> None:
     seen: set[str] = set()
     for item in items:
         if repr(item) in seen:
-            raise InputError(
-                f"{written(item)} stands twice", key=key, hint="each value once", code="duplicate"
-            )
+            raise InputError(f"duplicate value {written(item)}", key=key, code="duplicate")
         seen.add(repr(item))
 
 
 def _tables(keys: Iterable[str], parts: Sequence[list[Variant]]) -> list[Variant]:
-    """The tables that have one variant of each part as their values, with all axes."""
+    """Return the tables with one variant of each part as values, with all axes."""
     n_points = math.prod(len(part) for part in parts)
     if n_points > MAX_POINTS:
-        raise InputError(
-            f"the axes make {n_points} points", hint=f"at most {MAX_POINTS}", code="out_of_range"
-        )
+        message, hint = f"the sweep has {n_points} points", f"at most {MAX_POINTS}"
+        raise InputError(message, hint=hint, code="out_of_range")
     names = list(keys)
     tables = []
     for chosen in product(*parts):

@@ -99,11 +99,14 @@ def test_overrides_reach_the_tables_that_have_the_section(tmp_path):
     [
         (
             experiment(NONE, NONE),
-            'e.toml: faults: "none" stands twice (each value once)',
+            'e.toml: faults: duplicate value "none"',
         ),
-        (experiment("label = 4"), 'e.toml: faults.label: 4 is no label (text in quotes, such as "'),
-        ("faults = [1, 2]\n" + REST, "e.toml: faults: a list of values ([[faults]] tables)"),
-        ("faults = 3\n" + REST, "e.toml: faults: 3 is not a table ([faults] and its keys below it"),
+        (experiment("label = 4"), 'e.toml: faults.label: 4 is not a label (use text, such as "'),
+        ("faults = [1, 2]\n" + REST, "e.toml: faults: must be a list of tables (write [[faults]])"),
+        (
+            "faults = 3\n" + REST,
+            "e.toml: faults: 3 is not a table (write [faults]",
+        ),
         (
             experiment(NONE, SPINE.replace("down", "dwn")),
             'e.toml: faults.broken.dwn: unknown key (did you mean "down"?)',

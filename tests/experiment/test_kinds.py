@@ -89,11 +89,14 @@ def test_a_run(there: Path) -> None:
 @pytest.mark.parametrize(
     ("up", "message"),
     [
-        ('transport = "roce"\nkinds = ["tp"]\ntraffic = "incast"', r"kinds: stands beside traffic"),
+        (
+            'transport = "roce"\nkinds = ["tp"]\ntraffic = "incast"',
+            "kinds: conflicts with",
+        ),
         ('transport = "roce"', r"flow_classes\.up\.traffic: missing.*kinds"),
         ('transport = "roce"\nkinds = []', r"kinds: .* is not a list of names"),
         ('transport = "roce"\nkinds = "tp"', r'"tp" is not a list of names'),
-        ('transport = "roce"\nkinds = ["tp", "tp"]', r'kinds: "tp" is named twice$'),
+        ('transport = "roce"\nkinds = ["tp", "tp"]', r'kinds: duplicate kind "tp"$'),
         ('kinds = ["tp"]', r"flow_classes\.up\.transport: missing"),
         ('transport = "roce"\nkind = ["tp"]', r'flow_classes\.up\.kind: unknown key .*"kinds"'),
     ],

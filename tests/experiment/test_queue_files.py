@@ -189,8 +189,7 @@ BAD = {
     ),
     "a key of another": (
         of_mine("header_ratio = 3"),
-        'fabric.header_ratio: has no effect with queue_discipline = "./mine.py" (it belongs to '
-        '"trim")',
+        'fabric.header_ratio: has no effect with queue_discipline = "./mine.py" (only with "trim")',
     ),
     "an unknown key": (of_mine("shar = 3"), 'fabric.shar: unknown key (did you mean "share"?)'),
     "no such file": (
@@ -210,8 +209,7 @@ def test_mistakes_in_an_experiment(tmp_path, name):
 BROKEN = {
     "a reserved name": (
         'PARAMS = [*PARAMS, Param("n_traffic_classes", "count", 1, "of what?")]',
-        "PARAMS.n_traffic_classes: this name is taken: it is a key of [fabric] for every "
-        "discipline",
+        "PARAMS.n_traffic_classes: conflicts with",
     ),
     "a parameter that is no number": (
         'PARAMS = [*PARAMS, Param("sizes", "file", "a.csv", "of what?")]',

@@ -9,8 +9,7 @@ from experiment_text import load, messages, text
 from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
-from netsim.experiment.report_queue_sizes import report_queue_sizes
-from netsim.experiment.resolve_fabric import size_values
+from netsim.experiment.resolve_fabric import report_queue_sizes, size_values
 from netsim.experiment.scenario import prepare
 from netsim.units import Bdp
 

@@ -83,18 +83,18 @@ def test_overrides_set_a_value_in_every_table(tmp_path):
         ),
         (
             [TREE + 'label = "a"', PLANE_BALANCING + 'label = "a"'],
-            "e.toml: topology: a stands twice (each value once)",
+            'e.toml: topology: duplicate value "a"',
         ),
-        ([TREE + "label = 4"], 'e.toml: topology.label: 4 is no label (text in quotes, such as "'),
+        ([TREE + "label = 4"], 'e.toml: topology.label: 4 is not a label (use text, such as "'),
         (
             ['kind = ["fat_tree", "dumbbell"]\nlabel = "both"'],
-            "e.toml: topology: both stands twice (each value once)",
+            'e.toml: topology: duplicate value "both"',
         ),
     ],
 )
 def test_messages(tmp_path, tables, expected):
     (line,) = messages(tmp_path, experiment(*tables))[:1]
-    assert line.replace('"a" stands', "a stands").replace('"both"', "both").startswith(expected)
+    assert line.startswith(expected)
 
 
 def test_what_does_not_fit_one_of_the_networks_names_it(tmp_path):
