@@ -318,7 +318,8 @@ def _contradictions(fabric: Fabric) -> list[InputError]:
     least, most = classes_of(queue.module) or (1, CLASSES)
     if not least <= fabric.n_traffic_classes <= most:
         hint = f"exactly {least}" if least == most else f"{least} to {most}"
-        message = f'{fabric.n_traffic_classes} conflicts with queue_discipline = "{fabric.queue_discipline}"'
+        discipline = f'queue_discipline = "{fabric.queue_discipline}"'
+        message = f"{fabric.n_traffic_classes} conflicts with {discipline}"
         wrong("n_traffic_classes", message, hint)
     if fabric.ecn and fabric.ecn_from_class >= fabric.n_traffic_classes:
         hint = f"0 to {fabric.n_traffic_classes - 1}"
