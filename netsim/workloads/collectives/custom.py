@@ -56,9 +56,8 @@ def from_file(name: str, what: str, n: int, size_bytes: int, root: int) -> Steps
     """Read the sends of a group of n.
 
     Raises InputError, with the line, for invalid rows, and for sends that do not perform `what`:
-    each
-    position must end with its result, and each contribution must be added once. This is checked in
-    the order of rows; the file must state the dependencies that enforce it.
+    each position must end with its result, and each contribution must be added once. This is
+    checked in the order of rows; the file must state the dependencies that enforce it.
     """
     path = Path(name)
     rows = _read(path)

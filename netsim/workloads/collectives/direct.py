@@ -89,8 +89,7 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collecti
     """Duration of the busiest position's sends or receives, without other traffic.
 
     Exact if shards divide evenly, all sends start at once, and arrivals queue no longer than they
-    are
-    sent, which staggered receivers ensure.
+    are sent, which staggered receivers ensure.
     """
     whole = what in ("broadcast", "reduce")
     rounds = 2 if what == "all_reduce" else 1

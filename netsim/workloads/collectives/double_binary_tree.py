@@ -1,10 +1,10 @@
 """Two binary trees: almost every position is an inner node of one and a leaf of the other.
 
 Each tree has half of the buffer. Chunks are added toward the root and the sums sent back down,
-while
-later chunks are on their way up, so that both directions of every link are busy (P. Sanders, J.
-Speck and J. L. Träff, Parallel Computing 35(12), 581-594, 2009). The trees are NCCL's (NVIDIA/nccl,
-`src/graph/trees.cc`): the second mirrors the first, or shifts it for an odd number of positions.
+while later chunks are on their way up, so that both directions of every link are busy (P. Sanders,
+J. Speck and J. L. Träff, Parallel Computing 35(12), 581-594, 2009). The trees are NCCL's
+(NVIDIA/nccl, `src/graph/trees.cc`): the second mirrors the first, or shifts it for an odd number of
+positions.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collecti
     """Approximate duration when positions do not share links.
 
     Each link carries the whole buffer twice, and a chunk goes up and down. A position shares its
-    link
-    among three directions, so this is inexact: with at least 32 chunks per tree, simulated times
+    link among three directions, so this is inexact: with at least 32 chunks per tree, simulated
+    times
         are 84
     to 102 % of it (one switch, 8 to 32 positions).
     """

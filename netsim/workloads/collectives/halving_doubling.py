@@ -97,8 +97,7 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collecti
     """Duration when positions do not share links.
 
     Exact for powers of two if the buffer halves evenly; otherwise approximate, as positions with
-    and
-    without a neighbor to serve proceed at different times.
+    and without a neighbor to serve proceed at different times.
     """
     core = 1 << (n.bit_length() - 1)
     each = how.latency_ps + wire.delay_ps

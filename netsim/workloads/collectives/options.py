@@ -15,14 +15,11 @@ class CollectiveOptions:
         algorithm: a name; "auto", the shortest closed form, on the network if known
             (`Operations.lower`), else on wires of `rate_bps`; or the path of a file of sends
             (`netsim.workloads.collectives.custom`), which determines everything except
-            `latency_ps`,
-            `reduce_bps` and `root`.
+            `latency_ps`, `reduce_bps` and `root`.
         chunk_bytes: largest unit of forwarding: each chunk is forwarded when it has arrived; None:
-            not
-            chunked. For `pat`, the largest message.
+            not chunked. For `pat`, the largest message.
         channels: number of equal parts of the buffer that proceed independently. A position's sends
-            of
-            one channel leave in order.
+            of one channel leave in order.
         latency_ps: software time of each send, after its dependencies; consecutive sends overlap it
             with the previous one.
         reduce_bps: bits per second at which a position reduces arrived data, not before its own

@@ -27,8 +27,7 @@ class _Message(NamedTuple):
     """A message of an all-gather that each position sends `away` positions ahead.
 
     It carries the `shards` of the positions `behind`, `behind` + `stride`, ... behind the sender,
-    and
-    waits for the messages `after`.
+    and waits for the messages `after`.
     """
 
     away: int
@@ -135,8 +134,7 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collecti
     """Duration when positions do not share links; exact if shards divide evenly.
 
     All positions do the same: a message begins when the previous one has left and its dependencies
-    have
-    arrived.
+    have arrived.
     """
     shard = size_bytes // n
     chunks = pieces_of(shard, 1, how.chunk_bytes)

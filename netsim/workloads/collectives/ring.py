@@ -9,8 +9,8 @@ All channels follow ascending positions, or with `node` positions per node, chan
 order, so that channels use different rails between nodes, as NCCL's do:
 
 - "rotated": in every node from place c mod `node` around to the one before it. Between nodes it
-  goes from place c - 1 to place c: through a peer and rail c if these places share no network
-  (NCCL with NCCL_CROSS_NIC=0, and PXN).
+  goes from place c - 1 to place c: through a peer and rail c if these places share no network (NCCL
+  with NCCL_CROSS_NIC=0, and PXN).
 - "alternating": the same in nodes 0, 2, ..., and reversed in the others, so that it enters a node
   at the place where it left the one before: by rail c - 1, and from odd nodes by rail c. The number
   of nodes must be even.
@@ -107,11 +107,9 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collecti
     """Duration when positions do not share links.
 
     With chunks, a step takes one chunk's transfer time or the transmission of all chunks, whichever
-    is
-    longer. Exact for one channel if shards and chunks divide evenly and all hops are alike.
-    Otherwise a
-    step takes the mean hop's transfer or the slowest hop's transmission: approximate because of the
-    first and last step.
+    is longer. Exact for one channel if shards and chunks divide evenly and all hops are alike.
+    Otherwise a step takes the mean hop's transfer or the slowest hop's transmission: approximate
+    because of the first and last step.
     """
     chunks = pieces_of(-(-size_bytes // n), how.channels, how.chunk_bytes)
     chunk = size_bytes // n // chunks

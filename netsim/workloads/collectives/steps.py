@@ -1,8 +1,8 @@
 """Collectives as data: sends, their contents and their dependencies.
 
 A group has n positions. The data is cut into pieces: the buffer of an all-reduce, the consecutive
-shards of an all-gather, or the blocks of an all-to-all, with the block from i to j at index
-i * n + j. A send carries pieces, which determine its size and let an algorithm be verified.
+shards of an all-gather, or the blocks of an all-to-all, with the block from i to j at index i * n +
+j. A send carries pieces, which determine its size and let an algorithm be verified.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ class Steps:
         n: positions of the group and its `units`.
         src, dst: int32[m], positions.
         first, count, stride: int64[m]; send k carries the pieces first[k] + i * stride[k], for i
-            below
-            count[k], modulo the number of pieces.
+            below count[k], modulo the number of pieces.
         adds: bool[m]; whether the receiver adds to its pieces or replaces them.
         after_ptr, after: int64[m + 1], int64[...]; send k starts when the sends
             `after[after_ptr[k]:after_ptr[k + 1]]`, all to src[k], have been delivered ...
@@ -46,8 +45,7 @@ class Steps:
         piece_bytes: int64[p], of each piece.
         size_bytes: int64[m], of each send: the sum of its pieces, at least 1.
         units: number of last positions that are reduction units of switches, without software
-            latency
-            and reduction time.
+            latency and reduction time.
     """
 
     n: int
@@ -79,8 +77,7 @@ class Steps:
         """bool[m] twice: the sends, and the deliveries, that take software latency.
 
         A send takes it before it starts. If it follows another send, the latency overlaps with that
-        one and
-        so counts from the delivery that the send waits for.
+        one and so counts from the delivery that the send waits for.
         """
         waiting = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
         delivered, told = np.zeros(len(self), bool), np.zeros(len(self), bool)

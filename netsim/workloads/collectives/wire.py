@@ -21,8 +21,7 @@ class Wire:
     Attributes:
         rate_bps: bits per second in each direction.
         delay_ps: from the end of a message's transmission to its delivery: cables, switches, and
-            its
-            last packet again for each switch.
+            its last packet again for each switch.
         payload_bytes, header_bytes: of a full packet; 0, 0: no headers.
         busiest_bps: rate of the slowest hop of a chain with mean rate `rate_bps`; None: all are
             equal.
@@ -68,8 +67,7 @@ class Hops:
         weight: share of one send in what a position sends during a row, or during all of them.
         at_once: whether all rows are concurrent.
         chain: whether bytes pass the hops of a row in sequence, so that their mean counts instead
-            of
-            the slowest.
+            of the slowest.
         far: hops between nodes, for hierarchical algorithms.
     """
 

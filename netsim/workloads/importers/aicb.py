@@ -6,9 +6,8 @@
 
 The first line is a policy and pairs of a key and a number, the second the number of rows. A row has
 a name; a dependency (-1); ns, collective and bytes of the forward pass, of the input gradient and
-of
-the weight gradient; and the ns of an update. The micro-batches of a step are consecutive, between
-rows of the whole step.
+of the weight gradient; and the ns of an update. The micro-batches of a step are consecutive,
+between rows of the whole step.
 
 Source: aliyun/SimAI, astra-sim-alibabacloud/astra-sim/workload/Workload.cc; aliyun/aicb,
 workload_generator/SimAI_training_workload_generator.py.

@@ -55,8 +55,7 @@ class CsvRow:
     """A row, at `line`: a collective (or COMPUTE, SEND, RECEIVE) of a group.
 
     `n` is the stated size of the group, 0 if missing; `size` is in bytes, or ns for computations;
-    `to`
-    is NEXT or PREVIOUS stage, for messages.
+    `to` is NEXT or PREVIOUS stage, for messages.
     """
 
     line: int

@@ -2,8 +2,7 @@
 
 They come from a JSON file, `{"7": [0, 1, 2, 3], ...}`, or from METADATA nodes of PyTorch traces,
 whose inputs are a list with one JSON text, `[{"pg_name": "7", "ranks": [0, 1]}, ...]`. An empty
-list
-means all ranks.
+list means all ranks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Request traces of LLM serving: arrivals, prompt tokens and output tokens.
 
-A CSV file, optionally gzip-compressed. Its first line names the columns; empty lines and lines
-that begin with # are skipped. Three columns are read, in any order, by the names that published
-traces use, in any case:
+A CSV file, optionally gzip-compressed. Its first line names the columns; empty lines and lines that
+begin with # are skipped. Three columns are read, in any order, by the names that published traces
+use, in any case:
 
 ==============  ====================================================================================
 column          names

@@ -18,11 +18,9 @@ def job_metrics(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
     """Return the operations' part of the summary.
 
     "operations" counts them. "job" has, for each complete step ("steps") and in total, the time and
-    its
-    mean breakdown over ranks (`step_times`): compute, exposed communication by kind, bubble and
-    skew;
-    the model FLOPs utilization if FLOPs and peak are known; and the bandwidths of messages and
-    collectives ("collectives").
+    its mean breakdown over ranks (`step_times`): compute, exposed communication by kind, bubble and
+    skew; the model FLOPs utilization if FLOPs and peak are known; and the bandwidths of messages
+    and collectives ("collectives").
     """
     if table is None:
         return {}

@@ -26,16 +26,12 @@ class Operations:
     """The operations of `n_ranks` ranks.
 
     Operations of one stream of a rank (0 and up) run in sequence, in the order in which they were
-    added
-    unless `set_order` changes it; those of stream -1 run when their dependencies are done. A stream
-    may
-    mix operations of all types.
+    added unless `set_order` changes it; those of stream -1 run when their dependencies are done. A
+    stream may mix operations of all types.
 
     Arguments per operation are arrays of one shape, or single values for all; methods return
-    operation
-    indices in that shape. Times are in ps, sizes in bytes. A `label` is one text, or one per
-    operation.
-    Most errors are reported by `lower`.
+    operation indices in that shape. Times are in ps, sizes in bytes. A `label` is one text, or one
+    per operation. Most errors are reported by `lower`.
     """
 
     def __init__(self, n_ranks: int) -> None:
@@ -81,8 +77,8 @@ class Operations:
         """Add messages from ranks `src` to ranks `dst`.
 
         `latency_ps` is the software time before a message. Returns int64 twice: operations at the
-        source,
-        which end when the message has left, and at the destination, which end with its delivery.
+        source, which end when the message has left, and at the destination, which end with its
+        delivery.
         """
         src, dst, size_bytes, stream, receive_stream, latency_ps = np.broadcast_arrays(
             src, dst, size_bytes, stream, receive_stream, latency_ps
@@ -112,18 +108,13 @@ class Operations:
         """Add collectives of `groups`, int[g, n] (or int[n], one group).
 
         `size_bytes` (see `netsim.workloads.collectives`) is one value or int64[g]. For an
-        all-to-all,
-        int64[n, n] or int64[g, n, n] give the bytes between each pair of positions; 0 sends no
-        message.
-        `how` is the name of an algorithm, or all options. With `duration_ps` no packets are sent:
-        each rank
-        is busy for that time in its stream.
+        all-to-all, int64[n, n] or int64[g, n, n] give the bytes between each pair of positions; 0
+        sends no message. `how` is the name of an algorithm, or all options. With `duration_ps` no
+        packets are sent: each rank is busy for that time in its stream.
 
         Returns int64 in the shape of `groups`, each rank's operation: it begins when its
-        dependencies at
-        that rank are done, and ends when everything for the rank is delivered and all of its sends
-        have
-        left.
+        dependencies at that rank are done, and ends when everything for the rank is delivered and
+        all of its sends have left.
         """
         how = CollectiveOptions(how) if isinstance(how, str) else how
         ranks = np.asarray(groups, np.int64)
@@ -181,8 +172,7 @@ class Operations:
         `classes[k]`.
 
         `reduction` describes the network's units for "in_network" collectives; `wires` lets "auto"
-        choose
-        for the network.
+        choose for the network.
 
         Raises InputError, naming the operation, for invalid operations and dependency cycles.
         """

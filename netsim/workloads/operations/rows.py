@@ -42,8 +42,7 @@ class OperationRows:
     """Tasks and flows of n operations.
 
     `begin` and `end` are int64[n], first and last task of each; `message` is the first flow of each
-    call
-    that sends messages.
+    call that sends messages.
     """
 
     n_tasks: int
@@ -76,8 +75,8 @@ def place(
     """Number tasks batch by batch: first the separate first tasks, then sends, then the rest.
 
     `split` marks operations, except collectives, with a separate first task. `by_order` lists
-    computing
-    operations in execution order, if it differs from the order in which they were added: their
+    computing operations in execution order, if it differs from the order in which they were added:
+    their
         tasks
     follow it.
     """

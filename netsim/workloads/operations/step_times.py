@@ -2,21 +2,17 @@
 
 A step ends when its last operation ends, and begins when the previous step ends (the first at 0).
 Within it a rank computes, in any stream, or is idle. An idle interval ends when a compute of the
-rank
-begins, or with its last operation of the step; the rest of the step is bubble. An idle interval is
-divided along the chain of dependencies at this rank that ends with it: the compute waited last for
-some operation, that one for another, and so on, back to the interval's start:
+rank begins, or with its last operation of the step; the rest of the step is bubble. An idle
+interval is divided along the chain of dependencies at this rank that ends with it: the compute
+waited last for some operation, that one for another, and so on, back to the interval's start:
 
 - a received message is **exposed** communication of its kind from when the rank was ready for it
-  and
-  its sender had begun it (including software latency) until delivery; the time before, when the
-  rank
-  was ready, is **bubble**: the sender had not got this far;
+  and its sender had begun it (including software latency) until delivery; the time before, when the
+  rank was ready, is **bubble**: the sender had not got this far;
 - a collective is exposed from its last rank's start until its end at this rank; the time before,
   from this rank's start, is **skew**: others were late;
 - a sent message is exposed until it has left, as are computes of a kind that messages or
-  collectives
-  share, such as the launch of one;
+  collectives share, such as the launch of one;
 - time without any operation is **other**.
 
 Communication of the rank that is in progress during bubble or skew also counts as exposed, even if
@@ -129,8 +125,7 @@ class _Chains:
         """int64[n], in ps: when each operation was in progress at both or all ends.
 
         A collective: since its last rank started, or since this rank did if it ended here before
-        that, as
-        at the root of a broadcast. A message: since it was sent and its receive was ready.
+        that, as at the root of a broadcast. A message: since it was sent and its receive was ready.
         """
         found = self.begin.copy()
         its = np.flatnonzero(np.isin(what, COLLECTIVES) & ~formula)

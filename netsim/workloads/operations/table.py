@@ -50,8 +50,7 @@ class JobSteps:
         """Join the steps of several workloads, each with its number of operations.
 
         Operations of a workload without steps belong to step 0. FLOPs are known only if every
-        workload with
-        steps gives them.
+        workload with steps gives them.
         """
         known = [one for one, _ in parts if one is not None]
         if not known:

@@ -154,8 +154,7 @@ def _waits(steps: Steps) -> tuple[Edges, Edges]:
     """Return the deliveries that sends wait for, and those that other deliveries wait for.
 
     A unit sends many messages after the same deliveries. To avoid an edge per pair, the receive of
-    the
-    last delivery waits for the others.
+    the last delivery waits for the others.
     """
     waiting = np.repeat(np.arange(len(steps)), np.diff(steps.after_ptr))
     unit = steps.src[waiting] >= steps.n - steps.units

@@ -2,11 +2,10 @@
 
 Figure 5's step gives how much later than the ideal a transfer ends; the model of the job
 (`netsim.workloads.job`) says what share of a step is then communication that nothing hides. All
-stages send
-at once and each waits for its input, so that the pipeline moves at the pace of its slowest
-transfer, which is the same in every micro-batch where paths are hashes of addresses: the last flow
-counts. Beside it stand the mean over tensor-parallel groups of their slowest rank, and over flows:
-what a step would wait for if delays met other stages and replicas each time.
+stages send at once and each waits for its input, so that the pipeline moves at the pace of its
+slowest transfer, which is the same in every micro-batch where paths are hashes of addresses: the
+last flow counts. Beside it stand the mean over tensor-parallel groups of their slowest rank, and
+over flows: what a step would wait for if delays met other stages and replicas each time.
 """
 
 from __future__ import annotations

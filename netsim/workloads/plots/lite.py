@@ -1,13 +1,12 @@
 """Lite-GPUs against H100: tokens per second and multiprocessor, prefill and decode, three models.
 
 The claim, of the talk on "Good things come in small packages: Should we build AI clusters with
-Lite-GPUs?" (HotOS 2025), is that a cluster of Lite-GPUs matches or outperforms one of H100. It
-says so of GPT3-175B and Llama3-405B, and of Lite+NetBW+FLOPS for prefill alone; the list of the
-claim has these. Drawn, besides, are Llama3-70B and Lite+NetBW+FLOPS in decode: a map of each
-variant's ratio to H100 under every combination of the three assumptions that decide it, and under
-all of them with one roofline of a whole layer, and with what software was measured to cost on an
-H100. The table of GPUs is from
-memory of the paper. Nothing is simulated.
+Lite-GPUs?" (HotOS 2025), is that a cluster of Lite-GPUs matches or outperforms one of H100. It says
+so of GPT3-175B and Llama3-405B, and of Lite+NetBW+FLOPS for prefill alone; the list of the claim
+has these. Drawn, besides, are Llama3-70B and Lite+NetBW+FLOPS in decode: a map of each variant's
+ratio to H100 under every combination of the three assumptions that decide it, and under all of them
+with one roofline of a whole layer, and with what software was measured to cost on an H100. The
+table of GPUs is from memory of the paper. Nothing is simulated.
 """
 
 from __future__ import annotations

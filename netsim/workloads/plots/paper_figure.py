@@ -116,9 +116,9 @@ def stated(
 class PaperFigure:
     """A figure with what it shows.
 
-    `drawn` has every value that is drawn, by column, all of one length. `about` says in a line
-    what was computed or simulated; `notes` what is to be known of the values. `table` has more of
-    ours than there is of the paper's.
+    `drawn` has every value that is drawn, by column, all of one length. `about` says in a line what
+    was computed or simulated; `notes` what is to be known of the values. `table` has more of ours
+    than there is of the paper's.
     """
 
     figure: Figure

@@ -5,8 +5,8 @@ several tracks of its name. Arrows lead from a message's send to its receive, an
 is a process of its own. Perfetto counts nanoseconds: times are rounded down, and what they are
 exactly stands in the arguments of each slice (`start_ps`, `duration_ps`).
 
-The file is a `Trace` message of Perfetto's protobuf format, written field by field; the numbers
-are those of `protos/perfetto/trace/trace_packet.proto` and of `track_event/` beside it.
+The file is a `Trace` message of Perfetto's protobuf format, written field by field; the numbers are
+those of `protos/perfetto/trace/trace_packet.proto` and of `track_event/` beside it.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def write_trace(results: Sequence[Result], view: View, path: Path) -> Path:
 def _packets(found: Timeline, path: CriticalPath | None) -> Iterator[bytes]:
     """The packets of the file.
 
-    Those of one time are read in the order of the file, and an arrow begins before it ends: so
-    what is received stands behind everything else.
+    Those of one time are read in the order of the file, and an arrow begins before it ends: so what
+    is received stands behind everything else.
     """
     yield _packet(_number(SEQUENCE, 1) + _number(FLAGS, CLEARED))
     tracks = _Tracks()

@@ -1,10 +1,9 @@
 """Serving runs side by side: who met the SLO, what failures left of the GPUs, first tokens.
 
-On the left a bar is the share of all requests that met the SLO, the mean over the seeds, and
-a dot one seed. Beside it stands the mean share of the GPUs at work: what failures left of them in
-the runs, and what a formula says (`netsim.workloads.serving.capacity`) where there is one. On the
-right the
-99th percentile of the time to the first token, its mean over the seeds a ring.
+On the left a bar is the share of all requests that met the SLO, the mean over the seeds, and a dot
+one seed. Beside it stands the mean share of the GPUs at work: what failures left of them in the
+runs, and what a formula says (`netsim.workloads.serving.capacity`) where there is one. On the right
+the 99th percentile of the time to the first token, its mean over the seeds a ring.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Of one load: the share of requests that had their first token within each time (left), their second
 one after it (middle; the KV cache is sent in this gap), and of all gaps between tokens that are no
 longer than each time (right). Of a sweep over traffic.rate: the median and the 99th percentile of
-each, the longest gap, how many requests per second met the SLO and how many had a gap beyond
-the stall limit, against the rate at which requests come. Dotted lines are the SLO, and where
-all meet it. Seeds are pooled, or are a band.
+each, the longest gap, how many requests per second met the SLO and how many had a gap beyond the
+stall limit, against the rate at which requests come. Dotted lines are the SLO, and where all meet
+it. Seeds are pooled, or are a band.
 """
 
 from __future__ import annotations

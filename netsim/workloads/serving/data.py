@@ -47,8 +47,8 @@ class ServingInstances:
 
     Attributes:
         role: int8[k], MIXED, PREFILL or DECODE.
-        hosts_ptr, hosts: int64[k + 1], int32[m]; the hosts of instance i are
-            `hosts[hosts_ptr[i] : hosts_ptr[i + 1]]`.
+        hosts_ptr, hosts: int64[k + 1], int32[m]; the hosts of instance i are `hosts[hosts_ptr[i] :
+            hosts_ptr[i + 1]]`.
     """
 
     role: NDArray[np.int8]

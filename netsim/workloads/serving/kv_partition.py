@@ -1,8 +1,8 @@
 """The shares of a KV cache that GPUs of two instances exchange.
 
-The GPUs of an instance share the cache evenly, in order: GPU i of m holds it from i / m to
-(i + 1) / m. The overlap of a pair of GPUs is one flow: m + n - gcd(m, n) flows between m and n
-GPUs, which is the larger number if the smaller divides it.
+The GPUs of an instance share the cache evenly, in order: GPU i of m holds it from i / m to (i + 1)
+/ m. The overlap of a pair of GPUs is one flow: m + n - gcd(m, n) flows between m and n GPUs, which
+is the larger number if the smaller divides it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The assignment of requests to instances, and the cost of iterations, fixed before the run.
 
-The router assigns requests by its own estimate (`dispatch.py`). The work of a prompt is the time
-it takes alone; that of a decoded token, its share of an iteration with as many sequences of mean
+The router assigns requests by its own estimate (`dispatch.py`). The work of a prompt is the time it
+takes alone; that of a decoded token, its share of an iteration with as many sequences of mean
 length as an instance holds.
 """
 

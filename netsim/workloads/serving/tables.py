@@ -1,8 +1,8 @@
 """The tasks and flows of a serving run, as columns.
 
-At the leader of its first instance, a request is a task that is done when it arrives; at the
-leader of its decode instance, one that is done when it has the whole KV cache. In between, part by
-part of the cache:
+At the leader of its first instance, a request is a task that is done when it arrives; at the leader
+of its decode instance, one that is done when it has the whole KV cache. In between, part by part of
+the cache:
 
     leader      starts its own flows to the decode instance, and a message to each other GPU
     other GPU   starts its flows when it gets that message

@@ -61,9 +61,9 @@ class LatencyBreakdown:
     def gaps(self) -> pl.DataFrame:
         """The gaps between its tokens, a row each, in the order of time.
 
-        Columns: token, the later one; start_ps, end_ps, gap_ps; of the gap what the KV cache was
-        on its way (kv_ps), it waited for an iteration (waiting_ps, machines that are down left
-        out), machines were down otherwise (down_ps), and iterations computed with it in them
+        Columns: token, the later one; start_ps, end_ps, gap_ps; of the gap what the KV cache was on
+        its way (kv_ps), it waited for an iteration (waiting_ps, machines that are down left out),
+        machines were down otherwise (down_ps), and iterations computed with it in them
         (computing_ps) and were on the network (network_ps); of its last iteration batch and
         prompt_tokens.
         """

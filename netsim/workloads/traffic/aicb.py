@@ -1,8 +1,8 @@
 """A job of AICB, as its CSV files have it: collectives and messages of ranks, row by row.
 
 Each rank does the rows one after the other, as AICB does on real GPUs. Ranks are Megatron's:
-tensor-parallel groups of neighbors, `ep` neighboring ones of these an expert-parallel group, all
-of a stage a data-parallel one, stages behind one another. The file says how large groups are; if it
+tensor-parallel groups of neighbors, `ep` neighboring ones of these an expert-parallel group, all of
+a stage a data-parallel one, stages behind one another. The file says how large groups are; if it
 does not (AICB's micro-benchmarks), all hosts are one. Bytes are those of the whole buffer.
 
 A file with a pipeline has the rows of each stage: the k-th `send_next` of one is received by the

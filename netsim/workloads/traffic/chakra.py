@@ -2,10 +2,10 @@
 
 A node starts as all that it depends on, by data or control, is done. COMP takes as long as the
 trace says, or with `tflops` as its operations do, or its bytes at `memory`; what has no duration
-takes no time. COMM_SEND and COMM_RECV are messages, matched by source, destination and
-tag; COMM_COLL are collectives, packet by packet, matched by their order within a process group.
-Groups are those of `groups`, or of METADATA nodes; "", "0" and none are all ranks. comm_size is,
-as ASTRA-sim has it, of an all-gather (and a gather) one rank's shard, else the whole.
+takes no time. COMM_SEND and COMM_RECV are messages, matched by source, destination and tag;
+COMM_COLL are collectives, packet by packet, matched by their order within a process group. Groups
+are those of `groups`, or of METADATA nodes; "", "0" and none are all ranks. comm_size is, as
+ASTRA-sim has it, of an all-gather (and a gather) one rank's shard, else the whole.
 
 With `at_once = "one_each"` a rank runs one node on its CPU, one that computes on its GPU and one
 that communicates there at a time, as ASTRA-sim does; receives do not count. They run in the order

@@ -13,8 +13,8 @@ closed form says is fastest between these hosts: with the rates and delays of th
 links that several sends share, relays and `latency` included. The run says which one it is, and its
 closed form.
 
-All `channels` of a ring go round in one order. With `node`, the hosts of a node, `ring_order`
-gives each its own, so that on a `multi_rail` channel c goes from node to node by one rail:
+All `channels` of a ring go round in one order. With `node`, the hosts of a node, `ring_order` gives
+each its own, so that on a `multi_rail` channel c goes from node to node by one rail:
 
 - "rotated": channel c goes through every node from place c on, to the one before it, and enters the
   next node at place c. It leaves by rail c, by way of a peer (NCCL calls that PXN): nodes of `gpus`

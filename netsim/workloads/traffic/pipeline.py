@@ -2,19 +2,19 @@
 
 Hosts stand in blocks of `stage_hosts`, one block a stage (one layer of the model). With the
 default, 72 hosts hold one layer like a rack of 72 GPUs does: four replicas of 18 tensor-parallel
-ranks, the host at `18 * replica + rank`. The host at position p of the pipeline sends to the
-host at position p + stage_hosts: the same replica and the same rank of the next layer.
+ranks, the host at `18 * replica + rank`. The host at position p of the pipeline sends to the host
+at position p + stage_hosts: the same replica and the same rank of the next layer.
 
-With `wrap` the last stage sends to the first, as it does when one model is cut into more
-stages than there are blocks; then every host is the source of exactly one flow and the
-destination of exactly one. Without `stages` all hosts form one pipeline, and its last block may
-be smaller than the others: positions then continue at the beginning, and still no host is left
-out. With `stages`, hosts form several pipelines side by side.
+With `wrap` the last stage sends to the first, as it does when one model is cut into more stages
+than there are blocks; then every host is the source of exactly one flow and the destination of
+exactly one. Without `stages` all hosts form one pipeline, and its last block may be smaller than
+the others: positions then continue at the beginning, and still no host is left out. With `stages`,
+hosts form several pipelines side by side.
 
 `placement` says which host stands at which position:
 
-- "linear": in the order of their numbers, so that a stage's flows stay side by side and go to
-  one or two leaves;
+- "linear": in the order of their numbers, so that a stage's flows stay side by side and go to one
+  or two leaves;
 - "stages": blocks keep together but stand in random order, as racks that a scheduler hands out;
 - "random": any host at any position. The flows are then a permutation of the hosts without
   structure, the case that spreads best and collides most under per-flow hashing.

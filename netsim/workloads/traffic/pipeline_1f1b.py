@@ -1,8 +1,8 @@
 """A training step of a pipeline whose stages run one forward, one backward in turn (1F1B).
 
 A pipeline has `stages` hosts next to one another, one a stage; all hosts form as many pipelines as
-there are. Each of `microbatches` is computed forward through all stages and backward through all
-of them. Stage s begins with stages - 1 - s forwards, then runs one forward and one backward in turn
+there are. Each of `microbatches` is computed forward through all stages and backward through all of
+them. Stage s begins with stages - 1 - s forwards, then runs one forward and one backward in turn
 until the forwards are over, and then the backwards that are left. A stage computes one at a time.
 
 Between stages, `activations` bytes go to the next one after each forward and to the one before

@@ -4,8 +4,8 @@ An instance is `tp` hosts, one GPU each, with one copy of the model of a `deploy
 both prefill and decode; `prefill_instances` and `decode_instances` split the phases, and the KV
 cache of each prompt is sent from one to the other. Each iteration computes one token for every
 decoding sequence and as many waiting prompts, in order of arrival, as `token_budget`, `max_batch`
-and the KV cache allow; the deployment's cost model gives its time. It is a program: iterations
-form during the run. docs/serving.md describes requests, transfers, pools, failures and results.
+and the KV cache allow; the deployment's cost model gives its time. It is a program: iterations form
+during the run. docs/serving.md describes requests, transfers, pools, failures and results.
 """
 
 from __future__ import annotations

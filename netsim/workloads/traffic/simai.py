@@ -11,10 +11,10 @@ collective holds nothing up; those run in order, and the update follows each. A 
 of less than 4096 bytes has 4096. With MICRO the last collectives of all rows are done by all hosts.
 
 With `pp` above 1 each stage does all rows of the file, which are those of one stage, in the order
-of `schedule`, and each rank sends `pp_comm` bytes to its like in the next stage behind each
-forward pass, and in the one before behind each backward pass. SimAI adds a formula in its place.
-With `pp` 1 all forward passes come before all backward ones, as in SimAI. Rows behind the
-micro-batches (cross_entropy, optimizer) stand between these; in a pipeline behind them.
+of `schedule`, and each rank sends `pp_comm` bytes to its like in the next stage behind each forward
+pass, and in the one before behind each backward pass. SimAI adds a formula in its place. With `pp`
+1 all forward passes come before all backward ones, as in SimAI. Rows behind the micro-batches
+(cross_entropy, optimizer) stand between these; in a pipeline behind them.
 """
 
 from __future__ import annotations
