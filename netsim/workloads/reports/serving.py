@@ -1,4 +1,4 @@
-"""Serving: the tables of requests and iterations, what users saw, and what machines did."""
+"""Report of serving runs: requests, iterations, latencies and instances."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ SWEEP = (
 
 
 def report(run: Run) -> dict[str, Any]:
-    """The tables of requests and iterations, and their metrics.
+    """Add the tables of requests and iterations; return their metrics.
 
     Raises RunError if a request is lost or was served twice.
     """
@@ -225,9 +225,9 @@ def report(run: Run) -> dict[str, Any]:
 def serving_result(
     plan: ServingPlan | None, log: Table | None, flows: Table, *, complete: bool
 ) -> tuple[dict[str, Table], dict[str, Any]]:
-    """The tables "requests" and "iterations", and the summary's part; nothing if nothing is served.
+    """Return the tables "requests" and "iterations" and the summary's part, if any.
 
-    `log` is what the program noted, `flows` the table of flows.
+    `log` is the program's log, `flows` the table of flows.
 
     Raises RunError if a request is lost or was served twice.
     """
@@ -235,17 +235,17 @@ def serving_result(
         return {}, {}
     found = outcome(plan, log, flows["start_ps"])
     counts = audit(found.requests, log, complete=complete)
-    figures = {**serving_metrics(plan, found, log), "account": counts}
-    return {"requests": found.requests, "iterations": found.iterations}, {"serving": figures}
+    metrics = {**serving_metrics(plan, found, log), "account": counts}
+    return {"requests": found.requests, "iterations": found.iterations}, {"serving": metrics}
 
 
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
-    """What requests saw, and what machines did."""
+    """Tables of latencies and instances."""
     return serving_tables(summary.get("serving"))
 
 
 def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
-    """Columns of the table of a sweep, if any of its points served requests."""
+    """Columns of a sweep's table, if any point served requests."""
     if not any_of(rows, "requests_per_s"):
         return
     for name, title, rank in (
@@ -276,18 +276,18 @@ Serving = Mapping[str, Any]
 TIMES = {
     "queueing_ps": "waiting for prefill",
     "ttft_ps": "time to first token",
-    "kv_ps": "KV cache on its way",
+    "kv_ps": "KV cache transfer",
     "second_token_ps": "first to second token",
     "tbt_ps": "time between tokens",
     "latency_ps": "from arrival to last token",
 }
-"""Distributions of summary.json ("serving"), and what they are called here."""
+"""Distributions in summary.json ("serving"), and their titles."""
 
 STATISTICS = ("mean", "p50", "p90", "p99", "max")
 
 
 def serving_tables(serving: Serving | None) -> Iterator[Wide]:
-    """What summary.json has of a serving run ("serving"), as tables; none if it has nothing."""
+    """Yield the part "serving" of summary.json as tables, if any."""
     if serving is None:
         return
     yield _rates(serving)
@@ -297,7 +297,7 @@ def serving_tables(serving: Serving | None) -> Iterator[Wide]:
 
 
 def _rates(serving: Serving) -> Wide:
-    """Requests and tokens per second, and who met the SLO."""
+    """Requests and tokens per second, and SLO attainment."""
     done, every = serving["requests_done"], serving["requests"]
     slo = serving["slo"]
     columns = [
@@ -307,11 +307,13 @@ def _rates(serving: Serving) -> Wide:
         Column("tokens\n1/s", [number(serving["tokens_per_s"])]),
     ]
     if serving["restarts"]:
-        columns.append(Column("lost and\nagain", [count(serving["restarts"])]))
+        columns.append(Column("restarts", [count(serving["restarts"])]))
     if serving["failures"]["count"]:
         columns.append(Column("failures", [count(serving["failures"]["count"])]))
         columns.append(
-            Column("GPUs at\nwork, %", [number(100 * serving["failures"]["available_gpu_share"])])
+            Column(
+                "GPUs in\nservice, %", [number(100 * serving["failures"]["available_gpu_share"])]
+            )
         )
     limits = [
         f"{name} <= {format_time(limit, 4)}"
@@ -331,17 +333,17 @@ def _rates(serving: Serving) -> Wide:
 
 
 def _times(serving: Serving) -> Wide:
-    """Distributions of times, a row for each."""
+    """Distributions of times, one row each."""
     rows = {title: serving[key] for key, title in TIMES.items() if serving[key]["max"] is not None}
     unit, scale = common_unit([row["max"] for row in rows.values()])
     columns = [Column(unit, list(rows), left=True)]
     for rank, name in zip((3, 0, 2, 0, 1), STATISTICS, strict=True):
         columns.append(Column(name, [number(row[name], scale) for row in rows.values()], rank))
-    return Wide(columns, title="What requests saw", elsewhere="summary.json has all")
+    return Wide(columns, title="Latencies", elsewhere="summary.json has all")
 
 
 def _roles(roles: Mapping[str, Mapping[str, Any]]) -> Wide:
-    """What the machines of each role did."""
+    """Metrics of the instances of each role."""
     found = list(roles.values())
     unit, scale = common_unit([one["iteration_ps"]["max"] for one in found])
 
@@ -362,4 +364,4 @@ def _roles(roles: Mapping[str, Mapping[str, Any]]) -> Wide:
         Column("busiest\n%", [share(one, "utilization_max") for one in found], rank=4),
         Column("network\n%", [share(one, "network_share") for one in found]),
     ]
-    return Wide(columns, title="Machines and their iterations", elsewhere="summary.json has all")
+    return Wide(columns, title="Instances and their iterations", elsewhere="summary.json has all")

@@ -1,4 +1,4 @@
-"""The tables that `netsim trace --critical-path` and `--request` can write."""
+"""Tables written by `netsim trace --critical-path` and `--request`."""
 
 from __future__ import annotations
 

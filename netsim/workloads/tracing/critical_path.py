@@ -1,4 +1,4 @@
-"""The critical path of a result: what its end waited for, and that in turn, back to time 0."""
+"""The critical path of a result: the chain of dependencies back from its end to time 0."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 RECEIVE = WHATS.index("receive")
-"""Behind it stand the collectives."""
+"""Operation types after this one are collectives."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class CriticalPath:
     """The critical path of a result.
 
     Attributes:
-        segments: one row each, in the order of time; columns as in `COLUMNS["critical"]`.
-        point: name of the result's point, and the step if it is that of one.
-        start_ps: when the first segment begins: 0, or as the step before ended.
-        warnings: what is no longer as it was when the result was written.
+        segments: one row each, in order of time; columns as in `COLUMNS["critical"]`.
+        point: name of the result's point, with the step if any.
+        start_ps: start of the first segment: 0, or the end of the previous step.
+        warnings: changes since the result was written.
     """
 
     segments: pl.DataFrame
@@ -47,12 +47,11 @@ class CriticalPath:
 
     @property
     def end_ps(self) -> int:
-        """When the last segment ends."""
         return int(self.segments["end_ps"][-1]) if len(self.segments) else self.start_ps
 
     def hosts(self, most: int, from_ps: int = 0, to_ps: int | None = None) -> list[int]:
-        """The hosts at which the path is for longest between two times, in ascending order; at the
-        source while a flow is under way."""
+        """Return the `most` hosts with the longest time on the path between two times, sorted;
+        flows count at their source."""
         import polars as pl
 
         end = self.end_ps if to_ps is None else to_ps
@@ -64,11 +63,11 @@ class CriticalPath:
         return sorted(found["host"].head(most).to_list())
 
     def by_kind(self) -> pl.DataFrame:
-        """The time of each kind of segment (`segment_type`, `kind`), the longest first.
+        """Return the time of each type and kind of segment (`segment_type`, `kind`), longest first.
 
-        Columns: `segments`, those that took time; `time_ps`, their sum; in it `ideal_ps`, the ideal
-        times of their flows, and `waited_ps`, the rest (null without flows); and `stream_ps`, the
-        time of those for which the next segment waited because of its stream alone.
+        Columns: `segments`, those that took time; `time_ps`, their sum; its parts `ideal_ps`, the
+        ideal times of flows, and `waited_ps`, the rest (null without flows); and `stream_ps`, the
+        time of segments whose successor waited only for its stream.
         """
         import polars as pl
 
@@ -94,31 +93,30 @@ class CriticalPath:
 def critical_path(
     result: Result, directory: Path | None = None, step: int | None = None, *, trust: bool = False
 ) -> CriticalPath:
-    """The critical path of a result; of a run that was cut off, that of what was done by then.
+    """Return the critical path of a result, or of the completed part of an interrupted run.
 
-    Of a `step` it is the path to the end of its last operation, as far back as to the end of the
-    step before. The experiment says what waited for what, the result when that was; nothing is
-    simulated again. `directory` is where files that the experiment names are, if they are not
-    found. Plugins that are not part of netsim are run only with `trust`.
+    With `step`, it is the path to the end of the step's last operation, back to the end of the
+    previous step. The experiment gives the dependencies, the result their times; nothing is
+    simulated. `directory` is searched for files that the experiment refers to. Plugins from outside
+    netsim run only with `trust`.
 
-    Raises InputError for a program, which starts tasks for reasons that are not recorded, where
-    nothing was simulated, if the experiment is no longer that of the result, and for a step that is
-    not there or not done.
+    Raises InputError for programs, which start tasks for reasons that are not recorded, if nothing
+    was simulated, if the experiment has changed since, and for an unknown or incomplete step.
     """
     file = str(result.path)
     point = point_of(result, directory, trust=trust)
     if is_closed_form(point):
         raise InputError(
-            f"{point.transport.name} computes completion times without simulating what waits",
+            f"{point.transport.name} computes completion times without simulation",
             file=file,
             hint="a result of another transport",
         )
     scenario = prepare(point)
     if scenario.load.program is not None:
         raise InputError(
-            f"{scenario.load.program.name} is a program, and why it started a task is not recorded",
+            f"{scenario.load.program.name} is a program: the causes of its tasks are not recorded",
             file=file,
-            hint="traffic whose tasks wait for nothing but tasks and flows",
+            hint="traffic whose tasks wait only for tasks and flows",
         )
     tasks, flows = scenario.tasks or TaskTable([], []), scenario.messages
     _same(result, tasks, flows)
@@ -136,20 +134,20 @@ def critical_path(
 
 
 def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) -> tuple[int, int]:
-    """The task that a step ends with, and when the one before it ended, or 0."""
+    """Return the last task of a step, and the end of the previous step, or 0."""
     import polars as pl
 
     file, table = str(result.path), result.operations
     operations = scenario.load.part(OperationTable)
     if table is None or operations is None:
-        raise InputError("the traffic tells of no steps", file=file, key="--step")
+        raise InputError("the traffic has no steps", file=file, key="--step")
     done = len(result.summary["job"]["steps"])
     if not 0 <= step < done:
-        hint = f"0 to {done - 1}" if done else "none is done"
+        hint = f"0 to {done - 1}" if done else "no step is complete"
         raise InputError(
-            f"step {step} is not there, or not done", file=file, key="--step", hint=hint
+            f"step {step} is unknown or incomplete", file=file, key="--step", hint=hint
         )
-    # Of messages in chunks some end with tasks that the traffic did not give.
+    # Chunked messages may end with tasks that are not the traffic's.
     known = pl.Series(operations.end_task < len(tasks))
     before = table.filter(pl.col("step") == step - 1)
     its = table.filter((pl.col("step") == step) & known)
@@ -158,7 +156,7 @@ def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) ->
 
 
 def _same(result: Result, tasks: TaskTable, flows: FlowTable) -> None:
-    """Raise InputError if the experiment's traffic is not the result's any more."""
+    """Raise InputError if the experiment's traffic is no longer the result's."""
     rows, n_tasks = result.flows, 0 if result.tasks is None else len(result.tasks)
     same = len(rows) == len(flows) and n_tasks == len(tasks)
     for name in ("src", "dst", "size_bytes"):
@@ -171,14 +169,12 @@ def _same(result: Result, tasks: TaskTable, flows: FlowTable) -> None:
         same = same and kinds == [KINDS[kind] for kind in tasks.kind.tolist()]
     if not same:
         raise InputError(
-            "its flows or tasks are not what they were: the traffic has changed",
+            "the traffic has changed since this result was written",
             file=str(result.path),
         )
 
 
 def _times(result: Result) -> Times:
-    """When what happened, as the result has it."""
-
     def column(table: pl.DataFrame | None, name: str) -> Ints:
         if table is None:
             return np.zeros(0, np.int64)
@@ -192,7 +188,7 @@ def _times(result: Result) -> Times:
 def _table(
     found: Sequence[PathSegment], scenario: Scenario, tasks: TaskTable, point: Point
 ) -> pl.DataFrame:
-    """The segments, with what is known of them beside their times."""
+    """Return the segments as a table, with their operations and ideal times."""
     import polars as pl
 
     flows = scenario.messages
@@ -207,7 +203,7 @@ def _table(
             times = alone.fct_ps
             if one.segment_type == "send":
                 times = alone.acked_ps if tasks.done_when[one.task] == ACKED else left
-            # Of flows in several parts or port pairs the least time is not known to the picosecond.
+            # For flows with several parts or port pairs the ideal is not exact.
             ideal = min(int(times[one.flow]), one.end_ps - one.start_ps)
         rows.append(
             {
@@ -227,7 +223,7 @@ def _table(
 
 
 class _Operations:
-    """What is known of segments from the operations of ranks, or of flows, that they belong to."""
+    """The operations of segments."""
 
     def __init__(self, scenario: Scenario, tasks: TaskTable) -> None:
         self.tasks = tasks
@@ -236,14 +232,14 @@ class _Operations:
         self.of_messages: set[str] = set()
         self.of_task = np.full(len(tasks), -1, np.int64)
         if self.table is not None:
-            # Of messages in chunks some end with tasks that the traffic did not give.
+            # Chunked messages may end with tasks that are not the traffic's.
             n_tasks = len(scenario.load.tasks or ())
             kinds = np.unique(self.table.kind[self.table.group >= 0])
             self.of_messages = {self.table.kinds[kind] for kind in kinds.tolist()} - {""}
             self.of_task = self.table.of_tasks(n_tasks)[: len(tasks)]
 
     def of(self, one: PathSegment) -> dict[str, Any]:
-        """The operation, the stream and the kind of a segment, and what it is."""
+        """Return the operation, stream, kind and type of a segment."""
         operation = int(self.of_task[one.task]) if one.task >= 0 else -1
         computes = one.segment_type == "compute"
         what, stream = one.segment_type, int(self.tasks.stream[one.task]) if computes else -1
@@ -264,18 +260,18 @@ class _Operations:
 
 
 def _handed_over(scenario: Scenario, point: Point) -> Ints:
-    """Until the last packet of each flow of the traffic has left its source, at the least."""
+    """Return the earliest time by which each flow's last packet has left its source."""
     left = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.port_pairs)
     segments = scenario.segments
     if segments is None:
         return left
-    found = np.zeros(len(segments.flows), np.int64)  # parts of a message leave one after the other
+    found = np.zeros(len(segments.flows), np.int64)  # parts of a message leave in sequence
     np.add.at(found, segments.message[segments.segment < 2], left[segments.segment < 2])
     return found
 
 
 def _label(one: PathSegment, tasks: TaskTable, flows: FlowTable, send: Ints) -> str:
-    """The name of a task; of a flow its own or that of its send task."""
+    """Return the label of a task, or of a flow or its send task."""
     task = one.task if one.task >= 0 or one.flow < 0 else int(send[one.flow])
     if tasks.label is not None and task >= 0 and tasks.label[task]:
         return tasks.label[task]

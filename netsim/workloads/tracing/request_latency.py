@@ -1,4 +1,4 @@
-"""What became of one request of a serving run, and what it waited for, from the result alone."""
+"""The latency breakdown of one request of a serving run, from the result's tables."""
 
 from __future__ import annotations
 
@@ -36,20 +36,19 @@ QUEUEING, PREFILL, KV, JOINING, DECODE, GONE = (
     "decode",
     "lost",
 )
-"""What a request does, or waits for."""
 
 BY_ITERATION = (PREFILL, DECODE)
-"""Of these there is a row for each iteration."""
+"""Stages with one row per iteration."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class LatencyBreakdown:
-    """The story of a request.
+    """The latency breakdown of a request.
 
     Attributes:
-        rows: consecutive, from its arrival to its end; columns as in `COLUMNS["request_latency"]`.
+        rows: consecutive stages, from arrival to end; columns as in `COLUMNS["request_latency"]`.
         request: its row of requests.parquet.
         point: name of the result's point.
     """
@@ -59,13 +58,12 @@ class LatencyBreakdown:
     point: str
 
     def gaps(self) -> pl.DataFrame:
-        """The gaps between its tokens, a row each, in the order of time.
+        """Return the gaps between tokens, in order of time.
 
-        Columns: token, the later one; start_ps, end_ps, gap_ps; of the gap what the KV cache was on
-        its way (kv_ps), it waited for an iteration (waiting_ps, machines that are down left out),
-        machines were down otherwise (down_ps), and iterations computed with it in them
-        (computing_ps) and were on the network (network_ps); of its last iteration batch and
-        prompt_tokens.
+        Columns: token, the later one; start_ps, end_ps, gap_ps; the parts of the gap: KV-cache
+        transfer (kv_ps), waiting for an iteration with the instance up (waiting_ps), instance down
+        (down_ps), and the request's iterations (computing_ps, network_ps); and decode_batch and
+        prompt_tokens of its last iteration.
         """
         import polars as pl
 
@@ -94,8 +92,8 @@ class LatencyBreakdown:
         return gaps.with_columns(gap_ps=gap, waiting_ps=gap - known)
 
 
-class _Stretch(NamedTuple):
-    """A time in which a request does one thing, at a host."""
+class _Stage(NamedTuple):
+    """A stage of a request at a host."""
 
     what: str
     start_ps: int
@@ -104,19 +102,19 @@ class _Stretch(NamedTuple):
 
 
 def request_latency(result: Result, request: int) -> LatencyBreakdown:
-    """The story of a request, from the tables of a result; nothing is simulated again.
+    """Return the latency breakdown of a request, from a result's tables.
 
-    Raises InputError if the result is of no serving run, or has no such request.
+    Raises InputError for a result without requests, or an unknown request.
     """
     import polars as pl
 
     requests, iterations, log = result.requests, result.iterations, result.log
     if requests is None or iterations is None or log is None:
-        hint = 'of a run with [traffic] kind = "serving"'
+        hint = 'choose a run with [traffic] kind = "serving"'
         raise InputError("serves no requests", file=str(result.path), hint=hint)
     if not 0 <= request < len(requests):
         raise InputError(
-            f"request {request} does not exist",
+            f"unknown request {request}",
             file=str(result.path),
             key="--request",
             hint=f"0 to {len(requests) - 1}",
@@ -131,7 +129,7 @@ def request_latency(result: Result, request: int) -> LatencyBreakdown:
 
 
 class _LatencyRows:
-    """Makes the rows of a story."""
+    """Builds the rows of a breakdown."""
 
     def __init__(
         self, request: Row, log: Log, iterations: pl.DataFrame, flows: pl.DataFrame, end_ps: int
@@ -143,15 +141,15 @@ class _LatencyRows:
         self.what, self.time, self.host = (
             log[name][rows].tolist() for name in ("event", "time_ps", "host")
         )
-        self.machines = self._machines()
-        self.of_machine = {
-            machine: _Iterations(iterations, machine)
-            for machine in {int(request["prefill_instance"]), *self.machines.values()}
+        self.instances = self._instances()
+        self.iterations_of = {
+            instance: _Iterations(iterations, instance)
+            for instance in {int(request["prefill_instance"]), *self.instances.values()}
         }
-        self.told = 0
+        self.n_tokens = 0
 
-    def _machines(self) -> dict[int, int]:
-        """The machines of the request, by the hosts that its rows are of."""
+    def _instances(self) -> dict[int, int]:
+        """Return the request's instances by their leader hosts."""
         found = {}
         second = self.request["decode_instance"]
         for what, host in zip(self.what, self.host, strict=True):
@@ -161,11 +159,11 @@ class _LatencyRows:
                 found[host] = int(self.request["prefill_instance"])
         return found
 
-    def stretches(self) -> Iterator[_Stretch]:
-        """What the request did, from its arrival to its end or to that of the run."""
+    def stages(self) -> Iterator[_Stage]:
+        """Yield the request's stages, to its end or that of the run."""
         what, since, host = QUEUEING, int(self.request["arrival_ps"]), -1
         for event, time, host in zip(self.what, self.time, self.host, strict=True):
-            yield _Stretch(what, since, time, host)
+            yield _Stage(what, since, time, host)
             since = time
             if event == DONE:
                 return
@@ -173,64 +171,64 @@ class _LatencyRows:
             if event == FIRST_TOKEN and self.request["decode_instance"] is None:
                 what = JOINING
         if since < self.end_ps:
-            yield _Stretch(what, since, self.end_ps, host)
+            yield _Stage(what, since, self.end_ps, host)
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the story."""
-        stretches = list(self.stretches())
-        for place, one in enumerate(stretches):
+        """Yield the rows of the breakdown."""
+        stages = list(self.stages())
+        for place, one in enumerate(stages):
             ends = self.what[place] if place < len(self.what) else -1
-            machine = self.machines.get(one.host, int(self.request["prefill_instance"]))
+            instance = self.instances.get(one.host, int(self.request["prefill_instance"]))
             if one.what in BY_ITERATION:
-                yield from self._iterations(one, machine, ends)
+                yield from self._iterations(one, instance, ends)
             elif one.end_ps > one.start_ps:
-                yield self._stretch(one, machine)
+                yield self._single_row(one, instance)
 
-    def _iterations(self, one: _Stretch, machine: int, ends: int) -> Iterator[Row]:
-        """A row for each iteration of a stretch; it begins as the one before it ended."""
-        these, since = self.of_machine[machine], one.start_ps
+    def _iterations(self, one: _Stage, instance: int, ends: int) -> Iterator[Row]:
+        """Yield one row per iteration of a stage; each begins when the one before ends."""
+        these, since = self.iterations_of[instance], one.start_ps
         for k in these.ending_in(one.start_ps, one.end_ps):
             until = int(these.end[k])
             last = until == one.end_ps
             if one.what == DECODE or (last and ends == FIRST_TOKEN):
-                self.told += 1
-                token = self.told
+                self.n_tokens += 1
+                token = self.n_tokens
             else:
                 token = None
             yield {
-                **_row(one.what, since, until, machine),
+                **_row(one.what, since, until, instance),
                 "token": token,
                 **these.sums(k, k + 1, since, until),
             }
             since = until
-        if since < one.end_ps:  # an iteration that was lost
-            yield {**_row(one.what, since, one.end_ps, machine), **self._down(one)}
+        if since < one.end_ps:  # a lost iteration
+            yield {**_row(one.what, since, one.end_ps, instance), **self._down(one)}
 
-    def _stretch(self, one: _Stretch, machine: int) -> Row:
-        """A row of what takes no iteration."""
-        these = self.of_machine[machine]
+    def _single_row(self, one: _Stage, instance: int) -> Row:
+        """Return the row of a stage without iterations."""
+        these = self.iterations_of[instance]
         a, b = these.under_way(one.start_ps, one.end_ps)
-        row = _row(one.what, one.start_ps, one.end_ps, machine)
+        row = _row(one.what, one.start_ps, one.end_ps, instance)
         row |= these.sums(a, b, one.start_ps, one.end_ps)
         if one.what == KV:
-            # Flows go on while a machine is down: all of this time is theirs.
+            # Flows continue while an instance is down.
             whole = {"computing_ps": 0, "network_ps": one.end_ps - one.start_ps}
             return row | self._last_flow() | whole
         return row | self._down(one)
 
-    def _down(self, one: _Stretch) -> Row:
-        """For how long of a stretch its machine was down."""
+    def _down(self, one: _Stage) -> Row:
+        """Return how long the instance was down during a stage."""
         at = self.log["host"] == one.host
         down, up = (
             np.sort(self.log["time_ps"][at & (self.log["event"] == what)]) for what in (DOWN, UP)
         )
-        # A machine that is back has another row when it is whole.
+        # An instance logs UP again when it becomes whole.
         back = np.append(up, one.end_ps)[np.searchsorted(up, down, side="right")]
         inside = np.minimum(back, one.end_ps) - np.maximum(down, one.start_ps)
         return {"down_ps": int(np.maximum(inside, 0).sum())}
 
     def _last_flow(self) -> Row:
-        """The flow of the KV cache that was delivered last."""
+        """Return the last delivered flow of the KV cache."""
         import polars as pl
 
         first, many = self.request["kv_first_flow"], self.request["kv_flows"]
@@ -250,43 +248,43 @@ _NEXT = {
     DECODE_START: DECODE,
     LOST: GONE,
 }
-"""What follows on a row of the log."""
+"""Stages after events of the log."""
 
 
-def _row(what: str, since: int, until: int, machine: int) -> Row:
+def _row(what: str, since: int, until: int, instance: int) -> Row:
     counts = dict.fromkeys(
         ("iterations", "decode_batch", "prompt_tokens", "computing_ps", "network_ps", "down_ps"), 0
     )
-    return {"start_ps": since, "end_ps": until, "stage": what, "instance": machine, **counts}
+    return {"start_ps": since, "end_ps": until, "stage": what, "instance": instance, **counts}
 
 
 class _Iterations:
-    """The iterations of a machine, in order: int64[k] each."""
+    """The iterations of an instance, in order: int64[k] each."""
 
-    def __init__(self, table: pl.DataFrame, machine: int) -> None:
+    def __init__(self, table: pl.DataFrame, instance: int) -> None:
         import polars as pl
 
-        mine = table.filter(pl.col("instance") == machine)
+        mine = table.filter(pl.col("instance") == instance)
         self.start, self.end, self.batch, self.prompt, self.network = (
             mine[name].to_numpy()
             for name in ("start_ps", "end_ps", "decode_batch", "prompt_tokens", "network_ps")
         )
 
     def ending_in(self, since: int, until: int) -> range:
-        """Those that end later than `since` and no later than `until`."""
+        """Return the iterations that end after `since` and not after `until`."""
         a, b = np.searchsorted(self.end, [since, until], side="right")
         return range(int(a), int(b))
 
     def under_way(self, since: int, until: int) -> tuple[int, int]:
-        """Those that were under way between two times: from which to before which."""
+        """Return the range of iterations in progress between two times."""
         a = int(np.searchsorted(self.end, since, side="right"))
         return a, max(a, int(np.searchsorted(self.start, until, side="left")))
 
     def sums(self, a: int, b: int, since: int, until: int) -> Row:
-        """What those from `a` to before `b` did, and for how long between two times.
+        """Return totals of iterations `a` to `b` - 1 between two times.
 
-        An iteration that is only in part between them is taken to be on the network for that part
-        of its time there.
+        The network's share of an iteration that is only partly between them is assumed to be
+        uniform over its time.
         """
         start, end = self.start[a:b], self.end[a:b]
         inside = np.minimum(end, until) - np.maximum(start, since)
@@ -301,6 +299,6 @@ class _Iterations:
 
 
 def _share(part: NDArray[np.int64], inside: NDArray[np.int64], whole: NDArray[np.int64]) -> Any:
-    """Of each part of a whole what is inside, rounded down; all of it where all is."""
+    """Scale `part` by `inside` / `whole`, rounded down."""
     found = (part * (inside / np.maximum(whole, 1))).astype(np.int64)
     return np.where(inside == whole, part, found)
