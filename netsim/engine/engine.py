@@ -55,10 +55,8 @@ NO_FEATURES = FeatureSet()
 
 
 class Engine:
-    """A run: state and compiled code. Raises InputError if its transports conflict.
-
-    ``state`` is for the engine and its tests; others use the methods.
-    """
+    """A run: state and compiled code. Raises InputError if its transports conflict. ``state`` is
+    for the engine and its tests; others use the methods."""
 
     def __init__(self, simulation: Simulation, options: Options = DEFAULT) -> None:
         self.network = simulation.network
@@ -121,9 +119,7 @@ class Engine:
 
     def program_log(self) -> dict[str, Ints] | None:
         """Return the program's log, or None without one: int64 columns for host, time and ``LOG``.
-
-        Rows are in the order of hosts, then of calls.
-        """
+        Rows are in the order of hosts, then of calls."""
         return state_views.program_log(self.state, self.program.log) if self.program.log else None
 
     def program_total(self, name: str) -> int:
@@ -181,10 +177,8 @@ class Engine:
         return snapshot.take(self.state)
 
     def restore(self, earlier: Snapshot) -> None:
-        """Resume from the state of an engine for the same run, with any number of threads.
-
-        Raises ForeignSnapshotError if it is of another run.
-        """
+        """Resume from the state of an engine for the same run, with any number of threads. Raises
+        ForeignSnapshotError if it is of another run."""
         snapshot.put(self.state, earlier)
 
     def window_times(self) -> WindowTimes:
@@ -192,10 +186,8 @@ class Engine:
         return window_times(self.state.clock.parts)
 
     def drain_trace(self) -> TraceEntries:
-        """Return and clear the trace entries recorded since the last call.
-
-        Raises TraceOverflowError if the buffer was too small for a window.
-        """
+        """Return and clear the trace entries recorded since the last call. Raises
+        TraceOverflowError if the buffer was too small for a window."""
         return drain(self.state.links.trace)
 
     def advance(

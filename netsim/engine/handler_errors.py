@@ -38,10 +38,8 @@ def as_it_is(path: str, line: int) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Failures:
-    """Finds handler errors in ``state`` and words them; ``transport`` names the transports.
-
-    An error is of a transport or program, on a host, or of a queue discipline, at a switch.
-    """
+    """Finds handler errors in ``state`` and words them; ``transport`` names the transports. An
+    error is of a transport or program, on a host, or of a queue discipline, at a switch."""
 
     state: State
     protocol: Protocol
@@ -70,9 +68,7 @@ class Failures:
 
     def raised(self, error: BaseException | None, present: Present = as_it_is) -> RunError:
         """Return the error for an exception of a handler; None if another thread lost it.
-
-        ``present`` maps the line to where it is now.
-        """
+        ``present`` maps the line to where it is now."""
         what = "an error, such as a division by zero"
         place = "`netsim run --check-bounds` says which"
         if error is not None:

@@ -17,10 +17,8 @@ import numpy as np
 
 
 class Record:
-    """An entry of an array; `_record_type` adds its fields. (No field begins with _.)
-
-    `_views` has the array's memory as numbers of each type code, "B" being bytes.
-    """
+    """An entry of an array; `_record_type` adds its fields. (No field begins with _.) `_views` has
+    the array's memory as numbers of each type code, "B" being bytes."""
 
     __slots__ = ("_at", "_views")
 
@@ -127,10 +125,8 @@ def attribute_access(group: Any) -> Any:
 
 
 def aligned_zeros(n: int, dtype: np.dtype, *, sparse: bool = False) -> np.ndarray:
-    """Return ``n`` zeroed records aligned to cache lines.
-
-    They take memory when first touched, in the largest pages, or in small ones if ``sparse``.
-    """
+    """Return ``n`` zeroed records aligned to cache lines. They take memory when first touched, in
+    the largest pages, or in small ones if ``sparse``."""
     line = 64
     n_bytes = n * dtype.itemsize + line
     raw = _small_pages(n_bytes) if sparse else np.zeros(n_bytes, np.uint8)

@@ -131,9 +131,7 @@ def _in_each(counts: Ints) -> Ints:
 
 class _Pending:
     """Bytes that queues hold since their last change: ``held`` until ``free_at``, then ``after``.
-
-    They differ if a transmission has ended that the engine has yet to process.
-    """
+    They differ if a transmission has ended that the engine has yet to process."""
 
     def __init__(self, state: State, queues: Ints, n_traffic_classes: int, now_ps: int) -> None:
         links = state.links

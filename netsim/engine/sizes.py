@@ -42,11 +42,8 @@ class Sizes:
 
 
 def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
-    """Return capacities that most rings will not outgrow.
-
-    A link holds what is sent in a window and during a packet's flight: twice a delay's worth of
-    full packets, and as many control packets.
-    """
+    """Return capacities that most rings will not outgrow. A link holds what is sent in a window and
+    during a packet's flight: twice a delay's worth of full packets, and as many control packets."""
     per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / packets.data_bytes
     typical = int(np.median(per_delay)) + 1
     link_slots = max(64, 1 << (6 * typical - 1).bit_length())
@@ -55,11 +52,8 @@ def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
 
 @dataclass(frozen=True)
 class Rings:
-    """Layout of the pool, as first slots.
-
-    First the links' rings, then the class queues of switch ports, the control FIFOs of host ports,
-    and after the ``used`` slots spare room.
-    """
+    """Layout of the pool, as first slots. First the links' rings, then the class queues of switch
+    ports, the control FIFOs of host ports, and after the ``used`` slots spare room."""
 
     sizes: Sizes
     queues_at: int
@@ -88,11 +82,8 @@ def is_sparse(network: Network, flows: FlowTable) -> bool:
 
 
 def longest_window_ps(network: Network, flows: FlowTable) -> int:
-    """Return the longest window: no packet sent in one may arrive in it.
-
-    Cables of networks without flows do not count, such as those in racks whose hosts only send to
-    other racks.
-    """
+    """Return the longest window: no packet sent in one may arrive in it. Cables of networks without
+    flows do not count, such as those in racks whose hosts only send to other racks."""
     shortest_ps = network.lookahead_ps
     if network.has_several_ports and not _told_out_of_band(network, flows):
         shortest_ps = _shortest_used_ps(network, flows)

@@ -95,10 +95,8 @@ class ImpossibleError(Exception):
 
 
 def check(state: State, found: Mapping[str, Any], pool: int) -> None:
-    """Raise ImpossibleError unless `found`, arrays by path, fit the new `state`.
-
-    Arrays that are saved in part are not among them; the snapshot has `pool` slots of packets.
-    """
+    """Raise ImpossibleError unless `found`, arrays by path, fit the new `state`. Arrays that are
+    saved in part are not among them; the snapshot has `pool` slots of packets."""
     fresh = {f"{group}.{name}": array for group in ("links", "hosts", "clock")
              for name, array in _named(getattr(state, group))}  # fmt: skip
     for path in SAME_ARRAYS:
@@ -227,10 +225,8 @@ def _check_clock(state: State, found: Mapping[str, Any]) -> None:
 
 
 def check_packets(state: State, packets: Any, classes: int) -> None:
-    """Raise ImpossibleError for a packet with impossible fields.
-
-    PFC frames, which stay on one link, have no flow or destination.
-    """
+    """Raise ImpossibleError for a packet with impossible fields. PFC frames, which stay on one
+    link, have no flow or destination."""
     carried = packets[packets["kind"] != PFC]
     _within(carried["flow"], 0, state.hosts.tx.shape[0], "links.pool.flow")
     _within(carried["dst"], 0, state.net.host_port.shape[0], "links.pool.dst")

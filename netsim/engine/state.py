@@ -87,10 +87,8 @@ def build_state(
     *,
     jit: bool,
 ) -> State:
-    """Return the initial state; ``pars`` are the parameters of each transport.
-
-    Without ``jit``, plain Python can use ``record.field``.
-    """
+    """Return the initial state; ``pars`` are the parameters of each transport. Without ``jit``,
+    plain Python can use ``record.field``."""
     network = simulation.network
     plans = foresees(simulation.fabric, discipline, simulation.feature_set)
     planned = discipline.queue if plans else None
@@ -115,10 +113,8 @@ def build_state(
 
 
 def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) -> dict[str, Any]:
-    """Return the specialization constants, except those of the transports.
-
-    Raises InputError, without a file, if the discipline does not support the network.
-    """
+    """Return the specialization constants, except those of the transports. Raises InputError,
+    without a file, if the discipline does not support the network."""
     if feature_set.circuits and discipline.features["HAS_PFC"]:
         raise InputError(
             "pauses cannot cross a circuit in time, and this discipline asks for them",
@@ -182,10 +178,8 @@ def foresees(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
 
 
 def build_net(simulation: Simulation) -> Net:
-    """Return the network and its routes over time.
-
-    ECMP's hash starts at each node with its number or height.
-    """
+    """Return the network and its routes over time. ECMP's hash starts at each node with its number
+    or height."""
     network, faults, seed = simulation.network, simulation.faults, simulation.seed
     node_salt = salt(seed, PURPOSE_ECMP, np.arange(network.n_nodes, dtype=np.int64))
     if BALANCING[simulation.fabric.load_balancing] == ECMP_SYMMETRIC:
@@ -250,9 +244,7 @@ def build_scratch(
     network: Network, queue: np.dtype | None, n_workers: int, capacity: int
 ) -> Scratch:
     """Return scratch memory for ``n_workers`` and ``capacity`` arrivals in a window at one switch.
-
-    ``queue`` is the record type of class queues if pauses are planned, or None.
-    """
+    ``queue`` is the record type of class queues if pauses are planned, or None."""
     most_ports = int(np.diff(network.node_first_port).max())
     w = n_workers
     planned = plan_scratch(w, 1, 1, QUEUE)

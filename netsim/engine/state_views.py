@@ -185,11 +185,8 @@ class LinkCounters:
 
 @dataclass(frozen=True)
 class Account:
-    """Where the packets, or wire bytes, sent by hosts ended up.
-
-    `lost` on links, `unroutable` at switches without a route, `trimmed` bytes cut off (0 for
-    packets).
-    """
+    """Where the packets, or wire bytes, sent by hosts ended up. `lost` on links, `unroutable` at
+    switches without a route, `trimmed` bytes cut off (0 for packets)."""
 
     sent: int
     received: int
@@ -396,10 +393,8 @@ SAME = {
 
 
 def digest(state: State) -> str:
-    """Return a hash of the final flows, plugin fields, and counters of hosts and links.
-
-    It does not depend on windows, threads, or whether the code is compiled.
-    """
+    """Return a hash of the final flows, plugin fields, and counters of hosts and links. It does not
+    depend on windows, threads, or whether the code is compiled."""
     parts: list[tuple[Any, Sequence[str]]] = [(state.clock.clock, ("hops",))]
     arrays = {**state.links._asdict(), **state.hosts._asdict()}
     for name, (engines, base) in SAME.items():

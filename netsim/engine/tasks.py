@@ -151,10 +151,8 @@ def _program_arrays(
 
 
 def _log(use: ProgramSpec, program: Program) -> Array:
-    """Return the rows of a program's log, which take no memory until written.
-
-    Raises MemoryError if they exceed the address space.
-    """
+    """Return the rows of a program's log, which take no memory until written. Raises MemoryError if
+    they exceed the address space."""
     shape = max(1, int(use.log_rows.sum())), 1 + len(program.log)
     try:
         numbers = aligned_zeros(shape[0] * shape[1], np.dtype(np.int64), sparse=True)

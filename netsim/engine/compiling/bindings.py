@@ -53,10 +53,8 @@ def top_package(name: str) -> str:
 
 
 def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
-    """Return every file that the compiled code of ``plugins`` can depend on.
-
-    That is the whole package, and all modules outside libraries that a plugin's globals reach.
-    """
+    """Return every file that the compiled code of ``plugins`` can depend on. That is the whole
+    package, and all modules outside libraries that a plugin's globals reach."""
     root = Path(package_root())
     files = set(root.rglob("*.py"))
     seen: set[str] = set()

@@ -79,9 +79,7 @@ def require_private(folder: Path, *, to_make: bool = False) -> None:
 
 def require_own(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:
     """Raise UnsafeError if a path with this `status` belongs to, or is writable by, others.
-
-    `sticky`: it may be a folder in which only a file's owner can rename it.
-    """
+    `sticky`: it may be a folder in which only a file's owner can rename it."""
     if status.st_uid not in (0, os.geteuid()):
         raise UnsafeError(f"{path} belongs to another user (uid {status.st_uid})")
     if status.st_mode & OTHERS and not (sticky and status.st_mode & stat.S_ISVTX):
@@ -209,9 +207,7 @@ def _fields(arguments: Iterable[Any]) -> list[Any]:
 
 def cache_folder(key: str) -> Path | None:
     """Return the folder for the code of a key, created if needed; None if impossible.
-
-    ``NETSIM_CACHE_DIR`` replaces the user's cache directory.
-    """
+    ``NETSIM_CACHE_DIR`` replaces the user's cache directory."""
     try:
         place = _place()
     except RuntimeError as error:  # an account without a home

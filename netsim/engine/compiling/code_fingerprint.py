@@ -60,10 +60,8 @@ class Fingerprint(NamedTuple):
 def fingerprint_of(
     bindings: Bindings, entries: Iterable[types.FunctionType], arguments: Sequence[Any]
 ) -> Fingerprint:
-    """Return the fingerprint of ``entries``.
-
-    ``arguments`` are the types of their arguments: records (dtypes) and named tuples.
-    """
+    """Return the fingerprint of ``entries``. ``arguments`` are the types of their arguments:
+    records (dtypes) and named tuples."""
     walk = _CodeWalker(bindings)
     walk.put("arguments")
     for argument in arguments:

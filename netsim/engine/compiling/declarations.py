@@ -144,10 +144,8 @@ ONLY_COUPLED = ("on_arrival", "on_departure")
 
 @dataclass(frozen=True)
 class Discipline:
-    """A queue discipline's state, parameters, handlers and features.
-
-    ``packet`` has none of the transports' fields.
-    """
+    """A queue discipline's state, parameters, handlers and features. ``packet`` has none of the
+    transports' fields."""
 
     module: ModuleType
     port: np.dtype
@@ -212,10 +210,8 @@ PROGRAM_DECLARATIONS = ("PARAMS", "PRESETS", "HOST_STATE", "TASK_STATE", "TIMERS
 
 @dataclass(frozen=True)
 class Program:
-    """A program's state, timers per host, log, parameters and handlers.
-
-    ``resizes``: it may set flow sizes. ``modules``: that of its file, or none without a program.
-    """
+    """A program's state, timers per host, log, parameters and handlers. ``resizes``: it may set
+    flow sizes. ``modules``: that of its file, or none without a program."""
 
     modules: tuple[ModuleType, ...]
     host: np.dtype
@@ -261,10 +257,8 @@ NO_PROGRAM = Program(
 
 
 def program_parameters(plugin: Plugin, params: Mapping[str, Any]) -> dict[str, int | float]:
-    """Return the parameters of a traffic pattern that handlers see: numbers and choices.
-
-    Names and types do not depend on the values, so all experiments share compiled code.
-    """
+    """Return the parameters of a traffic pattern that handlers see: numbers and choices. Names and
+    types do not depend on the values, so all experiments share compiled code."""
     found = {}
     for param in plugin.params:
         if param.name in params and param.unit not in NO_NUMBERS and not param.each:
@@ -292,10 +286,8 @@ def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Pr
 
 
 def check_setups(program: Program, uses: Iterable[PluginSpec]) -> None:
-    """Refuse transports whose `setup` reads flow sizes, if the program sets some later.
-
-    Raises InputError with the file and the line.
-    """
+    """Refuse transports whose `setup` reads flow sizes, if the program sets some later. Raises
+    InputError with the file and the line."""
     if not program.resizes:
         return
     file = Path(str(program.modules[0].__file__)).name

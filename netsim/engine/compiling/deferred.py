@@ -63,10 +63,8 @@ class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
             DeferredLibrary.active = before
 
     def _all_linked(self) -> list[Any]:
-        """Return all libraries linked to this one, directly or not, each after its callers.
-
-        In another order LLVM would drop functions that are not referred to yet.
-        """
+        """Return all libraries linked to this one, directly or not, each after its callers. In
+        another order LLVM would drop functions that are not referred to yet."""
         seen: set[int] = set()
         order: list[Any] = []
 

@@ -86,10 +86,8 @@ def _member(context: Any, builder: Any, reference: Reference, place: Any, name: 
 
 
 def _read(builder: Any, place: Any, first: int = 0) -> Any:
-    """Load the value at an address number by number, so that unused numbers are not loaded.
-
-    The fields before ``first`` stay empty.
-    """
+    """Load the value at an address number by number, so that unused numbers are not loaded. The
+    fields before ``first`` stay empty."""
     kind = place.type.pointee
     if not isinstance(kind, ir.LiteralStructType | ir.ArrayType):
         number = builder.load(place)

@@ -126,10 +126,8 @@ class PluginFile:
 def functions_of(
     module: ModuleType, handlers: Iterable[FunctionType], *, within: bool = False
 ) -> set[Callable[..., Any]]:
-    """Return the functions that handlers refer to, at any depth within the plugin's files.
-
-    With ``within`` also those that the engine's functions refer to.
-    """
+    """Return the functions that handlers refer to, at any depth within the plugin's files. With
+    ``within`` also those that the engine's functions refer to."""
     bindings = Bindings({}, (module,))
     found: set[Callable[..., Any]] = set()
     under_way: list[Any] = list(handlers)

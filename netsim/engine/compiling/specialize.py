@@ -45,10 +45,8 @@ def _module_of_copies(tag: str) -> str:
 
 
 class Specializer:
-    """Copies functions with the names of ``bindings``, compiled with ``jit``.
-
-    ``tag`` names the module of copies, and Numba's symbols after that.
-    """
+    """Copies functions with the names of ``bindings``, compiled with ``jit``. ``tag`` names the
+    module of copies, and Numba's symbols after that."""
 
     def __init__(self, bindings: Bindings, tag: str, *, jit: bool) -> None:
         self._bindings = bindings
@@ -58,10 +56,8 @@ class Specializer:
         self._done: dict[int, Callable[..., Any]] = {}
 
     def copy(self, function: types.FunctionType) -> types.FunctionType:
-        """Return a copy of ``function`` that calls specialized copies.
-
-        Raises InputError, with its place, for unsupported code.
-        """
+        """Return a copy of ``function`` that calls specialized copies. Raises InputError, with its
+        place, for unsupported code."""
         refuse_what_cannot_be_carried(function)
         names = dict(function.__globals__)
         names["__name__"] = self._module
@@ -111,10 +107,8 @@ class Specializer:
 
 
 class Compiled:
-    """Compiled code of one entry point, for any argument types.
-
-    ``folder`` caches it, if given. ``codes`` are the current functions.
-    """
+    """Compiled code of one entry point, for any argument types. ``folder`` caches it, if given.
+    ``codes`` are the current functions."""
 
     def __init__(
         self,
@@ -179,10 +173,8 @@ class Compiled:
 
 @dataclass
 class Entry:
-    """An entry point of one engine, called with arguments of fixed types.
-
-    ``run`` calls it after ``prepare``. ``codes`` are its current functions.
-    """
+    """An entry point of one engine, called with arguments of fixed types. ``run`` calls it after
+    ``prepare``. ``codes`` are its current functions."""
 
     compiled: Compiled | None
     run: Callable[..., Any] | None = None

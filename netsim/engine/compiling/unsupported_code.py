@@ -76,9 +76,7 @@ def _refused(function: types.FunctionType, what: str, hint: str) -> InputError:
 @cache
 def _set_outside(code: types.CodeType) -> tuple[tuple[int, str], ...]:
     """Return the lines in which a function, or one within it, sets outer names, and the names.
-
-    Cached, since each engine asks for all its functions.
-    """
+    Cached, since each engine asks for all its functions."""
     return tuple(_settings(code))
 
 

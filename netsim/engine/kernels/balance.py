@@ -136,9 +136,7 @@ def output_port(
     net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, slot: Slot
 ) -> LocalPort:
     """Choose the local port by which switch ``node`` forwards the packet in pool slot ``slot``.
-
-    Counts the choice at ingress ``p_in``.
-    """
+    Counts the choice at ingress ``p_in``."""
     pkt = links.pool[slot]
     if INDIRECT == VLB:
         detour = detour_of(net, links, node, p_in, pkt)

@@ -27,10 +27,8 @@ from netsim.model.arithmetic import PURPOSE_ECN, rand32
 
 
 def ecn_marks(links: LinkState, port: PortRecord, held: Bytes) -> bool:
-    """Return whether a packet that finds ``held`` bytes is marked.
-
-    Between Kmin and Kmax a random draw decides; the port counts it.
-    """
+    """Return whether a packet that finds ``held`` bytes is marked. Between Kmin and Kmax a random
+    draw decides; the port counts it."""
     kind = 0
     if PER_PORT_SIZES:
         kind = links.size_kind[port.number]

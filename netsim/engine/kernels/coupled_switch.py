@@ -193,10 +193,8 @@ def receive(
     slot: Slot,
     now: Ps,
 ) -> int:
-    """Handle the arrival of the packet in pool slot ``slot`` by local port ``ingress``.
-
-    Returns GROW_POOL, with nothing changed, if there is no room.
-    """
+    """Handle the arrival of the packet in pool slot ``slot`` by local port ``ingress``. Returns
+    GROW_POOL, with nothing changed, if there is no room."""
     links = env.links
     p_in = step.first + ingress
     came_by = links.ports[p_in]
@@ -264,10 +262,8 @@ def may_complete(links: LinkState, step: Step, out: LocalPort) -> bool:
 def run_events(
     net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId, n: int
 ) -> int:
-    """Merge the ``n`` sorted arrivals with the completions of the window.
-
-    Returns OK, or GROW_POOL before an event for which there is no room.
-    """
+    """Merge the ``n`` sorted arrivals with the completions of the window. Returns OK, or GROW_POOL
+    before an event for which there is no room."""
     links = env.links
     step = open_step(net, clock, scratch, worker, node)
     first = step.first
@@ -346,9 +342,7 @@ def in_order(
 
 def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) -> int:
     """Publish what a switch sent in a step and when its next event is; return the step's status.
-
-    ``following`` is the time of the next arrival.
-    """
+    ``following`` is the time of the next arrival."""
     links = env.links
     next_event = following
     out = next_port(net, links.busy, node, NO_PORT)

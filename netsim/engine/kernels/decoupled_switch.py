@@ -80,11 +80,8 @@ from netsim.engine.kernels.switch import (
 def predict_ingress(
     env: QueueEnv, scratch: Scratch, worker: int, first: GlobalPort, port: LocalPort, arrived: bool
 ) -> int:
-    """Return the strongest effect that `predict_pause` gives for ingress ``port``.
-
-    Above NO_EFFECT, adds it to ``candidate_ingresses``. ``arrived``: whether packets arrive there
-    in this window.
-    """
+    """Return the strongest effect that `predict_pause` gives for ingress ``port``. Above NO_EFFECT,
+    adds it to ``candidate_ingresses``. ``arrived``: whether packets arrive there in this window."""
     worst = NO_EFFECT
     for cls in range(N_CLASSES):
         arrived_bytes = Bytes(0)
@@ -131,10 +128,8 @@ def route_all(
     n: int,
     tallied: bool,
 ) -> None:
-    """Choose the output of each of the ``n`` arrivals; if ``tallied``, count those of candidates.
-
-    A PFC frame's output is its ingress, one of ``pfc_received_ports``.
-    """
+    """Choose the output of each of the ``n`` arrivals; if ``tallied``, count those of candidates. A
+    PFC frame's output is its ingress, one of ``pfc_received_ports``."""
     w0 = clock.clock[0].w0
     if tallied:
         clear_tallies(net, clock, scratch, worker, node)
@@ -193,10 +188,8 @@ def start_decoupled(env: QueueEnv, port: PortRecord, now: Ps) -> None:
 def check_plan(
     env: QueueEnv, scratch: Scratch, worker: int, w0: Ps, out: LocalPort, port: PortRecord
 ) -> None:
-    """Check that a candidate's departure is as planned; else the discipline broke a rule.
-
-    It does so by admitting a packet to a class other than its own, or to none.
-    """
+    """Check that a candidate's departure is as planned; else the discipline broke a rule. It does
+    so by admitting a packet to a class other than its own, or to none."""
     at = scratch.log_first[worker][out]
     scratch.log_first[worker][out] = at + 1
     planned = at < scratch.log_end[worker][out]

@@ -31,11 +31,8 @@ class Env(NamedTuple):
 
 
 def env_of(host: HostRecord, par: ParameterRecord, hosts: HostState, links: LinkState) -> Env:
-    """Return a host's `Env` for the transport with parameters ``par``.
-
-    Compiled code cannot return a tuple of records, so this is inlined as source (``IN_PLACE`` in
-    bindings.py).
-    """
+    """Return a host's `Env` for the transport with parameters ``par``. Compiled code cannot return
+    a tuple of records, so this is inlined as source (``IN_PLACE`` in bindings.py)."""
     return Env(
         host=host, par=par, tx=hosts.tx, rx=hosts.rx, bits=hosts.bits, hosts=hosts, links=links
     )

@@ -30,10 +30,8 @@ def renew_link(links: LinkState, port: PortRecord, p: GlobalPort, now: Ps) -> No
 def lost_on_wire(
     links: LinkState, p: GlobalPort, cls: int, size: Bytes, begin: Ps, arrival: Ps
 ) -> bool:
-    """Return whether the link of port ``p`` loses a packet; count the loss.
-
-    It does if it is down between ``begin`` and ``arrival``; otherwise a random draw decides.
-    """
+    """Return whether the link of port ``p`` loses a packet; count the loss. It does if it is down
+    between ``begin`` and ``arrival``; otherwise a random draw decides."""
     fault = links.faults[p]
     while fault.outage < fault.last_outage and links.outages[fault.outage, 1] <= begin:
         fault.outage += 1
@@ -50,10 +48,8 @@ def lost_on_wire(
 
 
 def next_day(links: LinkState, first: int, last: int, period: Ps, now: Ps) -> tuple[Ps, Ps]:
-    """Return the day in rows ``first`` to ``last`` of `days` that first ends after ``now``.
-
-    The rows repeat with ``period``; without rows both times are INF.
-    """
+    """Return the day in rows ``first`` to ``last`` of `days` that first ends after ``now``. The
+    rows repeat with ``period``; without rows both times are INF."""
     if first == last:
         return INF, INF
     row, past = first_ending(links, first, last, period, now)

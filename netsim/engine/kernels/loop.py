@@ -103,11 +103,8 @@ def step_share(
     worker: int,
     n_workers: int,
 ) -> None:
-    """Step batches of active nodes until all are taken.
-
-    From the end of the list, so that switches, which take longest, come first. Batches, because
-    neighbors in the list share cache lines.
-    """
+    """Step batches of active nodes until all are taken. From the end of the list, so that switches,
+    which take longest, come first. Batches, because neighbors in the list share cache lines."""
     n_active = clock.clock[0].n_active
     batch = 1 + n_active // (BATCHES * n_workers)
     while True:
@@ -239,10 +236,8 @@ def release(hosts: HostState, clock: Clock, host: HostRecord) -> None:
 
 
 def all_done(hosts: HostState, clock: Clock) -> bool:
-    """Return whether every flow is delivered and finished, and every task done.
-
-    With a program, only what has started counts, and no timer of its own may be set.
-    """
+    """Return whether every flow is delivered and finished, and every task done. With a program,
+    only what has started counts, and no timer of its own may be set."""
     window = clock.clock[0]
     if PROGRAM:
         if window.under_way > 0 or window.delivered < window.expected:

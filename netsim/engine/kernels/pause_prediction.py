@@ -56,10 +56,8 @@ MAX_ROUNDS = 64  # limit on rounds, reached only if a discipline contradicts its
 def predicted_effect(
     env: QueueEnv, port: PortRecord, cls: int, arrived_bytes: Bytes, change: Bytes
 ) -> int:
-    """Return the effect of ``arrived_bytes`` arriving at ingress ``port`` in class ``cls``.
-
-    Bytes held rise by at most ``change`` or, if the class is paused, fall by at most that.
-    """
+    """Return the effect of ``arrived_bytes`` arriving at ingress ``port`` in class ``cls``. Bytes
+    held rise by at most ``change`` or, if the class is paused, fall by at most that."""
     if arrived_bytes == 0 and (port.pause_requested >> cls) & 1 == 0:
         return NO_EFFECT
     if PER_PORT_SIZES:
@@ -70,10 +68,8 @@ def predicted_effect(
 
 
 def largest_change(scratch: Scratch, worker: int, entry: int, sign: int) -> Bytes:
-    """Return how much the bytes held of an ingress and class can rise (1) or fall (-1).
-
-    An upper bound: within a slice of the window, everything in that direction counts first.
-    """
+    """Return how much the bytes held of an ingress and class can rise (1) or fall (-1). An upper
+    bound: within a slice of the window, everything in that direction counts first."""
     tallies = scratch.tallies[worker]
     half = tallies.shape[0] // 2
     held = 0
@@ -197,10 +193,8 @@ def replay(
     node: NodeId,
     ingress: LocalPort,
 ) -> tuple[bool, bool]:
-    """Replay an ingress' arrivals and departures, and set its pending frames.
-
-    Return whether the frames fit, and whether they changed.
-    """
+    """Replay an ingress' arrivals and departures, and set its pending frames. Return whether the
+    frames fit, and whether they changed."""
     links = env.links
     restore_account(net, env, scratch, worker, node, ingress)
     first = net.first_port[node]
@@ -285,10 +279,8 @@ def plan_again(
 def replay_ingresses(
     net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> tuple[bool, bool]:
-    """Replay the marked ingresses that are affected; collect ports whose frames changed.
-
-    Return whether all frames fit, and whether there is such a port.
-    """
+    """Replay the marked ingresses that are affected; collect ports whose frames changed. Return
+    whether all frames fit, and whether there is such a port."""
     affected_ingresses = scratch.affected_ingresses[worker]
     scratch.ports_to_replan[worker][:] = 0
     some = False

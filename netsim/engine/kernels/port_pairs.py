@@ -99,9 +99,7 @@ def pairs_in_use(env: Env, port_choice: PortChoiceRecord) -> int:
 
 def pair_of(env: Env, port_choice: PortChoiceRecord, index: int, n: int) -> int:
     """Return the port pair at an index among the ``n`` in use; with HASH the flow's own.
-
-    LEAST_LOADED has no index and chooses directly.
-    """
+    LEAST_LOADED has no index and chooses directly."""
     if not CARRIER or PLANE_BALANCING == LEAST_LOADED:
         return index
     if PLANE_BALANCING == HASH:
@@ -138,10 +136,8 @@ def permuted_pair(salt: int, count: int, n: int) -> int:
 
 
 def least_loaded_pair(env: Env, port_choice: PortChoiceRecord, n: int, of_flows: bool) -> int:
-    """Return the pair in use at whose port the fewest flows or packets wait.
-
-    Ties go to the earliest end of the last transmission, then the lowest.
-    """
+    """Return the pair in use at whose port the fewest flows or packets wait. Ties go to the
+    earliest end of the last transmission, then the lowest."""
     best = -1
     fewest = 0
     earliest = 0

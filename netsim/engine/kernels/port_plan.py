@@ -53,10 +53,8 @@ def clear_tallies(net: Net, clock: Clock, scratch: Scratch, worker: int, node: N
 
 
 def tally(scratch: Scratch, worker: int, entry: int, time: Ps, size: int) -> None:
-    """Add ``size`` bytes at a time since the window's start to an entry of the tallies.
-
-    An entry is an ingress and class, of arrivals or departures (`account_of`).
-    """
+    """Add ``size`` bytes at a time since the window's start to an entry of the tallies. An entry is
+    an ingress and class, of arrivals or departures (`account_of`)."""
     scratch.tallies[worker][entry, time >> scratch.slice_shift[worker]] += size
 
 
@@ -118,10 +116,8 @@ def dequeue_planned(
 def log_departure(
     scratch: Scratch, worker: int, at: int, time: Ps, ingress: LocalPort, out: LocalPort, sent: int
 ) -> None:
-    """Log, at index ``at`` and in the tallies, what port ``out`` completes at ``time``.
-
-    ``sent`` is its class and size: cls << CLASS_AT | size.
-    """
+    """Log, at index ``at`` and in the tallies, what port ``out`` completes at ``time``. ``sent`` is
+    its class and size: cls << CLASS_AT | size."""
     scratch.log_time[worker][at] = time
     scratch.log_what[worker][at] = int(ingress) << INGRESS_AT | int(out) << OUT_AT | sent
     entry = account_of(scratch, ingress, sent >> CLASS_AT)
@@ -190,11 +186,8 @@ def plan_port(
     node: NodeId,
     out: LocalPort,
 ) -> int:
-    """Log port ``out``'s departures of packets from candidate ingresses.
-
-    They begin at index ``log_first[out]``. Return the index past the last, or -1 if that exceeds
-    ``log_limit[out]``.
-    """
+    """Log port ``out``'s departures of packets from candidate ingresses. They begin at index
+    ``log_first[out]``. Return the index past the last, or -1 if that exceeds ``log_limit[out]``."""
     p = net.first_port[node] + out
     port = links.ports[p]
     w0 = clock.clock[0].w0

@@ -41,10 +41,8 @@ def task_at(env: ProgramEnv, index: int) -> Any:
 
 
 def start(env: ProgramEnv, now: Ps, task: ProgramTaskRecord) -> None:
-    """Start a deferred task, or repeat a compute task or a join that is done.
-
-    A deferred task that waits for other tasks or its flow starts after those.
-    """
+    """Start a deferred task, or repeat a compute task or a join that is done. A deferred task that
+    waits for other tasks or its flow starts after those."""
     if task.waits_for_start == 1:
         task.waits_for_start = 0
         task.pending -= 1
@@ -72,10 +70,8 @@ def set_duration(env: ProgramEnv, task: ProgramTaskRecord, duration_ps: Ps) -> N
 
 
 def set_size(env: ProgramEnv, task: ProgramTaskRecord, size_bytes: Bytes) -> None:
-    """Set the size of an unstarted send task's flow: 1 byte to its size in the table.
-
-    The receiver learns it from the first packet that arrives.
-    """
+    """Set the size of an unstarted send task's flow: 1 byte to its size in the table. The receiver
+    learns it from the first packet that arrives."""
     if task.most_bytes == 0:
         broken(env.engine.host, NO_SIZE_OF_ITS_OWN, task.index)
     elif task.start_ps >= 0:
@@ -91,10 +87,8 @@ def set_size(env: ProgramEnv, task: ProgramTaskRecord, size_bytes: Bytes) -> Non
 
 
 def flow_bytes(env: ProgramEnv, task: ProgramTaskRecord) -> Bytes:
-    """Return the bytes of the flow that a task sends or receives; 0 for other tasks.
-
-    At the receiver, the table's size until the first packet arrives.
-    """
+    """Return the bytes of the flow that a task sends or receives; 0 for other tasks. At the
+    receiver, the table's size until the first packet arrives."""
     if task.kind == SEND:
         return env.engine.tx[task.flow].size_bytes
     if task.kind == RECEIVE:

@@ -115,10 +115,8 @@ def drop_head(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord) -> N
 
 
 def pop_tail(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
-    """Remove the last waiting packet of a class, in `admit`; one at a time.
-
-    It must then be enqueued or dropped.
-    """
+    """Remove the last waiting packet of a class, in `admit`; one at a time. It must then be
+    enqueued or dropped."""
     switch = env.switch
     slot = ring_slot(queue.off, queue.mask, queue.tail - 1)
     if switch.handler != IN_ADMIT:
@@ -137,10 +135,8 @@ def pop_tail(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
 
 
 def enqueue(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecord) -> None:
-    """Append the removed packet to class ``cls``.
-
-    At most one packet per class, and none to the class that `admit` returns.
-    """
+    """Append the removed packet to class ``cls``. At most one packet per class, and none to the
+    class that `admit` returns."""
     switch = env.switch
     if switch.holds_packet == 0:
         broken(switch, LOST_TRACK, 0)

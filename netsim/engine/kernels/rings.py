@@ -50,9 +50,7 @@ def moved(links: LinkState, off: Slot, mask: int, head: int, tail: int, n_slots:
 
 def lengthen_link(links: LinkState, port: PortRecord, p: GlobalPort, need: int) -> bool:
     """Give the link of port ``p`` a ring of at least ``need`` slots; False if the pool is full.
-
-    Entries that its reader may not have read move with it.
-    """
+    Entries that its reader may not have read move with it."""
     slots = slots_for(port.ring_mask, need)
     new = moved(links, port.ring_off, port.ring_mask, links.published_head[p], port.tail, slots)
     if new < 0:
@@ -64,10 +62,8 @@ def lengthen_link(links: LinkState, port: PortRecord, p: GlobalPort, need: int) 
 
 
 def ring_full(links: LinkState, p: GlobalPort) -> bool:
-    """Make room on the link of port ``p`` for a packet and a PFC frame of one event.
-
-    Returns True if the pool is full.
-    """
+    """Make room on the link of port ``p`` for a packet and a PFC frame of one event. Returns True
+    if the pool is full."""
     port = links.ports[p]
     need = port.tail - links.published_head[p] + 2
     return need > port.ring_mask + 1 and not lengthen_link(links, port, p, need)

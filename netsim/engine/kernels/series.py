@@ -84,10 +84,8 @@ def paused_until(links: LinkState, queue: QueueRecord, p: GlobalPort, cls: int, 
 
 
 def close_until(links: LinkState, p: GlobalPort, now: Ps) -> None:
-    """Write samples of port ``p``'s queues for past intervals, before a counter changes.
-
-    The intervals of all its classes end together.
-    """
+    """Write samples of port ``p``'s queues for past intervals, before a counter changes. The
+    intervals of all its classes end together."""
     first = links.level_of[p]
     if first >= 0 and links.levels[first].due_ps <= now:
         for cls in range(N_CLASSES):

@@ -61,10 +61,8 @@ NO_GROUP = -1  # group before the first packet of a port
 
 
 def next_number(time: Ps, packet_ps: int, number: int) -> int:
-    """Return ``time // packet_ps``, given an earlier result.
-
-    Packets mostly arrive back to back, and then no division is needed.
-    """
+    """Return ``time // packet_ps``, given an earlier result. Packets mostly arrive back to back,
+    and then no division is needed."""
     past = time - number * packet_ps
     if past < packet_ps:
         return number
@@ -224,10 +222,8 @@ def insertion_sort(keys: Numbers[int, int], lo: int, hi: int) -> None:
 
 
 def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None:
-    """Sort nearly time-ordered keys by output port into keys[worker, 0].
-
-    The arrivals for local port ``out`` are then ``starts[out] .. starts[out + 1]``.
-    """
+    """Sort nearly time-ordered keys by output port into keys[worker, 0]. The arrivals for local
+    port ``out`` are then ``starts[out] .. starts[out + 1]``."""
     src = scratch.keys[worker, 1]
     dst = scratch.keys[worker, 0]
     outs = scratch.outs[worker]
@@ -247,10 +243,8 @@ def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None
 
 
 def has_room(links: LinkState, p: GlobalPort, n: int, frames: int) -> bool:
-    """Make room for ``n`` arrivals at port ``p``, and on its link for all that it may send.
-
-    That includes ``frames`` PFC frames. Returns False if the pool is full.
-    """
+    """Make room for ``n`` arrivals at port ``p``, and on its link for all that it may send. That
+    includes ``frames`` PFC frames. Returns False if the pool is full."""
     port = links.ports[p]
     enough = True
     waiting = n + frames

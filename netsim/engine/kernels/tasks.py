@@ -60,10 +60,8 @@ def waits_for_nothing(task: TaskRecord) -> bool:
 
 
 def complete_task(env: Env, now: Ps, first: TaskId) -> None:
-    """Complete a task, and every task that this starts and that takes no time.
-
-    They form a list in the order in which they are found.
-    """
+    """Complete a task, and every task that this starts and that takes no time. They form a list in
+    the order in which they are found."""
     last = first
     done = first
     while done >= 0:
@@ -102,10 +100,8 @@ def note_begin(env: Env, task: TaskRecord) -> None:
 
 
 def note_end(env: Env, now: Ps, k: TaskId) -> bool:
-    """Count a task that is done; its timer notifies the program.
-
-    Returns whether it is done for the first time, so that others may have waited for it.
-    """
+    """Count a task that is done; its timer notifies the program. Returns whether it is done for the
+    first time, so that others may have waited for it."""
     task: Any = env.hosts.tasks[k]
     if task.of_program == 1:
         task.unreported = 1
@@ -137,11 +133,8 @@ def flow_delivered(env: Env, now: Ps, rx: RxRecord) -> None:
 
 
 def flow_finished(env: Env, now: Ps, tx: TxRecord) -> None:
-    """Note that the transport has finished a flow.
-
-    A send task that still waits for its packets is done now, unless the last one's transmission
-    begins now (`handed_over`).
-    """
+    """Note that the transport has finished a flow. A send task that still waits for its packets is
+    done now, unless the last one's transmission begins now (`handed_over`)."""
     k = env.hosts.send_task[tx.flow]
     if k >= 0:
         if env.hosts.tasks[k].until_acked == 1:

@@ -98,9 +98,7 @@ def first_key(timers: Timers, heap: Heap, host: HostRecord) -> Ps:
 
 def surface(timers: Timers, heap: Heap, host: HostRecord) -> TimerSlot:
     """Remove and return the top timer if its deadline is its key; otherwise correct its entry.
-
-    Returns NO_TIMER in the latter case.
-    """
+    Returns NO_TIMER in the latter case."""
     slot = heap[host.heap_off]
     timer = timers[slot]
     if timer.deadline == timer.key:

@@ -112,11 +112,8 @@ class TraceOverflowError(RunError):
 
 @dataclass(frozen=True)
 class TraceEntries:
-    """Recorded entries with their packets and copies.
-
-    `packets`, `tx` and `rx` are records as handlers see them, in the order of the entries that have
-    one.
-    """
+    """Recorded entries with their packets and copies. `packets`, `tx` and `rx` are records as
+    handlers see them, in the order of the entries that have one."""
 
     entries: np.ndarray  # int64[n, 5]
     packets: np.ndarray
@@ -141,10 +138,7 @@ class TraceEntries:
 
 
 def drain(trace: Trace) -> TraceEntries:
-    """Take all entries out of the buffer.
-
-    Raises TraceOverflowError if some were not recorded.
-    """
+    """Take all entries out of the buffer. Raises TraceOverflowError if some were not recorded."""
     n = int(trace.length[0])
     if n > trace.entries.shape[0]:
         raise TraceOverflowError(f"{n} entries in a window, room for {trace.entries.shape[0]}")

@@ -83,10 +83,8 @@ def indirect_source(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> Loca
 
 
 def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
-    """Send another port's packet by local port ``out``, if it is idle and there is one.
-
-    The link must have room.
-    """
+    """Send another port's packet by local port ``out``, if it is idle and there is one. The link
+    must have room."""
     links = env.links
     port = links.ports[step.first + out]
     if port.tx_bytes > 0 or port.backlog != 0 or not may_start(links, port, now):
@@ -127,10 +125,8 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
 
 
 def await_day(net: Net, links: LinkState, step: Step, number: int, now: Ps) -> None:
-    """Schedule a visit of the fiber's next port to open, while packets are offered.
-
-    Not if it is busy then, or has packets of its own and waits for something else.
-    """
+    """Schedule a visit of the fiber's next port to open, while packets are offered. Not if it is
+    busy then, or has packets of its own and waits for something else."""
     if nothing_offered(net, links, step):
         return
     fiber = links.fibers[number]
@@ -219,10 +215,8 @@ def others_send(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) ->
 
 
 def others_have_room(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
-    """Make room on the links of all ports that may send packets of local port ``out``.
-
-    Returns False if the pool is full.
-    """
+    """Make room on the links of all ports that may send packets of local port ``out``. Returns
+    False if the pool is full."""
     links = env.links
     if links.circuits[step.first + out].fiber == NO_FIBER:
         return True

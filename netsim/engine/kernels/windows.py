@@ -92,10 +92,8 @@ def start_reconfigurations(net: Net, links: LinkState, clock: Clock) -> None:
 
 
 def apply_matching(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -> None:
-    """Set the days that end and begin with a slot; wake ports that wait for them.
-
-    Before, a day's start is relative to its slot's start, and its end is END_PS.
-    """
+    """Set the days that end and begin with a slot; wake ports that wait for them. Before, a day's
+    start is relative to its slot's start, and its end is END_PS."""
     for i in range(slot.first_ending, slot.first_beginning):
         circuit = links.circuits[links.reconfiguring_ports[i]]
         links.days[circuit.last_up - 1, 1] += slot.begin_ps - END_PS
