@@ -55,11 +55,9 @@ def _by_name(name: str, params: Params) -> Ints:
     racks, bidirectional, halves = params["racks"], params["bidirectional"], params["pair_switches"]
     switches, rack = params["circuit_switches"] - halves, np.arange(racks)
     if halves and (racks % 2 or switches < 0):
-        raise InputError(
-            f"{halves} of {params['circuit_switches']} switches cannot halve {racks} racks",
-            key="topology.pair_switches",
-            hint="at most circuit_switches, and an even number of racks",
-        )
+        message = f"{halves} of {params['circuit_switches']} switches cannot halve {racks} racks"
+        hint = "at most circuit_switches, and an even number of racks"
+        raise InputError(message, key="topology.pair_switches", hint=hint)
     if name == "pairs":
         wanted = (rack ^ 1)[None, :]
         wanted[wanted >= racks] = -1
@@ -82,11 +80,9 @@ def _ring(racks: int, switches: int, bidirectional: bool) -> Ints:
     if not bidirectional:
         return np.repeat(rounds_of(racks, bidirectional)[:1], switches, axis=0)
     if racks % 2 or switches % 2:
-        raise InputError(
-            f"bidirectional circuits form no ring of {racks} racks with {switches} switches",
-            key="topology.static_pattern",
-            hint="use even numbers of both, or bidirectional = false",
-        )
+        message = f"bidirectional circuits form no ring of {racks} racks with {switches} switches"
+        hint = "use even numbers of both, or bidirectional = false"
+        raise InputError(message, key="topology.static_pattern", hint=hint)
     rack = np.arange(racks)
     found: Ints = np.stack([rack ^ 1, ((rack - 1) ^ 1) + 1])[np.arange(switches) % 2] % racks
     return found
@@ -141,11 +137,9 @@ def by_demand(params: Params, table: Table, packet_bytes: int) -> list[Schedule]
         slot_ps = params["slot"] or SLOT_PS
         capacity = max(slot_ps - night_ps, 0) * rate_bps // BYTE_BPS_PS
         if not capacity:
-            raise InputError(
-                "slot has no day",
-                key="topology.slot",
-                hint="longer than reconfiguration_delay plus sync_delay",
-            )
+            message = "slot has no day"
+            hint = "longer than reconfiguration_delay plus sync_delay"
+            raise InputError(message, key="topology.slot", hint=hint)
         parts = slot_by_slot(table, capacity, most, bidirectional=bidirectional)
         slots_ps = [slot_ps] * len(parts)
     else:
@@ -210,11 +204,8 @@ def _lengths_ps(
         shortest_ps = 1
         left_ps = params["period"] - control_ps - len(parts) * night_ps
         if left_ps <= 0:
-            raise InputError(
-                f"{len(parts)} nights exceed the period",
-                key="topology.period",
-                hint="a longer period, or fewer slots",
-            )
+            message = f"{len(parts)} nights exceed the period"
+            raise InputError(message, key="topology.period", hint="a longer period, or fewer slots")
         stretch = left_ps * rate_bps / (BYTE_BPS_PS * sum(part.amount for part in parts))
     days_ps = [ceil(part.amount * BYTE_BPS_PS * stretch / rate_bps) for part in parts]
     return [night_ps + max(day_ps, shortest_ps) for day_ps in days_ps]

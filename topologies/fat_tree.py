@@ -178,11 +178,8 @@ def _by_counts(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
 def _shared(above: int, below: int, tier: int) -> int:
     """Return how many of the switches above each switch of a subtree is connected to."""
     if above % below:
-        raise InputError(
-            f"{above} {ABOVE[tier]} cannot be divided evenly among {below} {ABOVE[tier - 1]}",
-            key=f"topology.{ABOVE[tier]}",
-            hint=f"a multiple of {below}",
-        )
+        message = f"{above} {ABOVE[tier]} cannot be divided evenly among {below} {ABOVE[tier - 1]}"
+        raise InputError(message, key=f"topology.{ABOVE[tier]}", hint=f"a multiple of {below}")
     return above // below
 
 
@@ -208,11 +205,8 @@ def _uplinks(
             hint="the number of uplinks must be an integer",
         )
     if uplinks is not None and uplinks != needed:
-        raise InputError(
-            f"an oversubscription of {ratio:g} needs {needed} uplinks, not {uplinks}",
-            key="topology.uplinks",
-            hint="give only one of them",
-        )
+        message = f"an oversubscription of {ratio:g} needs {needed} uplinks, not {uplinks}"
+        raise InputError(message, key="topology.uplinks", hint="give only one of them")
     return int(needed)
 
 
@@ -229,16 +223,13 @@ def _check_division(uplinks: int, above: int | None, bundle: int | None, tier: i
         return
     if uplinks % bundle or (above is not None and uplinks != above * bundle):
         over = "bundles" if above is None else f"{above} bundles"
-        raise InputError(
-            f"{uplinks} uplinks of a {name} do not form {over} of {bundle} cables",
-            key="topology.bundle",
-            hint="omit it" if above else f"use a divisor of {uplinks}",
-        )
+        message = f"{uplinks} uplinks of a {name} do not form {over} of {bundle} cables"
+        hint = "omit it" if above else f"use a divisor of {uplinks}"
+        raise InputError(message, key="topology.bundle", hint=hint)
 
 
 def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
-    """Return sizes of the largest tree of switches with `radix` ports; `rates` as in
-    `_by_counts`."""
+    """Return sizes of the largest tree of switches with `radix` ports; `rates` as above."""
     radix = params["radix"]
     taken = (*BELOW, *ABOVE, "uplinks")
     _refuse_beside("radix", [one for one in PARAMS if one.name in taken], params)
@@ -250,11 +241,9 @@ def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
         up_bps = rate_bps * _exact(1.0 if ratio is None else ratio)
         wanted = radix * below_bps / (up_bps + below_bps)
         if wanted.denominator != 1:
-            raise InputError(
-                f"{float(wanted):g} of {radix} ports of a {name} would be uplinks",
-                key="topology.radix",
-                hint="must be an integer; see oversubscription and fabric_rate",
-            )
+            message = f"{float(wanted):g} of {radix} ports of a {name} would be uplinks"
+            hint = "must be an integer; see oversubscription and fabric_rate"
+            raise InputError(message, key="topology.radix", hint=hint)
         up.append(int(wanted))
     down = [radix - one for one in (*up, 0)]
     for name, ports, bundle in (
@@ -262,11 +251,8 @@ def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
         *zip(TIERS[1:], down[1:], bundles, strict=False),
     ):
         if ports % bundle:
-            raise InputError(
-                f"{ports} ports of a {name} do not form bundles of {bundle} cables",
-                key="topology.bundle",
-                hint=f"use a divisor of {ports}",
-            )
+            message = f"{ports} ports of a {name} do not form bundles of {bundle} cables"
+            raise InputError(message, key="topology.bundle", hint=f"use a divisor of {ports}")
     children = (down[0], *(ports // one for ports, one in zip(down[1:], bundles, strict=True)))
     parents = tuple(ports // one for ports, one in zip(up, bundles, strict=True))
     return children, parents, tuple(bundles)
@@ -290,19 +276,14 @@ def _refuse_missing_tiers(params: Mapping[str, Any]) -> None:
     for names, least in ((BELOW, 1), (ABOVE, 2)):
         for needed, name in enumerate(names, least):
             if params[name] is not None and tiers < needed:
-                raise InputError(
-                    f"conflicts with {tiers} tiers",
-                    key=f"topology.{name}",
-                    hint=f"tiers = {needed}",
-                )
+                message = f"conflicts with {tiers} tiers"
+                raise InputError(message, key=f"topology.{name}", hint=f"tiers = {needed}")
     for param in PARAMS:
         values = params[param.name] if param.each else {}
         default = param.convert(param.default) if param.each else {}
         for part in param.each[tiers - (param.each == LOWER) :]:
             if values[part] != default[part] and len(set(values.values())) > 1:
                 what = "" if param.each == TIERS else "uplinks of a "
-                raise InputError(
-                    f"{tiers} tiers have no {what}{part}",
-                    key=f"topology.{param.name}.{part}",
-                    hint=f"tiers = {TIERS.index(part) + 1 + (param.each == LOWER)}",
-                )
+                message = f"{tiers} tiers have no {what}{part}"
+                hint = f"tiers = {TIERS.index(part) + 1 + (param.each == LOWER)}"
+                raise InputError(message, key=f"topology.{param.name}.{part}", hint=hint)

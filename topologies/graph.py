@@ -42,8 +42,7 @@ PARAMS = [
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """Return the network of `params` (see PARAMS). Raises InputError naming file and line, node or
-    edge."""
+    """Return the network of `params` (see PARAMS). Raises InputError naming file, line or node."""
     path = Path(params["file"])
     graph = read_graph(path, params["format"])
     defaults = GraphDefaults(params["rate"], params["latency"], params["switch_latency"])

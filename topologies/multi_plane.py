@@ -36,11 +36,9 @@ def build(params: Mapping[str, Any]) -> Network:
     """
     planes = params["planes"] - (params["last_plane_rate_fraction"] == 0)
     if not planes:
-        raise InputError(
-            "the only plane is broken",
-            key="topology.last_plane_rate_fraction",
-            hint="more planes, or more than 0",
-        )
+        message = "the only plane is broken"
+        hint = "more planes, or more than 0"
+        raise InputError(message, key="topology.last_plane_rate_fraction", hint=hint)
     plane = build_subtopology(params, "plane")
     builder = NetworkBuilder()
     builder.reserve(

@@ -66,24 +66,17 @@ def build(params: Mapping[str, Any]) -> Network:
     gpus, group = params["gpus_per_rack"], params["gpus_per_rail"]
     rate, planes = params["scale_up_rate"], params["scale_up_planes"]
     if not group or gpus % group:
-        raise InputError(
-            f"{gpus} GPUs of a rack cannot be divided into rails of {group}",
-            key="topology.gpus_per_rail",
-            hint=f"a divisor of {gpus}",
-        )
+        message = f"{gpus} GPUs of a rack cannot be divided into rails of {group}"
+        raise InputError(message, key="topology.gpus_per_rail", hint=f"a divisor of {gpus}")
     if rate % planes:
-        raise InputError(
-            f"{format_rate(rate)} cannot be divided evenly among {planes} planes",
-            key="topology.scale_up_planes",
-            hint=f"a scale_up_rate that is a multiple of {planes} bps",
-        )
+        message = f"{format_rate(rate)} cannot be divided evenly among {planes} planes"
+        hint = f"a scale_up_rate that is a multiple of {planes} bps"
+        raise InputError(message, key="topology.scale_up_planes", hint=hint)
     rail = build_subtopology(params, "rail")
     if rail.n_hosts % group:
-        raise InputError(
-            f"{rail.n_hosts} hosts of a rail are not divisible by {group} per rack",
-            key="topology.rail",
-            hint="the number of racks times gpus_per_rail",
-        )
+        message = f"{rail.n_hosts} hosts of a rail are not divisible by {group} per rack"
+        hint = "the number of racks times gpus_per_rail"
+        raise InputError(message, key="topology.rail", hint=hint)
     racks, rails = rail.n_hosts // group, gpus // group
     builder = NetworkBuilder()
     builder.reserve(

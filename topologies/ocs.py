@@ -259,8 +259,7 @@ def _phase_driven(schedules: Sequence[Schedule]) -> bool:
 
 
 def _policy(params: Mapping[str, Any], slots: int) -> RoutingPolicy | None:
-    """Return the routing tables, None for a single one; `slots` are those of phase-driven
-    circuits."""
+    """Return the routing tables, None for a single one; `slots` are phase-driven slots."""
     circuits, expander, packets = "circuits", "expander", "packets"
     large_min_bytes = params["small_message_max"] or 0
     if params["drain_time"] is not None:

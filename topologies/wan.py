@@ -53,11 +53,8 @@ def build(params: Mapping[str, Any]) -> Network:
     Raises InputError for datacenters that cannot be connected, or as their topologies.
     """
     if (params["link_rate"] is None) == (params["capacity_per_host"] is None):
-        raise InputError(
-            "exactly one of link_rate and capacity_per_host is required",
-            key="topology.link_rate",
-            hint='such as link_rate = "400Gbps"',
-        )
+        message = "exactly one of link_rate and capacity_per_host is required"
+        raise InputError(message, key="topology.link_rate", hint='such as link_rate = "400Gbps"')
     first = build_subtopology(params, "datacenter")
     same = params["other_datacenter"] is None
     other = first if same else build_subtopology(params, "other_datacenter")
@@ -66,9 +63,8 @@ def build(params: Mapping[str, Any]) -> Network:
     outside += [outside[0] if other is first else _outside(other)] * (len(parts) - 1)
     if outside[0].size != outside[1].size or first.relays != other.relays:
         what = "networks for other datacenters" if first.relays == other.relays else "relays"
-        raise InputError(
-            f"must have the same {what} as datacenter", key="topology.other_datacenter"
-        )
+        message = f"must have the same {what} as datacenter"
+        raise InputError(message, key="topology.other_datacenter")
     n_networks = outside[0].size
     builder = NetworkBuilder()
     builder.reserve(

@@ -106,8 +106,8 @@ def hand_over_times(
 
 
 def round_trips(network: Network, port_pairs: PortPairs, packets: PacketFormat) -> Ints:
-    """Return the time of a full packet and a control packet back without queues, on the longest
-    port pair."""
+    """Return the time of a full packet and a control packet back, unqueued, on the slowest port
+    pair."""
     times = PathTimes(network, packets.data_bytes, multipath=False)
     data = np.full(port_pairs.src_port.size, packets.data_bytes, np.int64)
     out = times.alone(port_pairs.src_port, port_pairs.data_to, data)
@@ -117,8 +117,7 @@ def round_trips(network: Network, port_pairs: PortPairs, packets: PacketFormat) 
 
 
 def _ways_back(times: PathTimes, port_pairs: PortPairs, packets: PacketFormat) -> Ints:
-    """Return the time of a control packet back on each port pair; 0 without a route, as none is
-    sent."""
+    """Return the time of a control packet back on each port pair; 0 without a route."""
     network, back = times.network, np.zeros(port_pairs.dst_port.size, np.int64)
     leads = np.ones(back.size, bool)
     if not network.reaches_all:
@@ -137,8 +136,7 @@ class PathTimes:
     multipath: bool
 
     def one_way(self, src: Ints, dst: Ints, count: Ints, last: Ints) -> Ints:
-        """Return the time until the last of `count` packets arrives; it has `last` bytes on the
-        wire."""
+        """Return the time until the last of `count` packets arrives, which has `last` bytes."""
         arrival = np.empty(src.size, np.int64)
         quotient = byte_quotient(self.network.port_rate_bps)
         path = _over_many_paths if self.multipath else _in_order

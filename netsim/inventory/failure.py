@@ -61,8 +61,7 @@ class _Loss(NamedTuple):
 
 
 def failure(network: Network, name: str, ports: Ints, port_pairs: PortPairs) -> Failure:
-    """Return the effects on a network, and on flows with these port pairs, of links that are
-    down."""
+    """Return the effects of links that are down on a network and on flows with these port pairs."""
     down = np.zeros(network.n_ports, bool)
     down[ports] = True
     table = network.routing(network.wiring(~down))
@@ -117,8 +116,8 @@ def _touched(network: Network, ports: Ints) -> Ints:
 
 
 def _loss(network: Network, number: int, table: RoutingTable, which: int) -> _Loss:
-    """Return the effects on edge switches of a network in one routing table, with routes of
-    `table`."""
+    """Return the effects on edge switches of a network in routing table `which`, with new
+    routes."""
     before = path_counts(network, number, table_number=which)
     after = reach_by(network, number, table, before.groups, which)
     switches = np.flatnonzero(network.switch_network == number)

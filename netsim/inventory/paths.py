@@ -48,8 +48,7 @@ class PathCounts(NamedTuple):
 def path_counts(
     network: Network, number: int, most: int = MAX_STEPS, table_number: int = 0
 ) -> PathCounts:
-    """Return the paths of a network in one routing table, to as many edge switches as `most`
-    allows."""
+    """Return the paths of a network in one routing table, to as many edges as `most` allows."""
     n_groups = int(np.diff(network.first_group)[number])
     switches = np.flatnonzero(network.switch_network == number)
     rows = network.route_first[switches][:, None] + table_number * n_groups + np.arange(n_groups)
@@ -77,8 +76,7 @@ def _counts(entries: Ints) -> Ints:
 def _walk(
     network: Network, switches: Ints, entries: Ints, route_ports: NDArray[np.int32]
 ) -> tuple[Ints, Floats]:
-    """Return hops and paths for each entry of the table, computed backward from the
-    destinations."""
+    """Return hops and paths of each table entry, computed backward from the destinations."""
     n_groups = entries.size // switches.size
     place = np.zeros(network.n_switches, np.int64)
     place[switches] = np.arange(switches.size)

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from netsim.matchings.perfect import FREE
 from netsim.matchings.tables import Table
 
+Ints = NDArray[np.int64]
 
-def greedy(table: Table, switches: int, *, bidirectional: bool) -> NDArray[np.int64]:
+
+def greedy(table: Table, switches: int, *, bidirectional: bool) -> Ints:
     """Return the permanent matchings of circuit switches: int64[switches, n], each row's column, or
     -1.
 
@@ -39,12 +41,12 @@ def greedy(table: Table, switches: int, *, bidirectional: bool) -> NDArray[np.in
         _, pair, count = heapq.heappop(heap)
         if _join(joined, pair[0], ends + pair[1]):
             heapq.heappush(heap, (-worth[pair] / (count + 1), pair, count + 1))
-    matchings: NDArray[np.int64] = joined[:n].T.copy()
+    matchings: Ints = joined[:n].T.copy()
     matchings[matchings != FREE] -= ends
     return matchings
 
 
-def _join(joined: NDArray[np.int64], one: int, other: int) -> bool:
+def _join(joined: Ints, one: int, other: int) -> bool:
     """Join two ends by a switch if both have a free uplink, modifying `joined`."""
     here = np.flatnonzero(joined[one] == FREE).tolist()
     there = np.flatnonzero(joined[other] == FREE).tolist()
@@ -57,7 +59,7 @@ def _join(joined: NDArray[np.int64], one: int, other: int) -> bool:
     return switch is not None
 
 
-def _change(joined: NDArray[np.int64], start: int, way: tuple[int, int], avoid: int) -> bool:
+def _change(joined: Ints, start: int, way: tuple[int, int], avoid: int) -> bool:
     """Swap two switches along the chain of circuits that starts at `start`; return whether it was
     done.
 

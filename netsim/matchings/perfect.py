@@ -34,8 +34,7 @@ def perfect_matching(table: Table, least: int = 1, known: list[int] | None = Non
 
 
 def _levels(table: Table, least: int, row_of: list[int], roots: list[int]) -> list[int] | None:
-    """Return the rows before each row on its shortest alternating path from a root; None if none
-    ends."""
+    """Return the rows before each row on its shortest alternating path; None if no path ends."""
     level = [FREE] * len(table)
     for root in roots:
         level[root] = 0

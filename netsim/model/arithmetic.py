@@ -32,7 +32,7 @@ PURPOSE_ARRIVAL_ORDER = 14
 RATE_MASK = (1 << RATE_SHIFT) - 1
 
 
-def byte_quotient(rate_bps: NDArray[np.int64]) -> Ints:
+def byte_quotient(rate_bps: Ints) -> Ints:
     """Return the time per byte of a link in units of 2**-20 ps, int64; see `send_time`."""
     return np.rint(float(PS_BITS << RATE_SHIFT) / rate_bps).astype(np.int64)
 
@@ -69,8 +69,7 @@ def mix(x: Any) -> Any:
 
 
 def salt(seed: int, purpose: int, entity: Any) -> Any:
-    """Return the part of `rand32` that does not depend on the counter; also takes arrays of
-    entities."""
+    """Return the part of `rand32` without the counter; also takes arrays of entities."""
     return mix(mix(mix(seed) ^ (purpose & 0xFFFFFFFF)) ^ (entity & 0xFFFFFFFF))
 
 

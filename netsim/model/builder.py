@@ -20,6 +20,8 @@ from netsim.model.routing_policy import RoutingPolicy
 from netsim.model.schedules import Schedule
 from netsim.units import format_time, written
 
+Ints = NDArray[np.int64]
+
 MAX_SWITCH_PORTS = COUNT_MASK
 MAX_NICS = 16
 
@@ -37,7 +39,7 @@ class NetworkBuilder:
         self._tiers: list[int] = []
         self._latency_ps: list[int] = []
         self._circuit_switches: list[CircuitSwitch] = []
-        self._cables: list[NDArray[np.int64]] = []
+        self._cables: list[Ints] = []
         self._single: list[tuple[int, int, int, int, int]] = []
 
     def reserve(
@@ -92,9 +94,8 @@ class NetworkBuilder:
         if latency_ps < 0:
             raise InputError(f"switch {names[0]} has a negative latency ({latency_ps} ps)")
         if latency_ps >= DELAY_PS:
-            raise InputError(
-                f"switch {names[0]} has a latency of {format_time(latency_ps)}", hint=DELAY_HINT
-            )
+            message = f"switch {names[0]} has a latency of {format_time(latency_ps)}"
+            raise InputError(message, hint=DELAY_HINT)
         first = self._n_hosts + len(self._names)
         self._names.extend(names)
         self._tiers.extend([tier] * len(names))
@@ -177,10 +178,9 @@ class NetworkBuilder:
         n_nodes = self._n_hosts + len(self._names)
         if not self._n_hosts <= edge < n_nodes:
             what = f"host {edge}" if 0 <= edge < self._n_hosts else f"node {edge}"
-            raise InputError(
-                f"{what} has a fiber to circuit switch {to.name}",
-                hint="connect a switch to it; packets queue there for circuits",
-            )
+            message = f"{what} has a fiber to circuit switch {to.name}"
+            hint = "connect a switch to it; packets queue there for circuits"
+            raise InputError(message, hint=hint)
         rate_bps = _integer(rate_bps, "rate of a fiber in bit/s")
         delay_ps = _integer(delay_ps, "delay of a fiber in ps")
         return to.add(edge, self._name(edge), rate_bps, delay_ps)
@@ -252,7 +252,6 @@ class NetworkBuilder:
             switch_network=switch_network.astype(np.int32),
             circuits=circuits,
             usable=None if circuits is None else circuits.ever_up,
-            up_in_slot=None if circuits is None else circuits.up_in_slot,
         )
         n_tables = 1 if policy is None else len(policy.routings)
         self.reserve(
@@ -309,7 +308,7 @@ class NetworkBuilder:
     def _name(self, node: int) -> str:
         return f"h{node}" if node < self._n_hosts else self._names[node - self._n_hosts]
 
-    def _check_nodes(self, cables: NDArray[np.int64], n_nodes: int) -> None:
+    def _check_nodes(self, cables: Ints, n_nodes: int) -> None:
         if not self._n_hosts:
             raise InputError("the network has no hosts")
         names = [*self._names, *(one.name for one in self._circuit_switches)]
@@ -319,11 +318,10 @@ class NetworkBuilder:
         ends = cables[:, :2]
         for index in np.flatnonzero(((ends < 0) | (ends >= n_nodes)).any(axis=1))[:1].tolist():
             a, b = ends[index].tolist()
-            raise InputError(
-                f"cable {index} connects nodes {a} and {b}, but nodes are 0..{n_nodes - 1}"
-            )
+            message = f"cable {index} connects nodes {a} and {b}, but nodes are 0..{n_nodes - 1}"
+            raise InputError(message)
 
-    def _check_links(self, cables: NDArray[np.int64]) -> None:
+    def _check_links(self, cables: Ints) -> None:
         a, b, rate, delay, _ = cables.T
         for bad, what in (
             (a == b, "connects a node to itself"),
@@ -336,16 +334,10 @@ class NetworkBuilder:
                 raise InputError(f"cable {ends} {what} ({values})")
         for index in np.flatnonzero(delay >= DELAY_PS)[:1].tolist():
             ends = f"{self._name(int(a[index]))}-{self._name(int(b[index]))}"
-            raise InputError(
-                f"cable {ends} has a delay of {format_time(int(delay[index]))}", hint=DELAY_HINT
-            )
+            message = f"cable {ends} has a delay of {format_time(int(delay[index]))}"
+            raise InputError(message, hint=DELAY_HINT)
 
-    def _check_ports(
-        self,
-        counts: NDArray[np.integer],
-        port_node: NDArray[np.int64],
-        port_peer: NDArray[np.int64],
-    ) -> None:
+    def _check_ports(self, counts: NDArray[np.integer], port_node: Ints, port_peer: Ints) -> None:
         for host in np.flatnonzero(counts[: self._n_hosts] == 0)[:1].tolist():
             raise InputError(f"host {host} has no cable")
         for switch in np.flatnonzero(counts > MAX_SWITCH_PORTS)[:1].tolist():
@@ -359,7 +351,7 @@ class NetworkBuilder:
             what = f"host {near[port]} is connected to host {far[port]}"
             raise InputError(what, hint="put a switch between them")
 
-    def _check_nics(self, host: NDArray[np.int64], nic: NDArray[np.int64]) -> None:
+    def _check_nics(self, host: Ints, nic: Ints) -> None:
         """Refuse gaps in the numbers of a host's NICs."""
         there = np.zeros((self._n_hosts, MAX_NICS), bool)
         there[host, nic] = True
@@ -367,9 +359,7 @@ class NetworkBuilder:
         for one, below in np.argwhere(left_out)[:1].tolist():
             raise InputError(f"host {one} has NIC {below + 1} but no NIC {below}")
 
-    def _check_reached(
-        self, switch_network: NDArray[np.int64], host_switch: NDArray[np.int64]
-    ) -> None:
+    def _check_reached(self, switch_network: Ints, host_switch: Ints) -> None:
         reached = np.isin(switch_network, switch_network[host_switch])
         for switch in np.flatnonzero(~reached)[:1].tolist():
             raise InputError(f"switch {self._names[switch]} is unreachable from all hosts")

@@ -54,11 +54,8 @@ def check_links(
         else:
             what = f"too fast: sending {smallest} bytes would take less than 1 ps"
             hint = f"at most {format_rate(fastest)}"
-        raise InputError(
-            f"link {network.port_name(port)} of {format_rate(rate)} is {what}",
-            key=f"topology.{names[0]}" if names else "topology",
-            hint=hint,
-        )
+        message = f"link {network.port_name(port)} of {format_rate(rate)} is {what}"
+        raise InputError(message, key=f"topology.{names[0]}" if names else "topology", hint=hint)
     round_trip_ps = network.port_delay_ps + network.port_delay_ps[network.port_peer]
     in_flight = network.port_rate_bps.astype(float) * round_trip_ps / PS_BITS
     port = int(in_flight.argmax())
@@ -89,11 +86,8 @@ def _pfc(fabric: Fabric) -> list[int]:
 def check_classes(flows: FlowTable, n_traffic_classes: int, key: str) -> None:
     """Refuse flows of a traffic class that the fabric lacks."""
     for flow in np.flatnonzero(flows.cls >= n_traffic_classes)[:1].tolist():
-        raise InputError(
-            f"flow {flow}: {no_class(int(flows.cls[flow]), n_traffic_classes)}",
-            key=key,
-            hint=CLASSES_HINT,
-        )
+        message = f"flow {flow}: {no_class(int(flows.cls[flow]), n_traffic_classes)}"
+        raise InputError(message, key=key, hint=CLASSES_HINT)
 
 
 CLASSES_HINT = "see fabric.n_traffic_classes"

@@ -120,8 +120,7 @@ def _by_port(circuits: Circuits, begins: Ints, ends: Ints) -> PortTimes:
 
 
 def check_rules(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> None:
-    """Refuse [fabric.circuits] rules that do not fit the circuits. Raises InputError without a
-    file."""
+    """Refuse [fabric.circuits] rules that do not fit the circuits."""
     circuits = network.circuits
     if circuits is None or not circuits.ever.any():
         if rules is not None:
@@ -176,11 +175,8 @@ def check_phases(network: Network, flows: FlowTable, port_pairs: PortPairs) -> N
     phase_schedule, names = circuits.phase_schedule, circuits.names[0]
     phase = phase_schedule.phase_of_flow
     if phase is None:
-        raise InputError(
-            f"{names} reconfigures when a phase is delivered, but no flow has a phase",
-            key="topology",
-            hint="the topology must call Network.with_phases",
-        )
+        message = f"{names} reconfigures when a phase is delivered, but no flow has a phase"
+        raise InputError(message, key="topology", hint="the topology must call Network.with_phases")
     if phase.size != len(flows):
         raise InputError(f"{phase.size} phases for {len(flows)} flows", key="topology")
     slots = _first_slots(network, circuits, phase_schedule, port_pairs)
@@ -197,8 +193,7 @@ def check_phases(network: Network, flows: FlowTable, port_pairs: PortPairs) -> N
 def _first_slots(
     network: Network, circuits: Circuits, phase_schedule: PhaseSchedule, port_pairs: PortPairs
 ) -> Ints:
-    """Return int64[n_pairs], the first slot in which a port pair's packets can leave their edge
-    switch."""
+    """Return int64[n_pairs], the first slot in which packets of a port pair can leave the rack."""
     n = port_pairs.src_port.size
     first = np.zeros(network.n_ports, np.int64)
     dated = np.flatnonzero(circuits.calendar != NONE)
@@ -237,18 +232,11 @@ def least_control_ps(network: Network, rules: CircuitRules | None, packets: Pack
 
 
 def check_control(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> None:
-    """Refuse a `control_delay_ps` that is too short, and rules that do not allow phase-driven
-    circuits.
-
-    Raises InputError without a file.
-    """
+    """Refuse a short `control_delay_ps`, and rules that do not allow phase-driven circuits."""
     follows = network.circuits is not None and network.circuits.follow
     if follows and rules is not None and rules.indirect == VLB:
-        raise InputError(
-            f'"{VLB}" conflicts with phase-driven circuits: packets would need later slots',
-            key=f"{RULES_KEY}.indirect",
-            hint=f'"{DIRECT}"',
-        )
+        message = f'"{VLB}" conflicts with phase-driven circuits: packets would need later slots'
+        raise InputError(message, key=f"{RULES_KEY}.indirect", hint=f'"{DIRECT}"')
     least_ps = least_control_ps(network, rules, packets)
     phase_schedule = None if network.circuits is None else network.circuits.phase_schedule
     if phase_schedule is not None and phase_schedule.control_delay_ps < least_ps:

@@ -66,16 +66,16 @@ def phase_schedule_of(
             )
         if other.control_delay_ps != one.control_delay_ps:
             times = [format_time(each.control_delay_ps or 0, 4) for each in (one, other)]
-            raise InputError(
-                f"{first} has a control delay of {times[0]}, but {name} of {times[1]}",
-                hint="the same control_delay_ps for all phase-driven circuit switches",
-            )
+            message = f"{first} has a control delay of {times[0]}, but {name} of {times[1]}"
+            hint = "the same control_delay_ps for all phase-driven circuit switches"
+            raise InputError(message, hint=hint)
     assert one.control_delay_ps is not None
     night_ps = max(schedule.night_ps for _, schedule in phase_driven)
     return PhaseSchedule(len(one.matchings), one.control_delay_ps, night_ps, slots)
 
 
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass
@@ -149,7 +149,7 @@ class Circuits:
         return self.phase_schedule is not None and bool((self.phase_schedule.slots >= 0).any())
 
     @cached_property
-    def up_in_slot(self) -> NDArray[np.bool_] | None:
+    def up_in_slot(self) -> Flags | None:
         """bool[n_slots, n_ports], whether a port's circuit is up in each slot of phase-driven
         switches.
 
@@ -202,17 +202,16 @@ class Circuits:
         )
 
     @cached_property
-    def ever(self) -> NDArray[np.bool_]:
+    def ever(self) -> Flags:
         """bool[n_calendars], whether a calendar has a day longer than 0."""
-        ever: NDArray[np.bool_] = (
+        ever: Flags = (
             self.days_ps[self.first_day[1:] - 1, 1] > (self.days_ps[self.first_day[:-1], 0])
         )
         return ever
 
     @cached_property
-    def ever_up(self) -> NDArray[np.bool_] | None:
-        """bool[n_ports], False where a cable is only ever up in the other direction; None if none
-        is."""
+    def ever_up(self) -> Flags | None:
+        """bool[n_ports], False if a cable is only up in the other direction; None if all are up."""
         return None if self.ever.all() else np.append(self.ever, True)[self.calendar]
 
 
@@ -243,18 +242,16 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
     n_fibers = n_calendars = 0
     for number, one in enumerate(switches):
         if len(one.edges) < one.schedule.n_ports:
-            raise InputError(
-                f"port {len(one.edges)} of circuit switch {one.name} has no fiber",
-                hint=f"{one.schedule.n_ports} fibers, one for each port of its schedule",
-            )
+            message = f"port {len(one.edges)} of circuit switch {one.name} has no fiber"
+            hint = f"{one.schedule.n_ports} fibers, one for each port of its schedule"
+            raise InputError(message, hint=hint)
         days = days_of(one.schedule)
         pairs, way = _both_ways(days.pairs, one.schedule.bidirectional)
         edges, delays = np.array(one.edges), np.array(one.delays_ps)
         ends, near = edges[pairs], delays[pairs]
         for a, b in pairs[ends[:, 0] == ends[:, 1]][:1].tolist():
-            raise InputError(
-                f"circuit switch {one.name} joins ports {a} and {b} of the same switch"
-            )
+            message = f"circuit switch {one.name} joins ports {a} and {b} of the same switch"
+            raise InputError(message)
         cables = np.zeros((len(pairs), 5), np.int64)
         cables[:, :2], cables[:, 2], cables[:, 3] = ends, one.rate_bps, near.sum(axis=1)
         count = np.diff(days.first_day)

@@ -49,7 +49,7 @@ NARROW = 48
 """Largest round that is processed item by item; larger ones are processed as arrays."""
 
 
-def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> list[int]:
+def find_cycle(n: int, waiter: NDArray[np.integer], after: Ints) -> list[int]:
     """Return a cycle among n items where `waiter[i]` waits for `after[i]`, [] if there is none.
 
     Each item of the cycle waits for the next, and the last for the first.
@@ -71,15 +71,14 @@ def find_cycle(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) ->
     return list(seen)[seen[one] :]
 
 
-def in_order(n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]) -> Ints:
-    """Return the items that wait for no cycle, in topological order: `waiter[i]` follows
-    `after[i]`."""
+def in_order(n: int, waiter: NDArray[np.integer], after: Ints) -> Ints:
+    """Return items that wait for no cycle in topological order: `waiter[i]` follows `after[i]`."""
     rounds = [free for free, _ in rounds_in_order(n, waiter, after)]
     return np.concatenate([np.zeros(0, np.int64), *rounds])
 
 
 def rounds_in_order(
-    n: int, waiter: NDArray[np.integer], after: NDArray[np.int64]
+    n: int, waiter: NDArray[np.integer], after: Ints
 ) -> Iterator[tuple[Ints, bool]]:
     """Yield `in_order` in rounds, and whether the items of a round are independent."""
     waiting = np.bincount(waiter, minlength=n)

@@ -43,7 +43,7 @@ class Demand:
 
     @cached_property
     def level(self) -> Ints:
-        """int64[n], the phase of each flow: 0 if it waits for none, else 1 + the highest it waits
+        """int64[n], phase of each flow: 0 if it waits for none, else 1 + the highest it waits
         for."""
         return levels(self.load.flows, self.load.tasks)
 

@@ -101,8 +101,7 @@ class Ecn:
 
 
 WAIT, DROP = AT_CIRCUIT_END = ("wait", "drop")
-"""What a port does with packets at the end of a circuit: send none that do not fit, or lose
-them."""
+"""What a port does at the end of a circuit: hold packets that do not fit, or lose them."""
 
 DIRECT, OPPORTUNISTIC, VLB = INDIRECT = ("none", "opportunistic", "vlb")
 """Whether packets may go through a third switch, and which."""
@@ -214,8 +213,7 @@ class Fabric:
 
     @property
     def trims(self) -> bool:
-        """Whether the discipline's file has a `trim` handler, which cuts packets to their
-        headers."""
+        """Whether the discipline has a `trim` handler, which cuts packets to their headers."""
         return "trim" in vars(self.queue.module)
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.memory import require_room
 from netsim.model.columns import column_of, find_cycle, first_of, join_names
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 FLOW_BYTES = 200
 """Memory per flow while its table is built: six columns and the arrays they come from."""
@@ -45,7 +49,6 @@ class TrafficContext:
         require_room(n_flows * FLOW_BYTES, what=f"{n_flows:,.0f} flows", key=key)
 
 
-@dataclass(eq=False, init=False)
 class FlowTable:
     """A table of n flows; a flow is identified by its row.
 
@@ -69,19 +72,6 @@ class FlowTable:
             None unless `need_no_answers` is called.
     """
 
-    src: NDArray[np.int32]
-    dst: NDArray[np.int32]
-    size_bytes: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    after_ptr: NDArray[np.int64] | None
-    after_flow: NDArray[np.int64] | None
-    cls: NDArray[np.int16]
-    nic: NDArray[np.int16]
-    kind: NDArray[np.int16] | None
-    kinds: tuple[str, ...]
-    label: Sequence[str] | None
-    unanswered: NDArray[np.bool_] | None
-
     def __init__(
         self,
         src: ArrayLike,
@@ -93,26 +83,29 @@ class FlowTable:
         cls: ArrayLike = 0,
         label: Sequence[str] | None = None,
     ) -> None:
+        def column(values: ArrayLike, dtype: type, name: str, size: int) -> Any:
+            return column_of(values, size, dtype, f"flow table: {name}")
+
         n = np.asarray(src).size
-        self.src = column_of(np.atleast_1d(src), n, np.int32, "flow table: src")
-        self.dst = column_of(dst, n, np.int32, "flow table: dst")
-        self.size_bytes = column_of(size_bytes, n, np.int64, "flow table: size_bytes")
-        self.start_ps = column_of(start_ps, n, np.int64, "flow table: start_ps")
-        self.cls = column_of(cls, n, np.int16, "flow table: cls")
+        self.src: NDArray[np.int32] = column(np.atleast_1d(src), np.int32, "src", n)
+        self.dst: NDArray[np.int32] = column(dst, np.int32, "dst", n)
+        self.size_bytes: Ints = column(size_bytes, np.int64, "size_bytes", n)
+        self.start_ps: Ints = column(start_ps, np.int64, "start_ps", n)
+        self.cls: NDArray[np.int16] = column(cls, np.int16, "cls", n)
         self.use_nics(-1)
-        self.kind, self.kinds = None, ()
-        self.unanswered = None
+        self.kind: NDArray[np.int16] | None = None
+        self.kinds: tuple[str, ...] = ()
+        self.unanswered: Flags | None = None
         if (after_ptr is None) != (after_flow is None):
             raise InputError("a flow table needs both after_ptr and after_flow, or neither")
-        self.after_ptr = self.after_flow = None
+        self.after_ptr: Ints | None = None
+        self.after_flow: Ints | None = None
         if after_ptr is not None and after_flow is not None:
-            self.after_ptr = column_of(after_ptr, n + 1, np.int64, "flow table: after_ptr")
-            self.after_flow = column_of(
-                after_flow, np.asarray(after_flow).size, np.int64, "flow table: after_flow"
-            )
+            self.after_ptr = column(after_ptr, np.int64, "after_ptr", n + 1)
+            self.after_flow = column(after_flow, np.int64, "after_flow", np.size(after_flow))
         if label is not None and len(label) != n:
             raise InputError(f"a flow table has {len(label)} labels for {n} flows")
-        self.label = label
+        self.label: Sequence[str] | None = label
 
     @staticmethod
     def join(tables: Sequence[FlowTable]) -> FlowTable:
@@ -142,7 +135,7 @@ class FlowTable:
             )
         return joined
 
-    def of_sizes(self, size_bytes: NDArray[np.int64]) -> FlowTable:
+    def of_sizes(self, size_bytes: Ints) -> FlowTable:
         """Return the flows with other sizes, int64[n]; the same table if none changes."""
         if np.array_equal(size_bytes, self.size_bytes):
             return self
@@ -168,7 +161,7 @@ class FlowTable:
         first, last = self.after_ptr[flow : flow + 2]
         return [int(one) for one in self.after_flow[first:last]]
 
-    def waits_here(self) -> NDArray[np.bool_]:
+    def waits_here(self) -> Flags:
         """Return, for each of `after_flow`, whether its flow waits only for deliveries at its own
         source.
 
@@ -178,7 +171,7 @@ class FlowTable:
             return np.zeros(0, np.bool_)
         waiter = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
         away = waiter[self.dst[self.after_flow] != self.src[waiter]]
-        here: NDArray[np.bool_] = np.bincount(away, minlength=len(self))[waiter] == 0
+        here: Flags = np.bincount(away, minlength=len(self))[waiter] == 0
         return here
 
     def need_no_answers(self, which: ArrayLike) -> None:
@@ -188,7 +181,7 @@ class FlowTable:
 
     def use_nics(self, nic: ArrayLike) -> None:
         """Set the source NIC of each flow; -1: the fastest."""
-        self.nic = column_of(nic, len(self), np.int16, "flow table: nic")
+        self.nic: NDArray[np.int16] = column_of(nic, len(self), np.int16, "flow table: nic")
 
     def use_kinds(self, kind: ArrayLike, kinds: Sequence[str]) -> None:
         """Set the kind of each flow f to `kinds[kind[f]]`."""
@@ -213,8 +206,7 @@ class FlowTable:
         self.after_flow = np.array([f for flows in lists for f in flows], np.int64)
 
     def validate(self, n_hosts: int) -> None:
-        """Check all flows against a network of n_hosts hosts. Raises InputError naming the first
-        bad flow."""
+        """Raise InputError for the first flow that is invalid in a network of n_hosts hosts."""
         if not len(self):
             raise InputError("the traffic has no flows")
         for column, what in ((self.src, "source"), (self.dst, "destination")):

@@ -21,6 +21,8 @@ from netsim.units import parse_rate_bps, parse_time_ps, written
 if TYPE_CHECKING:
     import networkx
 
+Ints = NDArray[np.int64]
+
 AUTO, DEGREE = "auto", "degree"
 HOST, SWITCH = "host", "switch"
 MAX_WEIGHT = 1 << 31
@@ -169,11 +171,11 @@ def _weight(place: str, key: str, values: Mapping[str, Any]) -> int:
 
 def _weight_of_port(
     graph: networkx.Graph[Any], number: Mapping[Any, int], weights: list[int]
-) -> NDArray[np.int64]:
+) -> Ints:
     """Return int64[n_ports], the weight of the cable at each port, as the builder numbers ports."""
     ends = np.array([[number[a], number[b]] for a, b in graph.edges()], np.int64).reshape(-1)
     order = np.argsort(ends, kind="stable")
-    of_port: NDArray[np.int64] = np.array(weights, np.int64)[order >> 1]
+    of_port: Ints = np.array(weights, np.int64)[order >> 1]
     return of_port
 
 
@@ -225,18 +227,15 @@ class WeightedPaths:
                         route[index] = writer.entry(local[best])
         return writer.table(route)
 
-    def _ports(
-        self, wiring: Wiring, switch: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _ports(self, wiring: Wiring, switch: int) -> tuple[Ints, Ints, Ints]:
         """Return a switch's local ports to other switches, those switches, and the weights."""
         local = wiring.fabric_ports(switch)
         first = int(wiring.node_first_port[wiring.n_hosts + switch])
         return local, wiring.fabric_peers(switch), self.weight[first + local]
 
 
-def _distances(toward: Links, edge: int, n_switches: int) -> NDArray[np.int64]:
-    """Return int64[n_switches], the smallest sum of weights to switch ``edge``, -1 if
-    unreachable."""
+def _distances(toward: Links, edge: int, n_switches: int) -> Ints:
+    """Return int64[n_switches], smallest sum of weights to switch ``edge``, -1 if unreachable."""
     away = np.full(n_switches, -1, np.int64)
     pending = [(0, edge)]
     while pending:

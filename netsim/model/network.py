@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 from netsim.model.circuits import CircuitSwitch
 
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -41,7 +44,7 @@ class Plan:
     names: list[str] = field(default_factory=list)
     tiers: list[int] = field(default_factory=list)
     latency_ps: list[int] = field(default_factory=list)
-    cables: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 5), np.int64))
+    cables: Ints = field(default_factory=lambda: np.zeros((0, 5), np.int64))
     circuit_switches: list[CircuitSwitch] = field(default_factory=list)
 
 
@@ -142,9 +145,9 @@ class Network:
     def n_tables(self) -> int:
         return 1 if self.policy is None else len(self.policy.routings)
 
-    def address(self, port: NDArray[np.int64], table: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    def address(self, port: Ints, table: Ints | int) -> Ints:
         """Return the addresses of hosts' ports in a routing table, or in one for each."""
-        found: NDArray[np.int64] = port + table * self.n_host_ports
+        found: Ints = port + table * self.n_host_ports
         return found
 
     def table_name(self, address: int) -> str:
@@ -157,19 +160,18 @@ class Network:
         return self.n_host_ports > self.n_hosts
 
     @cached_property
-    def first_nic(self) -> NDArray[np.int64]:
-        """int64[n_hosts + 1], first NIC of each host if NICs of all hosts are numbered in
-        sequence."""
+    def first_nic(self) -> Ints:
+        """int64[n_hosts + 1], first NIC of each host, with NICs numbered over all hosts."""
         last = np.maximum.reduceat(self.port_nic, self.node_first_port[: self.n_hosts])
         return np.concatenate([[0], np.cumsum(last.astype(np.int64) + 1)])
 
     @cached_property
-    def nic_of_port(self) -> NDArray[np.int64]:
+    def nic_of_port(self) -> Ints:
         """int64[n_host_ports], NIC of each host's port, numbered over all hosts."""
         return self.first_nic[self.port_node[: self.n_host_ports]] + self.port_nic
 
     @cached_property
-    def nic_rate_bps(self) -> NDArray[np.int64]:
+    def nic_rate_bps(self) -> Ints:
         """int64[n_nics], total line rate of each NIC's ports."""
         rates = np.zeros(int(self.first_nic[-1]), np.int64)
         np.add.at(rates, self.nic_of_port, self.port_rate_bps[: self.n_host_ports])
@@ -184,7 +186,7 @@ class Network:
     def n_groups(self) -> int:
         return int(self.edge_switch.size)
 
-    def wiring(self, usable: NDArray[np.bool_] | None = None) -> Wiring:
+    def wiring(self, usable: Flags | None = None) -> Wiring:
         """Return the wiring for routing; routes leave by `usable` ports (bool[n_ports]) only.
 
         Ports whose circuit is never up in that direction are always excluded.
@@ -203,13 +205,11 @@ class Network:
             switch_network=self.switch_network,
             circuits=self.circuits,
             usable=usable,
-            up_in_slot=None if self.circuits is None else self.circuits.up_in_slot,
         )
 
     @cached_property
     def lookahead_ps(self) -> int:
-        """Smallest delay of any link: the least time until an event at a node can affect another
-        node."""
+        """Smallest delay of any link, the least time until an event affects another node."""
         return int(self.port_delay_ps.min())
 
     @cached_property
@@ -234,8 +234,7 @@ class Network:
 
     @cached_property
     def diameter(self) -> int:
-        """Links on the longest of the first shortest paths between two hosts, over all routing
-        tables."""
+        """Links on the longest first shortest path between two hosts, over all routing tables."""
         sizes = np.diff(self.first_group)
         length = self.n_tables * sizes  # of a row
         switch = np.repeat(self.edge_switch.astype(np.int64), np.repeat(length, sizes))
@@ -269,16 +268,14 @@ class Network:
         """Whether every switch has a route to every edge switch of its network, in every table."""
         return not (self.route == NO_ROUTE).any()
 
-    def reaches(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return bool[n], whether routes exist from hosts' ports to addresses in the same
+    def reaches(self, src: Ints, dst: Ints) -> Flags:
+        """Return bool[n], whether routes exist from hosts' ports to addresses of the same
         network."""
         switch = self.next_switch(src)
-        found: NDArray[np.bool_] = (
-            self.route[self.route_first[switch] + self.host_group[dst]] != NO_ROUTE
-        )
+        found: Flags = self.route[self.route_first[switch] + self.host_group[dst]] != NO_ROUTE
         return found
 
-    def first_port(self, switch: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
+    def first_port(self, switch: Ints, index: Ints) -> Ints:
         """Return the global first candidate port of each switch (index) for an entry of its row.
 
         The entry is a group or from `host_group`, and not the switch's own.
@@ -287,7 +284,7 @@ class Network:
         local: NDArray[np.int32] = self.route_ports[entry >> COUNT_BITS]
         return self.node_first_port[switch + self.n_hosts] + local
 
-    def next_switch(self, port: NDArray[np.int64]) -> NDArray[np.int64]:
+    def next_switch(self, port: Ints) -> Ints:
         """Return the index of the switch that each global port leads to."""
         return self.port_node[self.port_peer[port]].astype(np.int64) - self.n_hosts
 
@@ -299,13 +296,11 @@ class Network:
         """
         for port in (src, dst):
             if not 0 <= port < self.n_host_ports:
-                raise InputError(
-                    f"no host has port {port} (hosts' ports are 0..{self.n_host_ports - 1})"
-                )
+                message = f"no host has port {port} (hosts' ports are 0..{self.n_host_ports - 1})"
+                raise InputError(message)
         if self.port_network[src] != self.port_network[dst]:
-            raise InputError(
-                f"{self.port_name(src)} and {self.port_name(dst)} are in different networks"
-            )
+            message = f"{self.port_name(src)} and {self.port_name(dst)} are in different networks"
+            raise InputError(message)
         ports = [src]
         group = int(self.host_group[dst])
         while True:
@@ -317,7 +312,7 @@ class Network:
             ports.append(first + int(candidates[0]))
 
     @property
-    def phase_of_flow(self) -> NDArray[np.int64] | None:
+    def phase_of_flow(self) -> Ints | None:
         """int64[n_flows], the phase of each flow (-1: none) from `with_phases`; None without it."""
         phase_schedule = None if self.circuits is None else self.circuits.phase_schedule
         return None if phase_schedule is None else phase_schedule.phase_of_flow

@@ -77,20 +77,14 @@ def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: fl
     if hosts.shape != (part.n_hosts,):
         raise InputError(f"{part.name} has {part.n_hosts} hosts, not {hosts.size}")
     if part.routing is not shortest_paths:
-        raise InputError(
-            f"{part.name} has its own routes and cannot be part of another network",
-            hint="use shortest paths",
-        )
+        message = f"{part.name} has its own routes and cannot be part of another network"
+        raise InputError(message, hint="use shortest paths")
     if part.switch_queue_bytes is not None:
-        raise InputError(
-            f"{part.name} has its own queue sizes and cannot be part of another network",
-            hint="use those of [fabric]",
-        )
+        message = f"{part.name} has its own queue sizes and cannot be part of another network"
+        raise InputError(message, hint="use those of [fabric]")
     if part.reduction is not None:
-        raise InputError(
-            f"{part.name} has reduction units and cannot be part of another network",
-            hint="add them to the whole network",
-        )
+        message = f"{part.name} has reduction units and cannot be part of another network"
+        raise InputError(message, hint="add them to the whole network")
     n_switches = len(part.plan.names)
     node = np.concatenate([hosts.astype(np.int64), first + np.arange(n_switches)])
     cables = part.plan.cables.copy()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from netsim.model.network import Network
     from netsim.model.routing_policy import RoutingPolicy
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 ANY_NIC = -1
 """Instead of a NIC's number: the fastest that reaches the destination."""
@@ -127,7 +128,7 @@ def _tables_of(
     """
     src, dst = ends
 
-    def led(table: Ints, leads: NDArray[np.bool_]) -> Ints:
+    def led(table: Ints, leads: Flags) -> Ints:
         return (
             table
             if policy.fallback is None
@@ -143,9 +144,7 @@ def _tables_of(
     return data, led(control, there & back)
 
 
-def _check_routes(
-    network: Network, port_pairs: PortPairs, unanswered: NDArray[np.bool_] | None
-) -> None:
+def _check_routes(network: Network, port_pairs: PortPairs, unanswered: Flags | None) -> None:
     """Refuse port pairs on which some packets have no route."""
     src, dst = port_pairs.src_port, port_pairs.dst_port
     data = np.ones(src.size, bool)
@@ -161,10 +160,9 @@ def _check_routes(
             a, b = (int(network.port_node[end[port_pair]]) for end in (here, there))
             table = network.table_name(int(to[port_pair]))
             by = f' in routing table "{table}"' if table else ""
-            raise InputError(
-                f"flow {flow}: no route from host {a} to host {b}{by}{what}",
-                hint="connect their switches by circuits, directly or over others",
-            )
+            message = f"flow {flow}: no route from host {a} to host {b}{by}{what}"
+            hint = "connect their switches by circuits, directly or over others"
+            raise InputError(message, hint=hint)
 
 
 def _ends(network: Network, flows: FlowTable) -> tuple[Ints, Ints, Ints]:
@@ -217,7 +215,7 @@ def _fastest(n: int, flow: Ints, nic: Ints, rate_bps: Ints) -> Ints:
     return fastest
 
 
-def _refuse(network: Network, flows: FlowTable, bad: NDArray[np.bool_]) -> None:
+def _refuse(network: Network, flows: FlowTable, bad: Flags) -> None:
     """Raise InputError for the first flow without a port pair."""
     for flow in np.flatnonzero(bad)[:1].tolist():
         src, dst, nic = int(flows.src[flow]), int(flows.dst[flow]), int(flows.nic[flow])
@@ -227,11 +225,8 @@ def _refuse(network: Network, flows: FlowTable, bad: NDArray[np.bool_]) -> None:
             raise InputError(f"flow {flow}: host {src} has no NIC {nic}, {there}")
         if nic != ANY_NIC:
             raise InputError(f"flow {flow}: NIC {nic} of host {src} does not reach host {dst}")
-        raise InputError(
-            f"flow {flow}: host {src} and host {dst} have no network in common",
-            key="topology",
-            hint=_common(network),
-        )
+        message = f"flow {flow}: host {src} and host {dst} have no network in common"
+        raise InputError(message, key="topology", hint=_common(network))
 
 
 def _common(network: Network) -> str:
@@ -245,9 +240,7 @@ def _common(network: Network) -> str:
     return "connect them by a network"
 
 
-def walk(
-    network: Network, src: Ints, dst: Ints
-) -> Iterator[tuple[Ints, Ints, NDArray[np.bool_], Ints]]:
+def walk(network: Network, src: Ints, dst: Ints) -> Iterator[tuple[Ints, Ints, Flags, Ints]]:
     """Follow the first shortest paths from hosts' ports to addresses, link by link.
 
     Yields for each step (flow, port, delivers, parallel), arrays of one length: the flows still on

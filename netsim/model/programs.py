@@ -18,6 +18,8 @@ from netsim.limits import COUNT
 from netsim.model.columns import column_of, first_of
 from netsim.plugins.registry import PluginSpec
 
+Ints = NDArray[np.int64]
+
 HANDLER_NAMES = ("on_begin", "on_task", "on_timer")
 """A traffic pattern whose file has one of these functions is a program."""
 
@@ -40,7 +42,7 @@ class ProgramSpec:
     task_state: Columns
     host_state: Columns
     log_rows: NDArray[np.int64]
-    relayed: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    relayed: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def name(self) -> str:
@@ -73,10 +75,10 @@ def program_spec(
     )
 
 
-def _log_rows(module: ModuleType, given: ArrayLike, n_hosts: int, file: str) -> NDArray[np.int64]:
+def _log_rows(module: ModuleType, given: ArrayLike, n_hosts: int, file: str) -> Ints:
     """Return int64[n_hosts], the number of log rows that each host may write."""
     try:
-        rows: NDArray[np.int64] = column_of(given, n_hosts, np.int64, "log_rows")
+        rows: Ints = column_of(given, n_hosts, np.int64, "log_rows")
     except InputError as error:
         raise error.at(file=file) from None
     for host in first_of((rows < 0) | (rows > COUNT)):

@@ -95,7 +95,7 @@ class RelaySegments:
         return np.where(flows < 0, -1, self.message[flows])
 
     def latest(self, values: Ints) -> Ints:
-        """Return int64[n], the largest value of each message's last segments; -1 if one is
+        """Return int64[n], the largest value of each message's last segments; -1 if any is
         negative."""
         last = self.segment != 1
         found = np.zeros(len(self.flows), np.int64)

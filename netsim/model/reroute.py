@@ -20,6 +20,7 @@ from netsim.model.network import Network
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, RoutingTable, TableWriter
 
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 MAX_CHANGES = 20_000
 """Limit on link changes, each of which recomputes all routes: 20 ms each for 8,192 hosts."""
@@ -77,11 +78,8 @@ def follow_failures(
     memory.
     """
     if network.time_slots is not None:
-        raise InputError(
-            "time-slotted routes cannot follow failures",
-            key="routing.convergence_delay",
-            hint='"never"',
-        )
+        message = "time-slotted routes cannot follow failures"
+        raise InputError(message, key="routing.convergence_delay", hint='"never"')
     writer = RowWriter(network)
     alone = np.zeros(network.n_hosts, bool)
     for time, down in _states(network, faults):
@@ -91,7 +89,7 @@ def follow_failures(
     return writer.changes(np.flatnonzero(alone & ~never_joined(network)))
 
 
-def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, Flags]]:
     """Yield the times at which links go down or come back, and bool[n_ports], those down then."""
     port = np.repeat(np.arange(network.n_ports), np.diff(faults.outage_ptr))
     if not port.size:
@@ -105,11 +103,9 @@ def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray
     depth = np.zeros(network.n_ports, np.int64)
     begins = np.flatnonzero(np.diff(at, prepend=-1))
     if begins.size > MAX_CHANGES:
-        raise InputError(
-            f"routes would change {begins.size:,} times",
-            key="routing.convergence_delay",
-            hint=f"at most {MAX_CHANGES:,} link changes",
-        )
+        message = f"routes would change {begins.size:,} times"
+        hint = f"at most {MAX_CHANGES:,} link changes"
+        raise InputError(message, key="routing.convergence_delay", hint=hint)
     for begin, end in zip(begins, np.append(begins[1:], at.size), strict=True):
         if at[begin] >= NEVER:
             return
@@ -120,7 +116,7 @@ def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, NDArray
             yield int(at[begin]), down
 
 
-def never_joined(network: Network) -> NDArray[np.bool_]:
+def never_joined(network: Network) -> Flags:
     """Return bool[n_hosts], hosts that are `cut_off` without failures."""
     if network.reaches_all:
         return np.zeros(network.n_hosts, bool)
@@ -128,13 +124,13 @@ def never_joined(network: Network) -> NDArray[np.bool_]:
     return cut_off(network, own, np.zeros(network.n_ports, bool))
 
 
-def cut_off(network: Network, table: RoutingTable, down: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def cut_off(network: Network, table: RoutingTable, down: Flags) -> Flags:
     """Return bool[n_hosts], hosts not connected to the largest part of any of their networks.
 
     Connected means in both directions, by any routing table.
     """
     uplink = np.arange(network.n_host_ports)
-    lone: NDArray[np.bool_] = down[uplink] | down[network.port_peer[uplink]]
+    lone: Flags = down[uplink] | down[network.port_peer[uplink]]
     for number, (begin, end) in enumerate(pairwise(network.first_group.tolist())):
         first = network.route_first[network.edge_switch[begin:end]]
         joined = np.zeros((end - begin, end - begin), bool)
@@ -145,7 +141,5 @@ def cut_off(network: Network, table: RoutingTable, down: NDArray[np.bool_]) -> N
         part = joined[int(joined.sum(axis=1).argmax())]
         here = network.port_network == number
         lone[here] |= ~part[network.port_group[here]]
-    of_host: NDArray[np.bool_] = np.logical_and.reduceat(
-        lone, network.node_first_port[: network.n_hosts]
-    )
+    of_host: Flags = np.logical_and.reduceat(lone, network.node_first_port[: network.n_hosts])
     return of_host

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from netsim.limits import HORIZON_PS
 from netsim.model.circuits import Circuits
 
+Ints = NDArray[np.int64]
+
 COUNT_BITS = 16
 COUNT_MASK = (1 << COUNT_BITS) - 1
 
@@ -42,7 +44,6 @@ class Wiring:
         switch_network: int32[n_switches], network of each switch.
         circuits: cables through circuit switches; None if there are none.
         usable: bool[n_ports], whether routes may leave by a port; None: by all.
-        up_in_slot: bool[n_slots, n_ports], see `Circuits.up_in_slot`.
     """
 
     n_hosts: int
@@ -55,7 +56,6 @@ class Wiring:
     switch_network: NDArray[np.int32]
     circuits: Circuits | None = None
     usable: NDArray[np.bool_] | None = None
-    up_in_slot: NDArray[np.bool_] | None = None
 
     def only(self, ports: NDArray[np.bool_]) -> Wiring:
         """Return this wiring with routes that leave only by `ports` (bool[n_ports])."""
@@ -74,13 +74,13 @@ class Wiring:
         return int(self.first_group.size) - 1
 
     @cached_property
-    def route_first(self) -> NDArray[np.int64]:
+    def route_first(self) -> Ints:
         """int64[n_switches], start of each switch's row of a routing table.
 
         A row has an entry for each group of the switch's own network.
         """
         lengths = np.diff(self.first_group)[self.switch_network]
-        first: NDArray[np.int64] = np.cumsum(lengths) - lengths
+        first: Ints = np.cumsum(lengths) - lengths
         return first
 
     @property
@@ -88,7 +88,7 @@ class Wiring:
         """Total number of entries of a routing table."""
         return int(np.diff(self.first_group)[self.switch_network].sum())
 
-    def switches_of(self, network: int) -> NDArray[np.int64]:
+    def switches_of(self, network: int) -> Ints:
         """Return the switches of a network, ascending."""
         return np.flatnonzero(self.switch_network == network)
 
@@ -97,21 +97,20 @@ class Wiring:
         return self.edge_switch[self.first_group[network] : self.first_group[network + 1]]
 
     @cached_property
-    def peer_switch(self) -> NDArray[np.int64]:
+    def peer_switch(self) -> Ints:
         """int64[n_ports], switch index at the far end of each port's cable, negative for a host."""
         return self.port_node[self.port_peer].astype(np.int64) - self.n_hosts
 
-    def fabric_ports(self, switch: int) -> NDArray[np.int64]:
+    def fabric_ports(self, switch: int) -> Ints:
         """Return the local numbers, ascending, of a switch's usable ports to other switches."""
         first, end = self._ports_of(switch)
         fabric = self.peer_switch[first:end] >= 0
         return np.flatnonzero(fabric if self.usable is None else fabric & self.usable[first:end])
 
-    def fabric_peers(self, switch: int) -> NDArray[np.int64]:
-        """Return the switch indices at the far ends of `fabric_ports(switch)`, in the same
-        order."""
+    def fabric_peers(self, switch: int) -> Ints:
+        """Return the switch indices at the far ends of `fabric_ports(switch)`, in order."""
         first, _ = self._ports_of(switch)
-        peers: NDArray[np.int64] = self.peer_switch[first + self.fabric_ports(switch)]
+        peers: Ints = self.peer_switch[first + self.fabric_ports(switch)]
         return peers
 
     def _ports_of(self, switch: int) -> tuple[int, int]:
@@ -161,9 +160,7 @@ class RouteChanges:
         return int(self.row_from_ps.size - self.row_ptr.size + 1)
 
 
-def networks_of(
-    port_switch: NDArray[np.int64], port_peer: NDArray[np.int64], n_switches: int
-) -> NDArray[np.int64]:
+def networks_of(port_switch: Ints, port_peer: Ints, n_switches: int) -> Ints:
     """Return int64[n_switches], the part of each switch if the hosts are removed.
 
     `port_switch` is the switch of each port, negative for a host. Parts are numbered in the order
@@ -205,9 +202,7 @@ class TableWriter:
             self._length += ports.size
         return entry
 
-    def translated(
-        self, route: NDArray[np.int64], route_ports: NDArray[np.int32]
-    ) -> NDArray[np.int64]:
+    def translated(self, route: Ints, route_ports: NDArray[np.int32]) -> Ints:
         """Return the entries of another table with this writer's offsets."""
         entries, which = np.unique(route, return_inverse=True)
         own = [
@@ -216,10 +211,10 @@ class TableWriter:
             else self.entry(route_ports[entry >> COUNT_BITS :][: entry & COUNT_MASK])
             for entry in entries.tolist()
         ]
-        found: NDArray[np.int64] = np.array(own, np.int64)[which.reshape(-1)]
+        found: Ints = np.array(own, np.int64)[which.reshape(-1)]
         return found
 
-    def table(self, route: NDArray[np.int64]) -> RoutingTable:
+    def table(self, route: Ints) -> RoutingTable:
         """Return the finished table; `route` has the results of `entry`, row by row."""
         ports = np.concatenate(self._lists) if self._lists else np.zeros(0, np.int32)
         return RoutingTable(np.ascontiguousarray(route, np.int64).reshape(-1), ports)
@@ -233,7 +228,7 @@ def shortest_paths(wiring: Wiring) -> RoutingTable:
     writer = TableWriter()
     lengths = np.diff(wiring.first_group)[wiring.switch_network]
     route = np.zeros(int(lengths.sum()), np.int64)
-    known: dict[tuple[bytes, ...], NDArray[np.int64]] = {}  # wiring -> its switches
+    known: dict[tuple[bytes, ...], Ints] = {}  # wiring -> its switches
     for network in range(wiring.n_networks):
         switches = wiring.switches_of(network)
         like = known.setdefault(_cabling(wiring, network), switches)
@@ -257,9 +252,7 @@ def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
     )
 
 
-def _copy_rows(
-    wiring: Wiring, known: NDArray[np.int64], switches: NDArray[np.int64], route: NDArray[np.int64]
-) -> None:
+def _copy_rows(wiring: Wiring, known: Ints, switches: Ints, route: Ints) -> None:
     """Copy the rows of ``known`` switches to ``switches`` of a network with the same wiring."""
     length = int(np.diff(wiring.first_group)[wiring.switch_network[switches[0]]])
     first = wiring.route_first
@@ -267,15 +260,13 @@ def _copy_rows(
         route[here : here + length] = route[there : there + length]
 
 
-def _write_rows(
-    wiring: Wiring, network: int, writer: TableWriter, route: NDArray[np.int64]
-) -> None:
+def _write_rows(wiring: Wiring, network: int, writer: TableWriter, route: Ints) -> None:
     """Write the rows of the switches of a network into ``route``."""
     switches = wiring.switches_of(network)
     distance = switch_distances(wiring, network)
     n_groups = distance.shape[1]
     index = _indices(wiring, switches)
-    known: dict[tuple[bytes, bytes, bytes], NDArray[np.int64]] = {}
+    known: dict[tuple[bytes, bytes, bytes], Ints] = {}
     for at, switch in enumerate(switches.tolist()):
         ports, peers = wiring.fabric_ports(switch), wiring.fabric_peers(switch)
         key = (ports.tobytes(), peers.tobytes(), distance[at].tobytes())
@@ -292,7 +283,7 @@ def _write_rows(
         route[first : first + n_groups] = known[key]
 
 
-def _indices(wiring: Wiring, switches: NDArray[np.int64]) -> NDArray[np.int64]:
+def _indices(wiring: Wiring, switches: Ints) -> Ints:
     """Return int64[n_switches], the position of each of ``switches`` among them."""
     index = np.zeros(wiring.n_switches, np.int64)
     index[switches] = np.arange(switches.size)
@@ -313,7 +304,7 @@ def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
     distance[index[edges], np.arange(edges.size)] = 0
     seen = np.packbits(distance == 0, axis=1)
     number_of: dict[bytes, int] = {}
-    neighbors: list[NDArray[np.int64]] = []  # the distinct sets of neighbors
+    neighbors: list[Ints] = []  # the distinct sets of neighbors
     which = np.empty(switches.size, np.int64)
     for at, switch in enumerate(switches.tolist()):
         peers = wiring.fabric_peers(switch)
@@ -334,8 +325,8 @@ def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
     return distance
 
 
-def _distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return the distinct columns of a boolean matrix, bool[k, rows], and the index of each
+def _distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Ints]:
+    """Return distinct columns of a boolean matrix, bool[k, rows], and the index of each
     column's."""
     rows = matrix.shape[0]
     packed = np.ascontiguousarray(np.packbits(matrix, axis=0).T)

@@ -124,17 +124,14 @@ class Expander(TimeSlotRouting):
         return TimeSlotTables(slots_ps, first_ps, tables())
 
     def _slots(self, circuits: Circuits) -> tuple[Ints, int]:
-        """Return the duration of slots, between changes of the circuits on paths, and the first
-        start."""
+        """Return durations of slots, between changes of circuits on paths, and the first start."""
         if circuits.follow:
             raise InputError("an expander needs circuits on a timetable, not phase-driven ones")
         changing = np.flatnonzero(circuits.ever)
         periods = circuits.period_ps[changing]
         if (periods >= HORIZON_PS).any():
-            raise InputError(
-                "time-slotted routes need schedules that repeat",
-                hint="repeats=True",
-            )
+            message = "time-slotted routes need schedules that repeat"
+            raise InputError(message, hint="repeats=True")
         period_ps = math.lcm(*np.unique(periods).tolist())
         up_ps, down_ps = circuits.days_ps.T
         of_day = np.repeat(circuits.period_ps, np.diff(circuits.first_day))
@@ -161,13 +158,13 @@ class Expander(TimeSlotRouting):
             hint="choose periods of circuit switches with a short common multiple",
         )
 
-    def _there(self, circuits: Circuits, begin_ps: int, slot_ps: int) -> NDArray[np.bool_]:
+    def _there(self, circuits: Circuits, begin_ps: int, slot_ps: int) -> Flags:
         """Return bool[n_ports], ports with a circuit during a slot and for `drain_ps` after it."""
         up_ps, down_ps = circuits.days_ps.T
         of_day = np.repeat(circuits.period_ps, np.diff(circuits.first_day))
         stays = (begin_ps - up_ps) % of_day + slot_ps <= down_ps - self.drain_ps - up_ps
         there = np.logical_or.reduceat(stays, circuits.first_day[:-1])
-        found: NDArray[np.bool_] = np.append(there, True)[circuits.calendar]
+        found: Flags = np.append(there, True)[circuits.calendar]
         return found
 
 
@@ -177,13 +174,13 @@ def _check_joined(wiring: Wiring, table: RoutingTable, when: str) -> None:
         edges = wiring.edge_switch[begin:end]
         rows = table.route[wiring.route_first[edges][:, None] + np.arange(end - begin)]
         for a, b in np.argwhere(rows == NO_ROUTE)[:1].tolist():
-            raise InputError(
-                f"no circuits connect edge switches {a} and {b} {when}",
-                hint="use more staggered circuit switches, other matchings, or a shorter drain",
-            )
+            message = f"no circuits connect edge switches {a} and {b} {when}"
+            hint = "use more staggered circuit switches, other matchings, or a shorter drain"
+            raise InputError(message, hint=hint)
 
 
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 def circuit_routes(wiring: Wiring) -> RoutingTable:
@@ -210,9 +207,8 @@ def routes_in_slot(slot: int, routing: Routing = circuit_routes) -> Routing:
     """Return a routing over the circuits in one slot of phase-driven circuit switches."""
 
     def found(wiring: Wiring) -> RoutingTable:
-        return routing(
-            wiring if wiring.up_in_slot is None else wiring.only(wiring.up_in_slot[slot])
-        )
+        up = None if wiring.circuits is None else wiring.circuits.up_in_slot
+        return routing(wiring if up is None else wiring.only(up[slot]))
 
     return found
 
@@ -222,7 +218,7 @@ def packet_fabric_routes(wiring: Wiring) -> RoutingTable:
     return shortest_paths(wiring.only(~_by_circuit(wiring)))
 
 
-def _by_circuit(wiring: Wiring) -> NDArray[np.bool_]:
+def _by_circuit(wiring: Wiring) -> Flags:
     """Return bool[n_ports], ports whose cables go through circuit switches."""
     found = np.zeros(wiring.port_node.size, bool)
     if wiring.circuits is not None:

@@ -20,7 +20,7 @@ NONE = -1
 """Instead of a port, circuit switch or calendar: none."""
 
 
-def round_robin_matchings(n: int) -> NDArray[np.int64]:
+def round_robin_matchings(n: int) -> Ints:
     """Return matchings of `n` ports in which every two meet once: int64[rounds, n].
 
     Circle method: one port stays, the others rotate. If n is odd, each port has one round without a
@@ -119,10 +119,8 @@ class Schedule:
         matchings = self.matchings
         matchings[matchings == at] = NONE
         for slot, port in np.argwhere((matchings < NONE) | (matchings >= n))[:1].tolist():
-            raise InputError(
-                f"slot {slot} joins port {port} to port {matchings[slot, port]}",
-                hint=f"0 to {n - 1}, or -1 for none",
-            )
+            message = f"slot {slot} joins port {port} to port {matchings[slot, port]}"
+            raise InputError(message, hint=f"0 to {n - 1}, or -1 for none")
         self._check_ways()
         if self.phase_driven:
             return
@@ -136,8 +134,7 @@ class Schedule:
             raise InputError("the total of all slots exceeds 2^56 ps, the longest run")
 
     def _check_ways(self) -> None:
-        """Refuse output ports used twice and, if bidirectional, matchings that are not
-        symmetric."""
+        """Refuse output ports used twice and, if bidirectional, asymmetric matchings."""
         at, matchings = np.arange(self.n_ports), self.matchings
         ordered = np.sort(matchings, axis=1)
         twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NONE)
@@ -145,10 +142,8 @@ class Schedule:
             for slot, index in np.argwhere(twice)[:1].tolist():
                 other = int(ordered[slot, index])
                 a, b = np.flatnonzero(matchings[slot] == other)[:2].tolist()
-                raise InputError(
-                    f"slot {slot} joins both port {a} and port {b} to port {other}",
-                    hint="each port may occur once in a matching",
-                )
+                message = f"slot {slot} joins both port {a} and port {b} to port {other}"
+                raise InputError(message, hint="each port may occur once in a matching")
             return
         back = np.take_along_axis(matchings, np.maximum(matchings, 0), axis=1)
         for slot, port in np.argwhere((matchings != NONE) & (back != at))[:1].tolist():
@@ -166,10 +161,8 @@ def _table(matchings: ArrayLike) -> Ints:
     except ValueError:
         table = np.zeros(0)
     if table.ndim != 2 or 0 in table.shape or not np.issubdtype(table.dtype, np.integer):
-        raise InputError(
-            "matchings must be a table of whole numbers",
-            hint="a row for each slot, with the partner of each port",
-        )
+        message = "matchings must be a table of whole numbers"
+        raise InputError(message, hint="a row for each slot, with the partner of each port")
     return table.astype(np.int64)
 
 
@@ -178,9 +171,8 @@ def _lengths(slots_ps: ArrayLike, n_slots: int) -> Ints:
     if lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
         raise InputError("slots_ps must be whole numbers of ps")
     if lengths.size not in (1, n_slots):
-        raise InputError(
-            f"{lengths.size} slots_ps for {n_slots} slots", hint="one, or one for each"
-        )
+        message = f"{lengths.size} slots_ps for {n_slots} slots"
+        raise InputError(message, hint="one, or one for each")
     for length in lengths[(lengths <= 0) | (lengths >= HORIZON_PS)][:1].tolist():
         raise InputError(f"slot of {length} ps is out of range", hint="more than 0, less than 2^56")
     return np.broadcast_to(lengths, n_slots).astype(np.int64)

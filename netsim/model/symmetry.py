@@ -15,12 +15,14 @@ from netsim.model.network import Network
 from netsim.model.port_pairs import ENTROPY, HASH
 from netsim.model.routing import COUNT_MASK, NO_ROUTE
 
+Ints = NDArray[np.int64]
+
 KEY = "fabric.load_balancing"
 BOTH_WAYS = (HASH, ENTROPY)
 """Values of `fabric.plane_balancing` by which packets and acknowledgments use the same plane."""
 
 
-def heights(network: Network) -> NDArray[np.int64]:
+def heights(network: Network) -> Ints:
     """Return int64[n_switches], the fewest links from each switch to a host."""
     low, high = _fabric_cables(network)
     height = np.full(network.n_switches, network.n_nodes, np.int64)
@@ -43,11 +45,8 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
     Raises InputError with the key of the load balancing or of the plane balancing.
     """
     if network.n_host_ports > network.first_nic[-1] and planes not in BOTH_WAYS:
-        raise InputError(
-            f'"{planes}" conflicts with ecmp_symmetric: each end chooses its own plane',
-            key="fabric.plane_balancing",
-            hint=" or ".join(BOTH_WAYS),
-        )
+        message = f'"{planes}" conflicts with ecmp_symmetric: each end chooses its own plane'
+        raise InputError(message, key="fabric.plane_balancing", hint=" or ".join(BOTH_WAYS))
     wiring = network.wiring()
     if wiring.usable is not None:
         port = int(np.flatnonzero(~wiring.usable)[0])
@@ -91,7 +90,7 @@ def _check_layer(network: Network, rows: dict[int, list[list[int]]]) -> None:
                 raise _refusal(f"the uplinks of {pair} differ or are in a different order")
 
 
-def _fabric_cables(network: Network) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _fabric_cables(network: Network) -> tuple[Ints, Ints]:
     """Return both switches (indices) of each link between switches, the sender first."""
     own = network.port_node.astype(np.int64) - network.n_hosts
     far = network.port_node[network.port_peer].astype(np.int64) - network.n_hosts
@@ -107,8 +106,6 @@ def _names(network: Network, a: int, b: int) -> str:
 
 
 def _refusal(what: str) -> InputError:
-    return InputError(
-        f"ecmp_symmetric cannot make paths symmetric: {what}",
-        key=KEY,
-        hint="ecmp, or a tree with one cable between two switches and the same order of uplinks",
-    )
+    message = f"ecmp_symmetric cannot make paths symmetric: {what}"
+    hint = "ecmp, or a tree with one cable between two switches and the same order of uplinks"
+    return InputError(message, key=KEY, hint=hint)

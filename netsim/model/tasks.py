@@ -7,7 +7,7 @@ exactly what tasks do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import column_of, find_cycle, first_of
 from netsim.model.flows import FlowTable
 
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
 COMPUTE, SEND, RECEIVE, JOIN = range(4)
 KINDS = ("compute", "send", "receive", "join")
 """Names of the kinds of tasks."""
@@ -25,11 +28,10 @@ SENT, ACKED = range(2)
 DONE_WHEN = ("sent", "acked")
 """When a send task is done: all packets were sent once, or the transport knows of the delivery."""
 
-Edges = tuple[NDArray[np.int64], NDArray[np.int64]]
+Edges = tuple[Ints, Ints]
 """Pairs of tasks: the first, and those that follow."""
 
 
-@dataclass(eq=False, init=False)
 class TaskTable:
     """A table of n tasks; a task is identified by its row.
 
@@ -51,17 +53,6 @@ class TaskTable:
         label: a text for each task, or None.
     """
 
-    kind: NDArray[np.int8]
-    host: NDArray[np.int32]
-    duration_ps: NDArray[np.int64]
-    stream: NDArray[np.int32]
-    flow: NDArray[np.int64]
-    done_when: NDArray[np.int8]
-    deferred: NDArray[np.bool_]
-    after_ptr: NDArray[np.int64] | None
-    after_task: NDArray[np.int64] | None
-    label: Sequence[str] | None
-
     def __init__(
         self,
         kind: ArrayLike,
@@ -75,24 +66,27 @@ class TaskTable:
         label: Sequence[str] | None = None,
     ) -> None:
         n = np.asarray(kind).size
-        self.kind = column_of(np.atleast_1d(kind), n, np.int8, "task table: kind")
-        self.host = column_of(host, n, np.int32, "task table: host")
-        self.duration_ps = column_of(duration_ps, n, np.int64, "task table: duration_ps")
-        self.stream = column_of(stream, n, np.int32, "task table: stream")
-        self.flow = column_of(flow, n, np.int64, "task table: flow")
-        self.done_when = column_of(done_when, n, np.int8, "task table: done_when")
-        self.deferred = (
-            column_of(np.asarray(deferred, np.int8), n, np.int8, "task table: deferred") != 0
-        )
-        self.after_ptr = self.after_task = None
+
+        def column(values: ArrayLike, dtype: type, name: str) -> Any:
+            return column_of(values, n, dtype, f"task table: {name}")
+
+        self.kind: NDArray[np.int8] = column(np.atleast_1d(kind), np.int8, "kind")
+        self.host: NDArray[np.int32] = column(host, np.int32, "host")
+        self.duration_ps: Ints = column(duration_ps, np.int64, "duration_ps")
+        self.stream: NDArray[np.int32] = column(stream, np.int32, "stream")
+        self.flow: Ints = column(flow, np.int64, "flow")
+        self.done_when: NDArray[np.int8] = column(done_when, np.int8, "done_when")
+        self.deferred: Flags = column(np.asarray(deferred, np.int8), np.int8, "deferred") != 0
+        self.after_ptr: Ints | None = None
+        self.after_task: Ints | None = None
         if label is not None and len(label) != n:
             raise InputError(f"a task table has {len(label)} labels for {n} tasks")
-        self.label = label
+        self.label: Sequence[str] | None = label
 
     def __len__(self) -> int:
         return int(self.kind.size)
 
-    def local_indices(self) -> NDArray[np.int64]:
+    def local_indices(self) -> Ints:
         """Return int64[n], the index of each task among those of its host."""
         order = np.argsort(self.host, kind="stable")
         counts = np.bincount(self.host) if len(self) else np.zeros(0, np.int64)
@@ -130,7 +124,7 @@ class TaskTable:
         same = (self.host[first] == self.host[then]) & (self.stream[first] == self.stream[then])
         return first[same], then[same]
 
-    def of_flows(self, kind: int, n_flows: int) -> NDArray[np.int64]:
+    def of_flows(self, kind: int, n_flows: int) -> Ints:
         """Return int64[n_flows], the send or receive task of each flow, or -1."""
         tasks = np.flatnonzero(self.kind == kind)
         found = np.full(n_flows, -1, np.int64)
@@ -148,8 +142,7 @@ class TaskTable:
         return f"task {task} ({what}) of host {self.host[task]}"
 
     def validate(self, flows: FlowTable, n_hosts: int) -> None:
-        """Check all tasks against flows and a number of hosts. Raises InputError for the first bad
-        task."""
+        """Raise InputError for the first task that is invalid with these flows and hosts."""
         if len(self) > COUNT:
             raise InputError(f"{len(self)} tasks", hint="at most 2^31 - 1")
         communicates = (self.kind == SEND) | (self.kind == RECEIVE)
@@ -174,8 +167,7 @@ class TaskTable:
             raise InputError(f"{self.name(stuck)}: waits for itself through others")
 
     def _check_flows(self, flows: FlowTable) -> None:
-        """Refuse several tasks of a kind for a flow, tasks at the wrong host, and several
-        starts."""
+        """Refuse several tasks of a kind per flow, tasks at the wrong host, and several starts."""
         n = len(flows)
         for kind, ends in ((SEND, flows.src), (RECEIVE, flows.dst)):
             tasks = np.flatnonzero(self.kind == kind)
@@ -190,19 +182,15 @@ class TaskTable:
                 raise InputError(f"{self.name(other)}: duplicates {self.name(one)}")
         starts = self.of_flows(SEND, n)
         for flow in first_of((starts >= 0) & (flows.start_ps != 0)):
-            raise InputError(
-                f"flow {flow}: start_ps conflicts with {self.name(starts[flow])}",
-                hint="set start_ps to 0, as the task starts the flow",
-            )
+            message = f"flow {flow}: start_ps conflicts with {self.name(starts[flow])}"
+            raise InputError(message, hint="set start_ps to 0, as the task starts the flow")
         if flows.after_ptr is None or flows.after_flow is None:
             return
         has_task = (starts >= 0) | (self.of_flows(RECEIVE, n) >= 0)
         waiter = np.repeat(np.arange(n), np.diff(flows.after_ptr))
         for i in first_of(has_task[waiter] | has_task[flows.after_flow]):
-            raise InputError(
-                f"flow {waiter[i]}: waits for flow {flows.after_flow[i]}, but one has tasks",
-                hint="let tasks wait for each other instead",
-            )
+            message = f"flow {waiter[i]}: waits for flow {flows.after_flow[i]}, but one has tasks"
+            raise InputError(message, hint="let tasks wait for each other instead")
 
     def _check_edges(self) -> None:
         """Refuse edges between hosts."""
@@ -218,14 +206,12 @@ class TaskTable:
                 f"(tasks are 0..{n - 1})"
             )
         for i in first_of(self.host[first] != self.host[then]):
-            raise InputError(
-                f"{self.name(then[i])}: waits for {self.name(first[i])}",
-                hint="only tasks of one host; use a flow with a send and a receive task",
-            )
+            message = f"{self.name(then[i])}: waits for {self.name(first[i])}"
+            hint = "only tasks of one host; use a flow with a send and a receive task"
+            raise InputError(message, hint=hint)
 
     def find_cycle(self, n_flows: int) -> list[int]:
-        """Return tasks each of which waits for the next, by an edge, stream or flow; [] if there
-        are none."""
+        """Return tasks that each wait for the next, by an edge, stream or flow; [] if none do."""
         sends, receives = (self.of_flows(kind, n_flows) for kind in (SEND, RECEIVE))
         joined = (sends >= 0) & (receives >= 0)
         pairs = [self.edges(), self.in_streams(), (sends[joined], receives[joined])]

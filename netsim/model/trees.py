@@ -145,8 +145,7 @@ def add_tree(
 
 
 def most_hosts(tiers: int, radix: int) -> int:
-    """Return the hosts of the largest fully provisioned tree of switches with `radix` (even)
-    ports."""
+    """Return the hosts of the largest fully provisioned tree of switches with even `radix`."""
     reached: int = 2 * (radix // 2) ** tiers
     return reached
 
@@ -165,8 +164,7 @@ def switches_needed(hosts: int, tiers: int, radix: int) -> Fraction:
 
 
 def whole_switches_needed(hosts: int, tiers: int, radix: int) -> int:
-    """Return the whole switches of each tier, in total; those at the top have twice the ports
-    down."""
+    """Return the sum over tiers of whole switches; those at the top have twice the ports down."""
     lower = -(-2 * hosts // radix)
     return (tiers - 1) * lower + -(-lower // 2)
 

@@ -31,8 +31,7 @@ class WorkloadPart:
         return self
 
     def with_last_tasks(self, last: NDArray[np.int64]) -> Self:  # noqa: ARG002
-        """Return this part where task `last[k]` completes task k, after messages were cut into
-        chunks."""
+        """Return this part where task `last[k]` completes task k, after messages were cut."""
         return self
 
     @classmethod
@@ -101,14 +100,12 @@ class Workload:
         for task in first_of(
             self.tasks.deferred if self.program is None else self.tasks.deferred[:0]
         ):
-            raise InputError(
-                f"{self.tasks.name(task)}: is deferred, but there is no program to start it",
-                hint="add on_begin, on_task or on_timer to the traffic pattern",
-            )
+            message = f"{self.tasks.name(task)}: is deferred, but there is no program to start it"
+            hint = "add on_begin, on_task or on_timer to the traffic pattern"
+            raise InputError(message, hint=hint)
 
     def with_program(self, use: PluginSpec, n_hosts: int) -> Workload:
-        """Return the workload with its program, if ``use`` is one. Raises InputError if it cannot
-        be."""
+        """Return the workload with its program, if ``use`` is one. Raises InputError if invalid."""
         if not is_program(use.module):
             for what, given in (("task", self.task_state), ("host", self.host_state)):
                 for name in given:
