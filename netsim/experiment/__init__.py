@@ -7,11 +7,4 @@ for point in experiment.points(): ...
 from netsim.experiment.load import Experiment, built_in, locate
 from netsim.experiment.model import Outputs, Point, StopCondition
 
-__all__ = [
-    "Experiment",
-    "Outputs",
-    "Point",
-    "StopCondition",
-    "built_in",
-    "locate",
-]
+__all__ = ["Experiment", "Outputs", "Point", "StopCondition", "built_in", "locate"]

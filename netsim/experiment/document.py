@@ -160,7 +160,7 @@ def _set(tree: Tree, keys: list[str], value: Any) -> None:
         targets = [one for item in found for one in (item if isinstance(item, list) else [item])]
         if not all(isinstance(target, dict) for target in targets):
             path = ".".join(tables[: depth + 1])
-            raise InputError("must be a table to set keys in it", key=path, code="wrong_type")
+            raise InputError("must be a table", key=path, code="wrong_type")
     for target in targets:
         target[last] = value
 

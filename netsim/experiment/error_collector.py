@@ -1,4 +1,4 @@
-"""Collect all errors in an experiment, to report them at once."""
+"""Collect all errors of an experiment, to report them together."""
 
 from __future__ import annotations
 

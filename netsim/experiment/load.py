@@ -180,10 +180,7 @@ def locate(name: str) -> Path:
     if os.path.lexists(path):
         require_file(path)
     raise InputError(
-        "unknown experiment",
-        file=name,
-        hint=did_you_mean(bare, known),
-        code="unknown_value",
+        "unknown experiment", file=name, hint=did_you_mean(bare, known), code="unknown_value"
     )
 
 

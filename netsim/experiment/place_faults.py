@@ -171,11 +171,9 @@ def _check_rate(use: FaultSpec, ports: Ints, network: Network, point: Point) -> 
         return
     circuits = network.circuits
     for port in ports[circuits.calendar[ports] >= 0][:1].tolist() if circuits else ():
-        raise InputError(
-            f"{network.port_name(port)} is a circuit, whose rate is fixed",
-            key=f"faults.{use.name}.rate",
-            hint="choose other links; circuits can lose packets or go down",
-        )
+        message = f"{network.port_name(port)} is a circuit, whose rate is fixed"
+        hint = "choose other links; circuits can lose packets or go down"
+        raise InputError(message, key=f"faults.{use.name}.rate", hint=hint)
     rates_bps = network.port_rate_bps.copy()
     rates_bps[ports] = use.rate_bps
     try:
@@ -208,11 +206,9 @@ def _random_outages(use: FaultSpec, parts: list[Ints], point: Point) -> Ints:
     stop_ps = HORIZON_PS if point.stop.max_time_ps is None else point.stop.max_time_ps
     end_ps = min(use.until_ps, stop_ps)
     if end_ps >= HORIZON_PS:
-        raise InputError(
-            "missing: random failures need an end",
-            key=f"faults.{use.name}.until",
-            hint='such as until = "10ms", or set stop.max_time',
-        )
+        message = "missing: random failures need an end"
+        hint = 'such as until = "10ms", or set stop.max_time'
+        raise InputError(message, key=f"faults.{use.name}.until", hint=hint)
     links = sum(part.size for part in parts)
     expected = links * (max(0, end_ps - use.at_ps) / (use.mtbf_ps + use.mttr_ps) + 1)
     what = f"{expected:,.0f} outages"

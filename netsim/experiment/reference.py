@@ -27,7 +27,7 @@ class Reference:
 
 
 def is_time(column: str) -> bool:
-    """Return whether a column has times: "fct_p99", "wan.ideal_mean", "job_step_ps"."""
+    """Return whether a column contains times: "fct_p99", "wan.ideal_mean", "job_step_ps"."""
     return column.endswith("_ps") or column.rpartition(".")[2].startswith(("fct_", "ideal_"))
 
 

@@ -1,6 +1,6 @@
 """Resolve the tree of one point to a `Point`: fill in defaults and check everything.
 
-Sections that points share are resolved once. Errors are collected, to report all at once.
+Sections that points share are resolved once. Errors are collected and reported together.
 """
 
 from __future__ import annotations

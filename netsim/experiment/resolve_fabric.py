@@ -43,12 +43,9 @@ def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
     """Return the packet sizes of a [packets] table. Raises InputError without a file."""
     packets = PacketFormat(**validated(PacketsSection, table, "packets").model_dump())
     if packets.data_bytes > PACKET_BYTES:
-        raise InputError(
-            f"packet size {packets.data_bytes} exceeds {PACKET_BYTES} bytes",
-            key="packets.payload_bytes",
-            hint="reduce payload or header",
-            code="out_of_range",
-        )
+        message = f"packet size {packets.data_bytes} exceeds {PACKET_BYTES} bytes"
+        hint = "reduce payload or header"
+        raise InputError(message, key="packets.payload_bytes", hint=hint, code="out_of_range")
     return packets
 
 
@@ -108,12 +105,9 @@ class FabricTable:
         if not others:
             hint = did_you_mean(key, own)
             return InputError(UNKNOWN, key=f"fabric.{key}", hint=hint, code="unknown_key")
-        return InputError(
-            f'has no effect with queue_discipline = "{self.plugin.name}"',
-            key=f"fabric.{key}",
-            hint="only with " + " or ".join(f'"{name}"' for name in others),
-            code="no_effect",
-        )
+        message = f'has no effect with queue_discipline = "{self.plugin.name}"'
+        hint = "only with " + " or ".join(f'"{name}"' for name in others)
+        return InputError(message, key=f"fabric.{key}", hint=hint, code="no_effect")
 
 
 def discipline_of(table: Mapping[str, Any]) -> str:
@@ -199,12 +193,8 @@ def _queue_params(
     """Return the parameters of a discipline."""
     if preset is not None and preset not in plugin.presets:
         hint = did_you_mean(preset, plugin.presets)
-        raise InputError(
-            f"unknown preset {written(preset)}",
-            key="fabric.queue_discipline",
-            hint=hint,
-            code="unknown_value",
-        )
+        message = f"unknown preset {written(preset)}"
+        raise InputError(message, key="fabric.queue_discipline", hint=hint, code="unknown_value")
     for param in plugin.params:
         if param.name in COMMON:
             message = "conflicts with the [fabric] key of this name"
@@ -232,12 +222,9 @@ def _circuits(written: dict[str, Any]) -> CircuitRules:
     }
     rules = CircuitRules(**{name: value for name, value in given.items() if value is not None})
     if written["indirect_class"] is not None and rules.indirect != OPPORTUNISTIC:
-        raise InputError(
-            f'has no effect with indirect = "{rules.indirect}"',
-            key="fabric.circuits.indirect_class",
-            hint=f'remove it, or use indirect = "{OPPORTUNISTIC}"',
-            code="no_effect",
-        )
+        message = f'has no effect with indirect = "{rules.indirect}"'
+        hint = f'remove it, or use indirect = "{OPPORTUNISTIC}"'
+        raise InputError(message, key="fabric.circuits.indirect_class", hint=hint, code="no_effect")
     return rules
 
 

@@ -67,10 +67,7 @@ class FabricResolver:
         return not sections.isdisjoint(("transport", "fabric"))
 
     def _resolve(
-        self,
-        table: Mapping[str, Any],
-        transports: Mapping[str, PluginSpec],
-        packets: PacketFormat,
+        self, table: Mapping[str, Any], transports: Mapping[str, PluginSpec], packets: PacketFormat
     ) -> tuple[FabricTable, Fabric] | None:
         by_section = {
             section: fabrics.fabric_defaults(use.module, use.preset)
@@ -140,15 +137,9 @@ def _check_classes(
     """Raise InputError for fewer classes than the transport or its parameters need."""
     needed = defaults.get("n_traffic_classes", 1)
     if fabric.n_traffic_classes < needed:
-        raise InputError(
-            f"{fabric.n_traffic_classes} is too few for {transport.name}",
-            key="fabric.n_traffic_classes",
-            hint=f"at least {needed}",
-        )
+        message = f"{fabric.n_traffic_classes} is too few for {transport.name}"
+        raise InputError(message, key="fabric.n_traffic_classes", hint=f"at least {needed}")
     for name, value in transport.params.items():
         if name.endswith("_class") and isinstance(value, int) and value >= fabric.n_traffic_classes:
-            raise InputError(
-                f"class {value} does not exist",
-                key=f"{section}.{name}",
-                hint=f"below fabric.n_traffic_classes = {fabric.n_traffic_classes}",
-            )
+            hint = f"below fabric.n_traffic_classes = {fabric.n_traffic_classes}"
+            raise InputError(f"class {value} does not exist", key=f"{section}.{name}", hint=hint)

@@ -43,11 +43,8 @@ def resolve_routing(table: Tree) -> RoutingSpec:
     own, other = section.carrier_delay, section.peer_carrier_delay
     other = own if other is None else other
     if other < own:
-        raise InputError(
-            f"{format_time(other)} is less than carrier_delay",
-            key="routing.peer_carrier_delay",
-            hint=f"at least {_delay(own)}",
-        )
+        message = f"{format_time(other)} is less than carrier_delay"
+        raise InputError(message, key="routing.peer_carrier_delay", hint=f"at least {_delay(own)}")
     return RoutingSpec(section.convergence_delay, CarrierDelays(own, other))
 
 

@@ -242,12 +242,9 @@ def _flows(chosen: Chosen, n_flows: int) -> Numbers:
             raise InputError(message, key="outputs.flows", hint=hint)
         first, last = (int(match[1]), int(match[2])) if match else (int(item), int(item))
         if not 0 <= first <= last < n_flows:
-            raise InputError(
-                f"{written(item)} is out of range",
-                key="outputs.flows",
-                hint=f"0 to {n_flows - 1}",
-                code="out_of_range",
-            )
+            message = f"{written(item)} is out of range"
+            hint = f"0 to {n_flows - 1}"
+            raise InputError(message, key="outputs.flows", hint=hint, code="out_of_range")
         found.update(range(first, last + 1))
     return np.array(sorted(found), np.int64)
 

@@ -247,17 +247,15 @@ def _uses_units(load: Workload, network: Network) -> bool:
 def _with_units(load: Workload, network: Network) -> Network:
     """Return the network with its reduction units as hosts."""
     if load.program is not None:
-        raise InputError(
-            f"program {load.program.name} conflicts with in-network reduction",
-            hint="use one of them, or another algorithm",
-        )
+        message = f"program {load.program.name} conflicts with in-network reduction"
+        raise InputError(message, hint="use one of them, or another algorithm")
     assert network.reduction is not None
     return network.reduction.network
 
 
 def _memory_error(what: str, error: MemoryError, point: Point) -> InputError:
     hint = str(error) or "use fewer hosts, switches or flows"
-    return InputError(f"{what} exceeds the memory", file=point.file, hint=hint)
+    return InputError(f"{what} does not fit into memory", file=point.file, hint=hint)
 
 
 def _final_fabric(
@@ -322,11 +320,8 @@ def _check_transports(point: Point) -> None:
     uses = _transport_keys(point)
     for key, use in uses:
         if len(uses) > 1 and getattr(use.module, "CLOSED_FORM", False):
-            raise InputError(
-                f"{use.name} is not simulated and cannot be mixed with other transports",
-                key=key,
-                hint="use a separate experiment",
-            )
+            message = f"{use.name} is not simulated and cannot be mixed with other transports"
+            raise InputError(message, key=key, hint="use a separate experiment")
         _check_parameters(use, key, point.packets)
 
 
@@ -369,17 +364,13 @@ def _check_parameters(use: PluginSpec, key: str, packets: PacketFormat) -> None:
         if value is None:
             continue
         if param.unit == "time" and value >= TIMEOUT_PS:
-            raise InputError(
-                f"{format_time(value)} is too long",
-                key=f"{key}.{param.name}",
-                hint=f"less than {format_time(TIMEOUT_PS, 3)}",
-            )
+            message = f"{format_time(value)} is too long"
+            hint = f"less than {format_time(TIMEOUT_PS, 3)}"
+            raise InputError(message, key=f"{key}.{param.name}", hint=hint)
         if param.unit == "rate" and value < slowest:
-            raise InputError(
-                f"{format_rate(value)} is too slow for packets of {packets.data_bytes} bytes",
-                key=f"{key}.{param.name}",
-                hint=f"at least {format_rate(slowest)}",
-            )
+            message = f"{format_rate(value)} is too slow for packets of {packets.data_bytes} bytes"
+            hint = f"at least {format_rate(slowest)}"
+            raise InputError(message, key=f"{key}.{param.name}", hint=hint)
 
 
 def is_closed_form(point: Point) -> bool:

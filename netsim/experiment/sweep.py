@@ -160,7 +160,7 @@ def _parameter(
         return _tables(value, parts)
     if param.each and isinstance(value, list) and any(isinstance(one, dict) for one in value):
         hint = f"put lists in one table, such as {{{param.each[0]} = [...]}}"
-        raise InputError("table in a list", key=key, hint=hint, code="wrong_type")
+        raise InputError("a list must not contain tables", key=key, hint=hint, code="wrong_type")
     return _values(key, value, is_count=is_count)
 
 
@@ -171,7 +171,7 @@ def _alternatives(section: str, items: Sequence[Any], find: Finder) -> list[Vari
     for item in items:
         if isinstance(item, list):
             hint = "use names or tables"
-            raise InputError("list in a list", key=section, hint=hint, code="wrong_type")
+            raise InputError("lists must not be nested", key=section, hint=hint, code="wrong_type")
     tables = [dict(item) if isinstance(item, dict) else {"kind": item} for item in items]
     given = [_pop_plugin_label(section, table, find) for table in tables]
     labels = [own or made for own, made in zip(given, _labels(tables), strict=True)]
@@ -272,12 +272,8 @@ def _range(key: str, value: str) -> Any:
         return value
     first, last = int(match[1]), int(match[2])
     if first > last:
-        raise InputError(
-            f'range "{value}" is empty',
-            key=key,
-            hint=f'write "{last}..{first}"',
-            code="out_of_range",
-        )
+        hint = f'write "{last}..{first}"'
+        raise InputError(f'range "{value}" is empty', key=key, hint=hint, code="out_of_range")
     if last - first >= MAX_POINTS:
         message = f'"{value}" has {last - first + 1} values'
         raise InputError(message, key=key, hint=f"at most {MAX_POINTS}")

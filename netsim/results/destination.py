@@ -82,10 +82,8 @@ def check_folders(folders: Sequence[Path], inputs: Sequence[Path]) -> None:
     replaced = {real(folder) for folder in folders}
     for file in dict.fromkeys(inputs):
         if replaced & set(real(file).parents):
-            raise InputError(
-                f"{file} is an input in the directory of the results",
-                hint="choose another --out, or move the file",
-            )
+            hint = "choose another --out, or move the file"
+            raise InputError(f"{file} is an input file in the results directory", hint=hint)
 
 
 def partial_directory(directory: Path) -> Path:

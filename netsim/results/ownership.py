@@ -52,7 +52,9 @@ def is_left_over(directory: Path) -> bool:
 
 
 def is_our_sweep(directory: Path) -> bool:
-    """Return whether netsim wrote the sweep table in `directory`; a damaged one needs a point."""
+    """Return whether netsim wrote the sweep table in `directory`; if it is damaged, its points
+    count.
+    """
     path = directory / files.SWEEP
     if not is_plain_file(path):
         return False

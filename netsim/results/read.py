@@ -42,11 +42,8 @@ class Result:
                 raise InputError("out of range", file=file, key=key, hint=DAMAGED)
         self.experiment: dict[str, Any] = read_object(experiment, documents.EXPERIMENT)
         if self.experiment["hash"] != self.summary["hash"]:
-            raise InputError(
-                f"conflicts with the hash in {files.SUMMARY}: one of the files has changed",
-                file=str(experiment),
-                key="hash",
-            )
+            message = f"conflicts with the hash in {files.SUMMARY}: one of the files has changed"
+            raise InputError(message, file=str(experiment), key="hash")
 
     @cached_property
     def flows(self) -> pl.DataFrame:
@@ -196,12 +193,9 @@ def _check_format(path: Path) -> None:
     if written != files.FORMAT:
         by = content.get("versions", {}).get("netsim", "an unknown version")
         columns = "columns were renamed; " if written == 1 else ""
-        raise InputError(
-            f"unreadable format {written}, written by netsim {by}",
-            file=str(path),
-            key="format",
-            hint=f"this version reads format {files.FORMAT}: {columns}run the experiment again",
-        )
+        message = f"unreadable format {written}, written by netsim {by}"
+        hint = f"this version reads format {files.FORMAT}: {columns}run the experiment again"
+        raise InputError(message, file=str(path), key="format", hint=hint)
 
 
 def _why_none(path: Path) -> str:

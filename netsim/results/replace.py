@@ -110,8 +110,7 @@ def exclusive(directory: Path) -> Iterator[None]:
         descriptor = _locked(lock)
     except _HeldError as error:
         raise InputError(
-            f"{directory} is in use by {error}",
-            hint="wait, or choose another --out",
+            f"{directory} is in use by {error}", hint="wait, or choose another --out"
         ) from None
     except OSError as error:
         raise InputError(f"cannot write to {lock.parent}: {error.strerror}") from error

@@ -106,11 +106,9 @@ class Checkpoint:
             what = "; ".join(other[:MAX_NAMED]) + ("; and more" if len(other) > MAX_NAMED else "")
             raise InputError(f"from another experiment: {what}", file=file, hint=START_OVER)
         if code := _changed_code(then, run_inputs, self.version):
-            raise InputError(
-                f"written by other code: {', '.join(code[:MAX_NAMED])}",
-                file=file,
-                hint=f"resume with the code that wrote it; {START_OVER}",
-            )
+            message = f"written by other code: {', '.join(code[:MAX_NAMED])}"
+            hint = f"resume with the code that wrote it; {START_OVER}"
+            raise InputError(message, file=file, hint=hint)
 
 
 def write(path: Path, state: CheckpointHeader, snapshot: Snapshot) -> int:
@@ -195,14 +193,11 @@ def _header(text: bytes) -> dict[str, Any]:
     written, order = header["format"], header["byteorder"]
     if written != FORMAT:
         raise InputError(
-            f"unknown format {written}",
-            hint=f"this version reads format {FORMAT}; {START_OVER}",
+            f"unknown format {written}", hint=f"this version reads format {FORMAT}; {START_OVER}"
         )
     if order != sys.byteorder:
-        raise InputError(
-            f"written on a machine with another byte order ({order}-endian)",
-            hint=f"resume there; {START_OVER}",
-        )
+        message = f"written on a machine with another byte order ({order}-endian)"
+        raise InputError(message, hint=f"resume there; {START_OVER}")
     require(header, documents.CHECKPOINT, file=None, hint=START_OVER)
     return dict(header)
 

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def engine_result(
-    point: Point,
-    scenario: Scenario,
-    engine: Engine,
-    ending: Ending,
-    timings: Mapping[str, Any],
+    point: Point, scenario: Scenario, engine: Engine, ending: Ending, timings: Mapping[str, Any]
 ) -> RunResult:
     """Return the result of a simulation; `timings` are the summary's wall_s, compile_s and threads.
 

@@ -145,8 +145,8 @@ def require_memory(estimate: Estimate, *, what: str, available: int | None = Non
     if room is None or estimate.memory_bytes <= room:
         return
     raise InputError(
-        f"memory needed, about {format_bytes(estimate.memory_bytes, 3)}, "
-        f"exceeds the available {format_bytes(room, 3)}",
+        f"needs about {format_bytes(estimate.memory_bytes, 3)} of memory, "
+        f"only {format_bytes(room, 3)} are available",
         file=what,
         hint=f"{estimate.n_hosts:,} hosts, {estimate.n_links:,} links, "
         f"{estimate.n_flows:,} flows, {estimate.packets:,} packets",

@@ -105,11 +105,11 @@ def simulate(
 ) -> RunResult:
     """Simulate `point`.
 
-    `progress` and `should_stop` are called several times a second; if `should_stop` returns true,
-    the run ends with what is done. `threads` (default: all cores) does not change the result.
-    `checked` checks every index in the compiled code, with one thread. `on_hang` is called in
-    another thread for a handler that does not return; only the end of the process can stop it.
-    `checkpointer` writes checkpoints and has the one to resume from, if any.
+    `threads` (default: all cores) does not change the result. `progress` and `should_stop` are
+    called several times a second; if `should_stop` returns true, the run ends with what is done.
+    With `checked`, compiled code checks every array index, in one thread. `on_hang` is called in
+    another thread if a handler does not return; only ending the process stops it. `checkpointer`
+    writes checkpoints and may have one to resume from.
 
     Raises InputError if the point cannot be built, RunError if a transport breaks a rule or bytes
     are lost.
@@ -150,7 +150,7 @@ def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
         raise error.at(file=point.file) from None
     except MemoryError as error:
         raise InputError(
-            "the engine's state exceeds the memory", file=point.file, hint=str(error) or None
+            "the engine's state does not fit into memory", file=point.file, hint=str(error) or None
         ) from None
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PREPARE, BUILD, CODE, DRIVE, COLLECT, WRITE = STEPS = (
     "prepare", "build", "code", "drive", "collect", "write"
 )  # fmt: skip
-"""Steps of a run, as in `netsim/README.md`; CODE is compiling or loading code while building."""
+"""Steps of a run (see `netsim/README.md`); CODE, a part of BUILD, compiles or loads code."""
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,8 @@ def resume_experiment(
     """Resume the run with checkpoints that writes to `directory`; return the results, one per
     point.
 
-    `threads` may differ from before. Plugins that are not part of netsim, and checkpoints that
-    another user wrote, are used only with `trust`.
+    `threads` may differ from the original run. Plugins that are not part of netsim, and checkpoints
+    that another user wrote, are used only with `trust`.
 
     Raises InputError if there is no such run or a checkpoint does not match.
     """

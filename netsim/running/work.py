@@ -49,7 +49,7 @@ LOSSLESS_HOP_NS = 124.0
 """Extra time of a packet-hop in a large network, and a further extra if it is lossless."""
 
 LARGE_NODES = 100
-"""Nodes on the flows' paths at which half of that is added."""
+"""Nodes on the flows' paths at which half of the extra time applies."""
 
 STEP_NS = 145.0
 WINDOW_NODE_NS = 13.0

@@ -12,29 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.bounds.ideal import ideal_times
-from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL
-from netsim.engine.kernels.packets import TRIMMED as TRIMMED_KIND
-from netsim.engine.kernels.trace import (
-    ARRIVED,
-    ASKED,
-    CREATED,
-    DROPPED,
-    FORWARDED,
-    LOST,
-    MARKED,
-    PAUSED,
-    RECEIVED,
-    RESUMED,
-    RX,
-    SENT,
-    SENT_INDIRECT,
-    SET,
-    TIMER_NAMES,
-    TRIMMED,
-    TX,
-    UNROUTABLE,
-    TraceEntries,
-)
+from netsim.engine.kernels import trace as event
+from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL, TRIMMED
+from netsim.engine.kernels.trace import TraceEntries
 from netsim.errors import InputError, did_you_mean
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 from netsim.model.port_pairs import pairs_used
@@ -51,30 +31,30 @@ if TYPE_CHECKING:
     from netsim.plugins.registry import PluginSpec
 
 EVENTS = {
-    SENT: "send",
-    ARRIVED: "arrive",
-    FORWARDED: "forward",
-    DROPPED: "drop",
-    TRIMMED: "trim",
-    MARKED: "mark",
-    LOST: "lost",
-    RECEIVED: "receive",
-    CREATED: "create",
-    TX: "sender",
-    RX: "receiver",
-    PAUSED: "pause",
-    RESUMED: "resume",
-    UNROUTABLE: "unroutable",
-    SENT_INDIRECT: "indirect",
-    ASKED: "asked",
-    SET: "set",
+    event.SENT: "send",
+    event.ARRIVED: "arrive",
+    event.FORWARDED: "forward",
+    event.DROPPED: "drop",
+    event.TRIMMED: "trim",
+    event.MARKED: "mark",
+    event.LOST: "lost",
+    event.RECEIVED: "receive",
+    event.CREATED: "create",
+    event.TX: "sender",
+    event.RX: "receiver",
+    event.PAUSED: "pause",
+    event.RESUMED: "resume",
+    event.UNROUTABLE: "unroutable",
+    event.SENT_INDIRECT: "indirect",
+    event.ASKED: "asked",
+    event.SET: "set",
 }
 """Names of events; sender and receiver are copies of that side's state."""
 
-NOT_SHOWN = (EVENTS[ASKED], EVENTS[SET])
+NOT_SHOWN = (EVENTS[event.ASKED], EVENTS[event.SET])
 """Events that explain others and are not in the table."""
 
-KINDS = {DATA: "DATA", TRIMMED_KIND: "TRIMMED", ACK: "ACK", NACK: "NACK", PULL: "PULL", CNP: "CNP"}
+KINDS = {DATA: "DATA", TRIMMED: "TRIMMED", ACK: "ACK", NACK: "NACK", PULL: "PULL", CNP: "CNP"}
 
 ENGINE_STATE = {"tx": ("sent_packets", "retransmits"), "rx": ("received_bytes",)}
 """State that the engine keeps for every transport."""
@@ -228,9 +208,9 @@ def event_table(
     entries, node, row, is_packet = ordered.entries, ordered.node, ordered.row, ordered.is_packet
     packets, latency, far = ordered.packets, ordered.latency, ordered.far
     time, port, what, value = entries.T[:4]
-    is_copy = (what == TX) | (what == RX)
+    is_copy = (what == event.TX) | (what == event.RX)
     names = np.array([network.node_name(n) for n in range(network.n_nodes)])
-    leaves = is_packet & (what != RECEIVED) & (what != CREATED)
+    leaves = is_packet & (what != event.RECEIVED) & (what != event.CREATED)
 
     def of_packet(name: str) -> pl.Series:
         return _masked(ordered.of_packets(name), is_packet)
@@ -257,17 +237,19 @@ def event_table(
             "ecn": of_packet("ecn"),
             "entropy": of_packet("entropy"),
             "hops": of_packet("hops"),
-            "is_retransmit": _masked(latency.is_retransmit, (what == SENT) & (kind_column != "")),
+            "is_retransmit": _masked(
+                latency.is_retransmit, (what == event.SENT) & (kind_column != "")
+            ),
             "queue_bytes": _masked(value, at_switch),
             "wait_ps": _masked(latency.wait_ps, latency.wait_ps >= 0),
             "rtt_ps": _masked(latency.rtt_ps, latency.rtt_ps >= 0),
             "timer": _masked(
-                np.array(TIMER_NAMES).take(value, mode="clip"), is_copy & (value >= 0)
+                np.array(event.TIMER_NAMES).take(value, mode="clip"), is_copy & (value >= 0)
             ),
         }
     )
     changing: list[str] = []
-    for side, which, sides in (("tx", TX, ordered.tx), ("rx", RX, ordered.rx)):
+    for side, which, sides in (("tx", event.TX, ordered.tx), ("rx", event.RX, ordered.rx)):
         copies = sides[row[what == which]]
         own = {name: own_names.get(name, name) for name in declared_state(transport, side)}
         for name, column in _columns(side, copies, own).items():

@@ -12,26 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.kernels.packets import DATA, FIRST_CONTROL
-from netsim.engine.kernels.packets import TRIMMED as TRIMMED_KIND
-from netsim.engine.kernels.trace import (
-    ARRIVED,
-    CREATED,
-    DROPPED,
-    FORWARDED,
-    LOST,
-    MARKED,
-    PORT,
-    RECEIVED,
-    RX,
-    SENT,
-    SENT_INDIRECT,
-    TRIMMED,
-    TX,
-    UNROUTABLE,
-    WHAT,
-    TraceEntries,
-)
+from netsim.engine.kernels import trace as event
+from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, TRIMMED
+from netsim.engine.kernels.trace import TraceEntries
 from netsim.model.network import Network
 
 
@@ -109,15 +92,15 @@ class OrderedTrace:
 def order_trace(network: Network, recorded: TraceEntries) -> OrderedTrace:
     """Sort the recorded entries, independently of window lengths, and identify packets."""
     entries = recorded.entries
-    node = network.port_node[entries[:, PORT]].astype(np.int64)
+    node = network.port_node[entries[:, event.PORT]].astype(np.int64)
     order = np.lexsort((_sort_ports(entries), node, entries[:, 0]))
     row = np.empty(len(entries), np.int64)
-    kept = entries[:, WHAT]
-    for which in (kept < TX, kept == TX, kept == RX):
+    kept = entries[:, event.WHAT]
+    for which in (kept < event.TX, kept == event.TX, kept == event.RX):
         row[which] = np.arange(np.count_nonzero(which))
     entries, node, row = entries[order], node[order], row[order]
-    far = network.port_node[network.port_peer[entries[:, PORT]]].astype(np.int64)
-    is_packet = entries[:, WHAT] < TX
+    far = network.port_node[network.port_peer[entries[:, event.PORT]]].astype(np.int64)
+    is_packet = entries[:, event.WHAT] < event.TX
     packets = recorded.packets[row[is_packet]]
     about: list[Any] = [None] * len(entries)
     keys = zip(*(packets[name].tolist() for name in ("kind", "seq", "time")), strict=True)
@@ -131,12 +114,12 @@ def order_trace(network: Network, recorded: TraceEntries) -> OrderedTrace:
 
 def _sort_ports(entries: np.ndarray) -> np.ndarray:
     """Return each entry's port; for a packet sent on behalf of another port, that port."""
-    ports, what = entries[:, PORT].copy(), entries[:, WHAT]
-    for first in np.flatnonzero(what == SENT_INDIRECT).tolist():
+    ports, what = entries[:, event.PORT].copy(), entries[:, event.WHAT]
+    for first in np.flatnonzero(what == event.SENT_INDIRECT).tolist():
         last = first + 1
-        while what[last] != FORWARDED:  # it may be marked first
+        while what[last] != event.FORWARDED:  # it may be marked first
             last += 1
-        if last + 1 < what.size and what[last + 1] == LOST:
+        if last + 1 < what.size and what[last + 1] == event.LOST:
             last += 1
         ports[first + 1 : last + 1] = ports[first]
     return ports
@@ -165,56 +148,56 @@ def _track(
     for i, (now, port, what, value) in enumerate(entries):
         about = packets[i]
         if about is None:
-            if what in (TX, RX) and value >= 0:
+            if what in (event.TX, event.RX) and value >= 0:
                 answered.pop(node[i], None)
             continue
         kind, seq, arrival = about
-        name = (DATA if kind == TRIMMED_KIND else kind, seq)
+        name = (DATA if kind == TRIMMED else kind, seq)
         here, far = (port, *name), (far_node[i], arrival, *name)
         packet: _Packet | None = None
-        if what == CREATED:
+        if what == event.CREATED:
             packet = tracker.new(now)
             packet.answers = answered.get(node[i])
             tracker.created[here].append(packet)
-        elif what == SENT:
+        elif what == event.SENT:
             packet = _take(tracker.created, here) or tracker.new(now)
             packet.sent = now
             latency.wait_ps[i] = now - packet.since
             latency.is_retransmit[i] = kind == DATA and name in tracker.seen
             tracker.seen.add(name)
             tracker.on_link[far].append(packet)
-        elif what == ARRIVED:
+        elif what == event.ARRIVED:
             packet = _take(tracker.on_link, (node[i], now, *name))
             if packet is not None:
                 packet.since = now
                 tracker.queued[here].append(packet)
-        elif what == SENT_INDIRECT:
+        elif what == event.SENT_INDIRECT:
             packet = _take(tracker.queued, here)
             if packet is not None:
                 tracker.indirect[node[i], *name].append(packet)
-        elif what == FORWARDED:
+        elif what == event.FORWARDED:
             packet = _take(tracker.indirect, (node[i], *name)) or _take(tracker.queued, here)
             if packet is not None:
                 latency.wait_ps[i] = now - packet.since
                 tracker.on_link[far].append(packet)
-        elif what == RECEIVED:
+        elif what == event.RECEIVED:
             packet = _take(tracker.on_link, (node[i], now, *name))
             if packet is not None:
                 if kind < FIRST_CONTROL:
                     answered[node[i]] = packet
                 elif packet.answers is not None:
                     latency.rtt_ps[i] = now - packet.answers.sent
-        elif what == UNROUTABLE:
+        elif what == event.UNROUTABLE:
             packet = _take(tracker.on_link, (node[i], now, *name))
-        elif what == LOST:
+        elif what == event.LOST:
             packet = _take(tracker.on_link, far)
-        elif what == DROPPED:
+        elif what == event.DROPPED:
             # From the queue's tail, or, if PFC headroom is full, before queueing.
             packet = _take(tracker.queued, here, last=True) or _take(
                 tracker.on_link, (node[i], now, *name)
             )
-        elif what in (TRIMMED, MARKED) and tracker.queued[here]:
-            packet = tracker.queued[here][-1 if what == TRIMMED else 0]
+        elif what in (event.TRIMMED, event.MARKED) and tracker.queued[here]:
+            packet = tracker.queued[here][-1 if what == event.TRIMMED else 0]
         if packet is not None:
             latency.packet[i] = packet.number
     return latency

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 BUFFER_GROWTH = 8
-"""Factor by which the trace buffer grows before a restart if a window overflowed it."""
+"""Growth factor of the trace buffer when a window overflows it; the run then starts over."""
 
 
 def trace_flow(

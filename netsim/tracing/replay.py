@@ -60,15 +60,13 @@ def point_of(result: Result, directory: Path | None = None, *, trust: bool = Fal
         if all(Path(name).is_file() for name in _data_files(point)):
             return point
     missing = names[0] if names else "a file that the experiment names"
-    raise InputError(
-        f"cannot find {missing} in {', '.join(map(str, folders[:MAX_NAMED]))}",
-        file=file,
-        hint="give the experiment's directory with --experiment-dir",
-    )
+    message = f"cannot find {missing} in {', '.join(map(str, folders[:MAX_NAMED]))}"
+    hint = "give the experiment's directory with --experiment-dir"
+    raise InputError(message, file=file, hint=hint)
 
 
 def _require_trusted(result: Result, names: Sequence[str], complete: Sequence[Path]) -> None:
-    """Raise InputError if plugin files would run that have not run in this process."""
+    """Raise InputError if a plugin file would run for the first time in this process."""
     foreign: dict[str, Path | str]
     if complete:
         paths = {name: (complete[0] / name).resolve() for name in names}

@@ -16,27 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import PULL
-from netsim.engine.kernels.trace import (
-    ARRIVED,
-    ASKED,
-    AT_EVENT,
-    CREATED,
-    FORWARDED,
-    HANDLER,
-    PAUSED,
-    RECEIVED,
-    RECEIVERS_TIMERS,
-    RESUMED,
-    RX,
-    SENDERS_TIMERS,
-    SENT,
-    SET,
-    START,
-    TIMER_NAMES,
-    TX,
-    WHAT,
-)
 from netsim.model.network import Network
 from netsim.tracing.ordered_trace import OrderedTrace
 
@@ -109,7 +90,7 @@ class _SegmentSearch:
         for i, number in enumerate(self.number):
             if number >= 0:
                 self.of_packet[number].append(i)
-        self.control = {self.number[i] for i, what in enumerate(self.what) if what == CREATED}
+        self.control = {self.number[i] for i, what in enumerate(self.what) if what == event.CREATED}
         self.at: dict[int, list[int]] = {}  # entries of both hosts, in recording order
         self.position: dict[int, int] = {}
         for host in (self.src, self.dst):
@@ -118,11 +99,11 @@ class _SegmentSearch:
             self.position.update({i: k for k, i in enumerate(self.at[host])})
         self.sent: dict[tuple[int, int], list[int]] = defaultdict(list)
         for i in self.at[self.src]:
-            if self.what[i] == SENT:
+            if self.what[i] == event.SENT:
                 self.sent[self.kind[i], self.seq[i]].append(i)
-        self.pauses = self._positions(self.src, PAUSED, RESUMED)
-        self.receipts = self._positions(self.dst, RECEIVED)
-        pulls = self._positions(self.dst, CREATED)
+        self.pauses = self._positions(self.src, event.PAUSED, event.RESUMED)
+        self.receipts = self._positions(self.dst, event.RECEIVED)
+        pulls = self._positions(self.dst, event.CREATED)
         self.pulls = [k for k in pulls if self.kind[self.at[self.dst][k]] == PULL]
 
     def run(self, done_ps: int) -> None:
@@ -130,7 +111,7 @@ class _SegmentSearch:
         self.now, self.caused = done_ps, -1
         done, step = self.trace.rx["done_ps"], None
         for i in self.at[self.dst]:
-            if self.what[i] == RX and done[self.trace.row[i]] == done_ps:
+            if self.what[i] == event.RX and done[self.trace.row[i]] == done_ps:
                 step = self._copy_cause(i)
                 break
         while step is not None and self.now > self.start_ps:
@@ -151,13 +132,13 @@ class _SegmentSearch:
     def _find_cause(self, i: int) -> int | None:
         """Account for the time since the entry that caused entry i; return that entry."""
         what = self.what[i]
-        if what == RECEIVED:
+        if what == event.RECEIVED:
             return self._follow_packet(i)
-        if what == SENT and self.number[i] in self.control:
+        if what == event.SENT and self.number[i] in self.control:
             return self._to_creation(i)
-        if what in (SENT, ASKED):
+        if what in (event.SENT, event.ASKED):
             return self._sender_cause(i)
-        if what == CREATED:
+        if what == event.CREATED:
             return self._creation_cause(i)
         return self._timer_cause(i)
 
@@ -167,14 +148,14 @@ class _SegmentSearch:
         left = -1
         for j in reversed(chain[: chain.index(i)]):
             what, node, far = self.what[j], self.node[j], self.far[j]
-            if what in (FORWARDED, SENT):
+            if what in (event.FORWARDED, event.SENT):
                 self._spend("propagation", self._sent_ps(j), node, far, i)
                 self._spend("transmission", self.time[j], node, far, i)
-                if what == SENT:
+                if what == event.SENT:
                     self.caused = j
                     return j
                 left = j
-            elif what == ARRIVED and left >= 0:
+            elif what == event.ARRIVED and left >= 0:
                 self._add_wait("queue", j, left, i)
         return None
 
@@ -203,10 +184,10 @@ class _SegmentSearch:
         while position > 0 and self.time[here[position - 1]] == self.time[i]:
             position -= 1
             before = here[position]
-            if self.what[before] in (RECEIVED, SENT):
+            if self.what[before] in (event.RECEIVED, event.SENT):
                 return before
-            if self.what[before] in (TX, RX) and self.value[before] != HANDLER:
-                if self.value[before] >= SENDERS_TIMERS:
+            if self.what[before] in (event.TX, event.RX) and self.value[before] != event.HANDLER:
+                if self.value[before] >= event.SENDERS_TIMERS:
                     return before
                 break
         return self._deferred_cause(i)
@@ -222,8 +203,10 @@ class _SegmentSearch:
             cause = here[receipts[min(turn, len(receipts) - 1)]] if receipts else None
         else:
             for j in (here[k] for k in range(position - 1, -1, -1)):
-                fired = self.what[j] in (TX, RX) and self.value[j] >= SENDERS_TIMERS
-                if self.what[j] in (RECEIVED, SENT) or fired:
+                fired = (
+                    self.what[j] in (event.TX, event.RX) and self.value[j] >= event.SENDERS_TIMERS
+                )
+                if self.what[j] in (event.RECEIVED, event.SENT) or fired:
                     cause = j
                     break
         start_ps = self.start_ps if cause is None else self.time[cause]
@@ -233,13 +216,16 @@ class _SegmentSearch:
     def _timer_cause(self, i: int) -> int | None:
         """Go from a timer to the event at which it was set."""
         node, code = self.node[i], self.value[i]
-        if code < SENDERS_TIMERS:
+        if code < event.SENDERS_TIMERS:
             return self._deferred_cause(i)
         here, position = self.at[node], self.position[i]
-        while position > 0 and self.what[here[position - 1]] == SET:
+        while position > 0 and self.what[here[position - 1]] == event.SET:
             position -= 1  # set by this handler
         position -= 1
-        while position >= 0 and (self.what[k := here[position]], self.value[k]) != (SET, code):
+        while position >= 0 and (self.what[k := here[position]], self.value[k]) != (
+            event.SET,
+            code,
+        ):
             position -= 1
         what = self._timer_type(node)
         if position < 0:
@@ -247,9 +233,9 @@ class _SegmentSearch:
             return None
         self._spend(what, self.time[here[position]], node, timer=code)
         back = position
-        while self.what[here[position]] in (SET, PAUSED, RESUMED):
+        while self.what[here[position]] in (event.SET, event.PAUSED, event.RESUMED):
             position += 1
-        if self.what[here[position]] in (TX, RX):
+        if self.what[here[position]] in (event.TX, event.RX):
             return self._copy_cause(here[position], back)
         return here[position]
 
@@ -263,17 +249,17 @@ class _SegmentSearch:
 
     def _copy_cause(self, i: int, position: int | None = None) -> int:
         """Return the event after which a copy of a side was made."""
-        if self.value[i] != HANDLER:
+        if self.value[i] != event.HANDLER:
             return i
         here = self.at[self.node[i]]
         position = self.position[i] if position is None else position
-        while self.what[here[position]] not in (RECEIVED, SENT):
+        while self.what[here[position]] not in (event.RECEIVED, event.SENT):
             position -= 1
         return here[position]
 
     def _sender_cause(self, i: int) -> int | None:
         """Go from a request for data to what kept the NIC from asking earlier."""
-        if self.what[i] == SENT and self.is_retransmit[i]:
+        if self.what[i] == event.SENT and self.is_retransmit[i]:
             self._add_resend(i)
         position = self.position[i]
         before, woken_by = self._previous_turn(position)
@@ -287,17 +273,21 @@ class _SegmentSearch:
         if woken_by < 0 or woken_by == before or before < 0:
             return woken_by if woken_by >= 0 else None
         at = self.value[before]
-        paced = self.what[woken_by] == TX and self.value[woken_by] == START
-        if at < AT_EVENT and paced:
-            while self.what[before] == ASKED and self.value[before] < AT_EVENT:
+        paced = self.what[woken_by] == event.TX and self.value[woken_by] == event.START
+        if at < event.AT_EVENT and paced:
+            while self.what[before] == event.ASKED and self.value[before] < event.AT_EVENT:
                 first = before
                 before, _ = self._previous_turn(self.position[before])
                 if before < 0:
                     break
             self._spend("pacing", self.time[first], self.src)
             return first
-        if at == AT_EVENT:
-            while before >= 0 and self.what[before] == ASKED and self.value[before] == AT_EVENT:
+        if at == event.AT_EVENT:
+            while (
+                before >= 0
+                and self.what[before] == event.ASKED
+                and self.value[before] == event.AT_EVENT
+            ):
                 first = before
                 before, _ = self._previous_turn(self.position[before])
             self.blocked.append(_Interval(self.time[first], self.time[woken_by], woken_by))
@@ -310,12 +300,14 @@ class _SegmentSearch:
             position -= 1
             i = here[position]
             what = self.what[i]
-            if what == ASKED:
+            if what == event.ASKED:
                 return i, woken_by
-            if what == SENT and self.number[i] not in self.control:
+            if what == event.SENT and self.number[i] not in self.control:
                 return i, i
-            fired = what == TX and SENDERS_TIMERS <= self.value[i] < RECEIVERS_TIMERS
-            if what == RECEIVED or fired:
+            fired = (
+                what == event.TX and event.SENDERS_TIMERS <= self.value[i] < event.RECEIVERS_TIMERS
+            )
+            if what == event.RECEIVED or fired:
                 woken_by = i
         return -1, woken_by
 
@@ -323,7 +315,7 @@ class _SegmentSearch:
         """Return the flow's previous packet through a port of its host; or -1."""
         here = self.at[self.src]
         earlier = (here[k] for k in range(position - 1, -1, -1))
-        return next((i for i in earlier if self.what[i] == SENT and self.port[i] == port), -1)
+        return next((i for i in earlier if self.what[i] == event.SENT and self.port[i] == port), -1)
 
     def _add_nic(self, position: int, start_ps: int) -> None:
         """Add the flow's wait for the NIC since a time, and the PFC pauses in it."""
@@ -337,7 +329,7 @@ class _SegmentSearch:
                     break
         for i in pauses:
             at = max(self.time[i], start_ps)
-            self._spend("paused" if self.what[i] == PAUSED else "nic", at, self.src, far)
+            self._spend("paused" if self.what[i] == event.PAUSED else "nic", at, self.src, far)
         self._spend("nic", start_ps, self.src, far)
 
     def _add_resend(self, i: int) -> None:
@@ -405,7 +397,7 @@ class _SegmentSearch:
 
     def _timer_name(self, code: int, node: int) -> str:
         """Return the transport's name of a timer."""
-        shown = TIMER_NAMES[code]
+        shown = event.TIMER_NAMES[code]
         number, side = shown.rpartition(" ")[2], "tx" if node == self.src else "rx"
         return self.timers.get((side, int(number)), shown) if number.isdigit() else shown
 
@@ -430,7 +422,7 @@ def segment_table(
     import polars as pl
 
     search = _SegmentSearch(network, trace, ends, times[0], names)
-    if times[1] >= 0 and RX in trace.entries[:, WHAT]:
+    if times[1] >= 0 and event.RX in trace.entries[:, event.WHAT]:
         search.run(times[1])
     types = {
         "start_ps": pl.Int64,
