@@ -1,7 +1,7 @@
-"""A slow and obvious packet-level simulator, to hold the engine against.
+"""A slow and obvious packet-level simulator that the engine is compared with.
 
-It follows ``netsim/engine/MODEL.md`` and shares no code with netsim. ``README.md`` here lists how
-it reads the places where that text leaves room.
+It follows ``netsim/engine/MODEL.md`` and shares no code with netsim. ``README.md`` lists how it
+reads what that text leaves open.
 """
 
 from .model import Cable, Case, Counters, Departure, FlowResult, Outcome

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Balancer:
-    """Load balancing of one switch; called only where there is a choice."""
+    """Load balancing of a switch; called only if there is a choice."""
 
     def __init__(self, method: str, seed: int, node: int) -> None:
         self.method = method
@@ -35,7 +35,7 @@ class Balancer:
     def choose(
         self, packet: Packet, ingress: SwitchPort, candidates: list[SwitchPort]
     ) -> SwitchPort:
-        """The candidate that the packet leaves by."""
+        """Return the candidate that the packet leaves by."""
         n = len(candidates)
         data = int(packet.kind in (DATA, TRIMMED))
         if self.method == "ecmp":
@@ -57,7 +57,7 @@ class Balancer:
         if self.method == "least_loaded":
             first = self._random(ingress, n)
             in_turn = candidates[first:] + candidates[:first]
-            return min(in_turn, key=lambda port: sum(port.held))  # min keeps the first of equals
+            return min(in_turn, key=lambda port: sum(port.held))  # the first of equals
         raise ValueError(f"unknown load balancing {self.method}")
 
     def _ecmp(self, packet: Packet, n: int) -> int:
@@ -70,17 +70,17 @@ class Balancer:
         return below(rand32(self.seed, RANDOM_SPRAY, ingress.index, c), n)
 
     def count_choice(self, ingress: SwitchPort) -> int:
-        """Count a choice that something else makes; the number of earlier ones by that port."""
+        """Count a choice made elsewhere; return the number of earlier ones by that port."""
         return self._count(ingress.local)
 
     def _count(self, *key: int) -> int:
-        """Number of earlier choices with this key."""
+        """Return the number of earlier choices with this key, and count one."""
         self.choices[key] += 1
         return self.choices[key] - 1
 
 
 def permuted(key: int, index: int, n: int) -> int:
-    """Where the permutation of 0..n-1 called ``key`` takes ``index``."""
+    """Return where the permutation of 0..n-1 with this key takes ``index``."""
     b = max(1, (n - 1).bit_length())
     m = (1 << b) - 1
     h = (b + 1) // 2

@@ -1,15 +1,12 @@
-"""Random small cases that make a fabric drop, trim, pause and meet ties as often as possible.
+"""Random small cases that drop, trim, pause and cause ties as often as possible.
 
-There is one generator, for all that a case may have. A case is a transport on a queue discipline
-(`PAIRS`), a load balancing, hosts of one port or of several with a way to spread packets over them
-(`PLANE_BALANCING`), and whatever it has of `FEATURES`. What a test does not name is drawn.
+One generator draws everything that is not named: a transport on a queue discipline (`PAIRS`), load
+balancing, hosts of one port or of several (`PLANE_BALANCING`), and `FEATURES`.
 
-A new feature joins as a function of a file of its own, such as `random_tasks.with_tasks`, which
-takes a case and gives it the feature, and a line of `FEATURES` with how often. Its name is that of
-the field of `Case` that is not empty then. It has a source of chance of its own, so that cases
-without it stay what they were. Where a feature does not go with what a case has already, its
-function returns the case as it is. `agreement.py`, beside the tests of the whole, runs what is
-drawn on both simulators, in one way or another.
+To add a feature, write a function in its own file, such as `random_tasks.with_tasks`, which adds it
+to a case, and a line of `FEATURES` with its probability. Its name is that of the field of `Case`
+that it fills. It has its own random generator, so that cases without it do not change; it returns
+the case unchanged if the feature does not fit. `agreement.py` runs cases on both simulators.
 """
 
 from __future__ import annotations
@@ -62,16 +59,16 @@ PAIRS = (
     *((each, model) for model in BESIDES for each in TRANSPORTS),
     *(("mixed", model) for model in ("drop_tail", "trim", "lossless", *BESIDES)),
 )
-"""Transports, and the queue disciplines that make sense with them."""
+"""Transports, with queue disciplines that suit them."""
 
 PLANE_BALANCING = (None, "hash", "round_robin", "permutation", "least_loaded", "entropy")
-"""How packets are spread over a host's ports; None: hosts have one."""
+"""Use of a host's ports; None: hosts have one."""
 
 TREES = 0.15
-"""How often all networks of a case are trees of three tiers."""
+"""Probability that all networks of a case are three-tier trees."""
 
 RACKS = 0.1
-"""How often circuits alone join switches."""
+"""Probability that only circuits join switches."""
 
 FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "circuits": (0.4, with_circuits),
@@ -84,15 +81,14 @@ FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "program": (0.5, with_program),
     "port_sizes": (0.35, with_port_sizes),
 }
-"""How often a case has a feature, and what gives it one; in the order in which it gets them."""
+"""Probability and function of each feature, in the order in which they are added."""
 
 
 def random_case(rng_seed: int, **named: Any) -> Case:
-    """A case of 2 to 12 hosts and 1 to 15 flows; the arguments determine it.
+    """Return a case of 2 to 12 hosts and 1 to 15 flows, determined by the arguments.
 
     ``transport``, ``model``, ``load_balancing``, ``planes`` and, as bools, ``trees``, ``racks`` and
-    the names of FEATURES may be named. Raises ValueError for what is no such name, or makes no
-    sense together.
+    the names of FEATURES may be named. Raises ValueError for other names, or if they conflict.
     """
     pairs = [
         (transport, model)
@@ -123,7 +119,7 @@ def random_case(rng_seed: int, **named: Any) -> Case:
 
 
 def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
-    """A case without any of FEATURES."""
+    """Return a case without FEATURES."""
     transport, model = drawn["transport"], drawn["model"]
     n_hosts = rng.randint(2, 12)
     networks = one_network if drawn["planes"] is None else several_networks
@@ -141,7 +137,7 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
     rto_ps = rng.choice((20 * US, 60 * US, 200 * US))
     flows = _flows(rng, n_hosts, list(graph.reach), packets["payload_bytes"])
     fabric = _fabric(rng, drawn, n_traffic_classes, full)
-    # Timers may never end (a queue too small for a packet, pauses in a circle).
+    # Some cases never end (a queue too small for a packet, a cycle of pauses).
     last_start = max(start for *_, start in flows)
     until_ps = last_start + rng.choice((1, 5, 20)) * rto_ps + rng.randrange(100 * US)
     return Case(
@@ -162,7 +158,7 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
 def _nics(
     rng: random.Random, graph: Graph, flows: list[tuple[int, int, int, int]]
 ) -> dict[int, int]:
-    """Where hosts have several ports, some flows name their NIC."""
+    """Return the NICs that some flows name, if hosts have several ports."""
     return {
         i: rng.choice(graph.reach[src, dst])
         for i, (src, dst, *_) in enumerate(flows)
@@ -173,7 +169,7 @@ def _nics(
 def _fabric(
     rng: random.Random, drawn: dict[str, Any], n_traffic_classes: int, full: int
 ) -> dict[str, Any]:
-    """Buffers of a few packets; ``full`` is the size of a full packet."""
+    """Return a fabric with buffers of a few packets; ``full`` is the size of a full packet."""
     model = drawn["model"]
     xoff = rng.choice((0, full, 2 * full, 3 * full + 1, 8 * full))
     dynamic = model == "lossless" and rng.random() < 0.5
@@ -251,7 +247,7 @@ def _params(
 def _flows(
     rng: random.Random, n_hosts: int, joined: Pairs, payload: int
 ) -> list[tuple[int, int, int, int]]:
-    """One to fifteen flows, in a third of the cases all to the same host if they can."""
+    """Return one to fifteen flows, in a third of the cases an incast if possible."""
     victim = rng.randrange(n_hosts) if rng.random() < 1 / 3 else None
     starts = [0, rng.randrange(5 * US), rng.randrange(50 * US)]
     flows = []

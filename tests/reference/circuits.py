@@ -1,4 +1,4 @@
-"""Circuits: when a pair of a circuit switch's ports is joined, and what its edges do about it."""
+"""Circuits: when two ports of a circuit switch are joined, and when a port may send."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from .simulator import Simulator
 
 CLOCK = 12
-"""Purpose of the random draws that say how wrong clocks are."""
+"""Purpose of the random draws for clock offsets."""
 
 FOR_EVER = 1 << 60
 
 
 class Day(NamedTuple):
-    """From when until when light passes, in the time of the circuit switch."""
+    """A day, in the circuit switch's time."""
 
     up_ps: int
     down_ps: int
@@ -26,7 +26,7 @@ class Day(NamedTuple):
 
 @dataclass
 class Circuit:
-    """What a port that feeds a circuit knows of it: two ports of a circuit switch."""
+    """A circuit as seen by the port that feeds it."""
 
     sim: Simulator
     switch: CircuitSwitch
@@ -71,18 +71,18 @@ class Circuit:
 
     @property
     def is_ever_there(self) -> bool:
-        """Does light ever go this way?"""
+        """Return whether the circuit is ever up."""
         return self.switch.ever_joins(self.near, self.far)
 
     @property
     def changes(self) -> bool:
-        """Is it dark at any time?"""
+        """Return whether the circuit is ever down."""
         slots = range(len(self.switch.matchings))
         ever = self.switch.repeats or self.switch.control_delay_ps is not None
         return not (ever and all(self._joined(slot) for slot in slots))
 
     def _day_with(self, slot: int) -> Day | None:
-        """The day that a slot is a part of, of what is dark at some time."""
+        """Return the day that a slot is part of, for a circuit with nights."""
         if not self._joined(slot):
             return None
         first = last = slot
@@ -96,7 +96,7 @@ class Circuit:
     # -- what the port at this end does --------------------------------------------------------
 
     def passes(self, start: int, end: int) -> bool:
-        """Does light that the port sends between two times pass the circuit switch?"""
+        """Return whether a packet sent between two times passes the circuit switch."""
         if not self.changes:
             return True
         away = self.switch.fibers[self.near][1]
@@ -104,7 +104,7 @@ class Circuit:
         return day is not None and day.up_ps <= start + away and end + away <= day.down_ps
 
     def _starts_in(self, day: Day, port: Port) -> tuple[int, int]:
-        """The first and the last time at which the port may start for a day."""
+        """Return the first and last time at which the port may start in a day."""
         case = self.sim.case
         rules = case.fabric["circuits"]
         most, guard = rules["clock_offset_ps"], rules["guard_ps"]
@@ -118,30 +118,30 @@ class Circuit:
         return first - away, last - away - serialization_ps(largest, port.rate_bps)
 
     def _openings(self, port: Port, now: int) -> list[tuple[int, int]]:
-        """The first and the last time at which the port may start, of the days around a time."""
+        """Return the first and last start times of the days around a time."""
         days = (self._day_with(slot) for slot in self._near(now))
         there = [day for day in days if day is not None and day.up_ps < FOR_EVER]
         starts = (self._starts_in(day, port) for day in there)
         return [(first, last) for first, last in starts if first <= last]
 
     def first_start(self, port: Port, now: int) -> int | None:
-        """The first time from now on at which the port may start; None if there is none."""
+        """Return the first time from now on at which the port may start, or None."""
         if not self.changes:
             return now
         there = (max(now, first) for first, last in self._openings(port, now) if now <= last)
         return next(there, None)
 
     def next_opening(self, port: Port, now: int) -> int | None:
-        """The next first time of a day at which the port may start; None if there is none."""
+        """Return the next first start time of a day, or None."""
         if not self.changes:
             return None
         return min((first for first, _ in self._openings(port, now) if first > now), default=None)
 
     def _near(self, now: int) -> range:
-        """Slots among which the next one is in which the port may start."""
+        """Return the slots that include the next one in which the port may start."""
         if self.switch.control_delay_ps is not None:
             return range(len(self.switch.matchings))
-        # No clock is wrong by more than some slots, which are looked at on both sides.
+        # Clock offsets span at most some slots, which are added on both sides.
         here = self._slot_at(now)
         reach = 3 * len(self.switch.slots_ps) + 3
         shortest = min(self.switch.slots_ps)

@@ -20,7 +20,7 @@ HOST_TIMERS = 0
 SENDER_TIMERS = 1
 RECEIVER_TIMERS = 2
 BEGIN_TIMER, TASK_TIMERS, PROGRAM_TIMERS = 999, 1000, 1001
-"""In the place of a NIC's number, which is the first of a timer slot."""
+"""First numbers of other timer slots, instead of the NIC's number."""
 
 
 class Timer:
@@ -34,18 +34,18 @@ class Timer:
 
     @property
     def armed(self) -> bool:
-        """Whether it is going to fire."""
+        """Return whether it is set."""
         return self.event is not None
 
     def set(self, deadline_ps: int) -> None:
-        """Fire at the deadline, or at once (before the ports' turn) if that has passed."""
+        """Fire at the deadline, or at once (before the ports send) if that has passed."""
         self.cancel()
         sim = self.host.sim
         when = max(deadline_ps, sim.now)
         self.event = sim.at(when, self.host.index, TIMER, self.slot, self._fire)
 
     def cancel(self) -> None:
-        """Do not fire."""
+        """Cancel the timer."""
         if self.event is not None:
             self.event.canceled = True
             self.event = None
@@ -57,20 +57,20 @@ class Timer:
 
 
 class HostPort(Port):
-    """A port of a host, with what waits there to be sent."""
+    """A port of a host, with its waiting packets and flows."""
 
     nic: Nic
     network: int
 
     def prepare(self, nic: Nic) -> None:
-        """Make it one of a NIC's ports."""
+        """Assign the port to a NIC."""
         self.nic = nic
         self.control: deque[Packet] = deque()
         self.ready: deque[Sender] = deque()
         nic.ports.append(self)
 
     def start(self) -> bool:
-        """Start one transmission if the port is free and has one: control first, then data."""
+        """Start a transmission if the port is free and has one: control first, then data."""
         if self.busy:
             return False
         for i, packet in enumerate(self.control):
@@ -80,7 +80,7 @@ class HostPort(Port):
                 return True
         for sender in list(self.ready):
             if self.paused[sender.data_class] and not sender.finished:
-                continue  # passed over, it keeps its place
+                continue  # skipped, it keeps its position
             self.ready.remove(sender)
             if sender.finished:
                 continue
@@ -109,7 +109,7 @@ class HostPort(Port):
 
 
 class Nic:
-    """A NIC: ports, and what transports have once on a host."""
+    """A NIC: ports, and the transports' state of a host."""
 
     def __init__(self, host: Host, number: int) -> None:
         self.host = host
@@ -119,17 +119,17 @@ class Nic:
 
     @property
     def rate_bps(self) -> int:
-        """Of all ports together."""
+        """Return the rate of all ports together."""
         return sum(port.rate_bps for port in self.ports)
 
     def timer(self, slot: tuple[int, int, int], action: Callable[[], None]) -> Timer:
-        """A timer of the NIC."""
+        """Return a timer of the NIC."""
         return Timer(self.host, (self.number, *slot), action)
 
     def join(self, sender: Sender) -> None:
-        """Put a flow into the list of the port that it uses next, behind those of its rank.
+        """Put a flow into the ready list of its next port, behind those of its rank.
 
-        Unless it is in one or finished.
+        Not if it is in a list or finished.
         """
         if not sender.finished and sender.port_pair is None:
             sender.port_pair = sender.spread.of_data(sender.packets_sent)
@@ -149,7 +149,7 @@ class Nic:
 
 
 class Host:
-    """A host. Its transports are the senders and receivers of its flows, by flow index."""
+    """A host, with the senders and receivers of its flows by flow index."""
 
     def __init__(self, sim: Simulator, index: int) -> None:
         self.sim = sim
@@ -160,14 +160,14 @@ class Host:
         self.receivers: dict[int, Receiver] = {}
 
     def add(self, port: HostPort, nic: int) -> None:
-        """Give the host a port, of the NIC of that number."""
+        """Add a port of a NIC."""
         while len(self.nics) <= nic:
             self.nics.append(Nic(self, len(self.nics)))
         port.prepare(self.nics[nic])
         self.ports.append(port)
 
     def arrive(self, port: Port, packet: Packet) -> None:
-        """An arrival at this instant."""
+        """Handle an arrival at this instant."""
         if packet.kind == PFC:
             port.set_paused(packet.aux)
         else:
@@ -182,14 +182,14 @@ class Host:
         self.wake()
 
     def complete(self, _: Port) -> None:
-        """A port has become free; its turn comes after arrivals and timers."""
+        """Handle a port that has become free; it sends after arrivals and timers."""
         self.wake()
 
     def wake(self) -> None:
-        """Have the ports look for something to send at the end of this instant."""
+        """Schedule sending at the end of this instant."""
         self.sim.at(self.sim.now, self.index, SENDING, (), self._start)
 
     def _start(self) -> None:
-        """The lowest free port with something to send starts; then it is the next one's turn."""
+        """Start the lowest free port with something to send, then the next."""
         if any(port.start() for port in self.ports):
             self.wake()

@@ -1,4 +1,4 @@
-"""A queue discipline without sense that uses all there is; its twin is `mixed_queue.py`."""
+"""A random queue discipline that uses every service; its twin is `mixed_queue.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHANCE = 32
 
 
 class Mixed(Discipline):
-    """Chance decides."""
+    """Decides at random."""
 
     may_wait = True
 
@@ -30,7 +30,8 @@ class Mixed(Discipline):
         return rand32(self.switch.seed, CHANCE, port.index, self.draws[port.index])
 
     def on_arrival(self, ingress: SwitchPort, packet: Packet) -> bool:
-        """A switch has a buffer; every eighth packet of an ingress and class pauses that."""
+        """Drop if the switch's buffer is full; pause with every eighth packet of an ingress and
+        class."""
         if self.held + packet.size > self.fabric["buffer_bytes"] and self._draw(ingress) % 4:
             return False
         self.held += packet.size
@@ -41,13 +42,13 @@ class Mixed(Discipline):
         return True
 
     def on_departure(self, ingress: SwitchPort, c: int, size: int) -> None:
-        """Every second one ends a pause."""
+        """Resume with every second packet."""
         self.held -= size
         if self._draw(ingress) % 2 == 0:
             ingress.resume(c)
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
-        """Now and then the last packet of a class goes to the next one."""
+        """Sometimes move the last packet of a class to the next one."""
         chance = self._draw(out)
         other = chance % self.n_traffic_classes
         behind = (other + 1) % self.n_traffic_classes
@@ -59,7 +60,7 @@ class Mixed(Discipline):
         return None
 
     def choose_class(self, port: SwitchPort) -> int | None:
-        """Any open class, or none for a while."""
+        """Return any open class, or none for a while."""
         chance = self._draw(port)
         if chance % 4 == 0:
             port.wait_until(self.now + 1 + self.fabric["gap_ps"])
@@ -69,7 +70,7 @@ class Mixed(Discipline):
         return min(classes, key=lambda c: (c - first) % self.n_traffic_classes)
 
     def choose_packet(self, port: SwitchPort, c: int) -> int:
-        """Any packet; others are dropped before."""
+        """Return any packet, after dropping others."""
         chance = self._draw(port)
         fifo = port.fifos[c]
         for place in (0, 1):
@@ -79,7 +80,7 @@ class Mixed(Discipline):
         return chance % len(fifo)
 
     def on_send(self, port: SwitchPort, c: int, packet: Packet) -> None:
-        """Packets of all kinds change."""
+        """Change packets of all kinds."""
         packet.entropy = (packet.entropy + 1) % 65536
         if self._draw(port) % 8 == 0 and packet.kind == DATA:
             port.mark(c, packet)

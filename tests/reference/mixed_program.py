@@ -1,4 +1,4 @@
-"""A program without sense that uses all there is; its twin is `mixed_program.py` one floor up."""
+"""A random program that uses every service; its twin is `../mixed_program.py`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TOLD, FIRED = 0, 1
 
 
 class Mixed(Program):
-    """Chance decides."""
+    """Decides at random."""
 
     def begin(self) -> None:
-        """What a host keeps."""
+        """Set up the state of hosts."""
         self.draws: dict[int, int] = {}
         self.weight = {one.number: self.place_in_table(one) * 7 for one in self.tasks}
         self.given = self.sim.case.program or {}
@@ -29,21 +29,21 @@ class Mixed(Program):
         return rand32(self.sim.case.seed, CHANCE, host, self.draws[host])
 
     def on_begin(self, host: int) -> None:
-        """Every task has its chance."""
+        """Start tasks at random."""
         for one in self.of_host(host):
             self._act(host, one)
         k = self._draw(host) % N_TIMERS
         self.set_timer(host, k, self._draw(host) % self.given["gap_ps"])
 
     def on_task(self, host: int, one: Running) -> None:
-        """It may run again, and another one as well."""
+        """Repeat this task or start another one, at random."""
         self.log_row(host, TOLD, self.of_host(host).index(one), one.task.kind == "join")
         self._act(host, one)
         if self._draw(host) % 3 > 0:
             self._act_on_any(host)
 
     def on_timer(self, host: int, k: int) -> None:
-        """Two tasks have a chance, and a timer is set or canceled."""
+        """Start two tasks at random, and set or cancel a timer."""
         self.log_row(host, FIRED, k, 0)
         if self.draws[host] > self.given["most_draws"]:
             return

@@ -1,4 +1,4 @@
-"""A transport without sense that uses all there is; its twin is `mixed_transport.py`."""
+"""A random transport that uses every service; its twin is `mixed_transport.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OF_TX, OF_RX, OF_HOST = 64, 65, 66
 
 
 class MixedSender(Sender):
-    """Chance decides."""
+    """Decides at random."""
 
     def __init__(self, nic: Nic, flow: Flow, params: dict[str, Any]) -> None:
         super().__init__(nic, flow, params["data_class"])
@@ -34,15 +34,15 @@ class MixedSender(Sender):
 
     @property
     def rank(self) -> int:
-        """Drawn with each packet."""
+        """Rank drawn with each packet."""
         return self.key
 
     def on_start(self) -> None:
-        """A request."""
+        """Send a request."""
         self._ask()
 
     def ready(self) -> int | None:
-        """Now, or later in a quarter of the cases."""
+        """Return now, or in a quarter of the cases later."""
         if self.sent >= self.n + self.again:
             return None
         chance = self._draw()
@@ -51,7 +51,7 @@ class MixedSender(Sender):
         return self.sim.now
 
     def build(self) -> Packet:
-        """All packets from the last to the first, then any, and others that are no data."""
+        """Build all packets from the last to the first, then any, and packets that are not data."""
         chance = self._draw()
         seq = self.n - 1 - self.sent if self.sent < self.n else chance % self.n
         if self.sent >= self.n and chance % 3 == 0:
@@ -72,7 +72,7 @@ class MixedSender(Sender):
         return packet
 
     def on_control(self, _: Packet) -> None:
-        """It may send more; so many of them are enough."""
+        """Allow more packets; finish after enough control packets."""
         if self.finished:
             return
         chance = self._draw()
@@ -113,7 +113,7 @@ class MixedSender(Sender):
 
 
 class MixedReceiver(Receiver):
-    """Chance decides."""
+    """Decides at random."""
 
     def __init__(self, nic: Nic, flow: Flow, params: dict[str, Any], pacer: Pacer) -> None:
         super().__init__(nic, flow)
@@ -125,7 +125,7 @@ class MixedReceiver(Receiver):
         self.timer = nic.timer((RECEIVER_TIMERS, flow.index, 0), lambda: self._answer(0, False))
 
     def on_packet(self, packet: Packet) -> None:
-        """Data, a header, or a request."""
+        """Handle data, a header, or a request."""
         note = {DATA: packet.note, TRIMMED: packet.seq}.get(packet.kind, packet.aux)
         if packet.kind == DATA and packet.seq not in self.received:
             self.received.add(packet.seq)
@@ -156,7 +156,7 @@ class MixedReceiver(Receiver):
 
 
 class Pacer:
-    """What a NIC's receivers have together: a timer, and who was the last to answer."""
+    """A timer shared by a NIC's receivers, and the last one to answer."""
 
     def __init__(self, nic: Nic) -> None:
         self.draws = 0
@@ -174,7 +174,7 @@ class Pacer:
 
 
 def on_forward(packet: Packet, port: SwitchPort, c: int) -> None:
-    """A data packet takes note of the queue that it leaves, and of all queues of the port."""
+    """Write the queue's and the port's bytes into a data packet."""
     of_class = port.held[c] + port.counters[c].bytes
     of_port = 3 * sum(port.held) + 5 * sum(counters.bytes for counters in port.counters)
     packet.note = (packet.note * 31 + of_class + of_port) % 1_000_003

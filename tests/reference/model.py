@@ -1,7 +1,4 @@
-"""What goes into and comes out of the reference simulator, and its numbers.
-
-Nothing here knows about events; see ``simulator.py`` for those.
-"""
+"""Input, output and numbers of the reference simulator."""
 
 from __future__ import annotations
 
@@ -44,17 +41,17 @@ class Cable:
     rate_bps: int
     delay_ab_ps: int
     delay_ba_ps: int
-    nic: int = 0  # which one of its host, if one end is a host's
+    nic: int = 0  # which NIC of its host, if one end is a host's
     circuit: tuple[int, int, int] | None = None  # a circuit switch, and its ports toward a and b
 
 
 @dataclass(frozen=True)
 class CircuitSwitch:
-    """A circuit switch: what it joins in each slot, and the fibers that lead to it.
+    """A circuit switch: its matchings and its fibers.
 
-    In a matching stands for each port the one that it is joined to, or -1; if ``bidirectional``
-    that one is joined to it, too. ``fibers`` are (node, delay_ps), port by port. One with a
-    ``control_delay_ps`` is phase-driven: its slots have no lengths.
+    A matching has for each port the one that it is joined to, or -1; if ``bidirectional`` that one
+    is joined to it too. ``fibers`` are (node, delay_ps), port by port. With a ``control_delay_ps``
+    it is phase-driven: its slots have no lengths.
     """
 
     slots_ps: tuple[int, ...]
@@ -69,13 +66,13 @@ class CircuitSwitch:
     control_delay_ps: int | None = None
 
     def ever_joins(self, port: int, other: int) -> bool:
-        """Does light that comes in by a port ever leave by another one?"""
+        """Return whether port ``port`` is ever joined to ``other``."""
         return any(matching[port] == other for matching in self.matchings)
 
 
 @dataclass(frozen=True)
 class FaultInterval:
-    """What a link is like from a time on; its rate is that of its cable if None."""
+    """State of a link from a time on; rate None is that of its cable."""
 
     start_ps: int
     loss: float
@@ -83,7 +80,7 @@ class FaultInterval:
     rate_bps: int | None = None
 
     def chance(self, size: int) -> int:
-        """Chance that a packet of ``size`` bytes is lost, in units of 2**-32."""
+        """Return the probability that a packet of ``size`` bytes is lost, in units of 2**-32."""
         two_bits = (1.0 - self.bit_error_rate) * (1.0 - self.bit_error_rate)
         byte = two_bits * two_bits * two_bits * two_bits
         kept = 1.0 - self.loss
@@ -94,22 +91,22 @@ class FaultInterval:
 
 @dataclass(frozen=True)
 class LinkFault:
-    """What goes wrong on a link: intervals in the order of time, and outages (down_ps, up_ps)."""
+    """Faults of a link: intervals in order of time, and outages (down_ps, up_ps)."""
 
     intervals: tuple[FaultInterval, ...]
     outages: tuple[tuple[int, int], ...]
 
     def interval_at(self, time_ps: int) -> FaultInterval | None:
-        """The interval that holds at a time."""
+        """Return the interval in force at a time."""
         return next((p for p in reversed(self.intervals) if p.start_ps <= time_ps), None)
 
 
 @dataclass(frozen=True)
 class Reroute:
-    """From a time on, by which local ports a switch sends to the hosts of other edge switches.
+    """Local ports by which a switch sends to the hosts of other edge switches, from a time on.
 
-    ``ports`` are ascending lists by edge switch (all numbers are of nodes); of an edge switch that
-    is not in it the lists stay. They are lists of one routing table.
+    ``ports`` are ascending lists by edge switch (node numbers), of one routing table; other edge
+    switches keep their lists.
     """
 
     at_ps: int
@@ -141,32 +138,31 @@ class Task:
 class Case:
     """One simulation.
 
-    Nodes 0..n_hosts-1 are hosts, the switches follow. A node's local ports are in the order of
-    its cables in the list; global port numbers go through the nodes in order.
+    Nodes 0..n_hosts-1 are hosts, the switches follow. A node's local ports are in the order of its
+    cables in the list; global port numbers go through the nodes in order.
 
     ``fabric`` has model (a name of ``queues.DISCIPLINES``), load_balancing, n_traffic_classes, ecn
-    (None, or kmin_bytes, kmax_bytes, pmax, at), ecn_from_class, and what the discipline takes; keys
-    that do not matter to it may be missing.
-    ``packets`` has payload_bytes, header_bytes and control_bytes.
-    ``params`` holds the transport's own parameters, see ``transports.py``.
+    (None, or kmin_bytes, kmax_bytes, pmax, at), ecn_from_class, and the discipline's parameters;
+    keys without effect may be missing. ``packets`` has payload_bytes, header_bytes and
+    control_bytes. ``params`` has the transport's parameters, see ``transports.py``.
+
     ``flows`` are (source host, destination host, bytes, start_ps); ``nics`` has the NIC that a flow
-    leaves by, if named. ``fabric`` may have planes, see ``port_pairs.py``, and circuits
-    (guard_ps, clock_offset_ps, at_circuit_end, and perhaps indirect and indirect_class). Cables
-    through ``circuits`` come behind the others, in the order of (circuit switch, its ports), one
-    for each pair that is ever joined, either way.
-    ``tasks`` are known by their place in the list; a flow that has a send task, or waits for others
-    by ``after`` (flow -> flows), has as its start the delay after that.
-    ``program`` has what the program of `mixed_program.py` takes, gap_ps, most_runs, most_draws and
-    resize, and ``first``: the tasks from that number on are its own.
-    ``faults`` are those of links, by the global port that feeds the link.
-    ``port_sizes`` are sizes of single ports (global port -> name -> bytes), which go before those
-    of ``fabric``: of disciplines, and kmin_bytes and kmax_bytes.
-    ``reroutes`` are changes of switches' routes, in any order; ``policy`` is there if there are
-    several routing tables.
-    ``carrier`` are the times after which hosts know of ports without carrier: their own, others'.
-    ``phases``, if circuit switches are phase-driven, are those of all flows, -1 for none.
-    ``beside`` has the transport and its parameters of each flow that is not of ``transport``.
-    Only events before ``until_ps`` take place; None means run until nothing is left to do.
+    names. ``fabric`` may have planes, see ``port_pairs.py``, and circuits (guard_ps,
+    clock_offset_ps, at_circuit_end, and perhaps indirect and indirect_class). Cables through
+    ``circuits`` come after the others, in the order of (circuit switch, its ports), one for each
+    pair that is ever joined, either way.
+
+    ``tasks`` are numbered by their position; the start of a flow that has a send task, or waits for
+    others by ``after`` (flow -> flows), is the delay after that. ``program`` has the parameters of
+    `mixed_program.py` (gap_ps, most_runs, most_draws, resize) and ``first``, its first task.
+
+    ``faults`` are by the global port that feeds the link. ``port_sizes`` (global port -> name ->
+    bytes) override those of ``fabric``: of disciplines, and kmin_bytes and kmax_bytes. ``reroutes``
+    are changes of switches' routes, in any order; ``policy`` is set if there are several routing
+    tables. ``carrier`` has the delays after which hosts detect loss of carrier: their own, others'.
+    ``phases``, with phase-driven circuit switches, are those of all flows, -1 for none. ``beside``
+    has the transport and parameters of flows that do not use ``transport``. Only events before
+    ``until_ps`` take place; None means all.
     """
 
     n_hosts: int
@@ -180,7 +176,7 @@ class Case:
     seed: int = 0
     until_ps: int | None = None
     faults: dict[int, LinkFault] = field(default_factory=dict)
-    sample_ps: int | None = None  # length of the intervals of series
+    sample_ps: int | None = None  # interval of series
     reroutes: list[Reroute] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     after: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -216,7 +212,7 @@ class Packet:
 
 @dataclass
 class Flow:
-    """A flow cut into packets. It starts at ``start_ps``; -1 as long as that is not known."""
+    """A flow cut into packets; ``start_ps`` is -1 until known."""
 
     index: int
     src: int
@@ -224,8 +220,8 @@ class Flow:
     size_bytes: int
     start_ps: int
     payload_bytes: int
-    delay_ps: int = field(init=False)  # after what it waits for, if it does
-    listed_bytes: int = field(init=False)  # before a program set its size
+    delay_ps: int = field(init=False)  # after what it waits for
+    listed_bytes: int = field(init=False)  # as in the table of flows
 
     def __post_init__(self) -> None:
         self.delay_ps = self.start_ps
@@ -259,7 +255,7 @@ class Departure(NamedTuple):
 
 
 class FlowResult(NamedTuple):
-    """What became of a flow; times are since its start, -1 for never."""
+    """Outcome of a flow; times are since its start, -1 for never."""
 
     fct_ps: int
     acked_ps: int
@@ -268,10 +264,7 @@ class FlowResult(NamedTuple):
 
 
 class TaskResult(NamedTuple):
-    """When a task was ready, started first and was done last; -1 for never.
-
-    How often it was done, and for how long it was under way in all.
-    """
+    """Times of a task: ready, first start, last end (-1 for never); its runs and their total."""
 
     ready_ps: int
     start_ps: int
@@ -282,7 +275,7 @@ class TaskResult(NamedTuple):
 
 @dataclass
 class Counters:
-    """Counters of one port and one class. PFC frames appear only in pfc_pauses_sent, paused_ps."""
+    """Counters of a port and class. PFC frames appear only in pfc_pauses_sent, paused_ps."""
 
     bytes: int = 0
     packets: int = 0
@@ -293,7 +286,7 @@ class Counters:
     max_queue_bytes: int = 0
     lost: int = 0
     lost_bytes: int = 0
-    no_circuit_drops: int = 0  # of those that are lost
+    no_circuit_drops: int = 0  # included in lost
     no_circuit_bytes: int = 0
     unroutable: int = 0
     unroutable_bytes: int = 0
@@ -303,7 +296,7 @@ class Counters:
 
 @dataclass
 class Tally:
-    """A number of packets and of their bytes on the wire."""
+    """Packets and their bytes on the wire."""
 
     packets: int = 0
     bytes: int = 0
@@ -316,7 +309,7 @@ class Tally:
 
 @dataclass
 class Balance:
-    """Where all packets went (PFC frames apart); see ``holds``."""
+    """Where all packets (without PFC frames) ended up."""
 
     sent: Tally = field(default_factory=Tally)
     received: Tally = field(default_factory=Tally)
@@ -328,7 +321,7 @@ class Balance:
     trimmed_bytes: int = 0
 
     def holds(self) -> bool:
-        """True if nothing was lost without a trace and nothing came from nowhere."""
+        """Return whether all packets are accounted for."""
         gone = (self.dropped, self.lost, self.unroutable)
         ends = (self.received, *gone, self.on_links, self.in_queues)
         packets = sum(end.packets for end in ends)
@@ -338,7 +331,7 @@ class Balance:
 
 @dataclass
 class Outcome:
-    """Everything a run is compared by."""
+    """Everything that a run is compared by."""
 
     departures: dict[int, list[Departure]]
     flows: list[FlowResult]
@@ -346,7 +339,7 @@ class Outcome:
     balance: Balance
     end_ps: int
     tasks: list[TaskResult] = field(default_factory=list)
-    slots: list[int] = field(default_factory=list)  # begins of those that have an order
+    slots: list[int] = field(default_factory=list)  # starts of those that are known
     log: list[tuple[int, ...]] = field(default_factory=list)  # of the program
 
 
@@ -356,7 +349,7 @@ def scaled_ps_per_byte(rate_bps: int) -> int:
 
 
 def serialization_ps(size: int, rate_bps: int) -> int:
-    """Time that ``size`` bytes take on a link."""
+    """Return the time that ``size`` bytes take on a link."""
     return (size * scaled_ps_per_byte(rate_bps)) >> 20
 
 
@@ -372,7 +365,7 @@ def mix(x: int) -> int:
 
 
 def rand32(seed: int, purpose: int, entity: int, counter: int) -> int:
-    """32 random bits that depend on the four arguments only (each taken modulo 2**32)."""
+    """Return 32 random bits that depend only on the arguments (each modulo 2**32)."""
     h = mix(seed)
     for argument in (purpose, entity, counter):
         h = mix(h ^ (argument & 0xFFFFFFFF))

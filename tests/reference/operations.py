@@ -1,7 +1,8 @@
-"""When the work of ranks starts and ends, from the docs of `Operations` and `CollectiveOptions`.
+"""When the operations of ranks start and end, from the docs of `Operations` and
+`CollectiveOptions`.
 
-Nothing here knows of tasks. Given how the network treats each message, all times are gone through
-until no further one is known.
+There are no tasks here. Given how the network handles each message, times are computed until no
+further one can be.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ Time = float
 NEVER = math.inf
 
 Network = Callable[[int, Time], tuple[Time, Time]]
-"""Of a message and its start: when it is handed over to the network, and when it is delivered."""
+"""Message and its start -> when the network has taken it, and when it is delivered."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What one rank does; ``number`` is the call that noted it.
+    """One rank's operation; ``number`` is that of the call that created it.
 
     ``what`` is "compute", "join", "send", "receive" or a collective. ``duration_ps`` is that of a
     compute, and of a collective without packets.
@@ -41,11 +42,11 @@ class Operation:
 
 @dataclass(frozen=True)
 class Message:
-    """What an operation sends to another one, which are known by their numbers.
+    """A message from one operation to another, by their numbers.
 
-    ``after`` are the messages that have to be delivered to its sender before, ``follows`` that of
-    the same sender which has to be handed over before, or -1. ``added_at_bps``: what is delivered
-    is added up at that rate, if it is. One of no bytes does not go.
+    ``after`` are messages that must first be delivered to its sender, ``follows`` one of the same
+    sender that must first be handed over, or -1. ``added_at_bps``: rate at which delivered data is
+    reduced, if at all. A message of no bytes is not sent.
     """
 
     sender: int
@@ -58,7 +59,7 @@ class Message:
 
     @property
     def added_ps(self) -> int:
-        """How long it takes to add up what is delivered, rounded down."""
+        """Return how long the reduction of the delivered data takes, rounded down."""
         if self.added_at_bps is None:
             return 0
         return self.size_bytes * 8 * PS_PER_SECOND // self.added_at_bps
@@ -66,7 +67,7 @@ class Message:
 
 @dataclass
 class Plan:
-    """Operations in the order in which they were noted, what they send, and what waits for what."""
+    """Operations in the order of their calls, with messages and dependencies."""
 
     operations: list[Operation] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
@@ -76,7 +77,7 @@ class Plan:
 
 @dataclass
 class Times:
-    """Begin and end of operations, and start of messages; None: not known."""
+    """Start and end of operations, and start of messages; None: unknown."""
 
     begin: list[Time | None]
     end: list[Time | None]
@@ -84,20 +85,20 @@ class Times:
 
 
 def in_streams(plan: Plan) -> list[tuple[int, int]]:
-    """Each operation of a stream, and the next one there."""
+    """Return each operation of a stream with its successor."""
     streams: dict[tuple[int, int], list[int]] = {}
     for k, one in enumerate(plan.operations):
         if one.stream >= 0:
             streams.setdefault((one.rank, one.stream), []).append(k)
     pairs = []
     for numbers in streams.values():
-        numbers.sort(key=lambda k: plan.operations[k].order)  # those of one order stay as they are
+        numbers.sort(key=lambda k: plan.operations[k].order)  # stable for equal orders
         pairs += list(itertools.pairwise(numbers))
     return pairs
 
 
 def play(plan: Plan, network: Network) -> Times:
-    """All times. What is not known at the end waits, through other operations, for itself."""
+    """Compute all times. Those unknown at the end are in a cycle of operations."""
     n, m = len(plan.operations), len(plan.messages)
     times = Times([None] * n, [None] * n, [None] * m)
     handed_over: list[Time | None] = [None] * m
@@ -154,8 +155,11 @@ def _start(
     handed_over: list[Time | None],
     available: list[Time | None],
 ) -> Time | None:
-    """Software's latency counts from when all that it waits for is there. It passes while the one
-    that it follows is still going."""
+    """Return when a message starts.
+
+    Software latency counts from when everything it waits for is there, in parallel with the message
+    that it follows.
+    """
     ready = _latest([begin, *(available[k] for k in message.after)])
     before = handed_over[message.follows] if message.follows >= 0 else 0
     if ready is None or before is None:
@@ -164,7 +168,7 @@ def _start(
 
 
 def _available(message: Message, delivered: Time | None, begin: Time | None) -> Time | None:
-    """When what is delivered can be sent on: a receiver adds up no sooner than it begins."""
+    """Return when delivered data can be sent on: a receiver reduces no sooner than it starts."""
     if not message.added_ps:
         return delivered
     there = _latest([delivered, begin])
@@ -172,6 +176,6 @@ def _available(message: Message, delivered: Time | None, begin: Time | None) -> 
 
 
 def _latest(times: list[Time | None]) -> Time | None:
-    """The latest, if all of them are known."""
+    """Return the latest, if all of them are known."""
     known = [time for time in times if time is not None]
     return max(known) if len(known) == len(times) else None

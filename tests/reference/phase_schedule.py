@@ -1,4 +1,4 @@
-"""Slots of circuit switches that begin as the flows of a phase are delivered."""
+"""Phase-driven slots of circuit switches."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class PhaseSchedule:
-    """What is known of the slots of all phase-driven circuit switches."""
+    """The slots of all phase-driven circuit switches."""
 
     def __init__(self, sim: Simulator) -> None:
         self.sim = sim
         self.switches = [one for one in sim.case.circuits if one.control_delay_ps is not None]
-        self.begins_ps = [0]  # of the slots that have an order
+        self.begins_ps = [0]  # of the slots with a known start
         self.last_ps: dict[int, int] = {}  # phase -> its last delivery
         self.left = [0] * (len(self.switches[0].matchings) if self.switches else 0)
         for phase in sim.case.phases:
@@ -25,7 +25,7 @@ class PhaseSchedule:
         self._order()
 
     def on_delivered(self, flow: Flow) -> None:
-        """A flow's receiver has every byte."""
+        """Count a delivered flow."""
         phase = self.sim.case.phases[flow.index] if self.left else -1
         if phase >= 0:
             self.left[phase] -= 1
@@ -33,11 +33,11 @@ class PhaseSchedule:
             self._order()
 
     def begun(self) -> list[int]:
-        """When the slots began that did so before now."""
+        """Return the starts of slots that began before now."""
         return [at for at in self.begins_ps if at < self.sim.now] if self.left else []
 
     def _order(self) -> None:
-        """Have slots begin whose phases before them are over, and ports hear of it."""
+        """Set the start of slots whose previous phases have ended, and notify ports."""
         while len(self.begins_ps) < len(self.left) and not self.left[len(self.begins_ps) - 1]:
             phase = len(self.begins_ps) - 1
             up_ps = self.begins_ps[-1]

@@ -1,4 +1,4 @@
-"""One end of a cable, as hosts and switches share it."""
+"""One end of a cable, common to hosts and switches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .model import PFC, Counters, Departure, Packet, rand32, serialization_ps
 if TYPE_CHECKING:
     from .simulator import Simulator
 
-# Steps of a node at one instant, in their order.
+# Steps of a node at one instant, in order.
 COMPLETION = 0
 ARRIVAL = 1
 TIMER = 2
@@ -19,23 +19,23 @@ SENDING = 3
 
 
 LOSS = 8
-"""Purpose of the random draws that decide whether a packet is lost on a link."""
+"""Purpose of the random draws for losses on a link."""
 
 
 class Node(Protocol):
-    """What a port needs of the host or switch it belongs to."""
+    """What a port needs of its host or switch."""
 
     index: int
 
     def complete(self, port: Port) -> None:
-        """A transmission of ``port`` ends now."""
+        """Handle the end of a transmission of ``port``."""
 
     def arrive(self, port: Port, packet: Packet) -> None:
-        """A packet's last bit comes in by ``port`` now."""
+        """Handle the arrival of a packet's last bit by ``port``."""
 
 
 class Port:
-    """A port: the sending end of one link and the place where the opposite link comes in."""
+    """A port: the sending end of one link and the receiving end of the opposite one."""
 
     def __init__(
         self, sim: Simulator, node: Node, local: int, index: int, rate_bps: int, delay_ps: int
@@ -48,7 +48,7 @@ class Port:
         self.rate_bps = rate_bps
         self.delay_ps = delay_ps
         self.peer: Port
-        self.cable: int  # its place among the case's
+        self.cable: int  # index among the case's
         self.circuit: Circuit | None = None
         self.busy = False
         self.last_end_ps = 0
@@ -59,9 +59,9 @@ class Port:
         self.counters = [Counters() for _ in range(n_traffic_classes)]
 
     def transmit(self, packet: Packet, c: int | None = None) -> int:
-        """Start sending a packet now; the port is busy until its last bit has left.
+        """Start sending a packet now; return when its last bit has left.
 
-        It is counted in class ``c``, its own if that is not said. Returns when that bit leaves.
+        It is counted in class ``c``, by default its own.
         """
         c = packet.prio if c is None else c
         sim, peer = self.sim, self.peer
@@ -108,17 +108,17 @@ class Port:
         return done_ps
 
     def turn_at(self, _: int) -> tuple[int, ...]:
-        """Among packets that arrive at a time at different ports, the smallest goes first."""
+        """Return the rank among simultaneous arrivals; the smallest goes first."""
         return (self.local,)
 
     def rate_now(self) -> int:
-        """The link's rate for a transmission that starts now."""
+        """Return the link's rate for a transmission that starts now."""
         fault = self.sim.case.faults.get(self.index)
         interval = fault.interval_at(self.sim.now) if fault is not None else None
         return self.rate_bps if interval is None or interval.rate_bps is None else interval.rate_bps
 
     def _loses(self, packet: Packet, arrival_ps: int) -> bool:
-        """Does the link lose a packet that is sent from now on and due at ``arrival_ps``?"""
+        """Return whether the link loses a packet that is sent now and arrives at ``arrival_ps``."""
         fault = self.sim.case.faults.get(self.index)
         if fault is None:
             return False
@@ -137,12 +137,12 @@ class Port:
         self.node.complete(self)
 
     def admit_arrival(self, packet: Packet) -> None:
-        """The last bit of a packet comes in."""
+        """Receive the last bit of a packet."""
         self.sim.on_links.pop(id(packet), None)
         self.node.arrive(self, packet)
 
     def set_paused(self, mask: int) -> None:
-        """Replace the pause state of all classes by the one a PFC frame carries."""
+        """Replace the pause state of all classes by that of a PFC frame."""
         now = self.sim.now
         for c, was in enumerate(self.paused):
             becomes = bool(mask >> c & 1)
@@ -153,6 +153,6 @@ class Port:
             self.paused[c] = becomes
 
     def counters_at(self, c: int, time_ps: int) -> Counters:
-        """A copy of a class's counters, with a pause that still lasts at a time."""
+        """Return a copy of a class's counters, including a pause that still lasts at a time."""
         lasting = time_ps - self.paused_since[c] if self.paused[c] else 0
         return replace(self.counters[c], paused_ps=self.counters[c].paused_ps + lasting)

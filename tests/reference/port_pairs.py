@@ -1,4 +1,4 @@
-"""PortPairs: the ports by which a flow may go, and which of them a packet takes."""
+"""Port pairs of a flow, and the choice of one for each packet."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PAIR_FOR_LIFE = 10
 PAIR_PERMUTATION = 11
 
 PortPair = tuple["HostPort", "HostPort"]
-"""A port of this host and one of the flow's other end."""
+"""A port of this host and one of the other."""
 
 
 def port_pairs_of(sim: Simulator, src: int, dst: int, wanted: int | None) -> list[PortPair]:
-    """The port pairs of a flow between two hosts, by NIC ``wanted`` of the source if given."""
+    """Return the port pairs of a flow, by NIC ``wanted`` of the source if given."""
     there = sim.hosts[dst].ports
     found: list[PortPair] = []
     fastest = 0
@@ -44,16 +44,16 @@ def port_pairs_of(sim: Simulator, src: int, dst: int, wanted: int | None) -> lis
 
 
 def has_carrier(port: Port, time: int) -> bool:
-    """Were both links of a port up at a time?"""
+    """Return whether both links of a port were up at a time."""
     faults = port.sim.case.faults
     both = (faults[end.index] for end in (port, port.peer) if end.index in faults)
     return not any(down <= time < up for fault in both for down, up in fault.outages)
 
 
 class Spread:
-    """How one side of a flow goes by its port pairs; ``k`` is 0 for the sender, 2 for the receiver.
+    """Port pair choice of one side of a flow; ``k`` is 0 for the sender, 2 for the receiver.
 
-    With "hash" the first is the one that it keeps.
+    With "hash" the first pair is the one that it keeps.
     """
 
     def __init__(self, sim: Simulator, flow: int, port_pairs: list[PortPair], k: int) -> None:
@@ -74,20 +74,20 @@ class Spread:
         self.queued = 0
 
     def of_data(self, sent: int) -> PortPair:
-        """The port pair of the data packet after the first ``sent``."""
+        """Return the port pair of the data packet after the first ``sent``."""
         return self._port_pair(sent, self.k, lambda port: len(port.ready))
 
     def of_control(self) -> PortPair:
-        """The port pair of the control packet that is queued now."""
+        """Return the port pair of the control packet that is queued now."""
         self.queued += 1
         return self._port_pair(self.queued - 1, self.k + 1, lambda port: len(port.control))
 
     def from_source(self, port_pair: PortPair) -> PortPair:
-        """A port pair of this side as it leads from the flow's source to its destination."""
+        """Return a port pair of this side as (source port, destination port)."""
         return port_pair if self.k == 0 else port_pair[::-1]
 
     def _in_use(self) -> list[PortPair]:
-        """The port pairs whose ports are taken to have carrier, or all."""
+        """Return the port pairs whose ports have carrier, as far as this host knows, or all."""
         if self.sim.case.carrier is None:
             return self.port_pairs
         own, other = (self.sim.now - delay for delay in self.sim.case.carrier)

@@ -1,4 +1,4 @@
-"""Programs: what starts the tasks that are deferred, and runs others once more."""
+"""Programs: start deferred tasks, and repeat others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Program:
-    """A program; what it does is said by who inherits from it."""
+    """A program; subclasses define what it does."""
 
     n_timers = 3
 
@@ -39,45 +39,45 @@ class Program:
     # -- what a program does -----------------------------------------------------------------
 
     def begin(self) -> None:
-        """Before the run."""
+        """Called before the run."""
 
     def on_begin(self, host: int) -> None:
-        """Time 0."""
+        """Called at time 0."""
 
     def on_task(self, host: int, one: Running) -> None:
-        """A task is done."""
+        """Called when a task is done."""
 
     def on_timer(self, host: int, k: int) -> None:
-        """A timer of the program fires."""
+        """Called when a timer of the program fires."""
 
     # -- what it may ask for -----------------------------------------------------------------
 
     def place_in_table(self, one: Running) -> int:
-        """Which of the program's tasks it is."""
+        """Return which of the program's tasks it is."""
         return one.number - self.first_task
 
     def of_host(self, host: int) -> list[Running]:
-        """The program's tasks of a host."""
+        """Return the program's tasks of a host."""
         return [one for one in self.tasks if one.task.host == host]
 
     def timer(self, host: int, k: int) -> Timer:
-        """A timer of the program."""
+        """Return a timer of the program."""
         return self._timers[host, k]
 
     def set_timer(self, host: int, k: int, at_ps: int) -> None:
-        """Have it fire at a time, or now."""
+        """Set a timer to a time, or now."""
         self._timers[host, k].set(at_ps)
 
     def set_duration(self, one: Running, duration_ps: int) -> None:
-        """From the next start on."""
+        """Set the duration of a task, from its next start on."""
         one.duration_ps = duration_ps
 
     def set_size(self, one: Running, size_bytes: int) -> None:
-        """Of the flow of a send task that has not started."""
+        """Set the size of an unstarted send task's flow."""
         self.sim.set_size(self.sim.flows[one.task.flow], size_bytes)
 
     def flow_bytes(self, one: Running) -> int:
-        """Bytes of the flow of a task, as its host knows it; 0 if it has none."""
+        """Return the bytes of a task's flow, as its host knows it; 0 without one."""
         if one.task.flow < 0:
             return 0
         flow = self.sim.flows[one.task.flow]
@@ -90,11 +90,11 @@ class Program:
 
     @property
     def log(self) -> list[tuple[int, ...]]:
-        """Its rows: host, time, what was noted; host by host, in the order of the calls."""
+        """Return the log's rows (host, time, values), host by host, in the order of calls."""
         return sorted(self._log, key=lambda row: row[0])
 
     def start(self, one: Running) -> None:
-        """Start a deferred task, or another one again."""
+        """Start a deferred task, or repeat another one."""
         if one.deferred:
             one.deferred = False
             self.run.settle(one.task.host)

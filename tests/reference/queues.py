@@ -1,4 +1,4 @@
-"""Queue disciplines: what a switch's ports admit and drop, and what they send next."""
+"""Queue disciplines: admission, drops and service at a switch's ports."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .model import ACK, DATA, TRIM_COIN, Packet, rand32, serialization_ps
 if TYPE_CHECKING:
     from .switch import Switch, SwitchPort
 
-HEADERS = 0  # trim: the class of headers and control
-BULK = 1  # trim: the class of data
-CREDITS = 0  # credit_shaper: the class that is shaped
+HEADERS = 0  # trim: class of headers and control
+BULK = 1  # trim: class of data
+CREDITS = 0  # credit_shaper: the shaped class
 
 
 class Discipline:
-    """What all have in common: the lowest-numbered open class is served, from its head.
+    """Default discipline: serve the lowest open class from its head.
 
-    One stands for a whole switch; what it knows of a port it keeps by the port's number.
+    One object per switch; its state of a port is keyed by the port's number.
     """
 
     def __init__(self, switch: Switch) -> None:
@@ -30,40 +30,40 @@ class Discipline:
 
     @property
     def now(self) -> int:
-        """The time."""
+        """Return the time."""
         return self.switch.sim.now
 
     def on_arrival(self, _ingress: SwitchPort, _packet: Packet) -> bool:
-        """A packet has come in by a port; False if it is dropped."""
+        """Handle a packet that came in by a port; False if it is dropped."""
         return True
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
-        """The class in which a packet is queued at its output port, or None: it is dropped."""
+        """Return the class to queue a packet in at its output port, or None to drop it."""
         raise NotImplementedError
 
     may_wait = False
-    """Does ``choose_class`` ever say None? If not, it is not asked about a single class."""
+    """Whether ``choose_class`` may return None; if not, it is not called for a single class."""
 
     def choose_class(self, port: SwitchPort) -> int | None:
-        """The class to serve, of those that are open; or None, after ``port.wait_until``."""
+        """Return the open class to serve; or None, after ``port.wait_until``."""
         return port.open_classes()[0]
 
     def choose_packet(self, _port: SwitchPort, _c: int) -> int:
-        """The position in class c of the packet to send."""
+        """Return the position in class c of the packet to send."""
         return 0
 
     def on_send(self, port: SwitchPort, c: int, packet: Packet) -> None:
-        """The transmission of a packet begins."""
+        """Handle the start of a packet's transmission."""
 
     def on_departure(self, ingress: SwitchPort, c: int, size: int) -> None:
-        """A packet that had come in by a port has been sent."""
+        """Handle the departure of a packet that came in by a port."""
 
     def fits(self, out: SwitchPort, c: int, size: int, limit: str = "queue_bytes") -> bool:
-        """Is there room for so many more bytes in a class?"""
+        """Return whether ``size`` more bytes fit in a class."""
         return bool(out.held[c] + size <= self.size_at(out, limit))
 
     def size_at(self, port: SwitchPort, name: str) -> int:
-        """A size in bytes, which may be one of the port's own."""
+        """Return a size in bytes, which may be one of the port's own."""
         own = self.switch.sim.case.port_sizes.get(port.index, {})
         return int(own.get(name, self.fabric[name]))
 
@@ -72,12 +72,12 @@ class DropTail(Discipline):
     """Drops what does not fit."""
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
-        """The class that it is of, if there is room."""
+        """Return its own class, if there is room."""
         return packet.prio if self.fits(out, packet.prio, packet.size) else None
 
 
 class Trim(Discipline):
-    """Cuts what does not fit to its header."""
+    """Trims what does not fit to its header."""
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch)
@@ -85,7 +85,7 @@ class Trim(Discipline):
         self.header_run: dict[int, int] = {}
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
-        """Data that fits, or a header; another one's, perhaps."""
+        """Queue data that fits, or a header, perhaps that of another packet."""
         if packet.prio > BULK:
             fits = self.fits(out, packet.prio, packet.size, "lower_queue_bytes")
             return packet.prio if fits else None
@@ -111,7 +111,7 @@ class Trim(Discipline):
         packet.prio = HEADERS
 
     def _trim_the_last(self, out: SwitchPort) -> int:
-        """Trim the packet at the tail of the data; the class of the one that takes its place."""
+        """Trim the data packet at the tail; return the class of the packet that takes its place."""
         last = out.pop_tail(BULK)
         self._trim(out, last.packet)
         if self.fits(out, HEADERS, last.packet.size, "header_queue_bytes"):
@@ -121,7 +121,7 @@ class Trim(Discipline):
         return BULK
 
     def choose_class(self, port: SwitchPort) -> int | None:
-        """Headers first, but after ``header_ratio`` of them in a row one waiting data packet."""
+        """Return headers first, but data after ``header_ratio`` of them in a row."""
         open_classes = port.open_classes()
         if HEADERS not in open_classes or BULK not in open_classes:
             return open_classes[0]
@@ -132,22 +132,22 @@ class Trim(Discipline):
         return HEADERS
 
     def on_send(self, port: SwitchPort, c: int, _packet: Packet) -> None:
-        """Data ends a run of headers."""
+        """End a run of headers with data."""
         if c == BULK:
             self.header_run[port.index] = 0
 
 
 class Lossless(Discipline):
-    """Has the neighbor pause a class of which too much has come in."""
+    """Pauses the neighbor's class if too much of it has come in."""
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch)
-        # By (ingress port, class): b, and h while that is paused.
+        # By (ingress port, class): b, and h while it is paused.
         self.came_in: dict[tuple[int, int], int] = {}
         self.since_pause: dict[tuple[int, int], int] = {}
 
     def on_arrival(self, ingress: SwitchPort, packet: Packet) -> bool:
-        """Count it and decide on a pause; there may be no headroom for it."""
+        """Count the packet and decide on a pause; drop it without headroom."""
         c, s = packet.prio, packet.size
         key = ingress.index, c
         if ingress.holding_back[c]:
@@ -161,11 +161,11 @@ class Lossless(Discipline):
         return True
 
     def admit(self, _out: SwitchPort, packet: Packet) -> int | None:
-        """Everything that came in."""
+        """Return its own class."""
         return packet.prio
 
     def on_departure(self, ingress: SwitchPort, c: int, size: int) -> None:
-        """Discount it and decide on the end of a pause."""
+        """Discount the packet and decide on the end of a pause."""
         self.came_in[ingress.index, c] -= size
         if self._may_resume(ingress, self.came_in[ingress.index, c]):
             ingress.resume(c)
@@ -175,7 +175,7 @@ class Lossless(Discipline):
         return None not in limits
 
     def _xoff(self, ingress: SwitchPort) -> int:
-        """The pause threshold as things stand."""
+        """Return the current pause threshold."""
         if not self._dynamic():
             return self.size_at(ingress, "xoff_bytes")
         free = max(0, self.fabric["shared_buffer_bytes"] - sum(self.came_in.values()))
@@ -189,10 +189,10 @@ class Lossless(Discipline):
 
 
 class PFabric(Discipline):
-    """Keeps and serves what belongs to the flow with the least left to send."""
+    """Keeps and serves packets of the flow with the least left to send."""
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
-        """Drop waiting packets of which more remains, one by one, until it fits."""
+        """Drop waiting packets with more remaining, one by one, until it fits."""
         c = packet.prio
         while not self.fits(out, c, packet.size):
             remaining = [waiting.packet.remaining for waiting in out.fifos[c]]
@@ -203,14 +203,14 @@ class PFabric(Discipline):
         return c
 
     def choose_packet(self, port: SwitchPort, c: int) -> int:
-        """The first packet of the flow that has the packet with the least remaining."""
+        """Return the first packet of the flow with the least remaining packet."""
         waiting = [each.packet for each in port.fifos[c]]
         best = min(waiting, key=lambda packet: packet.remaining)  # the first of equals
         return next(i for i, packet in enumerate(waiting) if packet.flow == best.flow)
 
 
 class CoDelState:
-    """What CoDel knows of a class at a port."""
+    """CoDel's state of a class at a port."""
 
     def __init__(self) -> None:
         self.first_above_ps: int | None = None
@@ -221,14 +221,14 @@ class CoDelState:
 
 
 class CoDel(DropTail):
-    """Drops from the head, ever faster, while the time that packets wait stays above a target."""
+    """Drops from the head, ever faster, while packets wait longer than a target."""
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch)
         self.states: dict[tuple[int, int], CoDelState] = {}
 
     def choose_packet(self, port: SwitchPort, c: int) -> int:
-        """The head, once those that are to be dropped have gone."""
+        """Return the head, after dropping those that are due."""
         state = self.states.setdefault((port.index, c), CoDelState())
         if not self._may_drop(port, c, state):
             state.dropping = False
@@ -255,7 +255,7 @@ class CoDel(DropTail):
         return 0
 
     def _may_drop(self, port: SwitchPort, c: int, state: CoDelState) -> bool:
-        """Have packets waited too long for an interval? The head shows it."""
+        """Return whether packets have waited too long for an interval, judged by the head."""
         head = port.fifos[c][0].packet
         waited_ps = self.now - head.arrived_ps
         behind = port.held[c] - head.size
@@ -268,7 +268,7 @@ class CoDel(DropTail):
         return self.now >= state.first_above_ps
 
     def _signal(self, port: SwitchPort, c: int) -> bool:
-        """Mark the head, or drop it; True if it was marked."""
+        """Mark the head, or drop it; return whether it was marked."""
         head = port.fifos[c][0].packet
         if self.fabric["mark"] and head.kind == DATA:
             port.mark(c, head)
@@ -282,7 +282,7 @@ class CoDel(DropTail):
 
 
 class CreditShaper(Discipline):
-    """Sends class 0 at the rate at which full packets of class 1 may come back for it."""
+    """Sends class 0 at the rate at which full packets of class 1 may return for it."""
 
     may_wait = True
 
@@ -291,13 +291,13 @@ class CreditShaper(Discipline):
         self.full_at_ps: dict[int, int] = {}
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
-        """So many credits may wait; class 1 has a limit in bytes."""
+        """Queue up to ``credit_slots`` credits; class 1 has a limit in bytes."""
         if packet.prio == CREDITS:
             return CREDITS if len(out.fifos[CREDITS]) < self.fabric["credit_slots"] else None
         return packet.prio if self.fits(out, packet.prio, packet.size) else None
 
     def choose_class(self, port: SwitchPort) -> int | None:
-        """A credit as soon as it may go; in the meantime data."""
+        """Return a credit when it may go; until then data."""
         classes = port.open_classes()
         if classes[0] == CREDITS:
             credit = port.fifos[CREDITS][0].packet
@@ -310,12 +310,12 @@ class CreditShaper(Discipline):
         return classes[-1]
 
     def on_send(self, port: SwitchPort, c: int, packet: Packet) -> None:
-        """A credit costs its tokens."""
+        """Take the tokens of a credit."""
         if c == CREDITS:
             self.full_at_ps[port.index] = self._full_at(port) + self._cost_ps(port, packet)
 
     def _full_at(self, port: SwitchPort) -> int:
-        """When the bucket is full again, or now."""
+        """Return when the bucket is full again, or now."""
         return max(self.now, self.full_at_ps.get(port.index, 0))
 
     def _cost_ps(self, port: SwitchPort, packet: Packet) -> int:
@@ -326,7 +326,7 @@ class CreditShaper(Discipline):
         return int(self.fabric["credit_burst"]) * self._time_ps(port, credit_bytes)
 
     def _time_ps(self, port: SwitchPort, size: int) -> int:
-        """The time after which a credit of ``size`` bytes may be followed by the next."""
+        """Return the time from a credit of ``size`` bytes to the next."""
         credit_bytes: int = self.fabric["credit_bytes"]
         alone = serialization_ps(size, port.latest_rate_bps)
         return alone * (credit_bytes + self.full_packet_bytes) // credit_bytes

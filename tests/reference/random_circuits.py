@@ -1,4 +1,4 @@
-"""Circuit switches in a random case, beside its cables, with odd slots and wrong clocks."""
+"""Random circuit switches, with odd slots and clock offsets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .model import Cable, Case, CircuitSwitch
 from .random_graphs import GBPS, NS, US
 
 PAUSING = ("lossless", "mixed")
-"""Disciplines that go only with circuits that are always there."""
+"""Disciplines that need circuits without nights."""
 
 
 def with_circuits(case: Case, rng: random.Random) -> Case:
-    """The case with one to three circuit switches among the switches of its largest network.
+    """Return the case with one to three circuit switches in its largest network.
 
-    They may take the place of cables. As it is if that network is a single switch. Where no cables
-    join switches, circuits join all of them.
+    They may replace cables. Unchanged if that network is a single switch. Without cables between
+    switches, circuits join all of them.
     """
     edges = _largest_network(case)
     cabled = any(min(cable.a, cable.b) >= case.n_hosts for cable in case.cables)
@@ -68,7 +68,7 @@ def with_circuits(case: Case, rng: random.Random) -> Case:
 
 
 def _ways(cable: Cable, switches: list[CircuitSwitch]) -> list[tuple[int, int]]:
-    """From which switch to which one light may go over a circuit."""
+    """Return the directions of a cable's circuit: pairs of switches."""
     assert cable.circuit is not None
     number, a, b = cable.circuit
     ways = [(a, b, cable.a, cable.b), (b, a, cable.b, cable.a)]
@@ -78,7 +78,7 @@ def _ways(cable: Cable, switches: list[CircuitSwitch]) -> list[tuple[int, int]]:
 def _needed(
     cables: list[Cable], edges: list[int], ways: set[tuple[int, int]], rng: random.Random
 ) -> list[Cable]:
-    """The cables without some between `edges`, which reach each other without them, over `ways`."""
+    """Return the cables without some between `edges` that are not needed, given circuits `ways`."""
     left = list(cables)
     for cable in rng.sample(cables, len(cables)):
         if {cable.a, cable.b} <= set(edges):
@@ -90,7 +90,7 @@ def _needed(
 
 
 def _all_reach(edges: list[int], ways: set[tuple[int, int]]) -> bool:
-    """Does each of the switches reach each other one?"""
+    """Return whether all switches reach each other."""
     for from_one in (ways, {way[::-1] for way in ways}):
         met = {edges[0]}
         while more := {b for a, b in from_one if a in met and b in edges} - met:
@@ -101,7 +101,7 @@ def _all_reach(edges: list[int], ways: set[tuple[int, int]]) -> bool:
 
 
 def _two_hops(case: Case, rng: random.Random) -> dict[str, str | int]:
-    """By way of third switches, if there are classes for that."""
+    """Return random settings of indirect packets, if there are classes for them."""
     n_traffic_classes = case.fabric["n_traffic_classes"]
     chosen = rng.choice(("none", "vlb", "opportunistic", "opportunistic"))
     if case.fabric["queue_discipline"] in PAUSING or chosen == "none":
@@ -115,7 +115,7 @@ def _two_hops(case: Case, rng: random.Random) -> dict[str, str | int]:
 
 
 def _largest_network(case: Case) -> list[int]:
-    """The switches of the largest part that is joined by cables."""
+    """Return the switches of the largest network joined by cables."""
     left = set(range(case.n_hosts, case.n_hosts + case.n_switches))
     largest: set[int] = set()
     while left:
@@ -132,7 +132,7 @@ def _largest_network(case: Case) -> list[int]:
 
 
 def _circuit_switch(rng: random.Random, edges: list[int], *, bidirectional: bool) -> CircuitSwitch:
-    """Fibers to some of the edge switches, to some of them several; up to five slots."""
+    """Return fibers to some of the edge switches, several to some; up to five slots."""
     n = rng.randint(2, 6)
     nodes = [rng.choice(edges) for _ in range(n)]
     if len(set(nodes)) == 1:
@@ -146,7 +146,7 @@ def _circuit_switch(rng: random.Random, edges: list[int], *, bidirectional: bool
 
 
 def _rounds(n: int) -> list[tuple[int, ...]]:
-    """Matchings in which each of `n` ports meets each other one once, in an order of some kind."""
+    """Return matchings in which every two of `n` ports meet once, in random order."""
     left = [set(pair) for pair in combinations(range(n), 2)]
     rounds = []
     while left:
@@ -161,7 +161,7 @@ def _rounds(n: int) -> list[tuple[int, ...]]:
 
 
 def _rotor(rng: random.Random, nodes: list[int], matchings: list[tuple[int, ...]]) -> CircuitSwitch:
-    """A circuit switch that goes through some matchings, with odd times."""
+    """Return a circuit switch with some of the matchings and odd times."""
     dark = rng.choice((0, 0, 100 * NS, rng.randrange(2 * US)))
     even = rng.choice((US, 5 * US, 20 * US))
     alike = rng.random() < 0.5
@@ -177,7 +177,7 @@ def _rotor(rng: random.Random, nodes: list[int], matchings: list[tuple[int, ...]
 
 
 def _matching(rng: random.Random, nodes: list[int]) -> tuple[int, ...]:
-    """Some of the pairs that lead to different nodes."""
+    """Return some of the pairs that lead to different nodes."""
     matching = [-1] * len(nodes)
     ports = list(range(len(nodes)))
     rng.shuffle(ports)
@@ -188,7 +188,7 @@ def _matching(rng: random.Random, nodes: list[int]) -> tuple[int, ...]:
 
 
 def _permutation(rng: random.Random, nodes: list[int]) -> tuple[int, ...]:
-    """Where light goes that comes in by each port: to different nodes, or nowhere."""
+    """Return the output of each port: at a different node, or none."""
     to = list(range(len(nodes)))
     rng.shuffle(to)
     return tuple(b if nodes[a] != nodes[b] and rng.random() < 0.9 else -1 for a, b in enumerate(to))

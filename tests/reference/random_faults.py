@@ -10,7 +10,7 @@ from .random_graphs import GBPS, US, Pairs
 
 
 def with_faults(case: Case, rng: random.Random) -> Case:
-    """The case with faults on some links, on all, or a node that is down for a while."""
+    """Add faults to some links, to all, or to those of a node that is down for a while."""
     links = _links(case)
     if rng.random() < 0.2:
         node = rng.randrange(case.n_hosts + case.n_switches)
@@ -25,7 +25,7 @@ def with_faults(case: Case, rng: random.Random) -> Case:
 
 
 def _links(case: Case) -> list[tuple[int, int]]:
-    """The two ends of the link of every port."""
+    """Return the two ends of the link of every port."""
     nodes = range(case.n_hosts + case.n_switches)
     return [(c.a, c.b) for node in nodes for c in case.cables if node in (c.a, c.b)]
 
@@ -41,7 +41,7 @@ def _fault(rng: random.Random) -> LinkFault:
 
 
 def _intervals(rng: random.Random) -> tuple[FaultInterval, ...]:
-    """A link with other errors all the time, or with other rates and errors for some time each."""
+    """Return intervals with other error rates, and perhaps rates."""
     loss, errors = rng.choice((0.0, 0.02, 0.2)), rng.choice((0.0, 1e-6, 1e-5))
     intervals = [FaultInterval(0, loss, errors)]
     while rng.random() < 0.6 and len(intervals) < 5:
@@ -53,9 +53,9 @@ def _intervals(rng: random.Random) -> tuple[FaultInterval, ...]:
 
 
 def with_reroutes(case: Case, rng: random.Random) -> Case:
-    """The case with some switches that send anywhere for a while, or nowhere.
+    """Let some switches route anywhere for a while, or nowhere.
 
-    As it is if routes have slots.
+    Unchanged if routes have slots.
     """
     if case.policy is not None and case.policy.slotted is not None:
         return case
@@ -80,7 +80,7 @@ def with_reroutes(case: Case, rng: random.Random) -> Case:
 
 
 def _joined_to(switch: int, pairs: Pairs, n_hosts: int) -> set[int]:
-    """The switches of a network, by one of them."""
+    """Return the switches of a network, given one of them."""
     found = {switch}
     while True:
         inner = [set(pair) for pair in pairs if min(pair) >= n_hosts and found & set(pair)]
@@ -91,7 +91,7 @@ def _joined_to(switch: int, pairs: Pairs, n_hosts: int) -> set[int]:
 
 
 def with_carrier(case: Case, rng: random.Random) -> Case:
-    """The case with hosts that notice which ports have lost carrier, some of which do."""
+    """Let hosts detect loss of carrier, which some ports have."""
     own = rng.choice((0, 1, 2 * US, rng.randrange(20 * US)))
     links = _links(case)
     at_hosts = [port for port, ends in enumerate(links) if min(ends) < case.n_hosts]

@@ -1,4 +1,4 @@
-"""Random small networks: which nodes cables join, their rates and delays."""
+"""Random small networks: cables, their rates and delays."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Pairs = list[tuple[int, int]]
 
 
 class Graph(NamedTuple):
-    """Which nodes cables join; hosts come first."""
+    """Nodes and the cables between them; hosts come first."""
 
     n_switches: int
     pairs: Pairs
     nics: dict[tuple[int, int], int]
-    """Of a host's cable the number of its NIC, if hosts have several."""
+    """NIC of a host's cable, if hosts have several."""
     reach: dict[tuple[int, int], list[int]]
-    """By which of its NICs a host reaches another one."""
+    """NICs by which a host reaches another one."""
 
 
 def _switches(
     rng: random.Random, trees: random.Random | None
 ) -> tuple[int, int, list[tuple[int, int]]]:
-    """Number of switches, of those with hosts, and the pairs of them that cables join.
+    """Return the number of switches, of those with hosts, and the pairs joined by cables.
 
-    They are a tree of three tiers, drawn by ``trees``, if that is there.
+    They form a three-tier tree, drawn by ``trees``, if that is given.
     """
     if trees is not None:
         return _tree(trees)
@@ -56,7 +56,7 @@ def _switches(
 
 
 def _tree(rng: random.Random) -> tuple[int, int, list[tuple[int, int]]]:
-    """Two or three pods, each spine with cores of its own, some cables in parallel."""
+    """Return two or three pods; each spine has its own cores; some cables are parallel."""
     pods, leaves, spines, up = (rng.randint(2, 3), *(rng.randint(1, 2) for _ in range(3)))
     first_spine, first_core = pods * leaves, pods * (leaves + spines)
     links = []
@@ -71,11 +71,11 @@ def _tree(rng: random.Random) -> tuple[int, int, list[tuple[int, int]]]:
 
 
 def one_network(rng: random.Random, n_hosts: int, trees: random.Random | None) -> Graph:
-    """A network in which each host has one cable; with `trees` one of three tiers."""
+    """Return a network with one cable per host; with `trees` of three tiers."""
     n_switches, edge, links = _switches(rng, trees)
     pairs = [(host, n_hosts + rng.randrange(edge)) for host in range(n_hosts)]
     pairs += [(n_hosts + a, n_hosts + b) for a, b in links]
-    if rng.random() < 0.5:  # port numbers that do not follow the node numbers
+    if rng.random() < 0.5:  # port numbers in another order than node numbers
         rng.shuffle(pairs)
         pairs = [pair if rng.random() < 0.5 else pair[::-1] for pair in pairs]
     reach = {pair: [0] for pair in permutations(range(n_hosts), 2)}
@@ -83,7 +83,7 @@ def one_network(rng: random.Random, n_hosts: int, trees: random.Random | None) -
 
 
 def racks(rng: random.Random, n_hosts: int) -> Graph:
-    """Three to six switches that no cable joins: circuits are to (`random_circuits`)."""
+    """Return three to six switches without cables, for circuits (`random_circuits`)."""
     n_switches = rng.randint(3, 6)
     pairs = [(host, n_hosts + rng.randrange(n_switches)) for host in range(n_hosts)]
     reach = {pair: [0] for pair in permutations(range(n_hosts), 2)}
@@ -91,10 +91,10 @@ def racks(rng: random.Random, n_hosts: int) -> Graph:
 
 
 def several_networks(rng: random.Random, n_hosts: int, trees: random.Random | None) -> Graph:
-    """Up to three networks, in which hosts have several ports; with `trees` of three tiers.
+    """Return up to three networks for hosts with several ports; with `trees` of three tiers.
 
-    A host has up to two ports in most of them, and the ports in different networks are planes of
-    one NIC or belong to two of them.
+    A host has up to two ports in most of them; ports in different networks are planes of one NIC or
+    belong to two.
     """
     first, pairs = n_hosts, []
     n_networks = rng.randint(1, 3)
@@ -127,7 +127,7 @@ def several_networks(rng: random.Random, n_hosts: int, trees: random.Random | No
 
 
 def cables(rng: random.Random, graph: Graph) -> list[Cable]:
-    """Half of the networks are uniform, so that many things happen at the same time."""
+    """Return cables; half of the networks are uniform, so that many events are simultaneous."""
     if rng.random() < 0.5:
         rate = rng.choice(GBPS) * 10**9
         delay = rng.choice((NS, 100 * NS, 600 * NS, US, 5 * US))

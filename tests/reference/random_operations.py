@@ -1,4 +1,4 @@
-"""Random calls that note what ranks do, of every sort that there is."""
+"""Random calls of every kind of operation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ KINDS = ("tp", "pp", "dp")
 
 @dataclass(frozen=True)
 class Call:
-    """One thing that ranks do: ``what`` is "compute", "join", "send" or a collective.
+    """A call: ``what`` is "compute", "join", "send" or a collective.
 
-    ``ranks`` are the one that does it, source and destination, or a group; ``streams`` are of each
-    of them. ``size_bytes`` of an all-to-all may be a matrix. ``duration_ps``: a collective takes so
-    long without packets; ``latency_ps``: software's, of a send. ``how`` are a collective's options.
-    In their streams, operations run by ``orders``, none: 0.
+    ``ranks`` are its rank, source and destination, or group, and ``streams`` are theirs.
+    ``size_bytes`` of an all-to-all may be a matrix. ``duration_ps`` is that of a collective without
+    packets, ``latency_ps`` the software latency of a send, ``how`` a collective's options,
+    ``orders`` the order in streams (0 by default).
     """
 
     what: str
@@ -33,12 +33,12 @@ class Call:
 
 
 End = tuple[int, int]
-"""Which call, and which of its ranks."""
+"""A call, and one of its ranks."""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls in the order in which they are made; pairs of what waits for the end or the start."""
+    """Calls in their order, with pairs that wait for an end or a start."""
 
     n_ranks: int
     calls: tuple[Call, ...]
@@ -54,11 +54,10 @@ def random_calls(
     *,
     hangs: bool = False,
 ) -> Calls:
-    """Calls of as many ranks as there are hosts, and of one more, which sends nothing.
+    """Return calls of as many ranks as hosts, and of one more, which sends nothing.
 
-    ``known`` are the algorithms of each collective, of which one is surely there, by ``number``.
-    With ``hangs``, ranks may differ in the order of what they do, so that they may wait for one
-    another.
+    ``known`` are the algorithms of each collective, one of which, by ``number``, is used. With
+    ``hangs``, ranks may differ in their order, so that they may wait for one another.
     """
     pairs = [(what, one) for what, algorithms in known.items() for one in algorithms]
     calls = [_call(rng, n_hosts, pairs) for _ in range(rng.randint(2, 13))]
@@ -83,7 +82,7 @@ def random_calls(
 
 
 def _ordered(rng: random.Random, call: Call, hangs: bool) -> Call:
-    """In streams it has some place, which is the same for all of its ranks unless they may hang."""
+    """Give it an order in streams, the same for all of its ranks unless they may hang."""
     n = len(call.ranks)
     one = rng.choice((0, 0, 1, 5))
     each = hangs and rng.random() < 0.3
@@ -108,7 +107,7 @@ def _call(rng: random.Random, n_hosts: int, pairs: list[tuple[str, str]]) -> Cal
 
 
 def _packets(rng: random.Random, n_hosts: int, what: str, algorithm: str) -> Call:
-    """A collective in packets."""
+    """Return a collective in packets."""
     n = rng.randint(1, min(n_hosts, 9))
     if algorithm == "halving_doubling":
         n = 1 << n.bit_length() - 1
@@ -134,7 +133,7 @@ def _packets(rng: random.Random, n_hosts: int, what: str, algorithm: str) -> Cal
 
 
 def _group(rng: random.Random, n_ranks: int, n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Ranks, and a stream of each, which half of the time is the same."""
+    """Return ranks and a stream of each, the same half of the time."""
     one = rng.randint(-1, 2)
     same = rng.random() < 0.5
     streams = tuple(one if same else rng.randint(-1, 2) for _ in range(n))

@@ -1,4 +1,4 @@
-"""Circuit switches of a random case that follow phases of its flows."""
+"""Random phase-driven circuit switches."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .random_graphs import US
 
 
 def with_phases(case: Case, rng: random.Random) -> Case:
-    """The case with its circuit switches phase-driven, or some of them.
+    """Make some or all of the case's circuit switches phase-driven.
 
-    As it is without any, or if ports send packets for each other, which go by a timetable.
+    Unchanged without any, or if ports send packets for each other, which needs a timetable.
     """
     if not case.circuits or case.fabric["circuits"].get("indirect") == "opportunistic":
         return case
@@ -25,7 +25,7 @@ def with_phases(case: Case, rng: random.Random) -> Case:
     for number in sorted(chosen):
         one = switches[number]
         more = [rng.choice(one.matchings) for _ in range(n_slots - len(one.matchings))]
-        matchings = (*one.matchings, *more)  # all that it joined before: there are the same cables
+        matchings = (*one.matchings, *more)  # keep all matchings, so that the cables stay
         phase_driven = replace(one, matchings=matchings, control_delay_ps=control_delay_ps)
         switches[number] = replace(phase_driven, slots_ps=(), offset_ps=0, repeats=False)
     none = rng.choice((0.2, 0.7))
@@ -41,7 +41,7 @@ def with_phases(case: Case, rng: random.Random) -> Case:
 
 
 def _least_control(case: Case) -> int:
-    """So long takes an order at least, whatever the port."""
+    """Return the least control delay, for any port."""
     rules = case.fabric["circuits"]
     packets = case.packets
     largest = max(packets["payload_bytes"] + packets["header_bytes"], packets["control_bytes"])

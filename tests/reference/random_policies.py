@@ -1,4 +1,4 @@
-"""Random routing policies: routes over some of the cables each, and who goes by which."""
+"""Random routing policies: tables over some of the cables each."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .routing_policy import RoutingPolicy
 
 
 def with_policy(case: Case, rng: random.Random) -> Case:
-    """The case with two or three policy, the last over all cables, for what has no route otherwise.
+    """Add two or three routing tables, the last over all cables, as a fallback.
 
-    The others are over some of them: chosen at random, or circuits, or all that are none. The first
-    one may have others from slot to slot.
+    The others are over some cables: random ones, circuits, or all except circuits. The first may
+    differ between slots.
     """
     inner = [k for k, cable in enumerate(case.cables) if min(cable.a, cable.b) >= case.n_hosts]
     circuits = frozenset(k for k in inner if case.cables[k].circuit is not None)
@@ -37,7 +37,7 @@ def with_policy(case: Case, rng: random.Random) -> Case:
 
 
 def _slotted(policy: RoutingPolicy, inner: list[int], rng: random.Random) -> RoutingPolicy:
-    """The policy, whose first table is over other cables in each slot."""
+    """Return the policy with other cables of its first table in each slot."""
     by_slot = [policy.cables[0]]
     for _ in range(rng.randrange(1, 5)):
         some = frozenset(k for k in inner if rng.random() < 0.8)

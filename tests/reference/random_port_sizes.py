@@ -1,4 +1,4 @@
-"""Sizes of queues and of ECN that differ from port to port, for random cases."""
+"""Random queue and ECN sizes that differ between ports."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from .model import Case
 
 SIZES = ("queue_bytes", "header_queue_bytes", "xoff_bytes", "headroom_bytes", "xon_gap_bytes")
 KINDS = 3
-"""The most kinds of ports that there are."""
+"""Most kinds of ports."""
 
 
 def with_port_sizes(case: Case, rng: random.Random) -> Case:
-    """Some kinds of ports, each with some multiple of the sizes of the case's fabric."""
+    """Return some kinds of ports, each with a multiple of the fabric's sizes."""
     kinds = [_kind(case, rng) for _ in range(rng.randint(2, KINDS))]
     sizes = {port: rng.choice(kinds) for port in range(2 * len(case.cables))}
     return replace(case, port_sizes=sizes)
 
 
 def _kind(case: Case, rng: random.Random) -> dict[str, int]:
-    """What every kind has, or half of the ports would go by the fabric's own sizes."""
+    """Return the sizes of a kind; every kind has all of them."""
 
     def scaled(size_bytes: int) -> int:
         return size_bytes * rng.choice((1, 2, 3, 5)) // rng.choice((1, 2, 3))

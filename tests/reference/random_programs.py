@@ -1,4 +1,4 @@
-"""A program for the tasks of a random case."""
+"""A random program for the tasks of a case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ US = 1_000_000
 
 
 def with_program(case: Case, rng: random.Random) -> Case:
-    """The case with a program, whose tasks are the last ones; some of these are deferred."""
+    """Add a program with the last tasks; some of these are deferred."""
     if not case.tasks:
         return case
     first = rng.choice((0, rng.randrange(len(case.tasks))))

@@ -1,4 +1,4 @@
-"""Random racks of hosts, which have a network in their rack and one in their rail."""
+"""Random racks of hosts, with one network per rack and one per rail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .small import FULL, NS, PAYLOAD, G, case, fabric
 
 
 def racks(rng: random.Random) -> tuple[Case, int, int]:
-    """Two or three racks of two to four hosts, and random flows between them."""
+    """Return two or three racks of two to four hosts, and random flows."""
     n_racks, rack = rng.randint(2, 3), rng.choice((2, 3, 4))
     rail = 2 if rack == 4 and rng.random() < 0.5 else 1
     n = n_racks * rack

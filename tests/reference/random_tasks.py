@@ -1,4 +1,4 @@
-"""Random tasks over the flows of a random case, and flows that wait for others."""
+"""Random tasks, and flows that wait for others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ US = 1_000_000
 
 
 def with_tasks(case: Case, rng: random.Random) -> Case:
-    """The case with tasks on its hosts; of the flows that have none, some wait for others."""
+    """Add tasks; some flows without tasks wait for others."""
     sending = {flow for flow in range(len(case.flows)) if rng.random() < 0.6}
     receiving = {flow for flow in range(len(case.flows)) if rng.random() < 0.6}
     tasks = _numbered(rng, _edges(rng, _in_order(rng, case, sending, receiving)))
@@ -25,7 +25,7 @@ def with_tasks(case: Case, rng: random.Random) -> Case:
 
 
 def _in_order(rng: random.Random, case: Case, sending: set[int], receiving: set[int]) -> list[Task]:
-    """Tasks without edges; no one has to wait for a later one."""
+    """Return tasks without edges; none waits for a later one."""
     tasks = [(rng.random(), _without_flow(rng, case.n_hosts)) for _ in range(rng.randint(0, 25))]
     for flow, (src, dst, *_) in enumerate(case.flows):
         first, then = sorted((rng.random(), rng.random()))
@@ -49,7 +49,7 @@ def _duration(rng: random.Random) -> int:
 
 
 def _edges(rng: random.Random, tasks: list[Task]) -> list[Task]:
-    """Edges from earlier tasks of a host to later ones."""
+    """Add edges from earlier tasks of a host to later ones."""
     found = []
     for k, task in enumerate(tasks):
         before = [i for i in range(k) if tasks[i].host == task.host]
@@ -59,7 +59,7 @@ def _edges(rng: random.Random, tasks: list[Task]) -> list[Task]:
 
 
 def _numbered(rng: random.Random, tasks: list[Task]) -> list[Task]:
-    """The tasks in another order, but for compute tasks, whose order is that of their streams."""
+    """Renumber the tasks, except the order of compute tasks of a stream."""
     places = list(range(len(tasks)))
     if rng.random() < 0.5:
         rng.shuffle(places)
@@ -73,7 +73,7 @@ def _numbered(rng: random.Random, tasks: list[Task]) -> list[Task]:
 
 
 def _after(rng: random.Random, case: Case, taken: set[int]) -> dict[int, tuple[int, ...]]:
-    """Flows without tasks that wait for earlier ones, often for those that their host receives."""
+    """Let flows without tasks wait for earlier ones, often for those their host receives."""
     after = {}
     free = [flow for flow in range(len(case.flows)) if flow not in taken]
     for k, flow in enumerate(free):

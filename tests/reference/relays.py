@@ -1,4 +1,4 @@
-"""Relayed messages, from the section of that name in MODEL.md: a case becomes one of segments."""
+"""Relayed messages (MODEL.md): turn a case into one of their segments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .model import Case, Task
 
 
 def relay(case: Case, rack: int, rail: int, at: str, chunk: int) -> Case:
-    """The case with every message that needs it relayed; ``chunk`` is in bytes."""
+    """Return the case with every message relayed that needs it; ``chunk`` is in bytes."""
     flows = list(case.flows)
     tasks = list(case.tasks)
     after = dict(case.after)

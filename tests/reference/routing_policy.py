@@ -1,4 +1,4 @@
-"""Routing tables: over which cables each has routes, and which one packets use."""
+"""Routing tables: the cables of each, and the table of each packet."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RoutingPolicy:
-    """The policy of a case, known by their numbers, and the rule.
+    """The policy of a case.
 
-    ``cables`` are those that each table has routes over, by their places in the list. Of the table
-    ``slotted``, if there is one, they are those of slot 0; ``by_slot`` has those of all slots,
-    which last ``slots_ps`` and begin at ``offset_ps``.
+    ``cables`` are those of each table, by their positions in the list. For the table ``slotted``,
+    if any, they are those of slot 0; ``by_slot`` has those of all slots, which last ``slots_ps``
+    and begin at ``offset_ps``.
     """
 
     cables: tuple[frozenset[int], ...]
@@ -31,7 +31,7 @@ class RoutingPolicy:
     offset_ps: int = 0
 
     def slot_at(self, time: int) -> int:
-        """The slot at a time."""
+        """Return the slot at a time."""
         left = (time - self.offset_ps) % sum(self.slots_ps)
         for slot, length in enumerate(self.slots_ps):
             if left < length:
@@ -40,12 +40,12 @@ class RoutingPolicy:
         raise AssertionError
 
     def slots_of(self, table: int) -> tuple[frozenset[int], ...]:
-        """The cables of a table in each of its slots; it has one only, unless they take turns."""
+        """Return the cables of a table in each of its slots; one unless it is time-slotted."""
         return self.by_slot if table == self.slotted else (self.cables[table],)
 
 
 def data_table(sim: Simulator, flow: int, port_pair: PortPair) -> int:
-    """The table of data packets on a port pair from the flow's source to its destination."""
+    """Return the table of data packets on a port pair from source to destination."""
     policy = sim.case.policy
     if policy is None:
         return 0
@@ -57,7 +57,7 @@ def data_table(sim: Simulator, flow: int, port_pair: PortPair) -> int:
 
 
 def control_table(sim: Simulator, flow: int, port_pair: PortPair) -> int:
-    """The table of control packets of both sides, of a port pair as above."""
+    """Return the table of control packets of both sides, on such a port pair."""
     policy = sim.case.policy
     if policy is None:
         return 0

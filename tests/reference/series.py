@@ -1,4 +1,4 @@
-"""Series, in the most obvious way: every value that a queue took on, and copies of all counters."""
+"""Series from every value of every queue and copies of all counters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Held(list[int]):
-    """q[c] of a port's classes, with every value that each took on: (since when, bytes)."""
+    """q[c] of a port's classes, with the history of each: (since when, bytes)."""
 
     def __init__(self, sim: Simulator, n_traffic_classes: int) -> None:
         super().__init__([0] * n_traffic_classes)
@@ -32,13 +32,13 @@ class Held(list[int]):
 
 @dataclass
 class Moment:
-    """All counters and the flows' state at a time, before anything happens at it."""
+    """All counters and the flows' state at a time, before any event at it."""
 
     time_ps: int
     counters: dict[tuple[int, int], Counters]
-    delivered: list[int]  # of each flow
-    sent: list[int]  # bytes of data packets of each flow
-    senders: list[dict[str, int]]  # state of each flow's sender, by the engine's names
+    delivered: list[int]  # per flow
+    sent: list[int]  # bytes of data packets per flow
+    senders: list[dict[str, int]]  # sender state per flow, by the engine's names
 
 
 class Recorder:
@@ -50,12 +50,12 @@ class Recorder:
         self.moments: list[Moment] = []
 
     def before(self, time_ps: int) -> None:
-        """Nothing has happened yet at a time, and everything that happens before it."""
+        """Close intervals that end by ``time_ps``, before any event at it."""
         while self.every_ps and (len(self.moments) + 1) * self.every_ps <= time_ps:
             self.moments.append(self._moment((len(self.moments) + 1) * self.every_ps))
 
     def up_to(self, end_ps: int) -> list[Moment]:
-        """The end of every interval of a run that ends there, which has ended already."""
+        """Return the end of every interval of a run that ends at ``end_ps``."""
         assert self.every_ps
         self.before(end_ps)
         ends = [moment for moment in self.moments if moment.time_ps <= end_ps]
@@ -79,7 +79,7 @@ class Recorder:
 
 
 def _delivered(receiver: Receiver) -> int:
-    """Payload bytes that a receiver has."""
+    """Return the payload bytes that a receiver has."""
     flow = receiver.flow
     if isinstance(receiver, DatagramReceiver):
         return flow.size_bytes - receiver.missing_bytes
@@ -100,9 +100,9 @@ def _state(sender: Sender) -> dict[str, int]:
 
 
 def spans(history: list[tuple[int, int]], begin_ps: int, end_ps: int) -> list[tuple[int, int, int]]:
-    """(from, to, bytes) of every value from one time to another; some last for no time.
+    """Return (from, to, bytes) of every value between two times; some last for no time.
 
-    The first one is what it was before anything happened at ``begin_ps``.
+    The first is the value before any event at ``begin_ps``.
     """
     first = bisect_left(history, (begin_ps, -1))
     last = bisect_left(history, (end_ps, -1))
@@ -112,17 +112,17 @@ def spans(history: list[tuple[int, int]], begin_ps: int, end_ps: int) -> list[tu
 
 
 def area(history: list[tuple[int, int]], begin_ps: int, end_ps: int) -> int:
-    """The integral of the bytes held from one time to another."""
+    """Return the integral of the bytes held between two times."""
     return sum(held * (to - since) for since, to, held in spans(history, begin_ps, end_ps))
 
 
 def largest(history: list[tuple[int, int]], begin_ps: int, end_ps: int) -> int:
-    """The largest value from one time to another."""
+    """Return the largest value between two times."""
     return max(held for *_, held in spans(history, begin_ps, end_ps))
 
 
 def percentile(history: list[tuple[int, int]], end_ps: int) -> int:
-    """The level that a queue was not above for at least 99 % of the time."""
+    """Return the level that a queue did not exceed for at least 99 % of the time."""
     reached = 0
     for since, until, held in sorted(spans(history, 0, end_ps), key=lambda span: span[2]):
         reached += until - since

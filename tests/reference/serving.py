@@ -1,9 +1,8 @@
-"""What an instance that serves a model does: a plain loop over instants.
+"""A serving instance, as a plain loop over instants.
 
-Follows the documentation of the traffic pattern `serving`, of the rows of its log, and of what
-becomes of instances that fail. It knows of no hosts, tasks and flows. It is told how long an
-iteration takes, how many pairs of tokens a part of a prompt has, when a KV cache is where it goes,
-and when it need not be kept any longer where it came from.
+It follows the documentation of the traffic pattern `serving`, of its log, and of instance failures,
+and has no hosts, tasks or flows. Its inputs are the duration of an iteration, the token pairs of a
+part of a prompt, when a KV cache is delivered, and when its source may free it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ DOWN, WHOLE, SHRUNK = "down", "whole", "shrunk"
 
 
 class Row(NamedTuple):
-    """Something that an instance tells. All but the first three are 0 where they say nothing."""
+    """A row of the log; unused fields are 0 (request: -1)."""
 
     time_ps: int
     what: str
@@ -30,7 +29,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """By what iterations are made up; a KV cache goes in so many parts, the last one at the end."""
+    """Rules of iterations; a KV cache has ``kv_parts`` parts, the last one sent at the end."""
 
     token_budget: int
     max_batch: int
@@ -42,7 +41,7 @@ class Rules:
 
 @dataclass(eq=False)
 class Request:
-    """A request at an instance: ``todo`` tokens are to be computed before it gets another."""
+    """A request at an instance: ``todo`` tokens are to be computed before its next token."""
 
     number: int
     comes_ps: int
@@ -50,10 +49,10 @@ class Request:
     output: int
     told: int = 0
     todo: int = 0
-    holds: bool = False  # a place, and room for its KV cache
+    holds: bool = False  # a batch place and room for its KV cache
     joined: bool = False
-    parts: int = 0  # of its KV cache that have gone
-    given_up_ps: int = -1  # when its KV cache need not be kept here any longer
+    parts: int = 0  # of its KV cache, sent
+    given_up_ps: int = -1  # when its KV cache need not be kept here
 
 
 @dataclass(eq=False)
@@ -72,7 +71,7 @@ class Instance:
     """When each part of each request's KV cache was sent."""
 
     def run(self) -> None:
-        """From the first request to the last one's end."""
+        """Run from the first request to the end of the last."""
         self.state = WHOLE
         self.to_come = sorted(self.requests, key=lambda one: (one.comes_ps, one.number))
         self.turns = sorted(self.changes)
@@ -80,7 +79,7 @@ class Instance:
         self.waiting: list[Request] = []
         self.filling: list[Request] = []
         self.decoding: list[Request] = []
-        self.handed_on: list[Request] = []  # whose KV caches are on their way
+        self.handed_on: list[Request] = []  # whose KV caches are in flight
         self.iteration: Row | None = None
         self.now = -1
         while (at := self._next()) is not None:
@@ -94,16 +93,16 @@ class Instance:
             if self.turns and self.turns[0][0] == at and self._is_open():
                 self._become(self.turns.pop(0)[1])
             self._begin()
-            # A short KV cache that has just been sent may be given up at once.
+            # A short KV cache just sent may be freed at once.
             self._give_up()
             self._begin()
 
     def _is_open(self) -> bool:
-        """Is there a request that is not over?"""
+        """Return whether a request is unfinished."""
         return len(self.over) < len(self.requests)
 
     def _next(self) -> int | None:
-        """The next instant at which something is to be done."""
+        """Return the next instant with something to do."""
         times = [one.comes_ps for one in self.to_come]
         times += [one.given_up_ps for one in self.handed_on]
         if self._is_open():
@@ -123,7 +122,7 @@ class Instance:
     # -- who is in an iteration --------------------------------------------------------------
 
     def _begin(self) -> None:
-        """All that decode, and of those that wait as many as there is room for."""
+        """Start an iteration: all decoding requests, and as many waiting ones as fit."""
         if self.iteration is not None or self.state == DOWN:
             return
         for one in self.decoding:
@@ -134,7 +133,7 @@ class Instance:
             one = self.waiting[0]
             if not one.holds and not self._has_room_for(one):
                 break
-            if one.todo == 0:  # it decodes, for which the budget has always room
+            if one.todo == 0:  # it decodes; the budget always has room for that
                 one.holds = True
                 self.decoding.append(self.waiting.pop(0))
                 self._join(one)
@@ -172,7 +171,7 @@ class Instance:
             self._tell("decode start", one)
 
     def _takes(self, one: Request) -> int:
-        """Tokens of KV cache that a request needs in the end."""
+        """Return the tokens of KV cache that a request needs in the end."""
         return one.prompt if self.role == "prefill" else one.prompt + one.output
 
     def _has_room_for(self, one: Request) -> bool:
@@ -184,7 +183,7 @@ class Instance:
     # -- what comes of it --------------------------------------------------------------------
 
     def _end(self, iteration: Row) -> None:
-        """A token for each that decodes; the first, or the next, for whose prompt is computed."""
+        """End an iteration: a token for each decoding request and each complete prompt."""
         self.rows.append(iteration)
         self.iteration = None
         for one in list(self.decoding):
@@ -214,14 +213,14 @@ class Instance:
         self.rows.append(Row(self.now, what, one.number, count=one.told))
 
     def _layers_at(self, iteration: Row) -> list[int]:
-        """When layers are computed whose KV caches go, all but the last ones."""
+        """Return when layers are computed whose KV caches are sent, all but the last."""
         if self.role != "prefill":
             return []
         each = (iteration.time_ps - iteration.start_ps) // self.rules.kv_parts
         return [iteration.start_ps + each * part for part in range(1, self.rules.kv_parts)]
 
     def _send_layers(self) -> None:
-        """Of prompts that this iteration finishes; what went before a failure does not go again."""
+        """Send KV caches of prompts that this iteration completes; none again after a failure."""
         if self.iteration is None or self.now not in self._layers_at(self.iteration):
             return
         part = self._layers_at(self.iteration).index(self.now)
@@ -236,7 +235,7 @@ class Instance:
     # -- failures ----------------------------------------------------------------------------
 
     def _become(self, state: str) -> None:
-        """What is in memory is lost; those at work come first, in the order in which they began."""
+        """Change the state: memory is lost, and requests in progress are queued first."""
         self.state = state
         if state == DOWN:
             part = [one for one in self.waiting if one.holds]
@@ -252,12 +251,12 @@ class Instance:
 
 
 def _length(one: Request) -> int:
-    """Tokens that a sequence has."""
+    """Return the tokens of a sequence."""
     return one.prompt + one.told
 
 
 def transitions_of(outages: Sequence[Sequence[int]]) -> Mapping[int, list[tuple[int, str]]]:
-    """By instance, what becomes of it: outages are (instance, down, up, whole)."""
+    """Return the transitions of each instance; outages are (instance, down, up, whole)."""
     found: dict[int, list[tuple[int, str]]] = {}
     for instance, down, up, whole in outages:
         found.setdefault(instance, []).append((down, DOWN))

@@ -19,7 +19,7 @@ class Sender:
         self.n = flow.n_packets
         self.data_class = data_class
         self.header_bytes = nic.sim.case.packets["header_bytes"]
-        self.port_pair: PortPair | None = None  # by which it is about to send
+        self.port_pair: PortPair | None = None  # of the packet about to be sent
         self.finished = False
         self.acked_ps = -1
         self.packets_sent = 0
@@ -34,11 +34,11 @@ class Sender:
 
     @property
     def rank(self) -> int:
-        """Flows of a smaller one are before it in a ready list."""
+        """Rank in a ready list; smaller ones go first."""
         return 0
 
     def on_start(self) -> None:
-        """The flow starts."""
+        """Start the flow."""
 
     def _on_pacing(self) -> None:
         if not self.finished and self.sim.now == self.flow.start_ps:
@@ -46,25 +46,25 @@ class Sender:
         self.nic.join(self)
 
     def ready(self) -> int | None:
-        """When the next packet may go: a time (now if it has passed), or None for blocked."""
+        """Return when the next packet may go (a past time is now), or None for blocked."""
         raise NotImplementedError
 
     def build(self) -> Packet:
-        """The packet to send now."""
+        """Build the packet to send now."""
         raise NotImplementedError
 
     def on_control(self, packet: Packet) -> None:
-        """A control packet of the flow has arrived."""
+        """Handle a control packet of the flow."""
         raise NotImplementedError
 
     def data_packet(self, seq: int) -> Packet:
-        """Data packet ``seq``, counted as sent."""
+        """Return data packet ``seq``, counted as sent."""
         self.retransmits += seq in self.seqs_sent
         self.seqs_sent.add(seq)
         return self._packet(DATA, seq, self.flow.packet_payload_bytes(seq))
 
     def other_packet(self, kind: int, seq: int) -> Packet:
-        """A packet of full size that is no data."""
+        """Return a packet of full size that is not data."""
         return self._packet(kind, seq, self.flow.payload_bytes)
 
     def _packet(self, kind: int, seq: int, payload: int) -> Packet:
@@ -77,11 +77,11 @@ class Sender:
 
     @property
     def all_sent(self) -> bool:
-        """Whether every packet was sent at least once."""
+        """Return whether every packet was sent at least once."""
         return len(self.seqs_sent) == self.n
 
     def finish(self) -> None:
-        """All packets are acknowledged, or there is nothing more to do."""
+        """Finish the flow: all packets are acknowledged, or there is nothing left to do."""
         if not self.finished:
             self.finished = True
             self.acked_ps = self.sim.now - self.flow.start_ps
@@ -100,10 +100,10 @@ class Receiver:
         self.n = flow.n_packets
         self.control_class = control_class
         self.fct_ps = -1
-        self.has_heard = False  # of its sender
+        self.has_heard = False  # from its sender
 
     def on_packet(self, packet: Packet) -> None:
-        """A packet of the flow (DATA or TRIMMED) has arrived."""
+        """Handle a packet of the flow (DATA or TRIMMED)."""
         raise NotImplementedError
 
     def send_control(self, kind: int, seq: int, aux: int = 0) -> Packet:
@@ -113,7 +113,7 @@ class Receiver:
         return self.nic.send_control(packet, self.spread)
 
     def complete(self) -> None:
-        """Every byte is here."""
+        """Note that every byte has arrived."""
         self.fct_ps = self.sim.now - self.flow.start_ps
         self.sim.tasks.on_delivered(self.flow)
         self.sim.phase_schedule.on_delivered(self.flow)

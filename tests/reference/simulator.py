@@ -18,7 +18,7 @@ from .transports import Sides
 
 
 class Event:
-    """Something to be done; a canceled event is as if it had never been."""
+    """A scheduled action; a canceled one has no effect."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         self.action = action
@@ -26,7 +26,7 @@ class Event:
 
 
 class Simulator:
-    """A network and what is going to happen in it."""
+    """A network and its scheduled events."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -52,26 +52,26 @@ class Simulator:
         self.phase_schedule = PhaseSchedule(self)
 
     def set_size(self, flow: Flow, size_bytes: int) -> None:
-        """Have a flow that has not started be of another size: its sides begin anew."""
+        """Set the size of a flow that has not started: its sides are built again."""
         flow.size_bytes = size_bytes
         self.sides.attach(flow)
 
     def start_flow(self, flow: Flow, at_ps: int) -> None:
-        """Have a flow that waited start."""
+        """Start a flow that waited."""
         flow.start_ps = at_ps
         self.hosts[flow.src].senders[flow.index].pacing_timer.set(at_ps)
 
     def at(
         self, time: int, node: int, step: int, order: tuple[int, ...], action: Callable[[], None]
     ) -> Event:
-        """Plan an action. At one instant a node goes by step, and within a step by order."""
+        """Schedule an action. At one instant a node goes by step, and within a step by order."""
         event = Event(action)
         self._events_made += 1
         heapq.heappush(self._heap, (time, node, step, order, self._events_made, event))
         return event
 
     def run(self) -> Outcome:
-        """Do everything that happens before the end."""
+        """Run all events before the end."""
         until = self.case.until_ps
         while self._heap:
             time, *_, event = self._heap[0]
@@ -90,7 +90,7 @@ class Simulator:
     # -- construction ------------------------------------------------------------------------
 
     def _build_ports(self) -> list[Port]:
-        """All ports in global order, joined in pairs."""
+        """Return all ports in global order, joined in pairs."""
         ports: list[Port] = []
         unpaired: dict[int, Port] = {}  # by cable
         nodes: list[Host | Switch] = [*self.hosts, *self.switches]
@@ -122,11 +122,10 @@ class Simulator:
         return ports
 
     def _find_routes(self) -> None:
-        """For each host's port and each table, the ports of each switch that lie on a path with the
-        fewest hops, and how many links a switch is from a host.
+        """Find the shortest paths to each host port, by table, and each switch's distance to a
+        host.
 
-        Hosts pass nothing on. The number of the lowest switch that a port is joined to by cables,
-        whatever the table, is that of its network.
+        Hosts do not forward. A port's network is the lowest switch that it reaches by any cables.
         """
         policy = self.case.policy
         everything = frozenset(range(len(self.case.cables)))
@@ -144,7 +143,7 @@ class Simulator:
                         self._find_routes_to(to, table, slot, cables)
 
     def _hops(self, to: HostPort, cables: frozenset[int]) -> dict[int, int]:
-        """How many links each switch is from a host's port, over some of the cables."""
+        """Return each switch's distance from a host port, over some of the cables."""
         hops = {to.peer.node.index: 1}
         frontier: deque[int] = deque(hops)
         while frontier:
@@ -168,7 +167,7 @@ class Simulator:
             ]
 
     def leads(self, table: int, here: HostPort, there: HostPort) -> bool:
-        """Is there a route from one host's port to another one, in slot 0?"""
+        """Return whether there is a route between two host ports in slot 0."""
         switch = self.switches[here.peer.node.index - self.case.n_hosts]
         return (there.index, table, 0) in switch.routes
 
@@ -208,7 +207,7 @@ class Simulator:
 
 
 def _leads(port: Port, cables: frozenset[int]) -> bool:
-    """May a route over some cables lead out of a port? Not where light never passes."""
+    """Return whether routes over some cables may use a port; not if its circuit is never up."""
     return port.cable in cables and (port.circuit is None or port.circuit.is_ever_there)
 
 

@@ -1,7 +1,7 @@
-"""Small cases for tests whose numbers are worked out by hand.
+"""Small cases for tests with hand-computed numbers.
 
-Packets of 936 + 64 = 1000 bytes, which take 80 ns at 100 Gbps and 160 ns at 50 Gbps, control
-packets of 64 bytes (5.12 ns and 10.24 ns), and cables of 100 ns.
+Packets of 936 + 64 = 1000 bytes take 80 ns at 100 Gbps and 160 ns at 50 Gbps, control packets of 64
+bytes 5.12 ns and 10.24 ns; cables have 100 ns.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ FULL = 1000
 
 
 def cable(a: int, b: int, gbps: int = 100, delay_ps: int = DELAY) -> Cable:
-    """A cable that is the same in both directions."""
+    """Return a cable that is the same in both directions."""
     return Cable(a, b, gbps * G, delay_ps, delay_ps)
 
 
 def fabric(model: str = "drop_tail", **changes: Any) -> dict[str, Any]:
-    """A fabric whose limits are out of reach, but for the changes."""
+    """Return a fabric with limits out of reach, apart from the changes."""
     return {
         "queue_discipline": model,
         "load_balancing": "ecmp",
@@ -58,7 +58,7 @@ def case(
     in_fabric: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Case:
-    """A case; nodes that are not hosts are switches."""
+    """Return a case; nodes that are not hosts are switches."""
     defaults: dict[str, dict[str, Any]] = {
         "datagram": {"rate_bps": None, "data_class": 0},
         "roce": {"ack_every": 1, "rto_ps": 10**10, "data_class": 0, "ack_class": None},
@@ -89,10 +89,10 @@ def star(n_senders: int, gbps_out: int = 100) -> list[Cable]:
 
 
 def starts(departures: list[Departure], kind: int) -> list[tuple[int, int]]:
-    """(time, seq) of the transmissions of a kind."""
+    """Return (time, seq) of the transmissions of a kind."""
     return [(d.start_ps, d.seq) for d in departures if d.kind == kind]
 
 
 def total(outcome: Outcome, counter: str) -> int:
-    """Sum of a counter over all ports and classes."""
+    """Sum a counter over all ports and classes."""
     return sum(getattr(counters, counter) for counters in outcome.counters.values())

@@ -1,4 +1,4 @@
-"""A switch: routing, FIFOs, ECN, PFC frames. What is admitted and served, ``queues.py`` says."""
+"""A switch: routing, FIFOs, ECN, PFC frames. ``queues.py`` has the disciplines."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ MAX_HOPS = 255
 
 @dataclass
 class Waiting:
-    """A packet in a switch, and the port that it came in by."""
+    """A packet in a switch, and its ingress port."""
 
     packet: Packet
     ingress: SwitchPort
 
 
 class SwitchPort(Port):
-    """A port of a switch: its FIFOs (as egress), and whom it holds back (as ingress)."""
+    """A switch port: its FIFOs (as egress), and the classes it pauses (as ingress)."""
 
     def __init__(
         self, sim: Simulator, node: Switch, local: int, index: int, rate_bps: int, delay_ps: int
@@ -51,17 +51,17 @@ class SwitchPort(Port):
         n_traffic_classes = sim.case.fabric["n_traffic_classes"]
         self.switch = node
         self.fifos: list[list[Waiting]] = [[] for _ in range(n_traffic_classes)]
-        self.sending: tuple[Waiting, int] | None = None  # and the class that it waited in
+        self.sending: tuple[Waiting, int] | None = None  # and its class
         self.held = Held(sim, n_traffic_classes)  # q[c]
         self.draws = 0
-        self.latest_rate_bps = rate_bps  # of the transmission that started last
+        self.latest_rate_bps = rate_bps  # of the last transmission started
         self.look: Event | None = None
-        self.without_day = False  # it may not start, and it is not known when it may
+        self.without_day = False  # it may not start, and the time when it may is unknown
         self.holding_back = [False] * n_traffic_classes
         self.owes_frame = False
 
     def turn_at(self, time_ps: int) -> tuple[int, ...]:
-        """First, how far the port is from the mark, on the circle on which ports take turns."""
+        """Return the port's rank among simultaneous arrivals; first its distance from the mark."""
         packets = self.sim.case.packets
         full = packets["payload_bytes"] + packets["header_bytes"]
         s = time_ps // serialization_ps(full, self.rate_bps)
@@ -72,11 +72,11 @@ class SwitchPort(Port):
     # -- what disciplines ask for ------------------------------------------------------------
 
     def open_classes(self) -> list[int]:
-        """The classes that have a packet waiting and are not paused."""
+        """Return the classes with a waiting packet that are not paused."""
         return [c for c, fifo in enumerate(self.fifos) if fifo and not self.paused[c]]
 
     def pop_tail(self, c: int) -> Waiting:
-        """Take the packet at the tail out of its FIFO."""
+        """Remove the packet at the tail of its FIFO."""
         return self._take(c, len(self.fifos[c]) - 1)
 
     def remove(self, c: int, i: int) -> None:
@@ -89,13 +89,13 @@ class SwitchPort(Port):
         return waiting
 
     def enqueue(self, c: int, waiting: Waiting) -> None:
-        """Put a packet at the tail of a FIFO."""
+        """Append a packet to a FIFO."""
         self.switch.mark_by_ecn("enqueue", self, c, waiting.packet)
         self.fifos[c].append(waiting)
         self.hold(c, waiting.packet)
 
     def hold(self, c: int, packet: Packet) -> None:
-        """Hold a packet's bytes."""
+        """Add a packet's bytes to those held."""
         self.held[c] += packet.size
         counters = self.counters[c]
         counters.max_queue_bytes = max(counters.max_queue_bytes, self.held[c])
@@ -107,19 +107,19 @@ class SwitchPort(Port):
         self.sim.balance.dropped.add(packet.size)
 
     def trim(self, c: int, packet: Packet) -> None:
-        """Cut a packet to its header."""
+        """Trim a packet to its header."""
         self.counters[c].trims += 1
         control_bytes = self.sim.case.packets["control_bytes"]
         self.sim.balance.trimmed_bytes += packet.size - control_bytes
         packet.kind, packet.size = TRIMMED, control_bytes
 
     def mark(self, c: int, packet: Packet) -> None:
-        """Tell a packet's receiver of congestion."""
+        """Set a packet's CE bit."""
         packet.flags |= FLAG_CE
         self.counters[c].ecn_marks += 1
 
     def wait_until(self, time: int) -> None:
-        """Have this port looked at again."""
+        """Schedule a wakeup of this port."""
         assert time > self.sim.now
         sim, switch = self.sim, self.switch
         self.look = sim.at(time, switch.index, COMPLETION, (self.local,), self._look)
@@ -129,7 +129,7 @@ class SwitchPort(Port):
         self.switch.start(self)
 
     def hear_of_order(self) -> None:
-        """It is known when another slot of a circuit switch begins."""
+        """Schedule a wakeup once a phase-driven slot's start is known."""
         if self.without_day:
             assert self.circuit is not None
             first = self.circuit.first_start(self, self.sim.now)
@@ -138,21 +138,21 @@ class SwitchPort(Port):
                 self.wait_until(first)
 
     def cancel_wakeup(self) -> None:
-        """Do not look again after all."""
+        """Cancel the wakeup."""
         self.without_day = False
         if self.look is not None:
             self.look.canceled = True
             self.look = None
 
     def pause(self, c: int) -> None:
-        """Have the neighbor hold a class back."""
+        """Pause a class of the neighbor."""
         if not self.holding_back[c]:
             self.holding_back[c] = True
             self.owes_frame = True
             self.counters[c].pfc_pauses_sent += 1
 
     def resume(self, c: int) -> None:
-        """Let the neighbor send a class again."""
+        """Resume a class of the neighbor."""
         if self.holding_back[c]:
             self.holding_back[c] = False
             self.owes_frame = True
@@ -167,9 +167,9 @@ class Switch:
         self.fabric = sim.case.fabric
         self.seed = sim.case.seed
         self.ports: list[SwitchPort] = []
-        # By a host's port, the routing table, and its slot.
+        # By host port, routing table and slot.
         self.routes: dict[tuple[int, int, int], list[SwitchPort]] = {}
-        self.height = 0  # the fewest links to a host
+        self.height = 0  # fewest links to a host
         self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
         self.two_hops = TwoHops(self)
         self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["queue_discipline"]](self)
@@ -177,7 +177,7 @@ class Switch:
     # -- events ------------------------------------------------------------------------------
 
     def complete(self, port: Port) -> None:
-        """A transmission ends: its bytes are held no longer, and the port goes on."""
+        """Handle the end of a transmission: release its bytes and start the next."""
         assert isinstance(port, SwitchPort)
         done, port.sending = port.sending, None
         if done is None:  # it was a PFC frame
@@ -192,7 +192,7 @@ class Switch:
             self.start(waiting.ingress)
 
     def arrive(self, port: Port, packet: Packet) -> None:
-        """A packet comes in by a port."""
+        """Handle the arrival of a packet by a port."""
         assert isinstance(port, SwitchPort)
         if packet.kind == PFC:
             port.set_paused(packet.aux)
@@ -219,7 +219,7 @@ class Switch:
             self.start(port)
 
     def candidates(self, packet: Packet) -> list[SwitchPort]:
-        """The ports that lead to a packet's destination now."""
+        """Return the ports that lead to a packet's destination now."""
         policy = self.sim.case.policy
         slot = policy.slot_at(self.sim.now) if policy and packet.table == policy.slotted else 0
         found = self.routes.get((packet.dst, packet.table, slot), [])
@@ -242,7 +242,7 @@ class Switch:
     # -- sending -----------------------------------------------------------------------------
 
     def start(self, port: SwitchPort) -> None:
-        """Start the port's next transmission, if it is idle and may send something."""
+        """Start the port's next transmission, if it is idle and may send."""
         if port.busy:
             return
         if port.owes_frame:
@@ -282,7 +282,7 @@ class Switch:
         port.transmit(waiting.packet, c)
 
     def mark_by_ecn(self, when: str, out: SwitchPort, c: int, packet: Packet) -> None:
-        """ECN; out.held is q as the rule wants it, without (enqueue) or with this packet."""
+        """Apply ECN; out.held is q, without (enqueue) or with (dequeue) this packet."""
         ecn = self.fabric["ecn"]
         if ecn is None or ecn["at"] != when or packet.kind != DATA:
             return

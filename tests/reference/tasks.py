@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """A task in a run."""
+    """A task during a run."""
 
     def __init__(self, sim: Simulator, number: int, task: Task) -> None:
         self.number = number
@@ -32,24 +32,24 @@ class Running:
 
     @property
     def done(self) -> bool:
-        """Whether it is over, and does not run again."""
+        """Return whether it is done and not running again."""
         return self.end_ps >= 0
 
     @property
     def result(self) -> TaskResult:
-        """When it was what."""
+        """Return its times."""
         times = self.ready_ps, self.first_start_ps, self.end_ps
         return TaskResult(*times, self.runs, self.busy_ps)
 
 
 class Tasks:
-    """All tasks of a run. As one is done, those of its host are gone through until none moves."""
+    """All tasks of a run. When one is done, those of its host are visited until none changes."""
 
     def __init__(self, sim: Simulator) -> None:
         self.sim = sim
         self.all = [Running(sim, k, task) for k, task in enumerate(sim.case.tasks)]
-        self.delivered: dict[int, int] = {}  # flow -> when
-        self.handed_over: dict[int, int] = {}  # flow -> when
+        self.delivered: dict[int, int] = {}  # flow -> time
+        self.handed_over: dict[int, int] = {}  # flow -> time
         for one in self.all:
             slot = (TASK_TIMERS, one.number, 0)
             one.timer = Timer(one.host, slot, lambda one=one: self._fire(one))  # type: ignore[misc]
@@ -61,13 +61,13 @@ class Tasks:
         self.program = None if given is None else Mixed(self, given["first"])
 
     def results(self) -> list[TaskResult]:
-        """When each was what."""
+        """Return the times of each."""
         return [one.result for one in self.all]
 
     # -- what happens ------------------------------------------------------------------------
 
     def on_delivered(self, flow: Flow) -> None:
-        """A flow's receiver has every byte."""
+        """Note that a flow's receiver has every byte."""
         self.delivered[flow.index] = self.sim.now
         self.settle(flow.dst)
         for other in self.sim.flows:
@@ -75,14 +75,14 @@ class Tasks:
                 self._flow_may_start(other)
 
     def on_handed_over(self, flow: Flow, end_ps: int) -> None:
-        """The last new packet of a flow is in transmission until ``end_ps``."""
+        """Note that the last new packet of a flow is in transmission until ``end_ps``."""
         self.handed_over[flow.index] = end_ps
         for one in self._senders_of(flow):
             if not one.task.acked:
                 one.timer.set(end_ps)
 
     def on_finished(self, flow: Flow, *, all_sent: bool) -> None:
-        """The transport finishes a flow, of which each packet has begun to be sent or not."""
+        """Note that the transport has finished a flow; ``all_sent``: every packet was started."""
         self.handed_over.setdefault(flow.index, self.sim.now)
         for one in self._senders_of(flow):
             if one.task.acked:
@@ -97,7 +97,7 @@ class Tasks:
         return [one for one in found if one.task.flow == flow.index and not one.runs]
 
     def _free(self, one: Running) -> bool:
-        """Is there nothing besides edges that it waits for?"""
+        """Return whether it waits for nothing but edges."""
         task = one.task
         if one.deferred:
             return False
@@ -111,7 +111,7 @@ class Tasks:
         return True
 
     def settle(self, host: int) -> None:
-        """Start whatever of a host can start, until nothing can."""
+        """Start every task of a host that can start."""
         moved = True
         while moved:
             moved = False
@@ -137,15 +137,15 @@ class Tasks:
             self._end(one)
 
     def start_again(self, one: Running) -> None:
-        """A task that is done runs once more."""
+        """Repeat a task that is done."""
         one.end_ps = -1
         self._start(one)
         self.settle(one.task.host)
 
     def _fire(self, one: Running) -> None:
-        """The timer of a task that is ready at 0 starts it, any other ends it.
+        """Fire a task's timer: start it if it is ready at 0, else end it.
 
-        Where it is done already, its program is told.
+        If it is already done, notify its program.
         """
         if one.start_ps < 0:
             self._start(one)

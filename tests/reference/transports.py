@@ -1,4 +1,4 @@
-"""The transports: what the two sides of a flow do in each of them."""
+"""The two sides of a flow in each transport."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class DatagramSender(Sender):
             self.gap_ps = serialization_ps(full, params["rate_bps"])
 
     def ready(self) -> int | None:
-        """Packet seq goes no earlier than seq gaps after the start."""
+        """Return the start plus ``next`` gaps."""
         if self.next == self.n:
             return None
         return self.flow.start_ps + self.next * self.gap_ps
 
     def build(self) -> Packet:
-        """The next packet; with the last one the sender is done."""
+        """Build the next packet; with the last one the sender is done."""
         packet = self.data_packet(self.next)
         packet.remaining = self.n - self.next
         self.next += 1
@@ -53,7 +53,7 @@ class DatagramReceiver(Receiver):
         self.missing_bytes = flow.size_bytes
 
     def on_packet(self, packet: Packet) -> None:
-        """Trimmed packets have lost their bytes."""
+        """Count a packet; trimmed ones have lost their bytes."""
         if packet.kind == DATA:
             self.missing_bytes -= self.flow.packet_payload_bytes(packet.seq)
             if self.missing_bytes == 0:
@@ -74,11 +74,11 @@ class RoceSender(Sender):
         self.rto_timer = nic.timer((SENDER_TIMERS, flow.index, 1), self._on_timeout)
 
     def ready(self) -> int | None:
-        """Now, as long as there is a packet."""
+        """Return now while there is a packet."""
         return self.sim.now if self.next < self.n else None
 
     def build(self) -> Packet:
-        """Packet ``next``."""
+        """Build packet ``next``."""
         packet = self.data_packet(self.next)
         self.next += 1
         if not self.rto_timer.armed:
@@ -86,7 +86,7 @@ class RoceSender(Sender):
         return packet
 
     def on_control(self, packet: Packet) -> None:
-        """ACK(e) or NACK(e)."""
+        """Handle ACK(e) or NACK(e)."""
         e, una_before = packet.seq, self.una
         self.una = max(self.una, e)
         self.next = max(self.next, self.una)
@@ -108,7 +108,7 @@ class RoceSender(Sender):
 
 
 class RoceReceiver(Receiver):
-    """Takes packets in order only."""
+    """Accepts packets in order only."""
 
     def __init__(self, nic: Nic, flow: Flow, params: dict[str, Any]) -> None:
         ack_class = params.get("ack_class")
@@ -119,7 +119,7 @@ class RoceReceiver(Receiver):
         self.since_ack = 0
 
     def on_packet(self, packet: Packet) -> None:
-        """DATA(seq); a header is nothing."""
+        """Handle DATA(seq); a trimmed packet does nothing."""
         if packet.kind != DATA:
             return
         if packet.seq == self.expected:
@@ -143,7 +143,7 @@ class RoceReceiver(Receiver):
 
 
 class NdpSender(Sender):
-    """Sends a first window, then a packet per pull."""
+    """Sends an initial window, then a packet per pull."""
 
     def __init__(self, nic: Nic, flow: Flow, params: dict[str, Any]) -> None:
         super().__init__(nic, flow, data_class=1)
@@ -157,13 +157,13 @@ class NdpSender(Sender):
         self.rto_timer = nic.timer((SENDER_TIMERS, flow.index, 1), self._on_timeout)
 
     def ready(self) -> int | None:
-        """Now, with credit and a packet to send."""
+        """Return now, with credit and a packet to send."""
         if self.credit > 0 and (self.rtx or self.next < self.n):
             return self.sim.now
         return None
 
     def build(self) -> Packet:
-        """The lowest packet to send again, else the next new one."""
+        """Build the lowest packet to retransmit, else the next new one."""
         if self.rtx:
             seq = min(self.rtx)
             self.rtx.remove(seq)
@@ -176,7 +176,7 @@ class NdpSender(Sender):
         return self.data_packet(seq)
 
     def on_control(self, packet: Packet) -> None:
-        """ACK(seq), NACK(seq) or PULL(aux); a finished flow ignores them."""
+        """Handle ACK(seq), NACK(seq) or PULL(aux); a finished flow ignores them."""
         if self.finished:
             return
         seq = packet.seq
@@ -210,7 +210,7 @@ class NdpSender(Sender):
 
 
 class NdpReceiver(Receiver):
-    """Answers every packet, and asks for one more for each through its NIC's pacer."""
+    """Answers every packet, and pulls one more for each at its NIC's rate."""
 
     def __init__(self, nic: Nic, flow: Flow, pacer: PullPacer) -> None:
         super().__init__(nic, flow, control_class=0)
@@ -222,7 +222,7 @@ class NdpReceiver(Receiver):
         self.again_no = 0
 
     def on_packet(self, packet: Packet) -> None:
-        """DATA(seq) or TRIMMED(seq)."""
+        """Handle DATA(seq) or TRIMMED(seq)."""
         self.send_control(NACK if packet.kind == TRIMMED else ACK, packet.seq)
         self.refused += packet.kind == TRIMMED
         if packet.kind == DATA and packet.seq not in self.received:
@@ -237,7 +237,7 @@ class NdpReceiver(Receiver):
 
 
 class PullPacer:
-    """The pull list of a NIC: all its receiving flows together pull at the NIC's rate."""
+    """The pull list of a NIC: its receiving flows together pull at the NIC's rate."""
 
     def __init__(self, nic: Nic) -> None:
         packets = nic.sim.case.packets
@@ -248,7 +248,7 @@ class PullPacer:
         self.timer = nic.timer((HOST_TIMERS, 0, 0), self._on_timer)
 
     def join(self, receiver: NdpReceiver) -> None:
-        """Put a flow at the tail of the list unless it is in it."""
+        """Append a flow to the list unless it is in it."""
         if receiver not in self.receivers:
             self.receivers.append(receiver)
         if not self.timer.armed:
@@ -276,7 +276,7 @@ class PullPacer:
 
 
 class Sides:
-    """Gives the hosts the senders and receivers of flows."""
+    """Creates the senders and receivers of flows."""
 
     def __init__(self, sim: Simulator) -> None:
         self.sim = sim
@@ -286,7 +286,7 @@ class Sides:
             self.attach(flow)
 
     def attach(self, flow: Flow) -> None:
-        """Both sides of a flow that has not started, as they are before the run."""
+        """Create both sides of a flow that has not started."""
         sim = self.sim
         transport, params = sim.case.beside.get(flow.index, (sim.case.transport, sim.case.params))
         port_pairs = port_pairs_of(sim, flow.src, flow.dst, sim.case.nics.get(flow.index))

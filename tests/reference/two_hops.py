@@ -1,4 +1,4 @@
-"""Packets that go by way of a third switch, over two circuits."""
+"""Indirect packets: over an intermediate switch and two circuits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_RULES = {"indirect": "none", "indirect_class": 0}
 
 
 def ways(case: Case) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
-    """Of each way of each circuit: the circuit switch, its two ports, and from where to where."""
+    """Yield each direction of each circuit: circuit switch, its two ports, and the two switches."""
     for cable in case.cables:
         if cable.circuit is not None:
             number, a, b = cable.circuit
@@ -27,7 +27,7 @@ def ways(case: Case) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
 
 
 def reached(case: Case, start: int, end: int) -> bool:
-    """Is a switch reached from another one: itself, or ever by a circuit?"""
+    """Return whether a switch is reached from another: the same, or ever by a circuit."""
     return start == end or any(
         case.circuits[number].ever_joins(near, far) and ends == (start, end)
         for number, near, far, ends in ways(case)
@@ -35,7 +35,7 @@ def reached(case: Case, start: int, end: int) -> bool:
 
 
 class TwoHops:
-    """What one switch does about it."""
+    """Indirect packets at one switch."""
 
     def __init__(self, switch: Switch) -> None:
         self.switch = switch
@@ -48,7 +48,7 @@ class TwoHops:
 
     @cached_property
     def indirect(self) -> str:
-        """Whether packets go by way of third switches; not if no circuit has nights."""
+        """Return how packets use intermediate switches; not at all if no circuit has nights."""
         ports = [port for switch in self.switch.sim.switches for port in switch.ports]
         nights = any(port.circuit is not None and port.circuit.changes for port in ports)
         return self._indirect if nights else "none"
@@ -56,7 +56,7 @@ class TwoHops:
     # -- vlb -------------------------------------------------------------------------------
 
     def choose(self, packet: Packet, ingress: SwitchPort) -> SwitchPort | None:
-        """The port that a packet leaves by; None if routing is to say."""
+        """Return the port that a packet leaves by; None if routing decides."""
         switch, case = self.switch, self.switch.sim.case
         edge = switch.sim.ports[packet.dst].peer.node.index
         from_host = ingress.peer.node.index < case.n_hosts
@@ -80,11 +80,11 @@ class TwoHops:
     # -------------------------------------------------------------------------------
 
     def offers(self, port: SwitchPort) -> bool:
-        """Does a packet wait at a port that another one may take?"""
+        """Return whether a packet waits at a port that another may take."""
         return port.circuit is not None and any(port.fifos[self.k + 1 :])
 
     def can_send_indirect(self, port: SwitchPort) -> bool:
-        """Is a port free for packets of others?"""
+        """Return whether a port is free to send packets of others."""
         now = self.switch.sim.now
         return (
             port.circuit is not None
@@ -94,7 +94,7 @@ class TwoHops:
         )
 
     def send_indirect(self, port: SwitchPort) -> None:
-        """A port sends a packet of another one, if it can and there is one."""
+        """Send a packet of another port, if possible."""
         if self.indirect != "opportunistic" or not self.can_send_indirect(port):
             return
         case, ports = self.switch.sim.case, self.switch.ports
@@ -115,12 +115,12 @@ class TwoHops:
             return
 
     def after_completion(self, port: SwitchPort) -> None:
-        """A transmission on a port has completed, and it has started what it had to."""
+        """Handle a completed transmission on a port, after its next start."""
         self.send_indirect(port)
         self._expect_openings()
 
     def after_arrival(self, out: SwitchPort) -> None:
-        """A packet has come to an output port, which has started or not."""
+        """Handle the arrival of a packet at an output port, which may have started."""
         if self.indirect != "opportunistic":
             return
         first = self.indirect_by + 1
@@ -130,7 +130,7 @@ class TwoHops:
         self._expect_openings()
 
     def _expect_openings(self) -> None:
-        """While anything is offered, each opening of a circuit is an event."""
+        """Make each opening of a circuit an event while anything is offered."""
         if self.indirect == "opportunistic" and any(map(self.offers, self.switch.ports)):
             for port in self.switch.ports:
                 if port.circuit is not None and port.local not in self.expected:
