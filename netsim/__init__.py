@@ -3,7 +3,7 @@
     import netsim
     result = netsim.load("results/p2p_512")
 
-What stands in `__all__` is imported when it is first used, so that importing netsim costs nothing.
+The names in `__all__` are imported on first use, so importing netsim is fast.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _HOMES = {
 
 
 class _SourceTree(MetaPathFinder):
-    """Finds the packages that stand beside this folder in a source tree.
+    """Finds the packages next to this folder in a source tree.
 
-    Python started in the tree takes this folder for netsim even where another copy is installed.
-    Only these four are found there: with the tree itself on `__path__`, `netsim.netsim.errors`
+    Python started in the tree uses this folder as netsim even if another copy is installed. Only
+    these four packages are found there: with the tree itself on `__path__`, `netsim.netsim.errors`
     would be a second copy of every module.
     """
 

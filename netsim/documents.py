@@ -1,4 +1,4 @@
-"""What the JSON files of a result hold: one schema for each, checked before anything is used."""
+"""Schemas of the JSON files of a result, checked before anything is used."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from netsim.limits import INT64
 from netsim.units import shortened
 
 Schema = Any
-"""A type; a dict of the keys of an object, optional ones with a "?" behind; [schema] for a list of
-such; `Each` for an object with any keys; a tuple of alternatives; or a `Rule`."""
+"""A type; a dict of an object's keys, optional ones ending in "?"; [schema] for a list; `Each` for
+an object with any keys; a tuple of alternatives; or a `Rule`."""
 
 COUNTERS = (
     "drops",
@@ -28,13 +28,13 @@ COUNTERS = (
     "packet_hops",
     "packet_hops_per_s",
 )
-"""Numbers of a summary that count packets, or how fast they were simulated."""
+"""Numbers of a summary that count packets, or their simulation rate."""
 
 DAMAGED = "the result is damaged or was changed"
-"""Hint of whatever netsim would not have written."""
+"""Hint for content that netsim never writes."""
 
 MAX_DEPTH = 60
-"""Objects and lists in one another that are read."""
+"""Maximum nesting of objects and lists."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Each:
 
 @dataclass(frozen=True)
 class FixedList:
-    """A list of as many values as there are schemas."""
+    """A list with one value per schema."""
 
     schemas: tuple[Schema, ...]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A value of a type that has to be more than that; `text` says what."""
+    """A value of a type within limits; `text` describes it."""
 
     kind: type
     text: str
@@ -61,7 +61,7 @@ class Rule:
     most: float = math.inf
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is of the type and within the limits."""
+        """Return whether a value is of the type and within the limits."""
         return _is(value, self.kind) and self.least <= value <= self.most
 
 
@@ -121,7 +121,7 @@ CHECKPOINT = {
 
 
 def read_object(path: Path, schema: Schema) -> dict[str, Any]:
-    """The object of a schema in a JSON file. Raises InputError, with the key of what is not."""
+    """Return the object of a schema in a JSON file. Raises InputError with the wrong key."""
     try:
         content: dict[str, Any] = parsed(read_bytes(path))
     except ValueError:
@@ -131,7 +131,7 @@ def read_object(path: Path, schema: Schema) -> dict[str, Any]:
 
 
 def require(content: Any, schema: Schema, *, file: str | None, hint: str) -> None:
-    """Raise InputError, with the key, for the first value that is not of the schema."""
+    """Raise InputError, with the key, for the first value that does not match the schema."""
     found = _problem(content, schema, "")
     if found is not None:
         key, what = found
@@ -139,7 +139,7 @@ def require(content: Any, schema: Schema, *, file: str | None, hint: str) -> Non
 
 
 def parsed(text: bytes) -> Any:
-    """The value of a JSON text. Raises ValueError for what is none, or nested without end."""
+    """Return the value of a JSON text. Raises ValueError if invalid or nested too deeply."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -157,7 +157,7 @@ def _values(value: Any) -> Any:
 
 
 def _problem(value: Any, schema: Schema, key: str) -> tuple[str, str] | None:
-    """The key of what does not fit, and what is wrong with it."""
+    """Return the key that does not match, and what is wrong with it."""
     if isinstance(schema, tuple):
         problems = [_problem(value, one, key) for one in schema]
         return None if None in problems else problems[0]
@@ -214,7 +214,7 @@ def _not(key: str, what: str) -> tuple[str, str]:
 
 
 def _is(value: Any, kind: Any) -> bool:
-    """Whether a value of JSON is of a type; a float may be whole, and nothing else is a bool."""
+    """Return whether a JSON value is of a type; a float may be whole, and only a bool is a bool."""
     if kind is None:
         return value is None
     if isinstance(value, bool):

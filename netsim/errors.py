@@ -1,8 +1,7 @@
-"""The two kinds of failure that a user is told about in one message.
+"""The two kinds of failure that a user sees as one message.
 
-`InputError` means that what was asked for is wrong (exit status 2), `RunError`
-that a run of correct input failed (exit status 1). Anything else that is raised
-is a fault of netsim itself and shows its traceback.
+`InputError` means wrong input (exit status 2), `RunError` that a run of valid input failed (exit
+status 1). Any other exception is a netsim bug and shows its traceback.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from typing import Any, Literal
 from netsim.renames import new_name
 
 MAX_PART = 600
-"""Characters of a line of a message that are shown; what a user has written may be longer."""
+"""Characters shown of a line of a message, which may quote long input."""
 
 
 Code = Literal[
     "invalid",  # none of the others
     "unknown_key",
-    "unknown_value",  # a name that names nothing
+    "unknown_value",  # a name that does not exist
     "missing",
     "duplicate",
     "conflict",  # with another value
@@ -35,15 +34,10 @@ Code = Literal[
 
 
 class InputError(Exception):
-    """Something in the input is wrong; `str()` is "file: key: message (hint)".
+    """An error in the input; `str()` is "file: key: message (hint)".
 
-    Parameters
-    ----------
-    message : what is wrong, on one line.
-    file : the file that holds the mistake, as the user named it.
-    key : dotted path of the value inside that file ("traffic.load").
-    hint : what would be right.
-    code : the kind of mistake, for programs that handle it.
+    `file` is as the user named it, `key` the dotted path of a value in it ("traffic.load"). `hint`
+    says what would be right; `code` is the kind of error, for programs.
     """
 
     def __init__(
@@ -68,31 +62,31 @@ class InputError(Exception):
 
     @property
     def errors(self) -> tuple[InputError, ...]:
-        """The single mistakes that this error stands for: here, itself."""
+        """The single errors that this one combines: here, itself."""
         return (self,)
 
     def at(self, *, file: str | None = None, key: str | None = None) -> InputError:
-        """The same error with its place filled in where it has none yet."""
+        """Return the error with its missing file and key filled in."""
         return self.replace(file=self.file or file, key=self.key or key)
 
     def replace(self, **changes: Any) -> InputError:
-        """Return the same error with some of its fields changed."""
+        """Return the error with some fields changed."""
         fields = ("message", "file", "key", "hint", "code")
         return InputError(**{name: getattr(self, name) for name in fields} | changes)
 
     def with_suffix(self, words: str) -> InputError:
-        """The same error with more words to its message, or to each of its messages."""
+        """Return the error with text appended to each message."""
         return CombinedInputError(
             one.replace(message=f"{one.message} {words}") for one in self.errors
         )
 
     def under(self, key: str) -> InputError:
-        """The same error, in a table of that key."""
+        """Return the error with its key inside a table."""
         return self.replace(key=f"{key}.{self.key}" if self.key else key)
 
 
 class CombinedInputError(InputError):
-    """Several mistakes reported at once; `str()` has one line for each."""
+    """Several errors reported at once; `str()` has a line for each."""
 
     def __init__(self, errors: Iterable[InputError]) -> None:
         single = {str(e): e for error in errors for e in error.errors}
@@ -114,17 +108,17 @@ class CombinedInputError(InputError):
 
 
 class RunError(Exception):
-    """A run of valid input failed: it stalled, or needs more memory than there is."""
+    """A run of valid input failed: it stalled, or needs more memory than is available."""
 
 
 def printable(text: str) -> str:
-    """A text on one line, with what no terminal shows written as in Python ("\\x00", "\\n")."""
+    """Return a text on one line, with unprintable characters escaped ("\\x00", "\\n")."""
     cut = text if len(text) <= MAX_PART else text[:MAX_PART] + "..."
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in cut)
 
 
 def raise_all(errors: Sequence[InputError]) -> None:
-    """Raise what was collected: nothing, the one error, or all of them as `CombinedInputError`."""
+    """Raise the collected errors: none, the only one, or a `CombinedInputError`."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -132,7 +126,7 @@ def raise_all(errors: Sequence[InputError]) -> None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the hint for an unknown name: its new name, the closest one, or the list of all."""
+    """Return the hint for an unknown name: its new name, the closest one, or a list of all."""
     names = list(known)
     if new := new_name(word, names):
         return f'renamed: write "{new}"'
@@ -146,13 +140,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return "there are: " + ", ".join(names)
 
 
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 def warn_once(message: str) -> None:
-    """Tell the user, the first time, of something that a run can do without."""
-    if message in _told or sys.stderr is None:
+    """Print a warning, once per message."""
+    if message in _warned or sys.stderr is None:
         return
-    _told.add(message)
+    _warned.add(message)
     with suppress(OSError, ValueError):  # standard error may be closed
         print(f"warning: {message}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What a traffic pattern is made of: the names that a pattern's file imports."""
+"""Names that a traffic pattern imports."""
 
 from __future__ import annotations
 

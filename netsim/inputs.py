@@ -1,6 +1,6 @@
-"""The files that a user names: where they are, and reading them.
+"""Find and read the files that a user names.
 
-Whatever is wrong with one, from its name to its last byte, is an InputError that names it.
+Any problem, from the file's name to its last byte, is an InputError that names the file.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from netsim.memory import require_room
 from netsim.units import shortened, written
 
 NAME_BYTES = 255
-"""The longest name of a file or directory on the usual file systems."""
+"""Longest file or directory name on common file systems."""
 
 _WHOLE = re.compile(r"\s*(-?)0*([0-9]{1,18})\s*", re.ASCII)
 
 ROOM_IN_NAME = 30
-"""Bytes kept in the name of a directory of results, for that of the one that takes its place."""
+"""Bytes reserved in the name of a result directory, for that of its replacement."""
 
 IN_MEMORY = 10
-"""Bytes that a byte of a file takes once it is cut into pieces."""
+"""Bytes of memory per byte of a file once it is split."""
 
 _PART = 1 << 24
-"""So many bytes are unpacked at once."""
+"""Bytes to decompress at a time."""
 
 SUSPICIOUS, RATIO = 1 << 26, 100
-"""More bytes than that are unpacked only while each packed byte has become at most `RATIO`: nodes
-that are all alike reach 20, and a file made to fill memory 1,000."""
+"""A larger file is decompressed only while it expands by at most `RATIO`: identical nodes reach 20,
+a decompression bomb 1,000."""
 
 JSON_IN_MEMORY = 30
-"""Bytes that a byte of JSON takes at the most, as objects of Python."""
+"""Most bytes of Python objects per byte of JSON."""
 
 DIGITS = 400
-"""An integer of more digits is no quantity; Python itself refuses to print one of 4,300."""
+"""Longest integer accepted; Python itself refuses to print 4,300 digits."""
 
 
 def user_path(name: str, directory: Path) -> Path:
-    """The path of the file called `name` by a user; a relative one starts at `directory`."""
+    """Return the path of a file that a user named; a relative one starts at `directory`."""
     problem = path_problem(name)
     if problem:
         raise InputError(f'"{shortened(name)}" {problem}')
@@ -53,28 +53,28 @@ def user_path(name: str, directory: Path) -> Path:
         return directory / Path(name).expanduser()
     except RuntimeError:
         raise InputError(
-            f'"{shortened(name)}" starts in the home directory of nobody', hint="~/ is your own"
+            f'"{shortened(name)}" starts in an unknown home directory', hint="~/ is yours"
         ) from None
 
 
 def path_problem(name: str, reserve: int = 0) -> str:
-    """Why no file or directory can have that name, or nothing if one can.
+    """Return why a file cannot have that name, or "".
 
-    `reserve` bytes are kept for what is added to the last part.
+    `reserve` bytes are kept for a suffix of the last part.
     """
     if "\0" in name:
-        return "cannot name a file: it contains a NUL"
+        return "is not a file name: it contains a NUL"
     try:
         sizes = [len(part.encode("utf-8", "surrogateescape")) for part in Path(name).parts]
     except UnicodeEncodeError:
-        return "cannot name a file: it is not text"
+        return "is not a file name: it is not text"
     if sizes and max(*sizes, sizes[-1] + reserve) > NAME_BYTES:
-        return f"cannot name a file: longer than {NAME_BYTES - reserve} bytes"
+        return f"is not a file name: longer than {NAME_BYTES - reserve} bytes"
     return ""
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; whatever name no file can have, there is none."""
+    """Return whether the file exists; False also for impossible names."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -82,7 +82,7 @@ def is_file(path: Path) -> bool:
 
 
 def locate(name: str, directory: Path, known: Mapping[str, Path], what: str) -> Path:
-    """The file that `name` stands for: a path, or one of the presets `known` of `what`."""
+    """Return the file `name`: a path, or one of the presets `known` of `what`."""
     problem = path_problem(name)
     if problem:
         raise InputError(f"{written(name)} {problem}")
@@ -91,13 +91,13 @@ def locate(name: str, directory: Path, known: Mapping[str, Path], what: str) -> 
         return path
     if name in known:
         return known[name]
-    raise InputError(f"there is no such {what}", file=name, hint=did_you_mean(name, known))
+    raise InputError(f"unknown {what}", file=name, hint=did_you_mean(name, known))
 
 
 def file_size(path: Path) -> int:
-    """Bytes of a file. Raises InputError unless it is a file that can be read.
+    """Return a file's size in bytes. Raises InputError unless it is readable.
 
-    Pipes and devices are refused: reading one may never end.
+    Pipes and devices are refused, as reading one may never end.
     """
     try:
         status = path.stat()
@@ -120,7 +120,7 @@ def require_file(path: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """What is in a file."""
+    """Return a file's content."""
     require_file(path)
     try:
         return path.read_bytes()
@@ -129,7 +129,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def unpacked(path: Path, content: bytes) -> bytes:
-    """What is in a file that gzip may have compressed."""
+    """Return a file's content, decompressed if it is gzip."""
     if content[:2] != b"\x1f\x8b":
         return content
     parts, size, packed = [], 0, io.BytesIO(content)
@@ -139,18 +139,18 @@ def unpacked(path: Path, content: bytes) -> bytes:
                 size += len(part)
                 require_room(IN_MEMORY * size, what=f"{size:,} bytes, unpacked")
                 if size > max(SUSPICIOUS, RATIO * packed.tell()):
-                    what = f"{packed.tell():,} bytes of gzip become more than {size:,}"
-                    raise InputError(what, hint=f"a trace, which shrinks to 1/{RATIO} at the most")
+                    what = f"{packed.tell():,} bytes of gzip expand to more than {size:,}"
+                    raise InputError(what, hint=f"at most {RATIO} times")
                 parts.append(part)
     except (EOFError, OSError, zlib.error):
-        raise InputError("is a damaged file of gzip", file=str(path)) from None
+        raise InputError("is a damaged gzip file", file=str(path)) from None
     except InputError as error:
         raise error.at(file=str(path)) from None
     return b"".join(parts)
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark."""
+    """Return the text of a UTF-8 file, with or without a byte order mark."""
     try:
         return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -158,7 +158,7 @@ def read_text(path: Path) -> str:
 
 
 def unreadable(path: Path, error: Exception) -> InputError:
-    """The error of a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     if isinstance(error, UnicodeDecodeError):
         return InputError("is not UTF-8 text", file=str(path), code="unreadable")
     reason = getattr(error, "strerror", None) or str(error)
@@ -166,10 +166,9 @@ def unreadable(path: Path, error: Exception) -> InputError:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a text file with their numbers; comments (#) and empty lines are left out.
+    """Yield the lines of a text file with their numbers, without comments (#) and empty lines.
 
-    Raises:
-        InputError: the file cannot be read.
+    Raises InputError if the file cannot be read.
     """
     for number, line in enumerate(read_text(path).splitlines(), 1):
         content = line.split("#", 1)[0].strip()
@@ -178,7 +177,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_json(path: Path, **how: Any) -> Any:
-    """The value in a file of JSON; ``how`` is what `json.loads` is given.
+    """Return the value in a JSON file; ``how`` goes to `json.loads`.
 
     Raises InputError naming the file, and the line if there is one.
     """
@@ -201,7 +200,7 @@ def read_json(path: Path, **how: Any) -> Any:
 
 
 def whole(word: str) -> int:
-    """A whole number of at most 18 digits, which fits an int64. Raises ValueError."""
+    """Return a whole number of at most 18 digits, which fits an int64. Raises ValueError."""
     match = _WHOLE.fullmatch(word)
     if match is None:
         raise ValueError
@@ -209,5 +208,5 @@ def whole(word: str) -> int:
 
 
 def at_line(path: Path, line: int, message: str, hint: str | None = None) -> InputError:
-    """An error that names a file and a line."""
+    """Return an error that names a file and a line."""
     return InputError(message, file=f"{path}:{line}", hint=hint)

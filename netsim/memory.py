@@ -1,4 +1,4 @@
-"""How much memory a run may use, and the refusal of one that needs more."""
+"""Find the available memory, and refuse runs that need more."""
 
 from __future__ import annotations
 
@@ -10,33 +10,32 @@ from netsim.errors import InputError
 from netsim.units import format_bytes
 
 CGROUP = Path("/sys/fs/cgroup")
-NEVER_TOO_MUCH = 16_000_000
-"""Bytes below which nobody looks how much memory there is."""
+UNCHECKED_BYTES = 16_000_000
+"""Size below which memory is not checked."""
 
 
 def available_bytes(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = CGROUP) -> int | None:
-    """Memory that this process could still take, in bytes; None where that cannot be found out.
+    """Return the bytes that this process can still allocate; None if unknown.
 
-    The least of what the machine has free and what a container's limit leaves.
+    The lesser of the machine's free memory and the rest of a container's limit.
     """
     limits = [*_machine(meminfo), *_container(cgroup)]
     return min(limits, default=None)
 
 
 def require_room(n_bytes: float, *, what: str, key: str | None = None) -> None:
-    """Raise InputError if `what`, which is about to be made, takes more memory than there is.
+    """Raise InputError if creating `what` takes more memory than is available.
 
-    To be called with an estimate before anything of that size exists: a small text can ask for
-    more than any machine holds.
+    Call it with an estimate before allocating: a short text can ask for any amount.
     """
-    if n_bytes < NEVER_TOO_MUCH:
+    if n_bytes < UNCHECKED_BYTES:
         return
     room = available_bytes()
     if room is None or n_bytes <= room:
         return
     raise InputError(
         f"{what} need about {format_bytes(int(min(n_bytes, 1e30)), 3)} of memory, "
-        f"{format_bytes(room, 3)} are available",
+        f"but only {format_bytes(room, 3)} are available",
         key=key,
     )
 
@@ -49,14 +48,14 @@ def _machine(meminfo: Path) -> Iterator[int]:
                 return
     except (OSError, ValueError):
         pass
-    try:  # without /proc: what the machine has, free or not
+    try:  # without /proc: the machine's total memory
         yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):
         return
 
 
 def _container(cgroup: Path) -> Iterator[int]:
-    """Room below the limit of a container, for both versions of control groups."""
+    """Yield the room below a container's limit, for both versions of control groups."""
     files = (
         ("memory.max", "memory.current", "memory.stat"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
@@ -72,7 +71,7 @@ def _container(cgroup: Path) -> Iterator[int]:
 
 
 def _reclaimable(stat: Path) -> int:
-    """Bytes counted as used that are only a cache of files, which the kernel gives back."""
+    """Return the bytes counted as used that are file cache, which the kernel can reclaim."""
     for line in stat.read_text("ascii").splitlines():
         name, _, value = line.partition(" ")
         if name in ("inactive_file", "total_inactive_file"):

@@ -1,4 +1,4 @@
-"""What a topology is made of: the names that a topology file imports.
+"""Names that a topology imports; topologies/README.md is the guide.
 
 builder = NetworkBuilder()
 hosts = builder.add_hosts(2)
@@ -6,20 +6,6 @@ switch = builder.add_switch("tor")
 for host in hosts:
     builder.cable(host, switch, rate_bps=100_000_000_000, delay_ps=1_000_000)
 network = builder.build("pair")
-
-With circuit switches, which change what they join (`topologies/ocs.py` is an example; `tors` are
-switches with hosts):
-
-schedule = Schedule(100_000_000, round_robin_matchings(len(tors)),
-reconfiguration_delay_ps=10_000_000) rotor = builder.add_circuit_switch("rotor", schedule)
-for tor in tors:
-    builder.fiber(tor, rotor, rate_bps=100_000_000_000, delay_ps=500_000)
-
-Of networks of other topologies (`topologies/multi_plane.py` is an example; "plane" is a parameter
-of unit "topology"):
-
-plane = build_subtopology(params, "plane")
-builder.add_network(plane, hosts, prefix="plane0.")
 """
 
 from __future__ import annotations

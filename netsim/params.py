@@ -1,4 +1,4 @@
-"""How a plugin of any kind declares its parameters: `PARAMS = [Param(...), ...]`."""
+"""Names with which a plugin declares its parameters: `PARAMS = [Param(...), ...]`."""
 
 from __future__ import annotations
 

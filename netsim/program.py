@@ -1,6 +1,6 @@
-"""Names that a traffic pattern with handlers (a program) imports.
+"""Names that a program (a traffic pattern with handlers) imports; see netsim/traffic/README.md.
 
-netsim/traffic/README.md is the guide: handlers, state, the log. All times are in picoseconds.
+All times are in picoseconds.
 """
 
 from __future__ import annotations

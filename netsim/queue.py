@@ -1,7 +1,4 @@
-"""Names that a queue discipline imports.
-
-netsim/queues/README.md is the guide: handlers, state, parameters. All times are in picoseconds.
-"""
+"""Names that a queue discipline imports; see netsim/queues/README.md. Times are in picoseconds."""
 
 from __future__ import annotations
 

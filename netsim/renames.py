@@ -1,7 +1,7 @@
-"""Former public names. Each is an error that gives the new name; none is an alias.
+"""Former public names. Each is an error that gives the new name, not an alias.
 
-`did_you_mean` finds the new name of an unknown key, value, option or command. A module that
-plugins import raises `former(__name__)` from its `__getattr__`.
+`did_you_mean` finds the new name of an unknown key, value, option or command. A module that plugins
+import has `__getattr__ = former(__name__)`.
 """
 
 from __future__ import annotations
@@ -219,10 +219,10 @@ RENAMED: dict[str, dict[str, str]] = {
 }
 """Kind -> old name -> new name.
 
-A kind is "command", "workload" (its subcommands), "plot", "option", "column", "file" (of a result),
-"event", a section of an experiment ("fabric.circuits"), a plugin and its keys ("topology ocs"), a
-key and its values ("topology ocs.schedule"), "handler" (of a plugin), "field" (of its records),
-"attribute" (of what plugins call, or its argument), or a module ("netsim.queue").
+A kind is "command", "plot", "option", "column", "file" (of a result), "event", a section of an
+experiment ("fabric.circuits"), a plugin and its keys ("topology ocs"), a key and its values
+("topology ocs.schedule"), "handler" (of a plugin), "field" (of its records), "attribute" (or
+argument, of objects that plugins use), or a module ("netsim.queue").
 """
 
 

@@ -1,7 +1,4 @@
-"""Names that a transport imports.
-
-transports/README.md is the guide: handlers, records, parameters. All times are in picoseconds.
-"""
+"""Names that a transport imports; see transports/README.md. Times are in picoseconds."""
 
 from __future__ import annotations
 

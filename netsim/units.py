@@ -1,16 +1,15 @@
-"""Quantities as people write them, and the integers that the simulator uses.
+"""Parse and format quantities with units.
 
 | quantity | written | becomes |
 |---|---|---|
 | time | "1.5us", "10 ms" | int picoseconds |
 | size | "97.39MB" (10^6), "64KiB" (2^10), "4096B" | int bytes |
 | rate | "800Gbps" | int bits per second |
-| size of a queue | a size, "35pkt" or "0.2bdp" | int bytes, or a `Bdp` |
+| queue size | a size, "35pkt" or "0.2bdp" | int bytes, or a `Bdp` |
 
-Parsing is exact: a value that is not a whole number of the base unit is an
-error, never rounded. A number without a unit is an error as well, and so is one beyond
-what the simulator's arithmetic holds (`netsim.limits`). `format_*` writes a value so that
-parsing it gives the same value back.
+Parsing is exact: a value that is not a whole number of the base unit is an error. So is a number
+without a unit, and one beyond `netsim.limits`. `format_*` writes a value that parses to the same
+value.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ _NUMBER = re.compile(r"([0-9]{1,30})(?:\.([0-9]{1,30}))?\s*([^\s0-9.+-][^\s]*)?"
 
 @dataclass(frozen=True)
 class _Quantity:
-    """One kind of quantity: its units (name -> how many of the base unit) and its words."""
+    """One kind of quantity: its units (name -> size in the base unit) and names for messages."""
 
     noun: str  # "a time"
     base: str  # "picoseconds"
     example: str
-    units: Mapping[str, int]  # one name for each size; powers of ten are written, all are read
+    units: Mapping[str, int]  # one name per size; only powers of ten are written, all are read
     aliases: Mapping[str, str]
     limit: int  # every value is smaller
     about: str  # the limit, in words
 
     @property
     def decimal(self) -> dict[str, int]:
-        """The units that are powers of ten: in others not every value has an end."""
+        """Units that are powers of ten; other units cannot write every value exactly."""
         return {name: n for name, n in self.units.items() if str(n).rstrip("0") == "1"}
 
     def scale(self, unit: str) -> int | None:
@@ -92,26 +91,26 @@ _RATE = _Quantity(
 
 
 def parse_time_ps(value: object) -> int:
-    """Picoseconds of a written time, such as "1.5us"; raises `InputError`."""
+    """Return the picoseconds of a written time, such as "1.5us"; raises `InputError`."""
     return _parse(_TIME, value)
 
 
 def parse_bytes(value: object) -> int:
-    """Bytes of a written size, such as "97.39MB" or "64KiB"; raises `InputError`."""
+    """Return the bytes of a written size, such as "97.39MB" or "64KiB"; raises `InputError`."""
     return _parse(_BYTES, value)
 
 
 def parse_rate_bps(value: object) -> int:
-    """Bits per second of a written rate, such as "800Gbps"; zero is refused."""
+    """Return the bits per second of a written rate, such as "800Gbps"; zero is an error."""
     rate = _parse(_RATE, value)
     if rate == 0:
-        raise _RATE.error("a rate of zero carries nothing").replace(code="out_of_range")
+        raise _RATE.error("rate must be positive").replace(code="out_of_range")
     return rate
 
 
 @dataclass(frozen=True)
 class Bdp:
-    """A size in products of rate and delay, which is another one at each port: "0.2bdp"."""
+    """A size in bandwidth-delay products, different at each port: "0.2bdp"."""
 
     share: Fraction
 
@@ -123,15 +122,15 @@ class Bdp:
         return f"{whole}.{rest:0{places}d}bdp" if rest else f"{whole}bdp"
 
     def at(self, rate_bps: int, round_trip_ps: int) -> int:
-        """Bytes at a port of that rate, in a network of that base round trip, rounded up.
+        """Return the bytes at a port of that rate with that base round trip, rounded up.
 
-        Raises InputError, without a file, if they are too many.
+        Raises InputError, without a file, if they exceed the limit.
         """
         size_bytes = -(-self.share * rate_bps * round_trip_ps // PS_BITS)
         if size_bytes >= SIZE_BYTES:
             raise InputError(
-                f"{self} is too large where a port has {format_rate(rate_bps)} and the base round "
-                f"trip is {format_time(round_trip_ps, 4)}",
+                f"{self} is too large for a port of {format_rate(rate_bps)} and a round trip of "
+                f"{format_time(round_trip_ps, 4)}",
                 hint=f"less than {_BYTES.about}",
                 code="out_of_range",
             )
@@ -139,7 +138,7 @@ class Bdp:
 
 
 def parse_port_size(value: object, packet_bytes: int) -> int | Bdp:
-    """As `parse_queue`, of a size that may also be written in products of rate and delay."""
+    """Return a size per port: like `parse_queue`, or a `Bdp`."""
     match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
     if match and match[3] == "bdp":
         return Bdp(Fraction(f"{match[1]}.{match[2] or 0}"))
@@ -151,14 +150,14 @@ def parse_port_size(value: object, packet_bytes: int) -> int | Bdp:
 
 
 def parse_queue(value: object, packet_bytes: int) -> int:
-    """Bytes of a queue size, written as a size or in full packets ("35pkt").
+    """Return the bytes of a queue size, written as a size or in full packets ("35pkt").
 
-    `packet_bytes` is what one full data packet takes on the wire (payload and header).
+    `packet_bytes` is a full data packet on the wire (payload and header).
     """
     match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
     if match and match[3] == "bdp":
         raise InputError(
-            f"{written(value)} is another size at each port, and this is one of a whole switch",
+            f"{written(value)} differs between ports, but this size is per switch",
             hint='write it like "64KB" or "35pkt"',
         )
     if match and match[3] in ("pkt", "pkts"):
@@ -184,13 +183,13 @@ def parse_queue(value: object, packet_bytes: int) -> int:
 
 @lru_cache
 def format_time(time_ps: int, digits: int | None = None) -> str:
-    """A time in its largest fitting decimal unit: exact, or with `digits` significant digits."""
+    """Return a time in its largest decimal unit: exact, or with `digits` significant digits."""
     return _format(time_ps, _TIME.decimal, digits)
 
 
 @lru_cache
 def format_bytes(size_bytes: int, digits: int | None = None) -> str:
-    """A size: the shorter of its decimal and binary forms, or decimal rounded to `digits`."""
+    """Return a size: the shorter of decimal and binary form, or decimal rounded to `digits`."""
     written = _format(size_bytes, _BYTES.decimal, digits)
     if digits is not None:
         return written
@@ -204,23 +203,23 @@ def format_bytes(size_bytes: int, digits: int | None = None) -> str:
 
 
 def format_port_size(size: int | Bdp) -> str:
-    """A size that may be in products of rate and delay."""
+    """Return a size that may be a `Bdp`."""
     return str(size) if isinstance(size, Bdp) else format_bytes(size)
 
 
 @lru_cache
 def format_rate(rate_bps: int, digits: int | None = None) -> str:
-    """A rate in its largest fitting decimal unit: exact, or with `digits` significant digits."""
+    """Return a rate in its largest decimal unit: exact, or with `digits` significant digits."""
     return _format(rate_bps, _RATE.decimal, digits)
 
 
 def format_number(value: float, digits: int = 4) -> str:
-    """A number with some significant digits, from 1,000 on whole; never as 1e+03."""
+    """Return a number with `digits` significant digits, whole from 1,000 on; never 1e+03."""
     return f"{value:,.0f}" if abs(value) >= 1000 else _rounded(value, digits)
 
 
 def _parse(quantity: _Quantity, value: object) -> int:
-    """The integer count of the base unit that `value` stands for, exactly."""
+    """Return the exact integer count of the base unit."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise quantity.error(f"{written(value)} is not {quantity.noun}")
     if not isinstance(value, str):
@@ -233,7 +232,7 @@ def _parse(quantity: _Quantity, value: object) -> int:
         raise quantity.error(f"{written(value)} has no unit")
     scale = quantity.scale(unit)
     if scale is None:
-        message = f'{written(value)}: there is no unit "{shortened(unit)}"'
+        message = f'{written(value)}: unknown unit "{shortened(unit)}"'
         raise quantity.error(message, _unit_hint(quantity, unit))
     count, rest = divmod(int(whole + fraction) * scale, int("1" + "0" * len(fraction)))
     if rest:
@@ -264,7 +263,7 @@ def _format(value: int, units: Mapping[str, int], digits: int | None) -> str:
 
 
 def _rounded(value: float, digits: int) -> str:
-    """`value` (below about a thousand) with `digits` significant digits, never as 1e+03."""
+    """Return `value` (below about 1,000) with `digits` significant digits, never as 1e+03."""
     text = f"{value:.{digits}g}"
     return f"{float(text):.0f}" if "e" in text else text
 
@@ -274,13 +273,13 @@ LONGEST_SHOWN = 80
 
 
 def written(value: object) -> str:
-    """A value as it stands in a TOML file, for messages: on one line, and short."""
+    """Return a value as in a TOML file, on one line and shortened, for messages."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return f'"{shortened(value)}"'
     if isinstance(value, int) and abs(value) >= 10**LONGEST_SHOWN:
-        # Python refuses to write numbers of more than some thousand digits.
+        # Python refuses to format numbers of some thousand digits.
         return f"a number of {value.bit_length()} bits"
     if isinstance(value, Mapping):
         return "a table"
@@ -290,7 +289,7 @@ def written(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text for a message: on one line, and only its beginning if it is long."""
+    """Return a text for a message: on one line, shortened if long."""
     if len(text) > LONGEST_SHOWN:
         text = text[: LONGEST_SHOWN - 3] + "..."
     return printable(text)

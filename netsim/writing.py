@@ -1,7 +1,7 @@
-"""The files that netsim writes: each one whole, and none through a link.
+"""Write files atomically, and never through a link.
 
 A file is written under a new name in the same directory and then renamed, so a reader sees the old
-file or the new one. A symbolic link in its place is replaced; what it points to is never touched.
+file or the new one. A symbolic link in its place is replaced; its target is never touched.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 NAME_CHARACTERS = 60
-"""How much of a file's name the name of its scratch file repeats."""
+"""Characters of a file's name that its scratch file's name repeats."""
 
 
 @contextmanager
 def replacing_file(
     path: Path, *, private: bool = False, durable: bool = False
 ) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` when the block ends well.
+    """Yield a new file that replaces `path` when the block succeeds.
 
-    A `private` file is the user's alone; a `durable` one is on the disk when it takes the name.
-    Raises OSError if it cannot be written, or if a directory, a pipe or a device is in its place.
+    A `private` file is readable only by the user; a `durable` one is synced to disk before it takes
+    the name. Raises OSError if it cannot be written, or if `path` is a directory, pipe or device.
     """
     refuse_special(path)
     prefix = f".{path.name[:NAME_CHARACTERS]}."
@@ -50,22 +50,22 @@ def replacing_file(
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8 in place of what was there. Raises OSError."""
+    """Write a UTF-8 text file, replacing any file. Raises OSError."""
     with replacing_file(path) as file:
         file.write(text.encode())
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a text file where there is nothing yet, not even a link. Raises OSError."""
+    """Write a text file that must not exist, not even as a link. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     with os.fdopen(descriptor, "wb") as file:
         file.write(text.encode())
 
 
 def write_once(path: Path, content: bytes) -> None:
-    """Write a file of the user's alone, whole from the moment it has its name.
+    """Write a file that only the user can read, complete when its name appears.
 
-    Raises FileExistsError if something has the name, even a link; OSError if it cannot be written.
+    Raises FileExistsError if the name exists, even as a link; OSError if it cannot be written.
     """
     descriptor, name = tempfile.mkstemp(dir=path.parent)
     scratch = Path(name)
@@ -78,10 +78,10 @@ def write_once(path: Path, content: bytes) -> None:
 
 
 def refuse_special(path: Path) -> None:
-    """Raise OSError if `path` is something else than a file, or a link to something else."""
+    """Raise OSError if `path` is, or links to, something other than a file."""
     try:
         mode = path.stat().st_mode
-    except OSError:  # nothing there, or a link to nothing
+    except OSError:  # missing, or a broken link
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "it is a directory", str(path))
@@ -90,7 +90,7 @@ def refuse_special(path: Path) -> None:
 
 
 def is_plain_file(path: Path) -> bool:
-    """Whether `path` is a file itself: no link, directory, pipe or device."""
+    """Return whether `path` itself is a file: no link, directory, pipe or device."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
@@ -98,7 +98,7 @@ def is_plain_file(path: Path) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the names in a directory, to the disk."""
+    """Sync a file, or the names in a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         os.fsync(descriptor)
@@ -107,7 +107,7 @@ def sync(path: Path) -> None:
 
 
 def umask() -> int:
-    """The process's umask, which can only be read by setting it."""
+    """Return the process's umask, which can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -1,5 +1,4 @@
-"""Wide area with admission control, pacing and forward error correction, so losses need no
-reaction.
+"""Wide area: admission control, pacing and forward error correction instead of loss recovery.
 
 Implements what "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024, section 6.3) asks of
 traffic between two datacenters, where one lost packet costs a round trip of 60 ms.

@@ -1,4 +1,5 @@
-"""Transports held against analytic results: `netsim accuracy` makes the table.
+"""Compare transports with analytic results; `netsim accuracy` prints the table.
 
-A part of the table is a function that measures and returns rows: `netsim.accuracy.parts` has all.
+Each part of the table is a function that measures and returns rows; `netsim.accuracy.parts` lists
+all.
 """

@@ -1,4 +1,4 @@
-"""Networks of one bottleneck, flows over them, and what is measured at its port."""
+"""Test networks with one bottleneck, and measurements at its port."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Flow = tuple[int, int, int, int]
 
 
 def star(n_hosts: int, rate_bps: int, delay_ps: int = US) -> Network:
-    """Hosts at one switch."""
+    """Return hosts around one switch."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n_hosts)
     switch = builder.add_switch()
@@ -40,7 +40,7 @@ def star(n_hosts: int, rate_bps: int, delay_ps: int = US) -> Network:
 
 
 def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int]) -> Network:
-    """Hosts on either side of a slower link; delays of the hosts' links and of that one."""
+    """Return two groups of hosts joined by a bottleneck; delays of host links and bottleneck."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2 * pairs)
     left, right = builder.add_switch("left"), builder.add_switch("right")
@@ -52,18 +52,18 @@ def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int
 
 
 def port_to(network: Network, host: int) -> int:
-    """The switch's port that feeds a host."""
+    """Return the switch port that feeds a host."""
     return int(network.port_peer[network.node_first_port[host]])
 
 
 def bottleneck(network: Network) -> int:
-    """The left switch's port to the right one in a `dumbbell`."""
+    """Return the bottleneck's port in a `dumbbell`, left to right."""
     return int(network.node_first_port[network.n_hosts]) + network.n_hosts // 2
 
 
 @dataclass(frozen=True)
 class Bed:
-    """A transport on a network, with the fabric that it expects but for `fabric`."""
+    """A transport on a network, with its declared fabric changed by `fabric`."""
 
     transport: str
     network: Network
@@ -84,12 +84,12 @@ class Bed:
         )
 
     def engine(self, flows: Sequence[Flow] | FlowTable) -> Engine:
-        """An engine at time 0."""
+        """Return an engine at time 0."""
         name, preset = registry.split_preset(self.transport)
         plugin = registry.find("transport", name)
         table = merge(fabric_defaults(plugin.module, preset), self.fabric)
-        wished = resolve_fabric(table, self.packets).for_network(self.network, self.packets)
-        fabric, sizes = settle_sizes(wished, self.network, self.packets)
+        declared = resolve_fabric(table, self.packets).for_network(self.network, self.packets)
+        fabric, sizes = settle_sizes(declared, self.network, self.packets)
         if not isinstance(flows, FlowTable):
             src, dst, size, start = (np.array(one, np.int64) for one in zip(*flows, strict=True))
             flows = FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)
@@ -101,8 +101,8 @@ class Bed:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Over a time at a port: bytes held when it was looked at, and sent, as a share of its rate."""
+class PortUse:
+    """Samples of a port's queued bytes, and its utilization over the same time."""
 
     held: NDArray[np.int64]
     busy: float
@@ -113,8 +113,8 @@ def run_until(engine: Engine, until_ps: int) -> None:
     drive(engine, until_ps=until_ps, stop_when_done=False)
 
 
-def watch(engine: Engine, port: int, since_ps: int, until_ps: int, step_ps: int) -> Seen:
-    """Run to ``until_ps``; from ``since_ps`` on look at the port, all of its classes."""
+def watch(engine: Engine, port: int, since_ps: int, until_ps: int, step_ps: int) -> PortUse:
+    """Run to ``until_ps``; sample the port, over all classes, from ``since_ps`` on."""
     run_until(engine, since_ps)
     before = _of_port(engine, "sent_bytes", port)
     held = []
@@ -123,7 +123,7 @@ def watch(engine: Engine, port: int, since_ps: int, until_ps: int, step_ps: int)
         held.append(_of_port(engine, "queue_bytes", port))
     sent = _of_port(engine, "sent_bytes", port) - before
     rate = float(engine.network.port_rate_bps[port])
-    return Seen(np.array(held), sent * 8e12 / rate / (until_ps - since_ps))
+    return PortUse(np.array(held), sent * 8e12 / rate / (until_ps - since_ps))
 
 
 def _of_port(engine: Engine, counter: str, port: int) -> int:
@@ -132,7 +132,7 @@ def _of_port(engine: Engine, counter: str, port: int) -> int:
 
 
 def fct_ps(engine: Engine) -> NDArray[np.int64]:
-    """Run to the end; from each flow's start until its receiver has all."""
+    """Run to the end; return each flow's completion time."""
     drive(engine)
     flows = engine.flow_states()
     return np.asarray(flows.done_ps - flows.start_ps)

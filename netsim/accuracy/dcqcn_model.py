@@ -1,8 +1,8 @@
-"""DCQCN's state machine without packets: rates that rise and fall, and a queue between them.
+"""DCQCN's state machine without packets: rates and a fluid queue.
 
 Written from Zhu et al., SIGCOMM 2015, section 3.1, not from `netsim.transports.dcqcn`. The queue is
-a fluid, dq/dt = sum of rates - C. Of the packets of a step each is marked by chance, as RED does,
-and a marked one makes a CNP if the last one of its flow is long enough ago.
+dq/dt = sum of rates - C. Each packet of a step is marked at random, as by RED. A mark triggers a
+CNP if the flow's last CNP is long enough ago.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-PENDING = 4096  # CNPs of a flow on their way
+PENDING = 4096  # most CNPs of a flow in flight
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class DcqcnModel:
     fast: int = 5
 
     def mean_queue_bytes(self, n: int, seconds: tuple[float, float], seed: int = 1) -> float:
-        """Between two times, with ``n`` flows that begin at line rate 100 us apart."""
+        """Return the mean queue between two times, with ``n`` flows that start 100 us apart."""
         link = (self.rate_bps, self.packet_bytes, self.round_trip_s, self.most_bytes)
         bottleneck = np.array(link)
         red = np.array([self.kmin_bytes, self.kmax_bytes, self.pmax])
@@ -111,7 +111,7 @@ def _mean_queue(
                 alpha[i] += g * (1 - alpha[i])
                 alpha_at[i] = timer_at[i] = now + timer
                 rises_t[i] = rises_b[i] = sent[i] = 0.0
-        if queue >= most:  # all are paused, and send in turns what leaves
+        if queue >= most:  # all are paused; inflow equals outflow
             inflow = min(inflow, line)
         queue = max(0.0, queue + (inflow - line) * dt / 8)
         if now >= span[0]:

@@ -1,4 +1,4 @@
-"""Closed forms from the literature, in bytes, seconds and bits per second."""
+"""Closed forms from the literature, in bytes, seconds and bit/s."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 
 def dctcp_mean_queue(n: int, k: float, product: float) -> float:
-    """K + N - A/2 with A = sqrt(2 N (C RTT + K)) / 2, all in packets.
+    """Return K + N - A/2 with A = sqrt(2 N (C RTT + K)) / 2, all in packets.
 
-    Alizadeh et al., SIGCOMM 2010, section 3.3, of flows in step: between K + N - A and K + N.
+    Alizadeh et al., SIGCOMM 2010, section 3.3, for synchronized flows: between K + N - A and K + N.
     """
     return k + n - math.sqrt(2 * n * (product + k)) / 4
 
 
 def hpcc_load(eta: float, n: int, ai_share: float) -> float:
-    """Where W = W eta / U + W_AI stands still: U = eta + n W_AI / W_max."""
+    """Return the fixed point of W = W eta / U + W_AI: U = eta + n W_AI / W_max."""
     return eta + n * ai_share
 
 
 def swift_delay(window: float, hops: int, base: float, scaling: Sequence[float]) -> float:
-    """Kumar et al., SIGCOMM 2020, section 3.5: base + hops h + clamp(alpha / sqrt(w) + beta)."""
+    """Return base + hops h + clamp(alpha / sqrt(w) + beta); Kumar et al., SIGCOMM 2020, 3.5."""
     hop, most, least_window, most_window = scaling
     alpha = most / (1 / math.sqrt(least_window) - 1 / math.sqrt(most_window))
     flow = alpha / math.sqrt(window) - alpha / math.sqrt(most_window)
@@ -32,25 +32,27 @@ def swift_delay(window: float, hops: int, base: float, scaling: Sequence[float])
 
 
 def credit_share(packet_bytes: int, credit_bytes: int) -> float:
-    """What credits leave of a link for data."""
+    """Return the share of a link that credits leave for data."""
     return packet_bytes / (packet_bytes + credit_bytes)
 
 
 def cubic_epoch(w_max: float, c: float = 0.4, beta: float = 0.7) -> float:
-    """RFC 9438, figure 2: K, the seconds from a loss at ``w_max`` packets until it is back."""
+    """Return K, the seconds from a loss at ``w_max`` packets until return to it; RFC 9438, figure
+    2."""
     return float(np.cbrt(w_max * (1 - beta) / c))
 
 
 def bbr_probing_queue(gain: float = 1.25, phases: int = 8) -> float:
-    """Mean queue of a lone flow, in products: it grows by gain - 1 in one round trip of so many,
-    and is drained in the next one."""
+    """Return a lone flow's mean queue, in bandwidth-delay products. It grows by gain - 1 in one of
+    ``phases`` round trips and drains in the next."""
     return (gain - 1) / phases
 
 
 def incast_bound(
     n: int, packets: int, packet_bytes: int, links: Sequence[tuple[float, float]]
 ) -> float:
-    """Seconds until n flows have come over links of (bit/s, delay); they share the last."""
+    """Return the seconds until n flows arrive over links of (bit/s, delay); they share the last
+    one."""
     first = sum(packet_bytes * 8 / rate + delay for rate, delay in links)
     return first + (n * packets - 1) * packet_bytes * 8 / links[-1][0]
 
@@ -58,10 +60,11 @@ def incast_bound(
 def srpt_mean_time(
     load: float, sizes: Sequence[float], shares: Sequence[float]
 ) -> NDArray[np.float64]:
-    """M/G/1 under preemptive SRPT: the mean time in the system of a job of each size (rate 1).
+    """Return the mean time in an M/G/1 queue under preemptive SRPT per job size (rate 1).
 
     Schrage and Miller, Operations Research 14 (1966): E[T(x)] = lambda (m2(x) + x^2 (1 - F(x))) /
-    (2 (1 - rho(x-)) (1 - rho(x))) + integral of dt / (1 - rho(t)) from 0 to x; equals in turn.
+    (2 (1 - rho(x-)) (1 - rho(x))) + integral of dt / (1 - rho(t)) from 0 to x; equals in FIFO
+    order.
     """
     x, p = np.array(sizes, float), np.array(shares, float) / np.sum(shares)
     rate = load / float(x @ p)
@@ -74,7 +77,7 @@ def srpt_mean_time(
 
 
 def srpt_times(starts: Sequence[int], works: Sequence[int]) -> NDArray[np.int64]:
-    """How long these jobs, in order of their starts, are in one server under preemptive SRPT."""
+    """Return each job's time in one server under preemptive SRPT; jobs are in start order."""
     done = np.zeros(len(starts), np.int64)
     waiting: list[tuple[int, int]] = []
     now, following = 0, 0

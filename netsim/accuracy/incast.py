@@ -1,4 +1,4 @@
-"""32 flows to one host, with every transport that delivers: against the last link's rate."""
+"""32 flows to one host, for every reliable transport, against the last link's rate."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ FLOWS, PACKETS = 32, 250
 PAYLOAD, PACKET = 4096, 4160
 
 WHY = {
-    "hpcc": "eta leaves 5 % of the link idle, and windows that the first burst has cut come back "
-    "by additive steps",
-    "wan_fec": "each sender admits its flows alone, so that 32 of them overflow the queue at line "
-    "rate: it is for paths with a capacity set aside",
-    "pfabric": "what the short queue drops is sent again after a timeout",
+    "hpcc": "eta leaves 5 % of the link idle, and windows cut by the burst recover additively",
+    "wan_fec": "senders admit flows alone: 32 overflow the queue (it needs reserved capacity)",
+    "pfabric": "drops of the short queue wait for a timeout",
 }
 
 TRANSPORTS = (
@@ -27,7 +25,7 @@ TRANSPORTS = (
 
 
 def incast(transport: str) -> Iterator[AccuracyRow]:
-    """The last of 32 flows of 1 MB, at 100 Gbps."""
+    """Measure the last of 32 flows of 1 MB at 100 Gbps."""
     rate = 100 * GBPS
     network = star(FLOWS + 1, rate)
     engine = Bed(transport, network).engine(
@@ -37,7 +35,7 @@ def incast(transport: str) -> Iterator[AccuracyRow]:
     yield AccuracyRow(
         transport,
         "32:1 incast of 1 MB each, last flow",
-        "bytes / rate of the last link, and a packet's way to it",
+        "bytes / last link's rate + first packet's path",
         "closed form",
         "us",
         formulas.incast_bound(FLOWS, PACKETS, PACKET, links) * 1e6,

@@ -1,4 +1,4 @@
-"""TCP over long paths: CUBIC's epochs, and what BBR keeps in the buffer."""
+"""TCP on long paths: CUBIC's epochs and BBR's queue."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from netsim.model.fabric import PacketFormat
 JUMBO = PacketFormat(payload_bytes=8936, header_bytes=64)
 TRIP_S = 60e-3
 
-PLATEAU = (
-    "the cubic is flat below W_max: a window that was a fraction of a packet above what fits is "
-    "back at what fits much earlier, 0.2 packets are 0.8 s"
-)
-PROBES = "a probe lasts until 1.25 products are under way, which takes more than a round trip"
+PLATEAU = "the cubic is flat near W_max: 0.2 packets above what fits end it 0.8 s earlier"
+PROBES = "a probe lasts until 1.25 products are in flight, more than a round trip"
 
 
 def cubic() -> Iterator[AccuracyRow]:
-    """From one loss to the next, of one flow that fills a buffer at 1 Gbps and 60 ms."""
+    """Measure the time between losses of one flow that fills a buffer, at 1 Gbps and 60 ms."""
     network = dumbbell(1, 10 * GBPS, GBPS, (1 * MS, 28 * MS))
     buffer = 416 * JUMBO.data_bytes
     params = {"fast_convergence": False}
@@ -40,7 +37,7 @@ def cubic() -> Iterator[AccuracyRow]:
     yield AccuracyRow(
         "cubic",
         "epoch of one flow, 1 Gbps and 60 ms",
-        "K = cbrt(W_max (1 - beta) / C), and a round trip to see the loss",
+        "K = cbrt(W_max (1 - beta) / C), plus a round trip to detect the loss",
         "RFC 9438, figure 2",
         "s",
         formulas.cubic_epoch(w_max) + w_max * JUMBO.data_bytes * 8 / 1e9,
@@ -50,7 +47,7 @@ def cubic() -> Iterator[AccuracyRow]:
 
 
 def bbr() -> Iterator[AccuracyRow]:
-    """The buffer of one flow, which probes, and of two, which are held by their windows."""
+    """Measure the queue of one flow, which probes, and of two, which their windows limit."""
     for n, rate in ((1, GBPS), (2, GBPS // 10)):
         network = dumbbell(n, 10 * rate, rate, (1 * MS, 28 * MS))
         bed = Bed("bbr", network, fabric={"queue_bytes": "40000pkt"})
@@ -60,7 +57,7 @@ def bbr() -> Iterator[AccuracyRow]:
         yield AccuracyRow(
             "bbr",
             f"mean queue, {n} flow{'s' * (n > 1)} at {rate // 10**6} Mbps and 60 ms",
-            "(1.25 - 1) / 8 of a product" if n == 1 else "2 products under way less 1 on the path",
+            "(1.25 - 1) / 8 of a product" if n == 1 else "2 products in flight less 1 on the path",
             "Cardwell et al., ACM Queue 2016" if n == 1 else "Hock et al., ICNP 2017",
             "products",
             formulas.bbr_probing_queue() if n == 1 else 1.0,

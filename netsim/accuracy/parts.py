@@ -1,4 +1,4 @@
-"""All parts of the table, in order, and the table as text."""
+"""All parts of the table in order, and the table as text."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ PARTS: Mapping[str, Callable[[], Iterator[AccuracyRow]]] = {
     "pfabric": shortest_first.pfabric,
     **incast.PARTS,
 }
-"""Each simulates what it needs, in seconds to half a minute with compiling."""
+"""Functions that simulate one part each, in seconds to half a minute including compiling."""
 
 BEGIN, END = "<!-- accuracy -->", "<!-- /accuracy -->"
 
 
 def rows(names: Sequence[str] = ()) -> Iterator[AccuracyRow]:
-    """The rows of these parts, or of all, as they are measured."""
+    """Yield the rows of these parts (default: all) as they are measured."""
     for name in names or PARTS:
         yield from PARTS[name]()
 
 
 def number(value: float) -> str:
-    """With four digits."""
+    """Return a number with four digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def table(found: Sequence[AccuracyRow]) -> str:
-    """Rows as a table in Markdown, and below it what makes those differ that do."""
+    """Return the rows as a Markdown table; its last column explains deviations."""
     lines = [
         "| transport | quantity | formula | expected | measured | deviation | |",
         "|---|---|---|---|---|---|---|",
@@ -56,7 +56,7 @@ def table(found: Sequence[AccuracyRow]) -> str:
 
 
 def with_table(page: str, found: Sequence[AccuracyRow]) -> str:
-    """A page with its table replaced, between the two marks."""
+    """Return a page with the table between its two marks replaced."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{table(found)}\n\n{END}{after}"

@@ -1,4 +1,4 @@
-"""Long flows that share one link: what their queue, or the load of the link, should be."""
+"""Long flows on a shared link: its queue or utilization."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ from netsim.accuracy.row import AccuracyRow
 from netsim.model.fabric import PacketFormat
 
 PACKET = 4160
-MONTE_CARLO = "Zhu et al., SIGCOMM 2015, 3.1, as a Monte Carlo of the state machine"
+MONTE_CARLO = "Zhu et al., SIGCOMM 2015, 3.1"
 
-SWINGS = (
-    "from 7 flows on the queue swings between empty and Kmax; packets that are paced one by one "
-    "keep it steady a little longer than a fluid does"
-)
+SWINGS = "from 7 flows on the queue swings between 0 and Kmax; pacing keeps it steady longer"
 BUNCHES = (
-    "paced packets of few flows meet by chance, and the one in transmission counts in full; a "
-    "fluid has neither"
+    "unlike a fluid, paced packets of few flows collide, and the one in transmission counts in full"
 )
-OUT_OF_STEP = "windows of 9 packets are not in step, so that fewer than N come on top of K at once"
+OUT_OF_STEP = "windows of 9 packets are not synchronized, so fewer than N exceed K at once"
 
 
 def dcqcn() -> Iterator[AccuracyRow]:
-    """The queue of 2 to 10 flows at 40 Gbps, paper-40g."""
+    """Measure the queue of 2 to 10 flows at 40 Gbps, paper-40g."""
     packets = PacketFormat(payload_bytes=1000, header_bytes=48)
     size, trip_s = packets.data_bytes, 2 * (1048 * 8 / 40e9 + 1e-6) + 2 * (64 * 8 / 40e9 + 1e-6)
     model = DcqcnModel(40e9, size, 5e3, 200e3, 0.01, trip_s, 12e6)
@@ -53,7 +49,7 @@ def dcqcn() -> Iterator[AccuracyRow]:
 
 
 def dctcp() -> Iterator[AccuracyRow]:
-    """The mean of the sawtooth at 10 Gbps and 100 us, K of 65 packets of 1500 bytes."""
+    """Measure the mean of the sawtooth at 10 Gbps and 100 us; K is 65 packets of 1500 bytes."""
     packets = PacketFormat(payload_bytes=1436, header_bytes=64)
     full, k = packets.data_bytes, 65
     for n in (2, 8, 16):
@@ -74,7 +70,7 @@ def dctcp() -> Iterator[AccuracyRow]:
 
 
 def hpcc() -> Iterator[AccuracyRow]:
-    """The load of a link that flows share."""
+    """Measure the utilization of a shared link."""
     packets = PacketFormat(payload_bytes=1000)
     for n in (2, 8):
         network = dumbbell(n, 100 * GBPS, 100 * GBPS, (US, US))
@@ -94,7 +90,7 @@ def hpcc() -> Iterator[AccuracyRow]:
 
 
 def swift() -> Iterator[AccuracyRow]:
-    """The round trip that flows settle at."""
+    """Measure the round trip to which flows converge."""
     for n in (2, 8):
         network = dumbbell(n, 100 * GBPS, 100 * GBPS, (US, US))
         bed = Bed("swift", network, fabric={"queue_bytes": "1000pkt"})
@@ -106,7 +102,7 @@ def swift() -> Iterator[AccuracyRow]:
         hop, most, least, largest = (values[key] for key in keys)
         scaling = (hop / 1e12, most / 1e12, least, largest)
         target = trip_s
-        for _ in range(100):  # each flow's window is its share of what fits into the target
+        for _ in range(100):  # each flow's window is its share of the bytes within the target
             window = 100e9 * target / 8 / PACKET / n
             target = formulas.swift_delay(window, 2, values["base_target"] / 1e12, scaling)
         yield AccuracyRow(
@@ -121,7 +117,7 @@ def swift() -> Iterator[AccuracyRow]:
 
 
 def expresspass() -> Iterator[AccuracyRow]:
-    """What credits leave of a link."""
+    """Measure the share of a link that credits leave for data."""
     for n in (1, 8):
         network = star(n + 1, 100 * GBPS)
         bed = Bed("expresspass", network)

@@ -1,4 +1,4 @@
-"""A row of the table: what a formula says, what was measured, and why the two differ."""
+"""A row of the table: a formula's value, the measured value, and why they differ."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 WITHIN = 0.05
-"""A deviation up to which a row needs no explanation."""
+"""Deviation up to which a row needs no explanation."""
 
 
 class Verdict(StrEnum):
-    """What comes of a row."""
+    """Whether a row's values agree."""
 
     AGREES = "agrees"
     EXPLAINED = "explained"
@@ -19,7 +19,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class AccuracyRow:
-    """One quantity of one transport. `why` says what makes it differ from the formula."""
+    """One quantity of one transport; `why` explains its deviation from the formula."""
 
     transport: str
     quantity: str
@@ -32,12 +32,11 @@ class AccuracyRow:
 
     @property
     def deviation(self) -> float:
-        """Of what was measured, as a share of what is expected."""
+        """Relative deviation of the measured value from the expected one."""
         return self.measured / self.expected - 1
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the two agree, or what makes them differ is known."""
         if abs(self.deviation) <= WITHIN:
             return Verdict.AGREES
         return Verdict.EXPLAINED if self.why else Verdict.DIFFERS

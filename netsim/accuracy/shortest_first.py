@@ -1,4 +1,4 @@
-"""Messages of many senders to one host, by bytes left: against one server under SRPT."""
+"""Messages of many senders to one host, against one SRPT server."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ N_FLOWS = 20_000
 LOAD = 0.7
 
 WHY = {
-    "homa": "unscheduled packets come by their classes, which know sizes but not what is left, and "
-    "packets in transmission are not stopped",
-    "pfabric": "packets in transmission are not stopped, and what a full queue drops is sent "
-    "again after a timeout",
+    "homa": "unscheduled classes reflect sizes, not remaining bytes; no preemption of packets",
+    "pfabric": "transmissions are not preempted, and drops wait for a timeout",
 }
 
 
 def messages(seed: int = 1) -> list[Flow]:
-    """Poisson arrivals of whole packets at one host, from one sender after the other."""
+    """Return Poisson arrivals of whole packets at one host, from the senders in turn."""
     rng = np.random.default_rng(seed)
     packets = rng.choice(PACKETS, N_FLOWS, p=SHARES)
     mean_ps = packets.mean() * PACKET * 8e12 / RATE_BPS / LOAD
@@ -38,7 +36,7 @@ def messages(seed: int = 1) -> list[Flow]:
 
 
 def slowdowns(transport: str) -> Iterator[AccuracyRow]:
-    """The mean of all messages, and of those of up to 10 packets."""
+    """Measure the mean slowdown of all messages, and of those of up to 10 packets."""
     flows = messages()
     n = np.array([size // PAYLOAD for _, _, size, _ in flows])
     packet_ps = PACKET * 8 * 10**12 // RATE_BPS
@@ -53,7 +51,7 @@ def slowdowns(transport: str) -> Iterator[AccuracyRow]:
         yield AccuracyRow(
             transport,
             f"mean slowdown at {LOAD:.0%} load, {name}",
-            "one server under SRPT, the same arrivals",
+            "SRPT server, same arrivals",
             "Schrage and Miller, Operations Research 14, 1966",
             "",
             float(expected[which].mean()),

@@ -26,9 +26,9 @@ def check(
 ) -> list[Finding]:
     """Run every case on a transport.
 
-    transport: its name ("ndp", "dcqcn:paper") or the path of its file, which ends in .py. params:
-    parameters as an experiment writes them, such as {"rto": "1ms"}. long: use longer flows; takes
-    about ten times as long. cases: names of the cases to run (default: all of `CASES`).
+    `transport` is a name ("ndp", "dcqcn:paper") or the path of a .py file, `params` are as an
+    experiment writes them ({"rto": "1ms"}). `long` uses longer flows, for about ten times as long.
+    `cases` are names from `CASES` (default: all).
 
     Raises InputError if the transport, a parameter or a case is unknown.
     """
@@ -45,8 +45,8 @@ def check_queue(
 ) -> list[Finding]:
     """Run every case on a queue discipline; see `check`.
 
-    queue: its name ("trim") or the path of its file, which ends in .py. keys: keys of [fabric], as
-    an experiment writes them, such as {"queue_bytes": "20pkt"}. cases: names from `QUEUE_CASES`.
+    `queue` is a name ("trim") or the path of a .py file, `keys` are keys of [fabric] as an
+    experiment writes them ({"queue_bytes": "20pkt"}), `cases` names from `QUEUE_CASES`.
     """
     return list(each(QueueTestbed.with_queue(queue, keys=keys, seed=seed, long=long), cases))
 

@@ -133,8 +133,8 @@ class SizeDistribution:
 def find_sizes(given: str | Points, directory: Path, between: str = LINEAR) -> SizeDistribution:
     """Return the distribution of a parameter of unit "sizes".
 
-    given: points, the name of a built-in distribution, or a file name, relative to ``directory``.
-    between: LINEAR or STEP.
+    ``given`` is points, a built-in's name, or a file name, relative to ``directory``; ``between``
+    is LINEAR or STEP.
 
     Raises InputError for an unknown name or a bad file.
     """

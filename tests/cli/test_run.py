@@ -66,7 +66,7 @@ class TestRun:
 
     def test_what_needs_too_much_memory_is_refused_before_it_starts(self, netsim, fake):
         fake.memory_bytes = 10**18
-        assert fails(netsim("run", "small.toml"), 2, "memory", "are available", "small.toml")
+        assert fails(netsim("run", "small.toml"), 2, "memory", "available", "small.toml")
         assert not fake.seen
         assert not os.path.exists("here")
 

@@ -304,7 +304,7 @@ def test_resume_refuses_what_does_not_fit(runs: Runs, damage: Any, text: str) ->
     [
         ("nowhere", "no such directory"),
         ("empty", "no checkpoint"),
-        ("a" * 300, "cannot name a file"),
+        ("a" * 300, "is not a file name"),
     ],
 )
 def test_resume_where_nothing_is(runs: Runs, name: str, text: str) -> None:

@@ -318,7 +318,7 @@ class TestPlaces:
         arguments = [command, name, *(["--flow", "1"] if command == "trace" else [])]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 2, result.output
-        assert "cannot name a file" in result.stderr or "no such directory" in result.stderr
+        assert "is not a file name" in result.stderr or "no such directory" in result.stderr
 
     def test_a_file_system_without_locks(self, run, monkeypatch):
         def unsupported(*_):

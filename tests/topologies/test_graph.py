@@ -195,7 +195,7 @@ def test_weights_hold_when_links_are_down():
 
 MISTAKES = {
     "one word": ("a.txt", "a b\nc\n", 'a.txt:2: "c" is not an edge (such as "leaf0 spine0"'),
-    "a rate": ("a.txt", "a b\nb c 4Gb\n", 'a.txt:2: rate: "4Gb": there is no unit "Gb" ('),
+    "a rate": ("a.txt", "a b\nb c 4Gb\n", 'a.txt:2: rate: "4Gb": unknown unit "Gb" ('),
     "a word too many": ("a.txt", "a b 1Gbps 1us 3\n", 'a.txt:1: unexpected word "3"'),
     "a dict": ("a.txt", "a b {1\n", 'a.txt:1: "{1" is not a dict of values'),
     "no edges": ("a.txt", "# nothing\n", "a.txt: has no edges"),

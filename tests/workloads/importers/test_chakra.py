@@ -144,9 +144,9 @@ def with_length(*parts: bytes) -> bytes:
     [
         (b"", "t.0.et: is empty"),
         (b'{"workload_graph": []}', "is JSON, which is not supported"),
-        (b"\x1f\x8b\x08broken", "is a damaged file of gzip"),
-        (gzip.compress(RANK_0, mtime=0)[:-9], "is a damaged file of gzip"),
-        (gzip.compress(bytes(10**8), 1), "bytes of gzip become more than"),
+        (b"\x1f\x8b\x08broken", "is a damaged gzip file"),
+        (gzip.compress(RANK_0, mtime=0)[:-9], "is a damaged gzip file"),
+        (gzip.compress(bytes(10**8), 1), "bytes of gzip expand to more than"),
         (trace([Node(0, COMP)], "0.0.1"), "is of the schema 0.0.1, which numbers kinds of nodes"),
         (
             trace([Node(0, 0)]),

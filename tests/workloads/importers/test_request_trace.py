@@ -134,7 +134,7 @@ def test_times_are_exact(tmp_path: Path) -> None:
             "trace.csv:3: TIMESTAMP: is 24.0 hours after the first request",
         ),
         (b"\xff\xfe\x00", "trace.csv: is not UTF-8 text"),
-        (gzip.compress(OURS.encode(), mtime=0)[:-9], "trace.csv: is a damaged file of gzip"),
+        (gzip.compress(OURS.encode(), mtime=0)[:-9], "trace.csv: is a damaged gzip file"),
         ("{}601,5,6\0\n", "trace.csv"),
         ('{}601,5,"6\n', "trace.csv"),
     ],
