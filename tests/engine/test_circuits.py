@@ -173,19 +173,6 @@ def test_disciplines_that_pause_are_refused() -> None:
         build(rotor(), flow_table([(0, 1, 936, 0)]), "roce", fabric, jit=False)
 
 
-def test_compiled_code_does_the_same_with_any_number_of_threads() -> None:
-    network = racks(Schedule(SLOT, round_robin_matchings(6), reconfiguration_delay_ps=DARK))
-    flows = [(a, b, 936 * 100, 0) for a in range(6) for b in range(6) if a != b]
-    rules = CircuitRules(guard_ps=100 * NS, clock_offset_ps=300 * NS)
-    given = (flow_table(flows), "datagram", replace(DROP_TAIL, circuits=rules))
-    engines = [
-        run(build(network, *given, packets=PACKETS, jit=jit, threads=threads))
-        for jit, threads in ((False, 1), (True, 1), (True, 2))
-    ]
-    assert len({engine.digest() for engine in engines}) == 1
-    assert counter(engines[0], "no_circuit_packets") > 0
-
-
 def test_the_next_day_is_the_first_that_ends_later() -> None:
     rng = np.random.Generator(np.random.Philox(4))
     for _ in range(20):

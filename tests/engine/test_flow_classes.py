@@ -132,7 +132,8 @@ CLASSES = {
 
 
 class TestExperiment:
-    def test_a_run(self, tmp_path):
+    def test_a_run(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
         (point,) = load(tmp_path, text(**CLASSES)).points()
         result = simulate(point)
         assert result.complete

@@ -58,7 +58,7 @@ def wan(network: Network, flows: list[tuple[int, int, int, int]], **given: Any) 
     """An engine; ``queue`` is the switches' buffer in packets."""
     transport = given.pop("transport", "wan_fec")
     fabric = fabric_with(queue_bytes=given.pop("queue", 100) * PACKET)
-    options = {name: given.pop(name) for name in ("faults", "seed") if name in given}
+    options = {name: given.pop(name) for name in ("faults", "seed", "jit") if name in given}
     # With faults in any case, if of no effect: without, the engine would be compiled once more.
     options.setdefault("faults", lossy(network, 0.0))
     return build(network, flow_table(flows), transport, fabric, params=given, **options)
@@ -221,11 +221,12 @@ def test_loss_of_the_last_packet(transport: str, params: dict[str, str]) -> None
     silence; wan_fec has the packet as soon as one of parity arrives."""
     network = bottleneck(1)
     there = int(np.argmax(network.port_delay_ps))
-    flows = [(0, 1, 2000 * PAYLOAD, 0)]
-    clean = fct_ps(run(wan(network, flows, transport=transport, queue=3000, **params)))[0]
+    flows = [(0, 1, 500 * PAYLOAD, 0)]
+    given = {"transport": transport, "queue": 3000, "jit": False, **params}
+    clean = fct_ps(run(wan(network, flows, **given)))[0]
     sent = clean - (30 * MS + 10_000 * NS) - 2 * PACKET * 800
     faults = combine([hit(there, sent + 1, sent + 2, PACKET * 800)], network.n_ports)
-    engine = run(wan(network, flows, transport=transport, queue=3000, faults=faults, **params))
+    engine = run(wan(network, flows, faults=faults, **given))
     assert lost(engine) == 1
     late = fct_ps(engine)[0] - clean
     if transport == "wan_fec":

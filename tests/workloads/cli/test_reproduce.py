@@ -156,6 +156,7 @@ def test_exposed_communication_uses_the_points_of_figure_5(netsim, fake, small, 
     assert len(fake.seen) == 2 * small
 
 
+@pytest.mark.slow
 def test_simulated(netsim, monkeypatch, tmp_path):
     """Sprayed packets come near the ideal, so that little is exposed; those on one path do not."""
     monkeypatch.setattr(sweeps, "TRIALS", 2)
