@@ -16,8 +16,7 @@ from test_structure import modules
 from netsim.cli.trace_outputs import write_tables
 from netsim.plots import save
 from netsim.results import write_sweep
-from netsim.results.ownership import is_written_by_netsim
-from netsim.results.replace import exclusive
+from netsim.results.replace import exclusive, is_written_by_netsim
 from netsim.running import checkpoint
 from netsim.running.checkpoint import CheckpointHeader
 from netsim.running.run_manifest import RunManifest, read_manifest

@@ -10,9 +10,8 @@ from pathlib import Path
 from netsim.errors import InputError
 from netsim.inputs import ROOM_IN_NAME, path_problem
 from netsim.results import files
-from netsim.results.ownership import foreign_entry, is_our_sweep
 from netsim.results.read import Result, is_sweep, recorded_complete
-from netsim.results.replace import real, recover
+from netsim.results.replace import foreign_entry, is_our_sweep, real, recover
 from netsim.units import written
 
 STALE_POINTS = "stale_points"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
     from netsim.model.workload import Workload
-    from netsim.running.checkpointer import Checkpointer
+    from netsim.running.checkpoint import Checkpointer
 
 STALLED = "stalled"
 """Status of a run that makes no progress."""

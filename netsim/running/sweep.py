@@ -35,7 +35,7 @@ from netsim.results.destination import (
 from netsim.results.provenance import Provenance, provenances
 from netsim.results.replace import exclusive, real
 from netsim.results.write import failed_row, point_directory, sweep_row
-from netsim.running.checkpointer import Checkpointer
+from netsim.running.checkpoint import Checkpointer
 from netsim.running.run_manifest import Checkpoints, RunManifest, read_manifest
 from netsim.units import format_time
 

@@ -140,7 +140,7 @@ def _sample(which: int) -> Path:
     import tempfile
 
     from netsim.experiment import Experiment
-    from netsim.running import tuning
+    from netsim.running import drive
     from netsim.running.run_manifest import Checkpoints, RunManifest
     from netsim.running.sweep import run_points
 
@@ -148,7 +148,7 @@ def _sample(which: int) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="state_", dir=Path.cwd().parent))
     (folder / "e.toml").write_text(EXPERIMENTS[which])
     experiment = Experiment.load(folder / "e.toml")
-    chunk_s, tuning.CHUNK_S = tuning.CHUNK_S, 0.001
+    chunk_s, drive.CHUNK_S = drive.CHUNK_S, 0.001
     looks = iter(range(1000))
     with _digest(known=True):
         outcomes = list(
@@ -160,7 +160,7 @@ def _sample(which: int) -> Path:
                 checkpoints=Checkpoints(RunManifest.of(experiment, 1000.0)),
             )
         )
-    tuning.CHUNK_S = chunk_s
+    drive.CHUNK_S = chunk_s
     assert not outcomes[0].complete
     assert (folder / "r" / "checkpoint.netsim").is_file(), outcomes
     return folder

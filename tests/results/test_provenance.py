@@ -12,8 +12,14 @@ import pytest
 from test_structure import imported, modules
 
 from netsim.experiment import Experiment
-from netsim.results.git import commits
-from netsim.results.provenance import BY_USE, PRESENTATION, affects_results, data_files, provenances
+from netsim.results.provenance import (
+    BY_USE,
+    PRESENTATION,
+    affects_results,
+    commits,
+    data_files,
+    provenances,
+)
 
 ONLY_REFUSES = "lint"
 """Called as an experiment is resolved. What passes it runs as it would without."""

@@ -170,7 +170,7 @@ class Runs:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
         monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
-        monkeypatch.setattr("netsim.running.tuning.CHUNK_S", 0.003)
+        monkeypatch.setattr("netsim.running.drive.CHUNK_S", 0.003)
         Path("e.toml").write_text(EXPERIMENT)
 
     def netsim(self, *arguments: str, stop_after: int | None = None) -> tuple[int, str]:

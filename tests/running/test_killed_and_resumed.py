@@ -44,8 +44,8 @@ def hook(event, arguments):
             if seen == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(hook)
-from netsim.running import tuning
-tuning.CHUNK_S = 0.02
+from netsim.running import drive
+drive.CHUNK_S = 0.02
 from netsim.cli import main
 main(sys.argv[2:])
 """

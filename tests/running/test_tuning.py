@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netsim.running.tuning import CHUNK_S, Tuner
+from netsim.running.drive import CHUNK_S, Tuner
 
 
 def drive(tuner: Tuner, speed: dict[int, float], hops_per_window: int, calls: int) -> list[int]:
