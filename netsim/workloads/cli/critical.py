@@ -27,9 +27,7 @@ OPTIONS = {
         "simulated.",
     ),
     "step": click.option(
-        "--step",
-        type=click.IntRange(0),
-        help="With --critical-path: up to the end of this step.",
+        "--step", type=click.IntRange(0), help="With --critical-path: up to the end of this step."
     ),
 }
 WITH = ("from", "experiment-dir")

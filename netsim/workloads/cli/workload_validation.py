@@ -186,11 +186,7 @@ def error_text(group: str) -> str:
 def measured_table(group: str, title: str = "") -> Wide:
     """Measured times of one machine, ours, and those of the roofline alone."""
     rows = [row for row in served.rows() if row.group == group]
-    sizes = {
-        "prefill": "prompt of {:,}",
-        "prefills": "{} prompts of 512",
-        "decode": "{} decoding",
-    }
+    sizes = {"prefill": "prompt of {:,}", "prefills": "{} prompts of 512", "decode": "{} decoding"}
     return Wide(
         [
             Column("model", [row.model for row in rows], left=True),

@@ -108,13 +108,7 @@ def members_of_domain(job: Job, group: str) -> int:
 @lru_cache(maxsize=1024)
 def messages(job: Job) -> tuple[Message, ...]:
     """All messages of a job, by kind; those of groups of one GPU are left out."""
-    found = [
-        *_tensor(job),
-        *_context(job),
-        *_experts(job),
-        *_pipeline(job),
-        *_data(job),
-    ]
+    found = [*_tensor(job), *_context(job), *_experts(job), *_pipeline(job), *_data(job)]
     return tuple(one for one in found if one.n > 1 and one.size_bytes > 0)
 
 

@@ -66,11 +66,7 @@ class GradientReduction:
         return found
 
     def _shared(
-        self,
-        message: Message,
-        reduced: list[tuple[Ints, Ints]],
-        computed: Ints,
-        event_ends: Ints,
+        self, message: Message, reduced: list[tuple[Ints, Ints]], computed: Ints, event_ends: Ints
     ) -> list[tuple[Ints, Ints]]:
         """Add the reduction of the embedding gradient shared by the first and the last stage."""
         ops, stages = self._grid.ops, np.array([0, self._grid.sample.ranks.pp - 1])

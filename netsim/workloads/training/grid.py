@@ -74,13 +74,7 @@ class Grid:
         return self._stage.groups(message.group)
 
     def collective(
-        self,
-        message: Message,
-        stage: Ints,
-        order: Ints,
-        *,
-        times: int = 1,
-        size_bytes: Any = None,
+        self, message: Message, stage: Ints, order: Ints, *, times: int = 1, size_bytes: Any = None
     ) -> tuple[Ints, Ints]:
         """Add a message for all groups of each row's stage.
 
