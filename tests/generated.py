@@ -39,11 +39,10 @@ from netsim.workloads.inference.deployment import Formats, Options, Overheads
 from netsim.workloads.inference.limits import LatencyLimits
 from netsim.workloads.job.keys import keys_of as job_keys_of
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
-from netsim.workloads.job.machine import Link, Machine, Unit
+from netsim.workloads.job.machine import Efficiency, Link, Machine, Unit
 from netsim.workloads.job.model import Model
 from netsim.workloads.job.paper import Infrastructure
 from netsim.workloads.job.plan import TrainingTarget
-from netsim.workloads.job.tables import Efficiency
 
 ROOT = Path(__file__).parent.parent
 MARKED = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)

@@ -60,7 +60,7 @@ def work_through(
     columns = (schedule.stage, schedule.kind, schedule.micro_batch, schedule.chunk)
     of_stage: list[list[Operation]] = [[] for _ in range(schedule.stages)]
     for stage, kind, micro_batch, chunk in zip(*(c.tolist() for c in columns), strict=True):
-        of_stage[stage].append((kind, micro_batch, int(schedule.place[stage, chunk])))
+        of_stage[stage].append((kind, micro_batch, int(schedule.position[stage, chunk])))
     done = Pipeline({}, {}, of_stage)
     at, free = [0] * schedule.stages, [0] * schedule.stages
     while any(at[s] < len(of_stage[s]) for s in range(schedule.stages)):

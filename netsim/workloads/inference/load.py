@@ -20,7 +20,7 @@ from netsim.workloads.inference.deployment import (
     on_gpus,
 )
 from netsim.workloads.inference.roofline import iteration_cost, kv_capacity_tokens, weight_bytes
-from netsim.workloads.job.checks import model_mistakes
+from netsim.workloads.job.checks import model_errors
 from netsim.workloads.job.load import presets as job_presets
 from netsim.workloads.job.load import read_parts, read_toml
 from netsim.workloads.job.machine import Machine
@@ -80,7 +80,7 @@ def deployment_from(tree: Tree, name: str, directory: Path) -> Deployment:
 
 def mistakes(deployment: Deployment) -> list[InputError]:
     """Everything that is wrong with a deployment whose keys are right one by one."""
-    found = [*model_mistakes(deployment.model), *_of_machine(deployment)]
+    found = [*model_errors(deployment.model), *_of_machine(deployment)]
     if not found and deployment.options.tp:
         found += _shared(deployment)
     if not found and deployment.options.tp:

@@ -1,4 +1,4 @@
-"""A training job as a model: how long each stage computes, and who sends what to whom."""
+"""Analytic model of a training job: compute times, messages, memory, step time."""
 
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job, presets

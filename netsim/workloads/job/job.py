@@ -1,4 +1,4 @@
-"""A training job: a model, spread over machines."""
+"""A training job: model, layout and machine."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from netsim.workloads.job.model import Model
 
 @dataclass(frozen=True)
 class Job:
-    """A job that was checked: it divides, and does not contradict itself.
-
-    `file` is its name in messages.
-    """
+    """A checked job; `file` is its name in messages."""
 
     name: str
     model: Model
@@ -29,24 +26,21 @@ class Job:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a micro-batch at one GPU."""
+        """Tokens per micro-batch and GPU."""
         return self.layout.micro_batch * self.model.sequence // self.layout.cp
 
     @cached_property
     def virtual_stages(self) -> tuple[range, ...]:
-        """Numbers of layers by virtual stage: chunk c of stage s is number c * pp + s.
-
-        Layers that do not divide make the first virtual stages one layer longer.
-        """
+        """Layers by virtual stage; chunk c of stage s is c * pp + s. The first may be longer."""
         n = self.layout.pp * self.layout.virtual_stages
-        least, more = divmod(self.model.layers, n)
+        shortest, rest = divmod(self.model.layers, n)
         ends = [0]
         for index in range(n):
-            ends.append(ends[-1] + least + (index < more))
+            ends.append(ends[-1] + shortest + (index < rest))
         return tuple(range(a, b) for a, b in pairwise(ends))
 
     def layers_of_stage(self, stage: int) -> list[int]:
-        """Numbers of the layers of a stage, from 0."""
+        """Return the layers of a stage, from 0."""
         return [
             layer for layers in self.virtual_stages[stage :: self.layout.pp] for layer in layers
         ]

@@ -1,7 +1,7 @@
-"""Keys of a job's file: fields of dataclasses that say how they are written, and read from tables.
+"""Keys of job files: dataclass fields with a unit, a reader and a description.
 
-A part of a job is a frozen dataclass whose fields are made by `key`. `read_part` fills one from a
-TOML table and collects everything that is wrong with it: unknown keys, wrong kinds, missing ones.
+A part of a job is a frozen dataclass whose fields are made by `key`. `read_part` reads one from a
+TOML table and collects all errors.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Part = TypeVar("Part")
 MISSING: Any = dataclasses.MISSING
 
 MAX_COUNT = 10**9
-"""No count of a job is larger."""
+"""Largest count."""
 
 FLOPS = {"FLOP": 1.0, "GFLOP": 1e9, "TFLOP": 1e12, "PFLOP": 1e15, "EFLOP": 1e18}
-"""Units of work; with "/s" behind them, of a rate of work."""
+"""Units of work; with "/s", of a rate."""
 
 
 class KeySpec(NamedTuple):
-    """How a key is written: the text of its unit for pages and messages, and its reader."""
+    """Unit of a key as text, its reader, and its description."""
 
     unit: str
     read: Callable[[Any], Any]
@@ -34,27 +34,27 @@ class KeySpec(NamedTuple):
 
 
 def key(how: tuple[str, Callable[[Any], Any]], doc: str, default: Any = MISSING) -> Any:
-    """A field of a part: its unit and reader, what it means, and its default if it has one."""
+    """Return a field with unit and reader, description, and default."""
     metadata = {"how": KeySpec(how[0], how[1], doc)}
     if isinstance(default, (dict, list)):
-        raise TypeError("a default is shared: give a tuple or a part")
+        raise TypeError("a default must be immutable")
     return dataclasses.field(default=default, metadata=metadata, kw_only=True)
 
 
 def keys_of(part: type[Any]) -> dict[str, KeySpec]:
-    """The keys of a part, by name, in their order."""
+    """Return the keys of a part."""
     return {field.name: field.metadata["how"] for field in dataclasses.fields(part)}
 
 
 def needed(part: type[Any]) -> list[str]:
-    """The keys of a part that have no default."""
+    """Return the keys of a part without a default."""
     return [field.name for field in dataclasses.fields(part) if field.default is MISSING]
 
 
 def read_part(part: type[Part], table: Any, where: str) -> Part:
-    """A part from a table that stands under the dotted key `where`.
+    """Read a part from the table at the dotted key `where`.
 
-    Raises InputError, without a file, with everything that is wrong in the table.
+    Raises InputError, without a file, with everything that is wrong.
     """
     if not isinstance(table, Mapping):
         raise InputError(f"{written(table)} is not a table", key=where or None, code="wrong_type")
@@ -63,7 +63,9 @@ def read_part(part: type[Part], table: Any, where: str) -> Part:
     for name in table:
         if name not in known:
             hint = did_you_mean(str(name), known)
-            errors.append(InputError("is not known", key=_joined(where, name), hint=hint))
+            errors.append(
+                InputError("unknown key", key=_joined(where, name), hint=hint, code="unknown_key")
+            )
     values: dict[str, Any] = {}
     for field in dataclasses.fields(part):  # type: ignore[arg-type]
         how = known[field.name]
@@ -74,7 +76,8 @@ def read_part(part: type[Part], table: Any, where: str) -> Part:
                 errors.extend(one.under(_joined(where, field.name)) for one in error.errors)
         elif field.default is MISSING:
             place = _joined(where, field.name)
-            errors.append(InputError("is missing", key=place, hint=f"{how.unit}: {how.doc}"))
+            hint = f"{how.unit}: {how.doc}"
+            errors.append(InputError("missing", key=place, hint=hint, code="missing"))
     raise_all(errors)
     return part(**values)
 
@@ -84,7 +87,7 @@ def _joined(where: str, name: str) -> str:
 
 
 def count(minimum: int = 1, maximum: int = MAX_COUNT) -> tuple[str, Callable[[Any], Any]]:
-    """A whole number from `minimum` to `maximum`."""
+    """Unit and reader of a whole number."""
 
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -98,7 +101,7 @@ def count(minimum: int = 1, maximum: int = MAX_COUNT) -> tuple[str, Callable[[An
 
 
 def number(low: float, high: float = math.inf) -> tuple[str, Callable[[Any], Any]]:
-    """A number above `low`, and at most `high`."""
+    """Unit and reader of a number above `low` and at most `high`."""
 
     def read(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -112,8 +115,6 @@ def number(low: float, high: float = math.inf) -> tuple[str, Callable[[Any], Any
 
 
 def flag() -> tuple[str, Callable[[Any], Any]]:
-    """True or false."""
-
     def read(value: Any) -> bool:
         if not isinstance(value, bool):
             raise InputError(f"{written(value)} is not true or false")
@@ -123,63 +124,58 @@ def flag() -> tuple[str, Callable[[Any], Any]]:
 
 
 def choice(names: Iterable[str]) -> tuple[str, Callable[[Any], Any]]:
-    """One of some words."""
+    """Unit and reader of one of several names."""
     known = tuple(names)
 
     def read(value: Any) -> str:
         if value not in known or not isinstance(value, str):
-            raise InputError(f"{written(value)} is none of them", hint="one of " + ", ".join(known))
+            raise InputError(f"{written(value)} is unknown", hint="one of " + ", ".join(known))
         return value
 
     return ", ".join(known), read
 
 
 def text() -> tuple[str, Callable[[Any], Any]]:
-    """Some words."""
-
     def read(value: Any) -> str:
         if not isinstance(value, str) or not value.strip():
-            raise InputError(f"{written(value)} is not a text", code="wrong_type")
+            raise InputError(f"{written(value)} must be text", code="wrong_type")
         return value.strip()
 
     return "text", read
 
 
 def time() -> tuple[str, Callable[[Any], Any]]:
-    """A time; picoseconds."""
     return "time", parse_time_ps
 
 
 def size() -> tuple[str, Callable[[Any], Any]]:
-    """A size; bytes."""
     return "bytes", parse_bytes
 
 
 def rate() -> tuple[str, Callable[[Any], Any]]:
-    """A rate of a network; bits per second."""
     return "rate", parse_rate_bps
 
 
 def memory_rate() -> tuple[str, Callable[[Any], Any]]:
-    """A rate of a memory, "2048GB/s"; bytes per second."""
+    """Unit and reader of a memory bandwidth such as "2048GB/s", in bytes per second."""
 
     def read(value: Any) -> float:
         hint = 'write it like "2048GB/s"'
         if not isinstance(value, str) or not value.strip().endswith("/s"):
-            raise InputError(f"{written(value)} is not a rate of a memory", hint=hint)
+            raise InputError(f"{written(value)} is not a memory bandwidth", hint=hint)
         try:
             found = parse_bytes(value.strip().removesuffix("/s"))
         except InputError as error:
             raise error.replace(hint=hint) from None
         if found == 0:
-            raise InputError("a rate of zero reads nothing", hint=hint)
+            raise InputError("must be positive", hint=hint)
         return float(found)
 
     return "memory rate", read
 
 
 def parse_flops(value: Any, ending: str = "") -> float:
-    """Operations of "128GFLOP", or with the ending "/s" of "312TFLOP/s"."""
+    """Parse "128GFLOP" or, with the ending "/s", "312TFLOP/s"."""
     hint = f'write it like "312TFLOP{ending}"'
     if isinstance(value, str) and value.strip().endswith(ending):
         written_number = value.strip().removesuffix(ending)
@@ -192,24 +188,24 @@ def parse_flops(value: Any, ending: str = "") -> float:
                 if 0 <= found < math.inf:
                     return found
                 break
-    raise InputError(f"{written(value)} is not a number of operations", hint=hint)
+    raise InputError(f"{written(value)} is not a number of FLOP", hint=hint)
 
 
 def peaks(formats: Iterable[str]) -> tuple[str, Callable[[Any], Any]]:
-    """A rate of work by number format; a mapping to FLOP/s."""
+    """Unit and reader of FLOP/s by number format."""
     known = tuple(formats)
 
     def read(value: Any) -> tuple[tuple[str, float], ...]:
         if not isinstance(value, Mapping) or not value:
             hint = '{ bf16 = "312TFLOP/s" }'
-            raise InputError(f"{written(value)} is not a table of rates", hint=hint)
+            raise InputError(f"{written(value)} must be a table of rates", hint=hint)
         found = []
         for name, one in value.items():
             if name not in known:
-                raise InputError("is no number format", key=name, hint=did_you_mean(name, known))
+                raise InputError("unknown number format", key=name, hint=did_you_mean(name, known))
             rate_of = parse_flops(one, "/s")
             if rate_of == 0:
-                raise InputError("a rate of zero computes nothing", key=name)
+                raise InputError("must be positive", key=name)
             found.append((name, rate_of))
         return tuple(found)
 

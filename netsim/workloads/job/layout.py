@@ -1,4 +1,4 @@
-"""How a job is spread over GPUs, in which number formats, and what overlaps."""
+"""Parallelism, number formats, optimizer and overlap of a job."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from netsim.workloads.job.schedules import SCHEDULES
 RECOMPUTE = ("none", "selective", "full")
 ACCOUNTINGS = ("hierarchical", "paper")
 MOMENTS = {"adam": 2, "momentum": 1, "sgd": 0}
-"""Optimizers, and the numbers that they keep for each parameter."""
+"""Optimizer states per parameter."""
 
 
 def _levels() -> tuple[str, Callable[[Any], Any]]:
-    """How the levels of hierarchical data parallelism are written: three counts."""
-
     def read(value: Any) -> tuple[int, int, int]:
         hint = "[replicas in a rack, racks, datacenters]"
         if not isinstance(value, list) or len(value) != 3:
-            raise InputError(f"{written(value)} is no list of three counts", hint=hint)
+            raise InputError(f"{written(value)} must be a list of three counts", hint=hint)
         rack, racks, sites = (count()[1](one) for one in value)
         return rack, racks, sites
 
@@ -35,10 +33,7 @@ def _levels() -> tuple[str, Callable[[Any], Any]]:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a job's parallelism is made of. Names are the field's: tp, sp, pp, dp, ep, cp.
-
-    Ranks are tp x cp x dp x pp; `ep` divides the dp ranks into groups that share the experts.
-    """
+    """Parallelism of a job: tp x cp x dp x pp ranks; `ep` divides dp into groups."""
 
     global_batch: int = key(count(), "sequences per step")
     tp: int = key(count(), "tensor parallelism: GPUs per matrix", 1)
@@ -90,17 +85,15 @@ class Layout:
 
     @property
     def replicas(self) -> int:
-        """Replicas of the model."""
         return self.dp or (math.prod(self.dp_levels) if self.dp_levels else 1)
 
     @property
     def gpus(self) -> int:
-        """GPUs of the job."""
         return self.tp * self.cp * self.pp * self.replicas
 
     @property
     def micro_batches(self) -> int:
-        """Micro-batches of a step that each stage computes."""
+        """Micro-batches per step and stage."""
         return self.global_batch // (self.replicas * self.micro_batch)
 
 
@@ -110,7 +103,7 @@ def _format() -> tuple[str, Callable[[Any], Any]]:
 
 @dataclass(frozen=True)
 class Precision:
-    """The number format of each tensor."""
+    """Number format of each tensor."""
 
     weights: str = key(_format(), "format of weights in compute", "bf16")
     activations: str = key(_format(), "format of activations and their gradients", "bf16")
@@ -125,26 +118,26 @@ class Precision:
     vector: str = key(_format(), "format of other operations", "bf16")
 
     def bytes_of(self, tensor: str) -> float:
-        """Bytes of one number of a tensor: "weights", "master", ..."""
+        """Return the bytes per element of a tensor: "weights", "master", ..."""
         return {"none": 0.0, **FORMATS}[getattr(self, tensor)]
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What a step does to each parameter."""
+    """Optimizer and its work per parameter."""
 
     kind: str = key(choice(MOMENTS), "optimizer", "adam")
     flops: int = key(count(0), "operations per parameter", 11)
 
     @property
     def moments(self) -> int:
-        """Numbers kept for each parameter."""
+        """States per parameter."""
         return MOMENTS[self.kind]
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """What is done while GPUs compute. Names are those of Megatron's switches."""
+    """Communication that overlaps compute, named as in Megatron."""
 
     grad_reduce: bool = key(flag(), "overlap gradients with the backward pass", False)
     param_gather: bool = key(flag(), "overlap weight gathering with the forward pass", False)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.inputs import is_file, locate, read_text, user_path
 from netsim.units import written
-from netsim.workloads.job.checks import mistakes
+from netsim.workloads.job.checks import job_errors
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.keys import keys_of, needed, read_part
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
@@ -27,10 +27,10 @@ PARTS: dict[str, type[Any]] = {
     "optimizer": Optimizer,
     "overlap": Overlap,
 }
-"""The tables of a job's file."""
+"""Tables of a job's file."""
 
 WITH_PRESETS = {"model": "models", "machine": "machines"}
-"""Tables that may be the name of a preset, or begin with one, and where these stand."""
+"""Tables that may name a preset, and the folders of presets."""
 
 WORDS = ("name", "description")
 
@@ -39,20 +39,14 @@ Part = TypeVar("Part")
 
 
 def presets(kind: str = "jobs") -> dict[str, Path]:
-    """Files of presets by name; `kind` is "jobs", "models" or "machines"."""
+    """Return preset files by name; `kind` is "jobs", "models" or "machines"."""
     return {path.stem: path for path in sorted((PRESETS / kind).glob("*.toml"))}
 
 
 def load_job(job: str | Path | Tree, directory: Path | None = None, *, fits: bool = True) -> Job:
-    """A job from its file, the name of a preset, or a table; relative paths are of `directory`.
+    """Return a job from a file, a preset's name, or a table; paths are relative to `directory`.
 
-    `fits` is whether a job that needs more memory than its GPUs have is refused.
-
-    Raises
-    ------
-    InputError
-        with everything that is wrong: unknown keys, and what does not divide, contradicts itself
-        or needs more memory than a GPU has.
+    Raises InputError with everything that is wrong; memory is checked if `fits`.
     """
     if isinstance(job, Mapping):
         return job_from(job, "", directory or Path.cwd(), fits=fits)
@@ -64,12 +58,12 @@ def load_job(job: str | Path | Tree, directory: Path | None = None, *, fits: boo
 
 
 def locate_job(name: str, directory: Path) -> Path:
-    """The file that `name` stands for: a path, or a preset."""
+    """Return the file of a path or a preset's name."""
     return locate(name, directory, presets(), "job")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The table of a TOML file."""
+    """Read a TOML file."""
     try:
         return tomllib.loads(read_text(path))
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -77,11 +71,11 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def job_from(tree: Tree, name: str, directory: Path, *, fits: bool = True) -> Job:
-    """The job of a table."""
+    """Return the job of a table."""
     known = {part: presets(kind) for part, kind in WITH_PRESETS.items()}
     parts = read_parts(tree, PARTS, known, directory)
     job = Job(name=tree.get("name", name) or "job", file=name, **parts)
-    raise_all(mistakes(job, fits=fits))
+    raise_all(job_errors(job, fits=fits))
     return job
 
 
@@ -91,17 +85,19 @@ def read_parts(
     known: Mapping[str, Mapping[str, Path]],
     directory: Path,
 ) -> dict[str, Any]:
-    """The parts of a table by key; those in `known` may be, or begin with, one of these presets.
+    """Return the parts of a table by key; those in `known` may be or extend a preset.
 
     Raises InputError with everything that is wrong.
     """
     errors = [
-        InputError("is not known", key=key, hint=did_you_mean(key, (*parts, *WORDS)))
+        InputError(
+            "unknown key", key=key, hint=did_you_mean(key, (*parts, *WORDS)), code="unknown_key"
+        )
         for key in tree
         if key not in parts and key not in WORDS
     ]
     errors += [
-        InputError(f"{written(tree[word])} is not a text", key=word, code="wrong_type")
+        InputError(f"{written(tree[word])} must be text", key=word, code="wrong_type")
         for word in WORDS
         if not isinstance(tree.get(word, ""), str)
     ]
@@ -121,7 +117,7 @@ def read_parts(
 def _with_preset(
     part: type[Part], key: str, value: Any, known: Mapping[str, Path], directory: Path
 ) -> Part:
-    """A part from its table, which may change some keys of a preset."""
+    """Read a part from its table, which may override keys of a preset."""
     if isinstance(value, str):
         value = {"preset": value}
     if not isinstance(value, Mapping):
@@ -129,8 +125,8 @@ def _with_preset(
         raise InputError(f"{written(value)} is not a table", key=key, hint=hint, code="wrong_type")
     if "preset" not in value:
         if not value and needed(part):
-            hint = f"[{key}], or one of the presets {', '.join(known)}"
-            raise InputError("is missing", key=key, hint=hint)
+            hint = f"[{key}], or a preset: {', '.join(known)}"
+            raise InputError("missing", key=key, hint=hint, code="missing")
         return read_part(part, value, key)
     changes = {name: one for name, one in value.items() if name != "preset"}
     base = _preset(key, value["preset"], known, directory)
@@ -145,12 +141,12 @@ def _preset(key: str, name: Any, known: Mapping[str, Path], directory: Path) -> 
     path = user_path(name, directory)
     if is_file(path):
         return read_toml(path)
-    hint = did_you_mean(name, known) + "; or the path of a file"
-    raise InputError(f"there is no preset {written(name)}", key=key, hint=hint)
+    hint = did_you_mean(name, known) + "; or a file"
+    raise InputError(f"unknown preset {written(name)}", key=key, hint=hint, code="unknown_value")
 
 
 def merged(base: Tree, changes: Tree, part: type[Any]) -> dict[str, Any]:
-    """A table with changes; tables inside it that are parts of their own key by key."""
+    """Return a table with changes; inner tables are merged key by key."""
     tables = {name for name, how in keys_of(part).items() if how.unit == "table"}
     result = dict(base)
     for name, value in changes.items():

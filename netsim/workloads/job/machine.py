@@ -1,8 +1,11 @@
-"""A GPU and the networks that join it to others, as a model of a job needs them."""
+"""A GPU and its networks."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from netsim.errors import InputError
@@ -21,19 +24,61 @@ from netsim.workloads.job.keys import (
     text,
     time,
 )
-from netsim.workloads.job.tables import Efficiency, steps
 
 PS_PER_S = 10**12
 
 FORMATS = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp4": 0.5}
-"""Number formats, and the bytes that one number takes."""
+"""Bytes per element of number formats."""
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send")
 
 
 @dataclass(frozen=True)
+class Efficiency:
+    """Share of a peak by size: `shares[k]` from `sizes[k]`, which ascend from 0."""
+
+    sizes: tuple[float, ...] = (0.0,)
+    shares: tuple[float, ...] = (1.0,)
+
+    def at(self, size: float) -> float:
+        """Return the efficiency at a size."""
+        return self.shares[bisect_right(self.sizes, size) - 1]
+
+
+def steps(size_of: Callable[[Any], float], unit: str) -> tuple[str, Callable[[Any], Any]]:
+    """Unit and reader of an efficiency: a share, or pairs of size and share."""
+
+    def read(value: Any) -> Efficiency:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return Efficiency((0.0,), (_share(value),))
+        if not isinstance(value, list) or not value:
+            hint = f'a number, or pairs from small to large: [[0, 0.1], ["{unit}", 0.9]]'
+            raise InputError(f"{written(value)} is not an efficiency", hint=hint)
+        pairs = [_pair(one, size_of) for one in value]
+        sizes = tuple(size for size, _ in pairs)
+        if sizes[0] != 0 or any(a >= b for a, b in pairwise(sizes)):
+            raise InputError("sizes must ascend from 0", hint="start with [0, share]")
+        return Efficiency(sizes, tuple(share for _, share in pairs))
+
+    return f"share of the peak by size ({unit})", read
+
+
+def _pair(value: Any, size_of: Callable[[Any], float]) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise InputError(f"{written(value)} must be a pair of size and share")
+    start = 0.0 if value[0] == 0 and not isinstance(value[0], (bool, str)) else size_of(value[0])
+    return start, _share(value[1])
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+        raise InputError(f"{written(value)} is out of range", hint="above 0, at most 1")
+    return float(value)
+
+
+@dataclass(frozen=True)
 class Unit:
-    """What computes: multiplications of matrices, or everything else (vectors)."""
+    """Matrix units, or all other (vector) units."""
 
     peak: tuple[tuple[str, float], ...] = key(peaks(FORMATS), "FLOP/s without sparsity")
     efficiency: Efficiency = key(
@@ -41,26 +86,24 @@ class Unit:
     )
 
     def rate(self, number_format: str) -> float:
-        """Peak in FLOP/s for a number format. Raises InputError if it has none."""
+        """Return the peak FLOP/s of a number format. Raises InputError if it has none."""
         for name, value in self.peak:
             if name == number_format:
                 return value
         names = ", ".join(name for name, _ in self.peak)
-        raise InputError(f'the machine has no peak for "{number_format}"', hint=f"it has {names}")
+        raise InputError(f'no peak for "{number_format}"', hint=f"the machine has {names}")
 
 
 def _factors() -> tuple[str, Any]:
-    """How a table of factors by collective is written."""
-
     def read(value: Any) -> tuple[tuple[str, float], ...]:
         if not isinstance(value, dict):
             hint = "{ all_gather = 1.5 }"
-            raise InputError(f"{written(value)} is not a table", hint=hint, code="wrong_type")
+            raise InputError(f"{written(value)} must be a table", hint=hint, code="wrong_type")
         checked = []
         for name, factor in value.items():
             if name not in COLLECTIVES:
                 hint = "one of " + ", ".join(COLLECTIVES)
-                raise InputError("is no collective", key=name, hint=hint, code="unknown_value")
+                raise InputError("unknown collective", key=name, hint=hint, code="unknown_value")
             checked.append((name, number(0, 100)[1](factor)))
         return tuple(checked)
 
@@ -69,7 +112,7 @@ def _factors() -> tuple[str, Any]:
 
 @dataclass(frozen=True)
 class Link:
-    """One network as a GPU sees it: what it sends at, one way, and what software adds."""
+    """Rate and software latency of one network at a GPU."""
 
     rate: int = key(rate(), "rate of a GPU, one way")
     efficiency: Efficiency = key(
@@ -87,15 +130,15 @@ class Link:
     )
 
     def factor(self, what: str) -> float:
-        """How many times the bytes of its closed form a collective takes."""
+        """Return the factor on the closed-form bytes of a collective."""
         return dict(self.factors).get(what, 1.0)
 
     def time_ps(self, what: str, n: int, size_bytes: float) -> float:
-        """Picoseconds of a collective over `n` GPUs, alone on this network.
+        """Return the time of a collective among `n` GPUs on an idle network, in ps.
 
-        `size_bytes` is the whole buffer (of an all-to-all, one GPU's whole input; of a send, the
-        message). Ring or direct exchange: bytes on the wire are 2 (n - 1) / n of an all-reduce's
-        buffer, (n - 1) / n of the others' (Thakur, Rabenseifner, Gropp 2005).
+        `size_bytes` is the whole buffer (all-to-all: one GPU's input; send: the message). By ring
+        or direct exchange, a GPU sends 2 (n - 1) / n of an all-reduce's buffer, (n - 1) / n of
+        other buffers (Thakur, Rabenseifner, Gropp 2005).
         """
         if n < 2 or size_bytes <= 0:
             return 0.0
@@ -118,8 +161,7 @@ class Link:
 class Machine:
     """A GPU, its memory and its networks.
 
-    Operations that are no multiplication of matrices take no time without `vector`, and reading
-    and writing memory takes none without `memory_rate`: some models leave them out.
+    Without `vector`, only matrix products take time; without `memory_rate`, memory access is free.
     """
 
     memory: int = key(size(), "memory of a GPU")
@@ -152,17 +194,14 @@ class Machine:
 
     @property
     def reading_rate(self) -> float:
-        """Bytes per second of its memory. Raises InputError if that was left out."""
+        """Memory bandwidth in bytes per second. Raises InputError if unknown."""
         if self.memory_rate is None:
             hint = 'write it like "2048GB/s"'
-            raise InputError("is missing", key="machine.memory_rate", hint=hint)
+            raise InputError("missing", key="machine.memory_rate", hint=hint, code="missing")
         return self.memory_rate
 
     def kernel_ps(self, unit: str, number_format: str, flops: float, size_bytes: float) -> float:
-        """Picoseconds of one kernel on the matrix or vector unit.
-
-        Raises InputError if the unit has no peak for the format.
-        """
+        """Return the time of a kernel on the matrix or vector unit, in ps."""
         engine = self.matrix if unit == "matrix" else self.vector
         computing = reading = 0.0
         if engine is not None and flops > 0:

@@ -1,4 +1,4 @@
-"""What a GPU of each stage holds: parameters, gradients, the optimizer's numbers, activations."""
+"""Memory of a GPU by stage: weights, gradients, optimizer states, activations."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from netsim.workloads.job.work import (
 
 @dataclass(frozen=True)
 class Held:
-    """Parameters that one GPU computes with; fractions where a layout is uneven."""
+    """Parameters at one GPU; fractions if the layout is uneven."""
 
     dense: float
-    """Of matrices, norms and tables that all replicas have alike."""
+    """Parameters replicated over data parallelism."""
     expert: float
-    """Of experts, which `ep` GPUs share."""
+    """Parameters of experts, sharded over `ep` GPUs."""
 
     @property
     def total(self) -> float:
-        """All of them."""
         return self.dense + self.expert
 
     def __add__(self, other: Held) -> Held:
@@ -38,7 +37,7 @@ class Held:
 
 @dataclass(frozen=True)
 class StageParameters:
-    """Of one stage: parameters that a GPU computes with, and those that its optimizer changes."""
+    """Parameters at a GPU of a stage, and those its optimizer updates."""
 
     held: Held
     optimized: float
@@ -46,37 +45,35 @@ class StageParameters:
 
 @dataclass(frozen=True)
 class StageMemory:
-    """Bytes that a GPU of one stage holds at the most."""
+    """Peak memory of a GPU of one stage, in bytes."""
 
     weights: float
     gradients: float
     optimizer: float
-    """The copy that the optimizer changes, and what it keeps for each parameter."""
+    """Master weights and optimizer states."""
     activations: float
-    """Of layers, for the micro-batches that are under way."""
+    """Activations of layers, for the micro-batches in flight."""
     working: float
-    """Of one layer that is computed again; of embedding and head."""
+    """Activations of one recomputed layer, of the embedding and of the head."""
 
     @property
     def parameters(self) -> float:
-        """All that there is for each parameter."""
         return self.weights + self.gradients + self.optimizer
 
     @property
     def total(self) -> float:
-        """All of it."""
         return self.parameters + self.activations + self.working
 
 
 def bytes_of_parameter(job: Job) -> float:
-    """Bytes of all copies of a parameter: weights, master, gradients, and the optimizer's."""
+    """Return bytes per parameter: weights, master, gradients, optimizer states."""
     precision = job.precision
     copies = sum(precision.bytes_of(name) for name in ("weights", "master", "gradients"))
     return copies + job.optimizer.moments * precision.bytes_of("optimizer")
 
 
 def layer_held(job: Job, experts: bool) -> Held:
-    """Parameters of one layer at one GPU."""
+    """Return the parameters of a layer at one GPU."""
     model, tp = job.model, job.layout.tp
     copied = 2.0 * norm_parameters(model)
     shared = float(attention_parameters(model))
@@ -93,7 +90,7 @@ def layer_held(job: Job, experts: bool) -> Held:
         dense = copied + (shared + model.shared_experts * one) / tp
         return Held(dense, model.experts / job.layout.ep * one / tp)
     shared += model.feed_forward_matrices * model.hidden * model.width
-    if model.biases:  # those of columns are shared, those of what is added up are not
+    if model.biases:  # of column-parallel matrices sharded, of row-parallel ones replicated
         heads = (model.heads + 2 * model.kv_head_count) * model.head_width
         shared += heads + (model.feed_forward_matrices - 1) * model.width
         copied += 2 * model.hidden
@@ -101,14 +98,14 @@ def layer_held(job: Job, experts: bool) -> Held:
 
 
 def embedding_held(job: Job) -> Held:
-    """Parameters of the embedding at one GPU of the first stage."""
+    """Return the parameters of the embedding at one GPU."""
     model = job.model
     positions = model.sequence * model.hidden if model.positions == "learned" else 0
     return Held(model.vocabulary * model.hidden / job.layout.tp + positions, 0.0)
 
 
 def head_held(job: Job) -> Held:
-    """Parameters of the head at one GPU of the last stage, which may have them from the first."""
+    """Return the parameters of the head at one GPU; tied ones count once."""
     model = job.model
     again = model.tied_embeddings and job.layout.pp == 1
     matrix = 0.0 if again else model.vocabulary * model.hidden / job.layout.tp
@@ -117,7 +114,7 @@ def head_held(job: Job) -> Held:
 
 @lru_cache(maxsize=1024)
 def stage_parameters(job: Job, stage: int) -> StageParameters:
-    """The parameters of a stage, from 0."""
+    """Return the parameters of a stage, from 0."""
     layout = job.layout
     held = Held(0.0, 0.0)
     for layer in job.layers_of_stage(stage):
@@ -126,19 +123,19 @@ def stage_parameters(job: Job, stage: int) -> StageParameters:
         held += embedding_held(job)
     if stage == layout.pp - 1:
         held += head_held(job)
-    return StageParameters(held, _shared(job, held, from_zero=1))
+    return StageParameters(held, _sharded(job, held, zero_stage=1))
 
 
-def _shared(job: Job, held: Held, from_zero: int) -> float:
-    """Parameters of which a GPU has its share, from that ZeRO stage on; all of them before."""
-    if job.layout.zero < from_zero:
+def _sharded(job: Job, held: Held, zero_stage: int) -> float:
+    """Return a GPU's parameters, sharded from this ZeRO stage on."""
+    if job.layout.zero < zero_stage:
         return held.total
     group = job.layout.replicas * job.layout.cp
     return held.dense / group + held.expert * job.layout.ep / group
 
 
 def in_flight(job: Job, stage: int) -> float:
-    """Micro-batches whose activations a stage keeps at the most; chunks count for their share."""
+    """Return the most micro-batches in flight at a stage; a chunk counts as its share."""
     layout = job.layout
     return schedules.in_flight(
         layout.schedule, layout.pp, stage, layout.micro_batches, layout.virtual_stages
@@ -147,7 +144,7 @@ def in_flight(job: Job, stage: int) -> float:
 
 @lru_cache(maxsize=1024)
 def layer_kept(job: Job, experts: bool) -> float:
-    """Bytes of activations that a layer keeps for one micro-batch until its backward pass."""
+    """Return the activation bytes a layer keeps per micro-batch until its backward pass."""
     kernels = layer_kernels(job, experts)
     if job.layout.recompute == "full":
         sizes = sizes_of(job)
@@ -157,7 +154,7 @@ def layer_kept(job: Job, experts: bool) -> float:
 
 
 def _dropped(kernel: Kernel) -> bool:
-    """Whether selective recomputation keeps nothing of it; queries and keys it begins from."""
+    """Return whether selective recomputation recomputes a kernel's output."""
     return kernel.core and kernel.name != "scores"
 
 
@@ -167,15 +164,15 @@ def _kept(kernels: Iterable[Kernel]) -> float:
 
 @lru_cache(maxsize=1024)
 def stage_memory(job: Job, stage: int) -> StageMemory:
-    """What a GPU of a stage, from 0, holds."""
+    """Return the memory of a GPU of a stage, from 0."""
     precision = job.precision
     numbers = stage_parameters(job, stage)
     moments = job.optimizer.moments * precision.bytes_of("optimizer")
     layers = job.layers_of_stage(stage)
     kept = sum(layer_kept(job, job.model.has_experts(layer)) for layer in layers)
     return StageMemory(
-        weights=_shared(job, numbers.held, from_zero=3) * precision.bytes_of("weights"),
-        gradients=_shared(job, numbers.held, from_zero=2) * precision.bytes_of("gradients"),
+        weights=_sharded(job, numbers.held, zero_stage=3) * precision.bytes_of("weights"),
+        gradients=_sharded(job, numbers.held, zero_stage=2) * precision.bytes_of("gradients"),
         optimizer=numbers.optimized * (precision.bytes_of("master") + moments),
         activations=kept * in_flight(job, stage),
         working=_working(job, stage, layers),
@@ -183,7 +180,7 @@ def stage_memory(job: Job, stage: int) -> StageMemory:
 
 
 def _working(job: Job, stage: int, layers: list[int]) -> float:
-    """One layer as it is computed again, the embedding's mask, and the head's logits."""
+    """Return bytes of one recomputed layer, the embedding's mask, and the head's logits."""
     found = 0.0
     if job.layout.recompute != "none":
         for experts in {job.model.has_experts(layer) for layer in layers}:

@@ -1,4 +1,4 @@
-"""What GPUs send: the one source of messages for the analytic step and the simulation."""
+"""Messages of a job, for the analytic step and the simulation."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from netsim.workloads.job.work import sizes_of
 
 @dataclass(frozen=True)
 class Message:
-    """A collective or a transfer that one GPU takes part in.
+    """A collective or a send of one GPU.
 
-    `size_bytes` is the whole buffer of a collective, at one GPU (of an all-to-all, its whole
-    input), or the bytes of a send. `when` is the pass that it belongs to, in each micro-batch, or
-    "step": once at the end of a step. `per` is what has it: a layer (of any kind, without experts
-    or with them), a virtual stage (to the next one), the embedding or the head. It comes `times`
-    over, one after the other. `network` is the one that joins the group: "scale_up", "scale_out" or
-    "wan".
+    Attributes:
+        size_bytes: the whole buffer at one GPU (all-to-all: its whole input), or the sent bytes.
+        when: its pass in each micro-batch, or "step": once at the end of a step.
+        per: layer, dense_layer, moe_layer, virtual_stage, embedding or head.
+        times: repetitions in sequence.
+        network: scale_up, scale_out or wan.
     """
 
     kind: str
@@ -35,10 +35,10 @@ class Message:
     network: str = "scale_out"
 
     def time_ps(self, job: Job) -> float:
-        """Picoseconds of one of them, alone on its network.
+        """Return the time of one message on an idle network, in ps.
 
-        A ring over several domains leaves each by the ports of all its members there, so that it
-        is as fast as these together, or as the network inside.
+        A ring over several domains uses the ports of all its members in each domain, up to the
+        rate of the scale-up network.
         """
         link = link_of(job, self.network)
         if self.network == "scale_out" and self.what not in ("send", "all_to_all"):
@@ -48,7 +48,7 @@ class Message:
 
 
 def link_of(job: Job, network: str) -> Link:
-    """A network of the job's machine; the wide area's latency is its delay."""
+    """Return a network of the job's machine."""
     machine = job.machine
     if network == "wan":
         return Link(rate=machine.wan_rate, launch=machine.wan_delay)
@@ -56,9 +56,9 @@ def link_of(job: Job, network: str) -> Link:
 
 
 def group_sizes(job: Job) -> dict[str, int]:
-    """GPUs of one group of each kind, as in `netsim.workloads.job.ranks`.
+    """Return the size of each kind of group, as in `Ranks.groups`.
 
-    "embedding" are the first and the last stage, which have the same table if it is tied.
+    "embedding" joins the first and the last stage.
     """
     layout = job.layout
     sizes = {
@@ -75,7 +75,7 @@ def group_sizes(job: Job) -> dict[str, int]:
 
 
 def network_of(job: Job, group: str) -> str:
-    """The network that joins a group, where ranks are numbered tp first, then cp, dp and pp."""
+    """Return the network of a group; ranks are numbered tp first, then cp, dp and pp."""
     layout = job.layout
     spans = {
         "tp": layout.tp,
@@ -93,7 +93,7 @@ def network_of(job: Job, group: str) -> str:
 
 
 def members_of_domain(job: Job, group: str) -> int:
-    """How many members of a group share a scale-up domain, where it spans several."""
+    """Return how many members of a group share a scale-up domain."""
     layout = job.layout
     stride = {
         "tp": 1,
@@ -107,7 +107,7 @@ def members_of_domain(job: Job, group: str) -> int:
 
 @lru_cache(maxsize=1024)
 def messages(job: Job) -> tuple[Message, ...]:
-    """All messages of a job, by kind; those of groups of one GPU are left out."""
+    """Return all messages of a job, without groups of one GPU."""
     found = [*_tensor(job), *_context(job), *_experts(job), *_pipeline(job), *_data(job)]
     return tuple(one for one in found if one.n > 1 and one.size_bytes > 0)
 
@@ -123,14 +123,14 @@ def _message(
     times: int = 1,
     group: str = "",
 ) -> Message:
-    """A message of the group that has its kind's name, unless `group` says another one."""
+    """Return a message of `group`, by default the group of its kind."""
     group = group or kind
     n, network = group_sizes(job)[group], network_of(job, group)
     return Message(kind, what, round(size), group, n, when, per, times, network)
 
 
 def _tensor(job: Job) -> Iterator[Message]:
-    """Attention and feed-forward each gather their inputs and add up their outputs."""
+    """Yield tensor parallelism: attention and MLP gather inputs and reduce outputs."""
     sizes, layout = sizes_of(job), job.layout
     size = sizes.activation * sizes.tokens * job.model.hidden
     passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
@@ -143,16 +143,16 @@ def _tensor(job: Job) -> Iterator[Message]:
     if layout.sp and layout.regather:
         when = "backward_weight"
         yield _message(job, "tp", "all_gather", size, when=when, per="layer", times=2)
-    before, behind = ("all_gather", "reduce_scatter") if layout.sp else ("all_reduce", "all_reduce")
-    yield _message(job, "tp", behind, size, when="forward", per="embedding")
+    gather, reduce = ("all_gather", "reduce_scatter") if layout.sp else ("all_reduce", "all_reduce")
+    yield _message(job, "tp", reduce, size, when="forward", per="embedding")
     if layout.sp:
-        yield _message(job, "tp", before, size, when="backward_weight", per="embedding")
-        yield _message(job, "tp", before, size, when="forward", per="head")
-    yield _message(job, "tp", behind, size, when="backward_input", per="head")
+        yield _message(job, "tp", gather, size, when="backward_weight", per="embedding")
+        yield _message(job, "tp", gather, size, when="forward", per="head")
+    yield _message(job, "tp", reduce, size, when="backward_input", per="head")
 
 
 def _context(job: Job) -> Iterator[Message]:
-    """Keys and values go round the ring, and backward their gradients as well."""
+    """Yield context parallelism: keys and values, and backward also their gradients."""
     sizes, model, layout = sizes_of(job), job.model, job.layout
     if model.attention == "latent":
         width = float(model.kv_rank + model.rotary_size)
@@ -166,31 +166,31 @@ def _context(job: Job) -> Iterator[Message]:
 
 
 def _experts(job: Job) -> Iterator[Message]:
-    """Tokens go to their experts and what these made of them comes back; backward the same."""
+    """Yield expert parallelism: dispatch of tokens and combine of results, in each pass."""
     sizes, model, layout = sizes_of(job), job.model, job.layout
     copies = min(model.active_experts, layout.ep_domains or model.active_experts)
     numbers = sizes.own_tokens * copies * model.hidden
-    there, back = (job.precision.bytes_of(name) for name in ("dispatch", "activations"))
+    dispatch, combine = (job.precision.bytes_of(name) for name in ("dispatch", "activations"))
     passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
     for when in (*passes, "backward_input"):
-        for each in (there, back):
+        for each in (dispatch, combine):
             yield _message(job, "ep", "all_to_all", each * numbers, when=when, per="moe_layer")
 
 
 def _pipeline(job: Job) -> Iterator[Message]:
-    """Activations to the next virtual stage, their gradients to the one before."""
+    """Yield activations to the next virtual stage and their gradients back."""
     sizes, layout = sizes_of(job), job.layout
     whole = sizes.activation * sizes.tokens * job.model.hidden
-    parted = layout.sp or layout.scatter_gather
-    size = whole / layout.tp if parted else whole
+    split = layout.sp or layout.scatter_gather
+    size = whole / layout.tp if split else whole
     for when in ("forward", "backward_input"):
         yield _message(job, "pp", "send", size, when=when, per="virtual_stage")
-        if parted and not layout.sp and layout.pp > 1:
+        if split and not layout.sp and layout.pp > 1:
             yield _message(job, "tp", "all_gather", whole, when=when, per="virtual_stage")
 
 
 def _data(job: Job) -> Iterator[Message]:
-    """Gradients are added up over the replicas, and weights gathered where ZeRO shares them."""
+    """Yield gradient reductions, and gathers of weights sharded by ZeRO."""
     model = job.model
     if model.layers > model.moe_layers:
         yield from _gradients(job, layer_held(job, False), "dense_layer")
@@ -198,7 +198,7 @@ def _data(job: Job) -> Iterator[Message]:
         yield from _gradients(job, layer_held(job, True), "moe_layer")
     yield from _gradients(job, embedding_held(job), "embedding")
     yield from _gradients(job, head_held(job), "head")
-    if model.tied_embeddings and job.layout.pp > 1:  # the first and the last stage add theirs up
+    if model.tied_embeddings and job.layout.pp > 1:
         size = embedding_held(job).total * job.precision.bytes_of("reduce")
         yield _message(job, "embedding", "all_reduce", size, when="step", per="embedding")
 
@@ -224,11 +224,11 @@ def _gradients(job: Job, held: Held, per: str) -> Iterator[Message]:
 
 
 def _stages(job: Job, gradient: float, per: str) -> Iterator[Message]:
-    """The five stages S1 to S5 of gradients over racks and datacenters.
+    """Yield stages S1 to S5 of gradients over racks and datacenters.
 
-    Hierarchical: parts are added up inside the rack, then over racks, exchanged between
-    datacenters, and gathered on the way back. The paper counts all-reduces in S1 and S2, and the
-    gathering of S4 and S5 again ("I've Got 99 Problems But FLOPS Ain't One", section 4.1).
+    Hierarchical: shards are reduced inside the rack, then across racks, exchanged between
+    datacenters, and gathered in reverse. The paper counts all-reduces in S1 and S2, and the
+    gathers of S4 and S5 in addition ("I've Got 99 Problems But FLOPS Ain't One", section 4.1).
     """
     assert job.layout.dp_levels is not None
     rack, racks, _ = job.layout.dp_levels

@@ -1,4 +1,4 @@
-"""The figures that the paper states, and ours from one set of inputs (paper.csv)."""
+"""The paper's numbers (paper.csv), and ours from one set of inputs."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from netsim.workloads.job.scaling import YEAR_S, optimal_parameters, shape
 FILE = Path(__file__).with_name("paper.csv")
 
 AGREEMENTS = ("yes", "approx", "no", "derived", "input")
-"""Yes: to the digits that are printed. Approx: near, or by an input that was chosen for it. No: not
-reproduced. Derived: the paper prints none. Input: given, not computed."""
+"""yes: to the printed digits; approx: close, or by an input chosen to match; no: not reproduced;
+derived: not printed in the paper; input: not computed."""
 
 HOSTS = 800_000
 RAIL_HOSTS = 76 * 11_000
-"""Of 76 rails, with the 11,000 GPUs that the paper states of one. POST-HOC: its 39,000 chips are of
-about so many, and not of `HOSTS`."""
+"""76 rails of 11,000 GPUs, as the paper states. POST-HOC: its 39,000 chips fit this number, not
+`HOSTS`."""
 
 DENSE_SIZE, EXPERT_SIZE = 95e12, 17e12
-"""Parameters of the dense model (POST-HOC) and of an expert's model (stated)."""
+"""Parameters of the dense model (POST-HOC) and of an expert model (stated)."""
 
 TRAINING_YEARS = 4
 LINK_USD = 2 * 1000
@@ -50,7 +50,7 @@ TRIALS, LEAVES, SPINES, LEAF_HOSTS = 200, 128, 64, 64
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: as stated, or without if the paper prints none, and ours, in the same unit."""
+    """A number as stated, empty if the paper prints none, and ours, in the same unit."""
 
     name: str
     stated: str
@@ -62,22 +62,22 @@ class Figure:
 
     @property
     def post_hoc(self) -> bool:
-        """Whether an input was chosen so that it comes out, so that it validates nothing."""
+        """Whether an input was chosen to match, so that it validates nothing."""
         return self.note.startswith("POST-HOC")
 
     @property
     def number(self) -> float | None:
-        """What is stated, without "more than" and "less than"."""
+        """The stated number, without a bound's sign."""
         return float(self.stated.strip("<>")) if self.stated else None
 
     @property
     def difference(self) -> float | None:
-        """Ours over the stated value, less one."""
+        """Ours over the stated value, minus one."""
         return None if self.number is None else self.ours / self.number - 1
 
     @property
     def agrees(self) -> bool:
-        """Whether ours, rounded or cut off to its last digit, is as stated; or beyond a bound."""
+        """Whether ours matches, rounded or truncated to the last digit, or meets the bound."""
         if self.number is None:
             return False
         if self.stated[0] in "<>":
@@ -85,12 +85,12 @@ class Figure:
         digits, _, power = self.stated.partition("e")
         last = 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
         steps = (self.ours - self.number) / last
-        return -0.5 <= steps < 1  # what was cut off is up to a digit less
+        return -0.5 <= steps < 1  # truncation loses up to a digit
 
 
 @cache
 def figures() -> tuple[Figure, ...]:
-    """All figures, in the order of the file."""
+    """Return all numbers in the order of the file."""
     ours = computed()
     rows = csv.DictReader(read_text(FILE).splitlines())
     return tuple(Figure(**row, ours=ours[row["name"]]) for row in rows)
@@ -98,7 +98,7 @@ def figures() -> tuple[Figure, ...]:
 
 @cache
 def computed() -> dict[str, float]:
-    """Our value of every figure, in its unit."""
+    """Return our value of every number, in its unit."""
     return _cluster() | _dense() | _moe() | _exposed() | _topologies()
 
 
@@ -126,15 +126,15 @@ def _cluster() -> dict[str, float]:
 
 
 def _sent(job: Job, kind: str, when: str) -> Message:
-    """The first message of a kind and pass of one layer."""
-    places = ("layer", "dense_layer", "moe_layer", "virtual_stage")
+    """Return the first message of a kind and pass of one layer."""
+    pers = ("layer", "dense_layer", "moe_layer", "virtual_stage")
     return next(
-        one for one in messages(job) if (one.kind, one.when) == (kind, when) and one.per in places
+        one for one in messages(job) if (one.kind, one.when) == (kind, when) and one.per in pers
     )
 
 
 def _stages(job: Job, ending: str) -> dict[str, float]:
-    """Times of the stages, in ms, and bytes that have a figure for both models."""
+    """Return stage times in ms, and bytes stated for both models."""
     seconds, gradient = stage_seconds(job), _sent(job, "dp_s5", "step").size_bytes
     found = {
         "fwd": seconds.forward_s,
@@ -153,7 +153,7 @@ def _stages(job: Job, ending: str) -> dict[str, float]:
 
 
 def _replicas(job: Job) -> tuple[int, int]:
-    """Replicas of a model, and racks of one of its layers in a datacenter."""
+    """Return a model's replicas, and the racks per layer and datacenter."""
     site = Infrastructure()
     racks = site.racks_of_layer(job.model.layers)
     return racks * (site.rack_gpus // job.layout.tp), racks // site.datacenters
@@ -238,7 +238,7 @@ def _exposed() -> dict[str, float]:
 
 
 def _topologies() -> dict[str, float]:
-    """Section 6.1: trees of n tiers of k ports have (2n - 1) N / k chips and (n - 1) N cables."""
+    """Section 6.1: trees of n tiers with k ports have (2n - 1) N / k chips and (n - 1) N cables."""
     chips = {
         "fat tree": float(switches_needed(HOSTS, 4, 64)),
         "planes": 4 * float(switches_needed(HOSTS, 3, 256)),
@@ -264,10 +264,9 @@ def _topologies() -> dict[str, float]:
 
 @cache
 def fullest_link(trials: int = TRIALS, seed: int = 1) -> float:
-    """Flows on the fullest link of a random permutation, each hashed to one spine; their mean.
+    """Return the mean number of flows on the fullest link of a random permutation with ECMP.
 
-    All flows of that link end together where shares are max-min fair, so that this is the time of
-    the last flow as a multiple of one that is alone.
+    With max-min fair shares, this is the time of the last flow relative to an idle network.
     """
     rng = np.random.default_rng(seed)
     n = LEAVES * LEAF_HOSTS

@@ -1,4 +1,4 @@
-"""The shape of a transformer, and its parameters."""
+"""Shape and parameters of a transformer."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ NORMS = ("layer", "rms")
 POSITIONS = ("learned", "rotary")
 
 MAX_LAYERS = 10_000
-"""Each layer is looked at by itself, and each stage holds at least one."""
+"""Largest number of layers, and of stages."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A decoder: `layers` of attention and feed-forward behind one another, embedding and head.
+    """A decoder: embedding, `layers` of attention and MLP, and head.
 
-    With `experts` the feed-forward of all but the first `dense_layers` is that many experts, of
-    which a token goes to `active_experts`, beside `shared_experts` that see every token.
-    Latent attention (DeepSeek-V2, section 2.1) takes queries and keys through narrow matrices.
+    With `experts`, each layer after the first `dense_layers` has that many experts; a token goes to
+    `active_experts` of them and to all `shared_experts`. Latent attention (DeepSeek-V2, section
+    2.1) compresses queries, keys and values.
     """
 
     layers: int = key(count(1, MAX_LAYERS), "layers")
@@ -70,52 +70,49 @@ class Model:
 
     @property
     def kv_head_count(self) -> int:
-        """Heads of keys and values."""
         return self.kv_heads or self.heads
 
     def kv_heads_of(self, tp: int) -> float:
-        """Heads of keys and values at each of `tp` GPUs, of which each has one at least."""
+        """Return KV heads per GPU, at least one."""
         return max(self.kv_head_count / tp, 1.0)
 
     @property
     def head_width(self) -> int:
-        """Width of a head's query and key, the part for positions of latent attention included."""
+        """Width of a head's query and key, with the rotary part of latent attention."""
         plain = self.head_size or self.hidden // self.heads
         return plain + (self.rotary_size if self.attention == "latent" else 0)
 
     @property
     def value_width(self) -> int:
-        """Width of a head's value."""
         return self.value_size or self.head_size or self.hidden // self.heads
 
     @property
     def backward_factor(self) -> float:
-        """Operations of attention backward, as a multiple of forward ones."""
+        """Backward over forward FLOP of attention."""
         return self.attention_backward or (2.5 if self.fused_attention else 2.0)
 
     @property
     def width(self) -> int:
-        """Width inside the feed-forward of a dense layer."""
+        """MLP width of a dense layer."""
         return self.feed_forward or 4 * self.hidden
 
     @property
     def expert_width(self) -> int:
-        """Width inside an expert."""
         return self.expert_feed_forward or self.width
 
     @property
     def moe_layers(self) -> int:
-        """Layers that have experts."""
+        """Number of layers with experts."""
         return self.layers - self.dense_layers if self.experts else 0
 
     def has_experts(self, layer: int) -> bool:
-        """Whether a layer, from 0, has experts."""
+        """Return whether a layer, from 0, has experts."""
         return self.experts > 0 and layer >= self.dense_layers
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """How many parameters a model has. `layer` is one without experts, `moe_layer` one with."""
+    """Parameters of a model; `layer` is dense, `active` are those used per token."""
 
     layer: int
     moe_layer: int
@@ -126,7 +123,7 @@ class Parameters:
 
 
 def attention_parameters(model: Model) -> int:
-    """Of the matrices that make queries, keys, values and the output, without biases."""
+    """Return the attention parameters of a layer, without biases."""
     h, a = model.hidden, model.heads
     if model.attention == "multi_head":
         width = model.head_width
@@ -142,12 +139,12 @@ def attention_parameters(model: Model) -> int:
 
 
 def norm_parameters(model: Model) -> int:
-    """Of one norm over the hidden width."""
+    """Return the parameters of a norm."""
     return model.hidden * (2 if model.norm == "layer" else 1)
 
 
 def bias_parameters(model: Model) -> int:
-    """Of a dense layer's biases: of queries, keys, values, output and feed-forward."""
+    """Return the biases of a dense layer."""
     if not model.biases:
         return 0
     made = (model.heads + 2 * model.kv_head_count) * model.head_width + model.hidden
@@ -155,10 +152,10 @@ def bias_parameters(model: Model) -> int:
 
 
 def parameters(model: Model) -> Parameters:
-    """All parameters, by where they are; `active` are those that one token meets."""
+    """Return the parameters of a model."""
     h = model.hidden
     shared = attention_parameters(model) + 2 * norm_parameters(model)
-    if model.attention == "latent":  # norms of what is compressed
+    if model.attention == "latent":  # norms of compressed queries, keys and values
         shared += model.query_rank + model.kv_rank
     dense = shared + model.feed_forward_matrices * h * model.width + bias_parameters(model)
     expert = model.feed_forward_matrices * h * model.expert_width

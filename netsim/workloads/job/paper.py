@@ -1,9 +1,7 @@
 """The training cluster of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024).
 
-What it is made of (section 2), how long the stages of a step take (sections 4 and 5), and which
-share of a step is communication that nothing hides (section 6). Stages are those of the jobs
-`dense` and `moe`, from the same kernels and messages as every other job's; accounting "paper" or
-"hierarchical" is a key of their layout.
+Its size (section 2), the stages of a step (sections 4 and 5), and exposed communication (section
+6), for the jobs `dense` and `moe`, from the same kernels and messages as any other job.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ JOBS = ("dense", "moe")
 
 @dataclass(frozen=True)
 class Infrastructure:
-    """What a budget buys (section 2). A rack is one scale-up domain."""
+    """A site bought by a budget (section 2). A rack is one scale-up domain."""
 
     budget_usd: float = key(number(0), "budget", 100e9)
     compute_share: float = key(number(0, 1), "share of the budget for racks", 0.7)
@@ -46,53 +44,48 @@ class Infrastructure:
 
     @property
     def racks(self) -> float:
-        """Racks, a fraction."""
+        """Racks, as a fraction."""
         return self.budget_usd * self.compute_share / self.rack_usd
 
     @property
     def stated_racks(self) -> int:
-        """Racks cut off to three digits, with which the paper goes on."""
+        """Racks truncated to three digits, as in the paper."""
         unit = 10 ** max(0, len(str(int(self.racks))) - 3)
         return int(self.racks // unit * unit)
 
     @property
     def gpus(self) -> int:
-        """GPUs of all racks."""
         return self.stated_racks * self.rack_gpus
 
     @property
     def flops(self) -> float:
-        """FLOP/s of all racks."""
         return self.stated_racks * self.rack_flops
 
     @property
     def compute_watts(self) -> float:
-        """Of the racks."""
+        """Power of the racks."""
         return self.racks * self.rack_watts
 
     @property
     def it_watts(self) -> float:
-        """Of the racks, storage and network."""
+        """Power of racks, storage and network."""
         return self.compute_watts * self.it_share
 
     @property
     def total_watts(self) -> tuple[float, float]:
-        """With cooling and losses, at best and at worst."""
+        """Power with cooling and losses, at best and at worst."""
         return self.it_watts * self.pue_low, self.it_watts * self.pue_high
 
     def racks_of_layer(self, layers: int) -> int:
-        """Racks that each layer of a model gets."""
+        """Return the racks per layer."""
         return int(self.racks // layers)
 
 
 @dataclass(frozen=True)
 class StageSeconds:
-    """What one layer takes at one GPU of the paper's cluster, in seconds; `wan_bytes` of S3.
+    """Times of one layer at one GPU, in seconds; `wan_bytes` are those of S3, 0 with one site.
 
-    Without another datacenter there are no bytes of S3, and no delay.
-
-    `tp_s` is of one pass, forward or backward; `pp_s` of one transfer to the next layer. S1 to S5
-    are those of the gradients.
+    `tp_s` is per pass, `pp_s` per transfer to the next layer; S1 to S5 reduce gradients.
     """
 
     forward_s: float
@@ -106,38 +99,37 @@ class StageSeconds:
 
     @property
     def backward_s(self) -> float:
-        """Twice the forward pass."""
         return 2 * self.forward_s
 
 
 @dataclass(frozen=True)
 class PaperNetwork:
-    """The speeds of section 6, which its figure 3 turns one by one."""
+    """Rates of section 6, which figure 3 varies one at a time."""
 
     scale_up_bps: float = 14.4e12
     scale_out_bps: float = 800e9
     wan_bps: float = 20e9
-    """Of one GPU to the other datacenter."""
+    """Rate of one GPU to the other datacenter."""
     wan_round_trips: int = 0
-    """Round trips that the transport adds, to repair losses."""
+    """Round trips added by the transport for loss recovery."""
     transfer_delay_s: float = 0.0
-    """What the transport adds to each pipeline transfer."""
+    """Delay added by the transport to each pipeline transfer."""
 
 
 WAN_DELAY_S = 0.030
-"""One way between the datacenters."""
+"""One-way delay between the datacenters."""
 
 
 @lru_cache(maxsize=1024)
 def paper_job(name: str, accounting: str = "paper") -> Job:
-    """The job "dense" or "moe" with one of the two accountings of S1 to S5."""
+    """Return the job "dense" or "moe" with an accounting of S1 to S5."""
     job = load_job(name)
     return replace(job, layout=replace(job.layout, accounting=accounting))
 
 
 @lru_cache(maxsize=1024)
 def stage_seconds(job: Job) -> StageSeconds:
-    """The stages of one layer of a job with `dp_levels`."""
+    """Return the stages of one layer of a job with `dp_levels`."""
     times = stage_times(job)
     per = ("layer", "moe_layer" if job.model.experts else "dense_layer")
     of_layer = [one for one in messages(job) if one.per in (*per, "virtual_stage")]
@@ -161,9 +153,9 @@ def stage_seconds(job: Job) -> StageSeconds:
 
 
 def tensor_parallelism(job: Job, rack_gpus: int) -> int:
-    """The fewest GPUs, a divisor of a rack's, whose memory holds a layer and its activations.
+    """Return the fewest GPUs, a divisor of a rack's, that hold a layer and its activations.
 
-    Section 4 of the paper. Raises InputError if no rack holds them.
+    Section 4 of the paper. Raises InputError if a rack does not hold them.
     """
     model = job.model
     layer = bytes_of_parameter(job) * 12 * model.hidden**2
@@ -171,14 +163,14 @@ def tensor_parallelism(job: Job, rack_gpus: int) -> int:
         if rack_gpus % t == 0 and (layer + layer_activations(job)) / t <= job.machine.memory:
             return t
     raise InputError(
-        f"{rack_gpus} GPUs of a rack do not hold a layer of {model.hidden:,}",
+        f"a rack of {rack_gpus} GPUs does not hold a layer of hidden size {model.hidden:,}",
         key="machine.memory",
-        hint="more memory, smaller formats or a smaller model",
+        hint="use more memory, smaller formats or a smaller model",
     )
 
 
 def layer_activations(job: Job) -> float:
-    """Bytes of a layer and a sequence, at all GPUs: 16 numbers and two masks for each number."""
+    """Return the activation bytes of a layer and a sequence, summed over GPUs."""
     each = 16 * job.precision.bytes_of("activations") + 2
     return each * job.model.sequence * job.model.hidden
 
@@ -187,7 +179,7 @@ BASE = PaperNetwork()
 
 
 def exposed_seconds(stages: StageSeconds, network: PaperNetwork = BASE) -> float:
-    """Communication of a layer, forward and backward, that nothing hides.
+    """Return the exposed communication of a layer, forward and backward.
 
     Tensor-parallel collectives and pipeline transfers of both passes, and what the slowest of S1,
     S2 and the wide area takes longer than the backward pass. Stages are those at 14.4 Tbps and
@@ -203,13 +195,13 @@ def exposed_seconds(stages: StageSeconds, network: PaperNetwork = BASE) -> float
 
 
 def exposed_fraction(stages: StageSeconds, network: PaperNetwork = BASE) -> float:
-    """The share of a step that is exposed communication; compute is three forward passes."""
+    """Return the exposed share of a step; compute is three forward passes."""
     exposed = exposed_seconds(stages, network)
     return exposed / (3 * stages.forward_s + exposed)
 
 
 def wan_needed_bps(stages: StageSeconds, round_trips: int = 0) -> float:
-    """The least rate to the other datacenter with which the wide area exposes nothing more."""
+    """Return the lowest wide-area rate that adds no exposed communication."""
     hidden = max(stages.backward_s, stages.s2_s)
     left = hidden - WAN_DELAY_S * (1 + 2 * round_trips)
     return 8 * stages.wan_bytes / left if left > 0 else float("inf")

@@ -1,16 +1,15 @@
-"""Placement: on which host of a network each rank of a job is.
+"""Placement of a job's ranks on hosts.
 
-Hosts stand in racks of R, a scale-up network each: host h is number h % R of rack h // R.
+A rack has R hosts and one scale-up network: host h is number h % R of rack h // R.
 
-- `consecutive`: ranks in their order, tensor parallelism first: a group of it is on neighboring
-  hosts, then come its replicas, and the stages of the pipeline are furthest apart.
-- `rail_aligned`: replica after replica, each with its stages next to one another, in whole racks:
-  the ranks of a data-parallel group have the same number in their racks, and so one rail.
-- `paper`: a rack holds some replicas of one stage, four of them in "I've Got 99 Problems But FLOPS
-  Ain't One" (HotNets 2024), section 4; racks of one stage stand next to one another, and the sites
-  one after the other. A GPU's place is (site, stage, rack, replica in the rack, tensor rank), and
-  neighbors in the pipeline, too, are on one rail.
-- `random`: anywhere.
+- `consecutive`: in order of rank: tensor-parallel groups on adjacent hosts, then replicas, then
+  pipeline stages.
+- `rail_aligned`: replica after replica, each in whole racks with adjacent stages. The ranks of a
+  data-parallel group have the same number in their racks, so they share a rail.
+- `paper`: a rack holds replicas of one stage, four in "I've Got 99 Problems But FLOPS Ain't One"
+  (HotNets 2024), section 4. Racks of a stage are adjacent; sites follow each other. A GPU is at
+  (site, stage, rack, replica in the rack, tensor rank); adjacent stages also share rails.
+- `random`: a random permutation.
 """
 
 from __future__ import annotations
@@ -24,17 +23,14 @@ from netsim.errors import InputError
 from netsim.workloads.job.ranks import AXES, Ranks
 
 PLACEMENTS = ("consecutive", "rail_aligned", "paper", "random")
-"""Placements by name."""
 
 
 def place(
     name: str, ranks: Ranks, rack_hosts: int, n_hosts: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """int64[ranks]: the host of each rank, by a placement in PLACEMENTS. `rng` is for `random`.
+    """int64[ranks]: the host of each rank, by a placement in PLACEMENTS.
 
-    Raises:
-        InputError: there are fewer hosts than ranks, or the job does not fit into racks of
-            `rack_hosts` in this way.
+    Raises InputError if there are too few hosts, or the job does not fit racks of `rack_hosts`.
     """
     if name == "random":
         hosts = rng.permutation(max(n_hosts, len(ranks)))[: len(ranks)]
@@ -45,19 +41,19 @@ def place(
     elif name == "consecutive":
         hosts = np.arange(len(ranks))
     else:
-        message = f'there is no placement "{name}"'
-        raise InputError(message, hint=", ".join(PLACEMENTS))
+        hint = ", ".join(PLACEMENTS)
+        raise InputError(f'unknown placement "{name}"', hint=hint, code="unknown_value")
     if hosts.max() >= n_hosts:
-        message = f"{len(ranks):,} ranks take {hosts.max() + 1:,} hosts, and there are {n_hosts:,}"
-        raise InputError(message, hint="a larger network, or a part of the job")
+        message = f"{len(ranks):,} ranks need {hosts.max() + 1:,} hosts; there are {n_hosts:,}"
+        raise InputError(message, hint="use a larger network, or a sample of the job")
     return hosts
 
 
 def _rail_aligned(ranks: Ranks, rack_hosts: int) -> NDArray[np.int64]:
     replica = ranks.tp * ranks.cp * ranks.pp
     if replica % rack_hosts and ranks.dp > 1:
-        message = f"{replica} ranks of a replica do not fill racks of {rack_hosts} hosts"
-        raise InputError(message, hint=f"tp x cp x pp a multiple of {rack_hosts}")
+        message = f"replicas of {replica} ranks do not fill racks of {rack_hosts} hosts"
+        raise InputError(message, hint=f"tp x cp x pp must be a multiple of {rack_hosts}")
     order = ranks.numbers.transpose(1, 0, 2, 3).reshape(-1)
     hosts = np.empty(len(ranks), np.int64)
     hosts[order] = np.arange(len(ranks))
@@ -73,8 +69,8 @@ def _as_in_the_paper(ranks: Ranks, rack_hosts: int) -> NDArray[np.int64]:
         levels = ranks.levels
     in_rack, racks, sites = levels
     if in_rack * replica > rack_hosts:
-        message = f"{in_rack} replicas of a stage, {replica} ranks each, in a rack of {rack_hosts}"
-        raise InputError(message, hint=f"at most {rack_hosts // replica} replicas in a rack")
+        message = f"{in_rack} replicas of {replica} ranks exceed a rack of {rack_hosts} hosts"
+        raise InputError(message, hint=f"at most {rack_hosts // replica} replicas per rack")
     shape = (ranks.pp, sites, racks, in_rack, ranks.cp, ranks.tp)
     stage, site, rack, within, cp, tp = np.unravel_index(np.arange(len(ranks)), shape)
     number = (site * ranks.pp + stage) * racks + rack
@@ -83,31 +79,30 @@ def _as_in_the_paper(ranks: Ranks, rack_hosts: int) -> NDArray[np.int64]:
 
 
 def describe(
-    ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int, most: int = 16
+    ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int, max_racks: int = 16
 ) -> tuple[list[tuple[str, ...]], int]:
-    """Who stands where, as rows of a table: racks, and their ranks by coordinates.
+    """Return rows of a table of racks and the coordinates of their ranks, and the racks omitted.
 
-    The first row names the columns. Coordinates are ranges ("0..7") where a rack has every one of
-    them, else how many there are. At most so many racks are told, the last one among them; the
-    second value is how many are left out.
+    The first row names the columns. Coordinates are ranges ("0..7") where a rack has all of them.
+    The last rack is always shown.
     """
     coordinates = ranks.coordinates()
     order = np.argsort(hosts, kind="stable")
     racks, first = np.unique(hosts[order] // rack_hosts, return_index=True)
     last = np.append(first[1:], order.size)
-    told = list(range(racks.size))
-    if len(told) > most:
-        told = [*told[: most - 1], told[-1]]
+    shown = list(range(racks.size))
+    if len(shown) > max_racks:
+        shown = [*shown[: max_racks - 1], shown[-1]]
     rows: list[tuple[str, ...]] = [("rack", "hosts", *AXES)]
-    for index in told:
+    for index in shown:
         one = order[first[index] : last[index]]
         values = [_range(coordinates[axis][one]) for axis in AXES]
         rows.append((str(racks[index]), _range(hosts[one]), *values))
-    return rows, racks.size - len(told)
+    return rows, racks.size - len(shown)
 
 
 def _range(values: NDArray[np.int64]) -> str:
-    """Numbers as "3", "0..7", or "12 of 0..90"."""
+    """Format numbers as "3", "0..7", or "12 of 0..90"."""
     found = np.unique(values)
     if found.size == 1:
         return str(found[0])

@@ -1,8 +1,8 @@
-"""From a budget to a training job: racks, the model that they pay for, its shape, its layout.
+"""From a budget to a training job: racks, model size, shape and layout.
 
-The way of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024), sections 2 to 4, for any
-budget: racks and their compute; the size of the model by a scaling law; layers and width; the
-fewest GPUs, a divisor of a rack's, that hold a layer; as many replicas as there are racks for.
+For any budget, the method of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024), sections 2
+to 4: racks and their compute, model size by a scaling law, layers and width, the fewest GPUs that
+hold a layer, and replicas for all racks.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from netsim.workloads.job.paper import (
 )
 from netsim.workloads.job.scaling import LAWS, YEAR_S, optimal_parameters, shape
 
-BEGINS_WITH = "dense"
-"""The job whose machine, formats and overlaps hold where a file has no machine of its own."""
+BASE_JOB = "dense"
+"""Job that provides machine, formats and overlaps to files without a machine."""
 
 PARTS = ("machine", "precision", "optimizer", "overlap")
 HEADS = 256
@@ -34,7 +34,7 @@ HEADS = 256
 
 @dataclass(frozen=True)
 class TrainingTarget:
-    """What is to be trained."""
+    """Model size and training time to plan for."""
 
     years: float = key(number(0, 1000), "years of training at the racks' full rate", 4.0)
     law: str = key(choice(LAWS), "scaling law for the model size", "hoffmann2")
@@ -47,41 +47,40 @@ class TrainingTarget:
 
 
 MIN_PARAMETERS = 1e8
-"""Parameters of a model: the fit of widths is one of large models."""
+"""Fewest parameters; the fit of widths is for large models."""
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """What a budget comes to."""
+    """The job that a budget buys."""
 
     site: Infrastructure
     target: TrainingTarget
     by_law: dict[str, float]
-    """Parameters by each law."""
+    """Parameters by scaling law."""
     job: Job
     racks_of_layer: int
 
     @property
     def exposed(self) -> float:
-        """The share of a step that is communication which nothing hides (POST-HOC formula)."""
+        """Exposed share of a step (POST-HOC formula)."""
         return exposed_fraction(stage_seconds(self.job))
 
 
 def is_plan(tree: Mapping[str, Any]) -> bool:
-    """Whether a file's table is one of a plan, not of a job."""
+    """Return whether a table is a plan, not a job."""
     return "site" in tree or "plan" in tree
 
 
 def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> JobPlan:
-    """The plan of a table with [site], [plan], and what it has of a job's machine and formats.
+    """Return the plan of a table with [site], [plan], and optional tables of a job.
 
-    Raises InputError, without a file, for everything that is wrong, and where no rack holds a
-    layer or there are too few racks.
+    Raises InputError, without a file, with everything that is wrong.
     """
     known = ("site", "plan", *PARTS, "name", "description")
     raise_all(
         [
-            InputError("is not known", key=one, hint=did_you_mean(one, known), code="unknown_key")
+            InputError("unknown key", key=one, hint=did_you_mean(one, known), code="unknown_key")
             for one in tree
             if one not in known
         ]
@@ -90,19 +89,17 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> JobPlan:
     target = read_part(TrainingTarget, tree.get("plan", {}), "plan")
     flops = site.flops * target.years * YEAR_S
     by_law = {law: optimal_parameters(law, flops) for law in LAWS}
-    wanted = target.parameters or by_law[target.law]
-    if wanted < MIN_PARAMETERS:
-        message = f"a model of {wanted:,.0f} parameters is too small for the fit of its shape"
+    n_parameters = target.parameters or by_law[target.law]
+    if n_parameters < MIN_PARAMETERS:
+        message = f"a model of {n_parameters:,.0f} parameters is too small for the shape fit"
         raise InputError(message, key="plan.parameters", hint=f"at least {MIN_PARAMETERS:,.0f}")
-    layers, hidden = shape(wanted)
+    layers, hidden = shape(n_parameters)
     racks = site.racks_of_layer(layers)
     if racks < site.datacenters:
-        raise InputError(
-            f"{site.racks:,.0f} racks are too few for {layers} layers in {site.datacenters} "
-            "datacenters, a rack each",
-            key="plan.parameters",
-            hint="a smaller model, or site.datacenters = 1",
-        )
+        message = f"{site.racks:,.0f} racks are too few for {layers} layers with a rack in each of "
+        message += f"{site.datacenters} datacenters"
+        hint = "use a smaller model, or site.datacenters = 1"
+        raise InputError(message, key="plan.parameters", hint=hint)
     model = {
         "preset": "paper_dense",
         "layers": layers,
@@ -111,9 +108,9 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> JobPlan:
         "head_size": hidden // HEADS,
         "sequence": target.sequence,
         "vocabulary": target.vocabulary,
-        "source": "shape by scaling law and width; operations as of paper_dense",
+        "source": "shape by scaling law and width; FLOP as in paper_dense",
     }
-    base = {} if "machine" in tree else read_toml(presets()[BEGINS_WITH])
+    base = {} if "machine" in tree else read_toml(presets()[BASE_JOB])
     parts = {part: tree.get(part, base.get(part, {})) for part in PARTS}
 
     def with_tp(tp: int) -> Job:
@@ -137,7 +134,7 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> JobPlan:
 
 
 def _machine(table: Any, site: Infrastructure) -> Any:
-    """A machine whose scale-up network is one of a rack of the site."""
+    """Return a machine whose scale-up domain is a rack of the site."""
     if isinstance(table, str):
         table = {"preset": table}
     return {**table, "domain_gpus": site.rack_gpus} if isinstance(table, Mapping) else table

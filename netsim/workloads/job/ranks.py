@@ -1,4 +1,4 @@
-"""The ranks of a job: how they are numbered, and which of them form a group."""
+"""Numbering and groups of a job's ranks."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 
 AXES = ("pp", "dp", "cp", "tp")
-"""The coordinates of a rank, the slowest first."""
+"""Coordinates of a rank, slowest first."""
 
 GROUPS = ("tp", "cp", "pp", "dp", "ep", "expert_dp", "s1", "s2", "s3", "s4", "s5")
-"""Kinds of groups; `Ranks.groups` says who is in them."""
+"""Kinds of groups of `Ranks.groups`."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """tp x cp x dp x pp ranks, numbered as Megatron does: tp first, then cp, dp, and pp last.
+    """tp x cp x dp x pp ranks, numbered as in Megatron: tp fastest, then cp, dp, pp.
 
     Attributes:
-        tp, cp, dp, pp: ranks along each axis.
-        levels: the replicas dp as replicas in a rack, racks and sites, the first fastest.
-        ep: replicas that share the experts of a layer, of dp.
+        levels: factors of dp: replicas per rack, racks, sites; the first fastest.
+        ep: replicas that share the experts of a layer.
     """
 
     tp: int = 1
@@ -37,15 +36,15 @@ class Ranks:
     def __post_init__(self) -> None:
         if math.prod(self.dp_levels) != self.dp:
             rack, racks, sites = self.dp_levels
-            message = f"{rack} x {racks} x {sites} replicas are not {self.dp}"
+            message = f"{rack} x {racks} x {sites} replicas conflict with dp = {self.dp}"
             raise InputError(message, key="layout.dp_levels")
         if self.dp % self.ep:
-            message = f"{self.dp} replicas cannot be divided into groups of {self.ep}"
+            message = f"{self.dp} replicas are not divisible by ep = {self.ep}"
             raise InputError(message, key="layout.ep")
 
     @property
     def dp_levels(self) -> tuple[int, int, int]:
-        """Replicas in a rack, racks, sites; all in one rack if nothing is said of them."""
+        """Replicas per rack, racks, sites; by default one rack."""
         return self.levels or (self.dp, 1, 1)
 
     def __len__(self) -> int:
@@ -53,22 +52,21 @@ class Ranks:
 
     @property
     def numbers(self) -> NDArray[np.int64]:
-        """int64[pp, dp, cp, tp]: the rank at each place."""
+        """int64[pp, dp, cp, tp]: ranks by coordinates."""
         return np.arange(len(self)).reshape(self.pp, self.dp, self.cp, self.tp)
 
     def coordinates(self) -> dict[str, NDArray[np.int64]]:
-        """int64[n] for each of AXES: where each rank is."""
+        """Return int64[n] for each of AXES: the coordinates of each rank."""
         shape = self.numbers.shape
         return dict(zip(AXES, np.unravel_index(np.arange(len(self)), shape), strict=True))
 
     def groups(self, kind: str) -> NDArray[np.int64]:
-        """int64[groups, members]: the groups of a kind, each in the order of its ranks.
+        """int64[groups, members]: the groups of a kind, in order of rank.
 
-        `tp`, `cp` and `pp` differ along one axis. `dp` are those that hold the same weights, over
-        dp and cp. `ep` are neighboring replicas, and `expert_dp` the ranks of the same place in
-        all groups of `ep`, which hold the same experts. `s1`, `s2` and `s3` divide `dp`: within a
-        rack, over the racks of a site, over sites; `s4` are those of `s2`, and `s5` of `s1`. Raises
-        KeyError for another kind.
+        `tp`, `cp` and `pp` vary one axis; `dp` varies dp and cp (same weights). `ep` are adjacent
+        replicas, `expert_dp` the ranks with the same experts in all of them. `s1`, `s2` and `s3`
+        divide `dp`: within a rack, across racks of a site, across sites; `s4` is `s2`, `s5` is
+        `s1`. Raises KeyError for another kind.
         """
         rack, racks, sites = self.dp_levels
         by_level = (self.pp, sites, racks, rack, self.cp, self.tp)

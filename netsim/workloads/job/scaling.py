@@ -1,15 +1,15 @@
-"""Scaling laws: how large a model a budget of compute pays for, and of what shape it should be.
+"""Scaling laws: model size and shape for a compute budget.
 
-| law | parameters for C operations | source |
+| law | parameters for C FLOP | source |
 |---|---|---|
 | kaplan | 1.3e9 (C / PF-day)^0.73 | Kaplan et al. 2020 (arXiv 2001.08361), N_opt(C_min) |
 | hoffmann1 | 67e9 (C / 5.76e23)^0.50 | Hoffmann et al. 2022 (arXiv 2203.15556), approach 1 |
 | hoffmann2 | 63e9 (C / 5.76e23)^0.49 | the same, approach 2 |
 | hoffmann3 | G (C / 6)^0.452, G = (aA / bB)^(1 / (a + b)) | the same, approach 3 |
 
-Approach 3 is the minimum of its loss A / N^a + B / D^b with C = 6 N D; its exponent is b / (a + b).
-The constants of the first three laws, at 5.76e23 operations (Gopher's budget), and those of `width`
-are as they are commonly quoted: the papers were not at hand when they were written down here.
+Approach 3 minimizes its loss A / N^a + B / D^b with C = 6 N D; its exponent is b / (a + b). The
+constants of the first three laws, at 5.76e23 FLOP (Gopher's budget), and those of `width` are as
+commonly quoted, not checked against the papers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LAWS = ("kaplan", "hoffmann1", "hoffmann2", "hoffmann3")
 
 PF_DAY = 1e15 * 86_400
 GOPHER = 5.76e23
-"""Operations that training Gopher took."""
+"""FLOP of training Gopher."""
 
 YEAR_S = 365 * 86_400
 
@@ -37,10 +37,7 @@ HIDDEN_STEP = 256
 
 
 def optimal_parameters(law: str, flops: float) -> float:
-    """Parameters of the model of least loss for a number of operations of training.
-
-    Raises KeyError for a law that is not in LAWS.
-    """
+    """Return the parameters that minimize loss for a training budget in FLOP, by a law in LAWS."""
     if law == "kaplan":
         return float(1.3e9 * (flops / PF_DAY) ** 0.73)
     if law == "hoffmann3":
@@ -52,12 +49,12 @@ def optimal_parameters(law: str, flops: float) -> float:
 
 
 def width(layers: float) -> float:
-    """The hidden width that suits so many layers."""
+    """Return the hidden size for a number of layers."""
     return math.exp(WIDTH_AT_NONE + WIDTH_PER_LAYER * layers)
 
 
 def ideal_layers(n_parameters: float) -> float:
-    """Layers, a fraction, of a model whose layers have 12 hidden^2 parameters each."""
+    """Return the layers, a fraction, of a model with 12 hidden^2 parameters per layer."""
     low, high = 0.01, 1000.0
     for _ in range(100):
         middle = (low + high) / 2
@@ -70,7 +67,7 @@ def _size(layers: float) -> float:
 
 
 def shape(n_parameters: float) -> tuple[int, int]:
-    """Layers and hidden width: layers rounded, then up to an even number; width to 256."""
+    """Return layers, rounded and then up to an even number, and hidden size, to 256."""
     layers = ideal_layers(n_parameters)
     even = 2 * math.ceil(round(layers) / 2)
     return even, HIDDEN_STEP * round(width(layers) / HIDDEN_STEP)

@@ -1,9 +1,13 @@
-"""How long a training step takes, by formula: compute, what communication shows, the bubble.
+"""Time of a training step by formula: compute, exposed communication, bubble.
 
-Every stage computes its micro-batches with what communication it cannot hide; the slowest stage
-sets the pace, the others add what the schedule leaves idle (`netsim.workloads.job.schedules`). At
-the end
-gradients travel that have not yet, and the optimizer changes the parameters.
+Each stage computes its micro-batches with exposed communication; the slowest stage sets the pace,
+and the others add the schedule's bubble (`netsim.workloads.job.schedules`). At the end come
+remaining gradient messages and the optimizer.
+
+Gradients become ready layer by layer in the last micro-batch's backward pass. With `grad_reduce`
+each is sent when ready, in order; what remains when the stage ends is exposed. Weights gathered by
+ZeRO mirror this: with `param_gather` each must arrive before the next step's first micro-batch
+reaches its layer. In an interleaved schedule p micro-batches pass a chunk before the next chunk.
 """
 
 from __future__ import annotations
@@ -17,22 +21,21 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.layout import Overlap
 from netsim.workloads.job.messages import Message, messages
 from netsim.workloads.job.schedules import bubble_ps
-from netsim.workloads.job.tail import shown_ps
 from netsim.workloads.job.times import LayerTimes, stage_times
 from netsim.workloads.job.work import Kernel, head_kernels, layer_kernels
 
 PS_PER_S = 10**12
 
 SPLIT = ("zb_h1", "zb_h2")
-"""Schedules that put off the gradients of weights, and end with them."""
+"""Schedules that defer weight gradients and end with them."""
 
 
 @dataclass(frozen=True)
 class StageStep:
-    """One stage of one GPU: picoseconds for a micro-batch, all its chunks together.
+    """Times of a stage at one GPU per micro-batch, all chunks, in ps.
 
-    `exposed` is by kind of message, of both passes; it is part of the three times. `fill_ps` are
-    transfers that are hidden but for the first micro-batch, on its way through the pipeline.
+    The first three include `exposed` communication, by kind. `fill_ps` are transfers that only the
+    first micro-batch exposes.
     """
 
     forward_ps: float
@@ -43,25 +46,25 @@ class StageStep:
     exposed: dict[str, float]
     fill_ps: float
     tail: dict[str, float]
-    """Once at the end of the step: what shows of gradients and weights that travel, by kind."""
+    """Exposed gradient and weight messages at the end of the step, by kind."""
     optimizer_ps: float
 
     @property
     def busy_ps(self) -> float:
-        """A micro-batch, forward and backward."""
+        """Time of a micro-batch."""
         return self.forward_ps + self.input_ps + self.weight_ps
 
     @property
     def end_ps(self) -> float:
-        """What comes once, after the last micro-batch."""
+        """Time after the last micro-batch."""
         return sum(self.tail.values()) + self.optimizer_ps
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """A step, in picoseconds: the parts add up to `total_ps`. Parts are those of the slowest stage.
+    """Parts of a step at the slowest stage, in ps, which add up to `total_ps`.
 
-    `mfu` is the model's operations, without those of recomputation, to what all GPUs could do.
+    `mfu` is the model's FLOP, without recomputation, over the peak of all GPUs.
     """
 
     total_ps: float
@@ -77,7 +80,7 @@ class StepTime:
 
 @lru_cache(maxsize=1024)
 def step_time(job: Job) -> StepTime:
-    """The step of a job."""
+    """Return the step time of a job."""
     layout = job.layout
     stages = [_stage(job, stage) for stage in range(layout.pp)]
     slowest = max(range(layout.pp), key=lambda one: stages[one].busy_ps)
@@ -115,10 +118,9 @@ def step_time(job: Job) -> StepTime:
 
 
 def _end(stages: list[StageStep], chunks: int) -> tuple[dict[str, float], float]:
-    """What comes behind the first stage's last micro-batch: messages by kind, and the optimizer.
+    """Return the exposed messages and the optimizer time after stage 0's last micro-batch.
 
-    Stages behind the first are done earlier, by the time that a micro-batch takes from them back to
-    it. The latest of all is told.
+    Later stages finish earlier, by a micro-batch's backward time to stage 0; the last one counts.
     """
     early, latest = 0.0, (stages[0].tail, stages[0].optimizer_ps)
     for one in stages:
@@ -126,14 +128,14 @@ def _end(stages: list[StageStep], chunks: int) -> tuple[dict[str, float], float]
         if left > sum(latest[0].values()) + latest[1]:
             travel = sum(one.tail.values())
             share = max(0.0, left - one.optimizer_ps) / travel if travel else 0.0
-            shown = {kind: share * time for kind, time in one.tail.items()}
-            latest = shown, left - sum(shown.values())
+            exposed = {kind: share * time for kind, time in one.tail.items()}
+            latest = exposed, left - sum(exposed.values())
         early += (one.input_ps + one.weight_ps) / chunks
     return latest
 
 
 def model_flops(job: Job) -> float:
-    """Operations of a step that the model needs: matrices alone, each three times.
+    """Return the model FLOP of a step: matrix products, forward and twice backward.
 
     72 B s L h^2 (1 + s / 6h + V / 12Lh) for a model like GPT-3 (Narayanan et al. 2021, 5.1).
     """
@@ -146,12 +148,11 @@ def model_flops(job: Job) -> float:
 
 
 def matrix_flops(kernels: Iterable[Kernel]) -> float:
-    """Operations of kernels on matrix units, forward."""
+    """Return the forward FLOP of kernels on matrix units."""
     return sum(one.count * one.forward.flops for one in kernels if one.unit == "matrix")
 
 
 def _stage(job: Job, stage: int) -> StageStep:
-    """One stage: its chunks one after the other."""
     times = stage_times(job)
     numbers = range(stage, len(times.virtual_stages), job.layout.pp)
     compute, fill = LayerTimes(), 0.0
@@ -159,7 +160,7 @@ def _stage(job: Job, stage: int) -> StageStep:
     for number in numbers:
         one = times.virtual_stages[number]
         compute += one
-        counts = _places(job, number)
+        counts = _message_counts(job, number)
         for kind, when, time, hidden in _exposed(job, counts, one):
             if hidden:
                 fill += time
@@ -172,7 +173,7 @@ def _stage(job: Job, stage: int) -> StageStep:
     backward = compute.backward_input_ps + before + passes["backward_input"]
     v = job.layout.virtual_stages
     ends = weight if job.layout.schedule in SPLIT else backward + weight
-    tail = shown_ps(job, stage, forward / v, ends / v)
+    tail = _tail_ps(job, stage, forward / v, ends / v)
     return StageStep(
         forward_ps=forward,
         input_ps=backward,
@@ -186,8 +187,8 @@ def _stage(job: Job, stage: int) -> StageStep:
     )
 
 
-def _places(job: Job, number: int) -> dict[str, int]:
-    """How often each place of messages comes in a virtual stage."""
+def _message_counts(job: Job, number: int) -> dict[str, int]:
+    """Return how often each `per` of messages occurs in a virtual stage."""
     layers, last = job.virtual_stages[number], len(job.virtual_stages) - 1
     moe = sum(job.model.has_experts(layer) for layer in layers)
     return {
@@ -207,16 +208,16 @@ def _count(one: Message, counts: dict[str, int]) -> int:
     return one.times * counts["sends_forward" if one.when == "forward" else "sends_backward"]
 
 
-Shown = list[tuple[str, str, float, bool]]
+Exposures = list[tuple[str, str, float, bool]]
 
 
-def _exposed(job: Job, counts: dict[str, int], compute: LayerTimes) -> Shown:
-    """Kind, pass, picoseconds and whether only the first micro-batch shows it, by message.
+def _exposed(job: Job, counts: dict[str, int], compute: LayerTimes) -> Exposures:
+    """Return kind, pass, exposed time, and whether only the first micro-batch exposes it.
 
-    What an overlap hides is hidden by the compute of its pass: what is longer than that shows.
+    Overlapped messages are hidden by the compute of their pass; the excess is exposed.
     """
     overlap = job.overlap
-    found: Shown = []
+    found: Exposures = []
     room = {
         "forward": float(compute.forward_ps),
         "recompute": float(compute.recompute_ps),
@@ -240,16 +241,91 @@ def _exposed(job: Job, counts: dict[str, int], compute: LayerTimes) -> Shown:
 
 
 def overlaps(overlap: Overlap, one: Message) -> bool:
-    """Whether a message of a pass runs beside its compute."""
+    """Return whether a message overlaps the compute of its pass."""
     if one.kind in ("tp", "cp"):
         return overlap.tp_comm
     if one.kind == "ep":
         return overlap.ep_comm
-    if one.kind in ("dp", "expert_dp"):  # of ZeRO 3, in each micro-batch
+    if one.kind in ("dp", "expert_dp"):  # ZeRO 3
         return overlap.grad_reduce if one.what == "reduce_scatter" else overlap.param_gather
     return False
 
 
-def _sums(begin: dict[str, float] | None = None) -> dict[str, float]:
-    """Sums by name, which begin at 0."""
-    return defaultdict(float, begin or {})
+def _sums(start: dict[str, float] | None = None) -> dict[str, float]:
+    return defaultdict(float, start or {})
+
+
+Queues = dict[str, list[tuple[str, float, float]]]
+"""By network, in forward order: kind, distance of the layer from the end (or start) of the stage's
+work, and duration of its message, both in ps."""
+
+
+def _tail_ps(job: Job, stage: int, forward_ps: float, backward_ps: float) -> dict[str, float]:
+    """Return a stage's exposed messages at the end of a step, by kind.
+
+    Times are per micro-batch and chunk: forward, and backward to the weight gradients.
+    """
+    found: dict[str, float] = defaultdict(float)
+    sides = (
+        (True, backward_ps, job.overlap.grad_reduce),
+        (False, forward_ps, job.overlap.param_gather),
+    )
+    for reduces, chunk_ps, overlaps in sides:
+        queues: Queues = defaultdict(list)
+        for per, offset in _offsets(job, stage, chunk_ps if overlaps else 0.0):
+            for one in _step_messages(job, per, reduces):
+                queues[one.network].append((one.kind, offset, one.times * one.time_ps(job)))
+        for kind, time in _slowest_network(queues).items():
+            found[kind] += time
+    if stage in (0, job.layout.pp - 1):
+        for one in messages(job):
+            if one.kind == "embedding":
+                found[one.kind] += one.time_ps(job)
+    return found
+
+
+def _offsets(job: Job, stage: int, chunk_ps: float) -> Iterable[tuple[str, float]]:
+    """Yield the parts of a stage in forward order, with their distance from its first layer."""
+    layout, last = job.layout, len(job.virtual_stages) - 1
+    together = min(layout.pp, layout.micro_batches)
+    for chunk, number in enumerate(range(stage, last + 1, layout.pp)):
+        layers = job.virtual_stages[number]
+        start = chunk * together * chunk_ps
+        if number == 0:
+            yield "embedding", start
+        for index, layer in enumerate(layers):
+            kind = "moe_layer" if job.model.has_experts(layer) else "dense_layer"
+            yield kind, start + index * chunk_ps / len(layers)
+        if number == last:
+            yield "head", start + chunk_ps
+
+
+def _step_messages(job: Job, per: str, reduces: bool) -> Iterable[Message]:
+    """Yield the messages of a part once per step, of gradients or of weights.
+
+    S4 and S5 gather gradients; the paper's accounting includes them in S1 and S2.
+    """
+    for one in messages(job):
+        if one.when != "step" or one.per != per or one.kind == "embedding":
+            continue
+        is_gather = one.kind in ("dp_s4", "dp_s5")
+        if is_gather and job.layout.accounting == "paper":
+            continue
+        if reduces == (is_gather or one.what != "all_gather"):
+            yield one
+
+
+def _slowest_network(queues: Queues) -> dict[str, float]:
+    """Return the exposed time of the network that finishes last, by kind."""
+    slowest, by_kind = 0.0, {}
+    for queue in queues.values():
+        sent = exposed = 0.0
+        kinds: dict[str, float] = defaultdict(float)
+        for kind, offset, time in queue:
+            sent += time
+            kinds[kind] += time
+            exposed = max(exposed, sent - offset)
+        if exposed > slowest:
+            slowest = exposed
+            by_kind = {kind: exposed * time / sent for kind, time in kinds.items()}
+    return by_kind

@@ -1,4 +1,4 @@
-"""How long GPUs compute: the one source of these times for the analytic step and the simulation."""
+"""Compute times of a job, for the analytic step and the simulation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from netsim.workloads.job.work import Kernel, Work, embedding_kernels, head_kern
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """Picoseconds of one layer, or of embedding or head, for a micro-batch at one GPU.
+    """Times of a layer, embedding or head per micro-batch at one GPU, in ps.
 
-    `backward_input` is the gradient of the activations, `backward_weight` that of the weights,
-    which some schedules put off; `recompute` is what is computed again before both.
+    `backward_input` computes activation gradients, `backward_weight` weight gradients; `recompute`
+    precedes both.
     """
 
     forward_ps: int = 0
@@ -26,7 +26,7 @@ class LayerTimes:
 
     @property
     def backward_ps(self) -> int:
-        """All that is computed in the backward pass."""
+        """Backward pass with recomputation."""
         return self.recompute_ps + self.backward_input_ps + self.backward_weight_ps
 
     def __add__(self, other: LayerTimes) -> LayerTimes:
@@ -40,12 +40,10 @@ class LayerTimes:
 
 @dataclass(frozen=True)
 class StageTimes:
-    """Times of compute of a job, without any communication.
+    """Compute times of a job.
 
-    `layer` is a layer without experts, `moe_layer` one with; `of_layer` says which one is which.
-    `embedding` comes before the first layer, `head` (logits and loss) behind the last one.
-    `virtual_stages[c * pp + s]` is chunk c of stage s, with embedding and head where they are;
-    `optimizer_ps[s]` is what stage s takes to change its parameters at the end of a step.
+    `layer` is dense; `head` is logits and loss. `virtual_stages[c * pp + s]` is chunk c of stage s,
+    with embedding and head; `optimizer_ps[s]` is the optimizer step of stage s.
     """
 
     layer: LayerTimes
@@ -55,18 +53,18 @@ class StageTimes:
     virtual_stages: tuple[LayerTimes, ...]
     optimizer_ps: tuple[int, ...]
     dense_layers: int
-    """Layers before the first one with experts; all of them if there are none."""
+    """Number of layers before the first one with experts."""
 
     def of_layer(self, layer: int) -> LayerTimes:
-        """Times of a layer by its number, from 0."""
+        """Return the times of a layer, from 0."""
         return self.layer if layer < self.dense_layers else self.moe_layer
 
 
 @lru_cache(maxsize=1024)
 def stage_times(job: Job) -> StageTimes:
-    """The times of a job, rounded to picoseconds.
+    """Return the compute times of a job.
 
-    Raises InputError if the machine has no peak for the format that is computed in.
+    Raises InputError if the machine has no peak for a format.
     """
     model, layout = job.model, job.layout
     layer = _times(job, layer_kernels(job, False), repeats=True)
@@ -85,7 +83,7 @@ def stage_times(job: Job) -> StageTimes:
 
 
 def kernels_ps(job: Job, kernels: Iterable[Kernel], which: str) -> float:
-    """Picoseconds of the "forward", "backward_input" or "backward_weight" of some kernels."""
+    """Return the time of kernels' "forward", "backward_input" or "backward_weight", in ps."""
     total = 0.0
     for kernel in kernels:
         work: Work = getattr(kernel, which)
@@ -99,7 +97,7 @@ def _kernel_ps(job: Job, unit: str, work: Work) -> float:
 
 
 def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTimes:
-    """Times of some kernels, which are computed again, as the layout says, if they `repeats`."""
+    """Return the times of kernels, with recomputation if they `repeats`."""
     again: tuple[Kernel, ...] = ()
     if repeats and job.layout.recompute == "full":
         again = kernels
@@ -114,7 +112,7 @@ def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTime
 
 
 def _optimizer_ps(job: Job, stage: int) -> int:
-    """What a stage takes at one GPU: gradients are read, its own numbers and weights changed."""
+    """Return a stage's optimizer time at one GPU: reads gradients, updates states and weights."""
     n = stage_parameters(job, stage).optimized
     precision = job.precision
     kept = precision.bytes_of("optimizer") * job.optimizer.moments

@@ -1,4 +1,4 @@
-"""The model against step times and memory that others measured (published.toml)."""
+"""The model against published step times and memory (published.toml)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class TrainingRow:
-    """One measured step and ours; errors are ours over theirs, less one."""
+    """A measured step and ours."""
 
     number: int
     group: str
@@ -31,23 +31,22 @@ class TrainingRow:
 
     @property
     def seconds(self) -> float:
-        """Ours."""
         return self.step.total_ps / PS_PER_S
 
     @property
     def error(self) -> float:
-        """Ours over theirs, less one."""
+        """Ours over theirs, minus one."""
         return self.seconds / self.measured_s - 1
 
     @property
     def measured_mfu(self) -> float:
-        """Of the measured time, by our count of the model's operations."""
+        """MFU of the measured time, by our count of FLOP."""
         return self.step.mfu * self.seconds / self.measured_s
 
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """Memory of one model's GPU: GiB that are published, and ours."""
+    """Published memory per GPU and ours, in GiB."""
 
     model: str
     what: str
@@ -56,19 +55,19 @@ class MemoryRow:
 
     @property
     def error(self) -> float:
-        """Ours over theirs, less one."""
+        """Ours over theirs, minus one."""
         return self.gib / self.published_gib - 1
 
 
 @cache
 def groups() -> dict[str, str]:
-    """Where rows are from, by the name of their group."""
+    """Return the source of each group of rows."""
     return {name: table["title"] for name, table in read_toml(FILE)["group"].items()}
 
 
 @cache
 def rows() -> tuple[TrainingRow, ...]:
-    """All measured steps, in the order of the file."""
+    """Return all measured steps."""
     tree = read_toml(FILE)
     found = []
     for number, row in enumerate(tree["row"], 1):
@@ -83,14 +82,14 @@ def rows() -> tuple[TrainingRow, ...]:
 
 
 def errors(group: str) -> tuple[float, float]:
-    """Mean and largest of the absolute errors of a group."""
+    """Return the mean and largest absolute error of a group."""
     all_of = [abs(row.error) for row in rows() if row.group == group]
     return mean(all_of), max(all_of)
 
 
 @cache
 def memory_rows() -> tuple[MemoryRow, ...]:
-    """Memory of the first group's models. Parameters are those of a stage's layers alone."""
+    """Return the memory of the first group's models; parameters of layers only."""
     found = []
     for table in read_toml(FILE)["memory"]:
         for index, model in enumerate(table["models"]):
@@ -118,17 +117,17 @@ def _model(row: TrainingRow) -> Any:
 
 
 def _without(job: Job) -> Job:
-    """The same without sequence parallelism and recomputation, whether or not it fits."""
+    """Return the job without sequence parallelism and recomputation."""
     return replace(job, layout=replace(job.layout, sp=False, recompute="none"))
 
 
 TRACED = 6
-"""The row of `trace`: one of those that are furthest off, with every kind of part."""
+"""Row of `trace`: among the largest errors, with every part of a step."""
 
 
 @cache
 def trace() -> tuple[tuple[str, float], ...]:
-    """Seconds of the traced row with one assumption after the other changed, and what that is."""
+    """Return the step time of the traced row with one assumption changed at a time."""
     job = rows()[TRACED - 1].job
     machine = job.machine
     matrix, up = machine.matrix, machine.scale_up
@@ -150,5 +149,5 @@ def trace() -> tuple[tuple[str, float], ...]:
 
 
 def _on(job: Job, **changes: Any) -> Job:
-    """The same job on a machine that differs."""
+    """Return the job on a changed machine."""
     return replace(job, machine=replace(job.machine, **changes))

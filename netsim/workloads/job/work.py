@@ -1,12 +1,10 @@
-"""What a GPU computes for a layer and a micro-batch: kernels with their operations and bytes.
+"""Kernels of a layer per micro-batch at one GPU, with their FLOP and bytes.
 
-One list of kernels says how long a layer takes (`netsim.workloads.job.times`), what it keeps for
-the backward
-pass (`netsim.workloads.job.memory`) and how many operations it does. The accounting follows Isaev
-et al.,
-"Calculon" (SC 2023): multiplications of matrices on matrix units, everything else on vector units,
-and every kernel reads its inputs and writes its output. Activations kept are those of Korthikanti
-et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.
+One list gives times (`netsim.workloads.job.times`), memory (`netsim.workloads.job.memory`) and
+FLOP. Accounting follows Isaev et al., "Calculon" (SC 2023): matrix products on matrix units,
+everything else on vector units; every kernel reads its inputs and writes its output. Kept
+activations follow Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+Models" (2022), section 4.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.model import Model
 
 NORM = (9, 14, 7)
-"""Operations for an element: forward, for the input's gradient, for the weights' gradient."""
+"""FLOP per element: forward, input gradient, weight gradient."""
 
 SOFTMAX, DROPOUT, RESIDUAL = (5, 8), (1, 1), (1, 2)
 GELU, GATED = (8, 13), (10, 17)
@@ -27,7 +25,7 @@ ROTARY = (3, 3)
 
 @dataclass(frozen=True)
 class Work:
-    """Operations of one kernel, and bytes that it reads and writes."""
+    """FLOP of a kernel, and bytes that it reads and writes."""
 
     flops: float = 0.0
     bytes: float = 0.0
@@ -35,10 +33,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of the forward pass with those that it takes backward.
+    """A forward kernel and its backward kernels, run `count` times.
 
-    `kept_bytes` stay until the backward pass. `core` kernels are those that selective recomputation
-    runs again: scores, softmax and its dropout. `count` of them run, one after the other.
+    `kept_bytes` stay until the backward pass. Selective recomputation repeats `core` kernels:
+    scores, softmax and its dropout.
     """
 
     name: str
@@ -53,24 +51,24 @@ class Kernel:
 
 @dataclass(frozen=True)
 class LayerSizes:
-    """Sizes at one GPU that all kernels are made of."""
+    """Sizes at one GPU."""
 
     tokens: float
-    """Tokens of a micro-batch, of all tp ranks together."""
+    """Tokens per micro-batch, of all tp ranks."""
     own_tokens: float
-    """Of these, the tokens whose norms and residuals this GPU computes."""
+    """Tokens whose norms and residuals this GPU computes."""
     tp: int
     activation: float
-    """Bytes of one number."""
+    """Bytes per element."""
     weight: float
     shared_inputs: bool
-    """Inputs of matrices are kept in parts, to be gathered again (sequence parallelism)."""
+    """Matrix inputs are kept sharded and gathered again (sequence parallelism)."""
     gathers: bool
-    """tp ranks gather inputs and scatter outputs, instead of adding them up whole."""
+    """tp ranks gather inputs and scatter outputs instead of all-reducing."""
 
 
 def sizes_of(job: Job) -> LayerSizes:
-    """Those of a job."""
+    """Return the sizes of a job."""
     layout, tokens = job.layout, job.layout.micro_batch * job.model.sequence / job.layout.cp
     return LayerSizes(
         tokens=tokens,
@@ -85,12 +83,12 @@ def sizes_of(job: Job) -> LayerSizes:
 
 @lru_cache(maxsize=1024)
 def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
-    """The kernels of one layer, with or without experts, in the order of the forward pass."""
+    """Return the kernels of a layer in forward order."""
     sizes = sizes_of(job)
     first = (_norm(job.model, sizes, "attention norm"), *_gather(job.model, sizes, "attention"))
     latent = job.model.attention == "latent"
     made = _latent_projections(job.model, sizes) if latent else _projections(job.model, sizes)
-    attention = (*first, *made, *_attention(job), *_behind(job, sizes, "attention"))
+    attention = (*first, *made, *_attention(job), *_after_block(job, sizes, "attention"))
     second = (
         _norm(job.model, sizes, "feed-forward norm"),
         *_gather(job.model, sizes, "feed-forward"),
@@ -99,12 +97,12 @@ def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
         inner = _experts(job, sizes)
     else:
         inner = _wide(job.model, sizes, "feed-forward", job.model.width)
-    return attention + second + inner + _behind(job, sizes, "feed-forward")
+    return attention + second + inner + _after_block(job, sizes, "feed-forward")
 
 
 @lru_cache(maxsize=1024)
 def head_kernels(job: Job) -> tuple[Kernel, ...]:
-    """Those behind the last layer: its norm, the logits, and the loss in 32 bits."""
+    """Return the kernels of the head: norm, logits, and loss in 32 bits."""
     sizes, model = sizes_of(job), job.model
     logits = sizes.tokens * model.vocabulary / sizes.tp
     loss, back = (Work(per * logits, 8 * logits) for per in SOFTMAX)
@@ -117,7 +115,7 @@ def head_kernels(job: Job) -> tuple[Kernel, ...]:
 
 @lru_cache(maxsize=1024)
 def embedding_kernels(job: Job) -> tuple[Kernel, ...]:
-    """Those before the first layer: rows of the table are looked up, and added to backward."""
+    """Return the kernels of the embedding."""
     sizes, model = sizes_of(job), job.model
     moved = 2 * sizes.activation * sizes.tokens * model.hidden
     dropout = _dropout(sizes, sizes.own_tokens * model.hidden, "dropout of the embedding")
@@ -128,7 +126,7 @@ def embedding_kernels(job: Job) -> tuple[Kernel, ...]:
 def _linear(
     name: str, sizes: LayerSizes, inputs: float, outputs: float, *, shared: bool = False
 ) -> Kernel:
-    """A matrix times all tokens. The input is kept; a `shared` one all tp ranks have."""
+    """Return the product of a matrix and all tokens; all tp ranks keep a `shared` input."""
     tokens, a = sizes.tokens, sizes.activation
     flops = 2 * tokens * inputs * outputs
     moved = a * tokens * (inputs + outputs) + sizes.weight * inputs * outputs
@@ -138,7 +136,7 @@ def _linear(
 
 
 def _elements(name: str, per: tuple[int, int], n: float, moved: float, kept: float = 0.0) -> Kernel:
-    """A kernel on `n` elements that moves as many bytes backward as forward."""
+    """Return an element-wise kernel on `n` elements."""
     return Kernel(name, "vector", Work(per[0] * n, moved), Work(per[1] * n, moved), Work(), kept)
 
 
@@ -154,7 +152,7 @@ def _dropout(sizes: LayerSizes, n: float, name: str) -> Kernel:
 
 
 def _gather(model: Model, sizes: LayerSizes, name: str) -> tuple[Kernel, ...]:
-    """Before the matrices of a block: gradients of all tp ranks are added up backward."""
+    """Return the kernels before a block: backward reduction of tp gradients."""
     if sizes.tp == 1:
         return ()
     n = sizes.tokens * model.hidden
@@ -164,8 +162,8 @@ def _gather(model: Model, sizes: LayerSizes, name: str) -> tuple[Kernel, ...]:
     return (Kernel(f"{name}: inputs gathered", "vector", forward, added),)
 
 
-def _behind(job: Job, sizes: LayerSizes, name: str) -> tuple[Kernel, ...]:
-    """Behind a block: what tp ranks have is added up, dropout, the residual, its fork backward."""
+def _after_block(job: Job, sizes: LayerSizes, name: str) -> tuple[Kernel, ...]:
+    """Return the kernels after a block: tp reduction, dropout, residual, and its backward fork."""
     model, a = job.model, sizes.activation
     found = []
     if sizes.tp > 1:
@@ -183,14 +181,14 @@ def _behind(job: Job, sizes: LayerSizes, name: str) -> tuple[Kernel, ...]:
 
 
 def _projections(model: Model, sizes: LayerSizes) -> tuple[Kernel, ...]:
-    """Queries, keys and values by one matrix."""
+    """Return the QKV projection."""
     heads = model.heads / sizes.tp + 2 * model.kv_heads_of(sizes.tp)
     width = heads * model.head_width
     return (_linear("queries, keys, values", sizes, model.hidden, width, shared=True),)
 
 
 def _latent_projections(model: Model, sizes: LayerSizes) -> tuple[Kernel, ...]:
-    """Through narrow matrices, which all tp ranks have, and wide ones, which they share."""
+    """Return latent projections: compression, replicated over tp, and sharded expansion."""
     plain = model.head_width - model.rotary_size
     queries = model.heads * model.head_width / sizes.tp
     keys_values = model.heads * (plain + model.value_width) / sizes.tp
@@ -210,7 +208,7 @@ def _latent_projections(model: Model, sizes: LayerSizes) -> tuple[Kernel, ...]:
 
 
 def _attention(job: Job) -> tuple[Kernel, ...]:
-    """Scores of all pairs of tokens, what they are worth, and the output's matrix."""
+    """Return the kernels of attention and its output projection."""
     model, sizes = job.model, sizes_of(job)
     a, heads = sizes.activation, model.heads / sizes.tp
     keys = model.kv_heads_of(sizes.tp) if model.attention == "multi_head" else heads
@@ -241,7 +239,7 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
         found.append(Kernel("softmax", "vector", *softmax, kept_bytes=a * pairs, core=True))
         if model.dropout:
             per = Work(DROPOUT[0] * pairs, (2 * a + 1) * pairs)
-            # Its mask, and its output for the product with the values.
+            # Its mask and output.
             kept = (a + 1) * pairs
             found.append(Kernel("score dropout", "vector", per, per, kept_bytes=kept, core=True))
         moved = a * (pairs + values + output)
@@ -252,7 +250,7 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
 
 
 def _wide(model: Model, sizes: LayerSizes, name: str, width: float) -> tuple[Kernel, ...]:
-    """Two matrices, or three with a gate, with an activation between."""
+    """Return an MLP of two matrices, or three with a gate."""
     gates = model.feed_forward_matrices - 1
     n = sizes.tokens * width / sizes.tp
     inside = GATED if gates > 1 else GELU
@@ -265,18 +263,18 @@ def _wide(model: Model, sizes: LayerSizes, name: str, width: float) -> tuple[Ker
 
 
 def _experts(job: Job, sizes: LayerSizes) -> tuple[Kernel, ...]:
-    """The router, tokens sorted by expert, the experts of this GPU, and the shared ones."""
+    """Return the kernels of router, permutation, this GPU's experts, and shared experts."""
     model, ep = job.model, job.layout.ep
-    here = model.experts / ep
+    n_experts = model.experts / ep
     routed = sizes.own_tokens * model.active_experts * model.hidden
     moved = 2 * sizes.activation * routed
     kernels = [
         _linear("router", replace(sizes, tokens=sizes.own_tokens), model.hidden, model.experts),
         _elements("tokens sorted", (0, 0), routed, moved),
     ]
-    one = replace(sizes, tokens=sizes.tokens * model.active_experts / here)
+    one = replace(sizes, tokens=sizes.tokens * model.active_experts / n_experts)
     inside = _wide(model, one, "expert", model.expert_width)
-    kernels += [replace(kernel, count=here) for kernel in inside]
+    kernels += [replace(kernel, count=n_experts) for kernel in inside]
     kernels.append(_elements("tokens put back", (model.active_experts, 1), routed, moved))
     if model.shared_experts:
         width = model.shared_experts * model.expert_width

@@ -138,7 +138,7 @@ def segments_of(sample: JobSample) -> Segments:
     """Return the segments of one step."""
     schedule = sample.schedule
     templates = _Templates(sample)
-    virtual = schedule.place[schedule.stage, schedule.chunk]
+    virtual = schedule.position[schedule.stage, schedule.chunk]
     of, inverse = np.unique(np.stack([virtual, schedule.kind]), axis=1, return_inverse=True)
     made = [templates.operation(int(index), int(kind)) for index, kind in of.T]
     length = np.array([len(columns[0]) for columns in made])

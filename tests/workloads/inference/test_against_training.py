@@ -7,8 +7,7 @@ import pytest
 from netsim.workloads.inference import iteration_cost, load_deployment, network_ps, prompt_pairs
 from netsim.workloads.inference.cost import compute_ps
 from netsim.workloads.job import load_job
-from netsim.workloads.job.machine import Link
-from netsim.workloads.job.tables import Efficiency
+from netsim.workloads.job.machine import Efficiency, Link
 from netsim.workloads.job.work import layer_kernels
 
 MODELS = ("llama3_70b", "gpt3_175b", "llama3_405b", "mixtral_8x7b", "deepseek_v3", "bloom_176b")

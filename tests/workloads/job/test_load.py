@@ -54,62 +54,54 @@ def test_a_file_may_begin_with_presets(tmp_path):
 
 
 WRONG = {
-    "an unknown key": ({"layout__tpp": 2}, "layout.tpp", "is not known"),
-    "a missing key": ({"layout": {}}, "layout.global_batch", "is missing"),
-    "no such preset": ({"machine": "a200"}, "machine", 'there is no preset "a200"'),
-    "a bool for a count": ({"layout__tp": True}, "layout.tp", "not a whole number"),
-    "a size without a unit": ({"machine__memory": 80}, "machine.memory", "has no unit"),
+    "an unknown key": ({"layout__tpp": 2}, "layout.tpp"),
+    "a missing key": ({"layout": {}}, "layout.global_batch"),
+    "no such preset": ({"machine": "a200"}, "machine"),
+    "a bool for a count": ({"layout__tp": True}, "layout.tp"),
+    "a size without a unit": ({"machine__memory": 80}, "machine.memory"),
     "no share": (
         {"machine__scale_up": {"rate": "1Gbps", "efficiency": 1.5}},
         "machine.scale_up.efficiency",
-        "1.5 is no share",
     ),
     "steps that fall": (
         {"machine__memory_efficiency": [[0, 0.5], ["2MB", 0.6], ["1MB", 0.7]]},
         "machine.memory_efficiency",
-        "sizes do not rise",
     ),
-    "a schedule": ({"layout__schedule": "2f2b"}, "layout.schedule", "is none of them"),
-    "heads": ({"model__heads": 7}, "model.heads", "do not divide"),
+    "a schedule": ({"layout__schedule": "2f2b"}, "layout.schedule"),
+    "heads": ({"model__heads": 7}, "model.heads"),
     "too many experts": (
         {"model__experts": 4, "model__active_experts": 5},
         "model.active_experts",
-        "5 of 4 experts",
     ),
-    "experts of a dense model": ({"model__shared_experts": 1}, "model.shared_experts", "without"),
-    "half a latent attention": ({"model__kv_rank": 64}, "model.kv_rank", "latent attention"),
-    "tp beyond domains": ({"layout__tp": 16}, "layout.tp", "16 GPUs do not share heads (8)"),
-    "pp and layers": ({"layout__pp": 3}, "layout.pp", "do not divide 4 layers"),
-    "batch": ({"layout__dp": 3}, "layout.global_batch", "not shared by 3 replicas"),
-    "interleaving": ({"layout__virtual_stages": 2}, "layout.virtual_stages", "one chunk a stage"),
+    "experts of a dense model": ({"model__shared_experts": 1}, "model.shared_experts"),
+    "half a latent attention": ({"model__kv_rank": 64}, "model.kv_rank"),
+    "tp beyond domains": ({"layout__tp": 16}, "layout.tp"),
+    "pp and layers": ({"layout__pp": 3}, "layout.pp"),
+    "batch": ({"layout__dp": 3}, "layout.global_batch"),
+    "interleaving": ({"layout__virtual_stages": 2}, "layout.virtual_stages"),
     "two counts of replicas": (
         {"layout__dp": 4, "layout__dp_levels": [2, 2, 2]},
         "layout.dp",
-        "not those of dp_levels, 8",
     ),
     "replicas beyond a rack": (
         {"layout__tp": 4, "layout__dp_levels": [4, 2, 1]},
         "layout.dp_levels",
-        "do not stand in one scale-up domain",
     ),
-    "experts that are not there": ({"layout__ep": 2}, "layout.ep", "no experts"),
-    "domains of experts": ({"layout__ep_domains": 4}, "layout.ep_domains", "nobody shares"),
-    "nobody to share with": ({"layout__sp": True}, "layout.sp", "nobody"),
+    "experts that are not there": ({"layout__ep": 2}, "layout.ep"),
+    "domains of experts": ({"layout__ep_domains": 4}, "layout.ep_domains"),
+    "nobody to share with": ({"layout__sp": True}, "layout.sp"),
     "nothing to compute again": (
         {"layout__recompute": "selective", "model__fused_attention": True},
         "layout.recompute",
-        "keeps none",
     ),
-    "a format without a peak": ({"precision__compute": "fp4"}, "precision.compute", "no peak"),
-    "memory": ({"machine__memory": "100MB"}, "machine.memory", "a GPU of stage 0 needs"),
+    "a format without a peak": ({"precision__compute": "fp4"}, "precision.compute"),
+    "memory": ({"machine__memory": "100MB"}, "machine.memory"),
 }
 
 
-@pytest.mark.parametrize(("changes", "key", "words"), WRONG.values(), ids=WRONG)
-def test_each_mistake_is_told_once_with_its_key(changes, key, words):
-    found = told(with_changes(**changes))
-    assert [where for where, _ in found].count(key) == 1
-    assert any(where == key and words in message for where, message in found)
+@pytest.mark.parametrize(("changes", "key"), WRONG.values(), ids=WRONG)
+def test_each_mistake_is_told_once_with_its_key(changes, key):
+    assert [where for where, _ in told(with_changes(**changes))].count(key) == 1
 
 
 def test_the_small_job_itself_is_right():

@@ -108,7 +108,7 @@ def test_who_stands_where() -> None:
     )
     many = Ranks(tp=2, dp=40, pp=3)
     hosts = placed("rail_aligned", many, 6)
-    rows, more = describe(many, hosts, 6, most=5)
+    rows, more = describe(many, hosts, 6, max_racks=5)
     assert [row[0] for row in rows] == ["rack", "0", "1", "2", "3", "39"]
     assert rows[-1][1:] == ("234..239", "0..2", "39", "0", "0..1")
     assert more == 35

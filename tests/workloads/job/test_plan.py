@@ -52,24 +52,23 @@ def test_other_machines_have_formats_of_their_own():
 
 
 WRONG = {
-    "an unknown key": ({"site": {"budget": 1}}, "site.budget", "is not known"),
-    "an unknown table": ({"layout": {}}, "layout", "is not known"),
-    "a law": ({"plan": {"law": "moore"}}, "plan.law", "is none of them"),
-    "no money": ({"site": {"budget_usd": 0}}, "site.budget_usd", "out of range"),
-    "a share": ({"site": {"compute_share": 2}}, "site.compute_share", "out of range"),
-    "too small": ({"site": {"budget_usd": 1e6}}, "plan.parameters", "too small"),
+    "an unknown key": ({"site": {"budget": 1}}, "site.budget"),
+    "an unknown table": ({"layout": {}}, "layout"),
+    "a law": ({"plan": {"law": "moore"}}, "plan.law"),
+    "no money": ({"site": {"budget_usd": 0}}, "site.budget_usd"),
+    "a share": ({"site": {"compute_share": 2}}, "site.compute_share"),
+    "too small": ({"site": {"budget_usd": 1e6}}, "plan.parameters"),
     "too few racks": (
         {"site": {"budget_usd": 1e8}, "plan": {"parameters": 1e13}},
         "plan.parameters",
-        "racks are too few",
     ),
-    "too wide": ({"plan": {"parameters": 1e16}}, "machine.memory", "do not hold a layer"),
-    "a machine": ({"machine": "b300"}, "machine", 'no preset "b300"'),
+    "too wide": ({"plan": {"parameters": 1e16}}, "machine.memory"),
+    "a machine": ({"machine": "b300"}, "machine"),
 }
 
 
-@pytest.mark.parametrize(("tree", "key", "words"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told_with_its_key(tree, key, words):
+@pytest.mark.parametrize(("tree", "key"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_told_with_its_key(tree, key):
     with pytest.raises(InputError) as caught:
         plan(**tree)
-    assert [(one.key, words in one.message) for one in caught.value.errors] == [(key, True)]
+    assert [one.key for one in caught.value.errors] == [key]

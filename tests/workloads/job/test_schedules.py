@@ -68,7 +68,7 @@ def test_every_micro_batch_once_in_each_chunk(name: str) -> None:
 
 
 def _places(schedule: PipelineSchedule) -> np.ndarray:
-    return schedule.place[schedule.stage, schedule.chunk]
+    return schedule.position[schedule.stage, schedule.chunk]
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
