@@ -20,6 +20,7 @@ MAX_LINES = 450
 MAX_PARAMETERS = 8
 
 ROOT = Path(netsim.__file__).parent
+PAGES = Path(__file__).parent.parent / "netsim"
 MAPPED = [ROOT.parent] if not (ROOT / "topologies").is_dir() else []
 WORKLOADS = "netsim.workloads"
 NAME_APPLICATIONS = ("netsim.discovery", "netsim.renames")
@@ -160,7 +161,7 @@ def rooms_drawn() -> dict[str, int]:
 
     The second picture is that of the workloads, which are above all of the first.
     """
-    page = (ROOT / "README.md").read_text("utf-8")
+    page = (PAGES / "README.md").read_text("utf-8")
     simulator, workloads = marked(page, "simulator").strip(), marked(page, "workloads").strip()
     return {
         f"{package}.{name}": number
@@ -186,14 +187,14 @@ def test_the_picture_of_the_rooms_is_true() -> None:
 
 
 def test_the_table_of_the_rooms_has_every_folder() -> None:
-    text = marked((ROOT / "README.md").read_text("utf-8"), "rooms")
+    text = marked((PAGES / "README.md").read_text("utf-8"), "rooms")
     folders = {name for name in rooms_drawn() if modules()[name].name == "__init__.py"}
     listed = re.findall(r"^\| `(?:\.\./)?([\w/]+)/` \|", text, re.MULTILINE)
     assert sorted(f"netsim.{name.replace('/', '.')}" for name in listed) == sorted(folders)
 
 
 def test_the_engines_page_has_every_file() -> None:
-    text = marked((ROOT / "engine" / "README.md").read_text("utf-8"), "files")
+    text = marked((PAGES / "engine" / "README.md").read_text("utf-8"), "files")
     engine = ROOT / "engine"
     files = {path.relative_to(engine).as_posix() for path in engine.rglob("*.py")}
     listed = []

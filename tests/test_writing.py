@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from raises_input import raises, raises_input
 from test_structure import modules
 
-from netsim.cli.trace_outputs import write_tables
+from netsim.cli.trace_output import write_tables
 from netsim.plots import save
 from netsim.results import write_sweep
 from netsim.results.replace import exclusive, is_written_by_netsim

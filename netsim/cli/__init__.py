@@ -1,7 +1,7 @@
-"""The command line: one file per command, imported when that command is asked for.
+"""The command line: one file per command, imported when the command runs.
 
-Nothing slow is imported on the way to `netsim --help`: numba, numpy, pydantic, pyarrow, networkx
-and matplotlib are imported by the functions that need them.
+`netsim --help` is instant: functions that need numba, numpy, pydantic, pyarrow, networkx or
+matplotlib import them.
 """
 
 from netsim.cli.app import app, main

@@ -1,4 +1,4 @@
-"""`netsim accuracy`: transports held against analytic results."""
+"""`netsim accuracy`: compare transports with analytic results."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from netsim.cli.app import FAILED
     "--write",
     "page",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Put the table into this page, between its two marks.",
+    help="Write the table to this page, between its two markers.",
 )
 def command(parts: tuple[str, ...], page: Path | None) -> None:
-    """Measure transports on small networks and hold them against formulas.
+    """Measure transports on small networks and compare them with formulas.
 
-    Each row has what the formula says, what was measured, and how far apart they are; beyond 5 %
-    also why. A PART is a transport, or incast_ and its name; all by default, which takes minutes.
-    The exit status is 1 if a row is off by more than 5 % and nothing explains it.
+    Each row has the expected and the measured value and their difference, with an explanation
+    beyond 5 %. A PART is a transport, or incast_ and its name; all parts, the default, take
+    minutes. The exit status is 1 if a difference above 5 % has no explanation.
     """
     from netsim.accuracy.parts import BEGIN, PARTS, number, rows, with_table
     from netsim.accuracy.row import Verdict
@@ -31,10 +31,10 @@ def command(parts: tuple[str, ...], page: Path | None) -> None:
 
     for name in parts:
         if name not in PARTS:
-            raise InputError(f"there is no part {name}", hint=did_you_mean(name, list(PARTS)))
+            raise InputError(f"unknown part {name}", hint=did_you_mean(name, list(PARTS)))
     text = page.read_text("utf-8") if page else ""
     if page and BEGIN not in text:
-        raise InputError(f"has no line {BEGIN}", file=str(page))
+        raise InputError(f"missing line {BEGIN}", file=str(page))
     found = []
     for row in rows(parts):
         found.append(row)

@@ -1,16 +1,17 @@
-"""The command `netsim` itself: its subcommands and what becomes of errors."""
+"""The command `netsim`: subcommands, errors, exit statuses."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import IO, Any
 
 import click
 
-from netsim.cli.fonts import keep_fonts
 from netsim.cli.interrupt import Interruption
 from netsim.cli.streams import tolerate_closed_streams
 from netsim.discovery import applications
@@ -22,7 +23,7 @@ from netsim.version import __version__
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Simulate": {
         "run": ("netsim.cli.run", "Run an experiment and write its results."),
-        "resume": ("netsim.cli.resume", "Resume a run from its checkpoint."),
+        "resume": ("netsim.cli.run:resume", "Resume a run from its checkpoint."),
         "check": ("netsim.cli.check", "Check an experiment and predict time and memory."),
         "accuracy": ("netsim.cli.accuracy", "Compare transports with analytic results."),
         "bench": ("netsim.cli.bench", "Measure the simulator's speed on this machine."),
@@ -36,20 +37,20 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Build": {
         "new-transport": ("netsim.cli.new_files:transport", "Create a transport."),
-        "check-transport": ("netsim.cli.check_transport", "Test a transport."),
+        "check-transport": ("netsim.cli.conformance:transport", "Test a transport."),
         "new-topology": ("netsim.cli.new_files:topology", "Create a topology."),
         "new-queue": ("netsim.cli.new_files:queue", "Create a queue discipline."),
-        "check-queue": ("netsim.cli.check_queue", "Test a queue discipline."),
+        "check-queue": ("netsim.cli.conformance:queue", "Test a queue discipline."),
     },
 }
-"""Group -> command -> (module, or module:attribute, of the click command; its line of help).
+"""Group -> command -> (module or module:attribute of the click command, one line of help).
 
-An application lists its own in `COMMANDS` of its package `cli`.
+Applications list theirs in `COMMANDS` of their package `cli`. A module that draws has `DRAWS`.
 """
 
 
 def groups() -> dict[str, dict[str, tuple[str, str]]]:
-    """The commands by group, with those of applications."""
+    """Return the commands of netsim and its applications by group."""
     found = {group: dict(entries) for group, entries in COMMANDS.items()}
     for package in applications("cli"):
         for group, entries in package.COMMANDS.items():
@@ -59,7 +60,7 @@ def groups() -> dict[str, dict[str, tuple[str, str]]]:
 
 @cache
 def commands() -> dict[str, str]:
-    """Command -> module, or module:attribute."""
+    """Return the module, or module:attribute, of each command."""
     return {name: target for entries in groups().values() for name, (target, _) in entries.items()}
 
 
@@ -68,7 +69,7 @@ FAILED, WRONG, INTERRUPTED, ENDED = 1, 2, 130, 143
 
 
 class FailedRun(click.ClickException):
-    """A run that failed: the user is told in one message, without a traceback."""
+    """A failed run, reported without a traceback."""
 
     exit_code = FAILED
 
@@ -78,25 +79,25 @@ class FailedRun(click.ClickException):
 
 
 class WrongInput(FailedRun):
-    """Input that is wrong."""
+    """Invalid input."""
 
     exit_code = WRONG
 
 
 class Interrupted(FailedRun):
-    """Ctrl-C where nothing can be saved."""
+    """Ctrl-C, with nothing to save."""
 
     exit_code = INTERRUPTED
 
 
 class Ended(FailedRun):
-    """SIGTERM, likewise."""
+    """SIGTERM, with nothing to save."""
 
     exit_code = ENDED
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it is needed, and turns errors into exit statuses."""
+    """A group that imports commands on demand and turns errors into exit statuses."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(commands())
@@ -105,7 +106,10 @@ class LazyGroup(click.Group):
         if name not in commands():
             return None
         module, _, attribute = commands()[name].partition(":")
-        command = getattr(import_module(module), attribute or "command")
+        imported = import_module(module)
+        if getattr(imported, "DRAWS", False):
+            _keep_fonts()
+        command = getattr(imported, attribute or "command")
         assert isinstance(command, click.Command)
         return command
 
@@ -114,7 +118,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in commands() and not args[0].startswith("-"):
             hint = did_you_mean(args[0], commands())
-            ctx.fail(f"there is no command {written(args[0])} ({hint})")
+            ctx.fail(f"unknown command {written(args[0])} ({hint})")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -142,22 +146,40 @@ class LazyGroup(click.Group):
             raise kind("interrupted") from None
 
 
+def _keep_fonts() -> None:
+    """Keep matplotlib's font cache in netsim's cache, unless MPLCONFIGDIR is set.
+
+    The user's settings (matplotlibrc) still apply.
+    """
+    if "MPLCONFIGDIR" in os.environ:
+        return
+    from netsim.engine.compiling.cache import own_folder
+
+    folder = own_folder("matplotlib")
+    if folder is None:
+        return
+    os.environ["MPLCONFIGDIR"] = str(folder)
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    settings = Path(base, "matplotlib", "matplotlibrc")
+    if settings.is_file():
+        os.environ.setdefault("MATPLOTLIBRC", str(settings))
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="netsim")
 def app() -> None:
     """Simulate datacenter networks packet by packet.
 
-    EXPERIMENTS are TOML files, or names of those that come with netsim ("netsim list
-    experiments"). Start with "netsim run p2p_512 --plot".
+    EXPERIMENT is a TOML file or the name of a shipped experiment ("netsim list experiments").
+    Start with "netsim run p2p_512 --plot".
 
     \b
-    Bash completes names of commands, experiments and plugins after this line (zsh, fish alike):
+    To complete commands, experiments and plugins in bash (zsh and fish likewise):
         eval "$(_NETSIM_COMPLETE=bash_source netsim)"
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script."""
+    """Run the console script."""
     tolerate_closed_streams()
-    keep_fonts(sys.argv[1:] if arguments is None else arguments)
     app.main(args=arguments, prog_name="netsim")

@@ -22,17 +22,20 @@ from netsim.units import format_bytes, format_number, parse_bytes
 from netsim.writing import write_text
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from netsim.experiment import Point
     from netsim.results.run_result import RunResult
+    from netsim.running.profile import Profile
 
 TRANSPORTS = ("ndp", "roce")
 HOSTS = (128, 8192)
 HOPS = 240_000_000
-"""Packet-hops of a case, by the estimate below: up to half a minute on one core. In less, memory
-is touched for the first time and rings grow, and the speed is not yet that of a long run."""
+"""Estimated packet-hops of a case: up to half a minute on one core. Shorter runs are slower: memory
+is touched for the first time, and rings grow."""
 
 TOPOLOGIES = {"leaf-spine": 2, "three-tier": 3, "four-tier": 4}
-"""Fully provisioned fat trees, and their tiers."""
+"""Fully provisioned fat tree -> number of tiers."""
 
 PAYLOAD_BYTES = 4096
 
@@ -40,7 +43,7 @@ HEADERS = (
     ("transport", 0), ("topology", 3), ("hosts", 0), ("bytes\nper host", 2), ("threads", 0),
     ("packet-\nhops", 1), ("M packet-\nhops/s", 0), ("speed-up", 4), ("wall", 5), ("compile", 6),
 )  # fmt: skip
-"""Columns of the table, and which of them give way first."""
+"""Columns of the table with their rank: the highest is left out first."""
 
 CASE = """\
 name = "bench"
@@ -61,7 +64,7 @@ size = "{size}"
 
 @dataclass(frozen=True)
 class BenchCase:
-    """One measurement."""
+    """A case to measure."""
 
     transport: str
     topology: str
@@ -71,26 +74,18 @@ class BenchCase:
 
 
 @click.command("bench")
-@click.option(
-    "--transport", "transports", multiple=True, help="Transport; ndp and roce by default."
-)
+@click.option("--transport", "transports", multiple=True, help="Transport (ndp and roce).")
 @click.option(
     "--topology",
     "topologies",
     multiple=True,
     type=Name(TOPOLOGIES),
     metavar="NAME",
-    help=f"Fat tree, one of {', '.join(TOPOLOGIES)}; leaf-spine by default.",
+    help=f"Fat tree: {', '.join(TOPOLOGIES)} (leaf-spine).",
 )
-@click.option(
-    "--hosts", multiple=True, type=click.IntRange(4), help="Hosts; 128 and 8192 by default."
-)
-@click.option(
-    "--threads", multiple=True, type=click.IntRange(1), help="Threads; 1 and all cores by default."
-)
-@click.option(
-    "--size", help="Bytes sent by each host, such as 2MB (default: up to half a minute of work)."
-)
+@click.option("--hosts", multiple=True, type=click.IntRange(4), help="Hosts (128 and 8192).")
+@click.option("--threads", multiple=True, type=click.IntRange(1), help="Threads (1 and all cores).")
+@click.option("--size", help="Bytes sent by each host, such as 2MB (half a minute of work).")
 @click.option(
     "--profile", "profiled", is_flag=True, help="Print a single-threaded profile instead."
 )
@@ -104,30 +99,31 @@ def command(
     profiled: bool,
     as_json: bool,
 ) -> None:
-    """Measure packet-hops per second of standard cases, the time to compile set apart.
+    """Measure packet-hops per second of standard cases, without compilation.
 
-    The eight cases that are measured by default take about four minutes in all on two cores.
+    The eight default cases take about four minutes on two cores.
 
     A packet-hop is one packet, data or control, that crosses one link. In every case each host of
-    a fully provisioned fat tree sends to one other host, all at once. In trees of three
-    and four tiers all switches have the same number of ports: 128, 8192 and 65536 hosts make three
-    tiers, 8192 four. --transport, --topology, --hosts and --threads may be given several times.
+    a fully provisioned fat tree sends to one other host, all at once. Switches of trees with three
+    and four tiers have equal numbers of ports, so only some numbers of hosts are possible: 128,
+    8192 and 65536 for three tiers, 8192 for four. --transport, --topology, --hosts and --threads
+    are repeatable.
 
-    --profile takes the time of every step of a run and of what is done inside the windows. The
-    first run of it with a transport compiles, since the clock is read in code of its own.
+    --profile times each step of a run and each part of the time windows. It compiles the transport
+    again on first use, since reading the clock needs code of its own.
     """
     from netsim.terminal import Column, Wide, show
 
     cores = available_cores()
     machine = f"{processor()}, {cores} cores, Python {platform.python_version()}"
     if profiled and as_json:
-        raise InputError("does not go with --profile", key="--json", code="conflict")
+        raise InputError("conflicts with --profile", key="--json", code="conflict")
     if not as_json:
         click.echo(machine)
     if profiled:
         if threads:
-            hint = "a profile is of one thread"
-            raise InputError("does not go with --profile", key="--threads", hint=hint)
+            hint = "profiles are single-threaded"
+            raise InputError("conflicts with --profile", key="--threads", hint=hint)
         _profile(cases(transports, topologies, hosts, (1,), size))
         return
     chosen = threads or tuple(sorted({1, cores}))
@@ -149,7 +145,7 @@ def command(
         Column(header, [row[index] for row in rows], rank, left=index < 2)
         for index, (header, rank) in enumerate(HEADERS)
     ]
-    show(Wide(columns, elsewhere="a wider terminal or a pipe shows them"))
+    show(Wide(columns, elsewhere="widen the terminal or use a pipe"))
 
 
 def cases(
@@ -159,26 +155,26 @@ def cases(
     threads: tuple[int, ...],
     size: str | None,
 ) -> Iterator[BenchCase]:
-    """Every combination, the number of threads varying fastest; defaults for what is empty."""
+    """Yield every combination, threads varying fastest, with defaults for empty lists."""
     standard = (transports or TRANSPORTS, topologies or ("leaf-spine",), hosts or HOSTS)
     for transport, topology, count, workers in product(*standard, threads):
         yield BenchCase(transport, topology, count, workers, size or standard_size(topology, count))
 
 
 def standard_size(topology: str, hosts: int) -> str:
-    """Bytes per host for HOPS packet-hops, written with their unit.
+    """Return the bytes per host that make HOPS packet-hops, with their unit.
 
-    A packet to the far side of the tree and its acknowledgment cross two links a tier each.
+    A packet to the far side of the tree and its acknowledgment each cross two links per tier.
     """
     packets = HOPS // (4 * TOPOLOGIES[topology] * hosts)
     return f"{max(1, packets) * PAYLOAD_BYTES}B"
 
 
 def tree_shape(topology: str, hosts: int) -> str:
-    """The lines of [topology] for a tree of so many hosts.
+    """Return the lines of [topology] for a tree with this number of hosts.
 
-    Of leaves and spines the most nearly square one, 8 x 16 for 128 hosts; of more tiers the one of
-    switches with the same number of ports. Raises InputError if there is none.
+    Leaves are as near to square as possible (8 x 16 for 128 hosts); higher trees have equal
+    switches. Raises InputError if there is no such tree.
     """
     tiers = TOPOLOGIES[topology]
     if tiers > 2:
@@ -186,7 +182,7 @@ def tree_shape(topology: str, hosts: int) -> str:
         if most_hosts(tiers, radix) != hosts:
             near = (f"{most_hosts(tiers, max(4, radix + d)):,}" for d in (-2, 0, 2))
             raise InputError(
-                f"{hosts:,} hosts make no tree of {tiers} tiers of equal switches",
+                f"no tree of {tiers} tiers with equal switches has {hosts:,} hosts",
                 key="--hosts",
                 hint=" or ".join(dict.fromkeys(near)),
             )
@@ -194,11 +190,11 @@ def tree_shape(topology: str, hosts: int) -> str:
     for per_leaf in range(int(hosts**0.5), 1, -1):
         if hosts % per_leaf == 0:
             return f"hosts_per_leaf = {per_leaf}\nleaves = {hosts // per_leaf}"
-    raise InputError(f"{hosts} hosts cannot be shared out evenly among leaves", key="--hosts")
+    raise InputError(f"{hosts} hosts cannot be divided evenly among leaves", key="--hosts")
 
 
 def case_point(case: BenchCase, directory: Path) -> Point:
-    """The case as an experiment's only point; its file is written to `directory`."""
+    """Write the case as an experiment to `directory` and return its only point."""
     from netsim.experiment import Experiment
 
     text = CASE.format(
@@ -213,7 +209,7 @@ def case_point(case: BenchCase, directory: Path) -> Point:
 
 
 def _from_here(transport: str) -> str:
-    """The path of a transport's file as seen from anywhere; a name is left as it is."""
+    """Return the absolute path of a transport's file, or its name."""
     from netsim.plugins.registry import split_preset
 
     path, preset = split_preset(transport)
@@ -224,7 +220,7 @@ def _from_here(transport: str) -> str:
 
 
 def _fitting_point(case: BenchCase) -> Point:
-    """The case's point; refused if it does not fit into memory."""
+    """Return the case's point. Raises InputError if memory is too small."""
     from netsim.running.estimate import estimate, require_memory
 
     with tempfile.TemporaryDirectory() as directory:
@@ -234,8 +230,7 @@ def _fitting_point(case: BenchCase) -> Point:
 
 
 def _profile(chosen: Iterator[BenchCase]) -> None:
-    """Print where the time of each case goes."""
-    from netsim.cli.profile import figures, profile_table
+    """Print the profile of each case."""
     from netsim.running.profile import profile
     from netsim.terminal import show
 
@@ -245,7 +240,7 @@ def _profile(chosen: Iterator[BenchCase]) -> None:
         hops = format_count(measured.counts.hops)
         click.echo(f"\n{_title(case)}, {size} each: {hops} packet-hops")
         show(profile_table(measured))
-        for line in figures(measured):
+        for line in profile_lines(measured):
             click.echo(line)
 
 
@@ -254,7 +249,7 @@ def _title(case: BenchCase) -> str:
 
 
 def measure(case: BenchCase) -> RunResult:
-    """Run one case; refused if it does not fit into memory."""
+    """Run a case. Raises InputError if memory is too small."""
     from netsim.running.point import simulate
 
     point = _fitting_point(case)
@@ -262,14 +257,14 @@ def measure(case: BenchCase) -> RunResult:
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def processor() -> str:
-    """What the processor calls itself."""
+    """Return the processor's name."""
     try:
         for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
             if line.startswith("model name"):
@@ -295,8 +290,63 @@ def _cells(case: BenchCase, summary: dict[str, Any], speed_up: float) -> list[st
 
 
 def format_count(number: int) -> str:
-    """A count with three significant digits: 353 M."""
+    """Format a count with three significant digits: 353 M."""
     for scale, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= scale:
             return f"{format_number(number / scale, 3)} {letter}"
     return str(number)
+
+
+def profile_table(profile: Profile) -> Table:
+    """Return a table with a row for each step and each part of the windows."""
+    from netsim.running import profile as steps
+    from netsim.terminal import plain_table
+
+    table = plain_table("step", "", "time", "share", "ns per packet-hop")
+    for column in table.columns[2:]:
+        column.justify = "right"
+    whole_s = sum(profile.seconds.values())
+    for name, about, seconds in _profile_rows(profile):
+        in_windows = name in ("", steps.DRIVE)
+        a_hop = f"{seconds * 1e9 / max(1, profile.counts.hops):.1f}" if in_windows else ""
+        table.add_row(name, about, format_duration(seconds), f"{seconds / whole_s:.1%}", a_hop)
+    return table
+
+
+def _profile_rows(profile: Profile) -> Iterator[tuple[str, str, float]]:
+    from netsim.running import profile as steps
+
+    about = {
+        steps.PREPARE: "network, flows, ideal times",
+        steps.BUILD: "modules, engine state",
+        steps.CODE: "compile, or load from the cache",
+        steps.DRIVE: "simulate windows, in parts:",
+        steps.COLLECT: "tables, metrics, conservation",
+        steps.WRITE: "files",
+    }
+    windows = profile.windows
+    for name in steps.STEPS:
+        yield name, about[name], profile.seconds[name]
+        if name == steps.DRIVE:
+            yield "", "  switches", windows.switches_s
+            yield "", "  hosts", windows.hosts_s
+            yield "", "  find active nodes", windows.find_s
+            yield "", "  hand over sent packets", windows.publish_s
+            yield "", "  grow rings, check progress", profile.rest_s
+
+
+def profile_lines(profile: Profile) -> Iterator[str]:
+    """Yield the lines below the profile's table."""
+    from netsim.running import profile as steps
+
+    drive_s, counts, windows = profile.seconds[steps.DRIVE], profile.counts, profile.windows
+    yield f"{counts.hops / drive_s / 1e6:.1f} M packet-hops/s by one thread"
+    n = max(1, counts.windows)
+    yield (
+        f"{counts.windows:,} windows; active in each: {windows.switch_steps / n:,.1f} switches "
+        f"and {windows.host_steps / n:,.1f} hosts, {counts.hops / n:,.0f} packet-hops"
+    )
+    yield (
+        f"serial: {profile.serial_s / drive_s:.1%} of the windows, so threads speed them up by at "
+        f"most {drive_s / profile.serial_s:,.1f}"
+    )

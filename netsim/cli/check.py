@@ -1,4 +1,4 @@
-"""`netsim check`: is an experiment sound, what does it mean, and what will it take?"""
+"""`netsim check`: validate an experiment, print it in full, predict time and memory."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from netsim.running.estimate import Code, Estimate
 
 START_S = 1.0
-"""The interpreter and its libraries come up."""
+"""Time to start the interpreter and load libraries."""
 
 NAMED_POINTS = 2
-"""So many points that share their assumptions are named; the others are counted."""
+"""Named points per assumption; more are counted."""
 
 
 @click.command("check")
 @experiment_options
 @json_option
 def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_json: bool) -> None:
-    """Check EXPERIMENT, print it with every value explicit, and predict what running it takes."""
+    """Check EXPERIMENT, print every value, and predict run time and memory."""
     from netsim.cli.tables import estimate_table
     from netsim.experiment.resolve_fabric import report_queue_sizes
     from netsim.results.files import plain
@@ -49,7 +49,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_js
         return
     click.echo(json.dumps(plain(points[0].resolved), indent=2, ensure_ascii=False))
     if len(points) > 1:
-        click.echo(f"\nThis is the first of {len(points)} points; their axes are:")
+        click.echo(f"\nThis is the first of {len(points)} points. Axes:")
         for axis, values in loaded.axes.items():
             click.echo(f"  {axis} = {', '.join(str(value) for value in values)}")
     for line in report_queue_sizes(points):
@@ -57,42 +57,42 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_js
     for note in dict.fromkeys(note for one in estimates for note in one.notes):
         click.echo(f"Traffic: {note}")
     show(estimate_table([point.name for point in points], estimates))
-    click.echo(altogether(estimates, code_needed(points, [one.feature_set for one in estimates])))
+    click.echo(total_line(estimates, code_needed(points, [one.feature_set for one in estimates])))
     for names, assumptions in assumed(points, estimates):
         click.echo(f"Assumed{names}: {assumptions}")
     for point, one in zip(points, estimates, strict=True):
         require_memory(one, what=point.file)
 
 
-def altogether(estimates: Sequence[Estimate], code: Code) -> str:
-    """How long all points take from the command to its end, and what of it is spent on what."""
+def total_line(estimates: Sequence[Estimate], code: Code) -> str:
+    """Return one line with the predicted time of all points and its parts."""
     from netsim.cli.progress import format_duration
 
     running = sum(one.seconds for one in estimates)
     around = START_S + sum(one.setup_seconds for one in estimates)
-    kinds = f"{code.needed} kind{'s' * (code.needed != 1)} of transport and fabric"
+    kinds = f"{code.needed} combination{'s' * (code.needed != 1)} of transport and fabric"
     missing = f"{code.missing} of {kinds} to compile" if code.missing else f"{kinds} to load"
     return (
-        f"Altogether some {format_duration(seconds(estimates, code))}: "
-        f"{format_duration(running)} of simulation, {format_duration(code.seconds)} for code "
+        f"Total: about {format_duration(seconds(estimates, code))}: "
+        f"{format_duration(running)} of simulation, {format_duration(code.seconds)} of code "
         f"({missing}), {format_duration(around)} to set up and write."
     )
 
 
 def seconds(estimates: Sequence[Estimate], code: Code) -> float:
-    """How long all points take, from the command to its end."""
+    """Return the predicted time of all points, start-up included."""
     return START_S + code.seconds + sum(one.seconds + one.setup_seconds for one in estimates)
 
 
 def described(point: Point, estimate: Estimate) -> dict[str, Any]:
-    """A point and its prediction as JSON."""
+    """Return a point and its prediction as JSON."""
     figures = {field.name: getattr(estimate, field.name) for field in fields(estimate)}
     del figures["feature_set"]
     return {"point": point.name, "axes": point.axes, **figures, "experiment": point.resolved}
 
 
 def assumed(points: Sequence[Point], estimates: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """Each assumption once, with the points that it is made for; "" if these are all."""
+    """Yield each assumption with its points, or "" if it holds for all."""
     names: dict[str, list[str]] = {}
     for point, one in zip(points, estimates, strict=True):
         names.setdefault(one.assumptions, []).append(point.name)

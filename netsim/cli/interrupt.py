@@ -1,23 +1,24 @@
-"""Ctrl-C and SIGTERM: a run is asked to stop, and what it has done is written.
+"""Ctrl-C and SIGTERM: stop a run and write what is done.
 
-Python handles a signal in the main thread, between two of its instructions; while compiled code
-runs there are none. So a thread is told of signals as well: it answers at once, and ends the
+Python handles signals in the main thread, between two bytecode instructions, so never during
+compiled code. A second thread therefore also receives signals: it answers immediately, and ends the
 process if the main thread does not.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-
-from netsim.cli.ending import end_now
 
 if TYPE_CHECKING:
     from netsim.running.point import Progress
@@ -25,20 +26,20 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 GRACE_S = 1.5
-"""Seconds that the main thread has to stop at once before the process is ended."""
+"""Seconds that the main thread has to exit before the process is ended."""
 
-CHUNK_PATIENCE_S = 1.2
-"""Seconds that a chunk of windows may take in plain Python once it is asked to be the last one."""
+MAX_CHUNK_S = 1.2
+"""Seconds that the last chunk of windows may take in plain Python."""
 
-ANSWER = "interrupted: stopping after the present step, to write what is done; again stops at once"
+ANSWER = "interrupted: writing finished work after the current step (Ctrl-C again: exit now)"
 
 
 class Interruption:
-    """While entered, the first Ctrl-C (or SIGTERM) only sets a flag; the second one interrupts.
+    """A context in which the first Ctrl-C or SIGTERM sets a flag and the second interrupts.
 
-    The object is the `should_stop` of a run: calling it tells whether the flag is set. While
-    `at_once` is true, the first one interrupts already: where nothing looks at the flag, such as
-    in a plugin's `build`, or while code is compiled.
+    The object is the `should_stop` of a run: call it to read the flag. While `at_once` is true, the
+    first signal interrupts, since nothing reads the flag: in a plugin's `build`, or while code is
+    compiled.
     """
 
     def __init__(self, *, at_once: bool = False) -> None:
@@ -56,29 +57,29 @@ class Interruption:
         return self.signal is not None
 
     def watching(
-        self, told: Callable[[Progress], None] | None = None
+        self, report: Callable[[Progress], None] | None = None
     ) -> Callable[[Progress], None]:
-        """A run begins whose progress is to be told to what this gives, which tells `told`.
+        """Return the progress callback of a new run; it calls `report`.
 
-        Until it drives the engine, an interruption is at once.
+        Signals interrupt at once until the run drives the engine.
         """
         self.at_once, self._in_chunk = True, False
 
         def note(progress: Progress) -> None:
             self.at_once, self._in_chunk = progress.phase != "run", False
-            if told is not None:
-                told(progress)
+            if report is not None:
+                report(progress)
 
         return note
 
     @property
     def stopped_at_once(self) -> bool:
-        """Whether the first signal interrupted, and there was no second one."""
+        """Whether the first signal interrupted and no second one came."""
         return self._handled == 1 and self.at_once
 
     @property
     def exit_code(self) -> int:
-        """The exit status that shells expect: 128 + the number of the signal; 0 without one."""
+        """The exit status that shells expect: 128 plus the signal's number; 0 without a signal."""
         return 0 if self.signal is None else 128 + self.signal
 
     def __enter__(self) -> Interruption:
@@ -113,7 +114,7 @@ class Interruption:
             raise KeyboardInterrupt
 
     def _listen(self) -> None:
-        """Answer signals as they come, whatever the main thread is doing."""
+        """Answer signals, whatever the main thread is doing."""
         assert self._sockets is not None
         listening, heard = self._sockets[0], 0
         with listening:
@@ -126,7 +127,7 @@ class Interruption:
                     click.echo(ANSWER, err=True)
                     if not self._stuck():
                         continue
-                    # A handler in plain Python does not come back, but can be interrupted.
+                    # A handler in plain Python loops forever but can be interrupted.
                     self.at_once = True
                     signal.pthread_kill(threading.main_thread().ident or 0, numbers[0])
                 if not self._left.wait(GRACE_S):
@@ -134,11 +135,26 @@ class Interruption:
                     end_now(self.exit_code)
 
     def _stuck(self) -> bool:
-        """Whether the chunk of windows that is being simulated in plain Python does not end."""
+        """Return whether the current chunk of windows, in plain Python, does not end."""
         from netsim.engine.compiling.specialize import jit_enabled
 
-        end = time.monotonic() + CHUNK_PATIENCE_S
+        end = time.monotonic() + MAX_CHUNK_S
         while self._in_chunk and not jit_enabled() and not self._left.wait(0.05):
             if time.monotonic() > end:
                 return True
         return False
+
+
+SHOW_CURSOR = "\x1b[?25h"
+"""Terminal code that shows the cursor, which a progress bar hides."""
+
+
+def end_now(status: int) -> NoReturn:
+    """Flush the streams and end the process from any thread, also while compiled code runs."""
+    with suppress(OSError, ValueError):
+        if sys.stderr.isatty():
+            sys.stderr.write(SHOW_CURSOR)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)

@@ -1,4 +1,4 @@
-"""`netsim list`: what there is to build experiments of."""
+"""`netsim list`: plugins, files and experiments."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from netsim.cli.options import json_option, print_json
 def command(kind: str | None, as_json: bool) -> None:
     """List plugins, files and experiments of one KIND, or of all.
 
-    Includes plugins that are installed as entry points. Experiments are grouped by folder, with
-    their run time as stated in the file; * marks the one to begin with.
+    Plugins installed as entry points are included. Experiments are grouped by subject, with the
+    run time that their file states; start with the one marked *.
     """
     kinds = [kind] if kind else KINDS
     if as_json:

@@ -1,4 +1,4 @@
-"""Names that users type: checked with a suggestion, and completed by the shell."""
+"""Names as arguments: validation with suggestions, shell completion."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ else:
 FILES: dict[str, tuple[str, str]] = {
     kind: entry for package in applications("cli") for kind, entry in package.FILES.items()
 }
-"""Kinds of files that applications read: kind -> (plural, module with `presets()`)."""
+"""Files that applications read: kind -> (plural, module with `presets()`)."""
 
 SINGULAR = {
     **{kind: folder for kind, folder in FOLDERS.items() if kind != folder},
@@ -36,7 +36,7 @@ KINDS = (*FOLDERS.values(), *(plural for plural, _ in FILES.values()), "experime
 
 
 class Name(Base):
-    """One of a few names. `also` maps further spellings to the names that they stand for."""
+    """A parameter type: one of some names. `also` maps other spellings to names."""
 
     name = "name"
 
@@ -46,9 +46,7 @@ class Name(Base):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in self.meant:
-            self.fail(
-                f"there is no {written(value)} ({did_you_mean(value, self.names)})", param, ctx
-            )
+            self.fail(f"unknown {written(value)} ({did_you_mean(value, self.names)})", param, ctx)
         return self.meant[value]
 
     def shell_complete(
@@ -58,7 +56,7 @@ class Name(Base):
 
 
 def completions(names: Iterable[str], incomplete: str, *, files: bool = False) -> list[Any]:
-    """The names that begin like this; where there is none, `files` of the user's."""
+    """Return names with a prefix, or if there are none, files (with `files`)."""
     from click.shell_completion import CompletionItem
 
     found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
@@ -66,7 +64,7 @@ def completions(names: Iterable[str], incomplete: str, *, files: bool = False) -
 
 
 def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
-    """Completes what `netsim list` has of a kind, and paths of files."""
+    """Return a completion of the names of a kind and of files."""
 
     def complete_one(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         return completions((name for name, _ in lines_of(kind)), incomplete, files=True)
@@ -75,7 +73,7 @@ def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[
 
 
 def lines_of(kind: str) -> list[tuple[str, str]]:
-    """Name and one line of text for everything of a kind."""
+    """Return name and summary of everything of a kind."""
     if kind == "experiments":
         from netsim.experiment import built_in
 
@@ -91,7 +89,7 @@ def lines_of(kind: str) -> list[tuple[str, str]]:
 
 
 def summary_of(path: Path) -> str:
-    """The first line of the description in the file of an experiment or a job."""
+    """Return the first line of a file's description."""
     try:
         with path.open("rb") as file:
             description = str(tomllib.load(file).get("description", ""))

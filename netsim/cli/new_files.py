@@ -1,4 +1,4 @@
-"""The files that `netsim new-transport`, `new-queue` and `new-topology` write."""
+"""`netsim new-transport`, `new-queue` and `new-topology`: create a plugin from a template."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from netsim.errors import InputError
 from netsim.writing import write_new
 
 NEXT = """\
-Wrote {plugin}, {test} and {experiment}. They work as they are; next:
+Wrote {plugin}, {test} and {experiment}. Try them:
 
   {check}
   netsim run {experiment} --plot
   pytest {test}
 
-Then change {plugin}. Nothing has to be registered; what netsim does not bring is pytest
-(pip install pytest). The guide is {page}: {guide}
+Then change {plugin}; there is nothing to register. The test needs pytest (pip install pytest).
+The guide is {page}: {guide}
 """
 
 
@@ -33,15 +33,14 @@ def new_command(
     package: str,
     check: str = "netsim check-{kind} {plugin}",
 ) -> click.Command:
-    """The command that writes a plugin of that kind to begin with, such as "transport" or "queue".
+    """Return the command that creates a plugin of a kind, such as "transport".
 
-    `about` says what it writes. The guide is README.md of `package`, in the tree `page`. `check` is
-    the command to begin with.
+    `about` describes the plugin. Its guide is `page`, packaged as README.md of `package`; `check`
+    is the first command to try.
     """
-
     about_it = (
-        f"Write NAME.py, {about}, with its test and an experiment.\n\n"
-        "Nothing is overwritten and no other file is touched."
+        f"Create NAME.py, {about}, with its test and an experiment.\n\n"
+        "Existing files are never overwritten."
     )
 
     @click.command(f"new-{kind}", help=about_it)
@@ -50,7 +49,7 @@ def new_command(
         "--directory",
         type=click.Path(path_type=Path, file_okay=False, exists=True),
         default=".",
-        help="Directory to write to (default: the current one).",
+        help="Output directory (the current one).",
     )
     def command(name: str, directory: Path) -> None:
         paths = written_files(f"my_{kind}", name, directory)
@@ -62,22 +61,20 @@ def new_command(
         plugin, test, experiment = (os.path.relpath(path) for path in paths)
         names = {"kind": kind, "plugin": plugin, "test": test, "experiment": experiment}
         guide = files(package) / "README.md"
-        told = NEXT.format(**names, check=check.format(**names), page=page, guide=guide)
-        click.echo(told, nl=False)
+        text = NEXT.format(**names, check=check.format(**names), page=page, guide=guide)
+        click.echo(text, nl=False)
 
     return command
 
 
 def written_files(word: str, name: str, directory: Path) -> dict[Path, str]:
-    """Path and text of the plugin `word` of netsim/scaffold, its test and its experiment.
+    """Return path and text of the template `word`, its test and its experiment, as `name`.
 
-    `name` is put in the place of `word`.
-
-    Raises InputError if the name cannot be one of a module, is taken, or a file is there already.
+    Raises InputError if the name is invalid or taken, or a file exists.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
         hint = f"letters, digits and underscores, such as {word}"
-        raise InputError(f'"{name}" cannot be the name of a plugin', hint=hint)
+        raise InputError(f'invalid plugin name "{name}"', hint=hint)
     scaffold = files("netsim") / "scaffold"
     texts = {}
     for template in (f"{word}.py", f"test_{word}.py", f"{word}.toml"):
@@ -85,24 +82,24 @@ def written_files(word: str, name: str, directory: Path) -> dict[Path, str]:
         texts[directory / template.replace(word, name)] = text.replace(word, name)
     for path in texts:
         if os.path.lexists(path):
-            raise InputError("exists already", file=str(path), hint="choose another name")
+            raise InputError("already exists", file=str(path), hint="choose another name")
     if find_spec(name) is not None:
         raise InputError(
-            f'"{name}" is the name of a Python module that is installed',
-            hint="a file of that name would hide it",
+            f'"{name}" is an installed Python module',
+            hint="the file would hide it: choose another name",
         )
     return texts
 
 
 transport = new_command(
-    "transport", "a small transport that works", "transports/README.md", "netsim.transports"
+    "transport", "a small working transport", "transports/README.md", "netsim.transports"
 )
 queue = new_command(
-    "queue", "a small queue discipline that works", "netsim/queues/README.md", "netsim.queues"
+    "queue", "a small working queue discipline", "netsim/queues/README.md", "netsim.queues"
 )
 topology = new_command(
     "topology",
-    "a small topology that works",
+    "a small working topology",
     "topologies/README.md",
     "netsim.topologies",
     "netsim topo {experiment}",

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments shared by commands."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def experiment_options(command: Command) -> Command:
-    """The argument EXPERIMENT and the options that change it."""
+    """Add the argument EXPERIMENT and the options that change it."""
     command = click.option(
-        "--seed", metavar="SEED", help='Seed, or several: "1..10". Same as --set seed=SEED.'
+        "--seed", metavar="SEED", help='Seed, or several: "1..10" (same as --set seed=SEED).'
     )(command)
     command = click.option(
         "--set",
         "overrides",
         multiple=True,
         metavar="PATH=VALUE",
-        help='Change a value: --set traffic.size=1MB. May be given many times; a list ("[1, 2]") '
-        "makes a sweep.",
+        help='Change a value: --set traffic.size=1MB. A list ("[1, 2]") makes a sweep. Repeatable.',
     )(command)
     return click.argument(
         "experiment", metavar="EXPERIMENT", shell_complete=complete("experiments")
@@ -38,24 +37,23 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 
 def print_json(content: Any) -> None:
-    """Print what a command found, for programs to read."""
+    """Print JSON."""
     from netsim.results.files import plain
 
     click.echo(json.dumps(plain(content), indent=2, ensure_ascii=False))
 
 
 def trust_option(command: Command) -> Command:
-    """The option without which no code of a result is run."""
+    """Add the option that allows running the code of a result."""
     return click.option(
         "--trust",
         is_flag=True,
-        help="Run plugins that RESULT names or holds and that are not part of netsim: only if you "
-        "know whose they are.",
+        help="Run RESULT's own plugins, which are code: only if you trust their author.",
     )(command)
 
 
 def load_experiment(written: str, overrides: Sequence[str], seed: str | None) -> Experiment:
-    """The experiment that the shared options describe."""
+    """Load the experiment that the shared options describe."""
     from netsim.experiment import Experiment, locate
 
     changes = [*overrides]

@@ -1,4 +1,4 @@
-"""`netsim plot`: draw the result of a run, or those of sweeps on one figure."""
+"""`netsim plot`: plot one or several results."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ from netsim.cli.options import trust_option
 from netsim.discovery import declared, modules
 from netsim.errors import InputError
 
+DRAWS = True
+
+
 DEFAULT = "fct_cdf"
 
 KINDS: dict[str, str] = declared("plots", "PLOT")
-"""Kind -> what it shows. A plot is a file in a folder `plots`, and its kind the file's name."""
+"""Kind -> what it shows. The kind is the name of a file in a folder `plots`."""
 
 OPTIONS = {
     name: option
     for options in declared("plots", "OPTIONS").values()
     for name, option in options.items()
 }
-"""Options of single kinds: parameter of `draw` -> (option, metavar or "" for a flag, help)."""
+"""Options of single kinds: parameter of `draw` -> (option, metavar, "" for a flag, help)."""
 
 Y = "fct_p99"
-"""What --x alone shows."""
+"""Default of --y with --x."""
 
-HELP = """Draw RESULT, a directory that netsim run has written, or several of them as one.
+HELP = """Plot RESULT, a result directory. Several results are merged.
 
-Points that differ in the seed alone are one curve, with a band.
+Points that differ only in the seed are one curve, with a band.
 
 \b
 {kinds}
@@ -50,13 +53,13 @@ def _added(command: Any) -> Any:
 
 
 def _listed() -> str:
-    """The kinds and what they show, a line each."""
+    """Return one line per kind."""
     width = max(map(len, KINDS)) + 2
     return "\n".join(f"{kind:<{width}}{text}" for kind, text in KINDS.items())
 
 
 def _option(name: str) -> str:
-    """An option by the name of its parameter."""
+    """Return the option of a parameter."""
     return OPTIONS[name][0] if name in OPTIONS else f"--{name}"
 
 
@@ -70,23 +73,25 @@ def _kinds_with(name: str) -> str:
     "results", metavar="RESULT...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @click.option(
-    "--kind", type=Name(KINDS), metavar="KIND", help=f"A kind of plot, see above ({DEFAULT})."
+    "--kind", type=Name(KINDS), metavar="KIND", help=f"Kind of plot, listed above ({DEFAULT})."
 )
-@click.option("--x", metavar="AXIS", help="Draw --y against this axis of a sweep, with a table.")
+@click.option(
+    "--x", metavar="AXIS", help="Plot --y against this axis of a sweep, and print a table."
+)
 @click.option(
     "--y",
     metavar="COLUMN",
-    help=f"With --x a statistic, such as fct_mean or slowdown_p99, or a number of summary.json, "
-    f"such as drops; {Y} by default. With --kind topology what links are colored by: utilization, "
-    "drops, trims, ecn_marks, lost, paused_time or max_queue.",
+    help=f"Statistic such as fct_mean, or number of summary.json such as drops, with --x ({Y}); "
+    "with --kind topology, the color of links: utilization, drops, trims, ecn_marks, lost, "
+    "paused_time or max_queue.",
 )
 @_added
 @trust_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write; its suffix chooses the format (.png, .pdf, .svg; for timelines also "
-    ".pftrace, for ui.perfetto.dev). Default: KIND.png, or Y_X.png, in the (first) result.",
+    help="Output file; its suffix selects the format: .png, .pdf, .svg; for timelines also "
+    ".pftrace, for ui.perfetto.dev (KIND.png or Y_X.png in the first result).",
 )
 def command(
     results: tuple[Path, ...],
@@ -106,9 +111,7 @@ def command(
         from netsim.plots import sweep_xy
 
         for name in (*(["kind"] if kind is not None else []), *given):
-            raise InputError(
-                "cannot stand with --x", key=_option(name), hint="leave one of them out"
-            )
+            raise InputError("conflicts with --x", key=_option(name), hint="remove one of them")
         comparison = sweep_xy.compare(points, x, y or Y)
         default = f"{comparison.y}_{comparison.x.rpartition('.')[2]}.png"
         figure = sweep_xy.draw(comparison)
@@ -120,7 +123,7 @@ def command(
         for name in [*given, *(["y"] if y is not None else [])]:
             if name not in takes:
                 hint = "--x AXIS" if name == "y" else _kinds_with(name)
-                raise InputError(f"has no meaning with --kind {kind}", key=_option(name), hint=hint)
+                raise InputError(f"not an option of --kind {kind}", key=_option(name), hint=hint)
         known = {**given, "y": y, "trust": trust}
         options = {name: value for name, value in known.items() if name in takes}
         if out is not None and out.suffix in getattr(module, "SUFFIXES", ()):

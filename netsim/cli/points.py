@@ -1,4 +1,4 @@
-"""Points simulated one after the other, with progress for the user, until Ctrl-C."""
+"""Simulate the points of a sweep, show progress, stop on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from netsim.cli.app import FAILED
-from netsim.cli.ending import end_now
-from netsim.cli.interrupt import Interruption
+from netsim.cli.interrupt import Interruption, end_now
 
 if TYPE_CHECKING:
     from netsim.engine.simulation import FeatureSet
@@ -23,16 +22,13 @@ if TYPE_CHECKING:
     Needed = Callable[[Sequence[Point], Sequence[FeatureSet]], Code]
 
 FIRM_S = 10.0
-"""After so many seconds what points took counts as much as what was predicted of them."""
+"""Seconds after which the measured time of points weighs as much as its prediction."""
 
 
 def simulate_points(
     points: list[Point], directory: Path, options: dict[str, Any], *, quiet: bool = False
 ) -> tuple[list[PointOutcome], Interruption]:
-    """What became of each point, as far as they were run, and whether a signal ended that.
-
-    `options` are those of `run_points`.
-    """
+    """Run points with the options of `run_points`; return their outcomes and the interruption."""
     from netsim.cli.progress import reporter
     from netsim.running.sweep import run_points
 
@@ -45,8 +41,8 @@ def simulate_points(
         if report is None:
             return interruption.watching()
         place = f"{len(outcomes) + 1}/{len(points)}: " if len(points) > 1 else ""
-        told = report.watch(f"{place}{point.name}", forecast.begin(point))
-        return interruption.watching(told)
+        watched = report.watch(f"{place}{point.name}", forecast.begin(point))
+        return interruption.watching(watched)
 
     with interruption:
         try:
@@ -71,10 +67,10 @@ def simulate_points(
 
 
 class Forecast:
-    """How long the points of a sweep after the present one will take.
+    """Time that the remaining points of a sweep will take.
 
-    They take what was predicted, corrected by what the points so far took against their
-    prediction. Until those have run for some time the prediction weighs more.
+    The prediction is scaled by the measured over the predicted time of earlier points, which weighs
+    more the longer they ran.
     """
 
     def __init__(self, points: list[Point], clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,7 +81,7 @@ class Forecast:
         self._began_s = clock()
 
     def predict(self, estimates: Mapping[str, Estimate], needed: Needed | None = None) -> None:
-        """Take the estimates of the points that are to be simulated."""
+        """Store the estimates of the points to simulate."""
         from netsim.running.estimate import code_needed
 
         points = [point for point in self._points if point.name in estimates]
@@ -98,7 +94,7 @@ class Forecast:
         self._began_s = self._clock()
 
     def begin(self, point: Point) -> float | None:
-        """A point begins: seconds that those after it will take; None if it is the only one."""
+        """Start a point; return the seconds that later points will take, None if it is alone."""
         predicted_s = sum(self._seconds.get(name, 0.0) for name in self._begun)
         elapsed_s = self._clock() - self._began_s
         ratio = (elapsed_s + FIRM_S) / (predicted_s + FIRM_S)
@@ -108,6 +104,6 @@ class Forecast:
 
 
 def _end_hung_run(message: str) -> NoReturn:
-    """End the process, in which compiled code does not come back."""
+    """End the process, in which compiled code does not return."""
     click.echo(f"error: {message}", err=True)
     end_now(FAILED)

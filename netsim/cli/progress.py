@@ -1,4 +1,4 @@
-"""Progress of a run: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a run: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -20,14 +20,11 @@ PLAIN_EVERY_S = 5.0
 BAR_EVERY_S = 0.1
 
 BAR, TITLE = 20, 32
-"""Columns of the bar, and those of the point's name at most: the text has the rest, on one line."""
+"""Width of the bar, and maximum width of the point's name."""
 
 
 class Speed:
-    """Packet-hops per second and time to go, from the first report of the run phase on.
-
-    Loading and compiling are left out: they say nothing about how fast the rest will be.
-    """
+    """Packet-hops per second and remaining time, without loading and compiling."""
 
     def __init__(self) -> None:
         self.first: Progress | None = None
@@ -35,7 +32,7 @@ class Speed:
         self.eta_s: float | None = None
 
     def update(self, progress: Progress) -> None:
-        """Take a report into account."""
+        """Add a report."""
         if progress.phase != "run":
             return
         if self.first is None:
@@ -51,7 +48,7 @@ class Speed:
 
 
 def format_duration(seconds: float) -> str:
-    """A wall-clock duration: 12 ms, 0.4 s, 12 s, 3:05, 1:02:03."""
+    """Format a wall-clock duration: 12 ms, 0.4 s, 12 s, 3:05, 1:02:03."""
     if 0 < seconds < 0.0995:
         return f"{max(1.0, 1000 * seconds):.0f} ms"
     if seconds < 10:
@@ -65,19 +62,19 @@ def format_duration(seconds: float) -> str:
 
 
 def format_speed(hops_per_s: float) -> str:
-    """A speed in millions of packet-hops per second."""
+    """Format a speed in millions of packet-hops per second."""
     return f"{hops_per_s / 1e6:.3g} M packet-hops/s"
 
 
 def describe(
     progress: Progress, speed: Speed, *, rest_s: float | None = None, eta_first: bool = False
 ) -> str:
-    """One line that says how far the run is; what comes last is the first to be cut off.
+    """Return one line about the progress; a narrow terminal cuts off its end.
 
-    `rest_s` are the seconds that later points of the sweep will take.
+    `rest_s` is the time in seconds that later points will take.
     """
     if progress.phase == "compile":
-        return "compiling, 10 to 30 s, kept for later runs"
+        return "compiling (10 to 30 s, cached)"
     if progress.phase == "load":
         return "loading compiled code"
     parts = [
@@ -92,7 +89,7 @@ def describe(
     if speed.hops_per_s is not None:
         parts.append(format_speed(speed.hops_per_s))
     if speed.eta_s is not None:
-        to_go = f"{format_duration(speed.eta_s)} to go"
+        to_go = f"{format_duration(speed.eta_s)} left"
         if rest_s is not None:
             to_go += f" ({format_duration(speed.eta_s + rest_s)} for all points)"
         parts.insert(0 if eta_first else len(parts), to_go)
@@ -100,20 +97,20 @@ def describe(
 
 
 def share(progress: Progress) -> float:
-    """How much of the requests is done, or of the bytes delivered, 0 to 1."""
+    """Return the completed fraction of the requests or bytes."""
     done, total = _work(progress)
     return done / total if total else 0.0
 
 
 def _work(progress: Progress) -> tuple[int, int]:
-    """What is done of how much: not all flows that requests may need are sent in the end."""
+    """Return work done and total. Requests come first: not every declared flow is sent."""
     if progress.counted:
         return progress.counted[1:]
     return progress.bytes_done, progress.bytes_total
 
 
 class PlainReporter:
-    """Progress as lines, one every few seconds and one where something is compiled."""
+    """Progress as lines: every few seconds, and when compilation starts."""
 
     def __init__(
         self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
@@ -122,7 +119,7 @@ class PlainReporter:
         self._clock = clock
 
     def watch(self, title: str, rest_s: float | None = None) -> Callable[[Progress], None]:
-        """What is to be told of the progress of the point called `title` (`describe`)."""
+        """Return the progress callback of the point `title`."""
         speed, due, phase = Speed(), self._clock() + PLAIN_EVERY_S, ""
 
         def tell(progress: Progress) -> None:
@@ -139,11 +136,11 @@ class PlainReporter:
         return tell
 
     def close(self) -> None:
-        """Nothing to tidy away."""
+        """Do nothing."""
 
 
 class BarReporter:
-    """Progress as a bar with one line of text, which vanishes when the point is done."""
+    """Progress as a bar with one line of text, erased at the end."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
@@ -151,7 +148,7 @@ class BarReporter:
         self._task: TaskID | None = None
 
     def watch(self, title: str, rest_s: float | None = None) -> Callable[[Progress], None]:
-        """What is to be told of the progress of the point called `title` (`describe`)."""
+        """Return the progress callback of the point `title`."""
         bar, speed, due = self._start(title), Speed(), 0.0
 
         def tell(progress: Progress) -> None:
@@ -191,11 +188,11 @@ class BarReporter:
         return self._bar
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Erase the bar."""
         if self._bar is not None:
             self._bar.stop()
 
 
 def reporter() -> BarReporter | PlainReporter:
-    """A bar if standard error is a terminal, lines otherwise."""
+    """Return a bar if standard error is a terminal, otherwise lines."""
     return BarReporter() if sys.stderr.isatty() else PlainReporter()

@@ -1,90 +1,114 @@
-"""`netsim run`: simulate an experiment, write its results, print its figures."""
+"""`netsim run` and `netsim resume`: simulate an experiment, write and print its results."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from netsim.cli.app import FAILED
-from netsim.cli.options import experiment_options, json_option, load_experiment, print_json
+from netsim.cli.options import (
+    experiment_options,
+    json_option,
+    load_experiment,
+    print_json,
+    trust_option,
+)
 from netsim.cli.points import simulate_points
 from netsim.errors import InputError
 from netsim.limits import THREADS
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment
+    from netsim.running.run_manifest import Checkpoints
     from netsim.running.sweep import PointOutcome
+
+DRAWS = True
+
+
+def _run_options(command: Any) -> Any:
+    """Add the options of both commands."""
+    options = (
+        click.option("--threads", type=click.IntRange(1, THREADS), help="Threads (all cores)."),
+        click.option("--plot", is_flag=True, help="Plot flow completion times to fct_cdf.png."),
+        click.option(
+            "--check-bounds",
+            "checked",
+            is_flag=True,
+            help="Check array bounds in handlers (slow, one thread).",
+        ),
+        click.option("--quiet", is_flag=True, help="Print only errors."),
+        json_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.command("run")
 @experiment_options
-@click.option(
-    "--threads",
-    type=click.IntRange(1, THREADS),
-    help="Number of threads; all cores by default.",
-)
-@click.option("--out", type=click.Path(path_type=Path), help="Directory for the results.")
-@click.option(
-    "--plot", is_flag=True, help="Save a picture of the flow completion times, fct_cdf.png."
-)
-@click.option("--force", is_flag=True, help="Run points again whose complete result is there.")
-@click.option(
-    "--check-bounds",
-    "checked",
-    is_flag=True,
-    help="Look for handlers that write past their arrays: slow, one thread.",
-)
+@click.option("--out", type=click.Path(path_type=Path), help="Result directory.")
+@click.option("--force", is_flag=True, help="Rerun points that already have a complete result.")
 @click.option(
     "--checkpoint",
     metavar="TIME",
-    help="Write so often, such as 60s, and on Ctrl-C, where the run stands: netsim resume goes on.",
+    help="Write a checkpoint every TIME (such as 60s) and on Ctrl-C, for netsim resume.",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@json_option
+@_run_options
 def command(
     experiment: str,
     overrides: tuple[str, ...],
     seed: str | None,
-    threads: int | None,
     out: Path | None,
-    plot: bool,
     force: bool,
-    checked: bool,
     checkpoint: str | None,
-    quiet: bool,
-    as_json: bool,
+    **options: Any,
 ) -> None:
-    """Run EXPERIMENT: a TOML file, or the name of one that comes with netsim.
+    """Run EXPERIMENT: a TOML file, or the name of a shipped experiment.
 
-    Each point is written to a directory of its own as soon as it is done. Ctrl-C stops the run,
-    writes what is finished, marked as partial, and exits with 130; a second one stops at once, and
-    so does the first one before anything is simulated, such as while code is compiled.
+    Each point is written to its own directory when it is done. Ctrl-C stops the run, writes the
+    unfinished point as partial, and exits with 130; a second Ctrl-C exits immediately, as does the
+    first one before simulation begins.
 
-    Run once more, it goes on where it ended: points that are done (the same experiment, code and
-    seed) are kept, and one of which there is a checkpoint goes on from there.
+    Repeat the command to continue: complete points (of the same experiment, code and seed) are
+    kept, and a point with a checkpoint resumes from it.
     """
     every_s = checkpoint_seconds(checkpoint)
     loaded = load_experiment(experiment, overrides, seed)
     from netsim.running.run_manifest import Checkpoints, RunManifest
     from netsim.running.sweep import output_directory
 
-    options = {
-        "threads": threads,
-        "force": force or checked,
-        "checked": checked,
-        "checkpoints": Checkpoints(None if every_s is None else RunManifest.of(loaded, every_s)),
-    }
+    manifest = None if every_s is None else RunManifest.of(loaded, every_s)
     directory = out if out is not None else output_directory(loaded.points())
-    output = Output(plot=plot, quiet=quiet, as_json=as_json)
-    run(loaded, directory, options, output)
+    checked = options["checked"]
+    _run(loaded, directory, options, Checkpoints(manifest), force=force or checked)
+
+
+@click.command("resume")
+@click.argument("result", type=click.Path(path_type=Path))
+@trust_option
+@_run_options
+def resume(result: Path, trust: bool, **options: Any) -> None:
+    """Resume the run in the result directory RESULT.
+
+    The run must have been started by netsim run --checkpoint. Complete points are kept. The
+    interrupted point resumes from its last checkpoint, with the same result as an uninterrupted
+    run. The number of threads may differ. A checkpoint that is damaged, or of another experiment
+    or other code, is rejected.
+
+    Plugins outside netsim, and checkpoints written elsewhere or by others, need --trust.
+    """
+    from netsim.running.run_manifest import Checkpoints, read_manifest
+
+    manifest = read_manifest(result)
+    checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
+    _run(manifest.load(trust=trust), result, options, checkpoints)
 
 
 def checkpoint_seconds(written: str | None) -> float | None:
-    """Seconds of a time that a user has written."""
+    """Return a time option in seconds."""
     if written is None:
         return None
     from netsim.units import parse_time_ps
@@ -94,39 +118,40 @@ def checkpoint_seconds(written: str | None) -> float | None:
     except InputError as error:
         raise error.at(file="--checkpoint") from None
     if time_ps <= 0:
-        raise InputError(f"{written} is not above 0", file="--checkpoint", hint='such as "60s"')
+        raise InputError(f"{written} must be positive", file="--checkpoint", hint='such as "60s"')
     return time_ps / 1e12
 
 
-@dataclass(frozen=True)
-class Output:
-    """Output options of a run: save a picture, print only errors, print JSON."""
-
-    plot: bool = False
-    quiet: bool = False
-    as_json: bool = False
-
-
-def run(experiment: Experiment, directory: Path, options: dict[str, Any], output: Output) -> None:
-    """Run an experiment, show its figures, and exit with the status of the run.
-
-    `options` are those of `run_points`.
-    """
-    quiet = output.quiet or output.as_json
+def _run(
+    experiment: Experiment,
+    directory: Path,
+    options: dict[str, Any],
+    checkpoints: Checkpoints,
+    **run_options: bool,
+) -> None:
+    """Run an experiment, print its results, and exit with the status of the run."""
+    as_json = options["as_json"]
+    quiet = options["quiet"] or as_json
     points = experiment.points()
-    outcomes, interruption = simulate_points(points, directory, options, quiet=output.quiet)
+    run_options |= {"checked": options["checked"]}
+    outcomes, interruption = simulate_points(
+        points,
+        directory,
+        {**run_options, "threads": options["threads"], "checkpoints": checkpoints},
+        quiet=options["quiet"],
+    )
     if not quiet:
-        _print_figures(experiment, outcomes, len(points) > 1)
-    picture = _save_picture(directory, outcomes) if output.plot else None
+        _print_tables(experiment, outcomes, len(points) > 1)
+    picture = _save_picture(directory, outcomes) if options["plot"] else None
     if not quiet and any(outcome.written for outcome in outcomes):
         kept = sum(outcome.kept for outcome in outcomes)
         if kept:
             what = f"{kept} of {len(points)} points" if len(points) > 1 else "the result"
-            click.echo(f"kept {what}, done before; --force runs them again")
+            click.echo(f"kept {what}, complete before (--force reruns)")
         click.echo(f"results in {directory}")
         if picture is not None:
             click.echo(f"picture in {picture}")
-    if output.as_json:
+    if as_json:
         print_json({"directory": directory, "points": [_described(one) for one in outcomes]})
     failed = [outcome for outcome in outcomes if outcome.error and not outcome.cut]
     if not quiet:
@@ -137,15 +162,15 @@ def run(experiment: Experiment, directory: Path, options: dict[str, Any], output
         click.echo(f"error: {outcome.error}", err=True)
     if interruption():
         click.echo(f"interrupted: {_done(outcomes)} of {len(points)} points complete", err=True)
-        if options["checkpoints"].manifest is not None:
-            click.echo(f"netsim resume {shlex.quote(str(directory))} goes on", err=True)
+        if checkpoints.manifest is not None:
+            click.echo(f"to continue: netsim resume {shlex.quote(str(directory))}", err=True)
         raise SystemExit(interruption.exit_code)
     if failed:
         raise SystemExit(FAILED)
 
 
 def _described(outcome: PointOutcome) -> dict[str, Any]:
-    """A point as JSON: its row in the table of a sweep, and where its result is."""
+    """Return a point as JSON: its row of the sweep table and its result directory."""
     where = outcome.directory if outcome.written else None
     about = {"directory": where, "complete": outcome.complete, "kept": outcome.kept}
     return {**outcome.row, **about, "reason": outcome.error}
@@ -155,7 +180,7 @@ def _done(outcomes: list[PointOutcome]) -> int:
     return sum(outcome.complete for outcome in outcomes)
 
 
-def _print_figures(experiment: Experiment, outcomes: list[PointOutcome], sweep: bool) -> None:
+def _print_tables(experiment: Experiment, outcomes: list[PointOutcome], sweep: bool) -> None:
     from netsim.cli.tables import class_table, result_table, sweep_table
     from netsim.results import load_result
     from netsim.results.columns import each
@@ -179,13 +204,13 @@ def _print_figures(experiment: Experiment, outcomes: list[PointOutcome], sweep: 
 
 
 def _marked(outcome: PointOutcome) -> dict[str, Any]:
-    """The row of a point for the screen, where it says which points were kept."""
+    """Return the printed row of a point, which says whether it was kept."""
     status = outcome.row["status"]
     return {**outcome.row, "status": f"{status}, kept" if outcome.kept else status}
 
 
 def _save_picture(directory: Path, outcomes: list[PointOutcome]) -> Path | None:
-    """Draw the completion times, if any flow finished."""
+    """Plot the completion times if any flow finished."""
     from netsim.plots import fct_cdf, save
     from netsim.results import load_result
 

@@ -1,4 +1,4 @@
-"""`netsim show`: a plugin with its parameters, or an experiment's file."""
+"""`netsim show`: print a plugin's parameters or an experiment's file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLURAL = {plural: one for one, plural in SINGULAR.items()}
 
 
 def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """Completes NAME by what there is of KIND."""
+    """Complete NAME with the names of KIND."""
     kind = SINGULAR.get(ctx.params.get("kind", ""), ctx.params.get("kind"))
     return complete(kind)(ctx, param, incomplete) if kind in LISTED else []
 
@@ -38,12 +38,12 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 def command(kind: str, name: str, as_json: bool) -> None:
     """Show a plugin, a file or an experiment.
 
-    KIND is a kind of plugin (transport, topology, traffic, queue), "experiment", or a kind of file
-    that "netsim list" names, such as job.
+    KIND is transport, topology, traffic, queue, experiment, or a kind of file that "netsim list"
+    prints, such as job.
 
-    For a plugin: its parameters with unit, default, meaning and source, and its presets. NAME may
-    be the path of a Python file. With a preset (ndp:paper), values and fabric are those of the
-    preset. For an experiment: its file, and sizes in bdp as bytes at the ports of its network.
+    For a plugin, given by name, preset (ndp:paper) or Python file: parameters with unit, default,
+    meaning and source, presets, and the fabric that it expects. For an experiment: its file, and
+    sizes in bdp converted to bytes for the ports of its network.
     """
     if kind not in FOLDERS:
         _show_file(kind, name, as_json=as_json)
@@ -64,7 +64,7 @@ def command(kind: str, name: str, as_json: bool) -> None:
 
 
 def _show_file(kind: str, name: str, *, as_json: bool) -> None:
-    """Print a file; for an experiment, add the byte values of sizes in bdp as comments."""
+    """Print a file, for an experiment with sizes in bdp as comments in bytes."""
     from netsim.experiment import locate as locate_experiment
     from netsim.experiment.document import read
     from netsim.inputs import locate, read_text
@@ -86,12 +86,12 @@ def _sizes(path: Path) -> Iterator[str]:
     from netsim.experiment import Experiment
     from netsim.experiment.resolve_fabric import report_queue_sizes
 
-    with suppress(InputError):  # what is wrong with it is told by `netsim check`
+    with suppress(InputError):  # `netsim check` reports errors
         yield from report_queue_sizes(Experiment.load(path).points())
 
 
 def _described(plugin: Plugin, preset: str | None) -> dict[str, Any]:
-    """A plugin as JSON: values as a user writes them."""
+    """Return a plugin as JSON, with values as users write them."""
     from netsim.plugins.params import REQUIRED
 
     module = plugin.module
@@ -130,25 +130,25 @@ def _print(plugin: Plugin, preset: str | None) -> None:
     shown = plugin.name if preset is None else f"{plugin.name}:{preset}"
     click.echo(f"{plugin.kind} {shown} ({plugin.path})\n\n{doc}\n")
     if not plugin.params:
-        click.echo("It has no parameters.")
+        click.echo("no parameters")
     values = plugin.presets[preset] if preset is not None else {}
     for param in plugin.params:
         _print_param(param, values)
     fabric = getattr(plugin.module, "FABRIC", {})
     of_presets = getattr(plugin.module, "PRESET_FABRIC", {})
     if preset is not None:
-        _print_fabric("fabric it expects", _merged(fabric, of_presets.get(preset, {})))
+        _print_fabric("expected fabric", _merged(fabric, of_presets.get(preset, {})))
         return
     for name, these in plugin.presets.items():
         given = ", ".join(f"{key} = {_written(value)}" for key, value in these.items())
         click.echo(f'preset "{plugin.name}:{name}": {given or "the defaults"}')
-    _print_fabric("fabric it expects", fabric)
+    _print_fabric("expected fabric", fabric)
     for name, changes in of_presets.items():
         _print_fabric(f'fabric of preset "{plugin.name}:{name}"', changes)
 
 
 def _merged(fabric: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A fabric with the changes of a preset, key by key, in its tables too."""
+    """Merge the fabric of a preset into a fabric, key by key."""
     merged = dict(fabric)
     for key, value in changes.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -173,7 +173,7 @@ def _print_fabric(title: str, fabric: Mapping[str, object]) -> None:
 
 
 def _print_param(param: Param, values: Mapping[str, Any]) -> None:
-    """A parameter, with its value in a preset if that has one."""
+    """Print a parameter, with its value in the preset if it has one."""
     unit = ", ".join(param.choices) if param.choices else param.unit
     unit += f", or a table of {', '.join(param.each)}" if param.each else ""
     value = _written(values.get(param.name, param.default), param.none)
@@ -192,5 +192,5 @@ def _written(value: object, none: str = "none") -> str:
     from netsim.plugins.params import REQUIRED
 
     if value is REQUIRED:
-        return "(must be given)"
+        return "(required)"
     return none if value is None else written(value)

@@ -31,14 +31,14 @@ STATISTICS = ("mean", "p50", "p99", "max")
 TIMES = (*(f"fct_{name}_ps" for name in STATISTICS), "ideal_max_ps", "fair_max_ps")
 TIME_TITLES = (*(f"FCT {name}" for name in STATISTICS), "ideal max", "fair max")
 TIME_RANKS = (1, 7, 0, 0, 6, 5)
-"""The sooner a column is left out for want of room, the higher its rank."""
+"""Columns with the highest rank are left out first on a narrow terminal."""
 
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
 COUNTS = ("drops", "lost", "unroutable", "trims", "ecn_marks", "retransmits", "pfc_pauses")
 
 
 def result_table(row: Row, summary: Mapping[str, Any], axes: Sequence[str] = ()) -> Table:
-    """The figures of one point, one below the other; `summary` is that of its result."""
+    """Return the summary table of one point, a line for each figure."""
     from rich.text import Text
 
     table = plain_table("", "", title=str(row["point"]))
@@ -49,7 +49,7 @@ def result_table(row: Row, summary: Mapping[str, Any], axes: Sequence[str] = ())
 
 
 def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
-    """The figures of the points of a sweep, one row for each."""
+    """Return the summary table of a sweep, a row for each point."""
     unit, scale = common_unit([row.get(name) for row in rows for name in TIMES])
     columns = axis_columns(rows, axes)
     columns.append(Column("flows", [flows(row) for row in rows], rank=3))
@@ -63,7 +63,7 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
         columns.append(Column(f"slowdown\n{title}", cells, rank=rank))
     for name in COUNTS:
         if name in ("drops", "trims") or any_of(rows, name):
-            # What happened is kept for longer than what did not.
+            # Nonzero columns stay longer.
             rank = 4 if any_of(rows, name) else 11
             columns.append(Column(name, [count(row.get(name)) for row in rows], rank=rank))
     for more in each("sweep_columns"):
@@ -73,11 +73,11 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
     columns.append(Column("M packet-\nhops/s", speeds, rank=10))
     columns.append(Column("wall", [wall(row) for row in rows], rank=5))
     columns.append(Column("status", [str(row["status"]) for row in rows], rank=0, left=True))
-    return Wide(columns, elsewhere="sweep.parquet has all")
+    return Wide(columns, elsewhere="all columns: sweep.parquet")
 
 
 def axis_columns(rows: Sequence[Row], axes: Sequence[str]) -> list[Column]:
-    """A column for each axis, under its last word."""
+    """Return a column for each axis, titled by its last word."""
     return [
         Column(axis.rpartition(".")[2], [_axis(row.get(axis)) for row in rows], left=True)
         for axis in axes
@@ -87,7 +87,7 @@ def axis_columns(rows: Sequence[Row], axes: Sequence[str]) -> list[Column]:
 def class_table(
     rows: Sequence[Row], classes: Sequence[Sequence[Mapping[str, Any]]], axes: Sequence[str]
 ) -> Wide:
-    """The figures of each flow class (summary.json, "flow_classes") of each point."""
+    """Return the table of flow classes (summary.json, "flow_classes") of each point."""
     points = [row for row, these in zip(rows, classes, strict=True) for _ in these]
     found = [one for these in classes for one in these]
     times = [[one["fct_ps"].get(name) for one in found] for name in STATISTICS]
@@ -100,25 +100,25 @@ def class_table(
         columns.append(Column(f"FCT {name}\n{unit}", [number(t, scale) for t in these], rank))
     slowdowns = [number(one["slowdown"].get("p99")) for one in found]
     columns.append(Column("slowdown\np99", slowdowns, rank=3))
-    return Wide(columns, title="By flow class", elsewhere="summary.json has all")
+    return Wide(columns, title="By flow class", elsewhere="all columns: summary.json")
 
 
 def comparison_table(compared: sweeps.Table) -> Wide:
-    """The table of a figure that compares the points of a sweep."""
+    """Return the table of a plot that compares points."""
     columns = [
         Column(header, [row[index] for row in compared.rows], max(0, index - 2), left=index == 0)
         for index, header in enumerate(compared.headers)
     ]
-    return Wide(columns, elsewhere="a wider terminal or a pipe shows them")
+    return Wide(columns, elsewhere="widen the terminal or use a pipe")
 
 
 def flows(row: Row) -> str:
-    """Flows of a point: the number of them, or "done/all" where some are unfinished."""
+    """Format the number of flows, or "done/all" if some are unfinished."""
     return done_of(row.get("flows_finished"), row.get("flows"))
 
 
 def _titled(rows: Sequence[Row]) -> Iterator[Column]:
-    """Columns of metrics with a title that any point has."""
+    """Yield the columns of titled metrics that any point has."""
     for one in metrics():
         values = [row.get(one.name) for row in rows]
         if not one.title or all(value is None for value in values):
@@ -129,14 +129,14 @@ def _titled(rows: Sequence[Row]) -> Iterator[Column]:
 
 
 def wall(row: Row) -> str:
-    """Wall-clock time of a point."""
+    """Format the wall-clock time of a point."""
     seconds = row.get("wall_s")
     return "-" if seconds is None else format_duration(seconds)
 
 
 def _axis(value: Any) -> str:
     if value is None:
-        return "-"  # an axis of other tables of plugins than this point's
+        return "-"  # an axis of another plugin
     return value if isinstance(value, str) else written(value)
 
 
@@ -165,7 +165,7 @@ def _lines(row: Row, summary: Mapping[str, Any], axes: Sequence[str]) -> list[tu
 
 
 def estimate_table(names: Sequence[str], estimates: Sequence[Estimate]) -> Wide:
-    """What `netsim check` predicts of each point."""
+    """Return the table of `netsim check`."""
     columns = [Column("point", list(names), left=True)]
     cells: tuple[tuple[str, int, Callable[[Estimate], str]], ...] = (
         ("hosts", 5, lambda one: count(one.n_hosts)),
@@ -180,4 +180,4 @@ def estimate_table(names: Sequence[str], estimates: Sequence[Estimate]) -> Wide:
     )
     for header, rank, cell in cells:
         columns.append(Column(header, [cell(one) for one in estimates], rank))
-    return Wide(columns, title="Prediction", elsewhere="a wider terminal or a pipe shows them")
+    return Wide(columns, title="Prediction", elsewhere="widen the terminal or use a pipe")

@@ -1,24 +1,41 @@
-"""`netsim topo`: count the network that an experiment builds, price it, draw it."""
+"""`netsim topo`: count, price and draw the network of an experiment."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from netsim.cli.options import experiment_options, json_option, load_experiment, print_json
 from netsim.errors import InputError
+from netsim.terminal import plain_table
+from netsim.units import format_number, format_rate, format_time
 
 if TYPE_CHECKING:
-    from netsim.cli.topo_table import NetworkSummary
+    from rich.table import Table
+
     from netsim.experiment import Point
+    from netsim.inventory.circuits import CircuitRow
     from netsim.inventory.failure import Failure
+    from netsim.inventory.inventory import Inventory, NetworkRow
+    from netsim.inventory.prices import BillRow
     from netsim.model.network import Network
 
+DRAWS = True
+
 FAIL = "--fail"
+
+
+class NetworkSummary(NamedTuple):
+    """All figures of one network."""
+
+    label: str
+    inventory: Inventory
+    bill: tuple[BillRow, ...]
+    failures: tuple[Failure, ...]
 
 
 @click.command("topo")
@@ -27,21 +44,21 @@ FAIL = "--fail"
     "--prices",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A TOML file with prices that replace those of netsim, part by part.",
+    help="TOML file with prices that override netsim's, part by part.",
 )
 @click.option(
     FAIL,
     "failing",
     multiple=True,
     metavar="NAME",
-    help="Show the impact of losing a link or a node, named as in [faults]: "
-    '"spine0", "plane1.*", "leaf0 - spine*". May be given many times.',
+    help="Show the impact of a failed link or node, named as in [faults]: "
+    '"spine0", "plane1.*", "leaf0 - spine*". Repeatable.',
 )
-@click.option("--plot", is_flag=True, help="Draw it as well.")
+@click.option("--plot", is_flag=True, help="Also draw the network.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File for the drawing; its ending chooses the format. EXPERIMENT_topology.png by default.",
+    help="Output file of the drawing; its suffix selects the format (EXPERIMENT_topology.png).",
 )
 @json_option
 def command(
@@ -54,9 +71,9 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Count the network that EXPERIMENT builds: what it is made of, what it carries, what it costs.
+    """Count the parts of EXPERIMENT's network; print its capacity, cost and power.
 
-    Of a sweep every distinct network is a column.
+    A sweep prints a column for each distinct network.
 
     \b
     netsim topo p2p_8192 --set 'topology.oversubscription=[1, 2, 4]'
@@ -86,7 +103,6 @@ def command(
 
 
 def _show(counted: Sequence[NetworkSummary]) -> None:
-    from netsim.cli.topo_table import notes, topo_table
     from netsim.terminal import show
 
     show(topo_table(counted))
@@ -95,38 +111,38 @@ def _show(counted: Sequence[NetworkSummary]) -> None:
 
 
 def distinct(points: Sequence[Point]) -> list[tuple[str, Point]]:
-    """The first point with each network, and what tells that one from the others."""
+    """Return the first point of each distinct network, with a label."""
     from netsim.experiment.scenario import adapts
 
     first: dict[str, Point] = {}
     for point in points:
-        said = [
+        sections = [
             "topology",
             *(("traffic", "flow_classes", "seed") if adapts(point.topology) else ()),
         ]
-        run_inputs = {section: point.resolved.get(section) for section in said}
+        run_inputs = {section: point.resolved.get(section) for section in sections}
         first.setdefault(json.dumps(run_inputs, sort_keys=True), point)
     chosen = list(first.values())
-    told = {"topology"}
+    named = {"topology"}
     if any(adapts(point.topology) for point in chosen):
-        told |= {"traffic", "flow_classes", "seed"}
-    return [(_name_among(point, told), point) for point in chosen]
+        named |= {"traffic", "flow_classes", "seed"}
+    return [(_label(point, named), point) for point in chosen]
 
 
-def _name_among(point: Point, told: set[str]) -> str:
-    """What a point has on the axes of the sections that are `told`."""
-    axes = {axis: value for axis, value in point.axes.items() if axis.partition(".")[0] in told}
-    return ", ".join(_told(*axis) for axis in axes.items()) or point.topology.name
+def _label(point: Point, sections: set[str]) -> str:
+    """Return a point's values on the axes of some sections."""
+    axes = {axis: value for axis, value in point.axes.items() if axis.partition(".")[0] in sections}
+    return ", ".join(_axis_text(*axis) for axis in axes.items()) or point.topology.name
 
 
 def networks_of(chosen: Sequence[tuple[str, Point]]) -> list[tuple[str, Network]]:
-    """The networks of points, each with what tells it from the others."""
+    """Build the network of each point; return them with their labels."""
     from netsim.experiment.scenario import network_of
 
     return [(label, network_of(point)) for label, point in chosen]
 
 
-def _told(axis: str, value: Any) -> str:
+def _axis_text(axis: str, value: Any) -> str:
     name = axis.rpartition(".")[2]
     return str(value) if name == "topology" else f"{name} {value}"
 
@@ -134,7 +150,6 @@ def _told(axis: str, value: Any) -> str:
 def _counted(
     point: Point, network: Network, label: str, prices: Any, failing: Sequence[str]
 ) -> NetworkSummary:
-    from netsim.cli.topo_table import NetworkSummary
     from netsim.inventory.inventory import inventory
     from netsim.inventory.prices import bill
 
@@ -176,7 +191,7 @@ def _plain(one: NetworkSummary) -> Any:
 
 
 def _with_names(value: Any) -> Any:
-    """Named tuples as tables, wherever they stand."""
+    """Convert named tuples to tables, at any depth."""
     if hasattr(value, "_asdict"):
         return {key: _with_names(item) for key, item in value._asdict().items()}
     if isinstance(value, dict):
@@ -184,3 +199,190 @@ def _with_names(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_with_names(item) for item in value]
     return value
+
+
+PARTS = ("hosts", "switches", "cables", "all", "network", "circuit", "cost", "without")
+"""First words of the parts, in order."""
+
+SORTED = ("switches", "cables")
+PER_HOST = "per host"
+
+Lines = dict[tuple[str, str], str]
+"""(Part, name) of a figure -> its value as text; the first line of a part has no name."""
+
+
+def topo_table(counted: Sequence[NetworkSummary]) -> Table:
+    """Return the table of all figures, a column for each network."""
+    from rich.text import Text
+
+    columns = [_lines(one) for one in counted]
+    table = plain_table("", *(one.label for one in counted))
+    for part, name in _order(columns):
+        cells = [column.get((part, name), "") for column in columns]
+        title = Text(f"  {name}") if name else Text(part, style="bold")
+        table.add_row(title, *(Text(cell, justify="right", no_wrap=True) for cell in cells))
+    return table
+
+
+def notes(counted: Sequence[NetworkSummary]) -> Iterator[str]:
+    """Yield definitions of the figures and sources of prices."""
+    from netsim.inventory.bisection import MAX_FLOW, TIERS
+    from netsim.inventory.cables import LONGEST_M
+
+    rack, row, hall = LONGEST_M
+    yield (
+        f"Lengths are delays at 5 ns a meter: rack up to {rack} m, row {row} m, hall {hall:,} m, "
+        "wan beyond."
+    )
+    hows = {one.inventory.bisection.how for one in counted}
+    if MAX_FLOW in hows:
+        yield (
+            "Bisection: max-flow from the first half of the hosts to the second; circuits "
+            "count for the share of time that they are up."
+        )
+    if TIERS in hows:
+        yield f"Bisection ({TIERS}): half of the smallest capacity between two tiers."
+    rows = [row for one in counted for row in one.inventory.networks if row.to_edges < row.edges]
+    if rows:
+        yield (
+            "Path diversity and diameter: to the hosts of "
+            + "; ".join(f"{row.to_edges} of {row.edges:,} edge switches" for row in rows)
+            + "."
+        )
+    sources = {row.part: row.source for one in counted for row in one.bill}
+    for part, source in sources.items():
+        yield f"Price of {part}: {source}."
+
+
+def _order(columns: Sequence[Lines]) -> list[tuple[str, str]]:
+    """Return all lines by part: the part's own line first, totals last."""
+    keys = dict.fromkeys(key for column in columns for key in column)
+    parts = sorted(dict.fromkeys(part for part, _ in keys), key=_rank)
+    found = []
+    for part in parts:
+        names = [name for own, name in keys if own == part and name]
+        if part in SORTED:
+            names.sort()
+        names.sort(key=lambda name: name == PER_HOST)
+        found += [(part, name) for name in ("", *names) if (part, name) in keys]
+    return found
+
+
+def _rank(part: str) -> tuple[int, str]:
+    """Return the sort key of a part; networks sort by number."""
+    place = next(at for at, begin in enumerate(PARTS) if part.startswith(begin))
+    return place, part if part.startswith("network") else ""
+
+
+def _lines(one: NetworkSummary) -> Lines:
+    found = dict(_network_lines(one.inventory))
+    for number, row in enumerate(one.inventory.networks, 1):
+        found |= _kind_lines(row, f"network {number}")
+    for circuit in one.inventory.circuit_switches:
+        found |= _circuit_lines(circuit)
+    found |= _bill_lines(one)
+    for failed in one.failures:
+        found |= _failure_lines(failed)
+    return found
+
+
+def _network_lines(inventory: Inventory) -> Iterator[tuple[tuple[str, str], str]]:
+    yield ("hosts", ""), f"{inventory.hosts:,}"
+    for nic in inventory.nics:
+        some = "" if nic.hosts == inventory.hosts else f", {nic.hosts:,} hosts"
+        shown = f"{nic.ports} x {format_rate(nic.port_rate_bps)}{some}"
+        yield ("hosts", f"NIC {nic.nic}" + (f" ({some[2:]})" if some else "")), shown
+    yield ("switches", ""), f"{inventory.switch_count:,}"
+    for switch in inventory.switches:
+        yield (
+            ("switches", f"tier {switch.tier}: {switch.name}, {switch.ports:,} ports"),
+            f"{switch.count:,}",
+        )
+    yield ("cables", ""), f"{inventory.cable_count:,}"
+    for cable in inventory.cables:
+        name = f"{cable.joins}, {format_rate(cable.rate_bps)}, {cable.length}"
+        yield ("cables", name), f"{cable.count:,}"
+    yield ("all networks", ""), f"{sum(row.count for row in inventory.networks):,}"
+    yield ("all networks", "tiers"), str(inventory.tiers)
+    yield ("all networks", "bisection"), _rate(inventory.bisection.rate_bps)
+    yield ("all networks", "oversubscription"), _ratio(inventory.oversubscription)
+    yield ("all networks", "diameter"), f"{inventory.diameter} links"
+
+
+def _kind_lines(row: NetworkRow, part: str) -> Lines:
+    alike = f" and {row.count - 1:,} identical" if row.count > 1 else ""
+    found: Lines = {(part, ""): row.name + alike}
+    found[part, "hosts"] = f"{row.hosts:,}"
+    found[part, "switches"] = f"{row.switches:,} in {row.tiers} tier{'s' * (row.tiers != 1)}"
+    if row.bisection is not None:
+        found[part, "bisection"] = _rate(row.bisection.rate_bps)
+        found[part, "oversubscription"] = _ratio(row.oversubscription)
+    for one in row.path_diversity:
+        fewest, most = format_number(one.fewest), format_number(one.most)
+        shown = fewest if one.fewest == one.most else f"{fewest} to {most}"
+        over = f"paths over {one.links} links" + (f" by {one.by}" if one.by else "")
+        found[part, over] = f"{shown}, {100 * one.share:.3g} % of pairs"
+    if paths := row.slot_paths:
+        ends = sorted({paths.shortest, paths.longest})
+        longest = " to ".join(map(str, ends)) + " links"
+        by = f" by {paths.by}" if paths.by else ""
+        found[part, f"longest path between edges{by}"] = f"{longest} in {paths.slots:,} slots"
+        found[part, f"mean path between edges{by}"] = f"{paths.mean:.3g} links"
+    return found
+
+
+def _circuit_lines(row: CircuitRow) -> Lines:
+    name = " to ".join(row.names) if row.count > 1 else row.names[0]
+    part = f"circuit switch {name}"
+    matchings = f"{row.matchings:,} in {format_time(row.period_ps, 4)}"
+    if row.phase_driven:
+        matchings = f"{row.matchings:,}, one per phase"
+    return {
+        (part, ""): f"{row.count:,} x {row.ports:,} x {format_rate(row.rate_bps)}",
+        (part, "matchings"): matchings if row.period_ps else "never changes",
+        (part, "reconfiguration"): format_time(row.night_ps, 4),
+        (part, "duty cycle"): f"{100 * row.duty:.4g} %",
+    }
+
+
+def _bill_lines(one: NetworkSummary) -> Lines:
+    usd, watts = sum(row.usd for row in one.bill), sum(row.watts for row in one.bill)
+    hosts = one.inventory.hosts
+    found: Lines = {("cost and power", ""): _bill(usd, watts)}
+    for row in one.bill:
+        found["cost and power", f"{row.part}"] = f"{row.count:,}: {_bill(row.usd, row.watts)}"
+    found["cost and power", PER_HOST] = _bill(usd / hosts, watts / hosts)
+    return found
+
+
+def _failure_lines(failed: Failure) -> Lines:
+    part = f"without {failed.name}"
+    found: Lines = {(part, ""): f"{failed.cables:,} cable{'s' * (failed.cables != 1)} down"}
+    found[part, "hosts cut off"] = f"{failed.hosts_cut_off:,}"
+    found[part, "other hosts with fewer ports"] = f"{failed.hosts_fewer_ports:,}"
+    found[part, "other hosts with fewer paths"] = f"{failed.hosts_fewer_paths:,}"
+    found[part, "remaining paths, minimum"] = f"{100 * failed.paths_left:.3g} %"
+    if failed.flows_cut_off is not None:
+        found[part, "flows cut off"] = f"{failed.flows_cut_off:,}"
+        found[part, "other flows affected"] = f"{failed.flows_touched:,}"
+    return found
+
+
+def _bill(usd: float, watts: float) -> str:
+    return f"{_short(usd, '')} USD, {_short(watts, 'W')}"
+
+
+def _short(value: float, unit: str) -> str:
+    """Format with three digits and a prefix: prices are assumptions."""
+    for scale, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= scale:
+            return f"{format_number(value / scale, 3)} {prefix}{unit}"
+    return f"{format_number(value, 3)} {unit}".rstrip()
+
+
+def _rate(rate_bps: int) -> str:
+    return format_rate(rate_bps, 5) if rate_bps else "none"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{format_number(value)} : 1"

@@ -1,4 +1,4 @@
-"""`netsim trace`: what one flow of a result did, or what a request or the end waited for."""
+"""`netsim trace`: trace one flow of a result, or explain what took time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,17 @@ import click
 
 from netsim.cli.interrupt import Interruption
 from netsim.cli.options import json_option, print_json, trust_option
-from netsim.cli.trace_outputs import TraceOutputs, flow_json, write_tables
-from netsim.cli.trace_text import print_events, summary
-from netsim.cli.trace_time import LONGEST, longest_table, remarks, time_table
+from netsim.cli.trace_output import (
+    LONGEST,
+    TraceOutputs,
+    flow_json,
+    longest_table,
+    print_events,
+    remarks,
+    summary,
+    time_table,
+    write_tables,
+)
 from netsim.discovery import applications
 from netsim.errors import InputError, did_you_mean
 from netsim.terminal import show
@@ -28,6 +36,8 @@ if TYPE_CHECKING:
     from netsim.results import Result
     from netsim.tracing import FlowTrace
 
+DRAWS = True
+
 SLOWEST = "slowest"
 RANK = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?|100)")
 LIMIT = 60
@@ -37,12 +47,12 @@ EVENTS = (
     "pause", "resume", "indirect",
 )  # fmt: skip
 SHOWN = tuple(name for name in EVENTS if name != "create")
-"""Events of the text without --events."""
+"""Events printed without --events."""
 
 
 TRACES = [import_module(name) for package in applications("cli") for name in package.TRACES]
-"""What applications can show of a result: OPTIONS (name -> click option; the first asks for it),
-WITH (other options that it takes) and show(result, asked, outputs)."""
+"""Modules of applications that show parts of a result: OPTIONS (name -> click option; the first
+selects it), WITH (other options that it takes) and show(result, asked, outputs)."""
 
 
 def _added(command: Any) -> Any:
@@ -54,30 +64,30 @@ def _added(command: Any) -> Any:
 
 @click.command("trace")
 @click.argument("result", type=click.Path(path_type=Path))
-@click.option(
-    "--flow", metavar="N", help='Number of the flow, "slowest", or by rank: "p50", "p99".'
-)
+@click.option("--flow", metavar="N", help='Flow number, "slowest", or rank: "p50", "p99".')
 @_added
-@click.option("--from", "since", metavar="TIME", help="Leave out what is earlier, such as 10us.")
-@click.option("--to", "until", metavar="TIME", help="Simulate no further than this.")
-@click.option("--seq", metavar="N", help='Packets with this number only, or these: "3..7".')
-@click.option("--events", metavar="NAMES", help=f"Events to show, of: {', '.join(EVENTS)}.")
-@click.option("--fields", metavar="NAMES", help="State to show, such as tx.next_seq or next_seq.")
+@click.option("--from", "since", metavar="TIME", help="Start of the output, such as 10us.")
+@click.option("--to", "until", metavar="TIME", help="Stop the simulation at this time.")
+@click.option("--seq", metavar="N", help='Number, or range "3..7", of the packets to show.')
+@click.option("--events", metavar="NAMES", help=f"Events to show: {', '.join(EVENTS)}.")
+@click.option("--fields", metavar="NAMES", help="State to show, such as next_seq or tx.next_seq.")
 @click.option(
     "--limit",
     type=click.IntRange(0),
-    help=f"Lines of events or of the path to print, {LIMIT} by default, or gaps; 0 is all.",
+    help=f"Lines to print ({LIMIT}); 0 prints all.",
 )
-@click.option("--csv", type=click.Path(path_type=Path, dir_okay=False), help="Write all as CSV.")
 @click.option(
-    "--parquet", type=click.Path(path_type=Path, dir_okay=False), help="Write all as Parquet."
+    "--csv", type=click.Path(path_type=Path, dir_okay=False), help="Write all rows as CSV."
+)
+@click.option(
+    "--parquet", type=click.Path(path_type=Path, dir_okay=False), help="Write all rows as Parquet."
 )
 @click.option(
     "--plot",
     is_flag=False,
     flag_value="",
     metavar="[FILE]",
-    help="Draw it, in place of lines; trace_N.png beside the result without FILE.",
+    help="Save a plot instead of printing events (trace_N.png in the result).",
 )
 @click.option(
     "--experiment-dir",
@@ -87,7 +97,7 @@ def _added(command: Any) -> Any:
 )
 @trust_option
 @json_option
-@click.option("--quiet", is_flag=True, help="Print nothing but errors and warnings.")
+@click.option("--quiet", is_flag=True, help="Print only errors and warnings.")
 def command(
     result: Path,
     flow: str | None,
@@ -106,15 +116,14 @@ def command(
     quiet: bool,
     **asked: Any,
 ) -> None:
-    """Trace one flow of RESULT, or show what else took time.
+    """Trace one flow of RESULT, or explain what took time in the run.
 
-    RESULT is a directory that netsim run has written. It holds no trace. With --flow its
-    experiment is simulated again, which gives the same run, until the flow is done: its packets,
-    its state, its round trips and paths, and where its completion time went. p99 is the flow whose
-    completion time 99 % of the finished ones do not exceed, "slowest" the one with the largest
-    slowdown. Times are counted from the start of the run. Ctrl-C stops and shows what there is.
+    With --flow, netsim simulates the same run again until the flow is done. It prints the flow's
+    packets, state, round trips and paths, and a breakdown of its completion time. p99 is the flow
+    at the 99th percentile of completion times, "slowest" the one with the largest slowdown. Times
+    count from the start of the run. Ctrl-C stops and prints the trace up to then.
 
-    The other things to show, such as --critical-path, take their times from the result.
+    Other options, such as --critical-path, simulate nothing and read the result.
     """
     from netsim.results import load_result
     from netsim.units import parse_time_ps
@@ -159,12 +168,12 @@ def command(
             click.echo(line)
         _print_time(trace, LONGEST if limit is None else limit)
     if interruption():
-        click.echo("interrupted: this is the trace until then", err=True)
+        click.echo("interrupted: the trace is partial", err=True)
         raise SystemExit(interruption.exit_code)
 
 
 def _print_time(trace: FlowTrace, limit: int) -> None:
-    """Where the completion time went."""
+    """Print the breakdown of the completion time."""
     if not len(trace.segments):
         return
     click.echo()
@@ -174,13 +183,13 @@ def _print_time(trace: FlowTrace, limit: int) -> None:
     show(longest_table(trace, limit))
 
 
-def _alone(asked: str, given: Mapping[str, object], fitting: Sequence[str]) -> None:
-    """Raise InputError if an option is given that means nothing with the one that is asked for."""
+def _alone(asked: str, given: Mapping[str, object], allowed: Sequence[str]) -> None:
+    """Raise InputError if an option conflicts with the one that selects the output."""
     for name, value in given.items():
-        if value not in (None, False) and name not in fitting:
-            hint = "leave one of them out"
+        if value not in (None, False) and name not in allowed:
+            hint = "remove one of them"
             both = f"{_dashed(name)} and {_dashed(asked)}"
-            raise InputError(f"{both} cannot stand together", hint=hint)
+            raise InputError(f"{both} are mutually exclusive", hint=hint)
 
 
 def _dashed(name: str) -> str:
@@ -188,7 +197,7 @@ def _dashed(name: str) -> str:
 
 
 def flow_number(result: Result, text: str) -> int:
-    """The number of the flow that is meant."""
+    """Return the number of the flow that an option selects."""
     if WHOLE.fullmatch(text):
         return int(text)
     ranked = RANK.fullmatch(text)
@@ -197,7 +206,7 @@ def flow_number(result: Result, text: str) -> int:
         raise InputError(f"{written(text)} is not a flow", key="--flow", hint=hint)
     flows = result.flows.drop_nulls("slowdown")
     if not len(flows):
-        raise InputError(f"no flow is finished, so there is no {text}", key="--flow")
+        raise InputError(f"{text} needs a finished flow", key="--flow")
     if not ranked:
         return int(flows.sort("slowdown", descending=True)["flow"][0])
     place = math.ceil(len(flows) * Fraction(ranked[1]) / 100)
@@ -211,7 +220,7 @@ def _event_names(text: str | None) -> tuple[str, ...]:
     for name in names:
         if name not in EVENTS:
             hint = did_you_mean(name, EVENTS)
-            raise InputError(f'there is no event "{name}"', key="--events", hint=hint)
+            raise InputError(f'unknown event "{name}"', key="--events", hint=hint)
     return names
 
 
@@ -220,12 +229,14 @@ def _seq_range(text: str | None) -> tuple[int, int] | None:
         return None
     first, dots, last = text.partition("..")
     if not WHOLE.fullmatch(first.strip()) or (dots and not WHOLE.fullmatch(last.strip())):
-        raise InputError(f"{written(text)} is no packet number", key="--seq", hint='"3" or "3..7"')
+        raise InputError(
+            f"{written(text)} is not a packet number", key="--seq", hint='"3" or "3..7"'
+        )
     return int(first), int(last if dots else first)
 
 
 def _state(trace: FlowTrace, text: str | None) -> list[str]:
-    """The state columns to show."""
+    """Return the state columns to show."""
     if text is None:
         return list(trace.state)
     known = [name for name in trace.events.columns if name.startswith(("tx.", "rx."))]
@@ -234,7 +245,7 @@ def _state(trace: FlowTrace, text: str | None) -> list[str]:
         found = [k for k in known if name in (k, k.partition(".")[2], k.partition("[")[0])]
         if not found:
             hint = did_you_mean(name, known)
-            raise InputError(f'there is no state field "{name}"', key="--fields", hint=hint)
+            raise InputError(f'unknown state field "{name}"', key="--fields", hint=hint)
         chosen += found
     return chosen
 
@@ -268,12 +279,12 @@ def _record(
 def select(
     events: pl.DataFrame, since_ps: int = 0, first_last: tuple[int, int] | None = None
 ) -> pl.DataFrame:
-    """The events from a time on, of packets with numbers in a range (both ends included)."""
+    """Return the events from a time on, of packets in an inclusive range of numbers."""
     import polars as pl
 
     chosen = events.filter(pl.col("time_ps") >= since_ps)
     if first_last is not None:
-        # A copy of the state belongs to the packet before it, unless a timer caused it.
+        # A state row belongs to the packet before it, unless a timer caused it.
         seq = pl.when(pl.col("timer").is_null()).then(pl.col("seq").forward_fill())
         chosen = chosen.filter(seq.is_between(*first_last))
     return chosen

@@ -45,4 +45,4 @@ def test_nothing_is_overwritten(tmp_path: Path, file: str) -> None:
     (tmp_path / file).write_text("precious")
     result = new_topology("mine", "--directory", str(tmp_path))
     assert result.exit_code == 2
-    assert "exists already" in result.stderr
+    assert "already exists" in result.stderr

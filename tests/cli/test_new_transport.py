@@ -59,7 +59,7 @@ def test_nothing_is_overwritten(tmp_path: Path, file: str) -> None:
     (tmp_path / file).write_text("precious")
     result = new_transport("mine", "--directory", str(tmp_path))
     assert result.exit_code == 2
-    assert "exists already" in result.stderr
+    assert "already exists" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == [file]
     assert (tmp_path / file).read_text() == "precious"
 

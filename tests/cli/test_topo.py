@@ -10,7 +10,7 @@ def test_the_table_has_a_column_for_each_network(netsim):
     result = netsim("topo", "sweep.toml", "--set", "topology.planes=[1, 2]")
     assert result.exit_code == 0, result.output
     text = result.stdout
-    for told in ("planes 1", "planes 2", "1 x 800Gbps", "2 x 400Gbps", "plane0 and 1 alike"):
+    for told in ("planes 1", "planes 2", "1 x 800Gbps", "2 x 400Gbps", "plane0 and 1 identical"):
         assert told in text
     lines = [line.split() for line in text.splitlines()]
     assert ["hosts", "8", "8"] in lines

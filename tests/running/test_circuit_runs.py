@@ -11,7 +11,7 @@ import pytest
 from experiment_text import load, text
 from raises_input import mentions, raises_input
 
-from netsim.cli.trace_text import summary
+from netsim.cli.trace_output import summary
 from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.experiment.place_faults import link_faults

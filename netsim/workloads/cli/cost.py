@@ -16,6 +16,8 @@ from netsim.units import format_number
 if TYPE_CHECKING:
     from netsim.workloads.cost import CostTables, GpuCost
 
+DRAWS = True
+
 PRESET = "lite"
 """What is compared if no file is named."""
 

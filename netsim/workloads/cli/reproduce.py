@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from netsim.terminal import Wide
     from netsim.workloads.plots.paper_figure import PaperFigure, Sweep, Value
 
+DRAWS = True
+
 FIGURES = ("fig1", "fig2", "fig3a", "fig3b", "fig3c", "fig4", "fig5", "fig6", "exposed", "lite")
 """Each is a module of netsim.workloads.plots."""
 

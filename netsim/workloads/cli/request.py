@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import print_json
-from netsim.cli.trace_outputs import TraceOutputs, write_tables
+from netsim.cli.trace_output import TraceOutputs, write_tables
 from netsim.errors import InputError
 from netsim.terminal import Column, Wide, common_unit, count, number
 from netsim.terminal import show as show_table

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from netsim.workloads.job.job import Job
     from netsim.workloads.job.plan import JobPlan
 
+DRAWS = True
+
 PLAN = "plan"
 
 Command = TypeVar("Command", bound=Callable[..., Any])

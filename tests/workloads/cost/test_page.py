@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from marked import values
 
-import netsim.workloads.cost
 from netsim.terminal import Wide
 from netsim.workloads.cli.cost import find_cost_tables, tables
 from netsim.workloads.cost import compare, load_cost_tables, presets
 
-PAGE = (Path(netsim.workloads.cost.__file__).parent / "README.md").read_text("utf-8")
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "netsim" / "workloads" / "cost" / "README.md").read_text("utf-8")
 
 
 def test_the_tables_are_those_of_the_command():

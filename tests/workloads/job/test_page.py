@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from marked import values
 
-import netsim.workloads.job
 from netsim.workloads.cli.workload_validation import sensitivity_table
 from netsim.workloads.job import messages
 from netsim.workloads.job.load import presets
@@ -14,7 +13,7 @@ from netsim.workloads.job.step import step_time
 from netsim.workloads.job.validation import errors, groups, rows
 
 ROOT = Path(__file__).parents[3]
-PAGE = (Path(netsim.workloads.job.__file__).parent / "README.md").read_text("utf-8")
+PAGE = (ROOT / "netsim" / "workloads" / "job" / "README.md").read_text("utf-8")
 VALIDATION = (ROOT / "docs" / "training-validation.md").read_text("utf-8")
 
 
