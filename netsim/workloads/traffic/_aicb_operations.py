@@ -1,4 +1,4 @@
-"""The rows of an AICB job, as operations of ranks."""
+"""The rows of an AICB job as operations of ranks."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ from netsim.workloads.traffic._fit import Call
 Ints = NDArray[np.int64]
 
 STREAM = 0
-"""A rank does its rows one after the other."""
+"""The stream of all rows: a rank runs them in sequence."""
 
 OVER_STAGES = (PP, EMBEDDING, ALL)
-"""Groups of ranks of several stages, each of which has the row."""
+"""Groups that span stages, each of which has the row."""
 
 PS_PER_NS = 1000
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How ranks are divided: `dp` of `all_dp` replicas are simulated, and `rows` of each stage."""
+    """Parallelism of the ranks: `dp` of `all_dp` replicas and `rows` of each stage are
+    simulated."""
 
     tp: int
     ep: int
@@ -60,11 +61,12 @@ class Shape:
 
     @property
     def ranks(self) -> Ints:
-        """int64[pp, dp, tp], as Megatron numbers them."""
+        """int64[pp, dp, tp], in Megatron's order."""
         return np.arange(self.n_ranks).reshape(self.pp, self.dp, self.tp)
 
     def groups(self, group: str, stage: int) -> Ints:
-        """int64[g, n]: the ranks of all groups of that kind, of one stage unless they span them."""
+        """int64[g, n]: the ranks of all groups of a kind, within a stage unless they span
+        stages."""
         ranks = self.ranks
         if group in (PP, ALL):
             return ranks.reshape(self.pp, -1).T if group == PP else ranks.reshape(1, -1)
@@ -84,7 +86,7 @@ class Shape:
 
 
 def shape_of(job: AicbJob, replicas: int | None, rows: int | None, n_hosts: int) -> Shape:
-    """How a job's ranks are divided. Raises InputError for what contradicts itself."""
+    """Return a job's parallelism. Raises InputError if it is inconsistent."""
     tp, ep, pp = job.size_of(TP) or 1, job.size_of(EP) or 1, len(job.stages)
     n_ranks = job.n_ranks or (job.size_of(DP) or max(n_hosts // (tp * pp), 1)) * tp * pp
     dp = job.size_of(DP) or n_ranks // (tp * pp)
@@ -96,13 +98,13 @@ def shape_of(job: AicbJob, replicas: int | None, rows: int | None, n_hosts: int)
         raise InputError(f"{replicas} of {dp} replicas", key="traffic.replicas", hint=hint)
     longest = max(map(len, job.stages))
     if rows is not None and pp > 1 and rows < longest:
-        what = "the first rows of a pipeline's stages do not match one another"
-        raise InputError(what, key="traffic.rows", hint=f"{longest}, which is all")
+        what = "conflicts with pp above 1: first rows of stages do not match"
+        raise InputError(what, key="traffic.rows", hint=f"all {longest}")
     return Shape(tp, ep, pp, replicas or dp, dp, min(rows or longest, longest))
 
 
 def calls(job: AicbJob, shape: Shape) -> Iterator[Call]:
-    """The collectives of all ranks, for what they take to be counted."""
+    """Yield the collectives of all ranks, to count their tasks."""
     for stage, rows in enumerate(job.stages):
         for row in rows[: shape.rows]:
             if row.what not in (COMPUTE, SEND, RECEIVE):
@@ -112,7 +114,7 @@ def calls(job: AicbJob, shape: Shape) -> Iterator[Call]:
 
 
 def smaller(shape: Shape) -> Iterator[tuple[str, Shape]]:
-    """Parts of a job, as an experiment asks for them: fewer replicas, then fewer rows."""
+    """Yield smaller parts of a job: fewer replicas, then fewer rows."""
     replicas = [shape.dp]
     while replicas[-1] > shape.ep:
         replicas.append(max(replicas[-1] // 2 // shape.ep, 1) * shape.ep)
@@ -129,7 +131,7 @@ class AicbOperations:
     def __init__(self, job: AicbJob, shape: Shape, hows: Mapping[str, CollectiveOptions]) -> None:
         self.job, self.shape, self.hows = job, shape, hows
         self.ops = Operations(shape.n_ranks)
-        self.joined: dict[int, int] = {}  # place of each row that several stages have
+        self.joined: dict[int, int] = {}  # index of each row shared by stages
         self._order = np.zeros(shape.pp, np.int64)
         shared = self._shared()
         self._messages()
@@ -141,12 +143,11 @@ class AicbOperations:
             self._across(rows_of)
 
     def lower(self, hosts: Ints, wires: Wires) -> Workload:
-        """As tasks and flows."""
         load = self.ops.lower(hosts, reduction=wires.network.reduction, wires=wires)
         return replace(load, notes=tuple(self._notes()))
 
     def _row(self, stage: int, place: int, row: CsvRow) -> None:
-        """What the ranks of one stage do."""
+        """Add a row of one stage."""
         if row.what == COMPUTE:
             ranks = self.shape.ranks[stage].reshape(-1)
             if row.size:
@@ -164,7 +165,7 @@ class AicbOperations:
             self.ops.set_order(made, place)
 
     def _shared(self) -> list[list[tuple[int, int, CsvRow]]]:
-        """Rows that stages do together: (stage, place, row) of each of them, the k-th of all."""
+        """Return rows shared by stages, the k-th of each together: lists of (stage, index, row)."""
         found: dict[tuple[str, int], list[tuple[int, int, CsvRow]]] = defaultdict(list)
         for stage, rows in enumerate(self.job.stages):
             count: dict[str, int] = defaultdict(int)
@@ -175,13 +176,13 @@ class AicbOperations:
         return list(found.values())
 
     def _across(self, rows: Sequence[tuple[int, int, CsvRow]]) -> None:
-        """A collective of ranks of several stages."""
+        """Add a collective across stages."""
         group, first = rows[0][2].group, rows[0][2]
         last = self.shape.pp - 1
         wanted = {0, last} if group == EMBEDDING else set(range(self.shape.pp))
         same = {(row.what, row.size) for _, _, row in rows}
         if {stage for stage, _, _ in rows} != wanted or len(same) > 1:
-            what = f"{first.what} of {group} is not done alike by all of its stages"
+            what = f"{first.what} of {group} differs between its stages"
             raise at_line(self.job.path, first.line, what)
         groups = self.shape.groups(group, 0)
         place = np.zeros(self.shape.pp, np.int64)
@@ -190,7 +191,7 @@ class AicbOperations:
         self._collective(first, groups, place[groups // (self.shape.tp * self.shape.dp)])
 
     def _messages(self) -> None:
-        """What stages send to their neighbors: the k-th send meets the k-th receive."""
+        """Add messages between stages, matching the k-th send with the k-th receive."""
         ends: dict[tuple[int, int, str], list[tuple[int, CsvRow]]] = defaultdict(list)
         for stage, rows in enumerate(self.job.stages):
             for place, row in enumerate(rows[: self.shape.rows]):
@@ -200,14 +201,14 @@ class AicbOperations:
                         src, dst = (stage, other) if row.what == SEND else (other, stage)
                         ends[src, dst, row.what].append((place, row))
                     elif self.shape.pp == 1:
-                        what = f"{row.what} and the file has one stage"
-                        hint = "a file with the rows of all stages, [ pp_stage0: ... ] and so on"
+                        what = f"{row.what} in a file with one stage"
+                        hint = "use a file with the rows of all stages: [ pp_stage0: ... ]"
                         raise at_line(self.job.path, row.line, what, hint)
         for src, dst in sorted({key[:2] for key in ends}):
             sends, receives = ends[src, dst, SEND], ends[src, dst, RECEIVE]
             if [row.size for _, row in sends] != [row.size for _, row in receives]:
                 what = f"stage {src} sends {len(sends)} messages to stage {dst}"
-                what += f", which receives {len(receives)}, or others"
+                what += f", which expects {len(receives)} or other sizes"
                 raise InputError(what, file=str(self.job.path))
             here, there = (self.shape.ranks[stage].reshape(-1) for stage in (src, dst))
             for (at, row), (to, _) in zip(sends, receives, strict=True):
@@ -218,15 +219,15 @@ class AicbOperations:
                 self.ops.set_order(received, to)
 
     def _notes(self) -> Iterator[str]:
-        """What is assumed, and what is left out."""
+        """Yield notes on assumptions and omissions."""
         name, shape, job = written(self.job.path.name), self.shape, self.job
         if not job.n_ranks:
             n = shape.tp * shape.all_dp * shape.pp
-            yield f"{name}: says no number of ranks; {n:,} are taken"
+            yield f"{name}: has no number of ranks; {n:,} assumed"
         if job.shapes:
-            yield f"{name}: {job.shapes:,} computations are shapes without a time, and take none"
+            yield f"{name}: {job.shapes:,} computations have shapes but no times, and take no time"
         if shape.dp < shape.all_dp:
-            yield f"{name}: {shape.dp:,} of {shape.all_dp:,} replicas, which work among themselves"
+            yield f"{name}: {shape.dp:,} of {shape.all_dp:,} replicas simulated"
         longest = max(map(len, job.stages))
         if shape.rows < longest:
-            yield f"{name}: {shape.rows:,} of {longest:,} rows"
+            yield f"{name}: {shape.rows:,} of {longest:,} rows simulated"

@@ -1,4 +1,4 @@
-"""The nodes of all ranks' Chakra traces in one table, and what they have in common."""
+"""The nodes of all ranks' Chakra traces in one table, with their collectives and messages."""
 
 from __future__ import annotations
 
@@ -39,29 +39,28 @@ WHATS = {
     "REDUCE_SCATTER_BLOCK": "reduce_scatter",
     "BARRIER": "barrier",
 }
-"""Chakra's collectives as netsim's."""
+"""netsim's names of Chakra's collectives."""
 
 OF_SHARDS = ("ALL_GATHER", "GATHER")
-"""Collectives whose comm_size is that of one rank's shard, not of all."""
+"""Collectives whose comm_size is one rank's shard."""
 
 MAX_NAMED = 3
-"""So many nodes at fault are named, the others are counted."""
+"""Largest number of nodes named in an error."""
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """N nodes, rank by rank and within a rank by id; int64[N] unless it says otherwise.
+    """N nodes, by rank and id; columns are int64[N] unless stated otherwise.
 
     Attributes:
-        rank: whose they are; `local` is the place in the rank's trace.
+        rank, local: rank of each node, and its index in the rank's trace.
         kind: of `netsim.workloads.importers.chakra`.
-        duration_ps: as the trace says.
-        numbers: the attributes that are numbers, MISSING where a node has not got them.
-        group: index into `groups`, of collectives, else -1.
+        numbers: numeric attributes, or MISSING.
+        group: index into `groups` for collectives, else -1.
         groups: the ranks of each process group.
-        group_names: how traces call them.
-        first, then: int64[m], nodes of one rank of which the second waits for the first.
-        order: int64[N], the nodes in the order in which their ranks are likely to issue them.
+        group_names: names of groups in the traces.
+        first, then: int64[m], nodes of one rank; the second waits for the first.
+        order: the nodes in the order in which their ranks are likely to issue them.
     """
 
     traces: Sequence[ChakraTrace]
@@ -81,12 +80,12 @@ class Nodes:
         return int(self.rank.size)
 
     def name(self, node: int) -> str:
-        """What a node is called in messages: 'node 7 (COMP "matmul") of rank 3'."""
+        """Return the name for messages, such as 'node 7 (COMP "matmul") of rank 3'."""
         rank = int(self.rank[node])
         return f"{self.traces[rank].name(int(self.local[node]))} of rank {rank}"
 
     def fail(self, bad: NDArray[np.bool_], what: str, hint: str | None = None) -> None:
-        """Raise the one error of all nodes that are ``bad``, with their number."""
+        """Raise one error for all `bad` nodes."""
         found = np.flatnonzero(bad)
         if found.size:
             names = ", ".join(self.name(node) for node in found[:MAX_NAMED].tolist())
@@ -95,9 +94,9 @@ class Nodes:
 
 
 def nodes_of(traces: Sequence[ChakraTrace], known: Groups) -> Nodes:
-    """All nodes; ``known`` are the process groups by name.
+    """Return all nodes; `known` are the process groups by name.
 
-    Raises InputError for groups that are not known or have not got the rank.
+    Raises InputError for unknown groups and those without the rank.
     """
     sizes = [len(trace) for trace in traces]
     begin = np.cumsum([0, *sizes]).tolist()
@@ -138,7 +137,7 @@ def nodes_of(traces: Sequence[ChakraTrace], known: Groups) -> Nodes:
 
 
 def _groups(traces: Sequence[ChakraTrace], orders: Sequence[Ints]) -> tuple[Ints, tuple[str, ...]]:
-    """The process group of each node, as an index into the names of all; "" where there is none."""
+    """Return each node's process group, an index into names; "" for none."""
     places: dict[str, int] = {"": 0}
     parts = []
     for trace, order in zip(traces, orders, strict=True):
@@ -148,7 +147,6 @@ def _groups(traces: Sequence[ChakraTrace], orders: Sequence[Ints]) -> tuple[Ints
 
 
 def _ranks(name: str, known: Groups, n_ranks: int) -> tuple[int, ...]:
-    """The ranks of a group; none if it is not known."""
     return known.get(name, tuple(range(n_ranks)) if name in ALL else ())
 
 
@@ -158,21 +156,20 @@ def _check(nodes: Nodes, partial: NDArray[np.bool_], known: Groups) -> None:
     names = sorted({nodes.group_names[k] for k in nodes.group[unknown].tolist()})
     some = ", ".join(map(written, names[:MAX_NAMED])) + ", ..." * (len(names) > MAX_NAMED)
     listed = f"{len(known):,} groups are known" if known else "no groups are known"
-    nodes.fail(unknown, f"name process groups that are not listed ({some})", f"{listed}: groups")
+    nodes.fail(unknown, f"name unknown process groups ({some})", f"{listed}; see groups")
     member = np.zeros((len(nodes.groups), len(nodes.traces)), np.bool_)
     for k, ranks in enumerate(nodes.groups):
         member[k, list(ranks)] = True
     outside = (nodes.group >= 0) & ~member[nodes.group, nodes.rank]
-    nodes.fail(outside, "do collectives of process groups that their rank is not in")
-    hint = "a process group in its place"
-    nodes.fail(partial, "involve some dimensions of a network only (involved_dim)", hint)
+    nodes.fail(outside, "are collectives of process groups without their rank")
+    hint = "use a process group instead"
+    nodes.fail(partial, "involve only some dimensions of a network (involved_dim)", hint)
 
 
 def instances(nodes: Nodes) -> list[Ints]:
-    """Collectives, as int64[g, n] nodes for all g that n ranks do: the k-th of a group at each.
+    """Return collectives as nodes, int64[g, n]: the k-th of a group at each of its n ranks.
 
-    Columns are in the order of the group's ranks. Raises InputError, which names group, ranks and
-    position, where ranks of a group do not do the same in the same order.
+    Raises InputError if ranks of a group differ in their collectives or order.
     """
     issued = nodes.order[nodes.kind[nodes.order] == COLLECTIVE]
     issued = issued[np.argsort(nodes.group[issued], kind="stable")]
@@ -186,7 +183,7 @@ def instances(nodes: Nodes) -> list[Ints]:
 
 
 def _agreed(nodes: Nodes, group: int, ranks: tuple[int, ...], issued: Ints) -> Ints:
-    """The collectives of one group; ``issued`` are its nodes in the order of their issue."""
+    """Return the collectives of one group from its nodes in issue order."""
     rank = nodes.rank[issued]
     rows = [issued[rank == one] for one in ranks]
     what, size = nodes.numbers["comm_type"], sized(nodes)
@@ -199,16 +196,16 @@ def _agreed(nodes: Nodes, group: int, ranks: tuple[int, ...], issued: Ints) -> I
         if not bad.size and len(row) == len(rows[0]):
             continue
         at = int(bad[0]) if bad.size else min(len(row), len(rows[0]))
-        texts = [_told(nodes, r, at) for r in (rows[0], row)]
+        texts = [_collective_name(nodes, r, at) for r in (rows[0], row)]
         raise InputError(
-            f"process group {written(nodes.group_names[group])}: its collective {at} is "
+            f"process group {written(nodes.group_names[group])}: collective {at} is "
             f"{texts[0]} at rank {ranks[0]}, {texts[1]} at rank {one}",
-            hint="all ranks of a group do the same collectives in the same order",
+            hint="ranks of a group must run the same collectives in the same order",
         )
     return np.stack(rows, axis=1)
 
 
-def _told(nodes: Nodes, row: Ints, at: int) -> str:
+def _collective_name(nodes: Nodes, row: Ints, at: int) -> str:
     if at >= row.size:
         return "none"
     what = COLLECTIVES[nodes.numbers["comm_type"][row[at]]]
@@ -216,16 +213,16 @@ def _told(nodes: Nodes, row: Ints, at: int) -> str:
 
 
 def sized(nodes: Nodes) -> Ints:
-    """int64[N]: comm_size, 0 of barriers."""
+    """int64[N]: comm_size, 0 for barriers."""
     barrier = (nodes.kind == COLLECTIVE) & (nodes.numbers["comm_type"] == BARRIER)
     return np.where(barrier, 0, nodes.numbers["comm_size"])
 
 
 def messages(nodes: Nodes) -> tuple[Ints, Ints]:
-    """The send and the receive of each message. Raises InputError where they do not match."""
+    """Return the send and the receive of each message. Raises InputError for mismatches."""
     numbers = nodes.numbers
     sends, receives = nodes.kind == SEND, nodes.kind == RECV
-    hint = "traces converted from PyTorch do not say it"
+    hint = "traces converted from PyTorch lack it"
     nodes.fail(sends & (numbers["comm_dst"] == MISSING), "send and have no comm_dst", hint)
     nodes.fail(receives & (numbers["comm_src"] == MISSING), "receive and have no comm_src", hint)
     nodes.fail((sends | receives) & (numbers["comm_tag"] == MISSING), "have no comm_tag", hint)
@@ -237,7 +234,7 @@ def messages(nodes: Nodes) -> tuple[Ints, Ints]:
         beyond = (numbers[name] < 0) | (numbers[name] >= n)
         nodes.fail(which & beyond, f"have a {name} that is not a rank", f"ranks are 0..{n - 1}")
     send, receive = (nodes.order[which[nodes.order]] for which in (sends, receives))
-    # No tag of a message means any.
+    # A message's tag is never a wildcard.
     tag = numbers["comm_tag"] + np.where(numbers["comm_tag"] < 0, -1, 0)
     ends = [
         PostedMessages(nodes.rank[which], numbers[name][which], tag[which])
@@ -247,5 +244,5 @@ def messages(nodes: Nodes) -> tuple[Ints, Ints]:
     size = numbers["comm_size"]
     other = np.zeros(len(nodes), np.bool_)
     other[receive] = (size[receive] != MISSING) & (size[receive] != size[send])
-    nodes.fail(other, "receive other numbers of bytes than are sent")
+    nodes.fail(other, "receive sizes that differ from their sends")
     return send, receive

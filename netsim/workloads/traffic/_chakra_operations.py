@@ -1,4 +1,4 @@
-"""The nodes of Chakra traces, as operations of ranks."""
+"""The nodes of Chakra traces as operations of ranks."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ from netsim.workloads.traffic._order import earliest
 Ints = NDArray[np.int64]
 
 CPU, GPU, COMMUNICATION = range(3)
-"""What of a rank runs one node at a time; also the numbers of its streams."""
+"""Resources of a rank that run one node at a time; also stream numbers."""
 
 ROOTED = ("REDUCE", "GATHER", "SCATTER", "BROADCAST")
 """Collectives with a root, which traces do not name."""
 
 LABELED = 100_000
-"""Up to so many operations have their nodes' names as labels."""
+"""Largest number of operations that get their nodes' names as labels."""
 
 P2P = "p2p"
-"""The kind of messages of a send and a receive."""
+"""Kind of point-to-point messages."""
 
 
 @dataclass(frozen=True)
 class ComputeRates:
-    """What of a rank traces leave open.
+    """Compute rates of a rank.
 
     Attributes:
-        one_at_a_time: whether a rank runs one node of each of CPU, GPU and COMMUNICATION at a time.
-        flops: operations per second, None: nodes take as long as the trace says.
-        memory_bps: bits per second of memory; with `flops`.
-        rate_bps: of hosts, by which the order in streams is guessed.
+        one_at_a_time: whether CPU, GPU and COMMUNICATION each run one node at a time.
+        flops: operations per second; None: nodes take the time in the trace.
+        memory_bps: memory bandwidth in bit/s; with `flops`.
+        rate_bps: rate of hosts, to estimate the order in streams.
     """
 
     one_at_a_time: bool
@@ -70,9 +70,9 @@ class ChakraOperations:
     """Nodes as `Operations`; `made` is the operation of each, int64[N]."""
 
     def __init__(
-        self, nodes: Nodes, machine: ComputeRates, hows: Mapping[str, CollectiveOptions]
+        self, nodes: Nodes, rates: ComputeRates, hows: Mapping[str, CollectiveOptions]
     ) -> None:
-        self.nodes, self.machine, self.hows = nodes, machine, hows
+        self.nodes, self.rates, self.hows = nodes, rates, hows
         self.name = written(nodes.traces[0].path.name.removesuffix(SUFFIX))
         self.ops = Operations(len(nodes.traces))
         self.made = np.full(len(nodes), -1, np.int64)
@@ -86,40 +86,40 @@ class ChakraOperations:
         for rows in self.collectives:
             self._communicate(rows)
         self.ops.after(self.made[nodes.first], self.made[nodes.then])
-        if machine.one_at_a_time:
+        if rates.one_at_a_time:
             self._share()
 
     def lower(self, hosts: Ints, wires: Wires) -> Workload:
-        """As tasks and flows. Raises InputError, naming nodes that wait for themselves."""
+        """Lower to tasks and flows. Raises InputError, with the nodes, for cycles."""
         load = self.ops.lower(hosts, reduction=wires.network.reduction, wires=wires)
         return replace(load, notes=tuple(self._notes()))
 
     def _durations(self) -> tuple[Ints, NDArray[np.bool_]]:
-        """int64[N], how long nodes compute, and which of them the roofline says."""
-        of, machine = self.nodes, self.machine
+        """int64[N], compute times, and which of them come from the roofline."""
+        of, rates = self.nodes, self.rates
         compute = of.kind == COMP
         lasts = np.where(compute, of.duration_ps, 0)
         by_roofline = compute & (of.numbers["num_ops"] > 0)
-        if machine.flops is None:
+        if rates.flops is None:
             return lasts, by_roofline & False
-        seconds = of.numbers["num_ops"] / machine.flops
-        if machine.memory_bps is not None:
-            moved = np.maximum(of.numbers["tensor_size"], 0) * 8 / machine.memory_bps
+        seconds = of.numbers["num_ops"] / rates.flops
+        if rates.memory_bps is not None:
+            moved = np.maximum(of.numbers["tensor_size"], 0) * 8 / rates.memory_bps
             seconds = np.maximum(seconds, moved)
         took = np.where(by_roofline, seconds, 0) * 1e12
         of.fail(took >= HORIZON_PS, "take 20 h or more by traffic.tflops")
         return np.where(by_roofline, np.rint(took).astype(np.int64), lasts), by_roofline
 
     def _stream(self, which: Ints) -> Any:
-        """The stream of nodes that compute or communicate."""
-        if not self.machine.one_at_a_time:
+        """Return the stream of nodes that compute or communicate."""
+        if not self.rates.one_at_a_time:
             return -1
         of = self.nodes
         on_cpu = of.numbers["is_cpu_op"][which] > 0
         return np.where(on_cpu, CPU, np.where(of.kind[which] == COMP, GPU, COMMUNICATION))
 
     def _compute(self) -> None:
-        """Nodes that compute, and those that only stand between others."""
+        """Add nodes that compute, and those that only connect others."""
         of = self.nodes
         alone = ~np.isin(of.kind, (SEND, RECV, COLLECTIVE))
         lasts = np.flatnonzero(alone & (self.duration_ps > 0))
@@ -146,7 +146,7 @@ class ChakraOperations:
         self.ops.after(self.made[self.send[~far]], self.made[self.receive[~far]])
 
     def _communicate(self, rows: Ints) -> None:
-        """The collectives of a process group: int64[g, n], the node of each rank."""
+        """Add the collectives of a process group: int64[g, n], each rank's node."""
         of, names = self.nodes, np.array(COLLECTIVES)
         kinds = names[of.numbers["comm_type"][rows[:, 0]]]
         for kind in dict.fromkeys(kinds.tolist()):
@@ -164,14 +164,14 @@ class ChakraOperations:
             )
 
     def _share(self) -> None:
-        """The order of what runs one at a time: by when each could start if nothing did.
+        """Order nodes of streams by their earliest start without contention.
 
-        All ranks of a group have the same order of their collectives, so that none hangs.
+        The collectives of a group have the same order at all ranks, so that none deadlocks.
         """
         of, n = self.nodes, len(self.nodes)
         instance = np.arange(n)
         lag = self.duration_ps.copy()
-        flight = np.maximum(self.size, 0) * (PS_BITS / self.machine.rate_bps)
+        flight = np.maximum(self.size, 0) * (PS_BITS / self.rates.rate_bps)
         lag[self.send] = flight[self.send]
         begins = []
         for rows in self.collectives:
@@ -200,20 +200,20 @@ class ChakraOperations:
         return "" if self.labels is None else [self.labels[node] for node in which.tolist()]
 
     def _notes(self) -> Iterator[str]:
-        """What of the traces is not simulated, or not as they say."""
+        """Yield notes on nodes that are simulated differently."""
         of, total = self.nodes, len(self.nodes)
         counts = {
-            "read or write memory, which takes no time": np.isin(of.kind, (MEM_LOAD, MEM_STORE)),
-            "compute on the GPU and take no time (traffic.tflops)": (of.kind == COMP)
+            "access memory, which takes no time": np.isin(of.kind, (MEM_LOAD, MEM_STORE)),
+            "compute on the GPU in no time (see traffic.tflops)": (of.kind == COMP)
             & (self.duration_ps == 0)
             & (of.numbers["is_cpu_op"] <= 0),
-            "send 0 bytes, and are sent as 1 byte": (of.kind == SEND) & (self.size == 0),
-            "do a collective with a root, and the first of the group is it": (of.kind == COLLECTIVE)
+            "send 0 bytes, simulated as 1 byte": (of.kind == SEND) & (self.size == 0),
+            "are collectives with a root, assumed to be the group's first": (of.kind == COLLECTIVE)
             & np.isin(of.numbers["comm_type"], [COLLECTIVES.index(name) for name in ROOTED]),
         }
-        if self.machine.flops is not None:
+        if self.rates.flops is not None:
             has_none = of.numbers["num_ops"] == MISSING
-            counts["have no num_ops, and take as long as the trace says"] = (
+            counts["have no num_ops and take the time in the trace"] = (
                 (of.kind == COMP) & has_none & (of.duration_ps > 0)
             )
         for what, which in counts.items():

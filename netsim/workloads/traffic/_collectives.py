@@ -1,4 +1,4 @@
-"""Parameters of traffic patterns whose ranks do collectives, and the wires between their hosts."""
+"""Collective options as parameters of traffic patterns."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ PARAMS = [
         "algorithm",
         "choice",
         "auto",
-        "of collectives",
+        "collective algorithm",
         choices=("auto", *ALGORITHMS),
         each=COLLECTIVES,
     ),
-    Param("channels", "count", 1, "of a collective", minimum=1, each=COLLECTIVES),
+    Param("channels", "count", 1, "channels of a collective", minimum=1, each=COLLECTIVES),
     Param(
         "chunk", "bytes", None, "chunk that is forwarded at a time", minimum="1B", each=COLLECTIVES
     ),
-    Param("latency", "time", "0us", "of software, in each step of a collective", each=COLLECTIVES),
-    Param("node", "count", None, "ranks of a group near one another, for hierarchical", minimum=1),
+    Param("latency", "time", "0us", "software latency of each step", each=COLLECTIVES),
+    Param("node", "count", None, "ranks per node, for hierarchical", minimum=1),
     Param(
         "ring_order",
         "choice",
         "same",
-        "of the channels of a ring, in nodes of `node`",
+        "order of the channels of a ring, with nodes of `node` ranks",
         choices=RING_ORDERS,
         each=COLLECTIVES,
     ),
@@ -38,7 +38,7 @@ PARAMS = [
 
 
 def how_of(params: Mapping[str, Any], what: str) -> CollectiveOptions:
-    """How a collective is done."""
+    """Return the options of a collective."""
     return CollectiveOptions(
         algorithm=params["algorithm"][what],
         chunk_bytes=params["chunk"][what],
@@ -50,5 +50,4 @@ def how_of(params: Mapping[str, Any], what: str) -> CollectiveOptions:
 
 
 def wires_of(network: Network, context: TrafficContext) -> Wires:
-    """The wires between hosts of a network."""
     return Wires(network, context.payload_bytes, context.header_bytes)

@@ -1,4 +1,4 @@
-"""How many tasks collectives become, before any is made, and what of a job fits."""
+"""Task counts of collectives before they are built, and which part of a job fits in memory."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ from netsim.workloads.operations.rows import TASK_BYTES
 Ints = NDArray[np.int64]
 
 Call = tuple[str, int, Ints, int]
-"""A collective, its size, the ranks of one group, and how often groups do it altogether."""
+"""A collective, its size, the ranks of one group, and how often it runs in all groups."""
 
 MAX_EXACT_SENDS = 300_000
-"""Schedules of more sends are not made to be counted."""
+"""Larger schedules are estimated instead of built."""
 
 IN_A_RUN = 5
-"""So many times what a task takes while tables are made it takes in any run, with its flow."""
+"""Memory of a task and its flow in a run, relative to table building."""
 
 SURELY = 40
-"""As much with transports that keep a lot for each flow, on paths that hold a lot."""
+"""The same with transports and paths that hold much state per flow."""
 
 
 class Counter:
-    """Counts tasks of collectives that ranks do at `hosts` as `hows` says."""
+    """Counts the tasks of collectives at `hosts` with options `hows`."""
 
     def __init__(self, hows: Mapping[str, CollectiveOptions], wires: Wires, hosts: Ints) -> None:
         self._hows, self._wires, self._hosts = hows, wires, hosts
         self._sends: dict[tuple[str, int, int], int] = {}
 
     def tasks(self, calls: Iterable[Call]) -> int:
-        """The tasks of all calls together."""
         found = 0
         for what, size, group, times in calls:
             if group.size > 1:
@@ -58,10 +57,10 @@ class Counter:
 def require_fit(
     tasks: int, smaller: Iterator[tuple[str, Callable[[], int]]], key: str = "traffic.file"
 ) -> None:
-    """Raise InputError if so many tasks do not fit into memory.
+    """Raise InputError if the tasks do not fit in memory.
 
-    `smaller` are parts of the job, the largest first: what an experiment says of each, and the
-    number of its tasks. The first that fits is named.
+    `smaller` yields parts of the job, largest first: the settings, and the number of tasks. The
+    error names the first part that fits.
     """
     try:
         require_room(IN_A_RUN * tasks * TASK_BYTES, what=f"{tasks:,} tasks")
@@ -72,6 +71,6 @@ def require_fit(
                 require_room(SURELY * count() * TASK_BYTES, what="")
             except InputError:
                 continue
-            hint = f"a part of it fits: {text}"
+            hint = f"this part fits: {text}"
             break
         raise error.replace(file=None, key=key, hint=hint) from None

@@ -1,4 +1,4 @@
-"""The operations of a GOAL schedule, as operations of ranks."""
+"""The operations of a GOAL schedule as operations of ranks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from netsim.workloads.traffic._order import earliest, is_chain, posted
 Ints = NDArray[np.int64]
 
 LABELED = 100_000
-"""Up to so many operations have labels, by which messages name their lines."""
+"""Largest number of operations that get labels with their lines."""
 
 
 @dataclass(frozen=True)
 class GoalCosts:
-    """What messages cost beside the network; `eager_bytes` None means that all are eager.
+    """Costs of messages besides the network; `eager_bytes` None: all are eager.
 
-    `rate_bps` is that of hosts, by which the order on cpus is guessed.
+    `rate_bps` is that of hosts, to estimate the order on CPUs.
     """
 
     overhead_ps: int
@@ -39,15 +39,15 @@ class GoalCosts:
 
 @dataclass(frozen=True)
 class _Messages:
-    """What is sent and received: operations of the schedule, int64[m] each."""
+    """Matched sends and receives: operations of the schedule, int64[m] each."""
 
     send: Ints
     receive: Ints
     size_bytes: Ints
     local: NDArray[np.bool_]
-    """From a rank to itself."""
+    """Whether sender and receiver are the same rank."""
     waits: NDArray[np.bool_]
-    """Until its receive is posted."""
+    """Whether the send waits until its receive is posted (rendezvous)."""
 
 
 class GoalOperations:
@@ -69,7 +69,7 @@ class GoalOperations:
         self._wait()
 
     def lower(self, hosts: Ints) -> Workload:
-        """As tasks and flows. Raises InputError, naming operations that wait for themselves."""
+        """Lower to tasks and flows. Raises InputError, with the operations, for cycles."""
         try:
             load = self.ops.lower(hosts)
         except InputError as error:
@@ -77,7 +77,7 @@ class GoalOperations:
         return replace(load, notes=tuple(self._notes()))
 
     def _matched(self) -> _Messages:
-        """The send of each receive."""
+        """Match sends and receives."""
         one = self.schedule
         send, receive = (self.order[one.kind[self.order] == kind] for kind in (SEND, RECV))
         ends = (
@@ -104,7 +104,7 @@ class GoalOperations:
         self.begin[joins] = self.end[joins] = made
 
     def _exchange(self) -> None:
-        """Sends, receives, and what they take of cpus."""
+        """Add sends, receives, and their CPU overhead."""
         one, of, ops = self.schedule, self.messages, self.ops
         sent, received = np.full((2, of.send.size), -1, np.int64)
         far = ~of.local
@@ -130,26 +130,26 @@ class GoalOperations:
         self._rendezvous(sent[of.waits], received[of.waits])
 
     def _rendezvous(self, sent: Ints, received: Ints) -> None:
-        """Messages that go as their receive is posted and has told so."""
+        """Add rendezvous messages: the receiver notifies the sender when the receive is posted."""
         of, ops = self.messages, self.ops
         send, receive = of.send[of.waits], of.receive[of.waits]
         src, dst = self.schedule.rank[send], self.schedule.rank[receive]
         is_posted = ops.join(dst, label=self._labels(receive))
-        tells, told = ops.send(
+        notice, notified = ops.send(
             dst, src, self.costs.control_bytes, kind="control", label=self._labels(send, receive)
         )
-        self._fly(tells, told, self.costs.control_bytes)
-        self.after += [(is_posted, tells), (told, sent), (is_posted, received)]
+        self._fly(notice, notified, self.costs.control_bytes)
+        self.after += [(is_posted, notice), (notified, sent), (is_posted, received)]
         self.begin[receive] = is_posted
 
     def _wait(self) -> None:
-        """The schedule's edges, and the order of what shares a cpu."""
+        """Add the schedule's dependencies and the order on shared CPUs."""
         one, of = self.schedule, self.messages
         at_start = one.at_start.copy()
         if not self.costs.overhead_ps:
             eager = np.zeros(len(one), np.bool_)
             eager[of.send[~of.waits]] = True
-            at_start |= eager[one.first]  # over as they have begun
+            at_start |= eager[one.first]  # they end when they begin
         first, then = one.first, self.begin[one.then]
         self.after.append((self.end[first[~at_start]], then[~at_start]))
         self.after_start.append((self.begin[first[at_start]], then[at_start]))
@@ -160,7 +160,7 @@ class GoalOperations:
             self.ops.after_start(*pair)
 
     def _share_cpus(self) -> None:
-        """Say in which order operations compute that share a cpu."""
+        """Set the order of operations that share a CPU."""
         one = self.schedule
         cpu = one.rank.astype(np.int64) << 8 | one.cpu
         computing = self.order
@@ -176,9 +176,9 @@ class GoalOperations:
             self.ops.set_order(made, place[of] if order is None else order[made])
 
     def _guessed(self) -> Ints:
-        """int64[operations]: in which order they could start if all cpus were free.
+        """int64[operations]: their order by earliest start with idle CPUs.
 
-        So no receive can keep a cpu for ever from what has to be done before its message is sent.
+        So no receive can block a CPU that its own message depends on.
         """
         n = len(self.ops)
         lasts = np.zeros(n, np.int64)
@@ -193,7 +193,7 @@ class GoalOperations:
         return order
 
     def _compute(self, of: Ints, duration_ps: Any) -> Any:
-        """Operations of the schedule compute on their cpus."""
+        """Add computes on CPUs."""
         one = self.schedule
         made = self.ops.compute(
             one.rank[of], duration_ps, stream=one.cpu[of], label=self._labels(of)
@@ -202,12 +202,12 @@ class GoalOperations:
         return made
 
     def _fly(self, sent: Ints, received: Ints, size_bytes: Any) -> None:
-        """Note how long messages are under way at least."""
+        """Record the least transfer time of messages."""
         flight = np.asarray(size_bytes) * (PS_BITS / self.costs.rate_bps)
         self.flights.append((sent, received, np.broadcast_to(flight, sent.shape).astype(np.int64)))
 
     def _labels(self, of: Ints, to: Ints | None = None) -> str | list[str]:
-        """Where operations stand in the file, or both ends of a message; nothing if too many."""
+        """Return labels with lines, of both ends for messages; none if there are too many."""
         if len(self.schedule) > LABELED:
             return ""
         what, place = "node" if self.schedule.binary else "line", self.schedule.place
@@ -219,7 +219,7 @@ class GoalOperations:
         ]
 
     def _notes(self) -> Iterator[str]:
-        """What is not as in the file."""
+        """Yield notes on deviations from the file."""
         one, of = self.schedule, self.messages
         name, n = written(one.path.name), of.send.size
         empty = int((one.size[of.send] == 0).sum())
@@ -227,17 +227,17 @@ class GoalOperations:
             yield f"{name}: {empty:,} of {n:,} messages have 0 bytes and are sent as 1 byte"
         other = int((one.size[of.send] != one.size[of.receive]).sum())
         if other:
-            yield f"{name}: {other:,} of {n:,} receives have other sizes than sends, which count"
+            yield f"{name}: {other:,} of {n:,} receives differ in size from sends, which count"
         if of.local.any():
             own = int(of.local.sum())
-            yield f"{name}: {own:,} of {n:,} messages are from a rank to itself and take no time"
+            yield f"{name}: {own:,} of {n:,} messages to the sending rank itself take no time"
         if of.waits.any():
             late = int(of.waits.sum())
-            yield f"{name}: {late:,} of {n:,} messages wait until their receive is posted"
+            yield f"{name}: {late:,} of {n:,} messages wait for their receive to be posted"
         if self.is_guessed:
-            yield f"{name}: what shares a cpu runs in the order in which it could on idle ones"
+            yield f"{name}: operations on a CPU run in the order of their start on idle CPUs"
         if one.unread_bytes:
-            yield f"{name}: {one.unread_bytes:,} bytes belong to no rank and are not read"
+            yield f"{name}: {one.unread_bytes:,} bytes belong to no rank and are ignored"
         if one.nic.any():
             many = int((one.nic > 0).sum())
-            yield f"{name}: {many:,} operations name a NIC, which is not heeded"
+            yield f"{name}: {many:,} operations name a NIC, which is ignored"

@@ -1,4 +1,4 @@
-"""Flows that another simulator's file lists, as a table on a network."""
+"""Flow lists of other simulators, as a table on a network."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from netsim.network import Network
 from netsim.workloads.importers.flow_text import ListedFlows
 
 AS_WRITTEN, ZERO = BEGIN = ("as_given", "from_zero")
-"""When the first flow starts: as the file says, or at 0, and the others as much later as there."""
+"""Whether starts are as in the file, or shifted so that the first is 0."""
 
 
 def flow_table(
     listed: ListedFlows, network: Network, context: TrafficContext, begin: str, cls: ArrayLike = 0
 ) -> FlowTable:
-    """The flows, nodes being hosts of the same number. Raises InputError naming a line."""
+    """Return the flows; node k is host k. Raises InputError with a line."""
     context.reserve(len(listed.src), key="traffic.file")
     for what, host in (("source", listed.src), ("destination", listed.dst)):
         for flow in np.flatnonzero((host < 0) | (host >= network.n_hosts))[:1].tolist():

@@ -1,4 +1,4 @@
-"""An order in which nothing waits for what comes later: by when each could start."""
+"""Topological orders by earliest start."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ Ints = NDArray[np.int64]
 
 
 def earliest(n: int, first: Ints, then: Ints, lag: Ints) -> tuple[Ints, Ints]:
-    """When each of n could start if nothing held it up but what it waits for.
+    """Return when each of n could start without contention.
 
     Args:
-        first, then, lag: int64[m], `then[i]` starts `lag[i]`, 0 or more, after `first[i]` does.
+        first, then, lag: int64[m], `then[i]` starts at least `lag[i]` >= 0 after `first[i]`.
 
     Returns:
-        int64[n], the times, from 0, and int64[n], places in an order in which each stands behind
-        all that it waits for; -1 of those in a circle, and behind one.
+        int64[n], the times, from 0; and int64[n], positions in a topological order; -1 for those in
+        or after a cycle.
     """
     waiting = np.bincount(then, minlength=n).tolist()
     order = np.argsort(first, kind="stable")
@@ -24,7 +24,7 @@ def earliest(n: int, first: Ints, then: Ints, lag: Ints) -> tuple[Ints, Ints]:
     begin = np.searchsorted(first[order], np.arange(n + 1)).tolist()
     start, place = [0] * n, [-1] * n
     free = [k for k in range(n) if not waiting[k]]
-    for number, k in enumerate(free):  # which grows
+    for number, k in enumerate(free):  # `free` grows
         place[k] = number
         now = start[k]
         for other, later in followers[begin[k] : begin[k + 1]]:
@@ -36,10 +36,10 @@ def earliest(n: int, first: Ints, then: Ints, lag: Ints) -> tuple[Ints, Ints]:
 
 
 def posted(group: Ints, first: Ints, then: Ints) -> Ints:
-    """int64[n]: the members of each group in the order in which they are likely to be posted.
+    """int64[n]: the members of each group in their likely posting order.
 
-    That is the order of their numbers, if none waits for a later one; else by how many stand
-    between each and a beginning. `first` and `then` are edges within groups.
+    That is the order of indices, if none waits for a later one; otherwise that of their depth in
+    the graph. `first` and `then` are edges within groups.
     """
     level = np.zeros(group.size, np.int64)
     if (first >= then).any():
@@ -48,10 +48,8 @@ def posted(group: Ints, first: Ints, then: Ints) -> Ints:
 
 
 def is_chain(members: Ints, group: Ints, first: Ints, then: Ints) -> bool:
-    """Does each of ``members`` wait for the one before it in its group, by an edge of its own?
-
-    ``members`` are in their order; `group` is that of each.
-    """
+    """Return whether each of the ordered `members` waits directly for the one before it in its
+    group."""
     order = np.argsort(group, kind="stable")
     members, group = members[order], group[order]
     same = group[1:] == group[:-1]

@@ -1,4 +1,4 @@
-"""Ranks of a trace on hosts of a network."""
+"""Placement of a trace's ranks on hosts."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def hosts_of(
     rng: np.random.Generator,
     hint: str | None = None,
 ) -> NDArray[np.int64]:
-    """int64[n_ranks]: the host of each rank. Raises InputError if there are too few."""
+    """int64[n_ranks]: the host of each rank. Raises InputError if there are too few hosts."""
     if n_ranks > n_hosts:
         raise InputError(
-            f"{n_ranks} ranks, each on a host of its own, and the network has {n_hosts} hosts",
+            f"{n_ranks} ranks exceed the network's {n_hosts} hosts (one rank per host)",
             key="traffic.file",
             hint=hint or "a larger network",
         )
     how, file = params["placement"], params["placement_file"]
     if (how == FILE) != (file is not None):
-        what = "is missing" if file is None else f"is not read with placement = {how}"
+        what = "missing" if file is None else f"has no effect with placement = {how}"
         raise InputError(what, key="traffic.placement_file", hint="with placement = file")
     if how == FILE:
         return hosts_of_ranks(file, directory, n_ranks, n_hosts)

@@ -1,4 +1,4 @@
-"""The rows of a SimAI workload, as operations of ranks."""
+"""The rows of a SimAI workload as operations of ranks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from netsim.workloads.traffic._fit import Call
 Ints = NDArray[np.int64]
 
 COMPUTE, WEIGHTS = range(2)
-"""Streams: what a rank does one after the other, and collectives of gradients of weights."""
+"""Streams: a rank's sequential work, and collectives of weight gradients."""
 
 MIN_BYTES = 4096
-"""A forward collective has at least so many, as in SimAI."""
+"""Smallest forward collective, as in SimAI."""
 
 TP, DP, EP, DP_EP, PP = "tp", "dp", "ep", "dp_ep", "pp"
 SUFFIXES = {"_EP": EP, "_DP_EP": DP_EP}
@@ -31,9 +31,9 @@ SUFFIXES = {"_EP": EP, "_DP_EP": DP_EP}
 
 @dataclass(frozen=True)
 class SimulatedShare:
-    """What of a workload is simulated: `dp` of `all_dp` replicas, `micro_batches` of `all_micro`.
+    """The simulated share: `dp` of `all_dp` replicas, `micro_batches` of `all_micro`.
 
-    `n_rows` are those that a rank does.
+    `n_rows` is the number of rows per rank.
     """
 
     tp: int
@@ -52,7 +52,7 @@ class SimulatedShare:
 
 
 def part_of(work: AicbWorkload, params: Mapping[str, Any], n_hosts: int) -> SimulatedShare:
-    """What parameters say of a workload. Raises InputError for what contradicts itself."""
+    """Return the share that the parameters select. Raises InputError if they are inconsistent."""
     of = work.header
     tp, ep, pp = of["tp"], of["ep"], of["pp"]
     n_ranks = of.get("all_gpus", max(n_hosts // (tp * pp), 1) * tp * pp)
@@ -62,7 +62,7 @@ def part_of(work: AicbWorkload, params: Mapping[str, Any], n_hosts: int) -> Simu
     if all_dp % ep:
         raise _wrong(work, f"{all_dp} replicas are not groups of {ep} (ep)")
     if pp > 1 and not of["pp_bytes"]:
-        raise _wrong(work, f"has {pp} stages and no bytes between them", "pp_comm: 4194304")
+        raise _wrong(work, f"has {pp} stages but no bytes between them", "pp_comm: 4194304")
     dp = params["replicas"] or all_dp
     if dp > all_dp or dp % ep:
         hint = f"at most {all_dp}, a multiple of {ep}"
@@ -81,7 +81,7 @@ def _wrong(work: AicbWorkload, what: str, hint: str | None = None) -> InputError
 
 
 def calls(work: AicbWorkload, part: SimulatedShare) -> Iterator[Call]:
-    """The collectives of all ranks, for what they take to be counted."""
+    """Yield the collectives of all ranks, to count their tasks."""
     groups = _groups(part, np.arange(part.dp * part.tp).reshape(part.dp, part.tp))
     inner = [(row, part.micro_batches) for row in work.micro_batches[0]]
     for row, times in [*((row, 1) for row in (*work.before, *work.behind)), *inner]:
@@ -92,7 +92,7 @@ def calls(work: AicbWorkload, part: SimulatedShare) -> Iterator[Call]:
 
 
 def smaller(work: AicbWorkload, part: SimulatedShare) -> Iterator[tuple[str, SimulatedShare]]:
-    """Parts of a workload, as an experiment asks for them: fewer replicas, then micro-batches."""
+    """Yield smaller parts of a workload: fewer replicas, then micro-batches."""
     replicas = [part.dp]
     while replicas[-1] > part.ep:
         replicas.append(max(replicas[-1] // 2 // part.ep, 1) * part.ep)
@@ -104,7 +104,7 @@ def smaller(work: AicbWorkload, part: SimulatedShare) -> Iterator[tuple[str, Sim
 
 
 class SimaiOperations:
-    """A step as `Operations`; `ranks` are int64[pp, dp, tp]."""
+    """A step as `Operations`; `ranks` is int64[pp, dp, tp]."""
 
     def __init__(
         self, work: AicbWorkload, part: SimulatedShare, hows: Mapping[str, CollectiveOptions]
@@ -113,7 +113,7 @@ class SimaiOperations:
         self.ops = Operations(part.n_ranks)
         self.ranks = np.arange(part.n_ranks).reshape(part.pp, part.dp, part.tp)
         self.groups = [_groups(part, ranks) for ranks in self.ranks]
-        self.last = np.full(part.n_ranks, -1, np.int64)  # what each rank does last, in COMPUTE
+        self.last = np.full(part.n_ranks, -1, np.int64)  # last operation of each rank in COMPUTE
         if work.policy == MICRO:
             self._each_alone()
         elif part.pp == 1:
@@ -123,23 +123,22 @@ class SimaiOperations:
             self._pipeline()
 
     def lower(self, hosts: Ints, wires: Wires) -> Workload:
-        """As tasks and flows."""
         load = self.ops.lower(hosts, reduction=wires.network.reduction, wires=wires)
         return replace(load, notes=tuple(self._notes()))
 
     def _rows_of_all(self) -> list[tuple[AicbRow, str]]:
-        """The rows of a step, each with what it is called."""
+        """Return the rows of a step with their labels."""
         batches = self.work.micro_batches[: self.part.micro_batches]
         inner = [one for k, batch in enumerate(batches) for one in _named(batch, k)]
         return [*_named(self.work.before), *inner, *_named(self.work.behind)]
 
     def _each_alone(self) -> None:
-        """One collective of all ranks after the other."""
+        """Run one collective of all ranks at a time."""
         for row, name in self._rows_of_all():
             self._phase(0, row.weight, DP, name)
 
     def _pipeline(self) -> None:
-        """Stage by stage in the order of its work, then what goes from one to the other."""
+        """Add the work of each stage, then the messages between stages."""
         part, work = self.part, self.work
         schedule = make_schedule(part.schedule, part.pp, part.micro_batches)
         begins: dict[tuple[int, int, bool], Ints] = {}
@@ -194,7 +193,7 @@ class SimaiOperations:
                 self.ops.after(made, self.ops.compute(ranks, time_ps, -1, f"{name} update"))
 
     def _phase(self, stage: int, phase: Phase, default: str, label: str) -> None:
-        """A computation, and a collective that holds up what comes behind it."""
+        """Add a computation and a blocking collective."""
         self._compute(stage, phase.ns, label)
         group = self._group(stage, phase, default)
         if group is not None:
@@ -207,13 +206,13 @@ class SimaiOperations:
             self.last[ranks] = self.ops.compute(ranks, ns * PS_PER_NS, COMPUTE, label)
 
     def _group(self, stage: int, phase: Phase, default: str) -> tuple[str, Ints] | None:
-        """The kind and the groups of a collective; None if there is none to be done."""
+        """Return the kind and groups of a collective, None if there is none."""
         kind = default if phase.group == NO_GROUP else SUFFIXES[phase.group]
         groups = self.groups[stage][kind]
         return (kind, groups) if phase.what and groups.shape[1] > 1 else None
 
     def _collective(self, phase: Phase, kind: str, groups: Ints, stream: int, label: str) -> Ints:
-        """int64[ranks]: the operation of each rank that takes part, -1 of others."""
+        """int64[ranks]: the operation of each participating rank, else -1."""
         how = self.hows[phase.what]
         made = np.full(self.part.n_ranks, -1, np.int64)
         made[groups] = self.ops.collective(
@@ -222,29 +221,29 @@ class SimaiOperations:
         return made
 
     def _notes(self) -> Iterator[str]:
-        """What is assumed, and what is left out."""
+        """Yield notes on assumptions and omissions."""
         part, name = self.part, written(self.work.path.name)
         if self.work.left_out:
             missing = ", ".join(self.work.left_out)
-            yield f"{name}: its first line has no {missing}; all hosts, else 1, are taken for it"
+            yield f"{name}: its first line has no {missing}: all hosts, or 1, assumed"
         if part.pp > 1:
-            yield f"{name}: each of {part.pp} stages does all rows of the file, by {part.schedule}"
+            yield f"{name}: each of {part.pp} stages runs all rows of the file, by {part.schedule}"
         if any(phase.what == "broadcast" for row in self.work.rows for phase in row.phases):
-            yield f"{name}: BROADCAST is from the first rank of each group; SimAI reads past it"
+            yield f"{name}: BROADCAST is from each group's first rank; SimAI ignores it"
         if part.dp < part.all_dp:
-            yield f"{name}: {part.dp:,} of {part.all_dp:,} replicas, which reduce among themselves"
+            yield f"{name}: {part.dp:,} of {part.all_dp:,} replicas simulated"
         if part.micro_batches < part.all_micro:
-            yield f"{name}: {part.micro_batches:,} of {part.all_micro:,} micro-batches"
+            yield f"{name}: {part.micro_batches:,} of {part.all_micro:,} micro-batches simulated"
 
 
 def _named(rows: Iterable[AicbRow], batch: int | None = None) -> list[tuple[AicbRow, str]]:
-    """Rows with what they are called."""
-    behind = "" if batch is None else f" {batch}"
-    return [(row, row.name + behind) for row in rows]
+    """Return rows with their labels."""
+    suffix = "" if batch is None else f" {batch}"
+    return [(row, row.name + suffix) for row in rows]
 
 
 def _groups(part: SimulatedShare, ranks: Ints) -> dict[str, Ints]:
-    """The groups of a stage's ranks, int64[dp, tp], by kind: int64[g, n] each."""
+    """Return the groups of a stage's ranks, int64[dp, tp], by kind: int64[g, n] each."""
     experts = ranks.reshape(part.dp // part.ep, part.ep, part.tp)
     return {
         TP: ranks,

@@ -1,14 +1,14 @@
-"""A job of AICB, as its CSV files have it: collectives and messages of ranks, row by row.
+"""An AICB job from its CSV files: collectives and messages of ranks, row by row.
 
-Each rank does the rows one after the other, as AICB does on real GPUs. Ranks are Megatron's:
-tensor-parallel groups of neighbors, `ep` neighboring ones of these an expert-parallel group, all of
-a stage a data-parallel one, stages behind one another. The file says how large groups are; if it
-does not (AICB's micro-benchmarks), all hosts are one. Bytes are those of the whole buffer.
+Each rank runs the rows in sequence, as AICB does on real GPUs. Ranks follow Megatron's order:
+tensor-parallel groups of neighbors, `ep` neighboring ones form an expert-parallel group, all of a
+stage a data-parallel one, then the next stage. The file states group sizes; if it does not (AICB's
+micro-benchmarks), all hosts are one group. Bytes are those of the whole buffer.
 
-A file with a pipeline has the rows of each stage: the k-th `send_next` of one is received by the
-k-th `recv_prev` of the next one, and what groups of several stages do is the k-th row of each. A
-computation takes the ns of `_elapsed_time`; one that says only its shapes takes no time. Measured
-times of collectives are read past.
+A file with a pipeline has the rows of each stage: the k-th `send_next` of a stage matches the k-th
+`recv_prev` of the next one, and groups of several stages run the k-th row of each together. A
+computation takes the ns of `_elapsed_time`; one with only a shape takes no time. Measured times of
+collectives are ignored.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
 from netsim.workloads.traffic._ranks import hosts_of
 
 PARAMS = [
-    Param("file", "file", REQUIRED, "the workload, a .csv of AICB"),
-    Param("replicas", "count", None, "data-parallel ranks, the first ones; or all", minimum=1),
-    Param("rows", "count", None, "the first ones; all by default", minimum=1),
+    Param("file", "file", REQUIRED, "AICB workload, a .csv file"),
+    Param("replicas", "count", None, "data-parallel ranks to simulate; default: all", minimum=1),
+    Param("rows", "count", None, "rows to simulate; default: all", minimum=1),
     *OF_COLLECTIVES,
     *OF_RANKS,
 ]
@@ -49,7 +49,6 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """All rows, or the first ones."""
     job = read_aicb_csv(user_path(params["file"], context.directory))
     shape = shape_of(job, params["replicas"], params["rows"], network.n_hosts)
     fits = network.n_hosts // (shape.tp * shape.pp * shape.ep) * shape.ep

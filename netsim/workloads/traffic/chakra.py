@@ -1,24 +1,22 @@
-"""Chakra execution traces (MLCommons), a file `PREFIX.RANK.et` for each rank.
+"""Chakra execution traces (MLCommons): one file `PREFIX.RANK.et` per rank.
 
-A node starts as all that it depends on, by data or control, is done. COMP takes as long as the
-trace says, or with `tflops` as its operations do, or its bytes at `memory`; what has no duration
-takes no time. COMM_SEND and COMM_RECV are messages, matched by source, destination and tag;
-COMM_COLL are collectives, packet by packet, matched by their order within a process group. Groups
-are those of `groups`, or of METADATA nodes; "", "0" and none are all ranks. comm_size is, as
-ASTRA-sim has it, of an all-gather (and a gather) one rank's shard, else the whole.
+A node starts when its data and control dependencies are done. COMP takes the time in the trace, or
+with `tflops` the time of its operations, or of its bytes at `memory`; nodes without a duration take
+no time. COMM_SEND and COMM_RECV are messages, matched by source, destination and tag; COMM_COLL are
+collectives, simulated in packets and matched by their order within a process group. Groups come
+from `groups` or METADATA nodes; "", "0" and none mean all ranks. As in ASTRA-sim, comm_size is one
+rank's shard of an all-gather or gather, otherwise the whole.
 
-With `at_once = "one_each"` a rank runs one node on its CPU, one that computes on its GPU and one
-that communicates there at a time, as ASTRA-sim does; receives do not count. They run in the order
-in which they could start if none kept another waiting; ASTRA-sim takes whichever is ready first.
-With "all" they run as soon as they may.
+With `concurrency = "one_each"` a rank's CPU, GPU and network each run one node at a time, as in
+ASTRA-sim, except receives. They run in the order of their earliest start without contention;
+ASTRA-sim takes whichever is ready first. With "all" nodes run as soon as they are ready.
 
-Ranks that do not issue the same collectives in the same order, sends without receives, nodes that
-are not there: all are errors before the run.
+Ranks that differ in the order of their collectives, sends without receives, and missing nodes are
+errors before the run.
 
-With `system`, ASTRA-sim's JSON, collectives have its algorithms, are cut into as many `channels` as
-it has chunks (preferred-dataset-splits), and wait its endpoint-delay before each message; where it
-has a roofline, peak-perf and local-mem-bw are `tflops` and `memory`. What the experiment says
-itself counts more.
+With `system`, ASTRA-sim's JSON, collectives use its algorithms, have as many `channels` as it has
+chunks (preferred-dataset-splits), and wait its endpoint-delay before each message; with a roofline,
+peak-perf and local-mem-bw are `tflops` and `memory`. The experiment's own values take precedence.
 """
 
 from __future__ import annotations
@@ -50,33 +48,30 @@ from netsim.workloads.traffic._ranks import hosts_of
 ONE_EACH, ALL = AT_ONCE = ("one_each", "all")
 
 PARAMS = [
-    Param("file", "file", REQUIRED, "the prefix of the traces, what stands before .0.et"),
-    Param("groups", "file", None, "process groups, a file of JSON, if traces do not have them"),
-    Param(
-        "concurrency", "choice", ONE_EACH, "how many nodes a rank runs at a time", choices=AT_ONCE
-    ),
+    Param("file", "file", REQUIRED, "prefix of the traces, the part before .0.et"),
+    Param("groups", "file", None, "JSON file of process groups, if traces lack them"),
+    Param("concurrency", "choice", ONE_EACH, "concurrent nodes of a rank", choices=AT_ONCE),
     Param(
         "tflops",
         "ratio",
         None,
-        "10^12 operations per second of a rank; nodes with num_ops then last as these take",
+        "compute rate of a rank in 10^12 operations/s, for nodes with num_ops",
     ),
-    Param("memory", "rate", None, "of a rank's memory, for what moves more than it computes"),
-    Param("system", "file", None, "a system of ASTRA-sim, which says what is not said here"),
+    Param("memory", "rate", None, "memory bandwidth of a rank, for memory-bound nodes"),
+    Param("system", "file", None, "ASTRA-sim system file, with defaults"),
     *OF_COLLECTIVES,
     *OF_RANKS,
 ]
 
 
 def reads(params: Mapping[str, Any], directory: Path) -> list[Path]:
-    """The files that are read, beside those that parameters name."""
+    """Return the trace files, which no parameter names."""
     return trace_files(_prefix(params, directory))
 
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """The nodes of all traces."""
     prefix = _prefix(params, context.directory)
     traces = [read_trace(path) for path in trace_files(prefix)]
     context.reserve(sum(map(len, traces)), key="traffic.file")
@@ -84,7 +79,7 @@ def flows(
     system = None
     if params["system"] is not None:
         system = read_system(user_path(params["system"], context.directory))
-    machine = _machine(params, system, context)
+    rates = _compute_rates(params, system, context)
     try:
         known = groups_of((one for trace in traces for one in trace.tables), len(traces))
         if params["groups"] is not None:
@@ -92,7 +87,7 @@ def flows(
             known |= read_groups(path, len(traces))
         nodes = nodes_of(traces, known)
         hows = {one: _how(params, one, system) for one in WHATS.values()}
-        load = ChakraOperations(nodes, machine, hows).lower(hosts, wires_of(network, context))
+        load = ChakraOperations(nodes, rates, hows).lower(hosts, wires_of(network, context))
     except InputError as error:
         raise error.at(file=str(prefix)) from None
     return load if system is None else replace(load, notes=(*load.notes, *_notes(params, system)))
@@ -121,7 +116,7 @@ def _notes(params: Mapping[str, Any], system: System) -> Iterator[str]:
         yield f"{name}: a collective is cut into {system.channels} chunks that all go at once"
 
 
-def _machine(
+def _compute_rates(
     params: Mapping[str, Any], system: System | None, context: TrafficContext
 ) -> ComputeRates:
     if params["tflops"] is None and system is not None and system.tflops is not None:

@@ -1,40 +1,38 @@
-"""What groups of hosts do together: an all-reduce, an all-to-all, a broadcast, by any algorithm.
+"""Collectives of groups of hosts, with any algorithm.
 
-Groups are blocks of `group_size` hosts next to one another, or, `strided`, hosts that are as far
-apart as there are groups. Each does the collective `what`, `repeat` times, one after the other.
-`size` is the whole buffer of an all-reduce, a reduce-scatter or an all-gather, the message of a
-broadcast or a reduction, all shards together of a gather or a scatter, and of an all-to-all what
-one host has for its group; a barrier sends single bytes.
+Groups are blocks of `group_size` consecutive hosts, or, `strided`, hosts as far apart as there are
+groups. Each runs the collective `what`, `repeat` times in sequence. `size` is the whole buffer of
+an all-reduce, reduce-scatter or all-gather, the message of a broadcast or reduce, all shards of a
+gather or scatter, and one host's data for its group in an all-to-all; a barrier sends single bytes.
 
 Algorithms are ring, halving_doubling, double_binary_tree, direct, pat, hierarchical (in nodes of
 `node` hosts), chain, binomial_tree, dissemination and, for groups below one switch with a reduction
-unit (`netsim show topology multi_rail`), in_network. auto takes the one (but in_network) that its
-closed form says is fastest between these hosts: with the rates and delays of the simulated network,
-links that several sends share, relays and `latency` included. The run says which one it is, and its
-closed form.
+unit (`netsim show topology multi_rail`), in_network. auto selects the fastest (except in_network)
+by its closed form between these hosts: with rates and delays of the simulated network, shared
+links, relays and `latency`. The run prints the algorithm and its closed form.
 
-All `channels` of a ring go round in one order. With `node`, the hosts of a node, `ring_order` gives
-each its own, so that on a `multi_rail` channel c goes from node to node by one rail:
+All `channels` of a ring have the same order. With `node`, the hosts of a node, `ring_order` gives
+each its own, so that on a `multi_rail` channel c uses one rail between nodes:
 
-- "rotated": channel c goes through every node from place c on, to the one before it, and enters the
-  next node at place c. It leaves by rail c, by way of a peer (NCCL calls that PXN): nodes of `gpus`
-  hosts, `relay = "source"`.
-- "alternating": the same in nodes 0, 2, ..., backwards in the others. It leaves a node for the same
-  place of the next one, without a peer, by rail c - 1 or c. The number of nodes is even.
+- "rotated": channel c passes every node from place c around to the one before it, and enters the
+  next node at place c. It leaves by rail c, relayed by a peer (NCCL's PXN): nodes of
+  `gpus_per_rack` hosts, `relay_at = "source"`.
+- "alternating": the same in nodes 0, 2, ..., reversed in the others. It leaves a node for the same
+  place of the next one, without a peer, by rail c - 1 or c. The number of nodes must be even.
 
-An algorithm of your own is a file of sends, `algorithm = "mine.csv"`, in which one row is one send
-of a group, known by its number, from 0:
+Your own algorithm is a file of sends, `algorithm = "mine.csv"`, in which each row is a send of a
+group, numbered from 0:
 
-- src, dst: places in the group, from 0;
-- pieces: which of the equal pieces of the buffer it carries: "3", "4-7", or "0-12/4" for 0, 4, 8
-  and 12; those of an all-gather, a reduce-scatter, a gather or a scatter belong to places 0, 1, ...
-  in equal runs, and in an all-to-all of n the first n runs are what place 0 has for places 0, 1,
-  ..., the next n what place 1 has;
-- adds: yes if the receiver adds to what it has, no if that is replaced (no if empty);
-- after: earlier sends to src, separated by spaces, that have to be delivered before;
-- follows: an earlier send of src that has to be handed over to the network before.
+- src, dst: positions in the group, from 0;
+- pieces: the pieces of the buffer it carries, of equal size: "3", "4-7", or "0-12/4" for 0, 4, 8
+  and 12; those of an all-gather, reduce-scatter, gather or scatter belong to positions 0, 1, ... in
+  equal runs, and in an all-to-all of n the first n runs are from position 0 to 0, 1, ..., the next
+  n from position 1;
+- adds: yes if the receiver adds to its data, no (or empty) if it replaces it;
+- after: earlier sends to src, separated by spaces, that must be delivered first;
+- follows: an earlier send from src that must leave first.
 
-A file whose sends do not add up to the collective is refused, with what is missing where.
+It is an error if the sends do not perform the collective; the message says what is missing where.
 """
 
 from __future__ import annotations
@@ -96,7 +94,6 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """The collectives of all groups."""
     n_hosts, what, size = network.n_hosts, params["what"], params["size"]
     n = params["group_size"] or n_hosts
     if n_hosts % n or n_hosts < 2:
@@ -106,9 +103,7 @@ def flows(
             hint=f"a divisor of {n_hosts}",
         )
     if params["root"] >= n:
-        raise InputError(
-            f"there is no place {params['root']} in a group of {n}", key="traffic.root"
-        )
+        raise InputError(f"root {params['root']} exceeds a group of {n}", key="traffic.root")
     algorithm = params["algorithm"]
     if algorithm.endswith(".csv"):
         algorithm = str(user_path(algorithm, context.directory))
@@ -141,28 +136,28 @@ def flows(
 def _note(
     what: str, groups: NDArray[np.int64], size: int, how: CollectiveOptions, wires: Wires
 ) -> str:
-    """What is done, and how long it takes by formula."""
+    """Return a note with the algorithm and its closed form."""
     n = groups.shape[1]
-    told = f"{what} of {n} hosts by {how.algorithm}"
+    note = f"{what} of {n} hosts by {how.algorithm}"
     if how.algorithm not in ALGORITHMS:
-        return told
+        return note
     if how.algorithm == "in_network":
         wire = _wire_to_unit(groups[0], wires)
     else:
         wire = wires.wire(hops_of(what, n, size, how), groups)
     took = format_time(closed_form_ps(what, n, size, wire, how), 4)
-    return f"{told}: alone it takes {took}, {_described(wire)}" + (
+    return f"{note}: alone it takes {took}, {_described(wire)}" + (
         f"; between nodes {_described(wire.far)}" if wire.far else ""
     )
 
 
 def _described(wire: Wire) -> str:
     rate, delay = format_rate(wire.rate_bps), format_time(wire.delay_ps, 3)
-    return f"at {rate} with {delay} on the way"
+    return f"at {rate} with {delay} delay"
 
 
 def _wire_to_unit(group: NDArray[np.int64], wires: Wires) -> Wire:
-    """From a host of a group to its reduction unit, where all of the group send there at once."""
+    """Return the wire from a host to its reduction unit when the whole group sends."""
     reduction = wires.network.reduction
     assert reduction is not None
     network, unit = reduction.network, int(reduction.unit[group[0]])

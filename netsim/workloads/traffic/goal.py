@@ -10,16 +10,15 @@
     l1: recv 4096b from 0 tag 7
     }
 
-A message is a flow; a `calc` takes so many ns of its cpu, of which each rank has as many as its
-operations name. On a cpu one runs at a time, in the order in which they could start if no cpu were
-busy; LogGOPSim runs whichever is ready first. A `calc` of 0 takes no cpu. Receives match sends of
-their source and tag in order, as in MPI; one that takes any takes the first sent that no other
-receive needs.
+A message is a flow; a `calc` occupies its CPU for the given ns. A CPU runs one operation at a time,
+in the order in which they could start on idle CPUs; LogGOPSim runs whichever is ready first. A
+`calc` of 0 needs no CPU. Receives match sends of their source and tag in order, as in MPI; a
+wildcard receive takes the first send that no other receive needs.
 
-Of LogGOPS, L, g and G are what the network does; `overhead` is o, which each end of a message takes
-of its cpu; O is not modeled. A send of at most `eager` bytes (S) is over as it has begun. A larger
-one goes once its receiver has posted the receive and told so, in a message of `control` bytes, and
-is over as it is handed over to the network. Numbers of NICs mean nothing here.
+Of LogGOPS, the network determines L, g and G; `overhead` is o, which each end of a message takes
+from its CPU; O is not modeled. A send of at most `eager_threshold` bytes (S) ends when it begins. A
+larger one starts when its receiver has posted the receive and sent a message of
+`control` bytes, and ends when it has left. NIC numbers are ignored.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
 from netsim.workloads.traffic._ranks import hosts_of
 
 PARAMS = [
-    Param("file", "file", REQUIRED, "the schedule, a text or what txt2bin makes of one"),
-    Param("overhead", "time", "0us", "of a cpu, for each send and each receive (o)", minimum="0us"),
+    Param("file", "file", REQUIRED, "GOAL schedule, as text or in binary form"),
+    Param("overhead", "time", "0us", "CPU time of each send and receive (o)", minimum="0us"),
     Param(
         "eager_threshold",
         "bytes",
         "65535B",
-        "the largest message that waits for no receive (S)",
+        "largest message that does not wait for its receive (S)",
         "LogGOPSim's default; none: whatever its size",
         optional=True,
     ),
-    Param("control", "bytes", "64B", "of the message that says that a receive is posted"),
+    Param("control", "bytes", "64B", "size of the message that a receive is posted"),
     *OF_RANKS,
 ]
 
@@ -58,7 +57,6 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """The schedule's messages, calculations and what waits for what."""
     path = user_path(params["file"], context.directory)
     schedule = read_goal_binary(path) if is_binary(path) else read_goal_text(path)
     context.reserve(len(schedule), key="traffic.file")

@@ -1,15 +1,14 @@
-"""All-reduce by halving and doubling: partners that are ever nearer, and then farther again.
+"""All-reduce by recursive halving and doubling.
 
-The hosts of a group, blocks of `group_size` (a power of two) next to one another, end with the sum
-of what all of them had. In the first step each exchanges half of its `size` bytes with the host
-half a group away, which adds it to its own half; in the next one half of that with the host a
-quarter of a group away, and so on down to its neighbor, when each has the sum of a share. Then the
-steps come in reverse, in which what is exchanged doubles, until all have all. Reduce-scatter by
-recursive halving, all-gather by recursive doubling: R. Thakur, R. Rabenseifner and W. Gropp,
-International Journal of High Performance Computing Applications 19(1), 49-66, 2005.
+Groups are blocks of `group_size` (a power of two) consecutive hosts. In the first step each host
+exchanges half of its `size` bytes with the host half a group away, which adds it to its own half;
+in the next, half of that with the host a quarter of a group away, and so on down to its neighbor,
+when each has the sum of a share. Then the steps run in reverse, doubling what is exchanged.
+Reduce-scatter by recursive halving, all-gather by recursive doubling: R. Thakur, R. Rabenseifner
+and W. Gropp, International Journal of High Performance Computing Applications 19(1), 49-66, 2005.
 
-So partners change from step to step. A host's next step begins as it has what was sent to it in the
-last one: `compute` later, the time that adding and software take, its flow starts.
+A host's next flow starts `compute`, the time of reduction and software, after it has received its
+partner's data of the last step.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from netsim.workloads.collectives import CollectiveOptions, schedule
 PARAMS = [
     Param("size", "bytes", "8MB", "bytes that each host has", minimum="1B"),
     Param("group_size", "count", None, "hosts per group; default: all", minimum=2),
-    Param("compute", "time", "0us", "between what a host was sent and its next step"),
+    Param("compute", "time", "0us", "time between receiving data and the next step"),
 ]
 
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
-    """A flow for each step and host, in this order."""
+    """Return one flow per step and host, in this order."""
     n_hosts, size = network.n_hosts, params["size"]
     n = params["group_size"] or n_hosts
     if n_hosts % n or n & (n - 1) or n < 2:
         raise InputError(
-            f"groups of {n} hosts, which halve again and again, do not fill {n_hosts} hosts",
+            f"groups of {n} hosts must be a power of two and fill {n_hosts} hosts",
             key="traffic.group_size",
             hint=f"a power of two that divides {n_hosts}",
         )
@@ -53,7 +52,7 @@ def flows(
     n_steps = 2 * (n.bit_length() - 1)
     context.reserve(n_steps * n_hosts, key="traffic.group_size")
     steps = schedule("all_reduce", n, size, CollectiveOptions("halving_doubling"))
-    # Of each step the flows of all hosts, group by group.
+    # All flows of each step, group by group.
     group = np.arange(0, n_hosts, n)[:, None]
     src, dst, sizes = (
         np.broadcast_to(column.reshape(n_steps, 1, n), (n_steps, n_hosts // n, n))
@@ -65,7 +64,7 @@ def flows(
         sizes.reshape(-1),
         np.repeat(np.where(np.arange(n_steps) > 0, params["compute"], 0), n_hosts),
     )
-    # A host's next flow waits for what its partner sent to it in the step before.
+    # A host's next flow waits for its partner's flow of the previous step.
     waiting = (n_steps - 1) * n_hosts
     table.after_ptr = np.concatenate([np.zeros(n_hosts, np.int64), np.arange(waiting + 1)])
     before = np.arange(n_steps - 1)[:, None, None] * n_hosts

@@ -1,13 +1,13 @@
-"""A collective by an algorithm of MSCCL, read from its XML.
+"""A collective with an MSCCL algorithm, read from its XML.
 
-GPU g is host g, or where `placement` puts it. Each thread block does its steps one after the other:
-it sends chunks, which are handed over to the network before its next step, or waits for chunks to
-be there; a step that receives and sends on does so once all of its chunks are there. The k-th
-message from one GPU to another on a channel is the k-th that is received there. Copies and
-reductions take no time; `latency` passes before each message.
+GPU g is host g, unless `placement` differs. Each thread block runs its steps in sequence: it sends
+chunks, which leave before its next step, or waits for chunks to arrive; a step that receives and
+forwards does so when all of its chunks have arrived. The k-th message from one GPU to another on a
+channel matches the k-th receive there. Copies and reductions take no time; `latency` precedes each
+message.
 
-`size` is the buffer that is cut into the algorithm's chunks (nchunksperloop): of an all-reduce what
-each GPU has, of an all-gather all shards together.
+`size` is the buffer that is cut into the algorithm's chunks (nchunksperloop): the data of each GPU
+for an all-reduce, all shards for an all-gather.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
 from netsim.workloads.traffic._ranks import hosts_of
 
 PARAMS = [
-    Param("file", "file", REQUIRED, "the algorithm, an .xml of MSCCL"),
-    Param("size", "bytes", "8MB", "the buffer that is cut into chunks", minimum="1B"),
-    Param("latency", "time", "0us", "of software, before each message"),
+    Param("file", "file", REQUIRED, "MSCCL algorithm, an .xml file"),
+    Param("size", "bytes", "8MB", "buffer size", minimum="1B"),
+    Param("latency", "time", "0us", "software latency of each message"),
     *OF_RANKS,
 ]
 
@@ -44,11 +44,10 @@ Place = tuple[int, int, int]
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """The messages of all thread blocks."""
     made = read_msccl(user_path(params["file"], context.directory))
     if params["size"] < made.n_chunks:
         hint = f"at least {made.n_chunks} B"
-        raise InputError("has less than a byte for a chunk", key="traffic.size", hint=hint)
+        raise InputError("must have at least one byte per chunk", key="traffic.size", hint=hint)
     context.reserve(2 * sum(len(block.steps) for block in made.blocks), key="traffic.file")
     hosts = hosts_of(params, made.n_gpus, network.n_hosts, context.directory, rng)
     try:
@@ -60,7 +59,7 @@ def flows(
 
 
 def _operations(made: Algorithm, size_bytes: int, latency_ps: int) -> Operations:
-    """The steps, each thread block a stream of its GPU."""
+    """Return the steps as operations, one stream per thread block."""
     ops = Operations(made.n_gpus)
     streams = _streams(made)
     begin: dict[Place, int] = {}
@@ -75,7 +74,7 @@ def _operations(made: Algorithm, size_bytes: int, latency_ps: int) -> Operations
         sent, received = ops.send(
             at[0][:, 0], at[1][:, 0], each, of[0], of[1], made.collective, latency_ps
         )
-        # A step that does both receives before it sends.
+        # A step that receives and sends receives first.
         ops.set_order(sent, 2 * at[0][:, 2] + 1)
         ops.set_order(received, 2 * at[1][:, 2])
         for (one, other, _), first, then in zip(
@@ -101,7 +100,7 @@ def _operations(made: Algorithm, size_bytes: int, latency_ps: int) -> Operations
 
 
 def _streams(made: Algorithm) -> dict[tuple[int, int], int]:
-    """The place of each thread block among those of its GPU."""
+    """Return the index of each thread block within its GPU."""
     found: dict[tuple[int, int], int] = {}
     blocks: defaultdict[int, int] = defaultdict(int)
     for block in made.blocks:
@@ -111,7 +110,7 @@ def _streams(made: Algorithm) -> dict[tuple[int, int], int]:
 
 
 def _messages(made: Algorithm) -> list[tuple[Place, Place, int]]:
-    """Who sends, who receives, how many chunks. Raises InputError where ends do not match."""
+    """Return source, destination and chunks of messages. Raises InputError for mismatches."""
     sends: defaultdict[Place, list[tuple[Place, int]]] = defaultdict(list)
     receives: defaultdict[Place, list[tuple[Place, int]]] = defaultdict(list)
     for block in made.blocks:
@@ -130,10 +129,10 @@ def _messages(made: Algorithm) -> list[tuple[Place, Place, int]]:
                 (k for k, (a, b) in enumerate(zip(*counts, strict=False)) if a != b),
                 min(map(len, counts)),
             )
-            told = [f"{side[at]} chunks" if at < len(side) else "nothing" for side in counts]
+            counted = [f"{side[at]} chunks" if at < len(side) else "nothing" for side in counts]
             raise InputError(
-                f"message {at} from GPU {src} to {dst} on channel {channel}: {told[0]} sent, "
-                f"{told[1]} received"
+                f"message {at} from GPU {src} to {dst} on channel {channel}: {counted[0]} sent, "
+                f"{counted[1]} received"
             )
         pairs = zip(sends[key], receives[key], strict=True)
         found += [(one, other, count) for (one, count), (other, _) in pairs]

@@ -1,17 +1,16 @@
-"""Flows of a flow.txt, as the ns-3 simulators of HPCC's family read it.
+"""Flows of a flow.txt of the ns-3 simulators of the HPCC line.
 
     2
     0 2 3 100 1000000 2.000000000
     1 2 3 100 1000000 2.000000000
 
 The number of flows, then for each its source, destination, priority group, destination port (some
-write none), bytes and start in seconds. Nodes are hosts of the same number. Those simulators begin
-most experiments at 2 s; `start_times = "from_zero"` moves all flows, so that the first one starts
-at 0.
+omit it), bytes and start in seconds. Node k is host k. Those simulators start most experiments at 2
+s; `start_times = "from_zero"` shifts all flows so that the first starts at 0.
 
-They read the next line as the last flow has started, so that a line out of order starts late; here
-it starts when it says. Ports name nothing here. Priority groups are not told apart, unless
-`classes` names the one of each traffic class.
+They read a line when the previous flow has started, so that a line out of order starts late; here
+it starts at its time. Ports are ignored. Priority groups are merged, unless `classes` assigns them
+to traffic classes.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from netsim.workloads.importers.flow_text import ListedFlows, read_ns3_flows
 from netsim.workloads.traffic._listed import AS_WRITTEN, BEGIN, flow_table
 
 PARAMS = [
-    Param("file", "file", REQUIRED, "the flow.txt"),
+    Param("file", "file", REQUIRED, "flow list, a flow.txt"),
     Param(
         "start_times",
         "choice",
         AS_WRITTEN,
-        "starts are as written, or the first is 0",
+        "start times as in the file, or shifted so that the first is 0",
         choices=BEGIN,
     ),
     Param(
         "classes",
         "text",
         None,
-        'priority groups of traffic class 0, 1, ..., such as "5 3"; all in class 0 by default',
+        'priority groups of traffic classes 0, 1, ..., such as "5 3"; default: all in class 0',
     ),
 ]
 
@@ -52,7 +51,6 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """The flows in the order of the file."""
     path = user_path(params["file"], context.directory)
     listed = read_ns3_flows(path)
     cls = _classes(params["classes"], listed)
@@ -61,7 +59,6 @@ def flows(
 
 
 def _classes(given: str | None, listed: ListedFlows) -> NDArray[np.int64]:
-    """The traffic class of each flow."""
     if given is None:
         return np.zeros(len(listed.src), np.int64)
     try:
@@ -70,7 +67,7 @@ def _classes(given: str | None, listed: ListedFlows) -> NDArray[np.int64]:
         groups = []
     if not groups or len(set(groups)) < len(groups):
         raise InputError(
-            f"{written(given)} are not priority groups",
+            f"invalid priority groups {written(given)}",
             key="traffic.classes",
             hint='each once, such as "5 3"',
         )
@@ -79,16 +76,16 @@ def _classes(given: str | None, listed: ListedFlows) -> NDArray[np.int64]:
     cls = order[np.minimum(place, len(groups) - 1)]
     for flow in np.flatnonzero(np.array(groups)[cls] != listed.priority_group)[:1].tolist():
         group = listed.priority_group[flow]
-        raise listed.error(flow, f"traffic.classes does not have priority group {group}")
+        raise listed.error(flow, f"priority group {group} is missing in traffic.classes")
     return cls
 
 
 def _notes(params: Mapping[str, Any], listed: ListedFlows) -> Iterator[str]:
-    """What is not as in the file, or not as ns-3 would do it."""
+    """Yield notes on deviations from the file and from ns-3."""
     name, groups = written(params["file"]), np.unique(listed.priority_group)
     if params["classes"] is None and groups.size > 1:
         found = ", ".join(map(str, groups[:8].tolist()))
-        yield f"{name}: priority groups {found} are not told apart: traffic.classes may name them"
+        yield f"{name}: priority groups {found} share a class (set traffic.classes)"
     if listed.late_lines:
         what = f"{listed.late_lines} of {len(listed.src)} lines are out of order"
-        yield f"{name}: {what}: these flows start when they say, in ns-3 they start later"
+        yield f"{name}: {what}: they start at their times; in ns-3 they start later"

@@ -1,9 +1,9 @@
-"""Flows of a list as opera-sim and Flare read it: `src dst bytes start_ns` on each line.
+"""Flow lists of opera-sim and Flare: `src dst bytes start_ns` on each line.
 
     0 5 1000000 0
     3 1 24000 1500
 
-Nodes are hosts of the same number, from 0. Times are nanoseconds.
+Node k is host k. Times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from netsim.workloads.importers.flow_text import read_opera_flows
 from netsim.workloads.traffic._listed import AS_WRITTEN, BEGIN, flow_table
 
 PARAMS = [
-    Param("file", "file", REQUIRED, "the list, such as flows.htsim"),
+    Param("file", "file", REQUIRED, "flow list, such as flows.htsim"),
     Param(
         "start_times",
         "choice",
         AS_WRITTEN,
-        "starts are as written, or the first is 0",
+        "start times as in the file, or shifted so that the first is 0",
         choices=BEGIN,
     ),
 ]
@@ -35,6 +35,5 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
-    """The flows in the order of the file."""
     listed = read_opera_flows(user_path(params["file"], context.directory))
     return flow_table(listed, network, context, params["start_times"])

@@ -1,23 +1,22 @@
-"""Every rank of a training pipeline sends to the same rank of the next stage, all at once.
+"""Pipeline transfers of training: every rank sends to its counterpart in the next stage, all at
+once.
 
-Hosts stand in blocks of `stage_hosts`, one block a stage (one layer of the model). With the
-default, 72 hosts hold one layer like a rack of 72 GPUs does: four replicas of 18 tensor-parallel
-ranks, the host at `18 * replica + rank`. The host at position p of the pipeline sends to the host
-at position p + stage_hosts: the same replica and the same rank of the next layer.
+Hosts form blocks of `stage_hosts`, one per stage (one layer of the model). By default, 72 hosts
+hold one layer, like a rack of 72 GPUs: four replicas of 18 tensor-parallel ranks, the host at `18 *
+replica + rank`. The host at position p of the pipeline sends to the host at position p +
+stage_hosts: the same replica and rank of the next layer.
 
-With `wrap` the last stage sends to the first, as it does when one model is cut into more stages
-than there are blocks; then every host is the source of exactly one flow and the destination of
-exactly one. Without `stages` all hosts form one pipeline, and its last block may be smaller than
-the others: positions then continue at the beginning, and still no host is left out. With `stages`,
-hosts form several pipelines side by side.
+With `wrap` the last stage sends to the first, as if the model had more stages than blocks; then
+every host is the source and the destination of exactly one flow. Without `stages` all hosts form
+one pipeline, and its last block may be smaller: positions then wrap around, and still no host is
+left out. With `stages`, hosts form several parallel pipelines.
 
-`placement` says which host stands at which position:
+`placement` assigns hosts to positions:
 
-- "linear": in the order of their numbers, so that a stage's flows stay side by side and go to one
-  or two leaves;
-- "stages": blocks keep together but stand in random order, as racks that a scheduler hands out;
-- "random": any host at any position. The flows are then a permutation of the hosts without
-  structure, the case that spreads best and collides most under per-flow hashing.
+- "linear": by host number, so that a stage's flows go to one or two leaves;
+- "stages": blocks stay together but in random order, like racks that a scheduler assigns;
+- "random": any host at any position. The flows are a random permutation, which spreads best and
+  collides most under per-flow hashing.
 """
 
 from __future__ import annotations
@@ -45,14 +44,18 @@ PARAMS = [
     ),
     Param("stage_hosts", "count", 72, "hosts of one stage", minimum=1),
     Param(
-        "stages", "count", None, "stages of a pipeline; all hosts form one by default", minimum=2
+        "stages",
+        "count",
+        None,
+        "stages of a pipeline; default: all hosts",
+        minimum=2,
     ),
     Param("wrap", "bool", True, "whether the last stage sends to the first"),
     Param(
         "placement",
         "choice",
         "linear",
-        "which host stands at which position",
+        "assignment of hosts to positions",
         choices=("linear", "stages", "random"),
     ),
 ]
@@ -61,7 +64,7 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
-    """One flow for each host that has a next stage, in the order of positions."""
+    """Return one flow per host with a next stage, in order of positions."""
     n_hosts, stage = network.n_hosts, params["stage_hosts"]
     length = n_hosts if params["stages"] is None else params["stages"] * stage
     if params["stages"] is not None and n_hosts % length:
@@ -87,12 +90,12 @@ def flows(
 
 
 def _placement(kind: str, n_hosts: int, stage: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The host at each position, int64[n_hosts]."""
+    """int64[n_hosts]: the host at each position."""
     if kind == "random":
         return rng.permutation(n_hosts)
     hosts = np.arange(n_hosts)
     if kind == "linear":
         return hosts
-    # A last block that is smaller stays last: positions count in whole blocks before it.
+    # A smaller last block stays last: positions count whole blocks before it.
     blocks = hosts[: n_hosts - n_hosts % stage].reshape(-1, stage)
     return np.concatenate([rng.permutation(blocks).reshape(-1), hosts[blocks.size :]])

@@ -1,12 +1,12 @@
-"""A training step of a pipeline whose stages run one forward, one backward in turn (1F1B).
+"""A training step of a pipeline with the 1F1B schedule (one forward, one backward).
 
-A pipeline has `stages` hosts next to one another, one a stage; all hosts form as many pipelines as
-there are. Each of `microbatches` is computed forward through all stages and backward through all of
-them. Stage s begins with stages - 1 - s forwards, then runs one forward and one backward in turn
-until the forwards are over, and then the backwards that are left. A stage computes one at a time.
+A pipeline is `stages` consecutive hosts, one per stage; all hosts form pipelines. Each of
+`microbatches` runs forward through all stages and then backward. Stage s starts with stages - 1 - s
+forward passes, then alternates forward and backward, and ends with the remaining backward passes. A
+stage computes one at a time.
 
-Between stages, `activations` bytes go to the next one after each forward and to the one before
-after each backward; `latency` is the time that software takes before each of these flows.
+After each forward pass `activations` bytes go to the next stage, and after each backward pass to
+the previous one, each after `latency` of software.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ from netsim.params import Param
 from netsim.workloads.job.schedules import FORWARD, PipelineSchedule, make_schedule
 
 PARAMS = [
-    Param("stages", "count", None, "stages of a pipeline; all hosts by default", minimum=2),
-    Param("microbatches", "count", 8, "pieces of the batch", minimum=1),
-    Param("forward", "time", "100us", "time of a microbatch in a stage, forward"),
-    Param("backward", "time", "200us", "the same backward"),
-    Param("activations", "bytes", "1MB", "bytes between stages for a microbatch", minimum="1B"),
-    Param("latency", "time", "0us", "of software, before each flow"),
+    Param("stages", "count", None, "stages of a pipeline; default: all hosts", minimum=2),
+    Param("microbatches", "count", 8, "micro-batches of a step", minimum=1),
+    Param("forward", "time", "100us", "forward time of a micro-batch in a stage"),
+    Param("backward", "time", "200us", "backward time of a micro-batch in a stage"),
+    Param("activations", "bytes", "1MB", "bytes between stages per micro-batch", minimum="1B"),
+    Param("latency", "time", "0us", "software latency of each flow"),
 ]
 
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """The pipelines one after the other, each in the order of stages and of their work."""
     n_hosts = network.n_hosts
     stages, n = params["stages"] or n_hosts, params["microbatches"]
     if n_hosts % stages or n_hosts < 2:
@@ -52,7 +51,7 @@ def flows(
     leaves = np.flatnonzero((to >= 0) & (to < stages))
     n_work, n_flows = len(order), leaves.size
     n_tasks = n_work + 2 * n_flows
-    # A task for each piece of work, then the send and the receive task of each flow.
+    # One task per pass, then the send and receive tasks of each flow.
     kind = np.concatenate([np.full(n_work, COMPUTE), np.tile([SEND, RECEIVE], n_flows)])
     host = np.concatenate([order.stage, np.stack([order.stage[leaves], to[leaves]], 1).ravel()])
     work_ps = np.where(forward, params["forward"], params["backward"])
@@ -81,10 +80,10 @@ def flows(
 
 
 def _edges(order: PipelineSchedule, leaves: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """What waits for what in one pipeline, of whose work `leaves` has a flow each."""
+    """Return the dependencies of one pipeline; each pass of `leaves` has a flow."""
     send = np.full(len(order), -1, np.int64)
     send[leaves] = len(order) + 2 * np.arange(leaves.size)
     first, then = order.waits()
-    # The last stage turns round by itself; all else comes with a flow.
+    # The last stage continues with its own backward pass; all else waits for a flow.
     at = np.where(send[first] >= 0, send[first] + 1, first)
     return np.concatenate([leaves, at]), np.concatenate([send[leaves], then])

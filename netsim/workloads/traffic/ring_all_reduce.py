@@ -1,13 +1,13 @@
-"""All-reduce in rings: every host of a group ends with the sum of what all of them had.
+"""Ring all-reduce in groups of hosts.
 
-The hosts of a group, blocks of `group_size` next to one another, form a ring. The `size` bytes of
-each are cut into as many shards as the group has hosts. In each of 2 (n - 1) steps a host sends to
-the next one the shard that it got in the step before, n - 1 times to add it up and n - 1 times to
-hand the sums on; in the first step host i sends shard i. With `chunks`, shards are cut again, and
-the pieces go round independently of one another.
+Blocks of `group_size` consecutive hosts form rings. The `size` bytes of each host are cut into as
+many shards as the ring has hosts. In each of 2 (n - 1) steps a host sends the next one the shard it
+got in the step before, n - 1 times to add it up and n - 1 times to distribute the sums; in the
+first step host i sends shard i. With `chunks`, shards are cut further, and the chunks proceed
+independently.
 
-A step of a piece begins as its last one is delivered: `latency` later, the time that software takes
-for a step, counted once, its flow starts. What hosts do with the bytes takes no time.
+A chunk's next flow starts `latency`, the software time of a step, after its delivery. Reduction
+takes no time.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from netsim.workloads.operations import CollectiveOptions, Operations
 
 PARAMS = [
     Param("size", "bytes", "8MB", "bytes that each host has", minimum="1B"),
-    Param("group_size", "count", None, "hosts of a ring; all hosts by default", minimum=2),
-    Param("chunks", "count", 1, "pieces of a shard, each of which goes round by itself", minimum=1),
-    Param("latency", "time", "0us", "of software, in each step of a piece"),
+    Param("group_size", "count", None, "hosts per ring; default: all", minimum=2),
+    Param("chunks", "count", 1, "chunks of a shard, which proceed independently", minimum=1),
+    Param("latency", "time", "0us", "software latency of each step"),
 ]
 
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """Of each group a flow for each step, host and piece, in this order."""
+    """Return one flow per group, step, host and chunk, in this order."""
     n_hosts, chunks = network.n_hosts, params["chunks"]
     n = params["group_size"] or n_hosts
     if n_hosts % n or n_hosts < 2:
@@ -45,7 +45,7 @@ def flows(
         )
     if params["size"] < n * chunks:
         raise InputError(
-            f"{params['size']} bytes cannot be cut into {n * chunks} pieces",
+            f"{params['size']} bytes cannot be cut into {n * chunks} chunks",
             key="traffic.size",
             hint=f"at least {n * chunks} B",
         )

@@ -1,20 +1,20 @@
-"""A workload of SimAI, as AICB writes it, with a pipeline that is simulated.
+"""A SimAI workload, as written by AICB, with a simulated pipeline.
 
-Ranks are, as in SimAI: tensor-parallel groups of neighbors, `ep` neighboring ones of these an
-expert-parallel group, all of a stage a data-parallel one; stages behind one another. A collective
-is of the tensor-parallel group in the columns of the forward pass and of the input's gradient, of
-the data-parallel group in that of the weights' gradient, or of the group that its name ends with.
+Ranks are ordered as in SimAI: tensor-parallel groups of neighbors, `ep` neighboring ones form an
+expert-parallel group, all of a stage a data-parallel one; then the next stage. A collective is of
+the tensor-parallel group in the columns of the forward pass and the input gradient, of the
+data-parallel group in that of the weight gradient, or of the group in the suffix of its name.
 
-A micro-batch's forward pass goes down its rows: each computes, then does its collective. Backward
-it goes up: the gradient of the input, its collective, then the gradient of the weights, whose
-collective holds nothing up; those run in order, and the update follows each. A forward collective
-of less than 4096 bytes has 4096. With MICRO the last collectives of all rows are done by all hosts.
+A micro-batch's forward pass runs its rows downward: compute, then the collective. The backward pass
+runs upward: input gradient, its collective, weight gradient. The collectives of weight gradients
+block nothing; they run in order, each followed by its update. A forward collective has at least
+4096 bytes. With policy MICRO all hosts run the last collective of each row.
 
-With `pp` above 1 each stage does all rows of the file, which are those of one stage, in the order
-of `schedule`, and each rank sends `pp_comm` bytes to its like in the next stage behind each forward
-pass, and in the one before behind each backward pass. SimAI adds a formula in its place. With `pp`
-1 all forward passes come before all backward ones, as in SimAI. Rows behind the micro-batches
-(cross_entropy, optimizer) stand between these; in a pipeline behind them.
+With `pp` above 1 each stage runs all rows of the file, which are those of one stage, in the order
+of `schedule`. Each rank sends `pp_comm` bytes to its counterpart in the next stage after each
+forward pass, and in the previous stage after each backward pass; SimAI adds a formula instead. With
+`pp` 1 all forward passes precede all backward passes, as in SimAI. Rows after the micro-batches
+(cross_entropy, optimizer) run between these; in a pipeline, after them.
 """
 
 from __future__ import annotations
@@ -44,12 +44,16 @@ from netsim.workloads.traffic._simai_operations import (
 )
 
 PARAMS = [
-    Param("file", "file", REQUIRED, "the workload, a .txt of AICB"),
+    Param("file", "file", REQUIRED, "AICB workload, a .txt file"),
     Param(
-        "schedule", "choice", "1f1b", "of a pipeline of several stages", choices=("1f1b", "gpipe")
+        "schedule",
+        "choice",
+        "1f1b",
+        "pipeline schedule",
+        choices=("1f1b", "gpipe"),
     ),
-    Param("micro_batches", "count", None, "the first ones; all by default", minimum=1),
-    Param("replicas", "count", None, "data-parallel ranks, the first ones; or all", minimum=1),
+    Param("micro_batches", "count", None, "micro-batches to simulate; default: all", minimum=1),
+    Param("replicas", "count", None, "data-parallel ranks to simulate; default: all", minimum=1),
     *OF_COLLECTIVES,
     *OF_RANKS,
 ]
@@ -58,7 +62,6 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """One step."""
     work = read_aicb(user_path(params["file"], context.directory))
     part = part_of(work, params, network.n_hosts)
     fits = network.n_hosts // (part.tp * part.pp * part.ep) * part.ep

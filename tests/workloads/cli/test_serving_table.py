@@ -28,7 +28,7 @@ def test_tables_of_a_run() -> None:
     assert dict(zip(times["ps"], times["max"], strict=True)) == {
         "waiting for prefill": "150",
         "time to first token": "250",
-        "KV cache on its way": "140",
+        "KV cache transfer": "140",
         "first to second token": "200",
         "time between tokens": "200",
         "from arrival to last token": "550",

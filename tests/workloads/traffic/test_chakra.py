@@ -244,18 +244,18 @@ SHORT = collective(ALL_REDUCE, 4096)
                 [Node(0, COLLECTIVE, PAIR), Node(1, COLLECTIVE, SHORT, name="x")],
                 [Node(0, COLLECTIVE, PAIR), Node(1, COLLECTIVE, PAIR)],
             ],
-            'process group "": its collective 1 is ALL_REDUCE of 4096 B (node 1 (COMM_COLL "x") of '
+            'process group "": collective 1 is ALL_REDUCE of 4096 B (node 1 (COMM_COLL "x") of '
             "rank 0) at rank 0, ALL_REDUCE of 8192 B (node 1 (COMM_COLL) of rank 1) at rank 1",
         ),
         (
             [[Node(0, COLLECTIVE, PAIR)], [Node(0, COMP)]],
-            "its collective 0 is ALL_REDUCE of 8192 B (node 0 (COMM_COLL) of rank 0) at rank 0, "
+            "collective 0 is ALL_REDUCE of 8192 B (node 0 (COMM_COLL) of rank 0) at rank 0, "
             "none at rank 1",
         ),
         (
             [[Node(0, COLLECTIVE, {**PAIR, "pg_name": "9"})], [Node(0, COMP)]],
-            '1 nodes name process groups that are not listed ("9"): node 0 (COMM_COLL) of rank 0 '
-            "(no groups are known: groups)",
+            '1 nodes name unknown process groups ("9"): node 0 (COMM_COLL) of rank 0 '
+            "(no groups are known; see groups)",
         ),
         (
             [[Node(k, SEND, {"comm_size": 4096}) for k in range(5)], [Node(0, RECV, takes(0))]],
@@ -268,7 +268,7 @@ SHORT = collective(ALL_REDUCE, 4096)
         ),
         (
             [[Node(0, SEND, sends(1))], [Node(0, RECV, takes(0, size=5))]],
-            "1 nodes receive other numbers of bytes than are sent: node 0 (COMM_RECV) of rank 1",
+            "1 nodes receive sizes that differ from their sends: node 0",
         ),
         (
             [[Node(0, SEND, sends(2))], [Node(0, COMP)]],
@@ -285,7 +285,7 @@ SHORT = collective(ALL_REDUCE, 4096)
             ],
             "receive p2p of rank",
         ),
-        ([[Node(0, COMP)]] * 5, "5 ranks, each on a host of its own, and the network has 4 hosts"),
+        ([[Node(0, COMP)]] * 5, "5 ranks exceed the network's 4 hosts"),
     ],
 )
 def test_what_would_hang_or_is_not_there_is_told(
@@ -306,7 +306,7 @@ def test_mistakes_in_files_of_groups(tmp_path: Path) -> None:
         ('{"1": [true]}', 'process group "1": [True] is not a list of ranks'),
         ('{"1": [0, 2]}', 'process group "1": unknown rank 2'),
         ('{"1": [0, 0]}', 'process group "1": duplicate rank'),
-        ('{"1": [1]}', "1 nodes do collectives of process groups that their rank is not in: node"),
+        ('{"1": [1]}', "1 nodes are collectives of process groups without their"),
         ('{"1": [0]}', "the traffic has no flows"),
     ):
         (tmp_path / "g.json").write_text(text)

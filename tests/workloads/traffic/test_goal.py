@@ -133,7 +133,7 @@ def test_what_waits_for_a_message_does_not_keep_the_cpu_from_what_sends_it(tmp_p
     )
     load = goal(tmp_path, text)
     (note,) = load.notes
-    assert "cpu" in note
+    assert '"s.goal": operations on a CPU run in the order of their start on idle CPUs' in note
     told = times(load)
     assert told["compute line 6"] == (0, 2 * US)
     assert told["compute line 4"][0] > 2 * US
