@@ -212,8 +212,11 @@ def decrease(env, now, tx):
 
 
 def quick_adapt(env, now, tx, congested, marked):
-    """Once per period, if little was delivered, set the window to that. Return whether the window
-    is settled: just set, or set before most of what is reported now was sent."""
+    """Set the window to what was delivered, once per period, if that was little.
+
+    Returns whether the window is settled: just set, or set before most of what is reported now was
+    sent.
+    """
     acts = False
     if marked and tx.heard_bytes < tx.to_ignore_bytes:
         acts = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -136,3 +137,40 @@ def fct_ps(engine: Engine) -> NDArray[np.int64]:
     drive(engine)
     flows = engine.flow_states()
     return np.asarray(flows.done_ps - flows.start_ps)
+
+
+WITHIN = 0.05
+"""Deviation up to which a row needs no explanation."""
+
+
+class Verdict(StrEnum):
+    """Whether a row's values agree."""
+
+    AGREES = "agrees"
+    EXPLAINED = "explained"
+    DIFFERS = "differs"
+
+
+@dataclass(frozen=True)
+class AccuracyRow:
+    """One quantity of one transport; `why` explains its deviation from the formula."""
+
+    transport: str
+    quantity: str
+    formula: str
+    source: str
+    unit: str
+    expected: float
+    measured: float
+    why: str = ""
+
+    @property
+    def deviation(self) -> float:
+        """Relative deviation of the measured value from the expected one."""
+        return self.measured / self.expected - 1
+
+    @property
+    def verdict(self) -> Verdict:
+        if abs(self.deviation) <= WITHIN:
+            return Verdict.AGREES
+        return Verdict.EXPLAINED if self.why else Verdict.DIFFERS

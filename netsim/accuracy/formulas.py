@@ -37,22 +37,22 @@ def credit_share(packet_bytes: int, credit_bytes: int) -> float:
 
 
 def cubic_epoch(w_max: float, c: float = 0.4, beta: float = 0.7) -> float:
-    """Return K, the seconds from a loss at ``w_max`` packets until return to it; RFC 9438, figure
-    2."""
+    """Return K, the seconds from a loss at ``w_max`` packets until it is regained; RFC 9438."""
     return float(np.cbrt(w_max * (1 - beta) / c))
 
 
 def bbr_probing_queue(gain: float = 1.25, phases: int = 8) -> float:
-    """Return a lone flow's mean queue, in bandwidth-delay products. It grows by gain - 1 in one of
-    ``phases`` round trips and drains in the next."""
+    """Return a lone flow's mean queue, in bandwidth-delay products.
+
+    It grows by gain - 1 in one of ``phases`` round trips and drains in the next.
+    """
     return (gain - 1) / phases
 
 
 def incast_bound(
     n: int, packets: int, packet_bytes: int, links: Sequence[tuple[float, float]]
 ) -> float:
-    """Return the seconds until n flows arrive over links of (bit/s, delay); they share the last
-    one."""
+    """Return the seconds until n flows arrive over links of (bit/s, delay), sharing the last."""
     first = sum(packet_bytes * 8 / rate + delay for rate, delay in links)
     return first + (n * packets - 1) * packet_bytes * 8 / links[-1][0]
 

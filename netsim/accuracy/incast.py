@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from netsim.accuracy import formulas
-from netsim.accuracy.bed import GBPS, US, Bed, fct_ps, star
-from netsim.accuracy.row import AccuracyRow
+from netsim.accuracy.bed import GBPS, US, AccuracyRow, Bed, fct_ps, star
 
 FLOWS, PACKETS = 32, 250
 PAYLOAD, PACKET = 4096, 4160

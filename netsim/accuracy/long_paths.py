@@ -7,8 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from netsim.accuracy import formulas
-from netsim.accuracy.bed import GBPS, MS, Bed, S, bottleneck, dumbbell, run_until, watch
-from netsim.accuracy.row import AccuracyRow
+from netsim.accuracy.bed import (
+    GBPS,
+    MS,
+    AccuracyRow,
+    Bed,
+    S,
+    bottleneck,
+    dumbbell,
+    run_until,
+    watch,
+)
 from netsim.model.fabric import PacketFormat
 
 JUMBO = PacketFormat(payload_bytes=8936, header_bytes=64)

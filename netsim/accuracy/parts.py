@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from netsim.accuracy import incast, long_paths, queues, shortest_first
-from netsim.accuracy.row import AccuracyRow
+from netsim.accuracy.bed import AccuracyRow
+from netsim.units import format_number
 
 PARTS: Mapping[str, Callable[[], Iterator[AccuracyRow]]] = {
     "dcqcn": queues.dcqcn,
@@ -30,11 +31,6 @@ def rows(names: Sequence[str] = ()) -> Iterator[AccuracyRow]:
         yield from PARTS[name]()
 
 
-def number(value: float) -> str:
-    """Return a number with four digits."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
 def table(found: Sequence[AccuracyRow]) -> str:
     """Return the rows as a Markdown table; its last column explains deviations."""
     lines = [
@@ -46,8 +42,8 @@ def table(found: Sequence[AccuracyRow]) -> str:
             f"`{row.transport}`",
             row.quantity,
             f"{row.formula}; {row.source}",
-            f"{number(row.expected)} {row.unit}".strip(),
-            f"{number(row.measured)} {row.unit}".strip(),
+            f"{format_number(row.expected)} {row.unit}".strip(),
+            f"{format_number(row.measured)} {row.unit}".strip(),
             f"{row.deviation:+.1%}",
             row.why if row.verdict == "explained" else str(row.verdict),
         )

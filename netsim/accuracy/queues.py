@@ -7,9 +7,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from netsim.accuracy import formulas
-from netsim.accuracy.bed import GBPS, MS, US, Bed, bottleneck, dumbbell, port_to, star, watch
+from netsim.accuracy.bed import (
+    GBPS,
+    MS,
+    US,
+    AccuracyRow,
+    Bed,
+    bottleneck,
+    dumbbell,
+    port_to,
+    star,
+    watch,
+)
 from netsim.accuracy.dcqcn_model import DcqcnModel
-from netsim.accuracy.row import AccuracyRow
 from netsim.model.fabric import PacketFormat
 
 PACKET = 4160

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from netsim.accuracy import formulas
-from netsim.accuracy.bed import GBPS, US, Bed, Flow, fct_ps, star
-from netsim.accuracy.row import AccuracyRow
+from netsim.accuracy.bed import GBPS, US, AccuracyRow, Bed, Flow, fct_ps, star
 
 PAYLOAD, PACKET, HEADER = 4096, 4160, 64
 N_SENDERS, RATE_BPS = 15, 100 * GBPS

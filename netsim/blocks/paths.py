@@ -28,13 +28,7 @@ from netsim.params import Param
 from netsim.transport import below, rand32
 
 PARAMS = [
-    Param(
-        "paths",
-        "choice",
-        "reps",
-        "how packets are spread over paths",
-        choices=("ecmp", "oblivious", "reps"),
-    ),
+    Param("paths", "choice", "reps", "path of each packet", choices=("ecmp", "oblivious", "reps")),
     Param(
         "entropies",
         "count",

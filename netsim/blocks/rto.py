@@ -19,17 +19,9 @@ US, MS = 10**6, 10**9
 
 def param(shortest_ps, doc="", source="", name="rto", round_trips=ROUND_TRIPS):
     """Return the parameter of a timeout, which defaults to ``shortest_ps`` on short paths."""
-    doc = doc or "retransmission timeout"
     default = f"{format_time(shortest_ps)} or {round_trips} base round trips, the longer one"
-    return Param(
-        name,
-        "time",
-        None,
-        f"{doc}; none is {default}",
-        source,
-        minimum="1us",
-        above_round_trip=True,
-    )
+    doc = f"{doc or 'retransmission timeout'} (default: {default})"
+    return Param(name, "time", None, doc, source, minimum="1us", above_round_trip=True)
 
 
 def of_path(given_ps, shortest_ps, tx, round_trips=ROUND_TRIPS):

@@ -24,9 +24,10 @@ def command(parts: tuple[str, ...], page: Path | None) -> None:
     beyond 5 %. A PART is a transport, or incast_ and its name; all parts, the default, take
     minutes. The exit status is 1 if a difference above 5 % has no explanation.
     """
-    from netsim.accuracy.parts import BEGIN, PARTS, number, rows, with_table
-    from netsim.accuracy.row import Verdict
+    from netsim.accuracy.bed import Verdict
+    from netsim.accuracy.parts import BEGIN, PARTS, rows, with_table
     from netsim.errors import InputError, did_you_mean
+    from netsim.units import format_number
     from netsim.writing import write_text
 
     for name in parts:
@@ -39,8 +40,8 @@ def command(parts: tuple[str, ...], page: Path | None) -> None:
     for row in rows(parts):
         found.append(row)
         click.echo(
-            f"{row.transport:16} {row.quantity:44} {number(row.expected):>8} "
-            f"{number(row.measured):>8} {row.unit:8} {row.deviation:+7.1%}  {row.verdict}"
+            f"{row.transport:16} {row.quantity:44} {format_number(row.expected):>8} "
+            f"{format_number(row.measured):>8} {row.unit:8} {row.deviation:+7.1%}  {row.verdict}"
         )
     if page:
         write_text(page, with_table(text, found))

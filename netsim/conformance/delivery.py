@@ -88,8 +88,5 @@ def beside_another(testbed: Testbed) -> str:
     size = packets_of(testbed, 10) * PACKET
     flows = FlowTable.join([permutation_of(size), permutation_of(size)])
     other = Testbed.of(OTHER, params={"rto": "200us"})
-    return testbed.run(
-        flows,
-        beside=[PluginSpec(other.plugin, other.params)],
-        transport_of_flow=np.repeat([0, 1], HOSTS),
-    ).line()
+    use, transports = PluginSpec(other.plugin, other.params), np.repeat([0, 1], HOSTS)
+    return testbed.run(flows, beside=[use], transport_of_flow=transports).line()

@@ -28,8 +28,7 @@ def tree(leaves: int = 4, per_leaf: int = 2) -> Network:
 
 
 def three_tiers() -> Network:
-    """Return two pods of two leaves with two hosts each, two spines per pod, and two cores per
-    spine."""
+    """Return two pods with four hosts, two leaves and two spines each, and two cores per spine."""
     rates_bps, delays_ps = (RATE_BPS,) * 3, (DELAY_PS,) * 3
     shape = Tree((2, 2, 2), (2, 2), (1, 1), rates_bps, delays_ps, latencies_ps=(0, 0, 0))
     builder = NetworkBuilder()

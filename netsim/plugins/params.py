@@ -16,11 +16,11 @@ import keyword
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.limits import COUNT, RATIO
-from netsim.plugins.distribution import Sizes, is_pair, parse_sizes
 from netsim.units import (
     Bdp,
     format_bytes,
@@ -37,6 +37,10 @@ from netsim.units import (
 
 LARGEST_NUMBER = 1e15
 """Largest allowed number; double precision is exact for whole numbers up to it."""
+
+
+Sizes = str | tuple[tuple[int, float], ...]
+"""A name, or (bytes, cumulative probability)."""
 
 
 class _Required:
@@ -320,6 +324,48 @@ def _job(_: Param, value: object) -> str | dict[str, Any]:
 
 def _sizes(param: Param, value: object) -> Sizes:
     return parse_sizes(value, lambda probability: _fraction(param, probability))
+
+
+def parse_sizes(value: object, fraction: Callable[[object], float]) -> Sizes:
+    """Return a distribution as a plugin receives it; ``fraction`` converts a probability.
+
+    Raises InputError without file and key.
+    """
+    if isinstance(value, str):
+        if value[:1].isdigit():
+            return ((parse_bytes(value), 1.0),)
+        return value
+    if not isinstance(value, (list, tuple)) or not value:
+        raise _sizes_error(f"{written(value)} is not a distribution of sizes")
+    points = []
+    for item in value:
+        if not is_pair(item):
+            raise _sizes_error(f"{written(item)} is not a pair of a size and a probability")
+        points.append((parse_bytes(item[0]), fraction(item[1])))
+    for (size, below), (next_size, probability) in pairwise(points):
+        if next_size < size or probability < below:
+            raise _sizes_error("sizes and cumulative probabilities must not decrease")
+    if points[-1][1] != 1.0:
+        raise _sizes_error(f"the last cumulative probability must be 1, not {points[-1][1]}")
+    return tuple(points)
+
+
+def _sizes_error(message: str) -> InputError:
+    return InputError(
+        message,
+        hint="pairs of size and cumulative probability ending at 1, "
+        'like [["1KB", 0.5], ["1MB", 1.0]]',
+    )
+
+
+def is_pair(item: object) -> bool:
+    """Return whether it is a list of two, the second a number."""
+    return (
+        isinstance(item, (list, tuple))
+        and len(item) == 2
+        and isinstance(item[1], (int, float))
+        and not isinstance(item[1], bool)
+    )
 
 
 def _bare(value: object) -> str:

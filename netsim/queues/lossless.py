@@ -30,14 +30,11 @@ PARAMS = [
         "headroom_bytes",
         "queue",
         None,
-        "buffer above XOFF; auto: enough for the longest cable",
+        "buffer above XOFF; auto: for the longest cable",
         none="auto",
     ),
     Param(
-        "shared_buffer_bytes",
-        "buffer",
-        None,
-        "per switch; XOFF is then alpha times the free buffer",
+        "shared_buffer_bytes", "buffer", None, "per switch; makes XOFF alpha times the free buffer"
     ),
     Param(
         "alpha", "ratio", 0.125, "XOFF as a share of the free buffer", minimum=1e-6, maximum=ALPHA

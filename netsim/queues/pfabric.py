@@ -13,12 +13,7 @@ from netsim.queue import DROP, class_of, peek, queue_length, remove
 from netsim.queues import drop_tail
 
 PARAMS = [
-    Param(
-        "queue_bytes",
-        "queue",
-        "24pkt",
-        "per port and class; about two bandwidth-delay products are enough",
-    )
+    Param("queue_bytes", "queue", "24pkt", "per port and class; about two bandwidth-delay products")
 ]
 
 PACKET_FIELDS = ("remaining",)

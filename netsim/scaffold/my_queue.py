@@ -1,8 +1,8 @@
-"""Classes share a link by turns, each as many bytes a turn as any other.
+"""Deficit round robin: classes take turns, each with the same bytes per turn.
 
-Say here what the discipline does, in the words of its paper, and cite it with the section. The
-first line is what `netsim list` and `netsim show` print. This one is deficit round robin:
-Shreedhar and Varghese, "Efficient fair queueing using deficit round robin", SIGCOMM 1995.
+Describe the discipline here in the terms of its paper, and cite it with the section. `netsim list`
+and `netsim show` print the first line. This one is Shreedhar and Varghese, "Efficient fair queueing
+using deficit round robin", SIGCOMM 1995.
 """
 
 from netsim.errors import InputError
@@ -10,26 +10,26 @@ from netsim.params import Param
 from netsim.queue import DROP, class_of, peek, queue_length
 from netsim.units import format_bytes
 
-# --- What a user may set: keys of [fabric] in an experiment, --set fabric.quantum_bytes=2pkt ------
+# --- Parameters: keys of [fabric] in an experiment, --set fabric.quantum_bytes=2pkt --------------
 # Units: queue (a size, also in packets: "35pkt"; handlers get bytes), bytes, time (picoseconds),
 # rate (bit/s), count, fraction, ratio, bool, choice.
 PARAMS = [
     Param("queue_bytes", "queue", "100pkt", "per port and class"),
-    Param("quantum_bytes", "queue", "1pkt", "what a class may send in its turn"),
+    Param("quantum_bytes", "queue", "1pkt", "bytes that a class may send per turn"),
 ]
-# Sets of values with a name: queue_discipline = "./my_queue.py:coarse"
+# Named sets of values: queue_discipline = "./my_queue.py:coarse"
 PRESETS = {"coarse": {"quantum_bytes": "8pkt"}}
 
-# --- State: all zero at first. A bare name is a whole number (int64), ("name", float) is not ------
-PORT_STATE = ("turn",)  # one record for each output port: the class whose turn it is
-CLASS_STATE = ("deficit_bytes",)  # and one for each of its classes: what it may still send
-# CLASSES = 2 for a discipline that needs so many; without it n_traffic_classes of [fabric] decides.
+# --- State, initially zero. A bare name is an int64, ("name", float) a float64 --------------------
+PORT_STATE = ("turn",)  # per output port: the class whose turn it is
+CLASS_STATE = ("deficit_bytes",)  # per class of a port: what it may still send
+# CLASSES = 2 requires two classes; without it, n_traffic_classes of [fabric] decides.
 
 MAX_CLASSES = 8
 
 
 def check(params, fabric, packets):
-    """What is wrong between values that are each right; before a run, in plain Python."""
+    """Yield errors between values, before a run, in plain Python."""
     for key in ("queue_bytes", "quantum_bytes"):
         if params[key] < packets.data_bytes:
             least = format_bytes(packets.data_bytes)
@@ -40,7 +40,7 @@ def check(params, fabric, packets):
 
 
 def admit(env, now, port, pkt):
-    """A packet is to leave by this port: in which class is it to wait? Or is it dropped?"""
+    """Return the class in which a packet waits at this output port, or DROP."""
     cls = int(pkt.prio)
     if class_of(env, port, cls).bytes + int(pkt.size_bytes) > env.par.queue_bytes:
         return DROP
@@ -48,9 +48,10 @@ def admit(env, now, port, pkt):
 
 
 def choose_class(env, now, port):
-    """The port is free, and packets wait in several classes: which is served?
+    """Return the class to serve when the port is free and several are open.
 
-    The class whose turn it is, while it may send its next packet; then the turn goes on.
+    The current class continues while its next packet fits its deficit; then the next one takes its
+    turn.
     """
     while True:
         if is_open(port, port.turn):
@@ -63,14 +64,14 @@ def choose_class(env, now, port):
 
 
 def on_send(env, now, port, queue, pkt):
-    """A packet of a class begins to be sent. A class in which nothing waits saves nothing up."""
+    """Charge the packet to its class. An empty class loses its deficit."""
     left = queue.deficit_bytes - int(pkt.size_bytes)
     queue.deficit_bytes = max(0, left) if queue_length(queue) > 0 else 0
 
 
-# Functions of one's own are compiled as well; the engine calls the ones it knows the names of.
+# Your own functions are compiled, too; the engine calls only handlers.
 
 
 def is_open(port, cls):
-    """Does a packet of this class wait, and has the neighbor not paused it?"""
+    """Return whether a packet of this class waits and the neighbor has not paused the class."""
     return (port.backlog & ~port.paused) >> cls & 1 == 1

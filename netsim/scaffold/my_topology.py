@@ -1,7 +1,6 @@
-"""A ring of switches, each with hosts: packets go the shorter way round, or either.
+"""A ring of switches with hosts; packets take the shorter way, or either of two equal ones.
 
-Host h is at switch h // hosts_per_switch. Change what `build` makes; topologies/README.md is the
-guide.
+Host h is at switch h // hosts_per_switch. Change what `build` makes; see topologies/README.md.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from netsim.params import REQUIRED, Param
 
 PARAMS = [
     Param("switches", "count", REQUIRED, "switches in the ring", minimum=3),
-    Param("hosts_per_switch", "count", 4, "hosts at each of them", minimum=1),
-    Param("host_rate", "rate", "100Gbps", "line rate of a host"),
-    Param("ring_rate", "rate", "400Gbps", "line rate between neighbors in the ring"),
-    Param("link_latency", "time", "1us", "propagation of every cable", minimum="1ps"),
+    Param("hosts_per_switch", "count", 4, "hosts per switch", minimum=1),
+    Param("host_rate", "rate", "100Gbps", "link rate of a host"),
+    Param("ring_rate", "rate", "400Gbps", "link rate between neighbors in the ring"),
+    Param("link_latency", "time", "1us", "propagation delay of every cable", minimum="1ps"),
     Param("switch_latency", "time", "0ns", "from a packet's last bit in to its output queue"),
-    Param("broken", "count", None, "the cable behind this switch is missing", optional=True),
+    Param("broken", "count", None, "switch whose cable to the next one is missing", optional=True),
 ]
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """The network of `params` (see PARAMS): times in ps, rates in bit/s.
+    """Return the network of `params` (see PARAMS): times in ps, rates in bit/s.
 
-    Raises InputError if the broken cable is one that there is not.
+    Raises InputError if the broken cable does not exist.
     """
     n, each, latency_ps = params["switches"], params["hosts_per_switch"], params["link_latency"]
     if params["broken"] is not None and params["broken"] >= n:

@@ -1,6 +1,6 @@
 """Tests of my_queue: pytest test_my_queue.py
 
-pytest does not come with netsim: pip install pytest.
+To install pytest: pip install pytest
 """
 
 from pathlib import Path
@@ -18,10 +18,10 @@ def test_does_what_every_discipline_has_to() -> None:
 
 
 def test_two_classes_have_half_of_the_link_each() -> None:
-    """Two hosts send ten packets each to a third one, in two classes, by one switch.
+    """Two hosts send ten packets each to a third through one switch, in two classes.
 
-    The first packet of each arrives after a packet's time and 1 us; from then on the link to the
-    third host sends one of either class by turns, and all are there when it has sent twenty.
+    The first packets reach the switch after one packet time and 1 us. Then the link to the third
+    host alternates between the classes, until it has sent twenty packets.
     """
     flows = FlowTable(src=[0, 1], dst=[2, 2], size_bytes=10 * 4096, cls=[0, 1])
     run = QueueTestbed.with_queue(QUEUE, keys={"n_traffic_classes": 2}).run(flows, star(3))

@@ -1,6 +1,6 @@
 """Tests of my_topology: pytest test_my_topology.py
 
-pytest does not come with netsim: pip install pytest.
+To install pytest: pip install pytest
 """
 
 from pathlib import Path
@@ -21,21 +21,21 @@ def build(**params: object) -> Network:
     return build_topology(TOPOLOGY, **params)
 
 
-def test_it_has_what_it_should() -> None:
+def test_size() -> None:
     network = build(switches=6, hosts_per_switch=2)
     assert (network.n_hosts, network.n_switches) == (12, 6)
     assert network.n_links == 2 * (12 + 6)
     assert network.diameter == 5  # two to and from hosts, three in the ring
 
 
-def test_the_ways_are_all_shortest_ones() -> None:
-    """The ports that a switch may take begin all of the shortest paths that networkx finds."""
+def test_routes_are_all_shortest_paths() -> None:
+    """The candidate ports start exactly the shortest paths that networkx finds."""
     network = build(switches=6, hosts_per_switch=1)
     graph = network.to_networkx()
     for src in range(6):
         for dst in set(range(6)) - {src}:
-            ways = networkx.all_shortest_paths(graph, 6 + src, 6 + dst)
-            expected = {way[1] for way in ways}
+            paths = networkx.all_shortest_paths(graph, 6 + src, 6 + dst)
+            expected = {path[1] for path in paths}
             first = int(network.node_first_port[6 + src])
             ports = first + network.candidates(src, dst)
             assert set(network.port_node[network.port_peer[ports]].tolist()) == expected

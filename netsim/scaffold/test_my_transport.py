@@ -1,6 +1,6 @@
 """Tests of my_transport: pytest test_my_transport.py
 
-pytest does not come with netsim: pip install pytest.
+To install pytest: pip install pytest
 """
 
 from pathlib import Path

@@ -25,7 +25,7 @@ PARAMS = [
         "senders",
         "choice",
         "random",
-        "random hosts, or those numbered after the receiver",
+        "random, or numbered after the receiver",
         choices=("random", "linear"),
     ),
 ]

@@ -19,7 +19,6 @@ from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.traffic._draw import other_hosts
 from netsim.traffic._sizes import BETWEEN, LINEAR, SizeDistribution, find_sizes
 from netsim.units import written
 
@@ -92,7 +91,7 @@ def _destinations(
 ) -> NDArray[np.int64]:
     """Return for each source another host, or one of another rack, each equally likely."""
     if rack_hosts is None:
-        return other_hosts(src, n_hosts, rng)
+        return (src + rng.integers(1, n_hosts, src.size)) % n_hosts
     if n_hosts % rack_hosts or n_hosts == rack_hosts:
         raise InputError(
             f"{rack_hosts} does not divide {n_hosts} hosts into racks",

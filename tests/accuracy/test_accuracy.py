@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from netsim.accuracy import formulas
+from netsim.accuracy.bed import AccuracyRow, Verdict
 from netsim.accuracy.dcqcn_model import DcqcnModel
 from netsim.accuracy.parts import BEGIN, PARTS, rows, with_table
-from netsim.accuracy.row import AccuracyRow, Verdict
 
 PAGE = Path(__file__).parents[2] / "transports" / "ACCURACY.md"
 
