@@ -1,4 +1,8 @@
-"""The engine's interface: build once, advance in steps, read the state."""
+"""The engine's interface: build once, advance in steps, read the state.
+
+A node that runs out of room ends its step before it changes any result (`kernels/rings.py`). The
+engine makes room between calls of the compiled code and repeats the call.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from netsim.engine import snapshot, state_views, watchdog
-from netsim.engine.compiling.code import Code
 from netsim.engine.compiling.declarations import (
     Discipline,
     Program,
@@ -22,19 +25,24 @@ from netsim.engine.compiling.declarations import (
 )
 from netsim.engine.compiling.multi_transport import join, with_discipline, with_own_names
 from netsim.engine.compiling.plugin_file import plugin_parameters
-from netsim.engine.compiling.specialize import Entry, jit_enabled
+from netsim.engine.compiling.specialize import Code, Entry, jit_enabled
 from netsim.engine.handler_errors import Failures
 from netsim.engine.kernels.ids import Ps
-from netsim.engine.kernels.layout import NEEDS_GROWTH, NEEDS_THINNING
-from netsim.engine.kernels.loop import Limits
-from netsim.engine.kernels.profile import WindowTimes, window_times
+from netsim.engine.kernels.layout import (
+    GROW_POOL,
+    GROW_SCRATCH,
+    NEEDS_GROWTH,
+    NEEDS_THINNING,
+    Scratch,
+)
+from netsim.engine.kernels.loop import Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
-from netsim.engine.resize import grow_buffers
+from netsim.engine.records import RecordArray, aligned_zeros, attribute_access
 from netsim.engine.series import thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.snapshot import Snapshot
-from netsim.engine.state import build_state, features
+from netsim.engine.state import State, build_scratch, build_state, features
 from netsim.engine.state_views import (
     Conservation,
     Counts,
@@ -48,7 +56,44 @@ from netsim.engine.state_views import (
 from netsim.engine.watchdog import watched
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
+from netsim.model.network import Network
 from netsim.plugins.registry import PluginSpec
+
+
+def grow_buffers(state: State, network: Network, threads: int) -> None:
+    """Give every node of the window the room it needs."""
+    clock = state.clock
+    active = clock.active[: int(clock.clock["n_active"][0])]
+    status = clock.status[active]
+    if (status == GROW_POOL).any():
+        _grow_pool(state)
+    need = int(clock.what[active[status == GROW_SCRATCH]].max(initial=0))
+    if need > state.scratch.slots.shape[1]:
+        planned = state.links.queues.dtype if isinstance(state.scratch, Scratch) else None
+        scratch = build_scratch(network, planned, threads, 1 << (need - 1).bit_length())
+        state.scratch = attribute_access(scratch) if _in_plain_python(state) else scratch
+
+
+def _grow_pool(state: State) -> None:
+    """Double the pool, with all packets in their slots."""
+    links = state.links
+    slots, used = links.pool.shape[0], int(links.pool_used[0])
+    pool: Any = aligned_zeros(2 * slots, links.pool.dtype)
+    # As bytes: NumPy copies records field by field, thirty times slower.
+    pool.view(np.uint8)[: used * pool.itemsize] = np.asarray(links.pool[:used]).view(np.uint8)
+    if _in_plain_python(state):
+        pool = pool.view(RecordArray)
+    ingress: Any = links.ingress
+    if ingress.shape[0] > 1:
+        ingress = np.zeros(2 * slots, ingress.dtype)
+        ingress[:used] = links.ingress[:used]
+    state.links = links._replace(pool=pool, ingress=ingress)
+
+
+def _in_plain_python(state: State) -> bool:
+    """Return whether the state's records are for plain Python."""
+    return isinstance(state.links.pool, RecordArray)
+
 
 DEFAULT = Options()
 NO_FEATURES = FeatureSet()

@@ -1,8 +1,6 @@
 """Check that a snapshot fits an engine, before any of it is restored.
 
-Checked is everything that addresses memory: sizes of arrays, rings, heaps, sets of ports, and
-indices of ports, flows, timers and tasks, by the declared types of fields (`kernels/fields.py`).
-Plugins' own fields are not checked.
+Checked is everything that addresses memory, by the declared types of fields; not plugins' fields.
 """
 
 from __future__ import annotations

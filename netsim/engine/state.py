@@ -271,25 +271,20 @@ def plan_scratch(w: int, ports: int, capacity: int, queue: np.dtype) -> dict[str
     """Return scratch memory for planned pauses, for switches of up to ``ports`` ports."""
     words = ports // PORTS_OF_A_WORD + 1
     return {
-        "affected_ingresses": np.zeros((w, words), np.int64),
-        "candidate_ingresses": np.zeros((w, words), np.int64),
-        "pfc_received_ports": np.zeros((w, words), np.int64),
-        "ingresses_to_replay": np.zeros((w, words), np.int64),
-        "ports_to_replan": np.zeros((w, words), np.int64),
         "accounts": aligned_zeros(w * ports * CLASSES, queue),
-        "pause_requested": np.zeros((w, ports), np.int64),
         "planned_queues": np.zeros((w, CLASSES, 3), np.int64),
-        "next_in_line": np.zeros((w, capacity), np.int64),
-        "log_time": np.zeros((w, capacity), np.int64),
-        "log_what": np.zeros((w, capacity), np.int64),
-        "log_first": np.zeros((w, ports), np.int64),
-        "log_end": np.zeros((w, ports), np.int64),
-        "log_limit": np.zeros((w, ports), np.int64),
-        "account_keys": np.zeros((w, capacity), np.int64),
         "account_first": np.zeros((w, ports + 2), np.int64),
-        "pending_pfc_keys": np.zeros((w, MAX_PENDING_PFC * ports), np.int64),
-        "pending_pfc_masks": np.zeros((w, MAX_PENDING_PFC * ports), np.int64),
-        "n_pending_pfc": np.zeros((w, ports), np.int64),
         "tallies": np.zeros((w, 2 * ports * CLASSES, SLICES), np.int64),
         "slice_shift": np.zeros(w, np.int64),
+        **{
+            name: np.zeros((w, size), np.int64)
+            for size, names in (
+                (words, "affected_ingresses candidate_ingresses pfc_received_ports"),
+                (words, "ingresses_to_replay ports_to_replan"),
+                (ports, "pause_requested log_first log_end log_limit n_pending_pfc"),
+                (capacity, "next_in_line log_time log_what account_keys"),
+                (MAX_PENDING_PFC * ports, "pending_pfc_keys pending_pfc_masks"),
+            )
+            for name in names.split()
+        },
     }

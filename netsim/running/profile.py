@@ -22,7 +22,7 @@ from netsim.running.drive import FINISHED, drive
 from netsim.running.point import build_engine
 
 if TYPE_CHECKING:
-    from netsim.engine.kernels.profile import WindowTimes
+    from netsim.engine.kernels.loop import WindowTimes
     from netsim.engine.state_views import Counts
     from netsim.experiment import Point
 

@@ -11,9 +11,9 @@ import pytest
 from cache_folders import no_compiler
 from engine_runs import DROP_TAIL, build, changed, fat_tree, flow_table, run
 
-from netsim.engine.compiling import cache, code
+from netsim.engine.compiling import cache, specialize
 from netsim.engine.compiling.cache import CodeCache, cache_folder
-from netsim.engine.compiling.code import Code
+from netsim.engine.compiling.specialize import Code
 from netsim.engine.engine import code_of
 from netsim.model.fabric import Fabric
 from netsim.plugins import registry
@@ -42,8 +42,8 @@ def test_a_further_engine_loads_nothing(monkeypatch):
 
 def test_a_process_holds_some_only(monkeypatch):
     loaded: OrderedDict[str, object] = OrderedDict()
-    monkeypatch.setattr(code, "_loaded", loaded)
-    monkeypatch.setattr(code, "LOADED", 2)
+    monkeypatch.setattr(specialize, "_loaded", loaded)
+    monkeypatch.setattr(specialize, "LOADED", 2)
     codes = [code_for(replace(DROP_TAIL, n_traffic_classes=n)) for n in (1, 2, 3)]
     keys = [each.key for each in codes]
     assert len(set(keys)) == 3
@@ -94,7 +94,7 @@ def test_only_code_that_was_not_used_for_longest_is_removed(tmp_path: Path, monk
 @pytest.mark.parametrize("there", [True, False])
 def test_what_is_kept_is_known_without_loading_it(tmp_path: Path, monkeypatch, there):
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(code, "_loaded", OrderedDict())
+    monkeypatch.setattr(specialize, "_loaded", OrderedDict())
     wanted = code_for(DROP_TAIL)
     folder = cache_folder(wanted.key)
     assert folder is not None

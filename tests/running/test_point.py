@@ -56,7 +56,7 @@ def test_what_is_compiled_once_is_loaded_from_then_on(tmp_path, monkeypatch) -> 
     assert seen[0].phase == "load"
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / "empty"))
     assert code_needed([point], [FeatureSet()]) == Code(needed=1, missing=0)  # this process has it
-    monkeypatch.setattr("netsim.engine.compiling.code._loaded", OrderedDict())
+    monkeypatch.setattr("netsim.engine.compiling.specialize._loaded", OrderedDict())
     assert code_needed([point, point], [FeatureSet(), FeatureSet()]) == Code(needed=1, missing=1)
     assert code_needed([point], [FeatureSet()], tracing=True).seconds > 5
 

@@ -1,9 +1,6 @@
 """Compiled code on disk, used if it is intact and the user's own.
 
-Machine code lies in a folder named by a hash of everything it depends on (`code_fingerprint.py`),
-so an edit at any depth takes effect, and no other edit costs anything. Numba's own cache checks the
-outermost file only, and trusts what it finds, so that a full disk would break every later run.
-
+Machine code lies in a folder named by a hash of everything it depends on (`code_fingerprint.py`).
 Each function has one file, written to a temporary name and renamed, so that processes may run in
 parallel:
 
@@ -12,13 +9,9 @@ parallel:
   the lines    JSON: source positions
   the code     as Numba serializes it: a pickle, with machine code
 
-A file that is damaged or unreadable is removed and the function compiled again. If no file can be
-written, a run warns once and continues.
-
-Whoever can write such a file can run code as the user. So files are read only if nobody but the
-user and root can have written them (`require_private`); otherwise a run warns once and compiles.
-Only netsim's own folders are ever removed: those in the cache's subfolder, named like a key, with a
-mark inside.
+Whoever can write such a file can run code as the user, so only private folders are used
+(`require_private`). A damaged or unreadable file is replaced. If no file can be written, a run
+warns once and continues. Only folders named like a key, with a mark inside, are ever removed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """A hash of everything that the machine code of one specialization depends on.
 
 Names are followed from the entry points as in compilation (`bindings.py`): bytecode, constants, and
-the values of globals, closures and defaults, at any depth. Hashed is what is in memory, since that
-is compiled. Comments, docstrings, line numbers and code that no kernel calls do not count. For a
-value of an unknown kind, all files that the transports depend on are hashed, so nothing is ever
-stale.
-
-Line numbers (`Lines`) are kept apart: compiled code reports the line of an error, and the text may
-have moved since.
+the values of globals, closures and defaults, at any depth. Comments, docstrings, line numbers and
+code that no kernel calls do not count. For a value of an unknown kind, all files that the
+transports depend on are hashed, so nothing is ever stale. Line numbers (`Lines`) are kept apart, to
+report the line of an error where it is now.
 """
 
 from __future__ import annotations

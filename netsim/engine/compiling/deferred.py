@@ -1,9 +1,8 @@
 """Numba patch: optimize functions once, as part of an entry point.
 
-Numba optimizes every function with all that it calls, makes machine code of the whole, and does so
-again in each caller. The engine's functions are inlined into two entry points, so nearly all of
-that is thrown away. A `DeferredLibrary` waits until its address is needed. Replaces the library
-class of Numba's code generator while code is compiled.
+Numba optimizes and assembles every function with all that it calls, again in each caller. The
+engine's functions are inlined into two entry points, so nearly all of that is thrown away. A
+`DeferredLibrary` waits until its address is needed.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """Numba patch: compile functions for 64-bit integers and for references to groups of arrays.
 
 Numba compiles a function again for each constant and each narrower integer that a caller passes,
-and passes a tuple of arrays as seven numbers per array: a kernel had over four hundred arguments,
-and compiling those took half of a first run. Groups do not change during a call, so a group is
-written to memory once, and functions pass its address. Their source is unchanged: ``links.pool`` is
-an array.
+and passes a tuple of arrays as seven numbers per array. Groups do not change during a call, so a
+group is written to memory once, and functions pass its address.
 
 Loads through a reference are marked invariant, so that LLVM keeps the value in a register across
 stores to arrays that might alias. That holds only after the group is written, so LLVM must not see
-where the address comes from. Changes `get_call_template` of a dispatcher, and adds the type
-`Reference` to Numba.
+where the address comes from.
 """
 
 from __future__ import annotations

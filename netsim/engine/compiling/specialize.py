@@ -1,10 +1,9 @@
 """Copy and compile the engine for one set of plugins and one fabric.
 
-The engine's modules are plain Python with unbound constants (`specialization_constants.py`) for
-handlers and features. Specializing a function copies it and every netsim function that it calls,
-binds the constants in the copies, and compiles them with everything inlined: handler calls cost
-nothing, and disabled features leave no trace. Nothing is copied if the code is on disk
-(`cache.py`).
+The engine's modules are plain Python with unbound constants (`specialization_constants.py`).
+Specializing a function copies it and every netsim function that it calls, binds the constants in
+the copies, and compiles them with everything inlined. Nothing is copied if the code is in memory or
+on disk (`cache.py`).
 """
 
 from __future__ import annotations
@@ -12,20 +11,44 @@ from __future__ import annotations
 import os
 import sys
 import types
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.cache import CodeCache, NotKeptError
-from netsim.engine.compiling.code_fingerprint import Codes, Lines, lines_of, present_place
+from netsim.engine.compiling.code_fingerprint import (
+    Codes,
+    Fingerprint,
+    Lines,
+    fingerprint_of,
+    is_group,
+    lines_of,
+    present_place,
+)
+from netsim.engine.compiling.declarations import Discipline, Program, Protocol
 from netsim.engine.compiling.unsupported_code import (
     calls_itself,
     contents,
     does_not_compile,
     refuse_what_cannot_be_carried,
 )
+from netsim.engine.kernels import (
+    coupled_switch,
+    decoupled_switch,
+    host,
+    layout,
+    loop,
+    switch,
+    trace,
+)
+from netsim.engine.kernels.specialization_constants import CONSTANTS
 
 # None of these functions makes an array, or is called from C.
 ENTRY = {"no_cfunc_wrapper": True, "_nrt": False}
@@ -194,3 +217,88 @@ class Entry:
 
     def __call__(self, *args: Any) -> Any:
         return self.prepare(*args)(*args)
+
+
+ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows)
+
+LOADED = 16  # most recently used specializations whose code a process keeps
+
+_loaded: OrderedDict[str, tuple[Compiled, ...]] = OrderedDict()
+
+
+class Code:
+    """The specialized entry points of the engine.
+
+    ``constants`` are the features of the fabric and the plugins (`features` in state.py and
+    declarations.py). Without ``jit`` the code stays plain Python; with ``checked`` compiled code
+    checks array bounds.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        discipline: Discipline,
+        program: Program,
+        constants: Mapping[str, Any],
+        *,
+        jit: bool = True,
+        checked: bool = False,
+    ) -> None:
+        self._protocol, self._discipline, self._jit = protocol, discipline, jit
+        self._program = program
+        step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
+        if constants["HAS_PREDICT_PAUSE"]:
+            step = decoupled_switch.switch_step
+        of_host: Any = host.host_step
+        if constants["PLANE_BALANCING"] != layout.ONE_PORT:
+            of_host = host.multi_port_step
+        handlers = {**protocol.handlers, **discipline.handlers}
+        handlers |= {f"program_{name}": one for name, one in program.handlers.items()}
+        values = {**constants, **handlers, "switch_step": step, "host_step": of_host}
+        assert values.keys() == CONSTANTS.keys()
+        plugins = (*protocol.modules, discipline.module, *program.modules)
+        self._bindings = Bindings(values, plugins, checked=checked)
+
+    @property
+    def key(self) -> str:
+        """Key of the machine code; equal keys mean equal code."""
+        return self._reached.key
+
+    @cached_property
+    def _reached(self) -> Fingerprint:
+        protocol, discipline = self._protocol, self._discipline
+        records = (protocol.tx, protocol.rx, protocol.host, protocol.packet, *protocol.pars)
+        records += (discipline.port, discipline.queue, discipline.switch, discipline.par)
+        records += (self._program.host, self._program.task, self._program.par)
+        return fingerprint_of(self._bindings, ENTRY_POINTS, [*records, *_layouts()])
+
+    def is_kept(self) -> bool:
+        """Return whether nothing needs to be compiled."""
+        known = not self._jit or self.key in _loaded
+        return known or cache.is_kept(self.key, loop.run_windows.__name__)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return callers of ENTRY_POINTS."""
+        if self._jit:
+            codes = self._reached.codes
+            return tuple(Entry(compiled, codes=codes) for compiled in self._compiled())
+        plain = Specializer(self._bindings, "plain", jit=False)
+        return tuple(Entry(None, plain.copy(function)) for function in ENTRY_POINTS)
+
+    def _compiled(self) -> tuple[Compiled, ...]:
+        key, codes = self._reached
+        if key not in _loaded:
+            folder = cache.cache_folder(key)
+            _loaded[key] = tuple(
+                Compiled(function, self._bindings, key, folder, codes) for function in ENTRY_POINTS
+            )
+        _loaded.move_to_end(key)
+        while len(_loaded) > LOADED:
+            _loaded.popitem(last=False)
+        return _loaded[key]
+
+
+def _layouts() -> Sequence[Any]:
+    """Return the engine's own records and groups of arrays."""
+    found = [value for module in (layout, trace) for _, value in sorted(vars(module).items())]
+    return [value for value in found if isinstance(value, np.dtype) or is_group(value)]

@@ -1,11 +1,9 @@
 """A switch with PFC whose ports are still served one by one.
 
-PFC couples ports only where a neighbor may be paused or resumed. A discipline's `predict_pause`
-says for each ingress whether that can happen in this window; those are ``candidate_ingresses``. If
-there are any, pause_prediction.py computes the times and updates their accounts to the window's
-end. Then each port is served by itself, as in switch.py; for other ingresses `on_arrival` and
-`on_departure` only count. If a packet may be dropped on arrival, or the prediction fails,
-coupled_switch.py simulates everything in time order.
+A discipline's `predict_pause` says for each ingress whether its neighbor may be paused or resumed
+in this window; those are ``candidate_ingresses``. If there are any, pause_prediction.py computes
+the times and updates their accounts to the window's end. Then each port is served by itself. If a
+packet may be dropped on arrival, or the prediction fails, coupled_switch.py simulates everything.
 """
 
 from __future__ import annotations

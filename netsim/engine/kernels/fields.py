@@ -377,7 +377,7 @@ class ClockRecord(Declared):
 
 
 class StageTimesRecord(Declared):
-    """Wall-clock time of each stage over all windows, in ns (profile.py)."""
+    """Wall-clock time of each stage over all windows, in ns (loop.py)."""
 
     since_ns: int  # start of the current stage
     find_ns: int

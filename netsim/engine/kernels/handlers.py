@@ -1,12 +1,9 @@
 """The handlers of a transport: names, arguments, and when they are called.
 
-Each function below is a handler; its body is the default for transports without it. `HANDLERS` is
-the table of all. To add a handler, write it here with its own number, declare it in
-`specialization_constants.py`, call that in a kernel (on a host after ``host.handler = IN_...``, so
-errors name it), and describe it on the pages that `tests/engine/test_handlers.py` checks.
-
-The checks of transport files (`declarations.py`, `netsim.lint`), the joining of several transports
-(`multi_transport.py`) and the conformance tests use the table.
+Each function below is a handler; its body is the default for transports without it. To add one,
+write it here with its own number, declare it in `specialization_constants.py`, call that in a
+kernel (on a host after ``host.handler = IN_...``, so errors name it), and describe it on the pages
+that `tests/engine/test_handlers.py` checks.
 """
 
 from __future__ import annotations

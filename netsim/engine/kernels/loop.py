@@ -1,14 +1,15 @@
-"""The loop over windows: step active nodes in parallel, then publish what they sent."""
+"""The loop over windows: find and step active nodes, then publish what they sent."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
 
 from netsim.engine.kernels.env import Env, env_of
-from netsim.engine.kernels.fields import HostRecord
+from netsim.engine.kernels.fields import HostRecord, StageTimesRecord
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
 from netsim.engine.kernels.ids import (
     NO_PORT,
@@ -17,10 +18,11 @@ from netsim.engine.kernels.ids import (
     HostId,
     NodeId,
     Ps,
+    Records,
     span,
 )
 from netsim.engine.kernels.indexing import empty, include, next_port, nic_of, nics_of, ports_of
-from netsim.engine.kernels.instructions import take_tickets
+from netsim.engine.kernels.instructions import read_clock_ns, take_tickets
 from netsim.engine.kernels.layout import (
     DONE,
     IDLE,
@@ -38,7 +40,6 @@ from netsim.engine.kernels.layout import (
     Scratch,
 )
 from netsim.engine.kernels.nic import check_control
-from netsim.engine.kernels.profile import lap
 from netsim.engine.kernels.rings import show_moved_links
 from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
@@ -61,6 +62,41 @@ from netsim.engine.kernels.windows import (
     note_next_events,
     start_reconfigurations,
 )
+
+
+@dataclass(frozen=True)
+class WindowTimes:
+    """Seconds per stage over all windows, and nodes stepped."""
+
+    find_s: float
+    """Find the next window and its active nodes."""
+    switches_s: float
+    hosts_s: float
+    publish_s: float
+    """Publish what was sent, count deliveries, release flows."""
+    switch_steps: int
+    host_steps: int
+
+
+def lap(parts: StageTimesRecord) -> int:
+    """Return the nanoseconds since the last call; restart the clock."""
+    now = read_clock_ns()
+    passed = now - parts.since_ns
+    parts.since_ns = now
+    return passed
+
+
+def window_times(parts: Records[int, StageTimesRecord]) -> WindowTimes:
+    """Return the times in a clock's record."""
+    return WindowTimes(
+        find_s=float(parts["find_ns"][0]) / 1e9,
+        switches_s=float(parts["switches_ns"][0]) / 1e9,
+        hosts_s=float(parts["hosts_ns"][0]) / 1e9,
+        publish_s=float(parts["publish_ns"][0]) / 1e9,
+        switch_steps=int(parts["switch_steps"][0]),
+        host_steps=int(parts["host_steps"][0]),
+    )
+
 
 BATCHES = 64  # batches per worker into which a window's active nodes are divided
 

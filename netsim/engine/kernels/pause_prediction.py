@@ -1,16 +1,13 @@
 """Predict when a lossless switch pauses its neighbors in a window.
 
 PFC couples ports in one way only: a departure by any port lowers the account of its ingress, and if
-that pauses or resumes the neighbor, the ingress port sends a PFC frame, which takes the time of 64
-bytes. So each port's departures are first planned as if no frame were sent (port_plan.py). They and
-the arrivals bound how far the account of each of the ``candidate_ingresses`` can rise and fall,
-which leaves the few whose pause state may change (``affected_ingresses``). `replay` takes those
-through their arrivals and departures in time order, which yields the frames that their ports owe.
-These ports are planned again with their frames, and the changes replayed, until nothing changes.
-
-A frame changes only later events, so each round settles at least one more frame, and the fixed
-point is the true order. Windows have few frames, so there are few rounds. The result is each port's
-pending PFC frames; every port can then be served by itself (decoupled_switch.py).
+that pauses or resumes the neighbor, the ingress port sends a PFC frame. So each port's departures
+are first planned as if no frame were sent (port_plan.py). They and the arrivals bound how far the
+account of each candidate ingress can change, which leaves the few whose pause state may change
+(``affected_ingresses``). `replay` takes those through their arrivals and departures in time order,
+which yields the frames that their ports owe. These ports are planned again with their frames, and
+the changes replayed, until nothing changes. A frame changes only later events, so each round
+settles at least one more frame, and the fixed point is the true order.
 """
 
 from __future__ import annotations

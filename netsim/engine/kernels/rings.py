@@ -1,9 +1,8 @@
 """Lengthen rings that are full.
 
 A ring moves to the unused end of the pool, from which all workers take without waiting for each
-other. Its location does not affect results. The old entries stay: a link's reader uses them until
-the window ends, and then gets the new location (`show_moved_links`). If the pool is full nothing
-changes, the step ends, and the engine enlarges the pool (resize.py).
+other. A link's reader uses the old entries until the window ends, and then gets the new location
+(`show_moved_links`). If the pool is full nothing changes, and the step ends.
 """
 
 from __future__ import annotations

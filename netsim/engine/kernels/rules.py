@@ -1,9 +1,8 @@
 """Rules that protect the engine's memory from handlers.
 
 A transport or program that breaks a rule marks its host, whose step ends before the packet or timer
-is used, and the run with it. A queue discipline marks its switch, uses something harmless instead,
-and ends the run after its step. Checks are those that cost nothing, once for each packet at its
-source; `checked` engines find other writes out of bounds.
+is used. A queue discipline marks its switch, and its step uses something harmless instead. Checked
+engines also find writes out of bounds.
 """
 
 from __future__ import annotations

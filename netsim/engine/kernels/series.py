@@ -1,11 +1,9 @@
 """Time series of queues, hosts and flows (`HAS_SERIES`).
 
 A queue is sampled before its bytes (`change`) or counters (`close_until`) change, a host before the
-first event of an interval (`look_at_host`): nothing has changed since, so past intervals are
-written then, without events of their own. Samples are counters at an interval's end, and the
-largest queue within it, so that intervals can be merged by dropping every second one (series.py of
-the engine). With ``HISTOGRAM``, the time that a queue spends at each level over the whole run is
-kept too.
+first event of an interval (`look_at_host`), so past intervals need no events of their own. Samples
+are counters at an interval's end, and the largest queue within it, so that intervals can be merged
+by dropping every second one.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ SETS_FLOW_SIZE: bool = _feature("SETS_FLOW_SIZE")  # the program sets flow sizes
 # --- what a run records ---------------------------------------------------------------------------
 
 TRACE: bool = _feature("TRACE")  # events of chosen flows are traced (trace.py)
-PROFILE: bool = _feature("PROFILE")  # wall-clock time per stage is measured (profile.py)
+PROFILE: bool = _feature("PROFILE")  # wall-clock time per stage is measured (loop.py)
 HAS_SERIES: bool = _feature("HAS_SERIES")  # time series are recorded (series.py)
 HISTOGRAM: bool = _feature("HISTOGRAM")  # series include the time that queues spend at each level
 

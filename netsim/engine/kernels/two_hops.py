@@ -1,9 +1,8 @@
 """Opportunistic indirect packets (`INDIRECT`): sent by another port, over an intermediate switch.
 
-An idle port whose circuit is up takes a packet that waits at another port of its switch. At most
-one port per fiber may start at a time, so kernels visit fibers instead of ports (`find_day`). While
-packets are offered, a port must be visited when its circuit opens even if it has no packets:
-`await_day` schedules the next port to open on each fiber after each event that may change it.
+At most one port per fiber may start at a time, so kernels visit fibers instead of ports
+(`find_day`). While packets are offered, a port must be visited when its circuit opens even if it
+has no packets: `await_day` schedules the next port to open on each fiber.
 """
 
 from __future__ import annotations
