@@ -26,6 +26,23 @@ def _compiled_code(request: pytest.FixtureRequest) -> None:
     os.environ["NETSIM_CACHE_DIR"] = str(made("compiled"))
 
 
+SLOW_GROUPS = {
+    "slow_reference": ("_against_reference.py", "test_compiled_cases.py"),
+    "slow_experiments": ("_experiments.py", "test_accuracy.py", "test_reproduce.py"),
+    "slow_rest": ("",),
+}
+"""Group of slow tests -> endings of its files; the first that fits counts."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow tests with their group, too."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            groups = (name for name, ends in SLOW_GROUPS.items() if item.path.name.endswith(ends))
+            item.add_marker(next(groups))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
     """The tests of a file go to one worker: two would compile at the same time what these share."""
