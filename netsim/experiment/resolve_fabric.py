@@ -182,7 +182,12 @@ def _common(
         needed = classes_of(module)
         values["n_traffic_classes"] = None if needed is None else needed[0]
     values = _with_defaults(values, keys_of(Fabric))
-    values["ecn"] = None if ecn is None else _ecn(dict(ecn))
+    if ecn is not None:
+        limits = dict(ecn)
+        if limits["kmax_bytes"] is None:
+            limits["kmax_bytes"] = limits["kmin_bytes"]
+        ecn = Ecn(**_with_defaults(limits, keys_of(Ecn)))
+    values["ecn"] = ecn
     values["circuits"] = None if circuits is None else _circuits(dict(circuits))
     return values
 
@@ -208,12 +213,6 @@ def _queue_params(
 def _with_defaults(values: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
     """Replace None by the default of the key."""
     return {name: keys[name].default if value is None else value for name, value in values.items()}
-
-
-def _ecn(written: dict[str, Any]) -> Ecn:
-    if written["kmax_bytes"] is None:
-        written["kmax_bytes"] = written["kmin_bytes"]
-    return Ecn(**_with_defaults(written, keys_of(Ecn)))
 
 
 def _circuits(written: dict[str, Any]) -> CircuitRules:

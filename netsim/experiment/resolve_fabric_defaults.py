@@ -52,19 +52,17 @@ class FabricResolver:
         """Note the keys of [fabric] that have no effect in any point; call it after the last
         one.
         """
+        sections = {path.split(".")[0] for path in self._errors.overridden}
+        may_choose = not sections.isdisjoint(("transport", "fabric"))
         for key, error in self._ineffective.items():
             # An override may make keys of the file ineffective, since "--set transport=ndp" picks
             # one of its points. Keys that it sets itself must have an effect.
             if key not in self._effective and (
                 error.message == fabrics.UNKNOWN
-                or not self._overrides_choose()
+                or not may_choose
                 or self._errors.is_overridden(error.key)
             ):
                 self._errors.note(error)
-
-    def _overrides_choose(self) -> bool:
-        sections = {path.split(".")[0] for path in self._errors.overridden}
-        return not sections.isdisjoint(("transport", "fabric"))
 
     def _resolve(
         self, table: Mapping[str, Any], transports: Mapping[str, PluginSpec], packets: PacketFormat

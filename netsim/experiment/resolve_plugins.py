@@ -96,7 +96,9 @@ class PluginResolver:
                 return None
             classes.append(FlowClass(name, transport, traffic, kinds))
         if len(classes) >= TRANSPORTS:
-            return self._errors.once("flow_classes", "too many classes", lambda: _too_many(classes))
+            message, hint = f"{len(classes)} classes are too many", f"at most {TRANSPORTS - 1}"
+            self._errors.note(InputError(message, key="flow_classes", hint=hint))
+            return None
         return tuple(classes)
 
     def _checked(self, section: str, plugin: Plugin, table: Tree) -> PluginSpec:
@@ -219,8 +221,3 @@ def _kinds(key: str, table: Tree, before: Sequence[FlowClass]) -> tuple[str, ...
             message = f"duplicate kind {written(kind)}{where}"
             raise InputError(message, key=f"{key}.kinds", code="duplicate")
     return tuple(kinds)
-
-
-def _too_many(classes: Sequence[FlowClass]) -> tuple[FlowClass, ...]:
-    message = f"{len(classes)} classes are too many"
-    raise InputError(message, key="flow_classes", hint=f"at most {TRANSPORTS - 1}")

@@ -126,7 +126,7 @@ def prepare(point: Point) -> Scenario:
         if adapts(point.topology):
             network = _adapt(point, network, load)
             checks.check_links(network, point.packets, point.fabric, point.topology.params)
-        if _uses_units(load, network):
+        if load.flows.dst.max(initial=-1) >= network.n_hosts:  # reduction units
             network = _with_units(load, network)
             checks.check_links(network, point.packets, point.fabric, point.topology.params)
         check_rules(network, point.fabric.circuits, point.packets)
@@ -237,11 +237,6 @@ def _adapt(point: Point, network: Network, load: Workload) -> Network:
         message = "adapt() must keep the hosts and host ports of build()"
         raise InputError(message, file=str(use.plugin.path))
     return made
-
-
-def _uses_units(load: Workload, network: Network) -> bool:
-    """Return whether flows go to reduction units, which are numbered after the hosts."""
-    return int(load.flows.dst.max(initial=-1)) >= network.n_hosts
 
 
 def _with_units(load: Workload, network: Network) -> Network:

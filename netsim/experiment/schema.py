@@ -61,26 +61,40 @@ def _as_pydantic(convert: Callable[[Any], Any], value: Any) -> Any:
         raise PydanticCustomError("netsim", "{message}", context) from None
 
 
-def _name(value: Any) -> Any:
-    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}", value):
-        return value
-    context = {
-        "message": f"{written(value)} is not a valid name",
-        "hint": "up to 100 letters, digits and . _ + -",
-    }
-    raise PydanticCustomError("netsim", "{message}", context)
+def _require(is_valid: Callable[[Any], object], message: str, hint: str) -> BeforeValidator:
+    """Return a validator that refuses values: "VALUE message (hint)"."""
+
+    def check(value: Any) -> Any:
+        if is_valid(value):
+            return value
+        context = {"message": f"{written(value)} {message}", "hint": hint}
+        raise PydanticCustomError("netsim", "{message}", context)
+
+    return BeforeValidator(check)
 
 
-def _link_pattern(value: Any) -> Any:
-    if isinstance(value, str) and LINK_PATTERN.fullmatch(value):
-        return value
-    context = {
-        "message": f"{written(value)} is not a pattern of links",
-        "hint": '"all", "leaf0 - spine*" (both ways) or "leaf0 -> spine1"; * matches any text',
-    }
-    raise PydanticCustomError("netsim", "{message}", context)
-
-
+_NAME = _require(
+    lambda value: (
+        isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][\w.+-]{0,99}", value, re.ASCII)
+    ),
+    "is not a valid name",
+    "up to 100 letters, digits and . _ + -",
+)
+_LINKS = _require(
+    lambda value: isinstance(value, str) and LINK_PATTERN.fullmatch(value),
+    "is not a pattern of links",
+    '"all", "leaf0 - spine*" (both ways) or "leaf0 -> spine1"; * matches any text',
+)
+_KINDS = _require(
+    lambda value: isinstance(value, list) and value and all(isinstance(one, str) for one in value),
+    "is not a list of names",
+    'such as ["tp", "pp"]',
+)
+_PAIRS = _require(
+    lambda value: isinstance(value, list) and value,
+    "is not a list of pairs",
+    "such as [[0.3, 2.5]]",
+)
 _Text = Annotated[str, BeforeValidator(_Convert("text"))]
 _Bool = Annotated[bool, BeforeValidator(_Convert("bool"))]
 _Fraction = Annotated[float, BeforeValidator(_Convert("fraction"))]
@@ -149,13 +163,6 @@ FabricSection = _section_of(
 """[fabric], except for the keys of its queue discipline"""
 
 
-def _kinds(value: Any) -> Any:
-    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-        return value
-    context = {"message": f"{written(value)} is not a list of names", "hint": '["tp", "pp"]'}
-    raise PydanticCustomError("netsim", "{message}", context)
-
-
 class ClassSection(_Section):
     """[flow_classes.NAME], with either `traffic` or `kinds`"""
 
@@ -163,14 +170,14 @@ class ClassSection(_Section):
     """transport of the class"""
     traffic: Any = None
     """traffic of the class"""
-    kinds: Annotated[list[str] | None, BeforeValidator(_kinds)] = None
+    kinds: Annotated[list[str] | None, _KINDS] = None
     """instead of traffic: the main traffic's flows of these kinds"""
 
 
 class FaultSection(_Section):
     """[faults.NAME]"""
 
-    links: Annotated[str | None, BeforeValidator(_link_pattern)] = None
+    links: Annotated[str | None, _LINKS] = None
     """links that fail: "all", "A - B" (both directions) or "A -> B"; * matches any text"""
     node: Annotated[str | None, BeforeValidator(_Convert("text"))] = None
     """instead of links: every link of the matching switches or hosts"""
@@ -252,13 +259,6 @@ class OutputsSection(_Section):
     """add the mean and 99th percentile of queues to links.parquet"""
 
 
-def _pairs(value: Any) -> Any:
-    if isinstance(value, list) and value:
-        return value
-    context = {"message": f"{written(value)} is not a list of pairs", "hint": "[[0.3, 2.5]]"}
-    raise PydanticCustomError("netsim", "{message}", context)
-
-
 class ReferenceSection(_Section):
     """[reference]: expected values of `column` along `axis`, and their source"""
 
@@ -270,7 +270,7 @@ class ReferenceSection(_Section):
     """name in plots and tables"""
     source: _Text = ""
     """where the values are from"""
-    values: Annotated[list[Any], BeforeValidator(_pairs)]
+    values: Annotated[list[Any], _PAIRS]
     """pairs of an axis value and the reference, such as [[0.5, "3.2us"]]"""
 
 
@@ -282,7 +282,7 @@ def _section_or_axis(value: Any) -> Any:
 class FileSection(_Section):
     """The top level; sections are checked after their sweeps are expanded."""
 
-    name: Annotated[str, BeforeValidator(_name)] = ""
+    name: Annotated[str, _NAME] = ""
     """name of the experiment; default: the file's name"""
     description: _Text = ""
     """one line for lists and tables"""

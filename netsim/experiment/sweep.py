@@ -241,16 +241,12 @@ def _label(table: Tree, tables: Sequence[Tree], *, with_lists: bool) -> str:
     kind = table.get("kind")
     same_kind = [other for other in tables if other.get("kind") == kind]
     differences = [
-        f"{key}={_plain(value)}"
+        f"{key}={value if isinstance(value, str) else written(value)}"
         for key, value in table.items()
         if any(repr(other.get(key)) != repr(value) for other in same_kind)
         and (with_lists or not isinstance(value, list))
     ]
     return " ".join([str(kind), *differences])
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else written(value)
 
 
 def _values(key: str, value: Any, *, is_count: bool) -> list[Variant]:

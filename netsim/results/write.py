@@ -10,16 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.results import files
+from netsim.results import destination, files
 from netsim.results.columns import Column, Metric, columns, metrics, specs
-from netsim.results.destination import (
-    check_destination,
-    holds_complete,
-    other_result,
-    partial_directory,
-    previous_directory,
-    remove_partial,
-)
 from netsim.results.provenance import LIBRARIES, Provenance, provenances
 from netsim.results.replace import real, replacing
 from netsim.version import __version__
@@ -56,15 +48,19 @@ def write_result(
     Raises InputError if the directory holds files that netsim did not write, or cannot be written.
     """
     directory = Path(directory)
-    partial = not result.complete and holds_complete(directory)
+    partial = not result.complete and destination.holds_complete(directory)
     if partial:
-        directory = partial_directory(directory)
+        directory = destination.partial_directory(directory)
     target = real(directory.parent) / directory.name if partial else real(directory)
-    check_destination(target)
+    destination.check_destination(target)
     provenance = provenance or provenances([point])[0]
-    old = previous_directory(target) if other_result(target, provenance.fingerprint) else None
+    old = (
+        destination.previous_directory(target)
+        if destination.other_result(target, provenance.fingerprint)
+        else None
+    )
     if old is not None and os.path.lexists(old):
-        check_destination(old)
+        destination.check_destination(old)
     tables = {**result.tables}
     if not point.outputs.links:
         del tables["links"]
@@ -76,7 +72,7 @@ def write_result(
         for name in keep:
             files.link_or_copy(target / name, scratch / name)
     if result.complete:
-        remove_partial(directory)
+        destination.remove_partial(directory)
     return directory
 
 

@@ -170,7 +170,7 @@ def _assumptions(scenario: Scenario, needed: Work) -> str:
     if scenario.faults is not None:
         parts.append("no slowdown after losses and failures")
     if scenario.fabric.load_balancing in PATH_FOR_LIFE:
-        parts.append("random paths, not those of the run")
+        parts.append("random paths that differ from those of the run")
     parts.append("simulated time of the busiest link, last flow or longest chain of tasks")
     return ", ".join(parts)
 

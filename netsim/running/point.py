@@ -16,6 +16,7 @@ from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.reports.circuits import no_indirect_packets
 from netsim.results.run_result import Ending, RunResult
+from netsim.running import stall
 from netsim.running.collect import closed_form_result, engine_result
 from netsim.running.drive import (
     BEFORE,
@@ -27,18 +28,7 @@ from netsim.running.drive import (
     drive,
 )
 from netsim.running.estimate import code_needed, feature_set_of
-from netsim.running.stall import (
-    StallDetector,
-    explain,
-    may_progress_again,
-    missing,
-    not_done,
-    overdue,
-    retransmission_note,
-    stall_timeout_ps,
-    unacknowledged,
-    undelivered,
-)
+from netsim.running.stall import StallDetector
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -190,7 +180,7 @@ class _Simulation:
         began = time.perf_counter()
         self.engine = ready_engine(point, scenario, self._report, options)
         self.compile_s = time.perf_counter() - began
-        self.stall_detector = StallDetector(stall_timeout_ps(self.engine))
+        self.stall_detector = StallDetector(stall.stall_timeout_ps(self.engine))
         if checkpointer is not None:
             checkpointer.restore(self.engine, self.stall_detector)
 
@@ -209,7 +199,9 @@ class _Simulation:
         if reason == INTERRUPTED and self.checkpointer is not None:
             self.checkpointer.write(self.engine, self.wall_s, self.stall_detector)
         if reason == TIME_LIMIT:
-            return self._ended(TIME_LIMIT, "stopped by stop.max_time", undelivered(self.engine))
+            return self._ended(
+                TIME_LIMIT, "stopped by stop.max_time", stall.undelivered(self.engine)
+            )
         if reason == UNDELIVERED:
             return self._idle()
         return Ending(reason, complete=reason == FINISHED, reason=self.stall)
@@ -231,30 +223,33 @@ class _Simulation:
         if hops < self.next_check_hops:
             return
         self.next_check_hops = 2 * hops
-        if note := retransmission_note(self.engine):
+        if note := stall.retransmission_note(self.engine):
             self.next_check_hops = INT64
             warn_once(f"{self.point.name}: {note}")
 
     def _stall(self, no_progress: bool) -> str | None:
         """Return STALLED if flows exceed the flow timeout or make no progress."""
         timeout_ps = self.stop.flow_timeout_ps
-        if timeout_ps is not None and (late := overdue(self.engine, timeout_ps)).size:
+        if timeout_ps is not None and (late := stall.overdue(self.engine, timeout_ps)).size:
             return self._stalled("flow timeout exceeded", late)
-        if not no_progress or may_progress_again(self.engine):
+        if not no_progress or stall.may_progress_again(self.engine):
             return None
         # Newer flows may just be waiting for hosts that compute.
-        late = overdue(self.engine, self.stall_detector.max_ps)
-        waiting = np.intersect1d(late, missing(self.engine, self.may_lose))
+        late = stall.overdue(self.engine, self.stall_detector.max_ps)
+        waiting = np.intersect1d(late, stall.missing(self.engine, self.may_lose))
         if waiting.size:
             return self._stalled("no progress", waiting)
-        if self._all_delivered() and (unfinished := unacknowledged(self.engine)).size:
+        if self._all_delivered() and (unfinished := stall.unacknowledged(self.engine)).size:
             return self._stalled(f"no progress, {UNACKNOWLEDGED}", unfinished)
         return None
 
     def _idle(self) -> Ending:
         """Return the ending of a run without packets and timers left."""
-        nothing = "nothing can happen any more"
-        flows, unfinished = missing(self.engine, self.may_lose), unacknowledged(self.engine)
+        nothing = "no events are left"
+        flows, unfinished = (
+            stall.missing(self.engine, self.may_lose),
+            stall.unacknowledged(self.engine),
+        )
         if unfinished.size and not flows.size:
             reason = self._stalled(f"{nothing}, {UNACKNOWLEDGED}", unfinished)
             return Ending(reason, complete=False, reason=self.stall)
@@ -262,20 +257,22 @@ class _Simulation:
 
     def _ended(self, reason: str, what: str, flows: np.ndarray) -> Ending:
         """Return the ending of a run that is incomplete if flows or tasks are left."""
-        if not flows.size and not not_done(self.engine).size:
+        if not flows.size and not stall.not_done(self.engine).size:
             return Ending(reason, complete=True)
         if flows.size:
             what += f", {flows.size} of {len(self.scenario.flows)} flows not delivered"
         if reason == TIME_LIMIT:  # intended, so nothing to explain
             return Ending(reason, complete=False, reason=what)
-        return Ending(reason, complete=False, reason=explain(self.engine, flows, what))
+        return Ending(reason, complete=False, reason=stall.explain(self.engine, flows, what))
 
     def _all_delivered(self) -> bool:
         unfinished = np.zeros(len(self.scenario.flows), bool)
-        return not missing(self.engine, unfinished).size and not not_done(self.engine).size
+        return (
+            not stall.missing(self.engine, unfinished).size and not stall.not_done(self.engine).size
+        )
 
     def _stalled(self, what: str, flows: np.ndarray) -> str:
-        self.stall = explain(self.engine, flows, what)
+        self.stall = stall.explain(self.engine, flows, what)
         return STALLED
 
     def _report(self, phase: str, report: StepReport = BEFORE) -> None:

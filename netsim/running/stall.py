@@ -144,15 +144,13 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
         ),
     )
     text = f"{what} at {format_time(engine.now_ps, 4)}: {named or 'no flow is left'}"
-    if engine.faults is not None and engine.faults.routes is not None:
-        text += _unreachable_hosts(engine.network, engine.faults.routes.cut_off)
-    text += _unserved_circuits(engine)
-    if slot := waiting_slot(engine):
-        text += f"; {slot}"
-    if resent := retransmission_note(engine):
-        text += f"; {resent}"
-    if tasks := waiting_tasks(engine):
-        text += f"; {tasks}"
+    routes = None if engine.faults is None else engine.faults.routes
+    if routes is not None and routes.cut_off.size:
+        text += f"; temporarily unreachable: {_list(routes.cut_off, engine.network.node_name)}"
+    if ports := _list(_at_circuits(engine), engine.network.port_name):
+        text += f"; packets wait for circuits: {ports}"
+    for note in (waiting_slot(engine), retransmission_note(engine), waiting_tasks(engine)):
+        text += f"; {note}" if note else ""
     cycle = pause_cycle(engine.network, engine.paused_classes())
     if cycle:
         names = " -> ".join(engine.network.port_name(p) for p in cycle)
@@ -184,24 +182,12 @@ def retransmission_note(engine: Engine) -> str:
     return text
 
 
-def _unreachable_hosts(network: Network, hosts: Ints) -> str:
-    """Return a note on temporarily unreachable hosts, or ""."""
-    return f"; temporarily unreachable: {_list(hosts, network.node_name)}" if hosts.size else ""
-
-
 def _at_circuits(engine: Engine) -> Ints:
     """Return the ports at which packets wait for circuits."""
     circuits = engine.network.circuits
     if circuits is None:
         return np.zeros(0, np.int64)
     return np.flatnonzero((engine.waiting_classes() != 0) & (circuits.calendar != NONE))
-
-
-def _unserved_circuits(engine: Engine) -> str:
-    """Return a note on ports at which packets wait for circuits, or ""."""
-    ports = _at_circuits(engine)
-    names = _list(ports, engine.network.port_name)
-    return f"; packets wait for circuits: {names}" if names else ""
 
 
 def pause_cycle(network: Network, paused: Ints) -> list[int]:

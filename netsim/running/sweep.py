@@ -14,23 +14,13 @@ from netsim.errors import InputError, RunError
 from netsim.results import (
     FailedPoint,
     check_destination,
+    destination,
     files,
     is_sweep,
     load_result,
     summary_of,
     write_result,
     write_sweep,
-)
-from netsim.results.destination import (
-    STALE_POINTS,
-    check_folders,
-    directory_of_partial,
-    done_result,
-    found_result,
-    other_result,
-    prepare_sweep,
-    previous_directory,
-    recover_single,
 )
 from netsim.results.provenance import Provenance, provenances
 from netsim.results.replace import exclusive, real
@@ -191,11 +181,10 @@ def run_points(
     with exclusive(target):
         table = _SweepTable(target, runs) if len(runs) > 1 else None
         if table is None:
-            recover_single(target)
+            destination.recover_single(target)
         elif table.moved:
-            note(
-                f"moved to {directory / STALE_POINTS}, not in this sweep: {', '.join(table.moved)}"
-            )
+            folder = directory / destination.STALE_POINTS
+            note(f"moved to {folder}, not in this sweep: {', '.join(table.moved)}")
         for text in _replacement_notes(runs, directory):
             note(text)
         done = True
@@ -232,12 +221,12 @@ def _plan(points: Sequence[Point], target: Path) -> list[_PointRun]:
     folders = [point_directory(target, point, sweep=sweep) for point in points]
     sources = provenances(points)
     check_destination(target, sweep=sweep)
-    check_folders(folders, [file for one in sources for file in one.inputs])
+    destination.check_folders(folders, [file for one in sources for file in one.inputs])
     for folder, provenance in zip(folders, sources, strict=True):
-        if other_result(folder, provenance.fingerprint) and os.path.lexists(
-            previous_directory(folder)
+        if destination.other_result(folder, provenance.fingerprint) and os.path.lexists(
+            destination.previous_directory(folder)
         ):
-            check_destination(previous_directory(folder))
+            check_destination(destination.previous_directory(folder))
     return [_PointRun(*parts) for parts in zip(points, folders, sources, strict=True)]
 
 
@@ -245,10 +234,12 @@ def _replacement_notes(runs: Sequence[_PointRun], directory: Path) -> Iterator[s
     """Yield notes on complete results that will be replaced by those of other code or values."""
     found = defaultdict(list)
     for run in runs:
-        if (old := other_result(run.folder, run.provenance.fingerprint)) is not None:
+        if (old := destination.other_result(run.folder, run.provenance.fingerprint)) is not None:
             found[run.provenance.changed_since(old.experiment)].append(run)
     for what, changed in found.items():
-        target = previous_directory(directory if len(runs) == 1 else directory / "POINT")
+        target = destination.previous_directory(
+            directory if len(runs) == 1 else directory / "POINT"
+        )
         count = f" of {len(changed)} points" if len(runs) > 1 else ""
         yield f"changed: {what}; the old result{count} moves to {target}"
 
@@ -273,7 +264,9 @@ class _PointRun:
     def kept(self) -> PointOutcome | None:
         """Return the outcome of the point's complete result, if there is one."""
         point = self.point
-        done = done_result(self.folder, self.provenance.fingerprint, links=point.outputs.links)
+        done = destination.done_result(
+            self.folder, self.provenance.fingerprint, links=point.outputs.links
+        )
         if done is None:
             return None
         row = sweep_row(point, done.summary)
@@ -283,7 +276,7 @@ class _PointRun:
         self, checkpoints: Checkpoints, note: Callable[[str], None], *, force: bool
     ) -> Checkpointer:
         """Return the point's checkpointer, with the checkpoint to resume from, if any."""
-        point, folder = self.point, directory_of_partial(self.folder)
+        point, folder = self.point, destination.directory_of_partial(self.folder)
         every_s = checkpoints.manifest.checkpoint_s if checkpoints.manifest else None
         checkpointer = Checkpointer(
             point.name, folder / files.CHECKPOINT, self.provenance.run_inputs, every_s
@@ -342,17 +335,17 @@ class _SweepTable:
 
     def __init__(self, directory: Path, runs: Sequence[_PointRun]) -> None:
         self.directory = directory
-        self.moved = prepare_sweep(directory, [run.point.name for run in runs])
+        self.moved = destination.prepare_sweep(directory, [run.point.name for run in runs])
         self._rows: dict[str, dict[str, Any] | None] = {}
         for run in runs:
-            found = found_result(run.folder, run.provenance.fingerprint)
+            found = destination.found_result(run.folder, run.provenance.fingerprint)
             self._rows[run.point.name] = sweep_row(run.point, found.summary) if found else None
         if any(self._rows.values()) or not is_sweep(directory):
             self._write()
 
     def enter(self, run: _PointRun, outcome: PointOutcome) -> None:
         """Enter a point; only a complete result replaces a complete one."""
-        found = found_result(run.folder, run.provenance.fingerprint)
+        found = destination.found_result(run.folder, run.provenance.fingerprint)
         if outcome.complete or found is None or not found.complete:
             self._rows[run.point.name] = outcome.row
             self._write()

@@ -38,7 +38,6 @@ from netsim.plugins.calls import call
 if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
-    from netsim.model.tasks import TaskTable
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -124,6 +123,8 @@ def work(point: Point, scenario: Scenario) -> Work:
     circuits follow the workload); the longest chain of tasks; and what parts of the workload
     expect.
     """
+    from netsim.engine.sizes import longest_window_ps
+
     network, flows = scenario.network, scenario.flows
     packets = packet_counts(flows.size_bytes, point.packets)
     links, load_ps, nodes, ports = _loads(scenario, packets, point.packets.header_bytes)
@@ -133,7 +134,9 @@ def work(point: Point, scenario: Scenario) -> Work:
     longest_ps = int(scenario.ideal.fct_ps.max(initial=0))
     last_ps = int(flows.start_ps.max(initial=0)) + longest_ps
     if scenario.load.tasks is not None:
-        last_ps = max(last_ps, _chain_ps(point, scenario, scenario.load.tasks))
+        left_ps = hand_over_times(network, flows, point.packets, scenario.port_pairs)
+        chain_ps = longest_chain_ps(scenario.load.tasks, flows, scenario.ideal.fct_ps, left_ps)
+        last_ps = max(last_ps, chain_ps)
     last_ps = max([last_ps, *(part.expected_ps for part in scenario.load.parts)])
     last_ps += longest_period_ps(network.circuits)
     if network.circuits is not None and network.circuits.phase_schedule is not None:
@@ -146,7 +149,8 @@ def work(point: Point, scenario: Scenario) -> Work:
     active_ps = float(simulated_ps)
     if network.circuits is None:
         active_ps = min(active_ps, float(scenario.ideal.fct_ps.sum(dtype=np.float64)))
-    windows, steps = _windows(share * active_ps / _window_ps(scenario), share * all_hops, nodes)
+    window_ps = longest_window_ps(network, flows)
+    windows, steps = _windows(share * active_ps / window_ps, share * all_hops, nodes)
     return Work(
         packets=int(packets.sum()),
         hops=int(share * all_hops),
@@ -161,12 +165,6 @@ def work(point: Point, scenario: Scenario) -> Work:
         flows=len(flows),
         lossless=scenario.fabric.coupled,
     )
-
-
-def _chain_ps(point: Point, scenario: Scenario, tasks: TaskTable) -> int:
-    """Return the time of the longest chain of tasks in an otherwise idle network."""
-    left_ps = hand_over_times(scenario.network, scenario.flows, point.packets, scenario.port_pairs)
-    return longest_chain_ps(tasks, scenario.flows, scenario.ideal.fct_ps, left_ps)
 
 
 def _control_packets(point: Point, scenario: Scenario, packets: Ints) -> Floats:
@@ -197,12 +195,6 @@ def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Fl
     declared = np.array([float(getattr(use.module, name, default)) for use in uses])
     of_flow: Floats = declared[scenario.class_of_flow]
     return of_flow
-
-
-def _window_ps(scenario: Scenario) -> int:
-    from netsim.engine.sizes import longest_window_ps
-
-    return longest_window_ps(scenario.network, scenario.flows)
 
 
 def _windows(most: float, hops: float, nodes: int) -> tuple[float, float]:

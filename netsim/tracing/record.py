@@ -60,8 +60,10 @@ def trace_flow(
         raise InputError(message, file=str(result.path), hint=hint)
     _check_same_flow(result, recorded, scenario)
     end_ps = min(until_ps or HORIZON_PS, int(result.summary["simulated_ps"]))
-    recording = _Recording(point, scenario, flow, end_ps, progress, should_stop)
-    recording.goal_ps = min(end_ps, _end_ps(recorded) or end_ps)
+    recording = _Recording(point, scenario, flow, end_ps, progress, should_stop, goal_ps=end_ps)
+    if recorded["fct_ps"] is not None and recorded["acked_ps"] is not None:
+        done_ps = recorded["start_ps"] + max(recorded["fct_ps"], recorded["acked_ps"])
+        recording.goal_ps = min(end_ps, done_ps)
     recording.simulate()
     transport = transport_of(point, scenario, flow)
     entries = TraceEntries.joined(recording.drained)
@@ -87,12 +89,6 @@ def recorded_flow(result: Result, flow: int) -> dict[str, Any]:
 def transport_of(point: Point, scenario: Scenario, flow: int) -> PluginSpec:
     """Return the transport of a flow's class."""
     return point.transport_of_class[int(scenario.class_of_flow[flow])]
-
-
-def _end_ps(recorded: dict[str, Any]) -> int | None:
-    """Return when the recorded flow was done at both ends; None if it was not."""
-    ends = [recorded["fct_ps"], recorded["acked_ps"]]
-    return None if None in ends else recorded["start_ps"] + max(ends)
 
 
 def _check_same_flow(result: Result, recorded: dict[str, Any], scenario: Scenario) -> None:

@@ -72,16 +72,12 @@ def _require_trusted(result: Result, names: Sequence[str], complete: Sequence[Pa
         paths = {name: (complete[0] / name).resolve() for name in names}
         foreign = {name: path for name, path in paths.items() if not plugin_files.is_loaded(path)}
     else:
-        foreign = {name: "stored in this file" for name in names if _sources(result).get(name)}
+        stored = {one["name"] for one in result.experiment["plugins"] if one.get("sources")}
+        foreign = {name: "stored in this file" for name in names if name in stored}
     if foreign:
         shown = ", ".join(f"{name} ({place})" for name, place in foreign.items())
         message = f"needs code that is not part of netsim: {shown}"
         raise InputError(message, file=str(result.path / EXPERIMENT), hint=plugin_files.TRUST)
-
-
-def _sources(result: Result) -> dict[str, dict[str, str]]:
-    """Return the plugin sources stored in a result, by plugin name."""
-    return {one["name"]: one.get("sources", {}) for one in result.experiment["plugins"]}
 
 
 def _with_stored_sources(result: Result, tree: dict[str, Any]) -> dict[str, Any] | None:

@@ -181,7 +181,7 @@ BAD = {
     ),
     "another number of classes": (
         of_mine("n_traffic_classes = 3"),
-        'fabric.n_traffic_classes: 3 with queue_discipline = "./mine.py" (exactly 2)',
+        'fabric.n_traffic_classes: 3 conflicts with queue_discipline = "./mine.py" (exactly 2)',
     ),
     "a key without effect": (
         of_mine('share = 0\nroom = "5pkt"'),

@@ -114,7 +114,7 @@ def test_assumptions_say_what_differs_between_points():
             for how in ("ecmp", "spray_round_robin")
         )
     ]
-    assert "sent again" in texts[0]
+    assert "trimmed" in texts[0]
     assert "random paths" in texts[0]
     assert "no retransmissions" in texts[1]
 
