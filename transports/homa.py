@@ -1,4 +1,4 @@
-"""Homa: short messages immediately, long ones by receiver's grants, all with priorities.
+"""Homa: short messages are sent immediately, long ones by receiver grants, with priorities.
 
 A sender transmits the first RTTbytes of a message unscheduled. The receiver grants the rest, packet
 by packet as data arrives, to the few messages with the fewest bytes left, at most one per sender.

@@ -32,22 +32,25 @@ def rows(names: Sequence[str] = ()) -> Iterator[AccuracyRow]:
 
 
 def table(found: Sequence[AccuracyRow]) -> str:
-    """Return the rows as a Markdown table; its last column explains deviations."""
+    """Return the rows as a Markdown table; a formula like the one above is a ditto mark."""
     lines = [
         "| transport | quantity | formula | expected | measured | deviation | |",
         "|---|---|---|---|---|---|---|",
     ]
+    above = ""
     for row in found:
+        formula = f"{row.formula}; {row.source}"
         cells = (
             f"`{row.transport}`",
             row.quantity,
-            f"{row.formula}; {row.source}",
+            '"' if formula == above else formula,
             f"{format_number(row.expected)} {row.unit}".strip(),
             f"{format_number(row.measured)} {row.unit}".strip(),
             f"{row.deviation:+.1%}",
             row.why if row.verdict == "explained" else str(row.verdict),
         )
         lines.append("| " + " | ".join(cells) + " |")
+        above = formula
     return "\n".join(lines)
 
 
