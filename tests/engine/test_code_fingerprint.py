@@ -81,8 +81,8 @@ NO_MATTER = {
     "a comment in a handler": ("transports/ndp.py", "def ready(", "# Said.\n\n\ndef ready("),
     "a docstring in a kernel": (
         "engine/kernels/nic.py",
-        '    """Put a flow on',
         '    """Add a flow to',
+        '    """Put a flow on',
     ),
     "a function that no kernel calls": ("transports/ndp.py", "def ready(", "{spare}def ready("),
     "another transport": ("transports/dctcp.py", "tx.", "tx.host + tx."),
