@@ -1,11 +1,11 @@
-"""Exposed communication of a training step whose pipeline transfers are simulated, by transport.
+"""Exposed communication of a training step with simulated pipeline transfers, by transport.
 
-Figure 5's step gives how much later than the ideal a transfer ends; the model of the job
-(`netsim.workloads.job`) says what share of a step is then communication that nothing hides. All
-stages send at once and each waits for its input, so that the pipeline moves at the pace of its
-slowest transfer, which is the same in every micro-batch where paths are hashes of addresses: the
-last flow counts. Beside it stand the mean over tensor-parallel groups of their slowest rank, and
-over flows: what a step would wait for if delays met other stages and replicas each time.
+Figure 5's step gives the extra time of a transfer over the ideal; the model of the job
+(`netsim.workloads.job`) gives the share of a step that is then exposed communication. All stages
+send at once and each waits for its input, so the pipeline moves at the pace of its slowest
+transfer, which is the same in every micro-batch if paths are hashes of addresses: the last flow
+counts. Also shown are the mean over tensor-parallel groups of their slowest rank, and the mean over
+flows: the wait of a step if delays hit other stages and replicas each time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 MESSAGE_BYTES = {"MoE": 97_390_000, "dense": 217_088_000}
-"""What a rank hands on, s b h r / t bytes (section 4.1; the MoE's as `PIPELINE` has it)."""
+"""Message of a rank, s b h r / t bytes (section 4.1; the MoE's as in `PIPELINE`)."""
 
 DENSE = Sweep(
     "pipeline_dense", "p2p_8192", (*QUICK, "traffic.size=21.7088MB"), ("traffic.size=217.088MB",)
@@ -42,9 +42,9 @@ TP_RANKS = 18
 MS, PS_PER_S = 1e9, 1e12
 LAST, SLOWEST, MEAN = "last flow", f"slowest of {TP_RANKS}", "mean"
 STATISTICS = {
-    LAST: "what a step waits for whose slowest transfer is the same in every micro-batch",
+    LAST: "the wait of a step whose slowest transfer is the same in every micro-batch",
     SLOWEST: "the mean over tensor-parallel groups of their slowest rank",
-    MEAN: "over flows, what no step gets by with",
+    MEAN: "over flows, a lower bound of the wait of any step",
 }
 MARKS = {SLOWEST: "s", MEAN: "^"}
 
@@ -55,26 +55,23 @@ STATED = {
     "dense": ("exposed_dense", "exp_singlepath_dense"),
     "MoE": ("exposed_moe", "exp_singlepath_moe"),
 }
-"""Figures of `netsim.workloads.job`: the exposed part without delay, and with a single path."""
+"""Metrics of `netsim.workloads.job`: the exposed part without delay, and with a single path."""
 
 
 class ExposedCase(NamedTuple):
-    """A transport carrying the transfers of a model: extra times in ps by statistic."""
+    """A transport and model: extra times in ps by statistic."""
 
     model: str
     curve: seed_curves.Curve
     extra_ps: Mapping[str, float]
 
     def exposed(self, statistic: str) -> float:
-        """Exposed communication, in percent of a step whose transfers take so much longer."""
+        """Exposed communication, in percent of a step with these transfers."""
         return _exposed(self.model, self.extra_ps[statistic])
 
 
 def make(results: Sequence[Result]) -> PaperFigure:
-    """The figure from the results of `SWEEPS`: messages of both models, in any order.
-
-    Raises InputError if they are not of two sizes that are as the models' messages.
-    """
+    """Draw the figure from the results of `SWEEPS`, with messages of both models, in any order."""
     for result in results:
         if not result.complete:
             raise InputError("is not complete", file=str(result.path))
@@ -82,11 +79,11 @@ def make(results: Sequence[Result]) -> PaperFigure:
     cases = [case for model, these in by_model.items() for case in _cases(model, these, scale)]
     about = _scenario(results[0], scale)
     notes = [
-        "extra time of a transfer: its completion time less the ideal"
-        + ("" if scale == 1 else f", times {1 / scale}: messages are that much smaller"),
+        "extra time of a transfer: completion time minus the ideal"
+        + ("" if scale == 1 else f", times {1 / scale}: messages are smaller by this factor"),
         *(f"{name}: {told}" for name, told in STATISTICS.items()),
         "MoE size: with the delay of the MoE's message; the paper seems to add one delay to both",
-        f"{POST_HOC}: the formula of the exposed part was chosen to fit what the paper states",
+        f"{POST_HOC}: the formula of the exposed part was chosen to fit the paper's values",
     ]
     full = scale == 1 and len(results[0].flows) == HOSTS
     standing = POST_HOC if full else f"{POST_HOC}, {SMALLER}"
@@ -95,7 +92,7 @@ def make(results: Sequence[Result]) -> PaperFigure:
 
 
 def _by_model(results: Sequence[Result]) -> tuple[Fraction, dict[str, list[Result]]]:
-    """By how much the messages are smaller than the models', and the results of each."""
+    """Return the scale of the messages, and the results of each model."""
     found: dict[int, list[Result]] = {}
     for result in results:
         found.setdefault(parse_bytes(seed_curves.resolved(result, "traffic.size")), []).append(
@@ -110,7 +107,7 @@ def _by_model(results: Sequence[Result]) -> tuple[Fraction, dict[str, list[Resul
         raise InputError(
             f"the messages are of {sizes}",
             key="traffic.size",
-            hint="two sizes, 97.39MB and 217.088MB or both the same part of that",
+            hint="two sizes, 97.39MB and 217.088MB, or both scaled equally",
         )
     return scales.pop(), dict(
         zip(MESSAGE_BYTES, (found[size] for size in sorted(found)), strict=True)
@@ -129,9 +126,9 @@ def _cases(model: str, results: Sequence[Result], scale: Fraction) -> Iterator[E
 
 
 def extra_times(result: Result) -> dict[str, float]:
-    """How much later than the ideal transfers end, in ps, by statistic.
+    """Return the extra time of transfers over the ideal, in ps, by statistic.
 
-    Flows stand in the order of their ranks, as `netsim.workloads.traffic.pipeline` makes them.
+    Flows are in the order of ranks, as in `netsim.workloads.traffic.pipeline`.
     """
     flows = result.flows.sort("flow")
     extra = (flows["fct_ps"] - flows["ideal_ps"]).to_numpy()
@@ -157,7 +154,7 @@ def _values(cases: Sequence[ExposedCase], standing: str) -> Iterator[Value]:
 
 
 def _table(cases: Sequence[ExposedCase]) -> sweeps.Table:
-    """What each transport makes of a step, by what that waits for."""
+    """Exposed communication of each transport, by statistic."""
     headers = ["model", "transport"]
     headers += [f"extra ms\n{key}" for key in STATISTICS] + [
         f"exposed %\n{key}" for key in STATISTICS
@@ -186,7 +183,7 @@ def _drawn(cases: Sequence[ExposedCase]) -> dict[str, list[object]]:
 
 
 def _draw(cases: Sequence[ExposedCase], about: str) -> Figure:
-    """A bar for each transport, one panel for each model."""
+    """One bar per transport, one panel per model."""
     figure, panels = style.new_figure(columns=2)
     names = list(dict.fromkeys(case.curve.label for case in cases))
     figure.set_figheight(max(2.6, 1.4 + 0.42 * len(names)))

@@ -1,4 +1,4 @@
-"""Figure 1: the size of the model of least loss against the time for which it is trained."""
+"""Figure 1: compute-optimal model size against training time."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 SWEEPS: tuple[Sweep, ...] = ()
 NAMES = dict(zip(LAWS, ("Kaplan", *(f"Hoffmann, approach {n}" for n in (1, 2, 3))), strict=True))
 LAW = "hoffmann2"
-"""The law that the paper goes on with."""
+"""The law that the paper uses."""
 
 STATED = {"N_opt_hoffmann2": 4.0, "N_50T": 1.0}
-"""Figures of `netsim.workloads.job`, and years of training; how many they are the paper does not
-say."""
+"""Metrics of `netsim.workloads.job`, and years of training, which the paper does not state."""
 
 
 def make(_: Sequence[Result]) -> PaperFigure:
-    """The figure, for the FLOP/s of the paper's cluster. Nothing is simulated."""
+    """Draw the figure for the FLOP/s of the paper's cluster. Nothing is simulated."""
     flops = Infrastructure().flops
     years = np.geomspace(0.1, 10, 81)
     figure, (axes,) = style.new_figure()
@@ -48,11 +47,11 @@ def make(_: Sequence[Result]) -> PaperFigure:
     style.logarithmic(axes, "y")
     axes.set_xlabel("training time (years)")
     axes.set_ylabel("parameters (trillions)")
-    about = f"the model of least loss, trained with {flops / 1e21:.4g}e21 FLOP/s"
+    about = f"the compute-optimal model, trained with {flops / 1e21:.4g}e21 FLOP/s"
     figure.suptitle(f"Figure 1: {about}", fontsize="medium")
     style.legend(figure, axes, "upper left")
     notes = [
-        f"{POST_HOC}: which law, from which point on, and how long were chosen to give these sizes",
+        f"{POST_HOC}: the law, its start and the duration were chosen to give these sizes",
         "constants of the laws: netsim/workloads/job/scaling.py",
     ]
     header = ("law", "years", "trillion_parameters")
@@ -61,5 +60,5 @@ def make(_: Sequence[Result]) -> PaperFigure:
 
 
 def trillions(law: str, flops: float, years: float) -> float:
-    """Parameters of the model of least loss, in trillions, after some years at a speed."""
+    """Parameters of the compute-optimal model, in trillions, after some years of training."""
     return optimal_parameters(law, flops * years * YEAR_S) / 1e12

@@ -1,12 +1,11 @@
-"""Figure 2: one GPU's forward and backward pass of one layer, with the communication beside it.
+"""Figure 2: one GPU's forward and backward pass of one layer, with its communication.
 
-Above from the times of the model of the job: kernels one after the other, tensor-parallel
-collectives between them, and the five stages of the gradients' way, pipelined in chunks beneath the
-backward pass; each is alone on its network. Below the same of the last GPU of a simulated step:
-times there are the job's, divided by the scale of its messages. Both are of the last stage of the
-pipeline: its input comes before the forward pass, the backward pass follows at once, and what that
-has for the stage before is sent behind it. (In a stage between, an input comes before each pass and
-an output is sent behind each.)
+Top, from the job's model: kernels in sequence, tensor-parallel collectives between them, and the
+five stages of gradient reduction, pipelined in chunks below the backward pass, each alone on its
+network. Bottom: the same for the last GPU of a simulated step, with times divided by the scale of
+its messages. Both show the last pipeline stage: its input precedes the forward pass, the backward
+pass follows at once, and its output is sent after it. (Other stages have an input before and an
+output after each pass.)
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 RAIL = ("hosts_per_leaf", "leaves", "spines")
 RACKS = ("traffic.racks=none", *(f"topology.rail.{key}=14" for key in RAIL))
 STEP = Sweep("training_layer", "training_layer", full=RACKS)
-"""In full with all racks of a layer in a datacenter, 87 and 98: of two, 196 at most."""
+"""Full size with all racks of a layer in one datacenter, 87 and 98; across two, 196 at most."""
 SWEEPS = (STEP,)
 MS = 1e9
 
@@ -40,17 +39,18 @@ GRADIENTS = tuple(f"S{n}" for n in range(1, 6))
 ROWS = (COMPUTE, TP, PP, *GRADIENTS)
 KINDS = {"forward": COMPUTE, "backward": COMPUTE, "tp": TP, "pp": PP}
 KINDS |= {f"dp_{row.lower()}": row for row in GRADIENTS}
-"""Kinds of operations of a simulated step, and their rows."""
+"""Rows of the kinds of operations of a simulated step."""
 
 MODEL, SIMULATED = "model", "simulated"
 CHUNKS = 16
-"""Of a layer's gradients: each goes through the five stages as the backward pass has made it."""
+"""Chunks of a layer's gradients; each passes the five stages when the backward pass has produced
+it."""
 
 SECOND_HALF = "feed-forward norm"
-"""The kernel with which the second half of a layer begins; each half gathers and scatters."""
+"""The first kernel of the second half of a layer; each half gathers and scatters."""
 
 DELAYED = "S3"
-"""The stage between datacenters: its delay passes while chunks follow one another."""
+"""The stage between datacenters; its delay overlaps with following chunks."""
 
 
 STATED = {
@@ -60,11 +60,11 @@ STATED = {
     "PP, a transfer": ("pp_time", "pp_time_moe"),
     **{row: (f"dp_{row.lower()}", f"dp_{row.lower()}_moe") for row in ("S1", "S2", "S4", "S5")},
 }
-"""Figures of `netsim.workloads.job` with the stages' times, dense and MoE."""
+"""Metrics of `netsim.workloads.job` with the stages' times, dense and MoE."""
 
 
 class StageBar(NamedTuple):
-    """What a row shows from when to when, in ms."""
+    """A bar of a row, in ms."""
 
     row: str
     what: str
@@ -73,9 +73,9 @@ class StageBar(NamedTuple):
 
 
 def make(results: Sequence[Result]) -> PaperFigure:
-    """The figure from the results of `STEP`, one for each model; dense beside MoE.
+    """Draw the figure from the results of `STEP`, one per model, dense next to MoE.
 
-    Raises InputError if there are others, or without a step.
+    Raises InputError for other results, or without a step.
     """
     by_job = {str(seed_curves.resolved(result, "traffic.job")): result for result in results}
     if sorted(by_job) != sorted(JOBS.values()):
@@ -98,10 +98,10 @@ def make(results: Sequence[Result]) -> PaperFigure:
     header = ("model", "source", "row", "what", "start_ms", "end_ms")
     drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
     notes = [
-        f"S1 to S5: gradients in {CHUNKS} chunks, made evenly over the backward pass; "
-        "what is left behind it, other layers' passes can hide",
+        f"S1 to S5: gradients in {CHUNKS} chunks, produced evenly over the backward pass; "
+        "other layers' passes can hide the rest",
         f"{SIMULATED}: {_part(by_job)}",
-        "PP: the input of the last stage of the pipeline and, behind its backward pass, its output",
+        "PP: the input of the last pipeline stage and, after its backward pass, its output",
         f"{POST_HOC}: the GPU's speed was solved from the dense forward pass; the MoE's is a check",
         "half of S2, which S4 is in the dense model, is 56.1 ms in the MoE: 66.1 may be a misprint",
     ]
@@ -109,7 +109,7 @@ def make(results: Sequence[Result]) -> PaperFigure:
 
 
 def _part(by_job: Mapping[str, Result]) -> str:
-    """What is simulated of the jobs, in a line."""
+    """Describe the simulated samples of the jobs in one line."""
     (result, *_) = by_job.values()
     scale = seed_curves.resolved(result, "traffic.message_scale")
     pieces = seed_curves.resolved(result, "traffic.buckets")
@@ -120,18 +120,18 @@ def _part(by_job: Mapping[str, Result]) -> str:
     ]
     return (
         f"two stages, {' and '.join(dict.fromkeys(gpus))} GPUs, bytes and times times {scale:g}; "
-        f"gradients in {pieces} pieces, one after the other in each of S1 to S5"
+        f"gradients in {pieces} pieces, in sequence in each of S1 to S5"
     )
 
 
 def simulated(result: Result) -> list[StageBar]:
-    """The bars of the last GPU of a simulated step, from when its input begins to arrive."""
+    """Return the bars of the last GPU of a simulated step, from the arrival of its input."""
     import polars as pl
 
     if result.operations is None:
         raise InputError("has no operations of a job", file=str(result.path))
     named = result.operations.with_columns(pl.col("kind", "operation_type").cast(pl.String))
-    # What is computed for a message is the delay of wires or of software.
+    # Computes of a message's kind are delays of links or software.
     computes = pl.col("kind").replace_strict(KINDS, default="") == COMPUTE
     shown = pl.col("kind").is_in(list(KINDS)) & ((pl.col("operation_type") == COMPUTE) == computes)
     last = named.filter((pl.col("rank") == pl.col("rank").max()) & shown)
@@ -145,7 +145,7 @@ def simulated(result: Result) -> list[StageBar]:
 
 
 def timeline(job: Job) -> Iterator[StageBar]:
-    """The bars of the last stage, a layer, with one micro-batch, from its input's start on."""
+    """Yield the bars of the last stage, a layer, with one micro-batch, from its input's start."""
     of_layer = {
         (one.kind, one.what, one.when): one
         for one in messages(job)
@@ -174,7 +174,7 @@ def _half(
     of_layer: dict[tuple[str, str, str], Message],
     now: float,
 ) -> Iterator[StageBar]:
-    """Half of a layer: its input is gathered, computed with, and its output scattered."""
+    """Yield the bars of half a layer: gather its input, compute, scatter its output."""
     gather, scatter = (of_layer["tp", what, when] for what in ("all_gather", "reduce_scatter"))
     yield StageBar(TP, gather.what, now, now := now + _ms(job, gather))
     whichs = ("forward",) if when == "forward" else ("backward_input", "backward_weight")
@@ -187,7 +187,7 @@ def _half(
 
 
 def _gradients(job: Job, stages: Sequence[Message], start: float, end: float) -> Iterator[StageBar]:
-    """The stages of a layer's gradients, which the backward pass makes from `start` to `end`."""
+    """Yield the stages of a layer's gradients, produced from `start` to `end`."""
     free = dict.fromkeys(GRADIENTS, 0.0)
     delay = job.machine.wan_delay / MS
     for chunk in range(1, CHUNKS + 1):

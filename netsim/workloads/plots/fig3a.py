@@ -25,7 +25,7 @@ STATED = (
 
 
 def make(_: Sequence[Result]) -> PaperFigure:
-    """The figure, from 0.2 to 28.8 Tbps a GPU. Nothing is simulated."""
+    """Draw the figure from 0.2 to 28.8 Tbps per GPU. Nothing is simulated."""
     line = Line("", lambda tbps: PaperNetwork(scale_up_bps=tbps * 1e12))
     speeds = np.geomspace(0.2, 28.8, 101).tolist()
     return reproduce(Sensitivity("3a", "scale-up speed", "Tbps a GPU", speeds, [line], STATED))

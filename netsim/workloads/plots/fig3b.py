@@ -26,7 +26,7 @@ STATED = (
 
 
 def make(_: Sequence[Result]) -> PaperFigure:
-    """The figure, from 50 Gbps to 3.2 Tbps a GPU. Nothing is simulated."""
+    """Draw the figure from 50 Gbps to 3.2 Tbps per GPU. Nothing is simulated."""
     line = Line("", lambda gbps: PaperNetwork(scale_out_bps=gbps * 1e9))
     speeds = np.geomspace(50, 3200, 101).tolist()
     notes = ["at 1.6 Tbps the MoE's collectives of tensor parallelism alone expose more than 5 %"]

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 SWEEPS: tuple[Sweep, ...] = ()
 
 ENOUGH = "wan_ok_capacity"
-"""What the paper calls sufficient, among figures of `netsim.workloads.job`."""
+"""The value that the paper calls sufficient, a metric of `netsim.workloads.job`."""
 
 ROUND_TRIPS = ("", ", a round trip more")
-"""What the transport adds to the delay of 30 ms, by number."""
+"""Round trips that the transport adds to the delay of 30 ms, by number."""
 
 
 def make(_: Sequence[Result]) -> PaperFigure:
-    """The figure, from 1 to 100 Gbps a GPU, with a round trip more and without."""
+    """Draw the figure from 1 to 100 Gbps per GPU, with and without an extra round trip."""
     lines = [Line(name, partial(_network, n)) for n, name in enumerate(ROUND_TRIPS)]
     values = [
         stated(
-            ENOUGH, f"{model}{name}: the least that is enough",
+            ENOUGH, f"{model}{name}: the sufficient minimum",
             wan_needed_bps(stage_seconds(paper_job(job)), n) / 1e9,
         )
         for model, job in JOBS.items()
@@ -39,7 +39,7 @@ def make(_: Sequence[Result]) -> PaperFigure:
     one = Sensitivity(
         "3c", "capacity between datacenters", "Gbps a GPU", capacities, lines, named=values[0].paper
     )
-    notes = ["the paper calls 20 Gbps sufficient, and does not say how it comes to that"]
+    notes = ["the paper calls 20 Gbps sufficient without saying why"]
     return reproduce(one, values, notes)
 
 

@@ -1,7 +1,7 @@
 """Figure 4: candidate topologies: a fat tree, planes, and rails with scale-up networks.
 
-Networks of 128 hosts each are drawn; what the paper says of 800,000 hosts, or of 76 rails of
-11,000, is counted by formula (`netsim.model.trees`).
+Drawn with 128 hosts each; the paper's counts for 800,000 hosts, or 76 rails of 11,000, are computed
+by formula (`netsim.model.trees`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ DRAWN_HOSTS = 128
 
 
 class StatedCounts(NamedTuple):
-    """A topology as the paper describes it.
+    """A topology as described in the paper.
 
-    `figures` are those of `netsim.workloads.job` with its chips and cables, "" where the paper
-    gives none.
+    `figures` are its metrics of `netsim.workloads.job`, chips and cables, "" if not stated.
     """
 
     name: str
@@ -47,14 +46,14 @@ STATED = (
 
 
 class PeerCounts(NamedTuple):
-    """Switch chips, and cables between switches, one of which holds the links of all planes."""
+    """Switch chips, and cables between switches; one cable holds the links of all planes."""
 
     chips: float
     cables: float
 
 
 def make(_: Sequence[Result]) -> PaperFigure:
-    """The drawing, and the paper's counts beside ours. Nothing is simulated."""
+    """Draw the topologies and compare counts with the paper's. Nothing is simulated."""
     points = Experiment.load(built_in()[EXPERIMENT]).points()
     panels = [Panel(str(point.axes["topology"]), network_of(point)) for point in points]
     ours = [counts(one) for one in STATED]
@@ -80,10 +79,10 @@ def make(_: Sequence[Result]) -> PaperFigure:
 
 
 def counts(stated: StatedCounts) -> PeerCounts:
-    """Those of a network by formula.
+    """Return the counts of a network by formula.
 
-    Rails only part the hosts among trees of fewer tiers: all of them together have as many chips
-    and cables as one tree of those tiers would.
+    Rails divide the hosts among trees with fewer tiers: together they have as many chips and cables
+    as one tree with these tiers would.
     """
     chips = stated.planes * switches_needed(stated.hosts, stated.tiers, stated.radix)
     return PeerCounts(float(chips), fabric_cables_needed(stated.hosts, stated.tiers))

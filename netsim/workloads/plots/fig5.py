@@ -1,8 +1,8 @@
-"""Figure 5: completion times of the pipeline's transfers, all at once, by transport.
+"""Figure 5: completion times of simultaneous pipeline transfers, by transport.
 
-Every host of a two-tier, fully provisioned tree sends the activations of one layer to the next
-stage. The quick form has 512 hosts and a tenth of the message, so that there the paper's times
-stand as multiples of its optimum beside ours as multiples of the ideal.
+Every host of a two-tier, full-bisection tree sends the activations of one layer to the next stage.
+The quick form has 512 hosts and a tenth of the message, so it compares multiples: the paper's of
+its optimum, ours of the ideal.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 HOSTS, MESSAGE_BYTES, RATE_BPS = 8192, 97_390_000, 800_000_000_000
-"""The paper's scenario. It does not print the message: 97.39 MB, what a layer of its MoE model
-hands on, takes about the 1 ms that it calls optimal, the 217 MB of the dense one would not."""
+"""The paper's scenario. It does not state the message size: 97.39 MB, a layer's activations in
+its MoE model, takes about the 1 ms that it calls optimal; the dense model's 217 MB would not."""
 
 QUICK = ("topology.hosts_per_leaf=16", "topology.leaves=32", "topology.spines=16")
 PIPELINE = Sweep("pipeline", "p2p_8192", (*QUICK, "traffic.size=9.739MB"))
@@ -36,13 +36,13 @@ SWEEPS = (PIPELINE,)
 
 SECTION = "6.3"
 OPTIMUM, SINGLE_PATH = "p2p_optimal_fct", "p2p_singlepath_fct"
-"""Figures of `netsim.workloads.job`, in ms. The single path is SMaRTT's, "best effort" in the
+"""Metrics of `netsim.workloads.job`, in ms. The single path is SMaRTT's, "best effort" in the
 paper."""
 MS = 1e9
 
 
 class StatedRatio(NamedTuple):
-    """What the paper states of a transport's last flow: in ms, or without unit over the optimum."""
+    """The paper's value for a transport's last flow: in ms, or relative to the optimum."""
 
     name: str
     time: float
@@ -56,9 +56,9 @@ SPRAYED = StatedRatio("sprayed", 1.05, "", AT_MOST)
 
 
 def make(results: Sequence[Result]) -> PaperFigure:
-    """The figure from the results of `PIPELINE`, one for each transport and seed.
+    """Draw the figure from the results of `PIPELINE`, one per transport and seed.
 
-    Raises InputError if they differ in anything but transport and seed, or are of one transport.
+    Raises InputError if other parameters differ, or there is only one transport.
     """
     comparison = fct_by_transport.compare(results)
     ideal_ps = comparison.ideal_ps["max"]
@@ -77,7 +77,7 @@ def make(results: Sequence[Result]) -> PaperFigure:
     about = scenario(results[0])
     figure.suptitle(f"Figure 5: {about}", fontsize="medium")
     notes = [
-        f"{POST_HOC}: the paper does not print the message; 97.39 MB fits its optimum"
+        f"{POST_HOC}: the paper does not state the message size; 97.39 MB fits its optimum"
         if papers
         else "the paper: 8,192 hosts, 97.39 MB (--full); times as multiples of its optimum",
         *comparison.table.notes,
@@ -86,7 +86,7 @@ def make(results: Sequence[Result]) -> PaperFigure:
 
 
 def _value(one: StatedRatio, name: str, last_ps: float, ideal_ps: float, papers: bool) -> Value:
-    """At the paper's size in ms, else as multiples of its optimum and of ours."""
+    """Return a value in ms at the paper's size, else relative to the optimum and the ideal."""
     if papers and one.unit:
         what = f"{one.name}: last flow ({name})"
         return Value(what, one.time, last_ps / MS, one.unit, SECTION, one.bound, POST_HOC)
@@ -109,7 +109,7 @@ def _drawn(comparison: fct_by_transport.Comparison) -> dict[str, list[object]]:
 
 
 def scenario(result: Result) -> str:
-    """The size of a pipeline step in words."""
+    """Describe the scenario of a result."""
     size = format_bytes(parse_bytes(seed_curves.resolved(result, "traffic.size")))
     rate = seed_curves.resolved(result, "topology.host_rate")
     small = "" if is_papers(result) else f", {SMALLER} than the paper's"
@@ -117,7 +117,7 @@ def scenario(result: Result) -> str:
 
 
 def is_papers(result: Result, size_bytes: int = MESSAGE_BYTES) -> bool:
-    """Do all hosts of the paper's tree send so much each at 800 Gbps?"""
+    """Return whether all hosts of the paper's tree send `size_bytes` each at 800 Gbps."""
     kinds = [seed_curves.resolved(result, f"{section}.kind") for section in ("topology", "traffic")]
     if kinds not in (["fat_tree", "pipeline"], ["fat_tree", "permutation"]):
         return False
@@ -130,7 +130,7 @@ def is_papers(result: Result, size_bytes: int = MESSAGE_BYTES) -> bool:
 
 
 def stated_of(result: Result) -> StatedRatio | None:
-    """What the paper states of the transport of a result; None if nothing."""
+    """Return the paper's value for the transport of a result; None if there is none."""
     if seed_curves.transport(result) == "smartt":
         best_effort = StatedRatio("best effort, single path", stated(SINGLE_PATH, "").paper)
         return best_effort if sweeps.on_one_path(result) else None

@@ -1,7 +1,8 @@
-"""Figure 6: the last flow of a permutation against the share of hosts in it, by transport.
+"""Figure 6: the last flow of a permutation against load, by transport.
 
-The paper's hosts send 2 MB each at 100 Gbps. It states no number for this figure, but that
-collisions hurt even at low load, whatever flow size and link speed. The quick form has 128 hosts.
+Load is the share of sending hosts, 2 MB each at 100 Gbps. The paper gives no numbers for this
+figure but says that collisions hurt even at low load, for any flow size and link speed. The quick
+form has 128 hosts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 HOSTS = 8192
-"""Of the full form: those of figure 5."""
+"""Transports of the full form: those of figure 5."""
 
 FULL = ("topology.hosts_per_leaf=64", "topology.leaves=128", "topology.spines=64", 'seed="1..10"')
 PERMUTATION = Sweep("permutation", "fct_vs_load", full=FULL)
@@ -28,9 +29,9 @@ SECTION = "6.3"
 
 
 def make(results: Sequence[Result]) -> PaperFigure:
-    """The figure from the results of `PERMUTATION`, one for each transport, load and seed.
+    """Draw the figure from the results of `PERMUTATION`, one per transport, load and seed.
 
-    Raises InputError if they have one load only, or one transport beside the ideal.
+    Raises InputError for a single load, or a single transport besides the ideal.
     """
     comparison = fct_vs_load.compare(results)
     figure = fct_vs_load.draw(comparison)
@@ -43,7 +44,7 @@ def make(results: Sequence[Result]) -> PaperFigure:
             load, last = next(iter(points.items()))
             what = f"collisions at load {load:g}: last flow / optimum ({name})"
             values.append(Value(what, 1.0, last.mean, "", SECTION, MORE_THAN, standing))
-    notes = ["the paper states no numbers: collisions hurt even at low load"]
+    notes = ["the paper gives no numbers; it says that collisions hurt even at low load"]
     notes += ["--full: 8,192 hosts, ten seeds"] if standing else []
     return PaperFigure(figure, values, _drawn(comparison), about, [*notes, *comparison.table.notes])
 
@@ -64,7 +65,7 @@ def _drawn(comparison: fct_vs_load.Comparison) -> dict[str, list[object]]:
 
 
 def hosts_of(result: Result) -> int:
-    """The hosts of the network, those that take no part among them."""
+    """Return the number of hosts, including those that do not send."""
     leaves, each = (
         seed_curves.resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf")
     )
@@ -72,7 +73,7 @@ def hosts_of(result: Result) -> int:
 
 
 def scenario(result: Result) -> str:
-    """The size of a permutation in words."""
+    """Describe the scenario of a result."""
     size = format_bytes(parse_bytes(seed_curves.resolved(result, "traffic.size")))
     rate = seed_curves.resolved(result, "topology.host_rate")
     hosts = hosts_of(result)

@@ -1,12 +1,12 @@
-"""Lite-GPUs against H100: tokens per second and multiprocessor, prefill and decode, three models.
+"""Lite-GPUs against H100: tokens per second per SM, in prefill and decode, for three models.
 
-The claim, of the talk on "Good things come in small packages: Should we build AI clusters with
-Lite-GPUs?" (HotOS 2025), is that a cluster of Lite-GPUs matches or outperforms one of H100. It says
-so of GPT3-175B and Llama3-405B, and of Lite+NetBW+FLOPS for prefill alone; the list of the claim
-has these. Drawn, besides, are Llama3-70B and Lite+NetBW+FLOPS in decode: a map of each variant's
-ratio to H100 under every combination of the three assumptions that decide it, and under all of them
-with one roofline of a whole layer, and with what software was measured to cost on an H100. The
-table of GPUs is from memory of the paper. Nothing is simulated.
+The claim, from the talk on "Good things come in small packages: Should we build AI clusters with
+Lite-GPUs?" (HotOS 2025), is that a cluster of Lite-GPUs matches or outperforms one of H100. It
+covers GPT3-175B and Llama3-405B, with Lite+NetBW+FLOPS for prefill only; the comparison lists
+these. The figure adds Llama3-70B and Lite+NetBW+FLOPS in decode: each variant's ratio to H100 under
+every combination of the three assumptions that decide it, and under all of them with one roofline
+per layer or with software overheads measured on an H100. The table of GPUs is from memory of the
+paper. Nothing is simulated.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ VARIANT_NAMES = {
 }
 CLAIMED_MODELS = ("gpt3_175b", "llama3_405b")
 NOT_CLAIMED = (("decode", "lite_netbw_flops"),)
-"""What the talk says something of: these models, but for variants of a phase."""
+"""Scope of the claim: these models, except for some variants of a phase."""
 
 THREE = {"overlap": "overlap", "kv_shared": "KV shared", "tp_searched": "tp searched"}
 """Fields of an assumption, and their names."""
 
 MIN_RATIO, MAX_RATIO = 0.0, 2.0
-"""Ratios at the two ends of the color scale, which is white at 1."""
+"""Range of the color scale, which is white at 1."""
 
 PALE = 0.55
-"""Ratios closer to 1 than this stand in dark letters, others on dark colors in white ones."""
+"""Ratios closer to 1 than this get dark text, others white text."""
 
 CELL_IN, MARGINS_IN = (0.56, 0.24), (3.4, 1.9)
-"""Inches: width and height of a cell; what is around the cells of both panels."""
+"""Width and height of a cell, and margins around the panels, in inches."""
 
 
 def make(_: Sequence[Result]) -> PaperFigure:
-    """The figure, with the claim held against every variant, phase and model that it is of."""
+    """Draw the figure, testing the claim for every variant, phase and model."""
     least_first = sorted(ASSUMPTIONS, key=lambda one: len(_made(one)))
     assumptions = (*least_first, ONE_ROOFLINE, measured())
     rows = lite_table(assumptions=assumptions)
@@ -92,7 +92,7 @@ def make(_: Sequence[Result]) -> PaperFigure:
     about = "tokens per second and SM of Lite-GPUs over those of H100, at the best batch"
     figure.suptitle(f"{about[0].upper()}{about[1:]}", fontsize="medium")
     caption = (
-        "columns: what is assumed of all GPUs; bold: matches H100 or outperforms it; "
+        "columns: assumptions for all GPUs; bold: matches or outperforms H100; "
         "-: no request meets the SLO"
     )
     figure.supxlabel(caption, fontsize="small", color=style.CAPTION)
@@ -108,14 +108,14 @@ def _draw(
     rows: Mapping[tuple[str, str, Assumption], LiteRow],
     assumptions: Sequence[Assumption],
 ) -> None:
-    """A cell for each model and variant (down) and set of assumptions (across)."""
+    """Draw a cell per model and variant (rows) and set of assumptions (columns)."""
     import numpy as np
 
     lines = [
         [rows[model, machine, one] for one in assumptions]
         for model, machine in product(MODELS, VARIANTS)
     ]
-    # What serves no request within the SLO has no ratio, and no color.
+    # Without requests that meet the SLO there is no ratio and no color.
     ratios = np.array([[row.ratio or np.nan for row in line] for line in lines])
     axes.imshow(ratios, cmap="PuOr", vmin=MIN_RATIO, vmax=MAX_RATIO, aspect="auto")
     for (y, x), ratio in np.ndenumerate(ratios):
@@ -133,19 +133,19 @@ def _draw(
 
 
 def _short(assumption: Assumption) -> str:
-    """What is assumed, one below the other."""
+    """Return the label of a set of assumptions, one per line."""
     made = [text for name, text in THREE.items() if getattr(assumption, name)]
     if len(made) == len(THREE):
         made = ["all three"]
     if assumption.roofline is not None:
-        made.append("and one\nroofline\na layer")
+        made.append("and one\nroofline\nper layer")
     if assumption.overheads is not None:
         made.append("and\nmeasured\noverheads")
     return "\n".join(made).replace("tp searched", "tp\nsearched") or "none"
 
 
 def _name_lines(axes: Axes) -> None:
-    """Variants as labels, and their model beside them."""
+    """Label rows with variants, and groups of rows with their model."""
     names = [VARIANT_NAMES[variant] for _ in MODELS for variant in VARIANTS]
     axes.set_yticks(range(len(names)), names, fontsize="small")
     for place, model in enumerate(MODELS):
@@ -158,7 +158,7 @@ def _name_lines(axes: Axes) -> None:
 
 
 def _values(rows: Sequence[LiteRow]) -> list[Value]:
-    """The claim, and what is found under all three assumptions."""
+    """Return the claim and our values under all three assumptions."""
     return [
         Value(
             f"{row.phase}, {MODEL_NAMES[row.model]}, {VARIANT_NAMES[row.machine]}",
@@ -175,14 +175,14 @@ def _values(rows: Sequence[LiteRow]) -> list[Value]:
 
 
 def claimed(row: LiteRow) -> bool:
-    """Whether the claim is of this variant, phase and model."""
+    """Whether the claim covers this variant, phase and model."""
     if row.machine == REFERENCE or row.model not in CLAIMED_MODELS:
         return False
     return (row.phase, row.machine) not in NOT_CLAIMED
 
 
 def _options(rows: Sequence[LiteRow]) -> Table:
-    """By variant and phase: the fewest assumptions under which it matches H100, for each model."""
+    """Return, by variant and phase, the fewest assumptions that match H100, per model."""
     lines = []
     for phase, variant in product(PHASES, VARIANTS):
         cells = []
@@ -199,12 +199,12 @@ def _options(rows: Sequence[LiteRow]) -> Table:
 
 
 def _made(assumption: Assumption) -> frozenset[str]:
-    """Which of the three are assumed."""
+    """Return which of the three are assumed."""
     return frozenset(text for name, text in THREE.items() if getattr(assumption, name))
 
 
 def _fewest(held: Sequence[frozenset[str]]) -> str:
-    """Those sets of assumptions that hold and are enough, in words."""
+    """Return the minimal sufficient sets of assumptions in words."""
     least = [one for one in held if not any(other < one for other in held)]
     texts = [" + ".join(text for text in THREE.values() if text in one) for one in least]
     return " or ".join(text or "none needed" for text in texts) or "never"
@@ -228,16 +228,16 @@ def _notes(rows: Sequence[LiteRow]) -> list[str]:
         for assumption, text in (
             (ASSUMPTIONS[0], "with none of the three assumptions"),
             (ALL, "with all of them"),
-            (ONE_ROOFLINE, "with all of them and one roofline of a whole layer"),
+            (ONE_ROOFLINE, "with all of them and one roofline per layer"),
             (measured(), f"with all of them and the software overheads of {MEASURED}"),
         )
     ]
     return [
         *notes,
-        "the claim is of GPT3-175B and Llama3-405B, and of Lite+NetBW+FLOPS for prefill alone: "
-        "Llama3-70B and that variant's decoding are drawn besides",
-        "overlap: all-reduces go beside everything else; KV shared: not copied where GPUs are more "
-        "than its heads; tp searched: the best number of GPUs to a copy, not all",
+        "the claim covers GPT3-175B and Llama3-405B, with Lite+NetBW+FLOPS for prefill only; "
+        "Llama3-70B and that variant's decode are shown in addition",
+        "overlap: all-reduces overlap with all else; KV shared: split beyond the number of KV "
+        "heads, not copied; tp searched: the best number of GPUs per copy, not all",
         f"{UNVERIFIED}: the table of GPUs is from memory of the paper; ours are rooflines "
         "(netsim/workloads/inference/README.md)",
     ]

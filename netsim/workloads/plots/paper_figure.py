@@ -1,9 +1,8 @@
-"""What the figures of the paper share, that netsim makes again: what is stated, ours, and files.
+"""Reproduced figures of the paper: the paper's values, ours, and output files.
 
-A figure is a file, such as `fig5.py`, with `SWEEPS`, the simulations that it is drawn from, none if
-the model of the job alone gives it, and `make(results) -> PaperFigure`. What the paper states
-stands in `netsim/workloads/job/paper.csv`, and in that file where nothing but a simulation gives
-ours.
+A figure is a module, such as `fig5.py`, with `SWEEPS`, its simulations (none if the job's model is
+enough), and `make(results) -> PaperFigure`. The paper's values are in
+`netsim/workloads/job/paper.csv`, or in that module if only simulation gives ours.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ if TYPE_CHECKING:
 ENDINGS = ("png", "pdf")
 
 POST_HOC = "POST-HOC"
-"""An input of ours was chosen so that this value comes out: it is no validation."""
+"""Our input was chosen to give this value: no validation."""
 
 NOT_REPRODUCED = "not reproduced"
-"""The paper's own inputs and formulas do not give the value that it prints."""
+"""The paper's inputs and formulas do not give its value."""
 
 SMALLER = "smaller"
-"""Simulated at less than the paper's size."""
+"""Simulated below the paper's size."""
 
 UNVERIFIED = "unverified"
-"""Inputs of ours, or the stated value, are from memory of what the paper prints."""
+"""Our inputs, or the paper's value, are quoted from memory."""
 
 MORE_THAN, LESS_THAN, AT_MOST, AT_LEAST = "more than", "less than", "at most", "at least"
 
 
 class Sweep(NamedTuple):
-    """An experiment that comes with netsim, and how it is changed: small, or of the paper's size.
+    """A shipped experiment and its changes for the quick and the full form.
 
-    `name` is the folder of its results. Figures that name the same sweep share its points.
+    `name` is the folder of its results. Figures with the same sweep share its points.
     """
 
     name: str
@@ -55,11 +54,10 @@ class Sweep(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A value that the paper states, beside ours; both in `unit`.
+    """A value of the paper, and ours; both in `unit`.
 
-    `bound` says how the paper puts it: "" or one of `MORE_THAN`, `LESS_THAN`, `AT_MOST` and
-    `AT_LEAST`. `standing` is empty, or tells why the two are no validation of each other, such as
-    `POST_HOC`.
+    `bound` is "" or the paper's qualifier: `MORE_THAN`, `LESS_THAN`, `AT_MOST` or `AT_LEAST`.
+    `standing` is empty, or says why the two do not validate each other, such as `POST_HOC`.
     """
 
     what: str
@@ -72,12 +70,12 @@ class Value(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """Ours above the paper's, in percent of that."""
+        """Our deviation in percent of the paper's value."""
         return 100 * (self.ours / self.paper - 1)
 
     @property
     def within(self) -> bool:
-        """Is the paper's value a bound, and ours within it?"""
+        """Whether the paper's value is a bound that ours satisfies."""
         bounds = {
             MORE_THAN: self.ours > self.paper,
             LESS_THAN: self.ours < self.paper,
@@ -88,17 +86,15 @@ class Value(NamedTuple):
 
     @property
     def stated(self) -> str:
-        """The paper's value as text."""
         return f"{self.bound} {format_number(self.paper)}".strip()
 
 
 def stated(
     name: str, what: str, ours: float | None = None, *, standing: str | None = None
 ) -> Value:
-    """A value of `netsim.workloads.job.metrics` by its name there, beside the model's or another
-    of ours.
+    """Return a value of `netsim.workloads.job.metrics` by name, with the model's result or another.
 
-    `standing` is the model's if it is not given. Raises KeyError for a name that is not there.
+    `standing` defaults to the model's. Raises KeyError for an unknown name.
     """
     from netsim.workloads.job.metrics import figures
 
@@ -114,11 +110,11 @@ def stated(
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure with what it shows.
+    """A figure and its data.
 
-    `drawn` has every value that is drawn, by column, all of one length. `about` says in a line what
-    was computed or simulated; `notes` what is to be known of the values. `table` has more of ours
-    than there is of the paper's.
+    `drawn` has every drawn value, in columns of equal length. `about` says in one line what was
+    computed or simulated; `notes` are caveats. `table` has more of our values than the paper
+    states.
     """
 
     figure: Figure
@@ -130,7 +126,7 @@ class PaperFigure:
 
 
 def write(made: PaperFigure, directory: Path, name: str) -> list[Path]:
-    """Write NAME.png and NAME.pdf, NAME.csv (what is drawn) and NAME_stated.csv (the comparison).
+    """Write NAME.png, NAME.pdf, NAME.csv (drawn values) and NAME_stated.csv (comparison).
 
     Returns their paths. Raises InputError if `directory` cannot be written to.
     """

@@ -1,12 +1,12 @@
-"""A timeline as a trace for Perfetto (https://ui.perfetto.dev, which opens it without sending it).
+"""Timelines as Perfetto traces (open https://ui.perfetto.dev, which processes them locally).
 
-Every rank is a process, with a track for each row of the timeline. What overlaps in a row lies in
+Every rank is a process, with a track per row of the timeline. Overlapping slices of a row use
 several tracks of its name. Arrows lead from a message's send to its receive, and the critical path
-is a process of its own. Perfetto counts nanoseconds: times are rounded down, and what they are
-exactly stands in the arguments of each slice (`start_ps`, `duration_ps`).
+is its own process. Perfetto counts nanoseconds: times are rounded down, and the arguments of a
+slice have the exact ones (`start_ps`, `duration_ps`).
 
-The file is a `Trace` message of Perfetto's protobuf format, written field by field; the numbers are
-those of `protos/perfetto/trace/trace_packet.proto` and of `track_event/` beside it.
+The file is a `Trace` message of Perfetto's protobuf format, with the field numbers of
+`protos/perfetto/trace/trace_packet.proto` and `track_event/` next to it.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 ENDING = ".pftrace"
 
 PACKET, TIMESTAMP, SEQUENCE, FLAGS, EVENT, DESCRIPTOR = 1, 8, 10, 13, 11, 60
-"""Of a Trace its packets; of a TracePacket these."""
+"""Field of a Trace with packets, and fields of a TracePacket."""
 
 UUID, NAME, PROCESS, PARENT, ORDERING, RANK = 1, 2, 3, 5, 11, 12
-"""Of a TrackDescriptor. EXPLICIT is an ordering: by rank among siblings."""
+"""Fields of a TrackDescriptor. EXPLICIT is an ordering: by rank among siblings."""
 PROCESS_ID, PROCESS_NAME, EXPLICIT = 1, 6, 3
 
 ANNOTATION, TYPE, TRACK, CATEGORY, TITLE, FLOW, LAST_OF_FLOW = 4, 9, 11, 22, 23, 47, 48
-"""Of a TrackEvent. SLICE_BEGIN and SLICE_END are types of it."""
+"""Fields of a TrackEvent, and its types SLICE_BEGIN and SLICE_END."""
 SLICE_BEGIN, SLICE_END = 1, 2
 ANNOTATION_NAME, ANNOTATION_INT = 10, 4
 
 CLEARED = 1
-"""The flag of the first packet: nothing of what was sent before it is needed."""
+"""Flag of the first packet: the sequence has no earlier state."""
 
 
 class Slice(NamedTuple):
-    """What stands on a track; `message` is -1 if it is none."""
+    """A slice of a track; `message` is -1 if it is none."""
 
     start_ps: int
     end_ps: int
@@ -63,10 +63,7 @@ class Slice(NamedTuple):
 
 
 def write_trace(results: Sequence[Result], view: View, path: Path) -> Path:
-    """Write the timeline of one run to `path`, which is returned.
-
-    Raises InputError as `timeline_of` does, or if the file cannot be written.
-    """
+    """Write the timeline of one run to `path`, and return it."""
     found = timeline_of(results, view)
     try:
         with replacing_file(path) as file:
@@ -78,10 +75,10 @@ def write_trace(results: Sequence[Result], view: View, path: Path) -> Path:
 
 
 def _packets(found: Timeline, path: CriticalPath | None) -> Iterator[bytes]:
-    """The packets of the file.
+    """Yield the packets of the file.
 
-    Those of one time are read in the order of the file, and an arrow begins before it ends: so what
-    is received stands behind everything else.
+    Packets of equal time keep the order of the file, and an arrow must begin before it ends:
+    receives come last.
     """
     yield _packet(_number(SEQUENCE, 1) + _number(FLAGS, CLEARED))
     tracks = _Tracks()
@@ -103,7 +100,6 @@ def _packets(found: Timeline, path: CriticalPath | None) -> Iterator[bytes]:
 
 
 def _bar(bar: Mapping[str, Any]) -> Slice:
-    """The slice of a bar."""
     message = -1 if bar["message"] is None else bar["message"]
     number = {"number": bar["number"]}
     receives = bar["place"] == PLACES.index(LOWER)
@@ -112,7 +108,7 @@ def _bar(bar: Mapping[str, Any]) -> Slice:
 
 
 def _pieces(path: CriticalPath, found: Timeline) -> list[Slice]:
-    """The segments of a critical path that took time, within the time that is seen."""
+    """Return the visible segments of a critical path that took time."""
     slices = []
     for one in path.segments.iter_rows(named=True):
         begin, end = one["start_ps"], one["end_ps"]
@@ -124,7 +120,7 @@ def _pieces(path: CriticalPath, found: Timeline) -> list[Slice]:
 
 
 class _Tracks:
-    """The tracks so far: each has a number of its own."""
+    """Tracks, numbered in order."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -137,14 +133,14 @@ class _Tracks:
         return _packet(_number(SEQUENCE, 1) + _message(DESCRIPTOR, _number(UUID, self.n) + fields))
 
     def process(self, name: str) -> Iterator[bytes]:
-        """A process, the rows of which follow."""
+        """Start a process; its rows follow."""
         self.processes += 1
         fields = _number(PROCESS_ID, self.processes) + _message(PROCESS_NAME, name.encode())
         yield self._new(_message(PROCESS, fields) + _number(ORDERING, EXPLICIT))
         self.parent, self.rows = self.n, 0
 
     def row(self, name: str, slices: Sequence[Slice]) -> Iterator[bytes]:
-        """A row, in as many tracks as it takes for none of its slices to overlap."""
+        """Write a row, in as many tracks as its slices need."""
         self.rows += 1
         for lane in lanes(slices):
             fields = _message(NAME, name.encode()) + _number(PARENT, self.parent)
@@ -154,7 +150,7 @@ class _Tracks:
 
 
 def lanes(slices: Sequence[Slice]) -> list[list[Slice]]:
-    """Slices that do not overlap, each in the first lane that is free; those in order of time."""
+    """Assign slices to lanes without overlap, each to the first free one, sorted by time."""
     found: list[list[Slice]] = []
     free: list[int] = []
     busy: list[tuple[int, int]] = []
@@ -171,7 +167,6 @@ def lanes(slices: Sequence[Slice]) -> list[list[Slice]]:
 
 
 def _slice(track: int, one: Slice) -> Iterator[bytes]:
-    """The two packets of a slice."""
     exact = {"start_ps": one.start_ps, "duration_ps": one.end_ps - one.start_ps, **one.arguments}
     fields = _number(TYPE, SLICE_BEGIN) + _number(TRACK, track)
     fields += _message(TITLE, one.name.encode()) + _message(CATEGORY, one.category.encode())
@@ -194,7 +189,7 @@ def _packet(fields: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """A whole number from 0 on: seven bits a byte, the lowest first; the last has no high bit."""
+    """Encode a varint."""
     found = bytearray()
     while value > 127:
         found.append(value & 127 | 128)

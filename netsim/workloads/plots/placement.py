@@ -1,8 +1,7 @@
-"""Who stands where: the ranks of a job on the hosts of a network, rack by rack.
+"""Placement of a job's ranks on hosts, rack by rack.
 
-A column is a rack, a row the hosts of one number in their racks, which on rails share a network. A
-panel for each axis of the job shows by its shade which rank of it a host is; hosts without a rank
-are white.
+A column is a rack, a row the hosts with one index in their racks, which share a network on rails.
+The panel of each axis of the job shades hosts by their rank on it; hosts without a rank are white.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PANEL_IN = 1.9
 
 
 def draw(ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int, title: str) -> Figure:
-    """The placement of `ranks` on `hosts`, int64[ranks], in racks of `rack_hosts`."""
+    """Draw the placement of `ranks` on `hosts`, int64[ranks], in racks of `rack_hosts`."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -51,7 +50,7 @@ def draw(ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int, title: str) ->
             vmin=0,
             vmax=max(1, getattr(ranks, axis) - 1),
         )
-        panel.set_ylabel("host of its rack", fontsize="small")
+        panel.set_ylabel("host in rack", fontsize="small")
         panel.spines[["top", "right"]].set_visible(False)
         figure.colorbar(image, ax=panel, label=NAMES[axis], ticks=MaxNLocator(5, integer=True))
     panels[-1].set_xlabel("rack")

@@ -1,4 +1,4 @@
-"""Exposed communication against one speed of the network: what figures 3a to 3c share."""
+"""Exposed communication against one network speed, for figures 3a to 3c."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from netsim.workloads.job.paper import PaperNetwork, exposed_fraction, paper_job
 from netsim.workloads.plots.paper_figure import PaperFigure, Value, stated
 
 JOBS = {"dense": "dense", "MoE": "moe"}
-"""What the paper calls its models, and their jobs."""
+"""The paper's names of its models, and their jobs."""
 
 ABOUT = "exposed communication of a training step, from the model of the job"
 
 
 class StatedSensitivity(NamedTuple):
-    """A figure of `netsim.workloads.job`: its model, and the speed at which the paper states it."""
+    """A metric of `netsim.workloads.job`: its model, and the speed in the paper."""
 
     name: str
     model: str
@@ -25,7 +25,7 @@ class StatedSensitivity(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of each model: what to call it, and the network at a value of the speed."""
+    """A line per model: its name, and the network at each speed."""
 
     name: str
     network: Callable[[float], PaperNetwork]
@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """One of the figures: its name and axis, the values on that, its lines, what is stated."""
+    """One of the figures: name, axis, lines, and the paper's values."""
 
     name: str
     axis: str
@@ -42,20 +42,20 @@ class Sensitivity:
     lines: Sequence[Line]
     stated: Sequence[StatedSensitivity] = ()
     named: float | None = None
-    """A value on the axis that the paper names."""
+    """A value on the axis that the paper mentions."""
 
 
 def exposed_percent(job: str, network: PaperNetwork) -> float:
-    """Exposed communication of a job of the paper, in percent of a step."""
+    """Return the exposed communication of a paper's job, in percent of a step."""
     return 100 * exposed_fraction(stage_seconds(paper_job(job)), network)
 
 
 def reproduce(
     one: Sensitivity, more: Sequence[Value] = (), notes: Sequence[str] = ()
 ) -> PaperFigure:
-    """The figure: a line for each model, and the paper's values as diamonds on the line of ours.
+    """Draw a line per model, with the paper's values as diamonds on our line.
 
-    `more` are values of the paper that are no points of the figure.
+    `more` are values of the paper that are not in the figure.
     """
     values = [stated(at.name, f"{at.model}, {at.at:g} {one.unit}") for at in one.stated]
     figure, (axes,) = style.new_figure()
@@ -77,7 +77,7 @@ def reproduce(
             label="stated in the paper",
         )  # fmt: skip
     if one.named is not None:
-        axes.axvline(one.named, color="black", linestyle=(0, (6, 3)), label="named in the paper")
+        axes.axvline(one.named, color="black", linestyle=(0, (6, 3)), label="in the paper")
     style.logarithmic(axes, "x")
     axes.set_ylim(0, 100)
     axes.set_xlabel(f"{one.axis} ({one.unit})")

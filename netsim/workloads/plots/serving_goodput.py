@@ -1,9 +1,9 @@
-"""Serving runs side by side: who met the SLO, what failures left of the GPUs, first tokens.
+"""Comparison of serving runs: SLO attainment, available GPUs, time to first token.
 
-On the left a bar is the share of all requests that met the SLO, the mean over the seeds, and a dot
-one seed. Beside it stands the mean share of the GPUs at work: what failures left of them in the
-runs, and what a formula says (`netsim.workloads.serving.capacity`) where there is one. On the right
-the 99th percentile of the time to the first token, its mean over the seeds a ring.
+Left: a bar is the share of requests that met the SLO, averaged over seeds, and a dot one seed. Next
+to it is the mean share of GPUs in service, measured and by formula
+(`netsim.workloads.serving.capacity`) if there is one. Right: the 99th percentile of the time to
+first token; a ring is its mean over seeds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 
-PLOT = "serving runs side by side: SLO attainment, available GPUs, TTFT"
+PLOT = "comparison of serving runs: SLO attainment, available GPUs, TTFT"
 
 
 @dataclass(frozen=True)
 class GoodputBar:
-    """One point of a sweep, over its seeds: shares, and picoseconds."""
+    """A point of a sweep over its seeds: shares, and times in picoseconds."""
 
     label: str
     met: sweeps.Spread
@@ -51,10 +51,10 @@ class GoodputComparison:
 
 
 def compare(results: Sequence[Result]) -> GoodputComparison:
-    """What requests saw at each point. Raises InputError if a result is not of a serving run."""
+    """Return the bars. Raises InputError if a result is not of a serving run."""
     for result in results:
         if "serving" not in result.summary:
-            hint = 'a run with [traffic] kind = "serving"'
+            hint = 'choose runs with [traffic] kind = "serving"'
             raise InputError("serves no requests", file=str(result.path), hint=hint)
     bars = [_bar(curve) for curve in seed_curves.curves(results)]
     return GoodputComparison(bars, seed_curves.title(results), _table(bars))
@@ -69,7 +69,7 @@ def _bar(curve: seed_curves.Curve) -> GoodputBar:
                 value = value.get(key)
             found.append(float("inf") if value is None else float(value))
         spread = sweeps.spread_of(found)
-        assert spread is not None  # a curve has a result
+        assert spread is not None  # every curve has results
         return spread
 
     return GoodputBar(
@@ -87,9 +87,9 @@ def _bar(curve: seed_curves.Curve) -> GoodputBar:
 
 
 def by_formula(result: Result) -> float | None:
-    """The share of the GPUs that failures are expected to leave; None where there is no formula.
+    """Return the expected share of available GPUs; None without a formula.
 
-    There is one for drawn failures of machines of one role.
+    There is a formula for random failures of instances of one role.
     """
     from netsim.workloads.serving.capacity import expected_capacity
     from netsim.workloads.serving.failures import Policy
@@ -108,12 +108,12 @@ def by_formula(result: Result) -> float | None:
     policy = Policy(
         mtbf_ps, repair_ps, swap_ps, value("spares") or 0, value("on_failure"), restart_ps
     )
-    machines = roles[0]["instances"]
-    return expected_capacity(policy, roles[0]["hosts"] // machines, machines)
+    instances = roles[0]["instances"]
+    return expected_capacity(policy, roles[0]["hosts"] // instances, instances)
 
 
 def draw(comparison: GoodputComparison) -> Figure:
-    """A bar for each point, with the share of the GPUs at work; and first tokens."""
+    """Draw a bar per point with the share of GPUs in service, and times to first token."""
     bars = comparison.bars
     figure, (left, right) = style.new_figure(columns=2)
     figure.set_figheight(max(2.6, 1.6 + 0.3 * len(bars)))
@@ -128,12 +128,12 @@ def draw(comparison: GoodputComparison) -> Figure:
         first = place == 0
         left.plot(
             100 * bar.capacity.mean, place, "k|", markersize=13, markeredgewidth=1.6,
-            label="GPUs at work in the runs" if first else None,
+            label="GPUs in service, measured" if first else None,
         )  # fmt: skip
         if bar.by_formula is not None:
             left.plot(
                 100 * bar.by_formula, place, "kD", markersize=5.5, markerfacecolor="none",
-                label="GPUs at work by formula" if first else None,
+                label="GPUs in service, by formula" if first else None,
             )  # fmt: skip
     for axes in (left, right):
         axes.set_yticks(range(len(bars)), [bar.label for bar in bars] if axes is left else [])
@@ -153,7 +153,7 @@ def _table(bars: Sequence[GoodputBar]) -> sweeps.Table:
         bar.second_token_p99_ps for bar in bars if bar.second_token_p99_ps < float("inf")
     )
     headers = (
-        *("", "seeds", "failures", "GPUs at\nwork, %", "by\nformula", "lost and\nagain"),
+        *("", "seeds", "failures", "GPUs in\nservice, %", "by\nformula", "restarts"),
         *("met\n%", "seeds'\nrange", "goodput\n1/s", f"TTFT p99\n{unit}"),
         *(f"first gap\np99 {gap_unit}", "stalled"),
     )

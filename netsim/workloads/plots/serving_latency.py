@@ -1,11 +1,10 @@
-"""What the requests of serving runs saw: time to first token, times between tokens, goodput.
+"""Latencies of serving runs: time to first token, time between tokens, goodput.
 
-Of one load: the share of requests that had their first token within each time (left), their second
-one after it (middle; the KV cache is sent in this gap), and of all gaps between tokens that are no
-longer than each time (right). Of a sweep over traffic.rate: the median and the 99th percentile of
-each, the longest gap, how many requests per second met the SLO and how many had a gap beyond the
-stall limit, against the rate at which requests come. Dotted lines are the SLO, and where all meet
-it. Seeds are pooled, or are a band.
+For one load: the distributions of the time to first token (left), of the time from first to second
+token (middle; it includes the KV-cache transfer), and of all gaps between tokens (right). For a
+sweep over traffic.rate: the median and 99th percentile of each, the longest gap, goodput, and the
+share of requests with a gap beyond the stall limit, against the arrival rate. Dotted lines are the
+SLO, and goodput if all requests meet it. Seeds are pooled, or a band.
 """
 
 from __future__ import annotations
@@ -29,36 +28,36 @@ PLOT = "times to first token and between tokens; or these and goodput over traff
 RATE = "traffic.rate"
 FIRST, SECOND, BETWEEN = "time to first token", "first to second token", "time between tokens"
 FIGURES = {FIRST: "ttft_ps", SECOND: "second_token_ps", BETWEEN: "tbt_ps"}
-"""What the panels show, and which figure of the summary that is."""
+"""Panels and their metrics of the summary."""
 
 SLOS = {FIRST: ("ttft_ps",), SECOND: ("stall_ps",), BETWEEN: ("tbt_ps", "stall_ps")}
-"""What an SLO says of them."""
+"""SLO limits of panels."""
 
 NEAR = 1.5
-"""An SLO up to so many times the end of an axis is drawn, and the axis goes on to it."""
+"""Axes extend to SLO limits up to this multiple of their end."""
 
-SLO, CAME = "SLO", "all that came"
-"""What dotted lines are."""
+SLO, CAME = "SLO", "all arrivals"
+"""Labels of dotted lines."""
 
 
 def draw(results: Sequence[Result]) -> Figure:
-    """Curves over the rate if the results have several of these, else distributions.
+    """Draw curves over the rate if the results have several, else distributions.
 
-    Raises InputError if a result is not of a serving run, or none has the first token of a request.
+    Raises InputError if a result is not of a serving run, or no request got a token.
     """
     for result in results:
         if "serving" not in result.summary:
-            hint = 'a run with [traffic] kind = "serving"'
+            hint = 'choose runs with [traffic] kind = "serving"'
             raise InputError("serves no requests", file=str(result.path), hint=hint)
     if not any(len(_first_tokens(result)[0]) for result in results):
-        message = "no request had its first token as the run ended"
+        message = "no request got its first token before the run ended"
         raise InputError(message, file=str(results[0].path))
     rates = {seed_curves.resolved(result, RATE) for result in results}
     return _over_rate(results) if len(rates) > 1 else _distributions(results)
 
 
 def _distributions(results: Sequence[Result]) -> Figure:
-    """Three panels: first tokens, gaps after these, and all gaps."""
+    """Draw three panels: first tokens, the gap after them, and all gaps."""
     import numpy as np
 
     curves = seed_curves.curves(results)
@@ -75,7 +74,7 @@ def _distributions(results: Sequence[Result]) -> Figure:
             values = np.concatenate([one[0] for one in pairs])
             counts = np.concatenate([one[1] for one in pairs])
             order = np.argsort(values, kind="stable")
-            # Requests without a first token count as well: their curve does not reach 1.
+            # Requests without a first token count, so the curve may end below 1.
             whole = counts.sum()
             if name == FIRST:
                 whole = sum(len(_requests(result)) for result in curve.results)
@@ -105,17 +104,16 @@ def _distributions(results: Sequence[Result]) -> Figure:
 
 def _requests(result: Result) -> Any:
     table = result.requests
-    assert table is not None  # `draw` has seen that it serves
+    assert table is not None  # checked by `draw`
     return table
 
 
 def _first_tokens(result: Result) -> tuple[np.ndarray, np.ndarray]:
-    """Times to the first token, each counted once."""
     return _once(result, "ttft_ps")
 
 
 def _once(result: Result, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """The times of a column of the requests, each counted once."""
+    """Return the values of a requests column, each counted once."""
     import numpy as np
 
     times = _requests(result)[column].drop_nulls().to_numpy()
@@ -123,7 +121,7 @@ def _once(result: Result, column: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _gaps(result: Result) -> tuple[np.ndarray, np.ndarray]:
-    """All gaps between tokens, and how often there is each."""
+    """Return all gaps between tokens and their counts."""
     from netsim.workloads.serving.outcome import gaps_of
     from netsim.workloads.serving.tokens import log_of
 
@@ -131,7 +129,7 @@ def _gaps(result: Result) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _over_rate(results: Sequence[Result]) -> Figure:
-    """Four panels against the rate, in two rows, and one for stalls if there are any."""
+    """Draw four panels against the rate, in two rows, and one for stalls if any."""
     curves = seed_curves.curves(results, apart=[RATE], named=True)
     stalls = any(_stalled_share(result.summary["serving"]) for result in results)
     figure, panels = style.new_figure(columns=3 if stalls else 2, rows=2)
@@ -153,8 +151,8 @@ def _over_rate(results: Sequence[Result]) -> Figure:
                 if points and statistic == "max":
                     axes.lines[-1].set_linestyle("-.")
         axes.set_ylabel(f"{name} ({unit})")
-        told = "thin: median, thick: 99 %" + ", dash-dot: longest" * (name == BETWEEN)
-        axes.set_title(told, fontsize="small")
+        caption = "thin: median, thick: 99 %" + ", dash-dot: longest" * (name == BETWEEN)
+        axes.set_title(caption, fontsize="small")
         _long_tail(axes, "y", [[value for value in every if value]])
         _limits(axes, "y", _slos(results, *SLOS[name]), scale, unit)
     last = panels[3]
@@ -178,7 +176,7 @@ def _over_rate(results: Sequence[Result]) -> Figure:
         panels[4].set_ylim(bottom=0)
         figure.delaxes(panels.pop())
     for axes in panels:
-        axes.set_xlabel("requests that come (1/s)")
+        axes.set_xlabel("request arrivals (1/s)")
         axes.set_xlim(left=0)
     last.set_ylim(bottom=0)
     figure.suptitle(seed_curves.title(results), fontsize="medium")
@@ -187,7 +185,7 @@ def _over_rate(results: Sequence[Result]) -> Figure:
 
 
 def _stalled_share(serving: Mapping[str, Any]) -> float | None:
-    """Percent of all requests with a gap beyond the limit, if there is one."""
+    """Percent of requests with a gap beyond the limit, if there is one."""
     slo = serving["slo"]
     if slo.get("stall_ps") is None:
         return None
@@ -196,7 +194,7 @@ def _stalled_share(serving: Mapping[str, Any]) -> float | None:
 
 
 def _by_rate(results: Iterable[Result], value: Any, scale: float) -> dict[float, sweeps.Spread]:
-    """A figure of the summary at each rate, over the seeds."""
+    """Return a metric of the summary at each rate, over the seeds."""
     found: dict[float, list[float]] = {}
     for result in results:
         rate, number = seed_curves.resolved(result, RATE), value(result.summary["serving"])
@@ -207,15 +205,15 @@ def _by_rate(results: Iterable[Result], value: Any, scale: float) -> dict[float,
 
 
 def _slos(results: Sequence[Result], *keys: str) -> set[int]:
-    """What the SLOs of the results say, if they say something."""
-    told: list[Mapping[str, Any]] = [result.summary["serving"]["slo"] for result in results]
-    found = {one.get(key) for one in told for key in keys}
+    """Return the distinct SLO limits of the results."""
+    caption: list[Mapping[str, Any]] = [result.summary["serving"]["slo"] for result in results]
+    found = {one.get(key) for one in caption for key in keys}
     return {limit for limit in found if limit is not None}
 
 
 def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: str) -> None:
-    """A dotted line at each limit. The axis stays that of the curves: what is far beyond its end is
-    named there."""
+    """Draw a dotted line per limit. The axis keeps the range of the curves; limits far beyond it
+    are written at its end."""
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     draw_line = axes.axvline if which == "x" else axes.axhline
     options: dict[str, Any] = {"color": style.IDEAL, "linestyle": ":", "linewidth": 1.2}
@@ -230,7 +228,7 @@ def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: s
             draw_line(at, label=label, **options)
     axes.set(**{f"{which}lim": (low, high)})
     if far:
-        # Where such curves are not: below the end of shares, above the beginning of growing times.
+        # Away from the curves: below the end of shares, above the start of rising times.
         corner, aside, ha, va, arrow = (
             ((1, 0), (-3, 3), "right", "bottom", "\u2192")
             if which == "x"
@@ -243,7 +241,7 @@ def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: s
 
 
 def _long_tail(axes: Axes, which: str, values: Sequence[Any]) -> None:
-    """A logarithmic axis where times are of several orders of magnitude, else one from 0 on."""
+    """Use a logarithmic axis if values span several orders of magnitude, else start at 0."""
     some = [one for one in values if len(one)]
     least = min((float(min(one)) for one in some), default=0.0)
     if least > 0 and max(float(max(one)) for one in some) > 50 * least:

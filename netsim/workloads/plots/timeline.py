@@ -1,11 +1,10 @@
-"""When hosts computed and communicated: a row for each stream that computes, and for each kind of
-communication; of traffic without operations, one for all flows of a host.
+"""Timelines of computation and communication, one row per compute stream and kind of communication.
 
-On a row stands a bar for each compute, or collective. Of messages, those that a host sends lie in
-the upper half of the row, until they are handed over; those that it receives in the lower half,
-from when the flow started until it was delivered. A critical path is a line through the bars: level
-while somebody computes or waits for software, and from the sender's row down or up to the
-receiver's while a flow is under way.
+Traffic without operations has one row per host for all flows. A row has a bar per compute or
+collective. The upper half shows messages that a host sends, until they leave; the lower half those
+that it receives, from the flow's start to delivery. The critical path is a line through the bars:
+level during computation or software latency, and from the sender's row to the receiver's during a
+flow.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
     from netsim.workloads.tracing.critical_path import CriticalPath
 
-PLOT = "one run with tasks: when each host computed, sent and received"
+PLOT = "one run with tasks: when each host computes, sends and receives"
 OPTIONS = {
     "hosts": (
         "--hosts",
@@ -40,48 +39,46 @@ OPTIONS = {
 SUFFIXES = (".pftrace",)
 
 MAX_ROWS = 64
-"""More cannot be told apart; the first ones are shown."""
+"""Largest number of rows shown."""
 
 RESOLUTION = 2000
-"""A picture has no more places from left to right: what lies closer together is one bar."""
+"""Horizontal resolution: closer bars are merged."""
 
 COMPUTES = ("#9CC3E6", "#1F5C99", "#D5DCE4", "#5B8DB8", "#0B2E4F", "#B7B7B7")
-"""Of what is computed: light and dark in turn."""
+"""Colors of computes, alternately light and dark."""
 
 COMMUNICATION = (
     ("#D55E00", ""), ("#E8C400", "////"), ("#009E73", "\\\\\\\\"), ("#CC79A7", "xxxx"),
     ("#E69F00", "...."), ("#7A7A00", "----"), ("#8C510A", "++++"), ("#5E3C99", "||||"),
 )  # fmt: skip
-"""Of kinds of communication: color and hatch, to be told apart in gray."""
+"""Color and hatch of kinds of communication, distinct in gray."""
 
 MAX_TEXTS = 1000
 TEXT_PT, LETTER = 6.0, 0.62
-"""Of texts in bars: size in points, and width of a letter in that."""
+"""Text in bars: size in points, and width of a letter relative to it."""
 
 MAX_PARTS = 300
-"""Of a line of a critical path: what is shorter than one of so many parts of the time is drawn
-together."""
+"""Segments of a critical path shorter than 1/MAX_PARTS of the time are drawn together."""
 
 THIN = 1000
-"""Bars that take less than one of so many parts of the time have no edges, or these hid them, and
-are drawn as wide as such a part, or nothing was seen of them."""
+"""Bars shorter than 1/THIN of the time have no edges and are drawn at that width."""
 
 FEW_HOSTS = 6
-"""So many hosts without rows are named; more of them are counted."""
+"""Largest number of hosts without rows that are named."""
 
 WIDE_IN, MARGIN_IN, ROW_IN = 9.0, 1.6, 0.22
-"""Inches: of a figure's width, of what is beside its panel, of a row's height."""
+"""Sizes in inches: width of the figure, margins, and height of a row."""
 
 
 class BarStyle(NamedTuple):
-    """How a category of bars is filled."""
+    """Fill style of a category of bars."""
 
     color: str
     hatch: str = ""
 
     @property
     def is_dark(self) -> bool:
-        """Is white text read better on it than black?"""
+        """Whether white text is more legible than black."""
         red, green, blue = (int(self.color[k : k + 2], 16) for k in (1, 3, 5))
         return 0.3 * red + 0.59 * green + 0.11 * blue < 128
 
@@ -89,7 +86,7 @@ class BarStyle(NamedTuple):
 def draw(
     results: Sequence[Result], view: View | None = None, *, trust: bool = False, **asked: Any
 ) -> Figure:
-    """The timeline of one run. Raises InputError if there are several, or nothing is to be seen."""
+    """Draw the timeline of one run. Raises InputError for several runs or an empty view."""
     import polars as pl
 
     view = view or view_of(results, trust=trust, **asked)
@@ -118,28 +115,28 @@ def draw(
 
 
 def write(results: Sequence[Result], path: Path, **asked: Any) -> Path:
-    """Write the timeline for ui.perfetto.dev."""
+    """Write the timeline as a Perfetto trace."""
     from netsim.workloads.plots.perfetto import write_trace
 
     return write_trace(results, view_of(results, **asked), path)
 
 
 def _notes(result: Result, found: Timeline) -> Iterator[str]:
-    """What a reader would not see: rows and hosts that are missing, times that are scaled."""
+    """Yield notes on hidden rows and hosts, and on scaled times."""
     if found.left_out:
-        yield f"{found.left_out:,} more rows are not shown"
+        yield f"{found.left_out:,} more rows not shown"
     if found.without_rows:
         hosts = found.without_rows
         named = ", ".join(f"h{host}" for host in hosts[:FEW_HOSTS])
         more = f" and {len(hosts) - FEW_HOSTS:,} more" if len(hosts) > FEW_HOSTS else ""
-        yield f"without tasks, so without rows: {named}{more}"
+        yield f"hosts without tasks: {named}{more}"
     scale = seed_curves.resolved(result, "traffic.message_scale")
     if scale not in (None, 1):
         yield f"messages, compute and software are scaled by {scale:g}, delays of links are not"
 
 
 def _bar_styles(bars: pl.DataFrame) -> dict[str, BarStyle]:
-    """How each category styles: what computes before what communicates, each in order of time."""
+    """Return the style of each category, computes first, each in order of time."""
     import polars as pl
 
     first = bars.group_by("category", "communicates").agg(pl.col("start_ps").min())
@@ -159,7 +156,7 @@ def _bar_styles(bars: pl.DataFrame) -> dict[str, BarStyle]:
 def _fill(
     axes: Axes, its: pl.DataFrame, category: str, bar_style: BarStyle, scale: float, thin_ps: float
 ) -> None:
-    """The bars of a category, as one collection."""
+    """Draw the bars of a category as one collection."""
     import numpy as np
     from matplotlib.collections import PolyCollection
 
@@ -183,7 +180,7 @@ def _fill(
 
 
 def _write(axes: Axes, found: Timeline, styles: dict[str, BarStyle], scale: float) -> None:
-    """The texts of bars that compute, where they fit; none where there are too many to be read."""
+    """Label compute bars with room for text, unless there are too many."""
     import polars as pl
 
     bars, times_ps = found.bars, (found.from_ps, found.to_ps)
@@ -218,7 +215,7 @@ def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool
 
 
 def _part_ranks(axes: Axes, rows: pl.DataFrame) -> None:
-    """Thin lines between the rows of different ranks."""
+    """Draw thin lines between the rows of different ranks."""
     ranks = rows["rank"].to_list()
     for place in range(1, len(ranks)):
         if ranks[place] != ranks[place - 1]:

@@ -1,4 +1,4 @@
-"""What stands on a timeline: a bar for each task, or operation, in the row of its stream."""
+"""Bars of a timeline: one per task or operation, in the row of its stream."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from netsim.workloads.tracing.critical_path import CriticalPath
 
 WHOLE, UPPER, LOWER = (-0.4, 0.8), (-0.4, 0.4), (0.0, 0.4)
-"""Of a bar within its row: where it begins, from above, and its height."""
+"""Top and height of bars within their row."""
 
 PLACES = (WHOLE, UPPER, LOWER)
 
 CRITICAL, PATH_HOSTS = "critical", 8
-"""In place of hosts: this many hosts of the critical path, those that it visits for longest."""
+"""Keyword for the critical path's hosts, and their largest number, by time on the path."""
 
 MAX_HOSTS = 1_000_000
 
 
 @dataclass(frozen=True)
 class View:
-    """What is to be seen: hosts (None: all), times, and the critical path if there is one."""
+    """The visible hosts (None: all), times, and the critical path, if any."""
 
     hosts: Sequence[int] | None = None
     from_ps: int = 0
@@ -46,7 +46,7 @@ def view_of(
     critical_path: bool = False,
     trust: bool = False,
 ) -> View:
-    """Return the view that a user asks for: hosts as in "0..3,8", or CRITICAL, and times."""
+    """Return a view: hosts such as "0..3,8" or CRITICAL, and times."""
     from_ps, to_ps = (None if text is None else parse_time_ps(text) for text in (since, until))
     path = None
     if (critical_path or hosts == CRITICAL) and len(results) == 1:
@@ -61,7 +61,7 @@ def view_of(
 
 
 def _hosts(text: str | None) -> list[int] | None:
-    """The hosts of "0..3,8"."""
+    """Parse hosts such as "0..3,8"."""
     if text is None:
         return None
     found: list[int] = []
@@ -70,10 +70,10 @@ def _hosts(text: str | None) -> list[int] | None:
         ends = (first, last if dots else first)
         if not all(re.fullmatch("[0-9]{1,9}", end) for end in ends):
             raise InputError(
-                f"{written(part.strip())} is no host", key="--hosts", hint='such as "0..3,8"'
+                f"{written(part.strip())} is not a host", key="--hosts", hint='such as "0..3,8"'
             )
         if int(ends[1]) - int(ends[0]) >= MAX_HOSTS:
-            raise InputError(f"{written(part.strip())} are too many hosts", key="--hosts")
+            raise InputError(f"{written(part.strip())}: too many hosts", key="--hosts")
         found += range(int(ends[0]), int(ends[1]) + 1)
     return found
 
@@ -102,30 +102,28 @@ class Timeline:
     without_rows: tuple[int, ...] = ()
 
     def merged(self, resolution: int) -> Timeline:
-        """The same with bars of one row and category in one if they are so short, and so close
-        together, that they would not be told apart in so many places from left to right."""
+        """Merge bars of a row and category that are too short and close to be distinguished at a
+        horizontal resolution."""
         return replace(self, bars=_merged(self.bars, (self.to_ps - self.from_ps) // resolution))
 
 
 def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = None) -> Timeline:
-    """The timeline of one run: of operations, if it has any, else of tasks.
+    """Return the timeline of one run: its operations if any, else its tasks.
 
-    Of machines that serve requests it has the iterations, in the row of their leader.
-
-    Only the first `most_rows` rows are looked at, if given. Only what is done has a bar, and only
-    what lies between the times. Raises InputError if there are several runs, or nothing is to be
-    seen.
+    For serving runs it has the iterations, in the row of each instance's leader. Only the first
+    `most_rows` rows are read, if given, and only finished work between the times has bars. Raises
+    InputError for several runs or an empty timeline.
     """
     import polars as pl
 
     if len(results) != 1:
-        raise InputError(f"{len(results)} results", hint="a timeline is of one")
+        raise InputError(f"{len(results)} results", hint="a timeline shows one")
     (result,) = results
     file = str(result.path)
     from_ps, to_ps = view.from_ps, view.to_ps
     to_ps = _end(result) if to_ps is None else to_ps
     if from_ps >= max(1, to_ps):
-        raise InputError("there is nothing between the times", key="--from", hint="a later --to")
+        raise InputError("the time range is empty", key="--from", hint="a later --to")
     if result.tasks is None:
         raise InputError("the result has no tasks", file=file)
     bars = _operations(result) if result.operations is not None else _tasks(result)
@@ -140,33 +138,33 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
     if view.hosts is not None:
         rows = rows.filter(pl.col("host").is_in(list(view.hosts)))
         if not len(rows):
-            raise InputError("nothing was done there", file=file, key="--hosts")
+            raise InputError("these hosts did nothing", file=file, key="--hosts")
     left_out = 0 if most_rows is None else max(0, len(rows) - most_rows)
     rows = rows.head(len(rows) - left_out).with_row_index("row")
     rows = rows.with_columns(_names(rows))
-    # Texts are looked at of what is seen alone.
+    # Texts are computed only for visible bars.
     seen = pl.col("host").is_in(rows["host"].unique().to_list())
     seen &= (pl.col("start_ps") < to_ps) & (pl.col("end_ps") > from_ps)
     shown = bars.filter(seen).collect().join(rows.select(*keys, "row"), on=keys, nulls_equal=True)
     if not len(shown):
-        raise InputError("nothing was done in that time", file=file)
+        raise InputError("nothing was done in this time range", file=file)
     return Timeline(rows, shown.sort("row", "start_ps"), from_ps, to_ps, left_out, without_rows)
 
 
 def _ends_of_flows(result: Result) -> set[int]:
-    """The hosts that flows come from or go to."""
+    """Return the hosts at either end of flows."""
     return set(result.flows["src"].to_list()) | set(result.flows["dst"].to_list())
 
 
 def _end(result: Result) -> int:
-    """When the last flow or task was done, and the last iteration of a machine that serves."""
+    """Return the end of the last flow, task or serving iteration."""
     end = int(result.summary.get("makespan_ps", 0))
     table = result.iterations
     return end if table is None else max(end, int(table["end_ps"].max() or 0))  # type: ignore[arg-type]
 
 
 def _tasks(result: Result) -> pl.LazyFrame:
-    """A bar for each task that is done: of one that receives from its flow's start on."""
+    """Return a bar per finished task; receives begin with their flow."""
     import polars as pl
 
     table = result.tasks
@@ -198,7 +196,7 @@ def _tasks(result: Result) -> pl.LazyFrame:
 
 
 def _operations(result: Result) -> pl.LazyFrame:
-    """A bar for each operation that is done."""
+    """Return a bar per finished operation."""
     import polars as pl
 
     table = result.operations
@@ -227,7 +225,7 @@ def _operations(result: Result) -> pl.LazyFrame:
 
 
 def _iterations(result: Result) -> pl.LazyFrame:
-    """A bar for each iteration of a machine that serves, with its batch."""
+    """Return a bar per serving iteration, with its batch."""
     import polars as pl
 
     table = result.iterations
@@ -254,17 +252,17 @@ def _iterations(result: Result) -> pl.LazyFrame:
 
 
 def _word(labels: pl.Expr) -> pl.Expr:
-    """What a label says before its number, such as "forward" of "forward 3"."""
+    """Return the text of a label before its number, such as "forward" of "forward 3"."""
     return labels.str.extract(r"^([^\d]*[^\d\s])", 1).fill_null("compute")
 
 
 def _number(labels: pl.Expr) -> pl.Expr:
-    """The last number of a label."""
+    """Return the last number of a label."""
     return labels.str.extract(r"(\d+)\D*$", 1).fill_null("")
 
 
 def _place(what: pl.Expr) -> pl.Expr:
-    """The index into PLACES: what is sent is above what is received."""
+    """Return the index into PLACES: sends above receives."""
     import polars as pl
 
     return (
@@ -273,7 +271,7 @@ def _place(what: pl.Expr) -> pl.Expr:
 
 
 def _names(rows: pl.DataFrame) -> list[pl.Series]:
-    """The names of rows, and their titles, in which a rank stands before the first of its rows."""
+    """Return names and titles of rows; the first row of a rank has the rank in its title."""
     import polars as pl
 
     computing = rows.filter(~pl.col("communicates"))
@@ -291,19 +289,19 @@ def _names(rows: pl.DataFrame) -> list[pl.Series]:
 
 
 def rank_name(host: int, rank: int) -> str:
-    """What a rank is called: by its host, and its number if that is another one."""
+    """Return the name of a rank: its host, and its number if different."""
     return f"h{host}" if rank == host else f"rank {rank} (h{host})"
 
 
 def _merged(bars: pl.DataFrame, gap_ps: int) -> pl.DataFrame:
-    """The bars, see `Timeline.merged`."""
+    """Merge bars as `Timeline.merged` does."""
     import polars as pl
 
     keys = ["row", "category", "place"]
     before = pl.col("end_ps").cum_max().shift(1).over(keys)
     apart = (pl.col("start_ps") - before > gap_ps) | before.is_null()
     long = pl.col("end_ps") - pl.col("start_ps") > gap_ps
-    # A long bar stays one of its own, so that bars that touch can be told apart.
+    # Long bars are not merged, so that touching bars remain distinct.
     parted = apart | long | long.shift(1, fill_value=True).over(keys)
     return (
         bars.sort(*keys, "start_ps")

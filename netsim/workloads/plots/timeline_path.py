@@ -1,4 +1,4 @@
-"""A critical path as a line through the rows of a timeline."""
+"""The critical path as a line through the rows of a timeline."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 SENT, RECEIVED, LEVEL = -0.2, 0.2, 0.3
-"""Where the line is within a row, from its middle down: with messages, else below the texts."""
+"""Offset of the line from a row's middle: at messages, else below texts."""
 
 
 def path_line(
     segments: pl.DataFrame, rows: pl.DataFrame, short_ps: float = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """float64[m] times in ps and places among rows, two for each part; NaN where none is shown.
+    """Return float64[m] times in ps and row positions, two per part; NaN if hidden.
 
-    A flow goes from the row in which its source sends to that in which its destination receives, or
-    stays in the one of these that is shown. Segments that take less than `short_ps` and follow one
-    another are one part, in the row of those shown in which they are for longest.
+    A flow goes from its source's send row to its destination's receive row, or stays in whichever
+    is shown. Consecutive segments shorter than `short_ps` form one part, in the visible row with
+    most of their time.
     """
     import numpy as np
 
@@ -51,11 +51,11 @@ def path_line(
 
 
 Places = tuple[dict[tuple[int, int | None], int], dict[tuple[int, str], int]]
-"""Rows of a host's streams that compute, and of its kinds of communication."""
+"""Rows of a host's compute streams, and of its kinds of communication."""
 
 
 def _ends(segment: Mapping[str, Any], places: Places) -> tuple[float, float]:
-    """Where a segment begins and ends among the rows."""
+    """Return the rows where a segment begins and ends."""
     of_streams, of_kinds = places
     ends = [(segment["host"], LEVEL)] * 2
     if segment["segment_type"] == "flow":
@@ -71,7 +71,7 @@ def _ends(segment: Mapping[str, Any], places: Places) -> tuple[float, float]:
 
 
 def _places(rows: pl.DataFrame) -> Places:
-    """Of several ranks of a host the rows of the first one."""
+    """Return rows by host; for several ranks of a host, those of the first."""
     found: Places = {}, {}
     for row in rows.iter_rows(named=True):
         if row["communicates"]:

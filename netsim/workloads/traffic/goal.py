@@ -17,8 +17,8 @@ wildcard receive takes the first send that no other receive needs.
 
 Of LogGOPS, the network determines L, g and G; `overhead` is o, which each end of a message takes
 from its CPU; O is not modeled. A send of at most `eager_threshold` bytes (S) ends when it begins. A
-larger one starts when its receiver has posted the receive and sent a message of
-`control` bytes, and ends when it has left. NIC numbers are ignored.
+larger one starts when its receiver has posted the receive and sent a message of `control` bytes,
+and ends when it has left. NIC numbers are ignored.
 """
 
 from __future__ import annotations
