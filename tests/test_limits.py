@@ -292,7 +292,7 @@ def test_the_class_of_any_pattern_is_checked(tmp_path):
         ("fabric.ecn={kmin_bytes='1GB', kmax_bytes='1500TiB'}", "fabric.ecn.kmax_bytes: "),
         ("fabric.header_ratio=4294967296", "fabric.header_ratio: "),
         ("fabric.alpha=1e9", "fabric.alpha: 1000000000.0 is too large (at most 1024)"),
-        ("transport.rto=300s", "transport.rto: 300s is too long for a transport (less than 281s)"),
+        ("transport.rto=300s", "transport.rto: 300s is too long (less than 281s)"),
         ("transport.initial_window=3000000000", "transport.initial_window: 3000000000 is too"),
         ("traffic.size=9999TB", "traffic.size: "),
     ],

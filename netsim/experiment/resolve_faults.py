@@ -109,7 +109,7 @@ def _contradictions(section: FaultSection, key: str) -> list[InputError]:
         if name in written_keys and not written_keys & set(FOR_A_TIME):
             wrong("has no effect", f"only with {', '.join(FOR_A_TIME)}", name)
     if section.until is not None and section.until <= section.at:
-        wrong("until must be later than at", f"later than {format_time(section.at)}", "until")
+        wrong("must be later than at", f"later than {format_time(section.at)}", "until")
     if not written_keys & {*FOR_A_TIME, "mttr", "down", "up"}:
         wrong("no fault", "add loss_rate, bit_error_rate, rate, mtbf and mttr, or down and up")
     return errors

@@ -92,7 +92,7 @@ def names_place(text: str, key: str) -> Iterator[Finding]:
         if not re.match("error: (/|--)", line):
             yield Finding("message", "names no file", line[:300])
     words = [CONTROL.sub(_escaped, word) for word in key.split(".") if word]
-    if "is not valid TOML" in text or "nested too deeply" in text:
+    if "invalid TOML" in text or "nested too deeply" in text:
         return  # the file as a whole
     if words and lines and not any(word in text for word in words):
         yield Finding("message", "does not name the key", f"{key}: {text[:300]}")

@@ -202,39 +202,39 @@ class TestExperiment:
         ("section", "message"),
         [
             ("loss_rate = 0.1", 'faults.bad.links: missing (such as links = "all")'),
-            ('links = "all"', "faults.bad: nothing goes wrong"),
+            ('links = "all"', "faults.bad: no fault"),
             (
                 'links = "all"\nloss_rate = 2',
                 "faults.bad.loss_rate: 2 is not a fraction (between 0 and 1)",
             ),
             ('links = "all"\nlos = 1', 'faults.bad.los: unknown key (did you mean "loss_rate"?)'),
-            ('links = "all"\nup = "1us"', "faults.bad: the link comes up but never goes down"),
-            ('links = "a b"\nloss_rate = 1', 'faults.bad.links: "a b" does not name links'),
-            ('links = "all"\nnode = "h0"\nloss_rate = 1', "faults.bad.node: links and node"),
+            ('links = "all"\nup = "1us"', "faults.bad: up without down"),
+            ('links = "a b"\nloss_rate = 1', 'faults.bad.links: "a b" is not a pattern of links'),
+            ('links = "all"\nnode = "h0"\nloss_rate = 1', "faults.bad.node: conflicts with links"),
             (
                 'links = "all"\nmtbf = "1ms"',
-                "faults.bad.mttr: mtbf without mttr (both, or neither)",
+                "faults.bad.mttr: mtbf without mttr (write both or neither)",
             ),
             (
                 'links = "all"\nmttr = "1ms"',
-                "faults.bad.mtbf: mttr without mtbf (both, or neither)",
+                "faults.bad.mtbf: mttr without mtbf (write both or neither)",
             ),
             (
                 'links = "all"\nmtbf = "1ms"\nmttr = "1us"\ndown = "1us"',
-                "faults.bad.mtbf: down at a stated time and at random (two sections)",
+                "faults.bad.mtbf: conflicts with down (use two sections)",
             ),
             ('links = "all"\nmtbf = "0ps"\nmttr = "1us"', "faults.bad.mtbf: "),
             ('links = "all"\ndown = "1us"\nat = "1us"', "faults.bad.at: has no effect"),
             ('links = "all"\ndown = "1us"\nuntil = "1us"', "faults.bad.until: has no effect"),
             (
                 'links = "all"\nloss_rate = 0.1\nat = "2us"\nuntil = "1us"',
-                "faults.bad.until: ends before it begins (later than 2us)",
+                "faults.bad.until: must be later than at (later than 2us)",
             ),
             ('links = "all"\nrate = "0Gbps"', "faults.bad.rate: "),
             ('links = "all"\nrate = 5', "faults.bad.rate: "),
             (
                 'links = "all"\ndown = "2us"\nup = "1us"',
-                "faults.bad: the link comes up before it goes down",
+                "faults.bad: up must be later than down",
             ),
         ],
     )

@@ -60,7 +60,7 @@ def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> P
         (ROTOR, 'guard = "9us"', "fabric.circuits.guard: the shortest day of"),
         (ROTOR, 'indirect = "rlb"', 'fabric.circuits.indirect: "rlb" is not a choice'),
         (ROTOR, "indirect_class = 1", "fabric.circuits.indirect_class: has no effect"),
-        (ROTOR, 'indirect = "opportunistic"', "circuits.indirect_class: no packet can go"),
+        (ROTOR, 'indirect = "opportunistic"', "circuits.indirect_class: no class above"),
         (STAR, "", "fabric.circuits: has no effect: no circuit of this network changes"),
     ],
 )  # fmt: skip

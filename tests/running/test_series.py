@@ -90,18 +90,18 @@ def test_without_series_there_are_none(tmp_path: Path) -> None:
     ("outputs", "key", "says"),
     [
         ('sample_interval = "1"', "outputs.sample_interval", "unit"),
-        ('fields = ["credit"]', "outputs.fields", "is of no use without series"),
+        ('fields = ["credit"]', "outputs.fields", "has no effect without"),
         ('sample_interval = "1us"\nports = [3]', "outputs.ports", "does not name ports"),
         ('sample_interval = "1us"\nhosts = true', "outputs.hosts", "does not name hosts"),
         ('sample_interval = "1us"\nflows = ["a"]', "outputs.flows", "does not name flows"),
         ('sample_interval = "1us"\nflows = ["0..2"]', "outputs.flows", "out of range"),
-        ('sample_interval = "1us"\nports = ["leaf7:*"]', "outputs.ports", "matches nothing"),
+        ('sample_interval = "1us"\nports = ["leaf7:*"]', "outputs.ports", "matches no "),
         (
             f'sample_interval = "1us"\nports = ["leaf0:{"9" * 5000}"]',
             "outputs.ports",
-            "matches nothing",
+            "matches no ",
         ),
-        ('sample_interval = "1us"\nhosts = ["x"]', "outputs.hosts", "matches nothing"),
+        ('sample_interval = "1us"\nhosts = ["x"]', "outputs.hosts", "matches no "),
         ('sample_interval = "1us"\nfields = ["credti"]', "outputs.fields", 'did you mean "credit"'),
         (
             'sample_interval = "1us"\nsample_budget = "1KB"',
