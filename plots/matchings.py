@@ -87,7 +87,7 @@ def matchings(network: Network, number: int) -> list[tuple[int, Pairs]]:
     Of one that follows the workload the slot is told in place of the time.
     """
     assert network.circuits is not None
-    circuits = network.circuits.in_turn()
+    circuits = network.circuits.with_unit_slots()
     ports = np.flatnonzero(circuits.of_port == number)
     if circuits.ever_up is not None:
         ports = ports[circuits.ever_up[ports]]

@@ -59,7 +59,7 @@ def run_alone(
     assert tasks is not None
     n = len(tasks)
     before: list[list[int]] = [[] for _ in range(n)]
-    for pairs in (tasks.edges(), tasks.in_streams()):
+    for pairs in (tasks.edges(), tasks.stream_edges()):
         for first, then in zip(*(side.tolist() for side in pairs), strict=True):
             before[then].append(first)
     of_flow = {}

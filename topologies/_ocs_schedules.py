@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.inputs import at_line, read_lines, whole
-from netsim.matchings.decompose import GREEDY, MAX_WEIGHT, decomposed, for_good
+from netsim.matchings.decompose import GREEDY, MAX_WEIGHT, decompose_demand, permanent_matchings
 from netsim.matchings.tables import Submatching, Table
 from netsim.matchings.weights import slot_by_slot
 from netsim.network import Schedule, pairs_by_circuits, random_rounds, round_robin_matchings
@@ -127,7 +127,7 @@ def by_demand(params: Params, table: Table, packet_bytes: int) -> list[Schedule]
     bidirectional, most = params["bidirectional"], params["max_matchings"] or MAX_SLOTS
     times, night_ps = _times(params), _night_ps(params)
     if algorithm == GREEDY:
-        chosen = for_good(table, switches, bidirectional=bidirectional)
+        chosen = permanent_matchings(table, switches, bidirectional=bidirectional)
         if params["control_delay"] is None:
             return [Schedule(FOREVER_PS, [one], bidirectional=bidirectional) for one in chosen]
         begin = {"offset_ps": params["control_delay"], "repeats": False}
@@ -143,7 +143,7 @@ def by_demand(params: Params, table: Table, packet_bytes: int) -> list[Schedule]
         parts = slot_by_slot(table, capacity, most, bidirectional=bidirectional)
         slots_ps = [slot_ps] * len(parts)
     else:
-        parts = decomposed(table, algorithm, most)
+        parts = decompose_demand(table, algorithm, most)
         slots_ps = _lengths_ps(params, parts, rate_bps, packet_bytes)
     matchings = [part.columns for part in parts]
     if params["control_delay"] or not parts:
@@ -165,7 +165,9 @@ def by_phases(params: Params, tables: Sequence[Table]) -> tuple[list[Schedule], 
     slots: list[list[list[int]]] = []
     of_level = []
     for table in tables:
-        chosen = for_good(table, params["circuit_switches"], bidirectional=params["bidirectional"])
+        chosen = permanent_matchings(
+            table, params["circuit_switches"], bidirectional=params["bidirectional"]
+        )
         if any(table) and (not slots or chosen != slots[-1]):
             slots.append(chosen)
         of_level.append(max(len(slots) - 1, 0))
@@ -175,7 +177,6 @@ def by_phases(params: Params, tables: Sequence[Table]) -> tuple[list[Schedule], 
 
 
 def _times(params: Params) -> dict[str, Any]:
-    """Return the arguments that all changing schedules have."""
     return {
         "bidirectional": params["bidirectional"],
         "reconfiguration_delay_ps": params["reconfiguration_delay"],
@@ -190,10 +191,8 @@ def _night_ps(params: Params) -> int:
 def _lengths_ps(
     params: Params, parts: Sequence[Submatching], rate_bps: int, packet_bytes: int
 ) -> list[int]:
-    """Return the duration of each slot: a night, and a day that fits at least the largest packet.
-
-    `rate_bps` is the total of a rack's uplinks.
-    """
+    """Return the duration of each slot: a night, and a day that fits at least the largest
+    packet. `rate_bps` is the total of a rack's uplinks."""
     night_ps, control_ps = _night_ps(params), params["control_delay"] or 0
     if params["period"] is None or not parts:
         stretch = 1 + (MARGIN if params["day_margin"] is None else params["day_margin"])
@@ -296,10 +295,8 @@ def _schedules(params: Params, matchings: Ints) -> list[Schedule]:
 
 
 def _moments(params: Params, schedules: Sequence[Schedule]) -> Iterator[Moment]:
-    """Yield the instants of a period, or some of them, at which a rotor leaves paths.
-
-    That is `drain_time` before its reconfiguration; at no time are fewer circuits up.
-    """
+    """Yield the instants of a period, or some of them, at which a rotor leaves paths. That is
+    `drain_time` before its reconfiguration; at no time are fewer circuits up."""
     racks, slot_ps, drain_ps = params["racks"], params["slot"] or SLOT_PS, params["drain_time"]
     night_ps, n_slots = _night_ps(params), len(schedules[0].matchings)
     begins = [(one.offset_ps, slot) for slot in range(n_slots) for one in schedules]
@@ -322,10 +319,8 @@ def _moments(params: Params, schedules: Sequence[Schedule]) -> Iterator[Moment]:
 
 
 def _longest(params: Params, schedules: Sequence[Schedule]) -> tuple[int, Moment]:
-    """Return the most circuits between two racks at any time, and when.
-
-    The number of racks stands for unconnected racks.
-    """
+    """Return the most circuits between two racks at any time, and when. The number of racks
+    stands for unconnected racks."""
     racks, longest, found = params["racks"], 0, None
     for moment in _moments(params, schedules):
         counts = pairs_by_circuits(moment.partners)

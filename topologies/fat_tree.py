@@ -97,12 +97,10 @@ ABOVE = ("spines", "cores", "supercores")  # counts below and above a switch of 
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """Return the network of `params` (see PARAMS).
-
-    Raises InputError for contradictory or missing numbers.
-    """
+    """Return the network of `params` (see PARAMS). Raises InputError for contradictory or
+    missing numbers."""
     if params["topo_file"] is not None:
-        _refuse_beside("topo_file", [one for one in PARAMS if one.name != "topo_file"], params)
+        _refuse_others("topo_file", [one for one in PARAMS if one.name != "topo_file"], params)
         return build_tree(read_topo(Path(params["topo_file"])))
     network = build_tree(settle(params), params["planes"])
     if params["reduction_delay"] is None:
@@ -121,10 +119,8 @@ def build_tree(tree: Tree, planes: int = 1) -> Network:
 
 
 def settle(params: Mapping[str, Any]) -> Tree:
-    """Return the shape of a plane for `params` (see PARAMS, without `topo_file`).
-
-    Raises InputError for contradictory or missing numbers.
-    """
+    """Return the shape of a plane for `params` (see PARAMS, without `topo_file`). Raises
+    InputError for contradictory or missing numbers."""
     tiers, planes = params["tiers"], params["planes"]
     _refuse_missing_tiers(params)
     if params["host_rate"] % planes:
@@ -176,7 +172,6 @@ def _by_counts(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
 
 
 def _shared(above: int, below: int, tier: int) -> int:
-    """Return how many of the switches above each switch of a subtree is connected to."""
     if above % below:
         message = f"{above} {ABOVE[tier]} cannot be divided evenly among {below} {ABOVE[tier - 1]}"
         raise InputError(message, key=f"topology.{ABOVE[tier]}", hint=f"a multiple of {below}")
@@ -232,7 +227,7 @@ def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
     """Return sizes of the largest tree of switches with `radix` ports; `rates` as above."""
     radix = params["radix"]
     taken = (*BELOW, *ABOVE, "uplinks")
-    _refuse_beside("radix", [one for one in PARAMS if one.name in taken], params)
+    _refuse_others("radix", [one for one in PARAMS if one.name in taken], params)
     lower = TIERS[: len(rates) - 1]
     bundles = [params["bundle"][name] or 1 for name in lower]
     up: list[int] = []
@@ -263,7 +258,7 @@ def _exact(ratio: float) -> Fraction:
     return Fraction(ratio).limit_denominator(10_000)
 
 
-def _refuse_beside(name: str, others: Sequence[Param], params: Mapping[str, Any]) -> None:
+def _refuse_others(name: str, others: Sequence[Param], params: Mapping[str, Any]) -> None:
     """Refuse other parameters without their default that `name` replaces."""
     for other in others:
         if params[other.name] != other.convert(other.default):

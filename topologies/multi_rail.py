@@ -59,10 +59,8 @@ PARAMS = [
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """Return the network of `params` (see PARAMS).
-
-    Raises InputError for numbers that do not divide one another, or as the rail's topology.
-    """
+    """Return the network of `params` (see PARAMS). Raises InputError for numbers that do not
+    divide one another, or as the rail's topology."""
     gpus, group = params["gpus_per_rack"], params["gpus_per_rail"]
     rate, planes = params["scale_up_rate"], params["scale_up_planes"]
     if not group or gpus % group:

@@ -78,7 +78,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.matchings.decompose import ALGORITHMS, BVN, GREEDY, MAX_WEIGHT, SOLSTICE
-from netsim.matchings.tables import Table, mispredicted, table_of
+from netsim.matchings.tables import Table, mispredict, table_of
 from netsim.network import (
     Demand,
     Expander,
@@ -178,10 +178,8 @@ PRESETS = {
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """Return the network of `params` (see PARAMS), without demand-aware circuits.
-
-    Raises InputError for an invalid schedule, or parameters of another one.
-    """
+    """Return the network of `params` (see PARAMS), without demand-aware circuits. Raises
+    InputError for an invalid schedule, or parameters of another one."""
     _check(params)
     if adapts(params):
         return _network(params, [])
@@ -189,15 +187,12 @@ def build(params: Mapping[str, Any]) -> Network:
 
 
 def adapts(params: Mapping[str, Any]) -> bool:
-    """Return whether the circuits follow the demand."""
     return bool(params["schedule"] == DEMAND_AWARE)
 
 
 def adapt(params: Mapping[str, Any], network: Network, demand: Demand) -> Network:
-    """Return the network with circuits that follow the demand.
-
-    Raises InputError for slots or a period in which nothing could be sent.
-    """
+    """Return the network with circuits that follow the demand. Raises InputError for slots or a
+    period in which nothing could be sent."""
     rng = np.random.Generator(np.random.Philox([demand.seed, PREDICTION_STREAM]))
     large = demand.load.flows.size_bytes >= (params["small_message_max"] or 0)
     if params["reconfigure"] != PHASES:
@@ -215,7 +210,7 @@ def _expected(
 ) -> Table:
     """Return the predicted bytes from rack to rack."""
     if params["prediction_error"]:
-        entries = mispredicted(entries, params["racks"], params["prediction_error"], rng)
+        entries = mispredict(entries, params["racks"], params["prediction_error"], rng)
     return table_of(params["racks"], entries)
 
 
@@ -254,7 +249,6 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
 
 
 def _phase_driven(schedules: Sequence[Schedule]) -> bool:
-    """Return whether circuits follow the phases of the workload."""
     return bool(schedules) and schedules[0].phase_driven
 
 
@@ -284,7 +278,6 @@ def _policy(params: Mapping[str, Any], slots: int) -> RoutingPolicy | None:
 
 
 def _circuits(schedule: Schedule) -> int:
-    """Return the number of pairs of racks that a switch ever joins."""
     slot, rack = np.nonzero(schedule.matchings >= 0)
     other = schedule.matchings[slot, rack]
     pairs = np.minimum(rack, other) * schedule.n_ports + np.maximum(rack, other)

@@ -48,10 +48,8 @@ PARAMS = [
 
 
 def build(params: Mapping[str, Any]) -> Network:
-    """Return the network of `params` (see PARAMS).
-
-    Raises InputError for datacenters that cannot be connected, or as their topologies.
-    """
+    """Return the network of `params` (see PARAMS). Raises InputError for datacenters that cannot
+    be connected, or as their topologies."""
     if (params["link_rate"] is None) == (params["capacity_per_host"] is None):
         message = "exactly one of link_rate and capacity_per_host is required"
         raise InputError(message, key="topology.link_rate", hint='such as link_rate = "400Gbps"')
@@ -109,11 +107,8 @@ def _borders(
     outside: np.ndarray,
     switches: range,
 ) -> np.ndarray:
-    """Add the border switches of a datacenter, one for each of its networks `outside`; return the
-    ids.
-
-    `switches` are its own switches.
-    """
+    """Add the border switches of a datacenter, one for each of its networks `outside`; return
+    the ids. `switches` are its own switches."""
     borders = []
     for place, network in enumerate(outside.tolist()):
         inside = np.flatnonzero(part.switch_network == network)

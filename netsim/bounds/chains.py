@@ -59,13 +59,13 @@ def _links(
     joined = np.flatnonzero((sends >= 0) & (receives >= 0))
     alone = np.flatnonzero((sends < 0) & (receives >= 0))
     latency_ps = tasks.duration_ps[sends[joined]]
-    by_edges, in_streams = tasks.edges(), tasks.in_streams()
+    by_edges, stream_edges = tasks.edges(), tasks.stream_edges()
     # A flow that no task starts follows a node at time 0.
     origin = 2 * n
     links = [
         (2 * row, 2 * row + 1, own_ps),
         (2 * by_edges[0] + 1, 2 * by_edges[1], np.zeros(by_edges[0].size, np.int64)),
-        (2 * in_streams[0] + 1, 2 * in_streams[1], np.zeros(in_streams[0].size, np.int64)),
+        (2 * stream_edges[0] + 1, 2 * stream_edges[1], np.zeros(stream_edges[0].size, np.int64)),
         (2 * sends[joined], 2 * receives[joined], latency_ps + fct_ps[joined]),
         (np.full(alone.size, origin), 2 * receives[alone], flows.start_ps[alone] + fct_ps[alone]),
     ]

@@ -74,9 +74,7 @@ def hashed_times(
     evenly: bool = False,
 ) -> Floats:
     """Return `completion_times` on the paths that `ecmp` hashing selects in a run with `seed`.
-
-    These are the paths of data with entropy 0, as from transports that set none.
-    """
+    These are the paths of data with entropy 0, as from transports that set none."""
     _require_alike(flows)
     paths = hashed_paths(network, port_pairs, seed)
     return _times(network, flows, packets, port_pairs, paths, evenly=evenly)
@@ -97,7 +95,6 @@ def _times(
     *,
     evenly: bool,
 ) -> Floats:
-    """Return completion times; `paths` has a row for each port pair."""
     rates_bps = network.port_rate_bps.astype(float)
     on_wire = flows.size_bytes + packet_counts(flows.size_bytes, packets) * packets.header_bytes
     of_pairs = np.append(rates_bps, np.inf)[paths].min(axis=1)
@@ -145,10 +142,7 @@ def max_min_rates(links: Ints, capacity: Floats) -> Floats:
 
 def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: np.random.Generator) -> Ints:
     """Return global ports on a random path from each host's port to an address, padded with
-    NO_LINK.
-
-    int64[n, hops]. At each switch, all ports on shortest paths are equally likely.
-    """
+    NO_LINK. int64[n, hops]. At each switch, all ports on shortest paths are equally likely."""
     return _paths(network, src, dst, lambda _, __, count: rng.integers(0, count))
 
 

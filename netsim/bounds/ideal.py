@@ -92,10 +92,8 @@ def ideal_times(
 def hand_over_times(
     network: Network, flows: FlowTable, packets: PacketFormat, port_pairs: PortPairs
 ) -> Ints:
-    """Return the minimum time until the last packet of each flow has left its source, at line rate.
-
-    Exact for flows of one port pair that send at line rate; several count as one link.
-    """
+    """Return the minimum time until the last packet of each flow has left its source, at line
+    rate. Exact for flows of one port pair that send at line rate; several count as one link."""
     count = packet_counts(flows.size_bytes, packets)
     last = flows.size_bytes - (count - 1) * packets.payload_bytes + packets.header_bytes
     rates = network.port_rate_bps[port_pairs.src_port]

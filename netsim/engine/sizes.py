@@ -100,7 +100,7 @@ def _told_out_of_band(network: Network, flows: FlowTable) -> bool:
     """Return whether hosts learn of events elsewhere out of band, one lookahead later."""
     if network.circuits is not None and network.circuits.follow:
         return True
-    return flows.after_ptr is not None and not bool(flows.waits_here().all())
+    return flows.after_ptr is not None and not bool(flows.waits_at_source().all())
 
 
 def _shortest_used_ps(network: Network, flows: FlowTable) -> int:

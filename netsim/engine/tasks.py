@@ -50,7 +50,7 @@ class Waiting:
 
 def waiting(simulation: Simulation) -> Waiting:
     """Split dependencies between flows into those their host sees and those out of band."""
-    flows, here = simulation.flows, simulation.flows.waits_here()
+    flows, here = simulation.flows, simulation.flows.waits_at_source()
     if flows.after_ptr is None or not here.any():
         return Waiting(simulation.tasks, ~here)
     waiter = np.repeat(np.arange(len(flows)), np.diff(flows.after_ptr))
@@ -100,7 +100,7 @@ def build_tasks(table: TaskTable | None, simulation: Simulation, program: Progra
     first, then = (index[side] for side in table.edges())
     tasks["edges"] = np.bincount(then, minlength=order.size)
     tasks["ready_ps"][tasks["edges"] == 0] = 0
-    before, behind = (index[side] for side in table.in_streams())
+    before, behind = (index[side] for side in table.stream_edges())
     tasks["in_stream"][before] = behind
     tasks["pending"][behind] = 1
     tasks["pending"][tasks["kind"] == RECEIVE] = 1

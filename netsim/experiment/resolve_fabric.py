@@ -159,7 +159,7 @@ def fabric_of(source: FabricTable, packets: PacketFormat) -> Fabric:
     raise_all(errors)
     fabric = Fabric(PluginSpec(plugin, params, preset), **common)
     errors = _contradictions(fabric)
-    if not fabric.in_products:  # sizes in bdp are checked per port, with the network
+    if not fabric.has_bdp_sizes:  # sizes in bdp are checked per port, with the network
         errors += wrong_sizes(fabric, packets)
     raise_all(errors)
     return fabric
@@ -349,7 +349,7 @@ def report_queue_sizes(points: Sequence[Point]) -> Iterator[str]:
     """
     lines: dict[tuple[str, ...], str] = {}
     for point in points:
-        if not point.fabric.in_products:
+        if not point.fabric.has_bdp_sizes:
             continue
         network = built(point.topology, "build", point.topology.params)
         sizes = port_sizes(point.fabric, network, point.packets)

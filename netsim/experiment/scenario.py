@@ -23,7 +23,7 @@ from netsim.model.fabric import ECMP_SYMMETRIC, PATH_FOR_LIFE, Fabric, PacketFor
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
-from netsim.model.parts import built, require_whole
+from netsim.model.parts import built, require_complete
 from netsim.model.port_pairs import PortPairs, pairs_used
 from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes, sizes_differ
 from netsim.model.relays import RelaySegments, relayed
@@ -306,7 +306,7 @@ def _call_checked(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *a
         raise InputError(message, file=str(use.plugin.path), hint=f"it must return a {wanted}")
     for network in args:
         if isinstance(network, Network):
-            require_whole(network, use, function)
+            require_complete(network, use, function)
     return made
 
 

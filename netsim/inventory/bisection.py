@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.inventory.circuits import up_shares
-from netsim.inventory.symmetry import refined
+from netsim.inventory.symmetry import refine_colors
 from netsim.model.network import Network
 
 Ints = NDArray[np.int64]
@@ -51,7 +51,7 @@ def bisection(network: Network, number: int, middle: int) -> Bisection:
     source, sink = graph.n_nodes - 2, graph.n_nodes - 1
     start = np.zeros(graph.n_nodes, np.int64)
     start[[source, sink]] = 1, 2
-    color = refined(start, graph.node, graph.peer, graph.capacity_bps)
+    color = refine_colors(start, graph.node, graph.peer, graph.capacity_bps)
     n_colors = int(color.max()) + 1
     key = color[graph.node] * n_colors + color[graph.peer]
     keys, which = np.unique(key, return_inverse=True)

@@ -46,7 +46,7 @@ def up_shares(circuits: Circuits) -> NDArray[np.float64]:
     Schedules that do not repeat count by their last slot, which stays; phase-driven ones count all
     slots equally.
     """
-    circuits = circuits.in_turn()
+    circuits = circuits.with_unit_slots()
     day_ps = np.diff(circuits.days_ps, axis=1).reshape(-1)
     of_day = np.repeat(np.arange(circuits.period_ps.size), np.diff(circuits.first_day))
     up_ps = np.bincount(of_day, day_ps, circuits.period_ps.size)
@@ -65,7 +65,7 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
     if circuits is None:
         return ()
     shares, phase_schedule = up_shares(circuits), circuits.phase_schedule
-    circuits = circuits.in_turn()
+    circuits = circuits.with_unit_slots()
     rows: dict[tuple[object, ...], list[CircuitRow]] = {}
     for number, name in enumerate(circuits.names):
         ports = np.flatnonzero(circuits.of_port == number)

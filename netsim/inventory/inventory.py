@@ -130,12 +130,10 @@ class Inventory:
 
     @property
     def switch_count(self) -> int:
-        """Number of packet switches."""
         return sum(row.count for row in self.switches)
 
     @property
     def cable_count(self) -> int:
-        """Number of cables and fibers."""
         return sum(row.count for row in self.cables)
 
 
@@ -227,7 +225,6 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
 
 
 def _distances(network: Network, number: int, found: Sequence[PathCounts]) -> tuple[Distance, ...]:
-    """Return the distances of each routing table of a network."""
     names = [""] if network.policy is None else network.policy.names
     rows: list[Distance] = []
     for name, one in zip(names, found, strict=True):
@@ -242,9 +239,7 @@ def _sent_bps(network: Network, number: int, middle: int) -> int:
 
 def _across(network: Network, alike: Ints, own: Bisection | None) -> tuple[Bisection, int]:
     """Return what equal networks carry between the halves of all hosts, and what could be sent.
-
-    `own` is the bisection of each, which applies if the halves are the same.
-    """
+    `own` is the bisection of each, which applies if the halves are the same."""
     middle = network.n_hosts // 2
     total, sent_bps, how = 0, 0, MAX_FLOW
     for number in alike.tolist():

@@ -45,10 +45,8 @@ class BillRow:
 
 
 def read_prices(path: Path | None = None) -> dict[str, Price]:
-    """Return prices by part: those of netsim, replaced by those of the file `path`.
-
-    Raises InputError, with file and key, for an invalid price table.
-    """
+    """Return prices by part: those of netsim, replaced by those of the file `path`. Raises
+    InputError, with file and key, for an invalid price table."""
     prices = _read(BUILT_IN)
     return prices if path is None else prices | _read(path)
 

@@ -19,7 +19,7 @@ _STEP, _FIRST, _SECOND = (
 )
 
 
-def scattered(values: NDArray[np.integer]) -> Words:
+def hash_words(values: NDArray[np.integer]) -> Words:
     """Return a pseudo-random 64-bit word for each number (SplitMix64)."""
     words: Words = (np.asarray(values).astype(np.uint64) + np.uint64(1)) * _STEP
     words = (words ^ (words >> np.uint64(30))) * _FIRST
@@ -27,7 +27,7 @@ def scattered(values: NDArray[np.integer]) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-def refined(color: Ints, node: Ints, peer: Ints, label: NDArray[np.integer]) -> Ints:
+def refine_colors(color: Ints, node: Ints, peer: Ints, label: NDArray[np.integer]) -> Ints:
     """Return the coarsest regular refinement of `color`, numbered from 0.
 
     Args:
@@ -38,8 +38,8 @@ def refined(color: Ints, node: Ints, peer: Ints, label: NDArray[np.integer]) -> 
     label_words = label.astype(np.uint64)
     while True:
         known = int(color.max(initial=-1)) + 1
-        seen = scattered(color)
-        np.add.at(seen, node, label_words * scattered(scattered(color)[peer]))
+        seen = hash_words(color)
+        np.add.at(seen, node, label_words * hash_words(hash_words(color)[peer]))
         finer = np.unique(seen, return_inverse=True)[1].reshape(-1).astype(np.int64)
         if int(finer.max(initial=-1)) + 1 == known:
             return color
@@ -50,9 +50,9 @@ def kinds_of_networks(network: Network) -> list[Ints]:
     """Return the networks of hosts' ports, with equal ones grouped, in order."""
     far = network.port_node[network.port_peer].astype(np.int64)
     start = network.tier.astype(np.int64) + 1
-    cable = scattered(network.port_rate_bps) ^ scattered(scattered(network.port_delay_ps))
-    color = refined(start, network.port_node.astype(np.int64), far, cable)
+    cable = hash_words(network.port_rate_bps) ^ hash_words(hash_words(network.port_delay_ps))
+    color = refine_colors(start, network.port_node.astype(np.int64), far, cable)
     makeup = np.zeros(int(network.switch_network.max()) + 1, np.uint64)
-    np.add.at(makeup, network.switch_network, scattered(color[network.n_hosts :]))
+    np.add.at(makeup, network.switch_network, hash_words(color[network.n_hosts :]))
     first = np.unique(makeup, return_index=True)[1]
     return [np.flatnonzero(makeup == makeup[one]) for one in np.sort(first).tolist()]

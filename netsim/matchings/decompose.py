@@ -55,13 +55,13 @@ def _part(left: Table, columns: list[int]) -> Submatching:
 GREEDY, MAX_WEIGHT, BVN, SOLSTICE = ALGORITHMS = ("greedy", "max_weight", "bvn", "solstice")
 
 
-def for_good(table: Table, switches: int, *, bidirectional: bool) -> list[list[int]]:
+def permanent_matchings(table: Table, switches: int, *, bidirectional: bool) -> list[list[int]]:
     """Return the permanent matching of each switch by `greedy`."""
     found: list[list[int]] = greedy(table, switches, bidirectional=bidirectional).tolist()
     return found
 
 
-def decomposed(table: Table, algorithm: str, most: int) -> list[Submatching]:
+def decompose_demand(table: Table, algorithm: str, most: int) -> list[Submatching]:
     """Return one-way matchings for as long as the demand needs them, by `bvn` or `solstice`.
 
     If there are more than `most`, those with the fewest bytes are omitted. Racks without demand are

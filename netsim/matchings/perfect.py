@@ -59,10 +59,8 @@ def _augment(
     row_of: list[int],
     start: tuple[list[int], int],
 ) -> None:
-    """Match the root by an alternating path from level to level, if one is left.
-
-    `entries` are those that no path has tried; `start` is the levels and the root.
-    """
+    """Match the root by an alternating path from level to level, if one is left. `entries` are
+    those that no path has tried; `start` is the levels and the root."""
     level, root = start
     rows, columns = [root], [FREE]
     while rows:

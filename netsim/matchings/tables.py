@@ -31,7 +31,6 @@ def table_of(n: int, entries: Iterable[tuple[int, int, int]]) -> Table:
 
 
 def sums(table: Table) -> tuple[list[int], list[int]]:
-    """Return the sum of each row and of each column."""
     columns = [0] * len(table)
     for entries in table:
         for column, amount in entries.items():
@@ -84,13 +83,11 @@ def take(table: Table, columns: Sequence[int], amount: int) -> None:
 Entry = tuple[int, int, int]
 
 
-def mispredicted(
+def mispredict(
     entries: Sequence[Entry], n: int, share: float, rng: np.random.Generator
 ) -> list[Entry]:
-    """Return entries (row, column, bytes) of n racks with prediction errors.
-
-    A share of the bytes of each entry moves to a random pair of two other racks; the sum stays.
-    """
+    """Return entries (row, column, bytes) of n racks with prediction errors. A share of the
+    bytes of each entry moves to a random pair of two other racks; the sum stays."""
     rows, columns, amounts = np.array(entries, np.int64).reshape(-1, 3).T
     moved = np.rint(amounts * share).astype(np.int64)
     pair = rng.integers(0, n * (n - 1), rows.size)

@@ -43,17 +43,13 @@ def send_time(size_bytes: int, quotient: int) -> int: ...
 def send_time(size_bytes: Ints | int, quotient: Ints) -> Ints: ...
 def send_time(size_bytes: Any, quotient: Any) -> Any:
     """Return the time in ps to send `size_bytes` on a link with this `byte_quotient`.
-
-    `netsim.limits` keeps the product of a packet within int64.
-    """
+    `netsim.limits` keeps the product of a packet within int64."""
     return (size_bytes * quotient) >> RATE_SHIFT
 
 
 def serialization_ps(size_bytes: int, q20: int) -> int:
-    """Return the time to send ``size_bytes`` if a byte takes ``q20`` units of 2**-20 ps.
-
-    Like `send_time`, but safe up to 8 TB, for windows and queues that transports ask about.
-    """
+    """Return the time to send ``size_bytes`` if a byte takes ``q20`` units of 2**-20 ps. Like
+    `send_time`, but safe up to 8 TB, for windows and queues that transports ask about."""
     whole = size_bytes * (q20 >> RATE_SHIFT)
     return whole + ((size_bytes * (q20 & RATE_MASK)) >> RATE_SHIFT)
 

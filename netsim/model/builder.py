@@ -171,9 +171,7 @@ class NetworkBuilder:
 
     def fiber(self, edge: int, to: CircuitSwitch, rate_bps: int, delay_ps: int) -> int:
         """Connect switch `edge` to the next port of a circuit switch; return the port, from 0.
-
-        All fibers of a circuit switch have the same rate.
-        """
+        All fibers of a circuit switch have the same rate."""
         edge = _integer(edge, "node id")
         n_nodes = self._n_hosts + len(self._names)
         if not self._n_hosts <= edge < n_nodes:
@@ -352,7 +350,6 @@ class NetworkBuilder:
             raise InputError(what, hint="put a switch between them")
 
     def _check_nics(self, host: Ints, nic: Ints) -> None:
-        """Refuse gaps in the numbers of a host's NICs."""
         there = np.zeros((self._n_hosts, MAX_NICS), bool)
         there[host, nic] = True
         left_out = ~there[:, :-1] & there[:, 1:]

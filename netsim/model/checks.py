@@ -70,7 +70,6 @@ def check_links(
 
 
 def largest_packet(packets: PacketFormat, fabric: Fabric) -> int:
-    """Return the size on the wire of the largest packet."""
     return max(packets.data_bytes, packets.control_bytes, *_pfc(fabric))
 
 
@@ -120,10 +119,8 @@ def check_sizes(flows: FlowTable, packets: PacketFormat, key: str) -> None:
 
 
 def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, key: str) -> None:
-    """Refuse flows that would end after the last possible time even if they were alone.
-
-    Uses floating point, as these times may overflow. Sizes and links must have been checked.
-    """
+    """Refuse flows that would end after the last possible time even if they were alone. Uses
+    floating point, as these times may overflow. Sizes and links must have been checked."""
     quotient = byte_quotient(network.port_rate_bps)
     full = max(packets.data_bytes, packets.control_bytes)
     send_ps = quotient * (full / 2**RATE_SHIFT)

@@ -82,10 +82,8 @@ def longest_period_ps(circuits: Circuits | None) -> int:
 
 
 def duty(circuits: Circuits) -> NDArray[np.float64]:
-    """Return float64[n_ports], the fraction of time that each cable is up.
-
-    It is 1 for plain cables, schedules that do not repeat and directions without a circuit.
-    """
+    """Return float64[n_ports], the fraction of time that each cable is up. It is 1 for plain
+    cables, schedules that do not repeat and directions without a circuit."""
     share = np.ones(circuits.period_ps.size + 1)
     if circuits.change:
         lengths = np.diff(circuits.days_ps, axis=1).reshape(-1)
@@ -109,8 +107,8 @@ def _by_port(circuits: Circuits, begins: Ints, ends: Ints) -> PortTimes:
     calendar = circuits.calendar[dated]
     count = np.diff(circuits.first_day)[calendar]
     port = np.repeat(dated, count)
-    behind = np.cumsum(count)
-    day = np.arange(port.size) - np.repeat(behind - count, count)
+    end = np.cumsum(count)
+    day = np.arange(port.size) - np.repeat(end - count, count)
     day += np.repeat(circuits.first_day[calendar], count)
     spans = circuits.days_ps[day] + np.stack([begins[port], ends[port]], axis=1)
     there = spans[:, 0] < spans[:, 1]

@@ -50,10 +50,7 @@ def phase_schedule_of(
     switches: Sequence[tuple[str, Schedule]], slots: Ints
 ) -> PhaseSchedule | None:
     """Return the phase schedule of these circuit switches (name, schedule), None if none is
-    phase-driven.
-
-    Raises InputError if two of them cannot reconfigure together.
-    """
+    phase-driven. Raises InputError if two of them cannot reconfigure together."""
     phase_driven = [(name, schedule) for name, schedule in switches if schedule.phase_driven]
     if not phase_driven:
         return None
@@ -151,42 +148,37 @@ class Circuits:
     @cached_property
     def up_in_slot(self) -> Flags | None:
         """bool[n_slots, n_ports], whether a port's circuit is up in each slot of phase-driven
-        switches.
-
-        True for ports without such a circuit; None if there are no such switches.
-        """
+        switches. True for ports without such a circuit; None if there are no such switches."""
         if self.phase_schedule is None:
             return None
         of_day = np.repeat(np.arange(self.period_ps.size), np.diff(self.first_day))
         up = np.zeros((self.phase_schedule.n_slots + 1, self.period_ps.size + 1), np.int64)
         follows = self.phase_schedule.slots[:, 0] != NONE
-        first, behind = self.phase_schedule.slots[follows].T
+        first, end = self.phase_schedule.slots[follows].T
         np.add.at(up, (first, of_day[follows]), 1)
-        np.add.at(up, (behind, of_day[follows]), -1)
+        np.add.at(up, (end, of_day[follows]), -1)
         found = np.cumsum(up, axis=0)[:-1] > 0
         found[:, of_day[~follows]] = True
         found[:, -1] = True  # no calendar
         return found[:, self.calendar]
 
-    def in_turn(self) -> Circuits:
+    def with_unit_slots(self) -> Circuits:
         """Return these circuits with repeating slots of 1 ps for phase-driven switches."""
         if self.phase_schedule is None:
             return self
         return self._with_days(self.phase_schedule.slots, self.phase_schedule.n_slots)
 
-    def as_it_came(self, begin_ps: Ints) -> Circuits:
+    def with_slot_starts(self, begin_ps: Ints) -> Circuits:
         """Return these circuits with the times at which phase-driven switches reconfigured.
-
-        `begin_ps` (int64[n_slots]) is the start of each of their slots, -1 if unknown.
-        """
+        `begin_ps` (int64[n_slots]) is the start of each of their slots, -1 if unknown."""
         if self.phase_schedule is None:
             return self
         after = np.where(begin_ps < 0, END_PS, begin_ps)
-        first, behind = self.phase_schedule.slots.T
+        first, end = self.phase_schedule.slots.T
         days_ps = self.days_ps.copy()
         night_ps = np.where(first > 0, days_ps[:, 0], 0)
         days_ps[:, 0] = np.where(first > 0, after[first] + night_ps, -END_PS)
-        days_ps[:, 1] = np.append(after, END_PS)[behind]
+        days_ps[:, 1] = np.append(after, END_PS)[end]
         days_ps[after[first] == END_PS] = -END_PS
         return self._with_days(days_ps, 2 * END_PS)
 
@@ -234,10 +226,8 @@ class CircuitCables(NamedTuple):
 
 
 def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
-    """Return the cables of circuit switches, switch by switch, in ascending order of their ports.
-
-    Raises InputError for a port without a fiber, or one that connects a switch to itself.
-    """
+    """Return the cables of circuit switches, switch by switch, in ascending order of their
+    ports. Raises InputError for a port without a fiber, or one that connects a switch to itself."""
     parts: list[tuple[Ints, ...]] = []
     n_fibers = n_calendars = 0
     for number, one in enumerate(switches):
@@ -305,11 +295,8 @@ def _both_ways(pairs: Ints, bidirectional: bool) -> tuple[Ints, Ints]:
 
 
 def circuits_of(switches: list[CircuitSwitch], rows: CircuitCables, ends: Ints) -> Circuits:
-    """Return what each port has to do with circuits.
-
-    `ends` (int64[n_ports]) is 2 * cable + end of each port, counted from the first circuit cable;
-    negative for others.
-    """
+    """Return what each port has to do with circuits. `ends` (int64[n_ports]) is 2 * cable + end
+    of each port, counted from the first circuit cable; negative for others."""
     here = ends >= 0
 
     def by_port(values: Ints, dtype: type) -> Any:

@@ -51,9 +51,7 @@ NARROW = 48
 
 def find_cycle(n: int, waiter: NDArray[np.integer], after: Ints) -> list[int]:
     """Return a cycle among n items where `waiter[i]` waits for `after[i]`, [] if there is none.
-
-    Each item of the cycle waits for the next, and the last for the first.
-    """
+    Each item of the cycle waits for the next, and the last for the first."""
     order = in_order(n, waiter, after)
     if order.size == n:
         return []

@@ -48,10 +48,8 @@ class Demand:
         return levels(self.load.flows, self.load.tasks)
 
     def entries(self, these: NDArray[np.bool_] | None = None) -> list[tuple[int, int, int]]:
-        """Return (source, destination, bytes) for pairs of different switches, in ascending order.
-
-        All flows count, or `these` (bool[n]), such as `demand.level == 1`.
-        """
+        """Return (source, destination, bytes) for pairs of different switches, in ascending
+        order. All flows count, or `these` (bool[n]), such as `demand.level == 1`."""
         away = self.src != self.dst
         these = away if these is None else away & these
         key = self.src[these] * self.n_edges + self.dst[these]
@@ -63,7 +61,6 @@ class Demand:
 
 
 def demand_of(network: Network, load: Workload, packets: PacketFormat, seed: int) -> Demand:
-    """Return the demand of a workload in a network."""
     flows = load.flows
     switch = network.port_node[network.port_peer[: network.n_host_ports]]
     edges = np.unique(switch)
@@ -81,10 +78,8 @@ def demand_of(network: Network, load: Workload, packets: PacketFormat, seed: int
 
 
 def levels(flows: FlowTable, tasks: TaskTable | None) -> Ints:
-    """Return int64[n_flows], the most flows on a dependency chain before each flow.
-
-    Chains may pass through tasks. There must be no cycle.
-    """
+    """Return int64[n_flows], the most flows on a dependency chain before each flow. Chains may
+    pass through tasks. There must be no cycle."""
     n = len(flows)
     first: list[Ints] = []
     then: list[Ints] = []
@@ -95,9 +90,9 @@ def levels(flows: FlowTable, tasks: TaskTable | None) -> Ints:
     if tasks is not None:
         # Tasks are nodes after all flows.
         size += len(tasks)
-        for before, behind in (tasks.edges(), tasks.in_streams()):
+        for before, after in (tasks.edges(), tasks.stream_edges()):
             first.append(n + before)
-            then.append(n + behind)
+            then.append(n + after)
         sends = np.flatnonzero(tasks.kind == SEND)
         receives = np.flatnonzero(tasks.kind == RECEIVE)
         first += [n + sends, tasks.flow[receives]]

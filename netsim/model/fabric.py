@@ -49,7 +49,6 @@ class PacketFormat:
 
     @property
     def data_bytes(self) -> int:
-        """Size on the wire of a full data packet."""
         return self.payload_bytes + self.header_bytes
 
 
@@ -151,10 +150,8 @@ QUEUE_DISCIPLINE = Key(
 
 
 def queue_spec(name: str, packets: PacketFormat | None = None, **params: Any) -> PluginSpec:
-    """Return a built-in or installed queue discipline with parameters in bytes and plain numbers.
-
-    ``params`` replace its defaults for ``packets``.
-    """
+    """Return a built-in or installed queue discipline with parameters in bytes and plain
+    numbers. ``params`` replace its defaults for ``packets``."""
     plugin = registry.find("queue", name)
     packet_bytes = (packets or PacketFormat()).data_bytes
     defaults = resolve_params(
@@ -202,11 +199,10 @@ class Fabric:
 
     @property
     def queue_discipline(self) -> str:
-        """Name of the queue discipline in experiments."""
         return self.queue.name
 
     @property
-    def in_products(self) -> bool:
+    def has_bdp_sizes(self) -> bool:
         """Whether any size is a bandwidth-delay product (netsim/model/port_sizes.py)."""
         ecn = () if self.ecn is None else (self.ecn.kmin_bytes, self.ecn.kmax_bytes)
         return any(isinstance(value, Bdp) for value in (*self.queue.params.values(), *ecn))
@@ -223,9 +219,7 @@ class Fabric:
 
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
         """Return this fabric with network-dependent parameters of the discipline settled.
-
-        Bandwidth-delay products stay, as they differ by port.
-        """
+        Bandwidth-delay products stay, as they differ by port."""
         return replace(self, queue=settled(self.queue, network, packets))
 
 

@@ -177,7 +177,6 @@ def _schedules(faults: Sequence[LinkFault], n_ports: int) -> tuple[list[Schedule
 
 
 def _schedule(faults: Sequence[LinkFault]) -> Schedule:
-    """The intervals of a link with these faults."""
     times = {0} | {time for fault in faults for time in (fault.at_ps, fault.until_ps)}
     intervals: Schedule = []
     for begin in sorted(times - {INT64}):
@@ -193,10 +192,8 @@ def _schedule(faults: Sequence[LinkFault]) -> Schedule:
 
 
 def _chances(loss: float, bit_error_rate: float) -> np.ndarray:
-    """Return the loss probability by size in bytes, in units of 2**-32, rounded.
-
-    Uses products only, which give the same result on every machine.
-    """
+    """Return the loss probability by size in bytes, in units of 2**-32, rounded. Uses products
+    only, which give the same result on every machine."""
     two_bits = (1.0 - bit_error_rate) * (1.0 - bit_error_rate)
     byte_kept = two_bits * two_bits * two_bits * two_bits
     factors = np.full(MAX_SIZE_BYTES, byte_kept)

@@ -42,10 +42,8 @@ class TrafficContext:
     n_traffic_classes: int | None = None
 
     def reserve(self, n_flows: float, *, key: str = "traffic") -> None:
-        """Announce a number of flows before creating arrays of that size.
-
-        Raises InputError, naming `key`, if they do not fit into memory.
-        """
+        """Announce a number of flows before creating arrays of that size. Raises InputError,
+        naming `key`, if they do not fit into memory."""
         require_room(n_flows * FLOW_BYTES, what=f"{n_flows:,.0f} flows", key=key)
 
 
@@ -135,7 +133,7 @@ class FlowTable:
             )
         return joined
 
-    def of_sizes(self, size_bytes: Ints) -> FlowTable:
+    def with_sizes(self, size_bytes: Ints) -> FlowTable:
         """Return the flows with other sizes, int64[n]; the same table if none changes."""
         if np.array_equal(size_bytes, self.size_bytes):
             return self
@@ -161,12 +159,9 @@ class FlowTable:
         first, last = self.after_ptr[flow : flow + 2]
         return [int(one) for one in self.after_flow[first:last]]
 
-    def waits_here(self) -> Flags:
-        """Return, for each of `after_flow`, whether its flow waits only for deliveries at its own
-        source.
-
-        The source can then start it without a message.
-        """
+    def waits_at_source(self) -> Flags:
+        """Return, for each of `after_flow`, whether its flow waits only for deliveries at its
+        own source. The source can then start it without a message."""
         if self.after_ptr is None or self.after_flow is None:
             return np.zeros(0, np.bool_)
         waiter = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))

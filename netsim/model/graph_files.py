@@ -33,9 +33,7 @@ Lines = Sequence[tuple[int, str]]
 
 def read_graph(path: Path, form: str) -> networkx.Graph[Any]:
     """Return the graph of a file; `form` is one of FORMS, or "auto" by the file name's ending.
-
-    Raises InputError naming the file and the line, node or edge.
-    """
+    Raises InputError naming the file and the line, node or edge."""
     if form == "auto":
         form = ENDINGS.get(path.suffix.lower(), "edges")
         if form == "edges" and _begins_as_ns3(path):

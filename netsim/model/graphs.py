@@ -109,8 +109,8 @@ def _hosts(graph: networkx.Graph[Any], hosts: str) -> dict[Any, bool]:
     else:
         found = {node: graph.degree(node) == 1 for node in kinds}
         why, hint = "one cable belongs to", f'set kind = "{HOST}" or "{SWITCH}" for every node'
-    for nobody, which in ((not any(found.values()), "no"), (all(found.values()), "all")):
-        if nobody:
+    for bad, which in ((not any(found.values()), "no"), (all(found.values()), "all")):
+        if bad:
             what = "switches" if which == "all" else "hosts"
             raise InputError(f"the network has no {what}: {why} {which} nodes", hint=hint)
     return found
@@ -206,7 +206,6 @@ class WeightedPaths:
     weight: NDArray[np.int64]
 
     def __call__(self, wiring: Wiring) -> RoutingTable:
-        """Return the routing table of a network."""
         writer = TableWriter()
         lengths = np.diff(wiring.first_group)[wiring.switch_network]
         route = np.full(int(lengths.sum()), NO_ROUTE, np.int64)
@@ -235,7 +234,6 @@ class WeightedPaths:
 
 
 def _distances(toward: Links, edge: int, n_switches: int) -> Ints:
-    """Return int64[n_switches], smallest sum of weights to switch ``edge``, -1 if unreachable."""
     away = np.full(n_switches, -1, np.int64)
     pending = [(0, edge)]
     while pending:

@@ -156,7 +156,6 @@ class Network:
 
     @property
     def has_several_ports(self) -> bool:
-        """Whether any host has more than one port."""
         return self.n_host_ports > self.n_hosts
 
     @cached_property
@@ -179,7 +178,6 @@ class Network:
 
     @property
     def n_links(self) -> int:
-        """Number of directed links, one for each port."""
         return self.n_ports
 
     @property
@@ -188,9 +186,7 @@ class Network:
 
     def wiring(self, usable: Flags | None = None) -> Wiring:
         """Return the wiring for routing; routes leave by `usable` ports (bool[n_ports]) only.
-
-        Ports whose circuit is never up in that direction are always excluded.
-        """
+        Ports whose circuit is never up in that direction are always excluded."""
         up = None if self.circuits is None else self.circuits.ever_up
         if up is not None:
             usable = up if usable is None else usable & up
@@ -251,9 +247,7 @@ class Network:
 
     def candidates(self, switch: int, group: int, table: int = 0) -> NDArray[np.int32]:
         """Return a switch's local ports toward a group of its network; empty for its own group.
-
-        Raises InputError if there is no route.
-        """
+        Raises InputError if there is no route."""
         begin, end = self.first_group[self.switch_network[switch] :][:2].tolist()
         entry = int(self.route[int(self.route_first[switch]) + table * (end - begin) + group])
         if entry == NO_ROUTE:
@@ -277,15 +271,12 @@ class Network:
 
     def first_port(self, switch: Ints, index: Ints) -> Ints:
         """Return the global first candidate port of each switch (index) for an entry of its row.
-
-        The entry is a group or from `host_group`, and not the switch's own.
-        """
+        The entry is a group or from `host_group`, and not the switch's own."""
         entry = self.route[self.route_first[switch] + index]
         local: NDArray[np.int32] = self.route_ports[entry >> COUNT_BITS]
         return self.node_first_port[switch + self.n_hosts] + local
 
     def next_switch(self, port: Ints) -> Ints:
-        """Return the index of the switch that each global port leads to."""
         return self.port_node[self.port_peer[port]].astype(np.int64) - self.n_hosts
 
     def path(self, src: int, dst: int, table: int = 0) -> list[int]:

@@ -21,10 +21,8 @@ from netsim.units import shortened
 
 
 def build_subtopology(params: Mapping[str, Any], name: str) -> Network:
-    """Return the network of the topology that the parameter `name` of a topology names.
-
-    Raises InputError as that topology does, with keys of its table.
-    """
+    """Return the network of the topology that the parameter `name` of a topology names. Raises
+    InputError as that topology does, with keys of its table."""
     use: PluginSpec = params[name]
     try:
         network = built(use, "build", use.params)
@@ -105,19 +103,17 @@ def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: fl
 
 
 def built(use: PluginSpec, function: str, *args: Any) -> Network:
-    """Return the network that a plugin's function returns.
-
-    Raises InputError, with the plugin's file, if the function fails or returns no valid network.
-    """
+    """Return the network that a plugin's function returns. Raises InputError, with the plugin's
+    file, if the function fails or returns no valid network."""
     made = call(use, function, *args)
     if not isinstance(made, Network):
         message = f"{function}() returned {shortened(repr(made))}"
         raise InputError(message, file=str(use.plugin.path), hint="must return a Network")
-    require_whole(made, use, function)
+    require_complete(made, use, function)
     return made
 
 
-def require_whole(network: Network, use: PluginSpec, function: str) -> None:
+def require_complete(network: Network, use: PluginSpec, function: str) -> None:
     """Raise InputError if a plugin's function returned an incomplete network."""
     if what := _missing(network):
         message = f"{function}() returned a Network with invalid {what}"

@@ -76,10 +76,8 @@ class PortPairs:
 
 
 def pairs_used(network: Network, flows: FlowTable, planes: str, seed: int) -> PortPairs:
-    """Return the port pairs that flows use: all, or with "hash" the one that each draws.
-
-    Raises InputError as `port_pairs_of`.
-    """
+    """Return the port pairs that flows use: all, or with "hash" the one that each draws. Raises
+    InputError as `port_pairs_of`."""
     port_pairs = port_pairs_of(network, flows)
     if planes != HASH or not network.has_several_ports:
         return port_pairs
@@ -93,10 +91,8 @@ def draws_of(n_flows: int, seed: int) -> Ints:
 
 
 def port_pairs_of(network: Network, flows: FlowTable) -> PortPairs:
-    """Return all port pairs of each flow.
-
-    Raises InputError, naming the flow, if one has none, or one without a route in either direction.
-    """
+    """Return all port pairs of each flow. Raises InputError, naming the flow, if one has none,
+    or one without a route in either direction."""
     first, src, dst = _ends(network, flows)
     port_pairs = PortPairs(first, src, dst, data_to=dst, control_to=dst, control_back=src)
     if network.policy is not None:
@@ -123,9 +119,7 @@ def _tables_of(
     network: Network, policy: RoutingPolicy, data: Ints, ends: tuple[Ints, Ints]
 ) -> tuple[Ints, Ints]:
     """Return the tables of the data and control packets of port pairs (source, destination).
-
-    `data` are the preferred tables of data.
-    """
+    `data` are the preferred tables of data."""
     src, dst = ends
 
     def led(table: Ints, leads: Flags) -> Ints:
@@ -145,7 +139,6 @@ def _tables_of(
 
 
 def _check_routes(network: Network, port_pairs: PortPairs, unanswered: Flags | None) -> None:
-    """Refuse port pairs on which some packets have no route."""
     src, dst = port_pairs.src_port, port_pairs.dst_port
     data = np.ones(src.size, bool)
     control = data if unanswered is None else ~np.repeat(unanswered, port_pairs.counts)

@@ -41,10 +41,8 @@ class PortSizes:
 def settle_sizes(
     fabric: Fabric, network: Network, packets: PacketFormat
 ) -> tuple[Fabric, PortSizes | None]:
-    """Return a settled fabric with sizes in bytes if they are the same everywhere, else all sizes.
-
-    Raises InputError as `port_sizes`.
-    """
+    """Return a settled fabric with sizes in bytes if they are the same everywhere, else all
+    sizes. Raises InputError as `port_sizes`."""
     if not sizes_differ(fabric, network):
         return fabric, None
     sizes = port_sizes(fabric, network, packets)
@@ -52,8 +50,7 @@ def settle_sizes(
 
 
 def sizes_differ(fabric: Fabric, network: Network) -> bool:
-    """Return whether sizes may differ by port."""
-    return fabric.in_products or network.switch_queue_bytes is not None
+    return fabric.has_bdp_sizes or network.switch_queue_bytes is not None
 
 
 def port_sizes(fabric: Fabric, network: Network, packets: PacketFormat) -> PortSizes:
@@ -93,10 +90,8 @@ def _own_queues(fabric: Fabric, network: Network) -> Ints:
 
 
 def fabric_at(fabric: Fabric, rate_bps: int, round_trip_ps: int, own_bytes: int = 0) -> Fabric:
-    """Return the fabric, in bytes, of a port with this rate and base round trip.
-
-    If `own_bytes` is not 0, it is the queue size of the port's switch.
-    """
+    """Return the fabric, in bytes, of a port with this rate and base round trip. If `own_bytes`
+    is not 0, it is the queue size of the port's switch."""
 
     def in_bytes(value: Any) -> Any:
         return value.at(rate_bps, round_trip_ps) if isinstance(value, Bdp) else value
@@ -121,10 +116,8 @@ def base_round_trips(network: Network, packets: PacketFormat) -> Ints:
 
 
 def longest_paths(network: Network, size_bytes: int) -> Ints:
-    """Return int64[n_networks], the longest time in ps of a single packet between two hosts' ports.
-
-    Only pairs with a route count, in any table.
-    """
+    """Return int64[n_networks], the longest time in ps of a single packet between two hosts'
+    ports. Only pairs with a route count, in any table."""
     cross_ps = send_time(size_bytes, byte_quotient(network.port_rate_bps)) + network.port_delay_ps
     host_ports = np.arange(network.n_host_ports)
     group = network.first_group[network.port_network] + network.port_group
@@ -134,8 +127,8 @@ def longest_paths(network: Network, size_bytes: int) -> Ints:
     longest = np.zeros(network.first_group.size - 1, np.int64)
     for number, table, src, dst in _pairs(network):
         switch = network.edge_switch[src].astype(np.int64)
-        first, behind = network.first_group[number : number + 2].tolist()
-        to = table * (behind - first) + dst - first
+        first, end = network.first_group[number : number + 2].tolist()
+        to = table * (end - first) + dst - first
         time_ps = up_ps[src] + down_ps[dst]
         going = np.flatnonzero(network.route[network.route_first[switch] + to] != NO_ROUTE)
         switch, to, joined = switch[going], to[going], going

@@ -46,12 +46,10 @@ class ProgramSpec:
 
     @property
     def name(self) -> str:
-        """The program's name in messages."""
         return self.use.name
 
 
 def is_program(module: ModuleType) -> bool:
-    """Return whether the traffic pattern in this file is a program."""
     return any(hasattr(module, name) for name in HANDLER_NAMES)
 
 

@@ -197,7 +197,6 @@ class _Chunks:
     second: Ints
 
     def of(self, which: NDArray[np.bool_]) -> _Chunks:
-        """Return the selected chunks."""
         columns = (self.message, self.index, self.first, self.second)
         return _Chunks(*(column[which] for column in columns))
 
@@ -211,7 +210,7 @@ def _refuse(load: Workload, cut: Ints) -> None:
     if flows.after_ptr is None or flows.after_flow is None:
         return
     waiter = np.repeat(np.arange(len(flows)), np.diff(flows.after_ptr))
-    for i in np.flatnonzero(np.isin(waiter, cut) & ~flows.waits_here())[:1].tolist():
+    for i in np.flatnonzero(np.isin(waiter, cut) & ~flows.waits_at_source())[:1].tolist():
         raise InputError(
             f"flow {waiter[i]} is relayed in chunks, but waits for flow {flows.after_flow[i]}, "
             "which is delivered at another host",
@@ -299,10 +298,10 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     here = new.add(RECEIVE, table.dst[of.first], of.first)
     send[of.second] = new.add(SEND, table.src[of.second], of.second)
     before = np.flatnonzero(of.index > 0) - 1
-    behind = before + 1
+    after = before + 1
     edges = [
-        (send[of.first[before]], send[of.first[behind]]),
-        (send[of.second[before]], send[of.second[behind]]),
+        (send[of.first[before]], send[of.first[after]]),
+        (send[of.second[before]], send[of.second[after]]),
         (here, send[of.second]),
     ]
     # Tasks that wait for the message wait for its last chunk.
@@ -331,14 +330,12 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
 def _by_tasks(
     table: FlowTable, send: Ints, new: _TaskAppender, starting: Ints
 ) -> list[tuple[Ints, Ints]]:
-    """Make flows wait by tasks if they waited at their own host; return the edges.
-
-    Does so only if any of `starting` waits; otherwise the engine does the same.
-    """
+    """Make flows wait by tasks if they waited at their own host; return the edges. Does so only
+    if any of `starting` waits; otherwise the engine does the same."""
     if table.after_ptr is None or table.after_flow is None:
         return []
     waiter = np.repeat(np.arange(len(table)), np.diff(table.after_ptr))
-    here, awaited = table.waits_here(), table.after_flow
+    here, awaited = table.waits_at_source(), table.after_flow
     if not np.isin(starting, waiter).any():
         return []
     received, which = np.unique(awaited[here], return_inverse=True)
@@ -385,7 +382,6 @@ class _TaskAppender:
 
 
 def _copy(tasks: TaskTable) -> TaskTable:
-    """Return the tasks in a table whose flows may be changed."""
     table = copy(tasks)
     table.flow = tasks.flow.copy()
     return table

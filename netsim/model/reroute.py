@@ -52,7 +52,6 @@ class RowWriter:
         require_room(self._n_bytes, what="the routes while links are down", key="routing")
 
     def changes(self, cut_off: Ints) -> RouteChanges:
-        """Return all rows."""
         rows = [row for of_switch in self._rows for _, row in of_switch]
         times = [time for of_switch in self._rows for time, _ in of_switch]
         lengths = np.array([len(row) for row in rows], np.int64)
@@ -126,9 +125,7 @@ def never_joined(network: Network) -> Flags:
 
 def cut_off(network: Network, table: RoutingTable, down: Flags) -> Flags:
     """Return bool[n_hosts], hosts not connected to the largest part of any of their networks.
-
-    Connected means in both directions, by any routing table.
-    """
+    Connected means in both directions, by any routing table."""
     uplink = np.arange(network.n_host_ports)
     lone: Flags = down[uplink] | down[network.port_peer[uplink]]
     for number, (begin, end) in enumerate(pairwise(network.first_group.tolist())):

@@ -75,10 +75,8 @@ class Wiring:
 
     @cached_property
     def route_first(self) -> Ints:
-        """int64[n_switches], start of each switch's row of a routing table.
-
-        A row has an entry for each group of the switch's own network.
-        """
+        """int64[n_switches], start of each switch's row of a routing table. A row has an entry
+        for each group of the switch's own network."""
         lengths = np.diff(self.first_group)[self.switch_network]
         first: Ints = np.cumsum(lengths) - lengths
         return first
@@ -89,7 +87,6 @@ class Wiring:
         return int(np.diff(self.first_group)[self.switch_network].sum())
 
     def switches_of(self, network: int) -> Ints:
-        """Return the switches of a network, ascending."""
         return np.flatnonzero(self.switch_network == network)
 
     def edges_of(self, network: int) -> NDArray[np.int32]:
@@ -221,10 +218,8 @@ class TableWriter:
 
 
 def shortest_paths(wiring: Wiring) -> RoutingTable:
-    """Return all shortest paths by hop count; parallel cables are separate candidates.
-
-    Paths of networks with the same wiring, such as planes, are computed once.
-    """
+    """Return all shortest paths by hop count; parallel cables are separate candidates. Paths of
+    networks with the same wiring, such as planes, are computed once."""
     writer = TableWriter()
     lengths = np.diff(wiring.first_group)[wiring.switch_network]
     route = np.zeros(int(lengths.sum()), np.int64)

@@ -66,7 +66,6 @@ class CompactSlotTables:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes."""
         return self.row_first.nbytes + self.route.nbytes + self.route_ports.nbytes
 
 
@@ -104,11 +103,8 @@ class Expander(TimeSlotRouting):
         return shortest_paths(wiring.only(self._there(circuits, begin_ps, int(slots_ps[0]))))
 
     def by_slot(self, wiring: Wiring) -> TimeSlotTables:
-        """Return all tables of a period.
-
-        Raises InputError for too many slots, schedules that do not repeat and, while tables are
-        read, edge switches without a route in a slot.
-        """
+        """Return all tables of a period. Raises InputError for too many slots, schedules that do
+        not repeat and, while tables are read, edge switches without a route in a slot."""
         circuits = wiring.circuits
         if circuits is None or not circuits.change:
             return TimeSlotTables(np.array([HORIZON_PS]), 0, [shortest_paths(wiring)])
@@ -219,7 +215,6 @@ def packet_fabric_routes(wiring: Wiring) -> RoutingTable:
 
 
 def _by_circuit(wiring: Wiring) -> Flags:
-    """Return bool[n_ports], ports whose cables go through circuit switches."""
     found = np.zeros(wiring.port_node.size, bool)
     if wiring.circuits is not None:
         found = wiring.circuits.of_port != NONE
@@ -282,10 +277,8 @@ class RoutingPolicy:
         )
 
     def time_slots(self, wiring: Wiring) -> CompactSlotTables | None:
-        """Return these rows for every slot if a table is time-slotted.
-
-        Raises InputError if they do not fit into memory.
-        """
+        """Return these rows for every slot if a table is time-slotted. Raises InputError if they
+        do not fit into memory."""
         for routing in self.routings:
             if isinstance(routing.routing, TimeSlotRouting):
                 found = routing.routing.by_slot(wiring)

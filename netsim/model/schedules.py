@@ -73,9 +73,7 @@ class Schedule:
         control_delay_ps: int | None = None,
     ) -> None:
         """Take the attributes; a single duration applies to all slots, None means phase-driven.
-
-        Raises InputError, without a name, for an invalid schedule.
-        """
+        Raises InputError, without a name, for an invalid schedule."""
         self.matchings = _table(matchings)
         self.bidirectional = bool(bidirectional)
         self.control_delay_ps = None
@@ -227,7 +225,7 @@ def days_of(schedule: Schedule) -> Days:
     up_ps, down_ps = starts_ps[first] + schedule.night_ps, starts_ps[last + 1]
     kept = np.ones(pair.size, bool)
     if schedule.repeats or schedule.phase_driven:
-        kept = (first > 0) | (last < n_slots - 1)  # the others are never dark
+        kept = (first > 0) | (last < n_slots - 1)  # the others have no night
     if schedule.phase_driven:
         up_ps[first == 0] = -END_PS
         down_ps[:] = END_PS

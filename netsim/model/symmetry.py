@@ -73,10 +73,8 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
 
 
 def _check_layer(network: Network, rows: dict[int, list[list[int]]]) -> None:
-    """Refuse edge switches that reach a switch of a layer by different choices.
-
-    ``rows`` is the layer from each edge switch: for each choice below, the uplinks in order.
-    """
+    """Refuse edge switches that reach a switch of a layer by different choices. ``rows`` is the
+    layer from each edge switch: for each choice below, the uplinks in order."""
     seen: dict[int, int] = {}
     for edge, row in rows.items():
         above = [s for layer in row for s in layer]
@@ -91,7 +89,6 @@ def _check_layer(network: Network, rows: dict[int, list[list[int]]]) -> None:
 
 
 def _fabric_cables(network: Network) -> tuple[Ints, Ints]:
-    """Return both switches (indices) of each link between switches, the sender first."""
     own = network.port_node.astype(np.int64) - network.n_hosts
     far = network.port_node[network.port_peer].astype(np.int64) - network.n_hosts
     between = (own >= 0) & (far >= 0)

@@ -116,7 +116,7 @@ class TaskTable:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         return self.after_task, np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
 
-    def in_streams(self) -> Edges:
+    def stream_edges(self) -> Edges:
         """Return the pairs of consecutive compute tasks of a host's stream."""
         compute = np.flatnonzero((self.kind == COMPUTE) & ~self.deferred)
         order = compute[np.lexsort((compute, self.stream[compute], self.host[compute]))]
@@ -193,7 +193,6 @@ class TaskTable:
             raise InputError(message, hint="let tasks wait for each other instead")
 
     def _check_edges(self) -> None:
-        """Refuse edges between hosts."""
         ptr, after, n = self.after_ptr, self.after_task, len(self)
         if ptr is None or after is None:
             return
@@ -214,14 +213,14 @@ class TaskTable:
         """Return tasks that each wait for the next, by an edge, stream or flow; [] if none do."""
         sends, receives = (self.of_flows(kind, n_flows) for kind in (SEND, RECEIVE))
         joined = (sends >= 0) & (receives >= 0)
-        pairs = [self.edges(), self.in_streams(), (sends[joined], receives[joined])]
+        pairs = [self.edges(), self.stream_edges(), (sends[joined], receives[joined])]
         first = np.concatenate([one for one, _ in pairs])
         then = np.concatenate([other for _, other in pairs])
         # Tasks that wait only for earlier ones form no cycle.
         return find_cycle(len(self), then, first) if (first >= then).any() else []
 
 
-def joined_tasks(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:
+def join_tasks(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:
     """Concatenate tables of tasks, each with the number of the first flow of its workload."""
     tables = [table for table, _ in parts]
     n_streams = [int(table.stream.max(initial=-1)) + 1 for table in tables]

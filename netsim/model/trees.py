@@ -58,7 +58,6 @@ class Tree:
 
     @property
     def tiers(self) -> int:
-        """Number of tiers of switches."""
         return len(self.children)
 
     @property
@@ -67,7 +66,6 @@ class Tree:
 
     @property
     def switches(self) -> tuple[int, ...]:
-        """Number of switches of each tier."""
         return tuple(
             prod(self.children[tier + 1 :]) * prod(self.parents[:tier])
             for tier in range(self.tiers)
@@ -81,25 +79,20 @@ class Tree:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Number of ports of a switch of each tier."""
         return tuple(map(sum, zip(self.downlinks, (*self.uplinks, 0), strict=True)))
 
     @property
     def downlinks(self) -> tuple[int, ...]:
-        """Number of cables from a switch of each tier to those below."""
         return tuple(map(prod, zip(self.children, (1, *self.bundles), strict=True)))
 
     @property
     def uplinks(self) -> tuple[int, ...]:
-        """Number of cables from a switch of each tier but the top one to those above."""
         return tuple(map(prod, zip(self.parents, self.bundles, strict=True)))
 
 
 def reserve_trees(builder: NetworkBuilder, tree: Tree, planes: int = 1) -> None:
-    """Announce `planes` equal trees and their hosts to the builder.
-
-    Raises InputError if they cannot be built or do not fit into memory.
-    """
+    """Announce `planes` equal trees and their hosts to the builder. Raises InputError if they
+    cannot be built or do not fit into memory."""
     builder.reserve(
         hosts=tree.n_hosts,
         switches=planes * sum(tree.switches),

@@ -13,7 +13,7 @@ from netsim.errors import InputError
 from netsim.model.columns import first_of
 from netsim.model.flows import FlowTable
 from netsim.model.programs import ProgramSpec, is_program, program_spec
-from netsim.model.tasks import TaskTable, joined_tasks
+from netsim.model.tasks import TaskTable, join_tasks
 from netsim.plugins.registry import PluginSpec
 
 
@@ -43,10 +43,8 @@ class WorkloadPart:
         self,
         total: Callable[[str], int],  # noqa: ARG002
     ) -> tuple[str, int, int] | None:
-        """Return what is counted (such as "requests"), how many are done, and the total.
-
-        `total` returns the sum of a field of the program over all hosts.
-        """
+        """Return what is counted (such as "requests"), how many are done, and the total. `total`
+        returns the sum of a field of the program over all hosts."""
         return None
 
 
@@ -78,7 +76,6 @@ class Workload:
     parts: tuple[WorkloadPart, ...] = ()
 
     def part(self, kind: type[Part]) -> Part | None:
-        """Return the part of a kind, if any."""
         return next((one for one in self.parts if isinstance(one, kind)), None)
 
     def with_part(self, part: WorkloadPart) -> Workload:
@@ -89,10 +86,9 @@ class Workload:
     @property
     def has_tasks(self) -> bool:
         """Whether it has tasks, or flows that wait for deliveries at their own source."""
-        return self.tasks is not None or bool(self.flows.waits_here().any())
+        return self.tasks is not None or bool(self.flows.waits_at_source().any())
 
     def validate(self, n_hosts: int) -> None:
-        """Raise InputError for the first bad flow or task."""
         self.flows.validate(n_hosts)
         if self.tasks is None:
             return
@@ -121,11 +117,8 @@ class Workload:
 
     @staticmethod
     def join(loads: Sequence[Workload]) -> Workload:
-        """Join workloads, in order.
-
-        Flows, tasks and streams of a workload remain independent of the others'. Raises InputError
-        if several are programs.
-        """
+        """Join workloads, in order. Flows, tasks and streams of a workload remain independent of
+        the others'. Raises InputError if several are programs."""
         flows = FlowTable.join([load.flows for load in loads])
         notes = tuple(dict.fromkeys(note for load in loads for note in load.notes))
         if all(load.tasks is None for load in loads):
@@ -134,7 +127,7 @@ class Workload:
             return loads[0]
         first_flow = np.cumsum([0, *(len(load.flows) for load in loads)])
         parts = [(load.tasks, int(at)) for load, at in zip(loads, first_flow, strict=False)]
-        tasks = joined_tasks([(one, at) for one, at in parts if one is not None])
+        tasks = join_tasks([(one, at) for one, at in parts if one is not None])
         first_task = np.cumsum([0, *(len(load.tasks or ()) for load in loads)]).tolist()
         programs = [
             replace(load.program, first_task=at)

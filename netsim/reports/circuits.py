@@ -114,7 +114,7 @@ def circuits_so_far(engine: Engine) -> Circuits | None:
     circuits = engine.network.circuits
     if circuits is None or not engine.feature_set.phase_driven:
         return circuits
-    return circuits.as_it_came(engine.slot_states().begin_ps)
+    return circuits.with_slot_starts(engine.slot_states().begin_ps)
 
 
 def circuit_metrics(engine: Engine, slots: Table | None) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def simulated_flows(
 
 def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
     """The scenario with the sizes that a program has set, and with ideal times for these."""
-    flows = scenario.flows.of_sizes(states.size_bytes)
+    flows = scenario.flows.with_sizes(states.size_bytes)
     if flows is scenario.flows:
         return scenario
     multipath = scenario.fabric.load_balancing not in PATH_FOR_LIFE

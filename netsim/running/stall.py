@@ -230,7 +230,7 @@ def waiting_tasks(engine: Engine) -> str:
     tasks, unfinished = engine.tasks, not_done(engine)
     if tasks is None or not unfinished.size:
         return ""
-    pairs = (tasks.edges(), tasks.in_streams())
+    pairs = (tasks.edges(), tasks.stream_edges())
     first, then = (np.concatenate(side) for side in zip(*pairs, strict=True))
     is_open = np.zeros(len(tasks), bool)
     is_open[unfinished] = True

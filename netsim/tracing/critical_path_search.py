@@ -88,7 +88,7 @@ class _PathSearch:
     def __init__(self, tasks: TaskTable, flows: FlowTable, times: Times) -> None:
         self.tasks, self.flows, self.times = tasks, flows, times
         self.send = tasks.of_flows(SEND, len(flows))
-        first, then = tasks.in_streams()
+        first, then = tasks.stream_edges()
         self.previous_in_stream = np.full(len(tasks), -1, np.int64)
         self.previous_in_stream[then] = first
 

@@ -113,7 +113,7 @@ def flow_trace(
     network, flows = engine.network, engine.flows
     multipath = point.fabric.load_balancing not in PATH_FOR_LIFE
     port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, point.seed)
-    flows = flows.of_sizes(states.size_bytes)
+    flows = flows.with_sizes(states.size_bytes)
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
     own_names = engine.own_names(flow)
     ordered = order_trace(network, entries)

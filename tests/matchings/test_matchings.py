@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.matchings.decompose import birkhoff, decomposed, solstice
+from netsim.matchings.decompose import birkhoff, decompose_demand, solstice
 from netsim.matchings.greedy import greedy
 from netsim.matchings.perfect import FREE, perfect_matching
 from netsim.matchings.tables import Submatching, Table, stuffed, sums, table_of
@@ -220,8 +220,8 @@ def test_circuits_follow_the_shares_of_demand() -> None:
 def test_the_longest_parts_are_kept_and_join_who_needs_it(
     algorithm: str, table: Table, most: int
 ) -> None:
-    every = decomposed(table, algorithm, 10_000)
-    kept = decomposed(table, algorithm, most)
+    every = decompose_demand(table, algorithm, 10_000)
+    kept = decompose_demand(table, algorithm, most)
     amounts = sorted((part.amount for part in every), reverse=True)
     assert sorted((part.amount for part in kept), reverse=True) == amounts[:most]
     carried = sum_of(every, len(table))

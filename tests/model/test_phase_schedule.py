@@ -126,7 +126,7 @@ def test_what_came_is_a_timetable(table: np.ndarray, data: st.DataObject) -> Non
         return
     begun = data.draw(st.integers(1, n_slots))
     begins = np.cumsum([0, *(data.draw(st.integers(4, 9)) for _ in range(begun - 1))])
-    came = circuits.as_it_came(np.append(begins, np.full(n_slots - begun, -1)))
+    came = circuits.with_slot_starts(np.append(begins, np.full(n_slots - begun, -1)))
     end_ps = int(begins[-1]) + 6
     found = time_up_ps(came, end_ps)
     assert circuits.up_in_slot is not None

@@ -87,7 +87,7 @@ def test_lists_and_pairs_say_the_same() -> None:
 
 def test_streams_are_in_the_order_of_numbers() -> None:
     tasks = TaskTable([COMPUTE] * 6 + [JOIN], [0, 0, 1, 0, 1, 0, 0], stream=[0, 1, 0, 0, 0, 1, 0])
-    first, then = tasks.in_streams()
+    first, then = tasks.stream_edges()
     assert set(zip(first.tolist(), then.tolist(), strict=True)) == {(0, 3), (1, 5), (2, 4)}
 
 
@@ -112,6 +112,6 @@ def test_several_workloads_become_one() -> None:
 def test_which_flows_their_own_hosts_can_start() -> None:
     flows = FlowTable([0, 1, 1, 2], [1, 0, 2, 0], 100)
     flows.set_dependencies([[], [0], [0, 3], []])
-    assert flows.waits_here().tolist() == [True, False, False]
+    assert flows.waits_at_source().tolist() == [True, False, False]
     assert Workload(flows).has_tasks
-    assert np.array_equal(FLOWS.waits_here(), [])
+    assert np.array_equal(FLOWS.waits_at_source(), [])

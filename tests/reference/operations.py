@@ -84,7 +84,7 @@ class Times:
     start: list[Time | None]
 
 
-def in_streams(plan: Plan) -> list[tuple[int, int]]:
+def stream_edges(plan: Plan) -> list[tuple[int, int]]:
     """Return each operation of a stream with its successor."""
     streams: dict[tuple[int, int], list[int]] = {}
     for k, one in enumerate(plan.operations):
@@ -104,7 +104,7 @@ def play(plan: Plan, network: Network) -> Times:
     handed_over: list[Time | None] = [None] * m
     delivered: list[Time | None] = [None if one.size_bytes else 0 for one in plan.messages]
     available = delivered.copy()
-    ends = [*in_streams(plan), *plan.after]
+    ends = [*stream_edges(plan), *plan.after]
     moved = True
     while moved:
         moved = False

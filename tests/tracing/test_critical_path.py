@@ -51,7 +51,7 @@ def path_of(load: Workload, n_hosts: int) -> tuple[list[PathSegment], Times]:
 def check(path: list[PathSegment], tasks: TaskTable, flows: FlowTable, times: Times) -> None:
     """The segments fill the time to the last end, and each waited for the one before it."""
     edges = set(zip(*(side.tolist() for side in tasks.edges()), strict=True))
-    streams = set(zip(*(side.tolist() for side in tasks.in_streams()), strict=True))
+    streams = set(zip(*(side.tolist() for side in tasks.stream_edges()), strict=True))
     ends = np.concatenate([times.end_ps, times.delivered_ps])
     assert sum(one.end_ps - one.start_ps for one in path) == ends.max()
     assert path[0].start_ps == 0

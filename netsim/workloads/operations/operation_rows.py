@@ -90,7 +90,7 @@ def _last_before(tasks: TaskTable, end_ps: Ints) -> Ints:
         latest[waits] = np.maximum.reduceat(done, ptr[waits]) if waits.size else -1
         last = (done == latest[then]) & (done >= 0)
         np.maximum.at(found, then[last], first[last])
-    first, then = tasks.in_streams()
+    first, then = tasks.stream_edges()
     done = end_ps[first]
     later = (done > latest[then]) | ((done == latest[then]) & (first > found[then]))
     later &= done >= 0

@@ -29,7 +29,7 @@ from netsim.workloads.importers.astra import FULL, RING, SWITCH, Dimension, read
 
 PARAMS = [Param("file", "file", REQUIRED, "network file of ASTRA-sim (.yml)")]
 
-BESIDE = 20
+HOST_CABLE_DIVISOR = 20
 """Divisor of the smallest latency for the cable between host and router."""
 
 
@@ -49,26 +49,28 @@ def build(params: Mapping[str, Any]) -> Network:
         ports=max(one.n for one in dimensions) + 1,
     )
     hosts = np.array(builder.add_hosts(n))
-    beside_ps = 0
+    host_cable_ps = 0
     nodes = hosts
     if not direct:
-        beside_ps = max(min(one.latency_ps for one in dimensions) // BESIDE, 1)
+        host_cable_ps = max(min(one.latency_ps for one in dimensions) // HOST_CABLE_DIVISOR, 1)
         nodes = np.array(builder.add_switches([f"npu{k}" for k in range(n)]))
         rate = sum(one.rate_bps * _links(one) for one in dimensions)
-        builder.cables(hosts, nodes, rate, beside_ps)
+        builder.cables(hosts, nodes, rate, host_cable_ps)
     for number, one in enumerate(dimensions):
         groups = np.moveaxis(nodes.reshape(shape), -1 - number, -1).reshape(-1, one.n)
         if one.shape == SWITCH:
             names = [f"dim{number}.switch{k}" for k in range(len(groups))]
             tops = np.array(builder.add_switches(names, 0 if direct else 1))
-            builder.cables(groups, tops[:, None], one.rate_bps, max(one.latency_ps - beside_ps, 1))
+            builder.cables(
+                groups, tops[:, None], one.rate_bps, max(one.latency_ps - host_cable_ps, 1)
+            )
             continue
         if one.shape == RING:
             a = np.arange(1 if one.n == 2 else one.n)
             b = (a + 1) % one.n
         else:
             a, b = np.triu_indices(one.n, 1)
-        delay_ps = max(one.latency_ps - 2 * beside_ps, 1)
+        delay_ps = max(one.latency_ps - 2 * host_cable_ps, 1)
         builder.cables(groups[:, a], groups[:, b], one.rate_bps, delay_ps)
     return builder.build(path.stem)
 
