@@ -1,7 +1,6 @@
-"""What GPUs cost, draw and lose to failures, by the size of their dies.
+"""Cost, power and availability of GPUs by die size.
 
-Functions of plain numbers, with units in their names and where each formula is from; `compare` puts
-GPUs of one file side by side at equal silicon.
+Formulas are functions of plain numbers; `compare` applies them to GPUs at equal silicon.
 """
 
 from netsim.workloads.cost.availability import (
@@ -18,10 +17,13 @@ from netsim.workloads.cost.dies import (
     cost_of_good_die_usd,
     die_yield,
     dies_per_wafer,
+    link_usd,
+    link_watts,
+    memory_usd,
+    package_usd,
     salvaged_yield,
 )
 from netsim.workloads.cost.load import load_cost_tables, presets
-from netsim.workloads.cost.package import link_usd, link_watts, memory_usd, package_usd
 
 __all__ = [
     "CostTables",

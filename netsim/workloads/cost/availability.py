@@ -1,4 +1,4 @@
-"""What failures take: availability, blast radius, spares. Exact sums, no simulation."""
+"""Availability, blast radius and spares, as exact sums."""
 
 from __future__ import annotations
 
@@ -11,39 +11,41 @@ from numpy.typing import NDArray
 
 STOP, SHRINK = "stop", "shrink"
 ON_FAILURE = (STOP, SHRINK)
-"""What a group does without one of its GPUs: nothing, or as much less as that GPU is of it."""
+"""Reaction of a group to a failed GPU: it stops, or loses only that GPU's share."""
 
 MAX_SPARES = 1 << 20
-"""More are not looked for."""
+"""Largest number of spares searched."""
 
 
 def availability(mtbf_hours: float, repair_hours: float) -> float:
-    """The share of time that something is up: MTBF / (MTBF + MTTR), of an alternating renewal
-    process, whatever the distributions (Barlow and Proschan 1975). `mtbf_hours` is mean time up."""
+    """Return MTBF / (MTBF + MTTR), for any distributions (Barlow and Proschan 1975).
+
+    `mtbf_hours` is the mean up time.
+    """
     return mtbf_hours / (mtbf_hours + repair_hours)
 
 
 def group_availability(mtbf_hours: float, repair_hours: float, group: int) -> float:
-    """The share of time that a group is up which stops for each failure of any of its GPUs.
+    """Return the availability of a group that stops at each failure of its GPUs.
 
-    `mtbf_hours` is one GPU's. GPUs of a group that is down do not fail, so that the group is one
-    renewal process with `group` times the rate: 1 / (1 + group x MTTR / MTBF).
+    GPUs of a stopped group do not fail, so the group is a renewal process with `group` times the
+    failure rate: 1 / (1 + group x MTTR / MTBF).
     """
     return availability(mtbf_hours / group, repair_hours)
 
 
 def blast_radius(gpus: int, group: int, on_failure: str = STOP) -> float:
-    """The share of all capacity that one failed GPU takes, of `gpus` in groups of `group`.
+    """Return the share of the capacity lost by one failed GPU: its group's, or its own.
 
-    With "stop" its whole group, with "shrink" itself. Raises ValueError for another word.
+    Raises ValueError for an `on_failure` not in ON_FAILURE.
     """
     if on_failure not in ON_FAILURE:
-        raise ValueError(f"there is no {on_failure!r}: one of {', '.join(ON_FAILURE)}")
+        raise ValueError(f"unknown {on_failure!r} (one of {', '.join(ON_FAILURE)})")
     return (group if on_failure == STOP else 1) / gpus
 
 
 def up_shares(n: int, share_up: float) -> NDArray[np.float64]:
-    """float64[n + 1]: how likely k of n independent GPUs are up; the binomial distribution."""
+    """float64[n + 1]: probability that k of n independent GPUs are up (binomial)."""
     if share_up in (0.0, 1.0):
         found = np.zeros(n + 1)
         found[n if share_up else 0] = 1.0
@@ -57,21 +59,21 @@ def up_shares(n: int, share_up: float) -> NDArray[np.float64]:
 def up_shares_cold(
     n: int, spares: int, mtbf_hours: float, repair_hours: float
 ) -> NDArray[np.float64]:
-    """float64[n + spares + 1]: how likely k GPUs are in order, where spares lie idle and are whole.
+    """float64[n + spares + 1]: probability that k GPUs are up, with cold spares.
 
-    At most n are at work and fail; each is repaired by itself and becomes a spare; a spare takes
-    over at once. It is Palm's machine interference with spares: a closed network of two stations,
-    in which only the mean of the repair time counts (Baskett, Chandy, Muntz and Palacios 1975).
-    Times up are exponential.
+    At most n GPUs run and can fail. Each is repaired independently and becomes a spare; a spare
+    takes over immediately. This is Palm's machine interference model with spares, a closed network
+    of two stations: only the mean repair time matters (Baskett, Chandy, Muntz and Palacios 1975).
+    Up times are exponential.
     """
     broken = np.arange(1, n + spares + 1)
-    at_work = np.minimum(n, n + spares - broken + 1)
-    logs = np.concatenate([[0.0], np.cumsum(np.log(at_work * repair_hours / mtbf_hours / broken))])
+    running = np.minimum(n, n + spares - broken + 1)
+    logs = np.concatenate([[0.0], np.cumsum(np.log(running * repair_hours / mtbf_hours / broken))])
     return _normalized(logs)[::-1]
 
 
 def _normalized(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Shares that add up to 1, from logarithms of what they are in proportion to."""
+    """Return shares of sum 1 from the logarithms of weights."""
     weights = np.exp(logs - logs.max())
     shares: NDArray[np.float64] = weights / weights.sum()
     return shares
@@ -80,10 +82,10 @@ def _normalized(logs: NDArray[np.float64]) -> NDArray[np.float64]:
 def goodput_of_groups(
     up: NDArray[np.float64], gpus: int, group: int, on_failure: str = STOP
 ) -> float:
-    """The mean share of `gpus` at work, in groups of `group`, if k are in order with share up[k].
+    """Return the mean share of `gpus` that work, if k are up with probability up[k].
 
-    With "stop" only whole groups work, and GPUs in order are put together to groups, as a switched
-    network allows; with "shrink" every GPU in order works, up to `gpus`.
+    With "stop" only whole groups work, formed from any GPUs that are up, as a switched network
+    allows; with "shrink" every GPU that is up works, up to `gpus`.
     """
     k = np.minimum(np.arange(up.size), gpus)
     if on_failure == STOP:
@@ -92,7 +94,7 @@ def goodput_of_groups(
 
 
 def full_capacity(up: NDArray[np.float64], gpus: int) -> float:
-    """How likely at least `gpus` are in order (k-of-n)."""
+    """Return the probability that at least `gpus` are up (k-of-n)."""
     return float(up[gpus:].sum())
 
 
@@ -104,11 +106,10 @@ def spares_for_goodput(
     on_failure: str = STOP,
     swapped: float = 1.0,
 ) -> int | None:
-    """The fewest spare GPUs, which fail as others do, for a mean goodput; None if a million are not
-    enough.
+    """Return the fewest spares for a mean goodput; None if a million are not enough.
 
-    See `goodput_of_groups`. `swapped` is the share of its time that is left to a group, or with
-    "shrink" to a GPU, of which a spare takes over each time that it fails: what spares cannot mend.
+    Spares fail like other GPUs. `swapped` is the availability of a group (with "shrink": a GPU)
+    while spares take over, which bounds the goodput.
     """
     measure = partial(goodput_of_groups, gpus=gpus, group=group, on_failure=on_failure)
     if measure(up_shares(gpus, share_up)) >= goodput:
@@ -117,8 +118,7 @@ def spares_for_goodput(
 
 
 def spares_for_capacity(gpus: int, share_up: float, probability: float) -> int | None:
-    """The fewest spare GPUs with which `gpus` are in order so likely; None if a million are not
-    enough."""
+    """Return the fewest spares for which `gpus` are up with this probability, or None."""
     measure = partial(full_capacity, gpus=gpus)
     if measure(up_shares(gpus, share_up)) >= probability:
         return 0
@@ -126,15 +126,15 @@ def spares_for_capacity(gpus: int, share_up: float, probability: float) -> int |
 
 
 def _fewest(
-    gpus: int, share_up: float, measure: Callable[[NDArray[np.float64]], float], wanted: float
+    gpus: int, share_up: float, measure: Callable[[NDArray[np.float64]], float], target: float
 ) -> int | None:
-    """The fewest spares, at least one, for a measure, which grows with them, to reach `wanted`."""
+    """Return the fewest spares, at least one, for which an increasing measure reaches `target`."""
 
     def reached(spares: int) -> bool:
-        return measure(up_shares(gpus + spares, share_up)) >= wanted
+        return measure(up_shares(gpus + spares, share_up)) >= target
 
-    # Neither mean is above the mean number in order over `gpus` (for the likelihood: Markov).
-    fewest = gpus * (wanted / share_up - 1) if share_up > 0 else math.inf
+    # Neither measure exceeds the mean number of GPUs up over `gpus` (probability: Markov).
+    fewest = gpus * (target / share_up - 1) if share_up > 0 else math.inf
     if fewest > MAX_SPARES:
         return None
     many = max(math.ceil(fewest - 1e-6), 1)

@@ -1,4 +1,4 @@
-"""GPUs side by side at equal silicon: what they cost, what they draw, what failures take."""
+"""Cost, power and failures of GPUs at equal silicon."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from netsim.workloads.cost.dies import (
     cost_of_good_die_usd,
     die_yield,
     dies_per_wafer,
+    link_usd,
+    link_watts,
+    memory_usd,
+    package_usd,
     salvaged_yield,
 )
-from netsim.workloads.cost.package import link_usd, link_watts, memory_usd, package_usd
 
 BPS_PER_GBPS = 1e9
 BYTES_PER_GB = 1e9
@@ -29,7 +32,7 @@ HOURS_PER_DAY = 24.0
 
 @dataclass(frozen=True)
 class LinkRow:
-    """One end of a GPU's links, were they of some kind."""
+    """One end of a GPU's links of some kind."""
 
     kind: str
     usd: float
@@ -38,13 +41,12 @@ class LinkRow:
 
 @dataclass(frozen=True)
 class SpareRow:
-    """Spare GPUs for a goodput; None if no number of them is enough.
+    """Spare GPUs for a goodput; None if no number is enough.
 
     Attributes:
-        goodput: the mean share of the capacity that is wanted.
-        stop, shrink: how many, where a group stops without one of its GPUs, or shrinks. What a
-            group loses while a spare takes over is counted.
-        full: how many, for all of the capacity to be in order for that share of the time.
+        goodput: target, as a share of the capacity.
+        stop, shrink: spares if groups stop at a failure, or shrink, with losses during swaps.
+        full: spares for the full capacity to be up for that share of the time.
     """
 
     goodput: float
@@ -55,25 +57,23 @@ class SpareRow:
 
 @dataclass(frozen=True)
 class GpuCost:
-    """One GPU. What is not said to be of the fleet is of one GPU.
+    """Results for one GPU; per GPU unless stated.
 
     Attributes:
-        defect_free: the share of dies without any defect.
-        die_yield: the share of dies that can be sold, with spare units switched off.
+        defect_free: share of dies without defects.
+        die_yield: share of dies that can be sold, with spare units disabled.
         silicon: the reference's die area over this one's.
-        usd_per_good_mm2: a good die's price over its area.
+        usd_per_good_mm2: price of a good die over its area.
         usd: die, memory, package and links.
-        usd_of_reference: the price of as much silicon over that of a reference GPU.
-        watts_of_reference: the same of power, with links.
-        gpus: in the fleet.
-        mtbf_hours: of one GPU.
-        failures_a_day: in the fleet, as long as all of it is up.
-        group_up: the share of time that a group is up which stops until the repair of each failure.
-        gpu_up: of a GPU, which is what is left where groups shrink.
-        blast_stop, blast_shrink: the share of the fleet's capacity that one failure takes.
-        saved_usd: what a reference GPU costs, with its links, less as much silicon of these without
-            theirs: what is left for links, and for what does not shrink with a die.
-        break_even_usd_per_gbps: the price of links at which nothing is saved.
+        usd_of_reference: price of equal silicon over that of a reference GPU.
+        watts_of_reference: the same for power, with links.
+        gpus: GPUs in the fleet.
+        failures_a_day: in the fleet, with all GPUs up.
+        group_up: availability of a group that stops until each repair.
+        gpu_up: availability of a GPU, and of groups that shrink.
+        blast_stop, blast_shrink: share of the fleet's capacity lost by one failure.
+        saved_usd: price of a reference GPU with links, minus equal silicon without links.
+        break_even_usd_per_gbps: price of links at which nothing is saved.
     """
 
     name: str
@@ -158,13 +158,13 @@ def _row(costs: CostTables, name: str, gpu: Gpu) -> GpuCost:
 
 
 def mtbf_of(costs: CostTables, gpu: Gpu) -> float:
-    """Mean time to a failure of one GPU in hours."""
+    """Return the MTBF of a GPU in hours."""
     by_area = costs.failures.rate_by == AREA
     return costs.failures.mtbf_hours * (costs.reference.die_mm2 / gpu.die_mm2 if by_area else 1)
 
 
 def die_of(costs: CostTables, gpu: Gpu) -> tuple[int, float, float, float]:
-    """Of a GPU: dies on a wafer, shares of them without a defect and to be sold, price of one."""
+    """Return dies per wafer, shares without defects and sold, and price of a die."""
     wafer = costs.wafer
     dies = dies_per_wafer(gpu.die_mm2, wafer.diameter_mm, wafer.edge_mm, wafer.scribe_mm)
     defect_free = die_yield(gpu.die_mm2, wafer.defects_per_cm2, *wafer.yield_model)
@@ -190,18 +190,17 @@ def _package_usd(costs: CostTables, gpu: Gpu) -> float:
 
 
 def _usd_without_links(costs: CostTables, gpu: Gpu) -> float:
-    """USD of a GPU in its package."""
+    """Return the price of a packaged GPU without links."""
     return die_of(costs, gpu)[3] + _memory_usd(costs, gpu) + _package_usd(costs, gpu)
 
 
 def _link(costs: CostTables, gpu: Gpu, kind: str) -> LinkRow:
-    """One end of a GPU's links, were they of some kind."""
     gbps, link = gpu.rate / BPS_PER_GBPS, costs.links[kind]
     return LinkRow(kind, link_usd(gbps, link.usd_per_gbps), link_watts(gbps, link.pj_per_bit))
 
 
 def _spares(costs: CostTables, gpu: Gpu, gpus: int) -> tuple[SpareRow, ...]:
-    """Spares for each goodput. While one takes over its group waits, or lacks a GPU."""
+    """Return the spares for each goodput target."""
     failures, mtbf_hours = costs.failures, mtbf_of(costs, gpu)
     up = availability(mtbf_hours, failures.repair_hours)
     swapped = {

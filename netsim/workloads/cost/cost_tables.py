@@ -1,4 +1,4 @@
-"""The figures that costs, power and failures are computed from, as tables with their sources."""
+"""Input tables of costs, power and failures, with sources."""
 
 from __future__ import annotations
 
@@ -16,58 +16,56 @@ AREA, GPU = "area", "gpu"
 FAIL_BY = (AREA, GPU)
 
 MIN_VALUE, MAX_VALUE = 1e-9, 1e9
-"""Of any number that is not 0."""
+"""Bounds of numbers other than 0."""
 
 MAX_UNITS = 200
-"""Of a die: sums over spare ones have the square of their number of terms."""
+"""Largest number of units per die."""
 
 MAX_GPUS = 1 << 22
-"""Of a fleet: sums go over all of them."""
+"""Largest fleet."""
 
 
 def amount(unit: str) -> tuple[str, Callable[[Any], float]]:
-    """A number that may be 0, of a unit that stands in its key's name."""
+    """Unit and reader of a number that may be 0."""
     return unit, partial(_read, low=0.0, high=MAX_VALUE)
 
 
-def positive(unit: str, most: float = MAX_VALUE) -> tuple[str, Callable[[Any], float]]:
-    """A number above 0, of a unit that stands in its key's name."""
-    return unit, partial(_read, low=MIN_VALUE, high=most)
+def positive(unit: str, largest: float = MAX_VALUE) -> tuple[str, Callable[[Any], float]]:
+    """Unit and reader of a positive number."""
+    return unit, partial(_read, low=MIN_VALUE, high=largest)
 
 
 def _read(value: Any, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{written(value)} is not a number", code="wrong_type")
-    least = max(low, MIN_VALUE)
-    if not (least <= value <= high or value == low):
-        hint = f"{least:g} to {high:g}"
+    smallest = max(low, MIN_VALUE)
+    if not (smallest <= value <= high or value == low):
+        hint = f"{smallest:g} to {high:g}"
         hint = hint if low else f"0, or {hint}"
         raise InputError(f"{written(value)} is out of range", hint=hint, code="out_of_range")
     return float(value)
 
 
 def _shares() -> tuple[str, Callable[[Any], tuple[float, ...]]]:
-    """Some shares, each above 0 and below 1."""
-
     def read(value: Any) -> tuple[float, ...]:
         values = value if isinstance(value, list) else [value]
         found = tuple(number(0, 1)[1](one) for one in values)
         if not found or 1.0 in found:
-            raise InputError("a share is less than 1", hint="[0.99, 0.999]")
+            raise InputError("shares must be below 1", hint="[0.99, 0.999]")
         return found
 
     return "shares", read
 
 
 class Yield(NamedTuple):
-    """How defects are spread; `alpha` of a negative binomial alone (see `die_yield`)."""
+    """Yield model; `alpha` only for the negative binomial (see `die_yield`)."""
 
     model: str
     alpha: float | None = None
 
 
 def _yield_model() -> tuple[str, Callable[[Any], Yield]]:
-    """A yield model by its name, or { negative_binomial = ALPHA }."""
+    """Unit and reader of a yield model's name, or { negative_binomial = ALPHA }."""
     plain = tuple(name for name in YIELDS if name != NEGATIVE_BINOMIAL)
     unit = f"{', '.join(plain)} or {{ {NEGATIVE_BINOMIAL} = alpha }}"
 
@@ -75,7 +73,7 @@ def _yield_model() -> tuple[str, Callable[[Any], Yield]]:
         if isinstance(value, str) and value in plain:
             return Yield(value)
         if not isinstance(value, Mapping) or list(value) != [NEGATIVE_BINOMIAL]:
-            raise InputError(f"{written(value)} is no yield model", hint=f"one of {unit}")
+            raise InputError(f"{written(value)} is not a yield model", hint=f"one of {unit}")
         try:
             return Yield(NEGATIVE_BINOMIAL, _read(value[NEGATIVE_BINOMIAL], MIN_VALUE, MAX_VALUE))
         except InputError as error:
@@ -89,7 +87,7 @@ SOURCE = "source of the values"
 
 @dataclass(frozen=True)
 class Wafer:
-    """[wafer]: what dies are cut from."""
+    """[wafer]: wafers and defects."""
 
     usd: float = key(positive("USD"), "price of a wafer")
     defects_per_cm2: float = key(amount("1/cm2"), "defect density")
@@ -102,7 +100,7 @@ class Wafer:
 
 @dataclass(frozen=True)
 class Memory:
-    """[memory]: stacked memory beside the die."""
+    """[memory]: stacked memory."""
 
     usd_per_gb: float = key(amount("USD/GB"), "price of memory")
     source: str = key(text(), SOURCE)
@@ -128,7 +126,7 @@ class LinkKind:
 
 @dataclass(frozen=True)
 class FailureRates:
-    """[failures]: of GPUs, and what it takes until they are back."""
+    """[failures]: failure and repair of GPUs."""
 
     mtbf_hours: float = key(positive("hours"), "mean time between failures of a reference GPU")
     repair_hours: float = key(positive("hours"), "mean time to repair a GPU")
@@ -141,7 +139,7 @@ class FailureRates:
 
 @dataclass(frozen=True)
 class Fleet:
-    """[fleet]: how much silicon there is, the same of every GPU."""
+    """[fleet]: total silicon, equal for every GPU."""
 
     reference: str = key(text(), "GPU that others are compared with")
     gpus: int = key(
@@ -172,7 +170,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class CostTables:
-    """All of them; `links` and `gpus` by name, in the order of the file."""
+    """All tables; `links` and `gpus` by name."""
 
     name: str
     wafer: Wafer
@@ -185,5 +183,5 @@ class CostTables:
 
     @property
     def reference(self) -> Gpu:
-        """The GPU that others are held against."""
+        """GPU that others are compared with."""
         return self.gpus[self.fleet.reference]

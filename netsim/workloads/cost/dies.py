@@ -1,4 +1,4 @@
-"""Dies on a wafer, the share of them that work, and what a good one costs."""
+"""Dies per wafer, yield, and cost of die, memory, package and optics."""
 
 from __future__ import annotations
 
@@ -6,50 +6,50 @@ import math
 from decimal import Decimal, localcontext
 
 MM2_PER_CM2 = 100.0
+BITS_PER_GBIT = 1e9
+PJ_PER_J = 1e12
 DIGITS = 40
-"""Of sums that alternate, beside one for each unit: binomial coefficients have fewer."""
+"""Digits of alternating sums, plus one per unit."""
 
 POISSON, MURPHY, SEEDS, NEGATIVE_BINOMIAL = "poisson", "murphy", "seeds", "negative_binomial"
 YIELDS = (POISSON, MURPHY, SEEDS, NEGATIVE_BINOMIAL)
-"""How defects are spread over a wafer; see `die_yield`."""
+"""Yield models; see `die_yield`."""
 
 
 def dies_per_wafer(
     die_mm2: float, diameter_mm: float = 300.0, edge_mm: float = 0.0, scribe_mm: float = 0.0
 ) -> int:
-    """How many whole dies a round wafer gives; an estimate for dies that are about square.
+    """Return the whole dies of a round wafer, an estimate for nearly square dies.
 
-    N = pi (d/2)^2 / S - pi d / sqrt(2 S), cut off: the wafer's area over a die's, less the dies
-    that its edge cuts (Hennessy and Patterson, Computer Architecture: A Quantitative Approach, 1.6,
-    cost of an integrated circuit; de Vries, IEEE Transactions on Semiconductor Manufacturing 18,
-    2005, holds such formulas against counts). `edge_mm` of the wafer's rim is not used; `scribe_mm`
-    is the width of the lanes along which dies are cut apart.
-
-    Raises ValueError for an area or a diameter that is not positive.
+    N = pi (d/2)^2 / S - pi d / sqrt(2 S), truncated: wafer area over die area, minus dies cut by
+    the edge (Hennessy and Patterson, Computer Architecture: A Quantitative Approach, 1.6, cost of
+    an integrated circuit; de Vries, IEEE Transactions on Semiconductor Manufacturing 18, 2005,
+    compares such formulas with counts). `edge_mm` is the unused rim; `scribe_mm` the width of
+    scribe lanes. Raises ValueError unless areas are positive.
     """
     used_mm = diameter_mm - 2 * edge_mm
     if not (die_mm2 > 0 and used_mm > 0):
-        raise ValueError("a die and what is used of a wafer have some area")
-    taken_mm2 = (math.sqrt(die_mm2) + scribe_mm) ** 2
-    whole = math.pi * used_mm**2 / 4 / taken_mm2
-    cut = math.pi * used_mm / math.sqrt(2 * taken_mm2)
+        raise ValueError("die and usable wafer must have a positive area")
+    pitch_mm2 = (math.sqrt(die_mm2) + scribe_mm) ** 2
+    whole = math.pi * used_mm**2 / 4 / pitch_mm2
+    cut = math.pi * used_mm / math.sqrt(2 * pitch_mm2)
     return max(math.floor(whole - cut), 0)
 
 
 def die_yield(
     die_mm2: float, defects_per_cm2: float, model: str = MURPHY, alpha: float | None = None
 ) -> float:
-    """The share of dies without a defect, where A D is the mean number of defects on a die.
+    """Return the share of dies without defects, for a mean of A D defects per die.
 
-    - "poisson": exp(-A D), defects fall independently.
-    - "murphy": ((1 - exp(-A D)) / (A D))^2, their density has a triangular distribution (Murphy,
-      Proceedings of the IEEE 52, 1964).
-    - "seeds": 1 / (1 + A D), their density has an exponential distribution (Seeds 1967).
-    - "negative_binomial": (1 + A D / alpha)^-alpha, their density has a gamma distribution, so that
-      they cluster the more the smaller alpha is (Stapper, IBM Journal of Research and Development
-      27, 1983). At alpha = 1 it is "seeds", without bound "poisson"; alpha must be given.
+    - "poisson": exp(-A D), independent defects.
+    - "murphy": ((1 - exp(-A D)) / (A D))^2, triangular distribution of density (Murphy, Proceedings
+      of the IEEE 52, 1964).
+    - "seeds": 1 / (1 + A D), exponential distribution of density (Seeds 1967).
+    - "negative_binomial": (1 + A D / alpha)^-alpha, gamma distribution of density: a smaller alpha
+      means more clustering (Stapper, IBM Journal of Research and Development 27, 1983). alpha = 1
+      is "seeds", infinity "poisson".
 
-    Raises ValueError for another model, and for a negative binomial without a positive alpha.
+    Raises ValueError for another model, or a negative binomial without a positive alpha.
     """
     defects = die_mm2 / MM2_PER_CM2 * defects_per_cm2
     if model == POISSON:
@@ -59,9 +59,9 @@ def die_yield(
     if model == SEEDS:
         return 1 / (1 + defects)
     if model != NEGATIVE_BINOMIAL:
-        raise ValueError(f"there is no yield model {model!r}: one of {', '.join(YIELDS)}")
+        raise ValueError(f"unknown yield model {model!r} (one of {', '.join(YIELDS)})")
     if alpha is None or not alpha > 0:
-        raise ValueError("a negative binomial yield needs alpha, above 0")
+        raise ValueError("negative_binomial requires a positive alpha")
     return math.exp(-alpha * math.log1p(defects / alpha))
 
 
@@ -74,19 +74,16 @@ def salvaged_yield(
     needed: int,
     share: float,
 ) -> float:
-    """The share of dies that can be sold where some of their units may have defects.
+    """Return the share of dies that can be sold if defective units may be disabled.
 
-    A die has `units` equal units, such as multiprocessors, on a `share` of its area; it works with
-    `needed` of them and without a defect elsewhere. Units with defects are switched off. Given the
-    density of defects, units fail independently, so that their number is binomial; each term of
-    that is an exponential of the density, whose mean over densities is the yield of an area
-    (Koren and Koren, Proceedings of the IEEE 86, 1998). The sum alternates, and is done with as
-    many digits as that takes.
-
-    Raises ValueError as `die_yield` does, and if more units are needed than there are.
+    A die has `units` equal units, such as SMs, on a `share` of its area. It works with `needed`
+    good units and no defect elsewhere. For a given defect density, units fail independently, so
+    the number of good units is binomial; each term is an exponential of the density, whose mean is
+    the yield of an area (Koren and Koren, Proceedings of the IEEE 86, 1998). The sum alternates,
+    so it uses extended precision. Raises ValueError as `die_yield`, and if needed > units.
     """
     if not 1 <= needed <= units:
-        raise ValueError(f"a die of {units} units cannot need {needed}")
+        raise ValueError(f"{needed} needed units exceed {units} units")
     die_yield(die_mm2, defects_per_cm2, model, alpha)
     with localcontext() as context:
         context.prec = DIGITS + units
@@ -95,7 +92,7 @@ def salvaged_yield(
 
         found = Decimal(0)
         for good in range(needed, units + 1):
-            # How likely so many given units, and all that is none, are without a defect.
+            # Probability that `good` given units, and the area outside units, have no defect.
             whole = _yield_of(defects * (elsewhere + unit * good), model, alpha)
             times = sum(
                 math.comb(units, bad) * math.comb(bad, units - good) * (-1) ** (good + bad - units)
@@ -106,7 +103,7 @@ def salvaged_yield(
 
 
 def _yield_of(defects: Decimal, model: str, alpha: float | None) -> Decimal:
-    """`die_yield` with the digits of the context, of a mean number of defects."""
+    """Return `die_yield` for a mean number of defects, with the context's precision."""
     if not defects:
         return Decimal(1)
     if model == POISSON:
@@ -118,9 +115,26 @@ def _yield_of(defects: Decimal, model: str, alpha: float | None) -> Decimal:
 
 
 def cost_of_good_die_usd(wafer_usd: float, dies: int, yield_share: float) -> float:
-    """What a working die costs: its part of the wafer, over the share that works.
-
-    Infinite if a wafer gives none. Test and dicing are not in it.
-    """
+    """Return the price of a good die, without test and dicing; infinite if there is none."""
     good = dies * yield_share
     return wafer_usd / good if good > 0 else math.inf
+
+
+def memory_usd(memory_gb: float, usd_per_gb: float) -> float:
+    """Return the price of stacked memory by size, at any bandwidth."""
+    return memory_gb * usd_per_gb
+
+
+def package_usd(die_mm2: float, usd_per_mm2: float, usd: float) -> float:
+    """Return the price of interposer, substrate, assembly and test."""
+    return die_mm2 * usd_per_mm2 + usd
+
+
+def link_usd(rate_gbps: float, usd_per_gbps: float) -> float:
+    """Return the price of one end of a GPU's links, by rate one way."""
+    return rate_gbps * usd_per_gbps
+
+
+def link_watts(rate_gbps: float, pj_per_bit: float) -> float:
+    """Return the power of one end of links; `pj_per_bit` is by rate one way."""
+    return rate_gbps * BITS_PER_GBIT * pj_per_bit / PJ_PER_J

@@ -35,7 +35,7 @@ PARTS: dict[str, type[Any]] = {
     "fleet": Fleet,
 }
 NAMED_TABLES: dict[str, type[Any]] = {"link": LinkKind, "gpu": Gpu}
-"""Tables of which there are several, each with a name."""
+"""Tables with a name, such as [gpu.NAME]."""
 
 DESCRIPTION = "description"
 
@@ -43,12 +43,12 @@ Part = TypeVar("Part")
 
 
 def presets() -> dict[str, Path]:
-    """Files of presets by name."""
+    """Return preset files by name."""
     return {path.stem: path for path in sorted(PRESETS.glob("*.toml"))}
 
 
 def load_cost_tables(name: str, directory: Path | None = None) -> CostTables:
-    """The costs of a file or a preset. Raises InputError with everything that is wrong in it."""
+    """Read cost tables from a file or a preset. Raises InputError with all errors."""
     path = locate(name, directory or Path.cwd(), presets(), "file or preset")
     try:
         return cost_tables_from(read_toml(path), path.stem)
@@ -57,15 +57,15 @@ def load_cost_tables(name: str, directory: Path | None = None) -> CostTables:
 
 
 def cost_tables_from(tree: Mapping[str, Any], name: str) -> CostTables:
-    """The costs of a table. Raises InputError, without a file, with everything that is wrong."""
+    """Return the cost tables of a tree. Raises InputError, without a file, with all errors."""
     known = (*PARTS, *NAMED_TABLES, DESCRIPTION)
     errors = [
-        InputError("is not known", key=one, hint=did_you_mean(one, known), code="unknown_key")
+        InputError("unknown key", key=one, hint=did_you_mean(one, known), code="unknown_key")
         for one in tree
         if one not in known
     ]
     if not isinstance(tree.get(DESCRIPTION, ""), str):
-        errors.append(InputError(f"{written(tree[DESCRIPTION])} is not a text", key=DESCRIPTION))
+        errors.append(InputError(f"{written(tree[DESCRIPTION])} must be text", key=DESCRIPTION))
     parts: dict[str, Any] = {}
     for key, part in PARTS.items():
         try:
@@ -77,13 +77,13 @@ def cost_tables_from(tree: Mapping[str, Any], name: str) -> CostTables:
         errors += found
     raise_all(errors)
     costs = CostTables(name=name, **parts)
-    raise_all(_mistakes(costs))
+    raise_all(_conflicts(costs))
     return costs
 
 
 def _named(part: type[Part], tables: Any, key: str) -> tuple[dict[str, Part], list[InputError]]:
     if not isinstance(tables, Mapping) or not tables:
-        return {}, [InputError("has no table", key=key, hint=f"[{key}.NAME]")]
+        return {}, [InputError("missing", key=key, hint=f"[{key}.NAME]", code="missing")]
     parts: dict[str, Part] = {}
     errors: list[InputError] = []
     for name, table in tables.items():
@@ -94,58 +94,50 @@ def _named(part: type[Part], tables: Any, key: str) -> tuple[dict[str, Part], li
     return parts, errors
 
 
-def _mistakes(costs: CostTables) -> list[InputError]:
-    """What the tables contradict each other in."""
+def _conflicts(costs: CostTables) -> list[InputError]:
+    """Return conflicts between the tables."""
     errors = []
     wafer, fleet = costs.wafer, costs.fleet
     left = 2 * wafer.edge_mm < wafer.diameter_mm
     if not left:
-        errors.append(InputError("nothing is left of the wafer", key="wafer.edge_mm"))
+        errors.append(InputError("must be below half of the diameter", key="wafer.edge_mm"))
     for name, gpu in costs.gpus.items():
         if gpu.link not in costs.links:
             hint = "one of " + ", ".join(costs.links)
             key = f"gpu.{name}.link"
-            errors.append(InputError(f"there is no [link.{gpu.link}]", key=key, hint=hint))
+            errors.append(InputError(f"missing [link.{gpu.link}]", key=key, hint=hint))
     if fleet.reference not in costs.gpus:
         hint = "one of " + ", ".join(costs.gpus)
-        message = f"there is no [gpu.{fleet.reference}]"
+        message = f"missing [gpu.{fleet.reference}]"
         return [*errors, InputError(message, key="fleet.reference", hint=hint)]
     for name, gpu in costs.gpus.items():
         if gpu.units < gpu.units_needed:
-            message = f"{gpu.units_needed} of {gpu.units} units cannot be needed"
+            message = f"{gpu.units_needed} exceeds units = {gpu.units}"
             errors.append(InputError(message, key=f"gpu.{name}.units_needed"))
         elif (gpu.units > gpu.units_needed) != (gpu.units_share is not None):
-            message = "is for dies with spare units, and needed for these"
+            message = "must be set if, and only if, units exceed units_needed"
             errors.append(InputError(message, key=f"gpu.{name}.units_share"))
         elif left:
             errors += _no_die(costs, name, gpu)
         gpus = fleet.gpus * costs.reference.die_mm2 / gpu.die_mm2
         if gpus > MAX_GPUS:
-            errors.append(
-                InputError(
-                    f"{fleet.gpus:,} {fleet.reference} have the silicon of {gpus:,.0f} {name}",
-                    key="fleet.gpus",
-                    hint=f"at most {MAX_GPUS:,} of each GPU",
-                )
-            )
+            message = f"{fleet.gpus:,} {fleet.reference} equal {gpus:,.0f} {name} in silicon"
+            hint = f"at most {MAX_GPUS:,} of each GPU"
+            errors.append(InputError(message, key="fleet.gpus", hint=hint))
             continue
         whole = round(gpus)
         if abs(gpus - whole) > 1e-6 * gpus or whole % gpu.group:
-            errors.append(
-                InputError(
-                    f"{fleet.gpus:,} {fleet.reference} have the silicon of {gpus:,.2f} {name}, "
-                    f"which are no whole groups of {gpu.group}",
-                    key="fleet.gpus",
-                )
-            )
+            message = f"{fleet.gpus:,} {fleet.reference} equal {gpus:,.2f} {name} in silicon, "
+            message += f"not a multiple of group = {gpu.group}"
+            errors.append(InputError(message, key="fleet.gpus"))
     return errors
 
 
 def _no_die(costs: CostTables, name: str, gpu: Gpu) -> list[InputError]:
-    """A GPU that has no price, since a wafer gives none."""
+    """Return an error if a wafer yields no good die."""
     dies, _, share, _ = die_of(costs, gpu)
     if dies * share >= MIN_VALUE:
         return []
-    message = f"a wafer gives {dies:,} dies, of which a share of {share:.2g} works: none"
-    hint = "a larger wafer, fewer defects, or a smaller die"
+    message = f"a wafer yields no good die: {dies:,} dies, yield {share:.2g}"
+    hint = "use a larger wafer, fewer defects, or a smaller die"
     return [InputError(message, key=f"gpu.{name}.die_mm2", hint=hint)]

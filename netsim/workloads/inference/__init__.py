@@ -1,4 +1,4 @@
-"""Prefill and decode of a served model by formula: how long an iteration takes, and what fits."""
+"""Analytic model of prefill and decode: iteration times, and what fits in memory."""
 
 from netsim.workloads.inference.cost import (
     IterationCost,

@@ -1,8 +1,8 @@
-"""The time of an iteration from plain numbers: of a table, or inside a simulation.
+"""Iteration times from plain numbers, for tables and inside simulations.
 
-An *iteration* is one forward pass of all layers over a batch of rows: tokens of prompts, and one
-for each sequence that decodes. The functions have `+`, `*`, `max` and `min` alone, so that they
-give the same picoseconds on every machine, and Numba compiles them as they are.
+An iteration is one forward pass of all layers over a batch of rows: the tokens of prompts, and one
+token per decoding sequence. The functions use only `+`, `*`, `max` and `min`, so results are equal
+on every machine and Numba compiles them.
 """
 
 from __future__ import annotations
@@ -11,96 +11,85 @@ from typing import NamedTuple
 
 
 class IterationCost(NamedTuple):
-    """What an iteration costs at each GPU of a machine; times are picoseconds, over all layers."""
+    """Parameters of iteration times at each GPU; times in ps, over all layers."""
 
     layers: int
     tp: int
     prompt_row_ps: float
-    """Multiplying the matrices with one row of a prompt."""
+    """Matrix compute per row of a prompt."""
     decode_row_ps: float
-    """The same of a sequence that decodes."""
+    """Matrix compute per decoding sequence."""
     weights_ps: float
-    """Reading the matrices that every row meets, once."""
+    """Read of all weights except experts."""
     experts_ps: float
-    """Reading all experts, once."""
+    """Read of all experts."""
     expert_share: float
-    """The share of the experts that one row meets."""
+    """Share of the experts used by one row."""
     pair_ps: float
-    """Attention of a prompt's token to one token."""
+    """Attention per token pair of a prompt."""
     context_ps: float
-    """Attention of a sequence that decodes to one token of its context."""
+    """Attention of decode per context token."""
     kv_ps: float
-    """Reading the keys and values of one token."""
+    """Read of the KV cache per token."""
     activation_ps: float
-    """Reading and writing what stands between the matrices, of one row."""
+    """Read and write of activations per row."""
     head_read_ps: float
-    """Reading the head's matrix, once."""
+    """Read of the head's matrix."""
     head_row_ps: float
-    """Multiplying it with one row."""
+    """Head compute per row."""
     layers_ps: float
-    """Launching all layers."""
+    """Kernel launches of all layers."""
     iteration_ps: float
-    """What software adds to an iteration."""
+    """Software overhead per iteration."""
     sequence_ps: float
-    """What it adds for each sequence."""
+    """Software overhead per sequence."""
     prefill_floor_ps: float
-    """An iteration with prompts takes no less, its all-reduces apart."""
+    """Shortest time of an iteration with prompts, without all-reduces."""
     one_roofline: bool
-    """Of all that is computed and read, instead of matrices, attention and head each."""
+    """One roofline for all compute and reads, not one each for matrices, attention and head."""
     async_launch: bool
-    """Launches go beside computing: the longer counts, not the sum."""
+    """Launches overlap compute: the longer time counts, not the sum."""
     all_reduces: int
-    """All-reduces of an iteration, one behind the other."""
+    """All-reduces per iteration, in sequence."""
     all_reduce_ps: float
-    """One of them, without its bytes."""
+    """Latency of an all-reduce."""
     reduced_row_ps: float
-    """The bytes of one row in one of them."""
+    """Transfer time per row of an all-reduce."""
     row_bytes: float
-    """Of one row in the buffer of an all-reduce."""
+    """All-reduce bytes per row."""
     overlap: bool
-    """All-reduces go beside everything else: the longer counts, not the sum."""
+    """All-reduces overlap everything else: the longer time counts, not the sum."""
 
 
 def prompt_pairs(causal: bool, start: int, tokens: int) -> int:
-    """Query-key pairs of `tokens` tokens of a prompt that stand behind `start` others.
+    """Return the token pairs of `tokens` prompt tokens after `start` others.
 
-    Causal: half of those among themselves, as half of the square's area, and all to those before.
+    Causal attention counts half of the pairs among themselves, and all pairs with earlier tokens.
     """
     own = tokens * tokens
     return start * tokens + (own // 2 if causal else own)
 
 
 class ComputeParts(NamedTuple):
-    """What an iteration's computing is made of, in picoseconds, each by itself."""
+    """Parts of an iteration's compute time, in ps, named as in `IterationCost`."""
 
     rows_ps: float
-    """Multiplying the matrices with all rows."""
     weights_ps: float
-    """Reading them, experts as far as the rows meet them."""
     scores_ps: float
-    """Attention."""
     kv_ps: float
-    """Reading keys and values."""
     head_ps: float
-    """Multiplying the head's matrix."""
     head_read_ps: float
-    """Reading it."""
     activations_ps: float
-    """Reading and writing what stands between the matrices."""
     launches_ps: float
-    """Launching all layers."""
     iteration_ps: float
-    """What software adds to the iteration."""
     sequences_ps: float
-    """What it adds for its sequences."""
     floor_ps: float
-    """All of it takes no less."""
 
 
 def compute_parts(
     cost: IterationCost, tokens: int, pairs: int, batch: int, context: int
 ) -> ComputeParts:
-    """The parts of `compute_ps`, of one row or more; its arguments."""
+    """Return the parts of `compute_ps`, for at least one row."""
     prompt_rows = tokens - batch
     sequences = batch + min(1, prompt_rows)
     return ComputeParts(
@@ -119,11 +108,11 @@ def compute_parts(
 
 
 def compute_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context: int) -> int:
-    """Picoseconds of an iteration without its all-reduces.
+    """Return the time of an iteration without all-reduces, in ps.
 
-    Of `tokens` rows in all `batch` are of sequences that decode, and have `context` tokens before
-    them together; the others are of prompts and have `pairs` query-key pairs. Matrices, attention
-    and head are a roofline each, or one together: the longer of computing and reading counts.
+    Of `tokens` rows, `batch` belong to decoding sequences with `context` earlier tokens in total;
+    the others belong to prompts with `pairs` token pairs. Matrices, attention and head have a
+    roofline each, or one together: the longer of compute and read counts.
     """
     if tokens == 0:
         return 0
@@ -140,20 +129,20 @@ def compute_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context
 
 
 def network_ps(cost: IterationCost, tokens: int) -> int:
-    """Picoseconds of all all-reduces of an iteration, each alone on an idle network."""
+    """Return the time of an iteration's all-reduces on an idle network, in ps."""
     if tokens == 0:
         return 0
     return int(cost.all_reduces * (cost.all_reduce_ps + cost.reduced_row_ps * tokens) + 0.5)
 
 
 def iteration_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context: int) -> int:
-    """Picoseconds of an iteration; its arguments are those of `compute_ps`."""
+    """Return the time of an iteration, in ps, with the arguments of `compute_ps`."""
     computing = compute_ps(cost, tokens, pairs, batch, context)
     sending = network_ps(cost, tokens)
     return max(computing, sending) if cost.overlap else computing + sending
 
 
 def all_reduce_bytes(cost: IterationCost, tokens: int) -> int:
-    """Bytes of the buffer of one all-reduce; what does not fill a byte takes one."""
+    """Return the buffer of one all-reduce in bytes, rounded up."""
     size = int(cost.row_bytes * tokens)
     return size if size >= cost.row_bytes * tokens else size + 1

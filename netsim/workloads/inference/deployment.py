@@ -1,4 +1,4 @@
-"""A model on the GPUs that serve it together: formats, options, and software overheads."""
+"""A served model on its GPUs: formats, options, and software overheads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOFLINES = ("parts", "layer")
 
 @dataclass(frozen=True)
 class Formats:
-    """The number format of each tensor."""
+    """Number format of each tensor."""
 
     weights: str = key(choice(FORMATS), "format in which weights are stored and read", "fp8")
     kv: str = key(choice(FORMATS), "format of the KV cache", "fp8")
@@ -24,13 +24,13 @@ class Formats:
     compute: str = key(choice(FORMATS), "format of matrix multiplication", "fp8")
 
     def bytes_of(self, tensor: str) -> float:
-        """Bytes of one number of a tensor: "weights", "kv" or "activations"."""
+        """Return the bytes per element of "weights", "kv" or "activations"."""
         return FORMATS[getattr(self, tensor)]
 
 
 @dataclass(frozen=True)
 class Options:
-    """How the GPUs share a model, and what is counted."""
+    """Parallelism and accounting of a served model."""
 
     tp: int = key(count(0), "tensor-parallel GPUs; 0: the best, where it is searched", 0)
     all_reduce: str = key(
@@ -65,7 +65,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Overheads:
-    """What a machine and its software reach of the peaks, and what they add; by default nothing."""
+    """Efficiencies and added times of a machine and its software."""
 
     prefill_efficiency: float = key(number(0, 1), "share of the peak FLOP/s in prefill", 1)
     decode_efficiency: float = key(number(0, 1), "share of the peak FLOP/s in decode", 1)
@@ -97,7 +97,7 @@ BARE = Overheads()
 
 @dataclass(frozen=True)
 class Deployment:
-    """A model on `options.tp` GPUs of a machine. `name` is its name in messages."""
+    """A model on `options.tp` GPUs of a machine."""
 
     name: str
     model: Model
@@ -108,57 +108,54 @@ class Deployment:
 
     @property
     def tp(self) -> int:
-        """GPUs that share each matrix. Raises InputError if that was left to a search."""
+        """Tensor-parallel GPUs. Raises InputError if it is 0, left to a search."""
         if self.options.tp == 0:
-            raise InputError("must be given", key="options.tp", hint="1 or more GPUs")
+            raise InputError("missing", key="options.tp", hint="1 or more GPUs", code="missing")
         return self.options.tp
 
     @property
     def kv_share(self) -> float:
-        """The share of keys and values, and of the matrices that make them, at each GPU."""
+        """Share of the KV cache, and of its projections, at each GPU."""
         if not self.options.kv_replicated:
             return 1.0 / self.tp
         return 1.0 / min(self.tp, kv_parts(self.model))
 
 
 def on_gpus(deployment: Deployment, tp: int) -> Deployment:
-    """The same on `tp` GPUs, whether or not they can share and hold it."""
+    """Return the deployment on `tp` GPUs, unchecked."""
     return replace(deployment, options=replace(deployment.options, tp=tp))
 
 
 def kv_parts(model: Model) -> int:
-    """In how many parts whole heads of keys and values go: latent attention keeps one for all."""
+    """Return the KV heads; latent attention has one."""
     return 1 if model.attention == "latent" else model.kv_head_count
 
 
 def kv_width(model: Model) -> int:
-    """Numbers that a layer keeps of a token: keys and values, or what these are made of."""
+    """Return the KV cache elements per token and layer."""
     if model.attention == "latent":
         return model.kv_rank + model.rotary_size
     return model.kv_head_count * (model.head_width + model.value_width)
 
 
 def kv_parameters(model: Model) -> int:
-    """Parameters of a layer's matrices that are shared by `Deployment.kv_share` only.
-
-    Those that make keys and values; of latent attention those that compress.
-    """
+    """Return the parameters of a layer's KV (or latent compression) projections."""
     if model.attention == "latent":
         return model.hidden * (model.query_rank + model.kv_rank + model.rotary_size)
     return model.hidden * kv_width(model)
 
 
 def dense_parameters(model: Model) -> int:
-    """P_l: parameters of the matrices of a layer without experts."""
+    """Return P_l, the matrix parameters of a dense layer."""
     return attention_parameters(model) + model.feed_forward_matrices * model.hidden * model.width
 
 
 def expert_parameters(model: Model) -> int:
-    """Of one expert's matrices."""
+    """Return the matrix parameters of an expert."""
     return model.feed_forward_matrices * model.hidden * model.expert_width
 
 
 def moe_parameters(model: Model) -> int:
-    """Of the matrices of a layer with experts that every token meets: all but the experts."""
+    """Return the matrix parameters of an MoE layer without its routed experts."""
     shared = model.shared_experts * expert_parameters(model)
     return attention_parameters(model) + shared + model.hidden * model.experts

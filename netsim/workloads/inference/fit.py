@@ -1,9 +1,8 @@
 """Fit the overheads of a machine and its software, as the presets have them, to measured times.
 
-Four numbers are fitted: the share of the peak that prompts reach, what each layer's launches add,
-what each sequence adds, and the floor of prompts. All others stand fixed, with their sources, in
-the preset's file. The squares of the relative errors of a group's fitted rows are made least
-(Gauss-Newton, halved steps).
+Four numbers are fitted: prefill efficiency, overhead per layer, overhead per sequence, and the
+prefill floor. The others are fixed in the preset, with sources. The fit minimizes the squared
+relative errors of a group's fitted rows (Gauss-Newton with step halving).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from netsim.workloads.inference.deployment import Overheads
 from netsim.workloads.inference.validation import InferenceRow, rows
 
 START = (0.5, 400.0, 200.0, 60_000.0)
-"""Share of the peak; the overheads of a layer and of a sequence, the floor, in microseconds."""
+"""Share of the peak; overheads per layer and per sequence, and floor, in microseconds."""
 
 PS_PER_US = 1e6
 SMALLEST_STEP = 1e-3
@@ -34,11 +33,11 @@ FORMS: dict[str, dict[str, Any]] = {
     "network at its full rate": {"network_efficiency": 1.0},
     "memory at its full rate": {"memory_efficiency": 1.0},
 }
-"""What stands fixed, changed one by one; each is fitted anew, with as many numbers."""
+"""Variants of the fixed values; each is fitted again."""
 
 
 def fitted_overheads(group: str, form: str = "as it is") -> Overheads:
-    """The overheads of a group's preset in one of `FORMS`, with the four numbers fitted anew."""
+    """Return a group's overheads in one of `FORMS`, fitted."""
     chosen = [row for row in rows() if row.group == group and row.fitted]
     base = replace(chosen[0].deployment.overheads, **FORMS[form])
     x = np.array(START)
@@ -80,7 +79,7 @@ def _slopes(
     x: NDArray[np.float64],
     now: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """How each error changes with each number."""
+    """Return the derivative of each error by each number."""
     columns = []
     for index in range(x.size):
         near = x.copy()

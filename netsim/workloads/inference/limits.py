@@ -1,4 +1,4 @@
-"""The largest batch that memory and objectives allow, and the best number of GPUs to a copy."""
+"""Largest batches within memory and SLO, and the best number of GPUs per instance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PHASES = ("prefill", "decode")
 
 @dataclass(frozen=True)
 class LatencyLimits:
-    """What is served, and the objectives."""
+    """Request lengths and SLO."""
 
     prompt: int = key(count(), "tokens of a prompt", 1500)
     context: int = key(count(0), "tokens before a decoded one; 0: those of a prompt", 0)
@@ -26,61 +26,59 @@ class LatencyLimits:
     tbt: int = key(time(), "longest time between tokens: a decode iteration", 50 * 10**9)
 
     def tokens(self, phase: str) -> int:
-        """Tokens of keys and values that a request of a phase holds."""
+        """Return the KV cache tokens of a request."""
         return self.prompt if phase == "prefill" else self.context or self.prompt
 
     def longest_ps(self, phase: str) -> int:
-        """The longest iteration of a phase."""
         return self.ttft if phase == "prefill" else self.tbt
 
 
 @dataclass(frozen=True)
 class Best:
-    """A phase at its best batch on `tp` GPUs.
+    """A phase at its best batch on a number of GPUs.
 
-    `memory_batch` and `time_batch` are the largest batches by memory and by the objective alone;
-    0: not even one. `batch` is the smaller of them, and `time_ps` its iteration.
+    `memory_batch` and `time_batch` are the largest batches by memory and by SLO; `time_ps` is the
+    iteration of the smaller one.
     """
 
     phase: str
     deployment: Deployment
     weight_bytes: float
-    """Of one GPU."""
+    """Weights per GPU."""
     capacity_tokens: int
     memory_batch: int
     time_batch: int
     time_ps: int
     tokens: int
-    """That the phase gets through an iteration: of prompts, or one of each sequence."""
+    """Tokens per iteration: all of the prompts, or one per sequence."""
 
     @property
     def batch(self) -> int:
-        """Requests of an iteration."""
         return min(self.memory_batch, self.time_batch)
 
     @property
     def limit(self) -> str:
-        """What bounds the batch."""
+        """The limit of the batch: memory, TTFT or TBT."""
         if self.memory_batch <= self.time_batch:
             return "memory"
         return "TTFT" if self.phase == "prefill" else "TBT"
 
     @property
     def tokens_per_s(self) -> float:
-        """Of one GPU."""
+        """Tokens per second and GPU."""
         if self.time_ps == 0:
             return 0.0
         return self.tokens / self.deployment.tp / self.time_ps * PS_PER_S
 
     @property
     def tokens_per_s_sm(self) -> float:
-        """Of one streaming multiprocessor; 0 if it is not told how many a GPU has."""
+        """Tokens per second and SM; 0 if the number of SMs is unknown."""
         sms = self.deployment.machine.sms
         return self.tokens_per_s / sms if sms else 0.0
 
 
 def phase_ps(deployment: Deployment, limits: LatencyLimits, phase: str, batch: int) -> int:
-    """Picoseconds of an iteration of `batch` prompts, or decoding sequences."""
+    """Return the time of an iteration of `batch` prompts or sequences, in ps."""
     return _time(iteration_cost(deployment), deployment, limits, phase)(batch)
 
 
@@ -95,9 +93,9 @@ def _time(
 
 
 def best_batch(deployment: Deployment, limits: LatencyLimits, phase: str) -> Best:
-    """The batch with the most tokens per second: the largest that memory and objective allow.
+    """Return the largest batch within memory and SLO.
 
-    An iteration's time divided by its batch never rises with the batch.
+    It has the most tokens per second, since time per request never rises with the batch.
     """
     time = _time(iteration_cost(deployment), deployment, limits, phase)
     capacity, size = kv_capacity_tokens(deployment), limits.tokens(phase)
@@ -123,10 +121,7 @@ def best_batch(deployment: Deployment, limits: LatencyLimits, phase: str) -> Bes
 
 
 def sizes(deployment: Deployment) -> Iterator[Deployment]:
-    """The deployment on each number of GPUs that divides the scale-up domain, shares and holds it.
-
-    On its own number alone if it has one.
-    """
+    """Yield the deployment on its own number of GPUs, or on each that divides and fits."""
     own = deployment.options.tp
     shared = math.gcd(deployment.machine.domain_gpus, deployment.model.heads)
     for tp in [own] if own else _divisors(shared):
@@ -141,9 +136,6 @@ def _divisors(whole: int) -> list[int]:
 
 
 def best_size(deployment: Deployment, limits: LatencyLimits, phase: str) -> Best | None:
-    """The phase at its best batch, on the number of GPUs with the most tokens per second of each.
-
-    Of the deployment's own number if it has one. None if it can be shared and held nowhere.
-    """
+    """Return the best batch on the best number of GPUs by tokens/s per GPU, or None."""
     found = [best_batch(one, limits, phase) for one in sizes(deployment)]
     return max(found, key=lambda one: one.tokens_per_s, default=None)

@@ -1,8 +1,8 @@
-"""Lite-GPUs against H100 at equal silicon, under every assumption that changes who wins.
+"""Lite-GPUs against H100 at equal silicon, under every assumption that changes which is better.
 
 "Good things come in small packages: Should we build AI clusters with Lite-GPUs?" (HotOS 2025)
-claims that a cluster of Lite-GPUs matches or outperforms one of H100 by tokens per second and
-streaming multiprocessor. Its table of GPUs is known here from memory only: unverified.
+claims that a cluster of Lite-GPUs matches or outperforms one of H100 in tokens per second per SM.
+Its table of GPUs is quoted from memory: unverified.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ VARIANTS: tuple[str, ...] = (
 MACHINES = (REFERENCE, *VARIANTS)
 
 MATCHES = 0.995
-"""What is at least this share of H100, 1.00 as it is printed, matches it."""
+"""Smallest ratio that matches H100; it prints as 1.00."""
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """What is assumed of a deployment on every GPU, H100 among them."""
+    """Assumptions about deployments on every GPU, H100 included."""
 
     overlap: bool = False
-    """All-reduces go beside everything else."""
+    """All-reduces overlap everything else."""
     kv_shared: bool = False
-    """Keys and values are not copied where GPUs are more than their heads."""
+    """The KV cache is not replicated if there are more GPUs than KV heads."""
     tp_searched: bool = False
-    """The best number of GPUs to a copy, instead of all that the network joins."""
+    """The best number of GPUs per instance, not the whole domain."""
     attention: str | None = None
-    """A prompt's pairs of tokens; None: as the deployment says, as below."""
+    """None here and below: the deployment's own."""
     all_reduce: str | None = None
     roofline: str | None = None
     overheads: Overheads | None = None
 
     @property
     def name(self) -> str:
-        """In words: what differs from an H100's plainest deployment."""
+        """Description of the assumptions."""
         found = []
         if self.overlap:
             found.append("overlap")
@@ -71,17 +71,17 @@ class Assumption:
 
 
 ALL = Assumption(overlap=True, kv_shared=True, tp_searched=True)
-"""Those under which the claim holds, if at all."""
+"""The assumptions under which the claim holds, if at all."""
 
 ASSUMPTIONS = tuple(
     Assumption(overlap, shared, searched)
     for overlap, shared, searched in product((False, True), repeat=3)
 )
-"""All combinations of the three that decide, by the roofline alone."""
+"""All combinations of the three decisive assumptions, by the roofline alone."""
 
 
 ONE_ROOFLINE = replace(ALL, roofline="layer")
-"""All three, and what is read comes while anything is computed."""
+"""All three, with reads overlapping all compute."""
 
 MEASURED = "h100_vllm"
 """Software overheads measured on H100 (16 bits, vLLM of 2023), used for every machine."""
@@ -89,13 +89,13 @@ MEASURED = "h100_vllm"
 
 @cache
 def measured() -> Assumption:
-    """All three, with these overheads."""
+    """Return all three assumptions with measured overheads."""
     given = {"model": MODELS[0], "machine": REFERENCE, "overheads": MEASURED}
     return replace(ALL, overheads=load_deployment(given).overheads)
 
 
 def further_assumptions() -> tuple[Assumption, ...]:
-    """What else may be assumed, with all three: pairs of tokens, rooflines, software overheads."""
+    """Return variants of all three: full attention, one roofline, measured overheads."""
     return (
         replace(ALL, attention="full"),
         ONE_ROOFLINE,
@@ -106,20 +106,19 @@ def further_assumptions() -> tuple[Assumption, ...]:
 
 @dataclass(frozen=True)
 class LiteRow:
-    """A phase of a model on one kind of GPU, at its best batch under an assumption."""
+    """A phase of a model on a GPU, at its best batch under an assumption."""
 
     model: str
     machine: str
     phase: str
     assumption: Assumption
     best: Best | None
-    """None if the weights fit nowhere, or no request keeps to the objective."""
+    """None if the weights never fit, or no batch meets the SLO."""
     ratio: float | None
-    """Tokens per second and multiprocessor, to those of H100 under the same assumption."""
+    """Tokens/s per SM over those of H100 under the same assumption."""
 
     @property
     def matches(self) -> bool:
-        """Whether it matches or outperforms H100."""
         return self.ratio is not None and self.ratio >= MATCHES
 
 
@@ -129,17 +128,16 @@ def lite_table(
     limits: LatencyLimits | None = None,
     tables: Mapping[str, Any] | None = None,
 ) -> list[LiteRow]:
-    """Rows by model, phase, assumption and machine: H100 first, then its variants.
+    """Return rows by model, phase, assumption and machine, H100 first.
 
-    `models` are presets; `tables` are those of a deployment that all have, such as `formats`.
-    Raises InputError if there is no such model, or a table is wrong.
+    `models` are presets; `tables` are common to all deployments, such as `formats`.
     """
-    asked, found = limits or LatencyLimits(), []
+    limits, found = limits or LatencyLimits(), []
     for model in models:
         machines = {one: deployment_on(one, model, tables or {}) for one in MACHINES}
         for phase, assumption in product(PHASES, assumptions):
             best = {
-                name: best_size(assuming(one, assumption), asked, phase)
+                name: best_size(assuming(one, assumption), limits, phase)
                 for name, one in machines.items()
             }
             rates = {name: one.tokens_per_s_sm if one else 0.0 for name, one in best.items()}
@@ -159,12 +157,12 @@ def lite_table(
 
 
 def deployment_on(machine: str, model: str, tables: Mapping[str, Any]) -> Deployment:
-    """A model on one of `MACHINES`, with tables of a deployment."""
+    """Return a model on one of `MACHINES`, with tables of a deployment."""
     return load_deployment({**tables, "model": model, "machine": machine})
 
 
 def assuming(deployment: Deployment, assumption: Assumption) -> Deployment:
-    """The same deployment under an assumption."""
+    """Return a deployment under an assumption."""
     options = deployment.options
     changed = replace(
         options,
@@ -181,6 +179,6 @@ def assuming(deployment: Deployment, assumption: Assumption) -> Deployment:
 
 
 def true_of(rows: Sequence[LiteRow], assumption: Assumption, phase: str) -> list[str]:
-    """The variants that match or outperform H100 in a phase, for every model of the rows."""
+    """Return the variants that match or outperform H100 in a phase for all models."""
     chosen = [row for row in rows if row.assumption == assumption and row.phase == phase]
     return [one for one in VARIANTS if all(row.matches for row in chosen if row.machine == one)]

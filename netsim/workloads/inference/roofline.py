@@ -1,10 +1,9 @@
-"""From a deployment to what its iterations cost, and to what fits beside its weights.
+"""Iteration cost of a deployment, and the KV cache that fits in memory.
 
-Counted per layer, for B requests with prompts of S tokens and contexts of C: matrices 2 P_l
-operations a row, attention 4 h for a query and a key (half of a prompt's S x S pairs if causal),
-weights read once an iteration, keys and values once a row, and two all-reduces of all rows. What
-divides by `tp` does; keys and values, and the matrices that make them, as `Deployment.kv_share`
-says. Norms, biases, positions and the router's choice are left out.
+Counted per layer, for prompts of S tokens: 2 P_l FLOP per row for matrices, 4 h per token pair for
+attention (half of S x S if causal), one read of weights per iteration and of the KV cache per row,
+and two all-reduces of all rows. Everything is divided by `tp`, but the KV cache and its projections
+by `Deployment.kv_share`. Norms, biases, positions and routing are omitted.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from netsim.workloads.inference.deployment import (
 from netsim.workloads.job.machine import PS_PER_S
 from netsim.workloads.job.model import Model
 
-REDUCES_A_LAYER = 2
+ALL_REDUCES_PER_LAYER = 2
 
 
 def gpu_parameters(deployment: Deployment) -> tuple[float, float]:
-    """Parameters of all layers at one GPU: those that every row meets, and the experts."""
+    """Return the parameters at one GPU: without experts, and of experts."""
     model, tp = deployment.model, deployment.tp
     met = (model.layers - model.moe_layers) * dense_parameters(model)
     met += model.moe_layers * moe_parameters(model)
@@ -39,14 +38,14 @@ def gpu_parameters(deployment: Deployment) -> tuple[float, float]:
 
 
 def pair_flops(model: Model) -> int:
-    """Operations of a layer for one query and one key of a prompt: the score, and its value."""
+    """Return the attention FLOP of a layer per token pair of a prompt."""
     return 2 * model.heads * (model.head_width + model.value_width)
 
 
 def context_flops(model: Model) -> int:
-    """The same of a sequence that decodes.
+    """Return the attention FLOP of a layer per context token in decode.
 
-    Latent attention then works on what is compressed (DeepSeek-V2, section 2.1.2).
+    Latent attention then works on compressed keys and values (DeepSeek-V2, section 2.1.2).
     """
     if model.attention == "latent":
         return 2 * model.heads * (2 * model.kv_rank + model.rotary_size)
@@ -54,28 +53,28 @@ def context_flops(model: Model) -> int:
 
 
 def kv_bytes_of_token(deployment: Deployment) -> float:
-    """Bytes of keys and values of one token, of the whole model, each head once."""
+    """Return the KV cache bytes per token, without replicas."""
     model = deployment.model
     return model.layers * kv_width(model) * deployment.formats.bytes_of("kv")
 
 
 class LayerCounts(NamedTuple):
-    """Operations and bytes of a layer in the mean, of all GPUs together."""
+    """Mean FLOP and bytes per layer, summed over GPUs."""
 
     parameters: float
-    """Of its matrices, all experts among them."""
+    """Matrix parameters, with all experts."""
     prompt_flops: float
-    """Of one prompt."""
+    """FLOP per prompt."""
     decode_flops: float
-    """Of one token of a sequence that decodes."""
+    """FLOP per decoded token."""
     kv_bytes: float
-    """Keys and values of one token."""
+    """KV cache bytes per token."""
     all_reduce_bytes: float
-    """Buffer of each of its two all-reduces, of one prompt."""
+    """Buffer of each all-reduce of a prompt."""
 
 
 def layer_counts(deployment: Deployment, prompt: int, context: int) -> LayerCounts:
-    """What is counted for a prompt of `prompt` tokens, or one token behind `context` others."""
+    """Return the counts for a prompt, and for a token after `context` others."""
     one, model = on_gpus(deployment, 1), deployment.model
     met, experts = (part / model.layers for part in gpu_parameters(one))
     row = 2 * (met + active_share(model) * experts)
@@ -90,12 +89,12 @@ def layer_counts(deployment: Deployment, prompt: int, context: int) -> LayerCoun
 
 
 def active_share(model: Model) -> float:
-    """The share of a layer's experts that one token goes to; 0 without experts."""
+    """Return the share of a layer's experts used by a token."""
     return model.active_experts / model.experts if model.experts else 0.0
 
 
 def weight_bytes(deployment: Deployment) -> float:
-    """Bytes of weights that one GPU holds."""
+    """Return the weight bytes per GPU."""
     model, options = deployment.model, deployment.options
     held = sum(gpu_parameters(deployment))
     if options.embeddings:
@@ -105,17 +104,17 @@ def weight_bytes(deployment: Deployment) -> float:
 
 
 def kv_capacity_tokens(deployment: Deployment) -> int:
-    """How many tokens' keys and values fit beside the weights; 0 if the weights do not fit."""
+    """Return the tokens whose KV cache fits in memory; 0 if the weights do not fit."""
     return int(kv_room_tokens(deployment, deployment.tp))
 
 
 def kv_room_tokens(
     deployment: Deployment, gpus: int, pooled_weights: float = 0.0, pooled_token: float = 0.0
 ) -> float:
-    """The same on `gpus` GPUs that hold all that is to be on `tp`: infinite if no token is there.
+    """Return the KV cache tokens that fit on `gpus` of `tp` GPUs; infinite if none is local.
 
-    `pooled_weights` and `pooled_token` are bytes that are elsewhere: of a GPU's weights, and of its
-    part of each token.
+    `pooled_weights` and `pooled_token` are bytes in a memory pool: of a GPU's weights, and of its
+    shard of each token.
     """
     usable = deployment.machine.memory * deployment.options.memory_share * (gpus / deployment.tp)
     free = usable - (weight_bytes(deployment) - pooled_weights)
@@ -126,12 +125,12 @@ def kv_room_tokens(
 
 
 def reduce_share(tp: int) -> float:
-    """Of an all-reduce's buffer, what each GPU sends: all but its own part, twice."""
+    """Return the share of an all-reduce's buffer that each GPU sends."""
     return 2 * (tp - 1) / tp
 
 
 def reduce_steps(deployment: Deployment) -> int:
-    """Steps of an all-reduce, one behind the other."""
+    """Return the steps of an all-reduce in sequence."""
     if deployment.tp == 1:
         return 0
     return 2 if deployment.options.all_reduce == "direct" else 2 * (deployment.tp - 1)
@@ -140,7 +139,7 @@ def reduce_steps(deployment: Deployment) -> int:
 def iteration_cost(deployment: Deployment) -> IterationCost:
     """Return what an iteration of a deployment costs.
 
-    Raises InputError if the machine has no rate of its memory, or no peak for the format.
+    Raises InputError if the machine lacks memory bandwidth, or a peak for the format.
     """
     model, options, overheads = deployment.model, deployment.options, deployment.overheads
     machine, tp = deployment.machine, deployment.tp
@@ -154,7 +153,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
     weight, activation = (deployment.formats.bytes_of(one) for one in ("weights", "activations"))
     head = model.vocabulary * model.hidden / tp if options.embeddings else 0.0
     row_bytes = model.hidden * activation
-    n_reduces = REDUCES_A_LAYER * model.layers if tp > 1 else 0
+    n_reduces = ALL_REDUCES_PER_LAYER * model.layers if tp > 1 else 0
     return IterationCost(
         layers=model.layers,
         tp=tp,

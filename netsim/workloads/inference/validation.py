@@ -1,4 +1,4 @@
-"""The model against times that others measured, and formulas of others (published.toml)."""
+"""The model against published times and formulas (published.toml)."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ FILE = Path(__file__).with_name("published.toml")
 PS_PER_MS = 1e9
 
 PROMPT = 512
-"""Tokens of each of several prompts at once."""
+"""Tokens of each prompt in phase "prefills"."""
 
 CONTEXT = PROMPT + 128 // 2
-"""Tokens before one that is decoded, in the mean."""
+"""Mean context of a decoded token."""
 
 LARGE = 2048
-"""Tokens of prompts of an iteration above which what was measured is of another kind."""
+"""Prompt tokens per iteration above which measurements follow another trend."""
 
 PHASES = ("prefill", "prefills", "decode")
 
 
 @dataclass(frozen=True)
 class InferenceRow:
-    """One measured time, and ours; errors are ours over theirs, less one.
+    """A measured time, and ours.
 
-    `size` is the prompt's tokens (phase "prefill"), how many prompts of `PROMPT` tokens there are
-    ("prefills"), or how many sequences decode.
+    `size` is the prompt's tokens ("prefill"), the number of prompts ("prefills"), or the number of
+    decoding sequences.
     """
 
     group: str
@@ -48,33 +48,33 @@ class InferenceRow:
 
     @property
     def large(self) -> bool:
-        """Whether its prompts have more than `LARGE` tokens together."""
+        """Whether its prompts have more than `LARGE` tokens in total."""
         tokens = {"prefill": self.size, "prefills": self.size * PROMPT, "decode": 0}[self.phase]
         return tokens > LARGE
 
     @property
     def ms(self) -> float:
-        """Ours, with the overheads of the group."""
+        """Our time, with the group's overheads."""
         return time_ms(self.deployment, self.phase, self.size)
 
     @property
     def error(self) -> float:
-        """Ours over theirs, less one."""
+        """Ours over theirs, minus one."""
         return self.ms / self.measured_ms - 1
 
     @property
     def bare_error(self) -> float:
-        """The same of the roofline alone."""
+        """Error of the roofline alone."""
         return self.with_overheads(BARE).error
 
     def with_overheads(self, overheads: Overheads) -> InferenceRow:
-        """The same time, of a machine with other overheads."""
+        """Return the row with other overheads."""
         return replace(self, deployment=replace(self.deployment, overheads=overheads))
 
 
 @dataclass(frozen=True)
 class Formula:
-    """One time that another model gives, and ours."""
+    """A time by another model, and ours."""
 
     name: str
     phase: str
@@ -83,12 +83,12 @@ class Formula:
 
     @property
     def error(self) -> float:
-        """Ours over theirs, less one."""
+        """Ours over theirs, minus one."""
         return self.ms / self.stated_ms - 1
 
 
 def time_ms(deployment: Deployment, phase: str, size: int, context: int = CONTEXT) -> float:
-    """Of one iteration of a phase; `context` is what each sequence that decodes has before it."""
+    """Return the time of an iteration; `context` is that of each decoding sequence."""
     cost = iteration_cost(deployment)
     if phase == "decode":
         return iteration_ps(cost, size, 0, size, size * context) / PS_PER_MS
@@ -99,19 +99,19 @@ def time_ms(deployment: Deployment, phase: str, size: int, context: int = CONTEX
 
 @cache
 def groups() -> dict[str, dict[str, Any]]:
-    """Where rows are from, and on what they were measured, by the name of their group."""
+    """Return the source and setup of each group."""
     return dict(read_toml(FILE)["group"])
 
 
 @cache
 def fitted_groups() -> tuple[str, ...]:
-    """Those that have fitted rows."""
+    """Return the groups with fitted rows."""
     return tuple(dict.fromkeys(row.group for row in rows() if row.fitted))
 
 
 @cache
 def rows() -> tuple[InferenceRow, ...]:
-    """All measured times, in the order of the file."""
+    """Return all measured times."""
     return tuple(one for table in read_toml(FILE)["row"] for one in _rows_of(table))
 
 
@@ -134,14 +134,14 @@ def _rows_of(table: dict[str, Any]) -> Iterator[InferenceRow]:
 
 
 def predicted(group: str, *, large: bool = False) -> list[InferenceRow]:
-    """The rows of a group that are not fitted, of iterations with few or with many tokens."""
+    """Return the rows of a group that are not fitted, with few or many tokens."""
     chosen = [row for row in rows() if row.group == group and not row.fitted]
     return [row for row in chosen if row.large is large]
 
 
 @cache
 def formulas() -> tuple[Formula, ...]:
-    """What other models say, and ours: 16 bits, all pairs of tokens."""
+    """Return other models' times and ours: 16 bits, full attention."""
     found = []
     fp16 = dict.fromkeys(("weights", "kv", "activations", "compute"), "fp16")
     for table in read_toml(FILE)["formula"]:
@@ -161,6 +161,6 @@ def formulas() -> tuple[Formula, ...]:
 
 
 def errors(found: Sequence[InferenceRow | Formula]) -> tuple[float, float]:
-    """Mean and largest of the absolute errors."""
+    """Return the mean and largest absolute error."""
     all_of = [abs(one.error) for one in found]
     return mean(all_of), max(all_of)
