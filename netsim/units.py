@@ -219,7 +219,6 @@ def format_number(value: float, digits: int = 4) -> str:
 
 
 def _parse(quantity: _Quantity, value: object) -> int:
-    """Return the exact integer count of the base unit."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise quantity.error(f"{written(value)} is not {quantity.noun}")
     if not isinstance(value, str):

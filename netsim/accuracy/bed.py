@@ -31,7 +31,6 @@ Flow = tuple[int, int, int, int]
 
 
 def star(n_hosts: int, rate_bps: int, delay_ps: int = US) -> Network:
-    """Return hosts around one switch."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n_hosts)
     switch = builder.add_switch()
@@ -75,7 +74,6 @@ class Bed:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The transport's parameters in the engine's units."""
         name, preset = registry.split_preset(self.transport)
         plugin = registry.find("transport", name)
         file = str(plugin.path)
@@ -85,7 +83,6 @@ class Bed:
         )
 
     def engine(self, flows: Sequence[Flow] | FlowTable) -> Engine:
-        """Return an engine at time 0."""
         name, preset = registry.split_preset(self.transport)
         plugin = registry.find("transport", name)
         table = merge(fabric_defaults(plugin.module, preset), self.fabric)
@@ -110,7 +107,6 @@ class PortUse:
 
 
 def run_until(engine: Engine, until_ps: int) -> None:
-    """Run to a simulated time."""
     drive(engine, until_ps=until_ps, stop_when_done=False)
 
 

@@ -60,10 +60,8 @@ def slowdowns(transport: str) -> Iterator[AccuracyRow]:
 
 
 def homa() -> Iterator[AccuracyRow]:
-    """Homa's slowdowns."""
     yield from slowdowns("homa")
 
 
 def pfabric() -> Iterator[AccuracyRow]:
-    """pFabric's slowdowns."""
     yield from slowdowns("pfabric")

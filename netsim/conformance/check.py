@@ -75,7 +75,6 @@ def each(
 
 
 def failures(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that failed."""
     return [finding for finding in findings if finding.failed]
 
 

@@ -42,17 +42,14 @@ def sizes(testbed: Testbed) -> str:
 
 
 def permutation(testbed: Testbed) -> str:
-    """Every host sends to one on another leaf."""
     return testbed.run(permutation_of(packets_of(testbed, 20) * PACKET)).line()
 
 
 def incast(testbed: Testbed) -> str:
-    """Seven hosts send to one at once."""
     return testbed.run(incast_of(packets_of(testbed, 20) * PACKET)).line()
 
 
 def all_to_all(testbed: Testbed) -> str:
-    """Every host sends to every other at once."""
     src, dst = np.divmod(np.arange(HOSTS * HOSTS), HOSTS)
     other = src != dst
     size = packets_of(testbed, 3) * PACKET
@@ -69,7 +66,6 @@ def many_flows_of_a_host(testbed: Testbed) -> str:
 
 
 def dependencies(testbed: Testbed) -> str:
-    """Flows that start when others complete, and not before."""
     size = packets_of(testbed, 5) * PACKET
     flows = FlowTable([0, 3, 6, 1, 1, 2], [3, 6, 1, 0, 2, 7], size, [0, 0, SPREAD_PS, 0, 0, 0])
     after = [[], [0], [1], [2], [2], [3, 4]]

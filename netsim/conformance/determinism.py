@@ -14,7 +14,6 @@ from netsim.model.network import Network
 
 
 def windows(testbed: Testbed) -> str:
-    """Windows of different lengths, on the same testbed."""
     ways = {
         f"windows of {window} ps": {"window_ps": window} for window in (1_000_000, 370_000, 41_001)
     }
@@ -22,13 +21,11 @@ def windows(testbed: Testbed) -> str:
 
 
 def compiled_as_plain(testbed: Testbed) -> str:
-    """Compiled and plain Python."""
     ways = {"compiled code": {"jit": True}, "plain Python": {"jit": False}}
     return same(testbed, incast_of(12 * PACKET - 5), networks.tree(), ways)
 
 
 def threads(testbed: Testbed) -> str:
-    """One, two and four threads."""
     network = networks.tree(leaves=8, per_leaf=4)
     n = network.n_hosts
     src = [host for host in range(n) for _ in range(2)]

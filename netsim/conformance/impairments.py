@@ -25,7 +25,6 @@ def full_queues(testbed: Testbed) -> str:
 
 
 def trimming(testbed: Testbed) -> str:
-    """Switches trim packets that do not fit."""
     changes: dict[str, Any] = {
         "queue_discipline": "trim",
         "n_traffic_classes": 2,

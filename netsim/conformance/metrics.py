@@ -30,7 +30,6 @@ def jain(shares: np.ndarray) -> float:
 
 
 def alone(testbed: Testbed) -> dict[str, float]:
-    """Slowdown of a flow in an idle network; 1 is ideal."""
     metrics = {}
     for n in (1, packets_of(testbed, 10), packets_of(testbed, 100)):
         run = testbed.run(FlowTable([0], [7], n * PACKET))
@@ -45,7 +44,6 @@ def shared_link(testbed: Testbed) -> dict[str, float]:
 
 
 def shared_receiver(testbed: Testbed) -> dict[str, float]:
-    """Four flows to one host."""
     src = np.arange(FLOWS)
     return _measure(testbed, FlowTable(src + FLOWS, 0, SIZE_BYTES, src * START_PS))
 

@@ -63,7 +63,6 @@ def dumbbell(pairs: int) -> Network:
 
 
 def star(n_hosts: int) -> Network:
-    """Return hosts around one switch."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n_hosts)
     hub = builder.add_switch("hub")

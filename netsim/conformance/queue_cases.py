@@ -37,7 +37,6 @@ def everybody(testbed: Testbed, n_packets: int) -> FlowTable:
 
 
 def lone_packets(testbed: Testbed) -> str:
-    """One packet at a time in an empty network, of every class."""
     classes = np.arange(_queue(testbed).n_traffic_classes)
     run = testbed.run(
         FlowTable(classes % 3, 4 + classes % 3, PACKET, classes * APART_PS, cls=classes)
@@ -48,17 +47,14 @@ def lone_packets(testbed: Testbed) -> str:
 
 
 def incast(testbed: Testbed) -> str:
-    """Seven hosts send to one at once."""
     return testbed.run(incast_of(testbed, packets_of(testbed, 40))).line()
 
 
 def all_to_all(testbed: Testbed) -> str:
-    """Every host sends to every other."""
     return testbed.run(everybody(testbed, packets_of(testbed, 6))).line()
 
 
 def marking(testbed: Testbed) -> str:
-    """Switches mark packets, whatever the discipline does."""
     flows = incast_of(testbed, packets_of(testbed, 20))
     for at in ("enqueue", "dequeue"):
         run = testbed.run(
@@ -68,7 +64,6 @@ def marking(testbed: Testbed) -> str:
 
 
 def busy(testbed: Testbed) -> str:
-    """The bottleneck port sends without a gap."""
     if _queue(testbed).features["IS_SHAPED"]:
         raise NotApplicableError("it shapes: a port may be idle while packets wait")
     n = packets_of(testbed, 30)
@@ -92,7 +87,6 @@ def busy(testbed: Testbed) -> str:
 
 
 def order(testbed: Testbed) -> str:
-    """Packets of a flow stay in order."""
     features = _queue(testbed).features
     if features["HAS_CHOOSE_PACKET"] or features["MOVES_PACKETS"]:
         raise NotApplicableError("it may take packets from other places than the head")
@@ -107,7 +101,6 @@ def order(testbed: Testbed) -> str:
 
 
 def pauses(testbed: Testbed) -> str:
-    """PFC loses nothing."""
     if not _queue(testbed).features["HAS_PFC"]:
         raise NotApplicableError("it does not pause neighbors")
     run = testbed.run(incast_of(testbed, packets_of(testbed, 40)))
@@ -117,14 +110,12 @@ def pauses(testbed: Testbed) -> str:
 
 
 def windows(testbed: Testbed) -> str:
-    """Windows of different lengths."""
     lengths = (1_000_000, 370_000, 41_001)
     ways = {f"windows of {window} ps": {"window_ps": window} for window in lengths}
     return same(testbed, incast_of(testbed, 8), networks.tree(), ways)
 
 
 def growth(testbed: Testbed) -> str:
-    """Rings that are large enough, and rings that must grow."""
     small = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4)
     return same(
         testbed,
@@ -135,13 +126,11 @@ def growth(testbed: Testbed) -> str:
 
 
 def compiled_as_plain(testbed: Testbed) -> str:
-    """Compiled and plain Python."""
     ways = {"compiled code": {"jit": True}, "plain Python": {"jit": False}}
     return same(testbed, incast_of(testbed, 8), networks.tree(), ways)
 
 
 def threads(testbed: Testbed) -> str:
-    """One, two and four threads."""
     network = networks.tree(leaves=8, per_leaf=4)
     n = network.n_hosts
     src = np.repeat(np.arange(n), 2)

@@ -55,17 +55,14 @@ class Run:
 
     @property
     def lost(self) -> int:
-        """Packets lost by links."""
         return self.total("lost_packets")
 
     @property
     def unroutable(self) -> int:
-        """Packets without a route at some switch."""
         return self.total("unroutable_packets")
 
     @property
     def sent(self) -> int:
-        """Data packets sent by hosts."""
         return int(self.engine.flow_states().sent_packets.sum())
 
     @property
@@ -254,7 +251,6 @@ def run_to_end(engine: Engine, most_hops: int) -> str:
 
 
 def run_until(engine: Engine, until_ps: int) -> None:
-    """Run to a simulated time."""
     drive(engine, until_ps=until_ps, stop_when_done=False, windows=WINDOWS)
 
 

@@ -132,7 +132,6 @@ def describe(error: BaseException) -> str:
 
 
 def _located(error: BaseException) -> str:
-    """Return an error of a plugin with its place."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return f"{describe(error)} at line {error.lineno} of {error.filename}"
     frames = traceback.extract_tb(error.__traceback__)

@@ -140,7 +140,6 @@ class Param:
         return values
 
     def _convert_one(self, value: object, packet_bytes: int) -> Any:
-        """Return the converted value of the parameter, or of one part."""
         if self.optional and (value is None or value == self.none):
             return None
         converted = self._converted(value, packet_bytes)
@@ -313,7 +312,6 @@ def _topology(_: Param, value: object) -> dict[str, Any]:
 
 
 def _job(_: Param, value: object) -> str | dict[str, Any]:
-    """Return a job's name or table."""
     if isinstance(value, str):
         return value
     if not isinstance(value, Mapping):

@@ -38,7 +38,6 @@ def _parse(text: str) -> ast.Module | None:
 
 
 def _defines(node: ast.AST, code: CodeType) -> bool:
-    """Return whether the function with this code is defined here."""
     if not isinstance(node, Function):
         return False
     name = "<lambda>" if isinstance(node, ast.Lambda) else node.name

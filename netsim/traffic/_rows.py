@@ -113,7 +113,6 @@ def _cell(value: Any) -> str | None:
 
 
 def integers(table: Rows, name: str) -> NDArray[np.int64]:
-    """Return a column of whole numbers."""
     cells = table.columns[name]
     if not isinstance(cells, np.ndarray):
         return np.array(each(table, name, whole), np.int64)

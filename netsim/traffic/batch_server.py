@@ -91,7 +91,6 @@ def _clients(
 
 
 def _arrivals(params: Mapping[str, Any], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the start times of requests."""
     n, interval = int(params["requests"]), int(params["interval"])
     if 2 * n * interval > HORIZON_PS:
         raise InputError(f"{n} requests take too long", key="traffic.interval", hint=HORIZON)

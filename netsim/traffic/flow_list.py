@@ -54,7 +54,6 @@ TOO_LARGE = "is too large to be exact to the picosecond"
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
-    """Return the flows in the order of the file."""
     path = user_path(params["file"], context.directory)
     table = _read_parquet(path, context) if path.suffix == ".parquet" else read_csv(path)
     _check_columns(table)

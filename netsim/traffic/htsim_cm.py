@@ -67,8 +67,6 @@ class _Trigger:
 
 @dataclass
 class _Matrix:
-    """The contents of a file."""
-
     path: Path
     ps_per_unit: int
     endless: int | None
@@ -85,7 +83,6 @@ class _Matrix:
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> FlowTable:
-    """Return the flows in the order of the file."""
     path = user_path(params["file"], context.directory)
     matrix = _Matrix(path, PS_PER_UNIT[params["start_unit"]], params["endless"])
     for line, text in read_lines(path):

@@ -167,7 +167,6 @@ def _flow_of_each(
 
 
 def _after(rows: Rows, host: NDArray[np.int64]) -> list[list[int]]:
-    """Return the tasks that each task waits for."""
     if "after" not in rows.columns:
         return [[] for _ in range(rows.n_rows)]
     after: list[list[int]] = each(
