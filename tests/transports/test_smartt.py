@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,9 +44,17 @@ def shifted(n_hosts: int, by: int, packets: int) -> FlowTable:
     return flow_table([(h, (h + by) % n_hosts, packets * PAYLOAD, 0) for h in range(n_hosts)])
 
 
+def engine_of(
+    network: Network, flows: FlowTable, faults: LinkFaults | None = None, **given: Any
+) -> Engine:
+    """An engine that is compiled with faults even if there are none, so that tests share it."""
+    faults = faults or combine([], network.n_ports)
+    return build(network, flows, "smartt", bdp_queues(), faults=faults, **given)
+
+
 def finish_us(network: Network, flows: FlowTable, **params: object) -> np.ndarray:
     """Sorted times at which flows are acknowledged."""
-    engine = run(build(network, flows, "smartt", bdp_queues(), params=params))
+    engine = run(engine_of(network, flows, params=params))
     assert_conserved(engine)
     times = acked_ps(engine)
     assert (times > 0).all()
@@ -57,7 +66,7 @@ def test_a_lone_flow(rate: str, far_us: float) -> None:
     """At line rate from the first packet to the last, with a window above the path's product."""
     flows = flow_table([(0, 31, 489 * PAYLOAD, 0)])
     window = {"initial_window": 1.2}
-    engine = run(build(fat_tree(8, 4, rate), flows, "smartt", bdp_queues(), params=window))
+    engine = run(engine_of(fat_tree(8, 4, rate), flows, params=window))
     assert acked_ps(engine)[0] / US == pytest.approx(far_us, abs=0.001)
     assert counter(engine, "ecn_marks") == 0
 
@@ -65,7 +74,7 @@ def test_a_lone_flow(rate: str, far_us: float) -> None:
 def test_the_window_is_one_product() -> None:
     """28 packets of 4160 bytes fit into 116,896 bytes, so 28 of them go per round trip."""
     flows = flow_table([(0, 31, 2800 * PAYLOAD, 0)])
-    engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "smartt", bdp_queues()))
+    engine = run(engine_of(fat_tree(8, 4, "100Gbps"), flows))
     round_trip_us = int(engine.flow_states().base_rtt_ps[0]) / US
     closed_form_us = 100 * round_trip_us + 27 * PACKET_US
     assert acked_ps(engine)[0] / US == pytest.approx(closed_form_us, abs=0.001)
@@ -75,8 +84,7 @@ def incast(n: int, packets: int, faults: LinkFaults | None = None) -> Engine:
     """To host 0, from hosts that share no other link."""
     network = fat_tree(8, 16, "100Gbps")
     flows = flow_table([(8 * (i % 15) + 8 + i // 15, 0, packets * PAYLOAD, 0) for i in range(n)])
-    faults = faults or combine([], network.n_ports)
-    return build(network, flows, "smartt", bdp_queues(), faults=faults)
+    return engine_of(network, flows, faults=faults)
 
 
 def received(engine: Engine) -> np.ndarray:
@@ -112,7 +120,7 @@ def test_incast(n: int) -> None:
 def test_an_incast_of_many_is_trimmed_once() -> None:
     """40 windows of 28 packets meet at one queue of 29: after the first round trip few trims."""
     flows = flow_table([(64 + i, 0, 200 * PAYLOAD, 0) for i in range(40)])
-    engine = run(build(fat_tree(8, 16, "100Gbps"), flows, "smartt", bdp_queues()))
+    engine = run(engine_of(fat_tree(8, 16, "100Gbps"), flows))
     assert_conserved(engine)
     assert acked_ps(engine).max() / US < 1.05 * 8000 * PACKET_US
     assert 800 < counter(engine, "trims") < 1.5 * 40 * 28
@@ -154,7 +162,7 @@ def test_reps_avoids_a_slow_path() -> None:
     slow = replace(network, port_rate_bps=rates)
     flows = shifted(32, 8, 1000)
     usual = finish_us(network, flows, paths="reps")
-    engine = run(build(slow, flows, "smartt", bdp_queues(), params={"paths": "reps"}))
+    engine = run(engine_of(slow, flows, params={"paths": "reps"}))
     assert acked_ps(engine).max() / US < 1.05 * usual[-1]
     sent = [int(engine.link_counters().sent_packets[2 * p + 1]) for p in ports]
     assert sent[0] < 0.4 * np.mean(sent[1:])
@@ -173,7 +181,7 @@ def test_reps_leaves_a_dead_path() -> None:
     times = {}
     for paths in ("reps", "oblivious"):
         params = {"paths": paths}
-        engine = build(network, flows, "smartt", bdp_queues(), params=params, faults=faults)
+        engine = engine_of(network, flows, params=params, faults=faults)
         run(engine, 3000 * US)
         times[paths] = acked_ps(engine) / US
     assert (times["reps"] > 0).all()
