@@ -22,7 +22,7 @@ class Row(NamedTuple):
     request: int = -1
     start_ps: int = 0
     decode_batch: int = 0
-    count: int = 0
+    count: int = 0  # type: ignore[assignment] # a method of tuples
     context_tokens: int = 0
     attention_pairs: int = 0
 
