@@ -1,1 +1,1 @@
-"""What runs of AI workloads report beside flows, tasks and links."""
+"""Reports of AI workloads."""

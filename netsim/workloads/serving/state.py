@@ -22,49 +22,49 @@ DOWN, WHOLE, SHRUNK = range(3)
 
 TASK_STATE = (
     "role",
-    # Of a request:
+    # A request:
     "request",  # its number
     "prompt",  # its tokens
     "output",
-    "generated",  # output tokens that were told
-    "left",  # tokens to be computed before the next one can be told; 0: it decodes
-    "next",  # in the list that it is in
-    "kv",  # the first of the tasks that send its KV cache; -1: it is not sent
-    "parts",  # of its KV cache that have been started; of who asks a pool, how many flows answer
-    "sending",  # tasks of the leader that send its KV cache and are not done
-    # Of a part of a KV cache: its request's task. Of who asks a pool: the first task that answers.
-    # Of a change: what the instance becomes, and when.
+    "generated",  # output tokens so far
+    "left",  # tokens to compute before the next output token; 0: decoding
+    "next",  # next one in its list
+    "kv",  # first task that sends its KV cache; -1: none
+    "parts",  # started parts of its KV cache; for a pool request, number of answering flows
+    "sending",  # unfinished tasks of the leader that send its KV cache
+    # KV-cache part: its request's task. Pool request: the first task that answers. Transition: the
+    # new state and its time.
     "of",
     "at_ps",
-    # Of an all-reduce, or from a pool, what is sent at most:
+    # All-reduce or pool read: largest size.
     "max_bytes",
 )
 
 HOST_STATE = (
-    "role",  # 1 + its instance's, of a leader
+    "role",  # of a leader: 1 + its instance's role
     "state",  # DOWN, WHOLE or SHRUNK
     "busy",  # 1 during an iteration
     "start_ps",  # of the iteration
     "duration_ps",
-    "tokens",  # of prompts in it
-    "context",  # of all that decode, in tokens
-    "pairs",  # of prompt tokens and those before them
-    "batch",  # how many decode
-    "sequences",  # that have KV cache and are computed with
-    "used",  # tokens of KV cache, reserved
-    "room",  # of all, whole and shrunk
+    "tokens",  # prompt tokens in it
+    "context",  # tokens of all decoding requests
+    "pairs",  # attention pairs of prompt tokens
+    "batch",  # decoding requests
+    "sequences",  # admitted requests
+    "used",  # reserved tokens of KV cache
+    "room",  # KV-cache capacity in tokens, whole and shrunk
     "shrunk_room",
-    "open",  # requests that are not over here
-    "done",  # that were told all of their tokens here
-    "transition",  # the next one, and how many there are from it on
+    "open",  # unfinished requests
+    "done",  # finished requests
+    "transition",  # the next one, and number of remaining ones
     "n_transitions",
-    "starts",  # tasks that send a part of a KV cache
-    "part",  # the one that is sent next in this iteration
-    "n_parts",  # of a KV cache; 0 where none is sent
-    "size",  # of the instance, GPUs
-    "causal",  # 1 if a token looks at those before it only
-    # Requests that wait, the head partly computed; that are to be told their first token as the
-    # iteration ends; that decode; and of these the first one that has not been told to.
+    "starts",  # tasks that send one part of a KV cache
+    "part",  # next part to send in this iteration
+    "n_parts",  # parts of a KV cache; 0: none is sent
+    "size",  # GPUs of the instance
+    "causal",  # 1 if a token attends only to those before it
+    # Lists of requests: waiting (the head may be partly computed), ending their prefill with this
+    # iteration, decoding; and the first decoding one whose start is not yet logged.
     "waiting",
     "waiting_end",
     "filling",
@@ -72,31 +72,31 @@ HOST_STATE = (
     "decoding",
     "decoding_end",
     "fresh",
-    # Of each GPU, if all-reduces are sent: see `iteration_exchange.py`.
+    # Each GPU, if all-reduces are packets: see `iteration_exchange.py`.
     "n_iterations",
-    "n_groups",  # of all-reduces in an iteration; 0 if they are none of it
-    "iteration",  # the next one, or the one that is under way
-    "n_announced",  # iterations that the leader has announced
+    "n_groups",  # all-reduces per iteration; 0: analytic
+    "iteration",  # the current or next one
+    "n_announced",  # announced iterations
     "group",
-    "group_ps",  # for how long it computes
-    "left_out_ps",  # of that the latency of all-reduces that are not sent
-    "clock_ps",  # in which a leader tells times
+    "group_ps",  # compute time of a group
+    "left_out_ps",  # its part for the latency of merged all-reduces
+    "clock_ps",  # unit of announced times
     "rows",  # of the iteration
-    "max_rows",  # that are listed
-    "messages",  # of a leader, the first one
-    "announcements",  # of another GPU, the first message to it
-    "reduces",  # the first task of all-reduces, how many each one has, and which is its first
+    "max_rows",  # of declared iterations
+    "messages",  # first message task of a leader
+    "announcements",  # first message task of another GPU
+    "reduces",  # first task of all-reduces, tasks of each, and index of its begin
     "reduce_tasks",
     "reduce_begin",
-    # If memory is pooled: see `iteration_exchange.py`; by formula (`cost.py`) how long it is read.
-    "pooled",  # 1 of each GPU that reads
-    "reads",  # iterations for which this GPU has read
-    "waits_for_read",  # 1 if it has nothing to do until it has read
-    "pool_requests",  # of a leader: first task, and how many of an iteration
+    # Memory pool: see `iteration_exchange.py`, and `cost.py` for analytic reads.
+    "pooled",  # 1 if this GPU reads
+    "reads",  # finished reads
+    "waits_for_read",  # 1 if it waits for its read
+    "pool_requests",  # of a leader: first task, and number per iteration
     "n_pool_requests",
-    "max_context",  # for which reads are listed; 0 if all is read in each iteration
+    "max_context",  # of declared reads; 0: each iteration reads everything
     ("reading_ps", float),
-    ("token_reading_ps", float),  # of each token of the contexts
+    ("token_reading_ps", float),  # per context token
     *((f"cost_{name}", float) for name in IterationCost._fields),
 )
 
