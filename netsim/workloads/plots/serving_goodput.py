@@ -2,7 +2,7 @@
 
 Left: a bar is the share of requests that met the SLO, averaged over seeds, and a dot one seed. Next
 to it is the mean share of GPUs in service, measured and by formula
-(`netsim.workloads.serving.capacity`) if there is one. Right: the 99th percentile of the time to
+(`netsim.workloads.serving.metrics`) if there is one. Right: the 99th percentile of the time to
 first token; a ring is its mean over seeds.
 """
 
@@ -91,8 +91,8 @@ def by_formula(result: Result) -> float | None:
 
     There is a formula for random failures of instances of one role.
     """
-    from netsim.workloads.serving.capacity import expected_capacity
     from netsim.workloads.serving.failures import Policy
+    from netsim.workloads.serving.metrics import expected_capacity
 
     def value(name: str) -> Any:
         return seed_curves.resolved(result, f"traffic.{name}")

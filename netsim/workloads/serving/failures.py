@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from netsim.inputs import at_line, read_lines, user_path, whole
 from netsim.limits import HORIZON_PS
 from netsim.params import Param
 from netsim.units import format_time, parse_time_ps, written
+from netsim.workloads.serving.plan import Group
+from netsim.workloads.serving.state import DOWN, SHRUNK, WHOLE
 
 Ints = NDArray[np.int64]
 
@@ -244,3 +246,46 @@ def read_outages(path: Path, instances: int) -> Outages:
             raise at_line(path, line, f"instance {instance} fails before it is whole again")
         whole_of[instance] = whole_ps
     return _table([(instance, down, up, whole) for down, instance, up, whole, _ in rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """A table of c transitions, grouped by instance and sorted by time.
+
+    Attributes:
+        instance: int64[c].
+        at_ps: int64[c].
+        becomes: int64[c], DOWN, WHOLE or SHRUNK.
+    """
+
+    instance: Ints
+    at_ps: Ints
+    becomes: Ints
+
+
+def transitions_of(outages: Outages) -> Transitions:
+    """Return the transitions of all failures: down, then possibly shrunk, then whole."""
+    at = np.stack([outages.down_ps, outages.up_ps, outages.whole_ps], axis=1)
+    kept = np.ones(at.shape, bool)
+    kept[:, 1] = outages.up_ps < outages.whole_ps
+    order = np.lexsort((outages.down_ps, outages.instance))
+    instance = np.broadcast_to(outages.instance[:, None], at.shape).astype(np.int64)
+    becomes = np.broadcast_to([DOWN, SHRUNK, WHOLE], at.shape)
+    kept = kept[order]
+    return Transitions(*(column[order][kept] for column in (instance, at, becomes)))
+
+
+def check_shrunk(outages: Outages, groups: Iterable[Group], *, of_file: bool) -> None:
+    """Raise InputError if an instance must shrink but its model does not fit on one GPU fewer.
+
+    The error names the failure trace or `on_failure`.
+    """
+    key, hint = ("failure_trace", "up = whole") if of_file else ("on_failure", '"stop"')
+    first = 0
+    for group in groups:
+        of_group = (outages.instance >= first) & (outages.instance < first + group.n)
+        first += group.n
+        gpus = group.deployment.tp - 1
+        if group.shrunk_tokens == 0 and (outages.up_ps < outages.whole_ps)[of_group].any():
+            message = f"{group.deployment.name} does not fit on {gpus} GPUs, one fewer"
+            raise InputError(message, key=f"traffic.{key}", hint=hint)

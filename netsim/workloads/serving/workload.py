@@ -13,7 +13,7 @@ from netsim.flows import JOIN, SEND, Workload
 from netsim.workloads.inference import kv_bytes_of_token
 from netsim.workloads.serving.all_reduces import ListedIterations, add_iterations
 from netsim.workloads.serving.data import DECODE, PREFILL, ServingPlan
-from netsim.workloads.serving.failure_transitions import Transitions
+from netsim.workloads.serving.failures import Transitions
 from netsim.workloads.serving.kv_partition import partition
 from netsim.workloads.serving.plan import Group
 from netsim.workloads.serving.pool import add_reads

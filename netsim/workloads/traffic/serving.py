@@ -35,8 +35,12 @@ from netsim.workloads.serving.all_reduces import (
 )
 from netsim.workloads.serving.data import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
 from netsim.workloads.serving.dispatch import DISPATCH
-from netsim.workloads.serving.failure_transitions import check_shrunk, transitions_of
-from netsim.workloads.serving.failures import FAILURE_PARAMS, failures_of
+from netsim.workloads.serving.failures import (
+    FAILURE_PARAMS,
+    check_shrunk,
+    failures_of,
+    transitions_of,
+)
 from netsim.workloads.serving.kv_partition import flows_between
 from netsim.workloads.serving.plan import Group, Rules, place_instances, plan_of
 from netsim.workloads.serving.requests import REQUEST_PARAMS, draw_requests

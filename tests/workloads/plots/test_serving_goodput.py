@@ -9,8 +9,8 @@ import pytest
 from raises_input import raises_input
 
 from netsim.workloads.plots import serving_goodput
-from netsim.workloads.serving.capacity import expected_capacity
 from netsim.workloads.serving.failures import Policy
+from netsim.workloads.serving.metrics import expected_capacity
 
 S = 10**12
 NAMES = ("mtbf", "repair", "swap", "spares", "restart", "outages")

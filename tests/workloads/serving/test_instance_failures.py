@@ -14,8 +14,7 @@ from traffic_cases import made
 from netsim.workloads.inference import kv_bytes_of_token, load_deployment
 from netsim.workloads.inference.roofline import weight_bytes
 from netsim.workloads.serving.data import MIXED, ServingPlan
-from netsim.workloads.serving.failure_transitions import transitions_of
-from netsim.workloads.serving.failures import Outages
+from netsim.workloads.serving.failures import Outages, transitions_of
 from netsim.workloads.serving.plan import Group
 from netsim.workloads.serving.state import DOWN, SHRUNK, WHOLE
 
