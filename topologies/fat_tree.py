@@ -194,7 +194,7 @@ def _uplinks(
     if needed.denominator != 1:
         below = "hosts per leaf" if tier == 0 else f"downlinks of each {name}"
         raise InputError(
-            f"{ratio:g} would need {float(needed):g} uplinks of {rate_bps / 1e9:g} Gbps "
+            f"{ratio:g} needs {float(needed):g} uplinks of {rate_bps / 1e9:g} Gbps "
             f"for {down_bps / 1e9:g} Gbps of {below}",
             key="topology.oversubscription",
             hint="the number of uplinks must be an integer",

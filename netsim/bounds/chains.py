@@ -60,7 +60,7 @@ def _links(
     alone = np.flatnonzero((sends < 0) & (receives >= 0))
     latency_ps = tasks.duration_ps[sends[joined]]
     by_edges, stream_edges = tasks.edges(), tasks.stream_edges()
-    # A flow that no task starts follows a node at time 0.
+    # Flows that no task starts depend on an origin node at time 0.
     origin = 2 * n
     links = [
         (2 * row, 2 * row + 1, own_ps),

@@ -111,7 +111,7 @@ def check_sizes(flows: FlowTable, packets: PacketFormat, key: str) -> None:
         )
     if float(count.sum(dtype=float)) * packets.data_bytes >= TRAFFIC_BYTES:
         raise InputError(
-            f"all flows have {count.sum(dtype=float):.3g} packets of "
+            f"all flows together have {count.sum(dtype=float):.3g} packets of "
             f"{format_bytes(packets.data_bytes)}",
             key=key,
             hint=f"less than 2^{TRAFFIC_BYTES.bit_length() - 1} bytes in total",

@@ -177,6 +177,7 @@ def _schedules(faults: Sequence[LinkFault], n_ports: int) -> tuple[list[Schedule
 
 
 def _schedule(faults: Sequence[LinkFault]) -> Schedule:
+    """Return the intervals of a link with these faults."""
     times = {0} | {time for fault in faults for time in (fault.at_ps, fault.until_ps)}
     intervals: Schedule = []
     for begin in sorted(times - {INT64}):

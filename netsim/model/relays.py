@@ -239,7 +239,8 @@ def _flows(segments: RelaySegments, size: Ints, first: Ints, second: Ints) -> Fl
 
 
 def _wait(table: FlowTable, segments: RelaySegments, whole: Ints, onward: Ints) -> None:
-    """Let flows wait for all last segments of what they waited for, and `onward` for `whole`."""
+    """Let flows wait for all last segments of what they waited for, and second segments for first
+    ones."""
     old, n = segments.flows, len(segments.flows)
     waiter, awaited = onward, whole
     if old.after_ptr is not None and old.after_flow is not None:
@@ -304,7 +305,7 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
         (send[of.second[before]], send[of.second[after]]),
         (here, send[of.second]),
     ]
-    # Tasks that wait for the message wait for its last chunk.
+    # Tasks that waited for the message now wait for its last chunk.
     is_last = np.append(of.message[1:] != of.message[:-1], True)
     final = of.second[is_last][np.cumsum(is_last) - is_last]  # of each chunk's message
     others = ~is_last & (receive[final] >= 0)
@@ -314,7 +315,7 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     joined = new.joined(tasks)
     moved = np.arange(len(joined))
     if tasks is not None:
-        # Tasks that wait for a send task of the traffic wait for that of the last chunk.
+        # Tasks that waited for a message's send task now wait for that of its last chunk.
         sends, last = send[of.first[of.index == 0]], send[of.first[is_last]]
         own = sends < n
         joined.done_when = joined.done_when.copy()
@@ -330,8 +331,8 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
 def _by_tasks(
     table: FlowTable, send: Ints, new: _TaskAppender, starting: Ints
 ) -> list[tuple[Ints, Ints]]:
-    """Make flows wait by tasks if they waited at their own host; return the edges. Does so only
-    if any of `starting` waits; otherwise the engine does the same."""
+    """Replace dependencies of flows at their own host by tasks, if any of `starting` waits; return
+    the edges. Otherwise the engine does the same."""
     if table.after_ptr is None or table.after_flow is None:
         return []
     waiter = np.repeat(np.arange(len(table)), np.diff(table.after_ptr))

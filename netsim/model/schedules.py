@@ -279,7 +279,7 @@ def _halves(racks: int, rng: np.random.Generator) -> Ints:
         rounds[:, side] = np.where(within == NONE, NONE, side[within])
     left, right = sides
     if half % 2:
-        # In each round one of each half is left over: these two meet, and not again.
+        # Each round leaves over one rack of each half; these two are joined, and never again.
         left, right = (side[(within == NONE).argmax(axis=1)] for side in sides)
         at = np.arange(half)
         rounds[at, left], rounds[at, right] = right, left
