@@ -1,11 +1,10 @@
 """Expand the lists and ranges of an experiment to one tree per point.
 
-A list in place of one value is an axis, and so is "1..10" in place of an integer, and a list of
-transports, topologies, traffic patterns (names or [[transport]] tables) or [[faults]] tables. On
-its axis a plugin is named by its `label`, or by its kind and distinguishing parameters; a table of
-faults by its label or section names. A parameter with a value per part may have a list for each.
-Points are the Cartesian product in file order, the first axis outermost, but the seed always
-innermost.
+These are axes: a list where one value belongs, "1..10" where an integer belongs, and a list of
+transports, topologies, traffic patterns or [[faults]] tables. On its axis a plugin is named by its
+`label`, or by its kind and distinguishing parameters; a table of faults by its label or section
+names. A parameter with a value per part may have a list for each. Points are the Cartesian product
+in file order, the first axis outermost, but the seed always innermost.
 """
 
 from __future__ import annotations

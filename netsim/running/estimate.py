@@ -146,7 +146,7 @@ def require_memory(estimate: Estimate, *, what: str, available: int | None = Non
         return
     raise InputError(
         f"needs about {format_bytes(estimate.memory_bytes, 3)} of memory, "
-        f"only {format_bytes(room, 3)} are available",
+        f"only {format_bytes(room, 3)} is available",
         file=what,
         hint=f"{estimate.n_hosts:,} hosts, {estimate.n_links:,} links, "
         f"{estimate.n_flows:,} flows, {estimate.packets:,} packets",

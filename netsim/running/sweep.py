@@ -166,7 +166,8 @@ def run_points(
     earlier results, `predicted` the estimates of the points to simulate, by name. Other `options`
     are those of `simulate`; `on_hang` is called after the point is recorded as failed.
 
-    Raises InputError before simulating if results cannot be written or a point exceeds the memory.
+    Raises InputError before simulating if results cannot be written or memory is too
+    small.
     """
     target = real(directory)
     runs = _plan(points, target)

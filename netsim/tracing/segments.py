@@ -51,7 +51,9 @@ class _Segment(NamedTuple):
 
 
 class _Interval(NamedTuple):
-    """A time in which the sender was blocked until `entry`, or lost data waited for resending."""
+    """A time in which the sender was blocked until `entry`, or lost data waited for
+    retransmission.
+    """
 
     start_ps: int
     end_ps: int
