@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from netsim.errors import InputError
-from netsim.experiment.document import PLUGIN_SECTIONS, Tree
-from netsim.experiment.error_collector import ErrorCollector
+from netsim.experiment.document import PLUGIN_SECTIONS, ErrorCollector, Tree
 from netsim.experiment.model import Point
 from netsim.experiment.reference import SECTION, axis_problem, resolve_reference
 from netsim.experiment.resolve_fabric import describe_fabric, describe_packets, resolve_packets

@@ -7,7 +7,7 @@ from typing import Any
 
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment import resolve_fabric as fabrics
-from netsim.experiment.error_collector import ErrorCollector
+from netsim.experiment.document import ErrorCollector
 from netsim.experiment.resolve_fabric import FabricTable
 from netsim.experiment.resolve_plugins import PluginResolver
 from netsim.lint import check_queue

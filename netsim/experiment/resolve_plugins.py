@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import CombinedInputError, InputError, raise_all
-from netsim.experiment.document import CLASS_SECTIONS, Tree, category
-from netsim.experiment.error_collector import ErrorCollector
+from netsim.experiment.document import CLASS_SECTIONS, ErrorCollector, Tree, category
 from netsim.experiment.model import FlowClass
 from netsim.inputs import is_file, path_problem, user_path
 from netsim.limits import TRANSPORTS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from netsim.errors import InputError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.reports.circuits import no_indirect_packets
-from netsim.results.run_result import Ending, RunResult
+from netsim.reports.flows import as_sent
+from netsim.results.columns import each
+from netsim.results.run_result import Ending, Run, RunResult
 from netsim.running import stall
-from netsim.running.collect import closed_form_result, engine_result
 from netsim.running.drive import (
     BEFORE,
     FINISHED,
@@ -33,6 +34,7 @@ from netsim.running.stall import StallDetector
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
+    from netsim.experiment.scenario import Scenario
     from netsim.model.workload import Workload
     from netsim.running.checkpoint import Checkpointer
 
@@ -285,3 +287,27 @@ class _Simulation:
             if (counted := part.progress(self.engine.program_total)) is not None:
                 progress = replace(progress, counted=counted)
         self.report(progress)
+
+
+def engine_result(
+    point: Point, scenario: Scenario, engine: Engine, ending: Ending, timings: Mapping[str, Any]
+) -> RunResult:
+    """Return the result of a simulation; `timings` are the summary's wall_s, compile_s and threads.
+
+    Raises RunError if packets, bytes or requests are not conserved.
+    """
+    scenario = as_sent(point, scenario, engine.flow_states())
+    return _collect(Run(point, scenario, engine, ending, timings))
+
+
+def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
+    """Return the result of a transport whose completion times are the ideal ones."""
+    timings = {"wall_s": 0.0, "compile_s": 0.0, "threads": 0}
+    return _collect(Run(point, scenario, None, Ending(FINISHED, complete=True), timings))
+
+
+def _collect(run: Run) -> RunResult:
+    summary: dict[str, Any] = {}
+    for report in each("report"):
+        summary |= report(run)
+    return RunResult.of(run.tables, summary, run.ending)

@@ -17,9 +17,8 @@ from netsim.limits import HORIZON_PS
 from netsim.results import write_result
 from netsim.results.provenance import provenances
 from netsim.results.run_result import Ending
-from netsim.running.collect import engine_result
 from netsim.running.drive import FINISHED, drive
-from netsim.running.point import build_engine
+from netsim.running.point import build_engine, engine_result
 
 if TYPE_CHECKING:
     from netsim.engine.kernels.loop import WindowTimes
