@@ -84,8 +84,8 @@ class Failures:
         if not where:
             where = f"transport {self.transport}: the engine"
             why = "has a handler written past its own arrays? (see `netsim run --check-bounds`)"
-        waited = f"nothing has moved for {watchdog.HANG_TIMEOUT_S:g} s"
-        return f"{where} does not come back, {waited}: {why}"
+        waited = f"no progress for {watchdog.HANG_TIMEOUT_S:g} s"
+        return f"{where} does not return, {waited}: {why}"
 
     def movement(self) -> tuple[int, ...]:
         """Return numbers that change whenever the engine makes progress."""
@@ -125,7 +125,7 @@ class Failures:
         if not found and self.program is not None:
             return "`NUMBA_DISABLE_JIT=1 netsim run` names the line"
         if not found:
-            return "`netsim check-transport` names the line, if it comes upon the same"
+            return "`netsim check-transport` may find the line"
         path, line = found[-1]
         return f"{Path(path).name}, line {line}: {linecache.getline(path, line).strip()}"
 

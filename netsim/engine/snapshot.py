@@ -84,7 +84,7 @@ def put(state: State, snapshot: Snapshot) -> None:
     for path, entries in _in_use(state).items():
         kept = _entries_of(arrays[path])
         if snapshot[path].raw.size != entries.size * kept.shape[1]:
-            raise ForeignSnapshotError(f"{path} has another number of entries")
+            raise ForeignSnapshotError(f"{path} has a different number of entries")
         kept[entries] = snapshot[path].raw.reshape(-1, kept.shape[1])
     packets = np.asarray(state.links.pool)[_occupied(state)]
     try:
@@ -145,7 +145,7 @@ def _compare(state: State, snapshot: Snapshot) -> None:
     """Raise ForeignSnapshotError unless a snapshot's arrays match those of ``state``."""
     leaves = dict(_leaves(state))
     for path in sorted(leaves.keys() ^ snapshot.keys()):
-        raise ForeignSnapshotError(f"{path} is in one of them only")
+        raise ForeignSnapshotError(f"{path} is missing on one side")
     in_part = _kept_in_part(state)
     for path, stored in snapshot.items():
         array = leaves[path]
@@ -153,14 +153,14 @@ def _compare(state: State, snapshot: Snapshot) -> None:
             raise ForeignSnapshotError(f"the records of {path} differ")
         larger = path in GROWING and stored.shape[:1] > array.shape[:1] > (1,)
         if stored.shape != array.shape and not larger:
-            raise ForeignSnapshotError(f"{path} has another length")
+            raise ForeignSnapshotError(f"{path} has a different length")
         n_bytes = math.prod(stored.shape) * array.dtype.itemsize
         require_room(n_bytes if larger else 0, what=path)
         if path not in in_part and stored.raw.size != n_bytes:
-            raise ForeignSnapshotError(f"{path} is not as long as it says")
+            raise ForeignSnapshotError(f"{path} does not have its stated length")
     slots = {snapshot[path].shape[0] for path in GROWING if leaves[path].shape[0] > 1}
     if len(slots) > 1:
-        raise ForeignSnapshotError("the packets have another number of slots")
+        raise ForeignSnapshotError("the packet pools differ in size")
 
 
 def _resized(value: Any, path: str, snapshot: Snapshot) -> Any:

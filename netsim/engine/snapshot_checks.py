@@ -254,4 +254,4 @@ def _within(values: Any, least: int, below: int, path: str) -> None:
 
 def _require(holds: bool, path: str) -> None:
     if not holds:
-        raise ImpossibleError(f"{path} holds what cannot be")
+        raise ImpossibleError(f"{path} has an impossible value")

@@ -117,15 +117,14 @@ def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
     without a file, if the discipline does not support the network."""
     if feature_set.circuits and discipline.features["HAS_PFC"]:
         raise InputError(
-            "pauses cannot cross a circuit in time, and this discipline asks for them",
+            "conflicts with circuits: PFC pauses cannot cross a circuit in time",
             key="fabric.queue_discipline",
-            hint="one that does not pause, such as drop_tail or trim",
+            hint="use one without PFC, such as drop_tail or trim",
         )
     how = indirect(fabric, feature_set)
     if feature_set.phase_driven and how == OPPORTUNISTIC:
         raise InputError(
-            "ports that send packets for each other go by a timetable, which circuits that follow "
-            "the workload have not got",
+            "conflicts with phase-driven circuits: indirect packets need circuits with a timetable",
             key="fabric.circuits.indirect",
             hint='"none"',
         )

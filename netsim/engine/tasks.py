@@ -157,7 +157,7 @@ def _log(use: ProgramSpec, program: Program) -> Array:
     try:
         numbers = aligned_zeros(shape[0] * shape[1], np.dtype(np.int64), sparse=True)
     except (OSError, ValueError) as error:
-        raise MemoryError(f"the program's log_rows are {shape[0]:,} in all") from error
+        raise MemoryError(f"the program's log_rows total {shape[0]:,} (reduce them)") from error
     return numbers.reshape(shape)
 
 

@@ -157,7 +157,7 @@ def test_an_account_without_a_home(monkeypatch, capfd):
 
     monkeypatch.setattr(Path, "home", no_home)
     assert cache_folder("key") is None
-    told = "warning: compiled code is not kept: Could not determine home directory.\n"
+    told = "warning: compiled code is not cached: Could not determine home directory.\n"
     assert capfd.readouterr().err == told
 
 

@@ -202,6 +202,6 @@ def test_an_endless_loop_is_named_and_ends(folder: Path) -> None:
         assert process.stdout is not None
         said = process.stdout.readline()
         assert mentions(said, "mine.py", "on_control")
-        assert "does not come back" in said
+        assert "does not return" in said
         interrupt(process, signal.SIGTERM)
         assert process.returncode == 128 + signal.SIGTERM

@@ -129,9 +129,9 @@ def test_a_mistake_is_told_with_its_line(tmp_path, where, statement, expected):
 FILES = [
     ("def admit(", "def admitt(", "has no function admit"),
     ("def admit(env, now, port, pkt)", "def admit(env, port, pkt)", "admit takes 3 arguments"),
-    ("COUPLED = True", "COUPLED = False", "ports that share state are coupled"),
+    ("COUPLED = True", "COUPLED = False", "requires coupled ports"),
     ("COUPLED = True", "COUPLED = 1", "1 is neither True nor False"),
-    ('("turn",', '("backlog", "turn",', "the engine has a field backlog itself"),
+    ('("turn",', '("backlog", "turn",', "field backlog is reserved by the engine"),
     ("def on_send(", "def on_sent(", "on_sent is not a handler and is unused"),
     ("PORT_STATE", "PORT_STATES", "PORT_STATES is not a declaration and is unused"),
     ("return int(pkt.prio)", "pass", "admit ends without returning"),

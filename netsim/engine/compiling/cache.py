@@ -76,7 +76,7 @@ def require_own(path: Path, status: os.stat_result, *, sticky: bool = False) -> 
     if status.st_uid not in (0, os.geteuid()):
         raise UnsafeError(f"{path} belongs to another user (uid {status.st_uid})")
     if status.st_mode & OTHERS and not (sticky and status.st_mode & stat.S_ISVTX):
-        raise UnsafeError(f"{path} can be written by others (chmod go-w makes it yours alone)")
+        raise UnsafeError(f"{path} is writable by others (fix with chmod go-w)")
 
 
 KEPT_CACHES = 160  # most recently used folders to keep. Each holds one specialization, about 3 MB.
@@ -125,7 +125,7 @@ class CodeCache:
         except FileNotFoundError:
             return None
         except UnsafeError as error:
-            warn_once(f"compiled code is not used: {error}")
+            warn_once(f"cached code is not used: {error}")
             return None
         except OSError:
             _remove(path)
@@ -151,7 +151,7 @@ class CodeCache:
             from numba.core.serialize import dumps
 
             if result._asdict()["library"].has_dynamic_globals:
-                warn_once(f"{self._name} cannot be kept: it refers to a large array of a module")
+                warn_once(f"{self._name} cannot be cached: it refers to a large array of a module")
                 return
             path = self._path(signature, result.codegen)
             lines = json.dumps(self.lines).encode()
@@ -204,7 +204,7 @@ def cache_folder(key: str) -> Path | None:
     try:
         place = _place()
     except RuntimeError as error:  # an account without a home
-        warn_once(f"compiled code is not kept: {error}")
+        warn_once(f"compiled code is not cached: {error}")
         return None
     folder = place / key
     try:
@@ -214,7 +214,7 @@ def cache_folder(key: str) -> Path | None:
             _make(folder)
         require_private(folder)
     except UnsafeError as error:
-        warn_once(f"compiled code is not kept: {error}")
+        warn_once(f"compiled code is not cached: {error}")
         return None
     except OSError as error:
         _cannot_keep(place, error)
@@ -277,7 +277,7 @@ def _make(folder: Path) -> None:
 
 def _cannot_keep(folder: Path, error: Exception) -> None:
     reason = getattr(error, "strerror", None) or error
-    warn_once(f"compiled code cannot be kept in {folder}: {reason}")
+    warn_once(f"compiled code cannot be cached in {folder}: {reason}")
 
 
 def _remove(path: Path) -> None:

@@ -165,12 +165,12 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
     switch = declared.fields("SWITCH_STATE", SWITCH_FIELDS, MAX_STATE_BYTES)
     if switch and not coupled:
         hint = "COUPLED = True has the ports of a switch simulated in the order of time"
-        raise declared.wrong("SWITCH_STATE", "ports that share state are coupled", hint)
+        raise declared.wrong("SWITCH_STATE", "requires coupled ports", hint)
     handlers = {name: declared.handler(row) for name, row in QUEUE_HANDLERS.items()}
     has = {name: handlers[name] is not row.default for name, row in QUEUE_HANDLERS.items()}
     for handler in ONLY_COUPLED:
         if has[handler] and not coupled:
-            raise declared.wrong(handler, "is called if ports are coupled", "COUPLED = True")
+            raise declared.wrong(handler, "requires coupled ports", "COUPLED = True")
     used = functions_of(module, [handlers[name] for name in handlers if has[name]])
     return Discipline(
         module=module,

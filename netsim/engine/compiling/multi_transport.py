@@ -60,7 +60,7 @@ def with_own_names(protocols: Sequence[Protocol], names: Sequence[str]) -> list[
             if name in (TAKEN | OF_PORTS if protocol.has("on_forward") else TAKEN):
                 others = " and ".join(names[: i + 1])
                 hint = f"another name in {names[i]}"
-                raise InputError(f"{others} cannot both have a field {name}", hint=hint)
+                raise InputError(f"{others} have conflicting fields {name}", hint=hint)
         found.append(_renamed(protocol, own) if own else protocol)
     return found
 

@@ -41,7 +41,7 @@ class PluginFile:
         """Return the parameters' fields, other than the engine's (``engines``)."""
         taken = [name for name in params if name in engines]
         if taken:
-            raise self.wrong("PARAMS", f"the name {taken[0]} is the engine's own")
+            raise self.wrong("PARAMS", f"name {taken[0]} is reserved by the engine")
         return [(name, float) if isinstance(v, float) else name for name, v in params.items()]
 
     def flag(self, what: str) -> bool:
@@ -67,9 +67,9 @@ class PluginFile:
         names = [self._field_name(field, what) for field in own]
         for name in names:
             if name in base:
-                raise self.wrong(what, f"the engine has a field {name} itself")
+                raise self.wrong(what, f"field {name} is reserved by the engine")
             if names.count(name) > 1:
-                raise self.wrong(what, f"names the field {name} twice")
+                raise self.wrong(what, f"duplicate field {name}")
         n_bytes = sum(8 * field[1] if _is_array(field) else 8 for field in own)
         if n_bytes > most_bytes:
             raise self.wrong(what, f"the fields take {n_bytes} bytes", f"at most {most_bytes}")
@@ -95,7 +95,7 @@ class PluginFile:
         ):
             raise self.wrong(
                 what,
-                f"holds {field!r}, which is not a field",
+                f"{field!r} is not a field",
                 '"name" for a whole number, ("name", float), or ("name", 8) for eight numbers',
             )
         return str(name)
