@@ -203,9 +203,9 @@ def test_what_is_printed() -> None:
     )
     table = cells(stage_table(breakdown))
     assert table["stage"] == [
-        *("waiting for prefill", "prefill", "KV cache on its way", "waiting to decode", "decoding"),
+        *("waiting for prefill", "prefill", "KV cache transfer", "waiting to decode", "decode"),
     ]
-    assert table["its iterations"] == ["1", "1", "1", "1", "3"]
+    assert table["iterations"] == ["1", "1", "1", "1", "3"]
     assert table["time ps"] == ["150", "100", "70", "30", "200"]
     gaps = cells(gap_table(breakdown.gaps()))
     assert gaps["gap before"] == ["token 2", "token 3", "token 4", "median, token 3"]

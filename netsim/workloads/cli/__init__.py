@@ -1,4 +1,4 @@
-"""Commands about AI workloads, and what they add to those of the simulator."""
+"""Commands of AI workloads, and their additions to other commands."""
 
 COMMANDS = {
     "Workloads": {
@@ -17,7 +17,7 @@ FILES = {
     "deployment": ("deployments", "netsim.workloads.inference.load"),
     "cost": ("costs", "netsim.workloads.cost.load"),
 }
-"""Files that `netsim list` and `netsim show` know: kind -> (plural, module with `presets()`)."""
+"""Files for `netsim list` and `netsim show`: kind -> (plural, module with `presets()`)."""
 
 TRACES = ("netsim.workloads.cli.critical", "netsim.workloads.cli.request")
-"""Options of `netsim trace` beside --flow: modules with `OPTIONS` and `show`."""
+"""Other modes of `netsim trace`: modules with `OPTIONS` and `show`."""

@@ -1,4 +1,4 @@
-"""`netsim cost`: GPUs at equal silicon: cost, power, and what failures take."""
+"""`netsim cost`: cost, power and failures of GPUs at equal silicon."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 DRAWS = True
 
 PRESET = "lite"
-"""What is compared if no file is named."""
+"""Default comparison."""
 
 
 @click.command("cost")
-@click.argument("figures", metavar="[FILE]", default=PRESET)
+@click.argument("file", metavar="[FILE]", default=PRESET)
 @click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Change a value: --set wafer.usd=20000. May be given many times.",
+    help="Change a value: --set wafer.usd=20000. May be repeated.",
 )
 @json_option
-def command(figures: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Compare GPUs of different size at equal silicon: dies, yield, cost, power, optics, failures.
+def command(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Compare GPUs of different die size at equal silicon: yield, cost, power, optics, failures.
 
-    FILE has the figures; the preset "lite" holds an H100 against GPUs of a quarter of its die, and
-    is what is shown without FILE. "netsim show cost lite" prints it, with a source for each
-    figure: many are assumptions.
+    FILE holds the input values. By default it is the preset "lite": an H100 and GPUs of a quarter
+    of its die. "netsim show cost lite" prints the preset with the source of each value; many are
+    assumptions.
 
     \b
     netsim cost
@@ -46,7 +46,7 @@ def command(figures: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """
     from netsim.workloads.cost import compare
 
-    costs = find_cost_tables(figures, Path.cwd(), overrides)
+    costs = find_cost_tables(file, Path.cwd(), overrides)
     rows = compare(costs)
     if as_json:
         print_json({"figures": asdict(costs), "gpus": [asdict(row) for row in rows]})
@@ -56,7 +56,7 @@ def command(figures: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
 
 def find_cost_tables(name: str, directory: Path, overrides: Sequence[str] = ()) -> CostTables:
-    """The costs of a file or a preset, with changes. Raises InputError for what is wrong."""
+    """Return the cost tables of a file or a preset, with overrides."""
     from netsim.errors import InputError
     from netsim.experiment.document import apply_overrides
     from netsim.inputs import locate
@@ -73,27 +73,27 @@ def find_cost_tables(name: str, directory: Path, overrides: Sequence[str] = ()) 
 
 
 def tables(costs: CostTables, rows: Sequence[GpuCost]) -> Iterator[Wide | str]:
-    """Cost, power and failures of each GPU."""
+    """Yield cost, power and failures of each GPU."""
     reference = costs.fleet.reference
     yield _cost(costs, rows)
     yield (
-        f"of {reference}: for as much silicon. Break-even: the price of links at which smaller "
-        "dies save nothing; all else may cost as much more as is saved."
+        f"of {reference}: at equal silicon. Break-even: the price of links at which smaller dies "
+        "save nothing; other costs may rise by the amount saved."
     )
     yield _links(costs, rows)
-    yield f"W of {reference}: with the links that a GPU has, for as much silicon."
+    yield f"W of {reference}: with the GPU's own links, at equal silicon."
     yield _failures(costs, rows)
-    hours = f"{format_number(costs.failures.repair_hours)} h of repair"
+    hours = f"{format_number(costs.failures.repair_hours)} h to repair"
     yield (
-        f"Up: with {hours} and no spare. Takes: the share of the fleet that one failure takes, "
-        "where a group stops, or shrinks to the GPUs that are left."
+        f"Up: with {hours} and no spares. Lost: share of the fleet lost by one failure if groups "
+        "stop, or shrink to the remaining GPUs."
     )
     yield _spares(costs, rows)
     yield (
-        f"Spares: the fewest GPUs beside the fleet for a mean goodput, with "
-        f"{format_number(costs.failures.swap_hours)} h until one takes over; -: no number is "
-        "enough. Full: for the whole fleet to be in order for that share of the time. In "
-        f"brackets: the silicon of so many {reference}."
+        f"Spares: fewest additional GPUs for a mean goodput, with "
+        f"{format_number(costs.failures.swap_hours)} h to take over; -: no number is enough. Full: "
+        "for the full capacity during that share of the time. In brackets: the number of "
+        f"{reference} with equal silicon."
     )
 
 
@@ -116,15 +116,15 @@ def _cost(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
         [
             _names(rows),
             _column("die\nmm2", rows, lambda row: row.die_mm2, 1),
-            _column("dies a\nwafer", rows, lambda row: row.dies, 2),
+            _column("dies per\nwafer", rows, lambda row: row.dies, 2),
             _column("without\ndefects", rows, lambda row: _percent(row.defect_free), 2),
             _column("yield", rows, lambda row: _percent(row.die_yield)),
-            _column("USD a\ngood die", rows, lambda row: _usd(row.die_usd)),
+            _column("USD per\ngood die", rows, lambda row: _usd(row.die_usd)),
             _column("USD/mm2", rows, lambda row: f"{row.usd_per_good_mm2:.3f}"),
             _column("memory", rows, lambda row: _usd(row.memory_usd), 3),
             _column("package", rows, lambda row: _usd(row.package_usd), 3),
             _column("links", rows, lambda row: _usd(row.link_usd), 3),
-            _column("USD a\nGPU", rows, lambda row: _usd(row.usd)),
+            _column("USD per\nGPU", rows, lambda row: _usd(row.usd)),
             _column(f"of\n{costs.fleet.reference}", rows, lambda r: f"{r.usd_of_reference:.2f}"),
             _column("saved before\nlinks, USD", rows, lambda row: _usd(row.saved_usd), 1),
             _column(
@@ -139,7 +139,7 @@ def _cost(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
 def _links(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
     columns = [
         _names(rows),
-        Column("has", [row.link for row in rows], left=True),
+        Column("own link", [row.link for row in rows], left=True),
         _column("Gbps", rows, lambda row: costs.gpus[row.name].rate / 1e9),
     ]
     for number, kind in enumerate(costs.links):
@@ -149,10 +149,10 @@ def _links(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
             Column(f"{kind}\nW", [f"{end.watts:.1f}" for end in ends]),
         ]
     columns += [
-        _column("W a GPU,\nno links", rows, lambda row: row.watts),
+        _column("W per GPU,\nno links", rows, lambda row: row.watts),
         _column(f"W of\n{costs.fleet.reference}", rows, lambda r: f"{r.watts_of_reference:.3f}"),
     ]
-    return Wide(columns, title="Links, by their kind, and power", elsewhere="--json has all")
+    return Wide(columns, title="Links by kind, and power", elsewhere="--json has all")
 
 
 def _failures(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
@@ -160,15 +160,15 @@ def _failures(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
         [
             _names(rows),
             _column("GPUs", rows, lambda row: f"{row.gpus:,}"),
-            _column("in groups\nof", rows, lambda row: row.group),
-            _column("MTBF of\none, h", rows, lambda row: f"{row.mtbf_hours:,.0f}"),
-            _column("failures\na day", rows, lambda row: f"{row.failures_a_day:.3f}"),
+            _column("group\nsize", rows, lambda row: row.group),
+            _column("MTBF per\nGPU, h", rows, lambda row: f"{row.mtbf_hours:,.0f}"),
+            _column("failures\nper day", rows, lambda row: f"{row.failures_a_day:.3f}"),
             _column("GPU up", rows, lambda row: _percent(row.gpu_up, 3)),
             _column("group up", rows, lambda row: _percent(row.group_up, 3)),
-            _column("takes,\nstop", rows, lambda row: _percent(row.blast_stop, 3)),
-            _column("takes,\nshrink", rows, lambda row: _percent(row.blast_shrink, 3)),
+            _column("lost,\nstop", rows, lambda row: _percent(row.blast_stop, 3)),
+            _column("lost,\nshrink", rows, lambda row: _percent(row.blast_shrink, 3)),
         ],
-        title=f"Failures of {costs.fleet.gpus:,} {costs.fleet.reference}, or as much silicon",
+        title=f"Failures of {costs.fleet.gpus:,} {costs.fleet.reference}, or equal silicon",
         elsewhere="--json has all",
     )
 

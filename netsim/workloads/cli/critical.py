@@ -1,4 +1,4 @@
-"""`netsim trace --critical-path`: what the end of a run waited for."""
+"""`netsim trace --critical-path`: the critical path of a run."""
 
 from __future__ import annotations
 
@@ -22,34 +22,32 @@ OPTIONS = {
     "critical_path": click.option(
         "--critical-path",
         is_flag=True,
-        help="Show what the end of the run waited for, back to its start, and how long hosts "
-        "computed, flows took alone in the network or waited there, and software took. Nothing is "
-        "simulated.",
+        help="Show the critical path of the run, and its time by compute, network (idle and "
+        "waiting) and software. Simulates nothing.",
     ),
     "step": click.option(
-        "--step", type=click.IntRange(0), help="With --critical-path: up to the end of this step."
+        "--step", type=click.IntRange(0), help="With --critical-path: end at this step."
     ),
 }
 WITH = ("from", "experiment-dir")
 
 LIMIT = 60
-"""Lines without --limit."""
+"""Default of --limit."""
 
-SAID = {
-    "compute": "computing",
+LABELS = {
+    "compute": "compute",
     "formula": "collectives by formula",
     "join": "joins",
     "flow": "flows",
-    "send": "flows handed over",
-    "latency": "latency of software",
-    "start": "until flows were to start",
+    "send": "sends",
+    "latency": "software latency",
+    "start": "waiting for a start time",
 }
-"""Kinds of segments (`netsim.tracing.critical_path_search.SEGMENT_TYPES`), and how they are
-told."""
+"""Labels of `netsim.tracing.segments.SEGMENT_TYPES`."""
 
 
 def show(result: Result, asked: Mapping[str, Any], outputs: TraceOutputs) -> None:
-    """Find the critical path of a result, and write or print it."""
+    """Find the critical path of a result; write or print it."""
     import polars as pl
 
     from netsim.units import parse_time_ps
@@ -75,11 +73,11 @@ def show(result: Result, asked: Mapping[str, Any], outputs: TraceOutputs) -> Non
         )
     show_table(kinds_table(path))
     if not result.complete:
-        click.echo("the run is not complete: this is the path to what was done last")
+        click.echo("the run is not complete: the path ends at the last finished event")
 
 
 def kinds_table(path: CriticalPath) -> Wide:
-    """The time on the path by kind of segment."""
+    """Return the time on the path by kind of segment."""
     kinds = path.by_kind().filter(path.by_kind()["time_ps"] > 0)
     length_ps = path.end_ps - path.start_ps
     unit, scale = common_unit([length_ps])
@@ -87,7 +85,7 @@ def kinds_table(path: CriticalPath) -> Wide:
     def times(name: str) -> list[str]:
         return [number(value, scale) for value in kinds[name].to_list()]
 
-    names = [_kind(row, SAID[row["segment_type"]]) for row in kinds.iter_rows(named=True)]
+    names = [_kind(row, LABELS[row["segment_type"]]) for row in kinds.iter_rows(named=True)]
     share = kinds["time_ps"] / max(1, length_ps)
     columns = [
         Column("", names, left=True),
@@ -95,13 +93,13 @@ def kinds_table(path: CriticalPath) -> Wide:
         Column(f"time\n{unit}", times("time_ps")),
         Column("share", [f"{100 * one:.1f} %" for one in share.to_list()]),
     ]
-    for name, title in (("ideal_ps", "alone"), ("waited_ps", "waiting")):
+    for name, title in (("ideal_ps", "idle"), ("waited_ps", "waiting")):
         if kinds[name].is_not_null().any():
-            columns.append(Column(f"{title} in the\nnetwork, {unit}", times(name), rank=1))
+            columns.append(Column(f"network,\n{title}, {unit}", times(name), rank=1))
     if kinds["stream_ps"].sum():
-        columns.append(Column(f"held up\na stream, {unit}", times("stream_ps"), rank=2))
+        columns.append(Column(f"blocked a\nstream, {unit}", times("stream_ps"), rank=2))
     title = f"Critical path of {path.point}, {number(length_ps, scale)} {unit}"
-    return Wide(columns, title=title, elsewhere="a wider terminal or a pipe shows them")
+    return Wide(columns, title=title, elsewhere="use a wider terminal or a pipe")
 
 
 def _kind(row: Mapping[str, Any], what: str) -> str:
@@ -109,29 +107,29 @@ def _kind(row: Mapping[str, Any], what: str) -> str:
 
 
 def _print_segments(segments: pl.DataFrame, limit: int) -> None:
-    """A line for each segment that took time."""
+    """Print a line for each segment that took time."""
     shown = segments.head(limit) if limit else segments
     unit, scale = common_unit(segments["end_ps"].to_list()[-1:])
     rows = list(shown.iter_rows(named=True))
     columns = [
         Column(f"from\n{unit}", [number(row["start_ps"], scale) for row in rows]),
         Column(f"time\n{unit}", [number(row["end_ps"] - row["start_ps"], scale) for row in rows]),
-        Column("host", [_where(row) for row in rows], left=True),
+        Column("host", [_hosts(row) for row in rows], left=True),
         Column("segment", [_kind(row, row["segment_type"]) for row in rows], left=True),
-        Column("", [_which(row) for row in rows], left=True),
+        Column("", [_name(row) for row in rows], left=True),
         Column("starts after", [row["start_reason"] for row in rows], left=True),
     ]
     show_table(Wide(columns))
     if len(shown) < len(segments):
         more = len(segments) - len(shown)
-        click.echo(f"... and {more:,} more (--limit 0 prints all; --from chooses)")
+        click.echo(f"... and {more:,} more (--limit 0 prints all; --from skips)")
 
 
-def _where(row: Mapping[str, Any]) -> str:
+def _hosts(row: Mapping[str, Any]) -> str:
     return f"h{row['host']}" + (f" -> h{row['to']}" if row["to"] is not None else "")
 
 
-def _which(row: Mapping[str, Any]) -> str:
+def _name(row: Mapping[str, Any]) -> str:
     what = "task" if row["flow"] is None else "flow"
     named = f" ({row['label']})" if row["label"] else ""
     return f"{what} {row[what]}{named}"

@@ -1,4 +1,4 @@
-"""`netsim reproduce`: figures of the paper, with what the paper states beside ours."""
+"""`netsim reproduce`: figures of the paper, with stated values and ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DRAWS = True
 
 FIGURES = ("fig1", "fig2", "fig3a", "fig3b", "fig3c", "fig4", "fig5", "fig6", "exposed", "lite")
-"""Each is a module of netsim.workloads.plots."""
+"""Modules of netsim.workloads.plots."""
 
 ALL = "all"
 QUICK, FULL = "quick", "full"
@@ -34,29 +34,28 @@ QUICK, FULL = "quick", "full"
 @click.option(
     f"--{QUICK}/--{FULL}",
     default=True,
-    help="Simulate small networks, in minutes (the default), or those of the paper, in hours.",
+    help="Simulate small networks (minutes, default) or the paper's (hours).",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory for figures and results; results/reproduce_quick or results/reproduce_full "
-    "by default.",
+    help="Output directory; default: results/reproduce_quick or results/reproduce_full.",
 )
 @click.option(
     "--results",
     "given",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Draw these results, of netsim run, in place of simulating. May be given many times.",
+    help="Plot these results of netsim run instead of simulating. May be repeated.",
 )
 @click.option(
-    "--threads", type=click.IntRange(1, THREADS), help="Number of threads; all cores by default."
+    "--threads", type=click.IntRange(1, THREADS), help="Number of threads; default: all cores."
 )
-@click.option("--force", is_flag=True, help="Simulate points again whose result is there.")
+@click.option("--force", is_flag=True, help="Rerun points that already have a complete result.")
 @click.option(
     "--checkpoint",
     metavar="TIME",
-    help="Write so often, such as 60s, and on Ctrl-C, where the point under way stands.",
+    help="Write a checkpoint every TIME, such as 60s, and on Ctrl-C.",
 )
 def command(
     figures: tuple[str, ...],
@@ -67,34 +66,34 @@ def command(
     force: bool,
     checkpoint: str | None,
 ) -> None:
-    """Make figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024) again.
+    """Reproduce figures of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024).
 
     \b
     fig1     size of the best model against training time, by four scaling laws
-    fig2     a GPU's forward and backward pass, with the communication beside it,
-             from the model and simulated
-    fig3a    exposed communication against the speed of the scale-up network,
-    fig3b    the scale-out network,
-    fig3c    and the wide area
+    fig2     a GPU's forward and backward pass with its communication, by the model
+             and simulated
+    fig3a    exposed communication against the rate of the scale-up network
+    fig3b    the same for the scale-out network
+    fig3c    the same for the wide area
     fig4     candidate topologies: a fat tree, planes, rails with scale-up networks,
              drawn with 128 hosts each; their counts at 800,000 hosts
     fig5     completion times of the pipeline's transfers, simulated
     fig6     the tail of a permutation against load, simulated
     exposed  exposed communication by transport, with simulated transfers
-    lite     tokens/s/SM of Lite-GPUs against H100, prefill and decode, beside the claim
-             that they match or outperform it (HotOS 2025), with what makes it true
+    lite     tokens/s/SM of Lite-GPUs against H100, prefill and decode, and the claim
+             that they match or outperform it (HotOS 2025)
     all      all of these
 
-    Each is FIGURE.png and FIGURE.pdf, with what is drawn in FIGURE.csv, and the values that the
-    paper states beside ours as a table and in FIGURE_stated.csv. Simulations are sweeps in the same
-    directory: what is finished stays after Ctrl-C, and the same command goes on from there.
+    Each writes FIGURE.png, FIGURE.pdf, the plotted data in FIGURE.csv, and the paper's values and
+    ours in FIGURE_stated.csv. Simulations are sweeps in the same directory; after Ctrl-C, the same
+    command resumes.
     """
     chosen = _chosen(figures)
     if given and len(chosen) > 1:
-        raise InputError(f"are given for {len(chosen)} figures", key="--results", hint="name one")
+        raise InputError("requires a single figure", key="--results")
     simulating = {"--force": force, "--threads": threads, "--checkpoint": checkpoint}
     if given and (useless := [name for name, value in simulating.items() if value]):
-        raise InputError("has no effect with --results, which simulates nothing", key=useless[0])
+        raise InputError("conflicts with --results", key=useless[0])
     form = QUICK if quick else FULL
     directory = out or Path("results") / f"reproduce_{form}"
     simulation = _Simulation(directory, form, threads, force, checkpoint_seconds(checkpoint))
@@ -104,7 +103,7 @@ def command(
     for name in chosen:
         figure = import_module(f"netsim.workloads.plots.{name}")
         if given and not figure.SWEEPS:
-            raise InputError(f"{name} is not drawn from results", key="--results")
+            raise InputError(f"{name} has no simulation results", key="--results")
         results = [point for path in given for point in results_in(path)]
         for sweep in () if given else figure.SWEEPS:
             results += simulation.results_of(sweep)
@@ -117,15 +116,15 @@ def command(
 
 
 def _chosen(figures: Sequence[str]) -> list[str]:
-    """The figures that are named, each once, in the order of the paper."""
+    """Return the chosen figures in the order of the paper."""
     if unknown := [name for name in figures if name not in (*FIGURES, ALL)]:
         known = ", ".join((*FIGURES, ALL))
-        raise InputError(f'there is no figure "{unknown[0]}"', hint=f"one of {known}")
+        raise InputError(f'unknown figure "{unknown[0]}"', hint=f"one of {known}")
     return [name for name in FIGURES if name in figures or ALL in figures]
 
 
 class _Simulation:
-    """Runs the sweeps of figures, with the options of the command; notes whether a point failed."""
+    """Runs the sweeps of figures; `failed` if a point failed."""
 
     def __init__(
         self,
@@ -141,7 +140,7 @@ class _Simulation:
         self._done: dict[Sweep, list[Result]] = {}
 
     def results_of(self, sweep: Sweep) -> list[Result]:
-        """The complete results of a sweep, simulated where they are not there yet."""
+        """Return the complete results of a sweep, simulated if missing."""
         if sweep not in self._done:
             self._done[sweep] = self._simulated(sweep)
         return self._done[sweep]
@@ -169,7 +168,7 @@ class _Simulation:
         if interruption():
             click.echo(
                 f"interrupted: {len(complete)} of {len(points)} points complete; "
-                "the same command goes on",
+                "the same command resumes",
                 err=True,
             )
             raise SystemExit(interruption.exit_code)
@@ -189,7 +188,7 @@ def _show(name: str, made: PaperFigure) -> None:
 
 
 def stated_table(values: Sequence[Value]) -> Wide:
-    """What the paper states, ours, and the difference."""
+    """Return the paper's values, ours, and the difference."""
     from netsim.terminal import Column, Wide
     from netsim.units import format_number
 
@@ -198,14 +197,14 @@ def stated_table(values: Sequence[Value]) -> Wide:
 
     ours = [with_unit(format_number(value.ours), value) for value in values]
     columns = [
-        Column("what", [value.what for value in values], left=True),
+        Column("value", [value.what for value in values], left=True),
         Column("paper", [with_unit(value.stated, value) for value in values]),
         Column("ours", ours),
         Column("difference", [_difference(value) for value in values]),
         Column("section", [value.section for value in values], rank=1, left=True),
     ]
     if any(value.standing for value in values):
-        columns.append(Column("standing", [value.standing for value in values], left=True))
+        columns.append(Column("status", [value.standing for value in values], left=True))
     return Wide(columns, elsewhere="FIGURE_stated.csv has all")
 
 

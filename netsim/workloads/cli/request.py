@@ -1,4 +1,4 @@
-"""`netsim trace --request`: what one request of a serving run waited for."""
+"""`netsim trace --request`: latency breakdown of a request."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from netsim.workloads.tracing.request_latency import LatencyBreakdown
 
 WORST = {"worst-ttft": "ttft_ps", "worst-tbt": "tbt_max_ps"}
-"""What may stand for a number: the request with the largest of a column of requests.parquet."""
+"""Names of requests: the one with the largest value in a column of requests.parquet."""
 
 GAPS = 5
-"""So many of the longest gaps are shown without --limit."""
+"""Default of --limit: longest gaps shown."""
 
-SAID = {
+LABELS = {
     "queueing": "waiting for prefill",
     "prefill": "prefill",
-    "kv": "KV cache on its way",
+    "kv": "KV cache transfer",
     "decode_queue": "waiting to decode",
-    "decode": "decoding",
-    "lost": "lost, waiting to begin again",
+    "decode": "decode",
+    "lost": "lost, waiting for restart",
 }
 
 
@@ -41,8 +41,8 @@ OPTIONS = {
     "request": click.option(
         "--request",
         metavar="N",
-        help="Show what this request to a served model waited for, and its longest gaps between "
-        'tokens; "worst-ttft" or "worst-tbt" is the worst one. Nothing is simulated.',
+        help="Break down the latency of this request and its longest token gaps; "
+        '"worst-ttft" and "worst-tbt" select the worst. Simulates nothing.',
     )
 }
 WITH = ()
@@ -62,7 +62,7 @@ def show(result: Result, asked: Mapping[str, Any], outputs: TraceOutputs) -> Non
     for line in headlines(breakdown):
         click.echo(line)
     if not len(breakdown.rows):
-        click.echo("it had not come when the run ended")
+        click.echo("the run ended before it arrived")
         return
     show_table(stage_table(breakdown))
     gaps = breakdown.gaps()
@@ -73,28 +73,28 @@ def show(result: Result, asked: Mapping[str, Any], outputs: TraceOutputs) -> Non
 
 
 def request_number(result: Result, text: str) -> int:
-    """The number of the request that is meant."""
+    """Return the number of a request."""
     if re.fullmatch("[0-9]{1,18}", text):
         return int(text)
     if text not in WORST:
-        hint = f"a whole number, or {' or '.join(WORST)}, the one with the longest"
-        raise InputError(f"{written(text)} is no request", key="--request", hint=hint)
+        hint = f"a number, or {' or '.join(WORST)}"
+        raise InputError(f"{written(text)} is not a request", key="--request", hint=hint)
     requests = result.requests
     if requests is None:
-        raise InputError("serves no requests", file=str(result.path))
+        raise InputError("has no requests", file=str(result.path))
     found = requests.drop_nulls(WORST[text]).sort(WORST[text], descending=True)
     if not len(found):
-        raise InputError("no request has one", file=str(result.path), key="--request")
+        raise InputError("no request completed this metric", file=str(result.path), key="--request")
     return int(found["request"][0])
 
 
 def headlines(breakdown: LatencyBreakdown) -> Iterator[str]:
-    """The request, and what it saw."""
+    """Yield the request's size and latencies."""
     one = breakdown.request
     prompt, output = (f"{one[name]:,}" for name in ("prompt_tokens", "output_tokens"))
     done = "" if one["end_ps"] is not None else f", {one['generated_tokens']:,} generated"
     named = f"request {one['request']} of {breakdown.point}"
-    yield f"{named}: {prompt} tokens of prompt, {output} of output{done}"
+    yield f"{named}: {prompt} prompt tokens, {output} output tokens{done}"
     parts = [f"arrival {format_time(one['arrival_ps'], 5)}"]
     for name, title in (("ttft_ps", "time to first token"), ("tbt_p50_ps", "gaps: median")):
         if one[name] is not None:
@@ -106,17 +106,17 @@ def headlines(breakdown: LatencyBreakdown) -> Iterator[str]:
 
 
 def stage_table(breakdown: LatencyBreakdown) -> Wide:
-    """A row for each thing that the request did, its tokens on one machine together."""
-    rows = list(_stretches(breakdown.rows))
+    """Return a row for each stage, with consecutive tokens on one instance joined."""
+    rows = list(_joined_rows(breakdown.rows))
     unit, scale = common_unit([row["end_ps"] for row in rows])
     columns = [
-        Column(f"from\n{unit}", [number(row["start_ps"], scale) for row in rows]),
+        Column(f"start\n{unit}", [number(row["start_ps"], scale) for row in rows]),
         Column(f"time\n{unit}", [number(row["end_ps"] - row["start_ps"], scale) for row in rows]),
-        Column("stage", [SAID[row["stage"]] for row in rows], left=True),
+        Column("stage", [LABELS[row["stage"]] for row in rows], left=True),
         Column("instance", [str(row["instance"]) for row in rows]),
-        Column("its\niterations", [count(row["iterations"]) for row in rows], rank=1),
+        Column("iterations", [count(row["iterations"]) for row in rows], rank=1),
         Column("prompt\ntokens", [count(row["prompt_tokens"]) for row in rows], rank=2),
-        Column("decoding\nmean", [_mean(row, "decode_batch") for row in rows], rank=3),
+        Column("mean\nbatch", [_mean(row, "decode_batch") for row in rows], rank=3),
         Column(f"network\n{unit}", [number(row["network_ps"], scale) for row in rows], rank=4),
     ]
     if any(row["down_ps"] for row in rows):
@@ -124,23 +124,23 @@ def stage_table(breakdown: LatencyBreakdown) -> Wide:
     return Wide(columns, elsewhere="--csv has all")
 
 
-def _stretches(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows that follow on one another and are alike, as one."""
-    open_: dict[str, Any] | None = None
+def _joined_rows(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield consecutive rows of equal stage and instance as one."""
+    current: dict[str, Any] | None = None
     for row in table.iter_rows(named=True):
-        if open_ is not None and (open_["stage"], open_["instance"]) == (
+        if current is not None and (current["stage"], current["instance"]) == (
             row["stage"],
             row["instance"],
         ):
-            open_["end_ps"] = row["end_ps"]
+            current["end_ps"] = row["end_ps"]
             for name in ("iterations", "decode_batch", "prompt_tokens", "network_ps", "down_ps"):
-                open_[name] += row[name]
+                current[name] += row[name]
             continue
-        if open_ is not None:
-            yield open_
-        open_ = dict(row)
-    if open_ is not None:
-        yield open_
+        if current is not None:
+            yield current
+        current = dict(row)
+    if current is not None:
+        yield current
 
 
 def _mean(row: Mapping[str, Any], name: str) -> str:
@@ -148,7 +148,7 @@ def _mean(row: Mapping[str, Any], name: str) -> str:
 
 
 def gap_table(gaps: pl.DataFrame, limit: int = GAPS) -> Wide:
-    """The longest gaps between tokens (0: all), and what they are made of; the median beside."""
+    """Return the parts of the longest token gaps (0: all), and of the median gap."""
     longest = gaps.sort("gap_ps", descending=True, maintain_order=True).head(limit or len(gaps))
     median = gaps.sort("gap_ps")[(len(gaps) - 1) // 2]
     rows = [*longest.iter_rows(named=True), *median.iter_rows(named=True)]
@@ -161,25 +161,25 @@ def gap_table(gaps: pl.DataFrame, limit: int = GAPS) -> Wide:
         ("kv_ps", "KV cache"),
         ("waiting_ps", "waiting"),
         ("down_ps", "down"),
-        ("computing_ps", "computing"),
+        ("computing_ps", "compute"),
         ("network_ps", "network"),
     ):
         if any(row[name] for row in rows):
             columns.append(Column(f"{title}\n{unit}", [number(row[name], scale) for row in rows]))
     for name, title, rank in (
-        ("decode_batch", "decoding", 2),
+        ("decode_batch", "batch", 2),
         ("prompt_tokens", "prompt\ntokens", 3),
     ):
         columns.append(Column(title, [count(row[name]) for row in rows], rank))
-    return Wide(columns, title="Longest gaps between its tokens", elsewhere="--csv has all")
+    return Wide(columns, title="Longest token gaps", elsewhere="--csv has all")
 
 
 def hints(breakdown: LatencyBreakdown) -> Iterator[str]:
-    """Which flow the KV cache waited for, and where to look further."""
+    """Yield the flow that completed the KV cache."""
     for row in breakdown.rows.filter(breakdown.rows["flow"].is_not_null()).iter_rows(named=True):
         times = row["flow_ps"] / max(1, row["ideal_ps"])
         yield (
-            f"the last flow of its KV cache was {row['flow']}, of {breakdown.request['kv_flows']}: "
-            f"{format_time(row['flow_ps'], 4)}, {times:.3f} times what it takes alone "
-            f"(--flow {row['flow']} shows what it waited for)"
+            f"last of {breakdown.request['kv_flows']} KV cache flows: {row['flow']}, "
+            f"{format_time(row['flow_ps'], 4)}, slowdown {times:.3f} (trace it with --flow "
+            f"{row['flow']})"
         )

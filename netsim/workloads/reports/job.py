@@ -1,4 +1,4 @@
-"""Jobs: the table of operations, where the time of steps went, and bandwidths."""
+"""Reports of jobs: operations, parts of step times, and bandwidths."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ SWEEP = (
 
 
 def report(run: Run) -> dict[str, Any]:
-    """The table of operations, if ranks did any, and metrics of steps and collectives."""
+    """Add the table of operations; return metrics of steps and collectives."""
     operations = run.scenario.load.part(OperationTable)
     if operations is None or run.engine is None or run.engine.tasks is None:
         return {}
@@ -135,12 +135,12 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
-    """Where the time of steps went, and bandwidths."""
+    """Yield parts of step times, and bandwidths."""
     return job_tables(summary.get("job"))
 
 
 def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
-    """The time of a step, and its parts."""
+    """Yield step time and its parts."""
     if any_of(rows, "step_ps"):
         unit, scale = common_unit([row.get("step_ps") for row in rows])
         yield Column(f"step\n{unit}", [number(row.get("step_ps"), scale) for row in rows])
@@ -152,11 +152,11 @@ def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
 Job = Mapping[str, Any]
 
 MAX_STEPS = 6
-"""More would not fit on a screen."""
+"""Most steps printed."""
 
 
 def job_tables(job: Job | None) -> Iterator[Wide]:
-    """What summary.json has of a job ("job"), as tables; none if it has nothing."""
+    """Yield tables of "job" in summary.json, if any."""
     if job is None:
         return
     if job["steps"]:
@@ -166,10 +166,10 @@ def job_tables(job: Job | None) -> Iterator[Wide]:
 
 
 def _steps(job: Job) -> Wide:
-    """The time of the steps: a row for each part, the mean of all ranks; a column for each step."""
+    """Return the parts of steps, mean of all ranks."""
     steps: Sequence[Mapping[str, Any]] = job["steps"][:MAX_STEPS]
     unit, scale = common_unit([one["time_ps"] for one in steps])
-    parts: dict[str, list[float]] = {"computing": [one["compute_ps"] for one in steps]}
+    parts: dict[str, list[float]] = {"compute": [one["compute_ps"] for one in steps]}
     for kind in dict.fromkeys(kind for one in steps for kind in one["exposed_ps"]):
         times = [one["exposed_ps"].get(kind, 0) for one in steps]
         parts[f"exposed {kind}".rstrip()] = times
@@ -188,19 +188,19 @@ def _steps(job: Job) -> Wide:
             share = 100 * times[k] / one["time_ps"]
             cells.append(f"{number(times[k], scale)} ({share:.1f} %)")
         columns.append(Column(f"step {k}", cells, rank=k))
-    left_out = len(job["steps"]) - len(steps)
-    title = "Steps, mean of the ranks" + (f", the first {MAX_STEPS}" if left_out else "")
+    omitted = len(job["steps"]) - len(steps)
+    title = "Steps, mean of the ranks" + (f", the first {MAX_STEPS}" if omitted else "")
     return Wide(columns, title=title, elsewhere="summary.json has all")
 
 
 def _collectives(found: Sequence[Mapping[str, Any]]) -> Wide:
-    """The bandwidths of messages and collectives."""
+    """Return the bandwidths of messages and collectives."""
     unit, scale = common_unit([one["time_ps"] for one in found])
     columns = [
         Column("kind", [one["kind"] or "-" for one in found], left=True),
         Column("", [one["operation_type"] for one in found], left=True),
         Column("ranks", [count(one["ranks"]) for one in found]),
-        Column("how many", [count(one["count"]) for one in found], rank=2),
+        Column("count", [count(one["count"]) for one in found], rank=2),
         Column("size", [format_bytes(round(one["size_bytes"]), 4) for one in found], rank=1),
         Column(f"time\n{unit}", [number(one["time_ps"], scale) for one in found]),
         Column(f"longest\n{unit}", [number(one["time_max_ps"], scale) for one in found], rank=3),

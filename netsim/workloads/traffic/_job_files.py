@@ -1,4 +1,4 @@
-"""Files that say where the ranks of a job are, and where its tokens go."""
+"""CSV files of placement and of token routing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ LARGEST = 2**31 - 1
 
 
 def placement_of(ranks: Ranks, file: str, directory: Path, n_hosts: int) -> NDArray[np.int64]:
-    """int64[ranks]: the host of each rank, from a CSV file with a line for each.
+    """int64[ranks]: the host of each rank, from a CSV file.
 
-    Its columns are host, and rank or what there is of pp, dp, cp and tp.
-
-    Raises:
-        InputError: naming the file and the line.
+    Columns are host, and rank or the axes pp, dp, cp and tp. Raises InputError with file and line.
     """
     rows = read_csv(user_path(file, directory))
     names = ("rank",) if "rank" in rows.columns else AXES
@@ -43,8 +40,7 @@ def placement_of(ranks: Ranks, file: str, directory: Path, n_hosts: int) -> NDAr
 def hosts_of_ranks(file: str, directory: Path, n_ranks: int, n_hosts: int) -> NDArray[np.int64]:
     """int64[n_ranks]: the host of each rank, from a CSV file with the columns rank and host.
 
-    Raises:
-        InputError: naming the file and the line.
+    Raises InputError with file and line.
     """
     rows = read_csv(user_path(file, directory))
     _check_columns(rows, ("rank", "host"), ("rank", "host"))
@@ -55,29 +51,26 @@ def hosts_of_ranks(file: str, directory: Path, n_ranks: int, n_hosts: int) -> ND
 def _hosts(
     rows: Rows, rank: NDArray[np.int64], host: NDArray[np.int64], n_ranks: int
 ) -> NDArray[np.int64]:
-    """int64[n_ranks]: the host of each, which stand in rows. Each has one, and hosts have one."""
+    """int64[n_ranks]: the host of each rank; ranks and hosts must be unique."""
     for what, values in (("rank", rank), ("host", host)):
         again = np.ones(rows.n_rows, bool)
         again[np.unique(values, return_index=True)[1]] = False
-        fail_at(rows, again, lambda row, w=what, v=values: f"{w} {v[row]} is there already")  # type: ignore[misc]
+        fail_at(rows, again, lambda row, w=what, v=values: f"duplicate {w} {v[row]}")  # type: ignore[misc]
     if rows.n_rows < n_ranks:
         missing = np.setdiff1d(np.arange(n_ranks), rank)[0]
-        message = f"has {rows.n_rows:,} of {n_ranks:,} ranks: rank {missing} is missing"
-        raise InputError(message, file=str(rows.path))
+        message = f"missing rank {missing}: {rows.n_rows:,} of {n_ranks:,} ranks"
+        raise InputError(message, file=str(rows.path), code="missing")
     hosts = np.empty(n_ranks, np.int64)
     hosts[rank] = host
     return hosts
 
 
 def routing_of(job: Job, file: str, directory: Path) -> Routing:
-    """Recorded routing from a CSV file with a line for each layer, source rank and expert.
+    """Read recorded routing from a CSV file with a line per layer, source rank and expert.
 
-    Its columns are tokens, expert, and, where they are not all alike, layer and source, the rank in
-    a group that shares experts. Layers and sources behind the last one begin again with the first;
-    what is not written is 0.
-
-    Raises:
-        InputError: naming the file and the line.
+    Columns are expert, tokens, and optionally layer and source (rank in the expert-parallel group).
+    Higher layers and sources wrap around; missing entries are 0. Raises InputError with file and
+    line.
     """
     rows = read_csv(user_path(file, directory))
     _check_columns(rows, ("layer", "source", "expert", "tokens"), ("expert", "tokens"))
@@ -91,7 +84,7 @@ def routing_of(job: Job, file: str, directory: Path) -> Routing:
         raise InputError(
             f"source {rank} of layer {one} sends no tokens",
             file=str(rows.path),
-            hint="tokens for every layer and source up to the last ones",
+            hint="list tokens for every layer and source up to the last",
         )
     return recorded(job, counts)
 
@@ -101,19 +94,19 @@ def _check_columns(rows: Rows, known: tuple[str, ...], needed: tuple[str, ...]) 
     for name in rows.columns:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise InputError(f'column "{name}" is not known', file=file, hint=hint)
+            raise InputError(f'unknown column "{name}"', file=file, hint=hint, code="unknown_key")
     for name in needed:
         if name not in rows.columns:
-            raise InputError(f"there is no column {name}", file=file, code="missing")
+            raise InputError(f"missing column {name}", file=file, code="missing")
     if not rows.n_rows:
-        raise InputError("has no lines", file=file)
+        raise InputError("no rows", file=file)
 
 
 def _numbers(rows: Rows, name: str, largest: int) -> NDArray[np.int64]:
-    """A column of numbers from 0 to the largest; zeros if it is missing."""
+    """Return a column of numbers from 0 to the largest, or zeros if missing."""
     if name not in rows.columns:
         return np.zeros(rows.n_rows, np.int64)
     values = np.array(each(rows, name, whole), np.int64)
     bad = (values < 0) | (values > largest)
-    fail_at(rows, bad, lambda row: f"{name} {values[row]} is not in 0..{largest}")
+    fail_at(rows, bad, lambda row: f"{name} {values[row]} is out of range (0 to {largest})")
     return values
