@@ -185,7 +185,7 @@ def test_a_rotors_fibers_are_counted_and_its_circuits_are_not() -> None:
     (rotors,) = counted.circuit_switches
     assert (rotors.names, rotors.count, rotors.ports) == (("rotor0", "rotor2"), 3, 9)
     assert (rotors.matchings, rotors.period_ps, rotors.night_ps) == (3, 150 * 10**6, 10 * 10**6)
-    # Of nine racks one is left out in each round, and light passes for 40 of 50 us.
+    # Of nine racks one is left out in each round, and circuits are up for 40 of 50 us.
     assert rotors.duty == pytest.approx(8 / 9 * 0.8)
 
 

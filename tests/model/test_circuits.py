@@ -80,7 +80,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
 
 
 def lit(schedule: Schedule, pair: tuple[int, int], end_ps: int) -> list[bool]:
-    """Whether light passes in each picosecond, by going through them one by one."""
+    """Return whether a circuit is up in each picosecond, one by one."""
     found = []
     ends = np.cumsum(schedule.slots_ps)
     since = None

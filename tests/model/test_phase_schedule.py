@@ -115,7 +115,7 @@ def test_days_are_runs_of_slots(table: np.ndarray) -> None:
 @given(tables(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_what_came_is_a_timetable(table: np.ndarray, data: st.DataObject) -> None:
-    """Of some slots that began, light is counted picosecond by picosecond."""
+    """Days of slots that began, counted picosecond by picosecond."""
     night_ps, n_slots = 3, len(table)
     schedule = Schedule(
         None, table, bidirectional=False, control_delay_ps=9 * US, reconfiguration_delay_ps=night_ps

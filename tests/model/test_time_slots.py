@@ -50,7 +50,7 @@ def candidates(slots: CompactSlotTables, slot: int, switch: int, place: int) -> 
 
 
 def lit(network: Network, port: int, begin_ps: int, end_ps: int) -> bool:
-    """Does light of a port pass all the time between two times?"""
+    """Return whether the circuit of a port is up between two times"""
     circuits = network.circuits
     assert circuits is not None
     calendar = int(circuits.calendar[port])

@@ -119,7 +119,7 @@ def test_a_result_tells_when_slots_began_and_who_waited(tmp_path):
     begins = slots["reconfiguration_start_ps"].to_list()
     assert begins == [0, *(ends[:2].max(axis=1) + CONTROL).tolist()]
     assert slots["start_ps"].to_list() == flows["start_ps"].reshape(3, 4).min(axis=1).tolist()
-    # Flows start with the last delivery; light comes after the order and a turn.
+    # Flows start with the last delivery; circuits are up after the control delay and a night.
     waited = slots["exposed_wait_ps"].to_list()
     assert waited == [0, CONTROL + DARK, CONTROL + DARK]
     circuits = written.summary["circuits"]
@@ -131,7 +131,7 @@ def test_a_result_tells_when_slots_began_and_who_waited(tmp_path):
 
 
 def test_a_turn_is_hidden_by_what_hosts_compute(tmp_path):
-    """No flow has started when light comes, and all take as long as alone."""
+    """No flow has started when the circuits are up, and all take as long as alone."""
     result = simulate(point_of(tmp_path, "traffic.compute=20us"))
     assert result.circuit_slots is not None
     assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, 0, 0]

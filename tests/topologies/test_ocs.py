@@ -119,7 +119,7 @@ def test_what_makes_no_sense_is_refused(given: dict[str, Any], key: str, message
 
 
 def up_ports(network: Network) -> np.ndarray:
-    """The ports from which light ever passes a circuit switch."""
+    """Return the ports whose circuit is ever up."""
     circuits = network.circuits
     assert circuits is not None
     ports = np.flatnonzero(circuits.of_port >= 0)
@@ -127,7 +127,7 @@ def up_ports(network: Network) -> np.ndarray:
 
 
 def ways_of(network: Network) -> set[tuple[int, str, str]]:
-    """The circuit switch, and the racks at both ends, of every link that light ever passes."""
+    """The circuit switch, and the racks at both ends, of every link that is ever up."""
     circuits = network.circuits
     assert circuits is not None
     up = up_ports(network)
