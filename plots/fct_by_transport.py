@@ -1,7 +1,7 @@
-"""Transports side by side at one load: the last flow (left) and the mean over flows.
+"""Transports at one load: completion time of the last flow (left) and mean over flows (right).
 
-A bar is the mean over the seeds, a dot one seed. The lines are the ideal and, where the flows are
-of one size and start together, single paths with max-min fair shares (`netsim.bounds.fair_shares`).
+A bar is the mean over the seeds, a dot one seed. Lines are the ideal and, for flows of one size
+that start together, max-min fair shares on single paths (`netsim.bounds.fair_shares`).
 """
 
 from __future__ import annotations
@@ -41,24 +41,23 @@ class Comparison:
 
 
 def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
-    """The completion times of each transport, and what they can be compared with.
+    """Return the completion times of each transport, the ideal and the fair shares.
 
     Fair shares on a topology that is not part of netsim need `trust`.
 
-    Raises InputError if there is one transport only, or if the points differ in traffic or
-    topology.
+    Raises InputError for one transport, or points that differ in traffic or topology.
     """
     if keys := sweeps.differing(results):
         raise InputError(
-            f"transports can be compared at one value of {', '.join(keys)} only",
+            f"points differ in {', '.join(keys)}",
             hint="run the sweep with one value"
             + (", or use --kind fct_vs_load" if keys == ["traffic.load"] else ""),
         )
     curves = sweeps.by_transport(results)
     if len(curves) < 2:
         raise InputError(
-            f"there is only {next(iter(curves))}, and a comparison needs a sweep over transport",
-            hint='such as transport = ["roce", "ndp"]; "ideal" does not count, it is a line',
+            f"{next(iter(curves))} is the only transport: run a sweep over transport",
+            hint='such as transport = ["roce", "ndp"]; "ideal" does not count',
         )
     ours = {
         key: {

@@ -1,8 +1,7 @@
-"""Flow completion times: for each time, the share of the flows that are done by then.
+"""CDF of flow completion times.
 
-Seeds are pooled: a curve has the flows of all of them, and its band the least and the most of any
-one. The dashed curve is the ideal: every flow as if it were alone in the network. A curve that does
-not reach 1 belongs to a run with unfinished flows.
+A curve pools the flows of all seeds; its band spans the seeds. The dashed curve is the ideal: every
+flow alone in the network. Curves of runs with unfinished flows end below 1.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ if TYPE_CHECKING:
 PLOT = "share of flows finished by each time, with the ideal"
 
 ALIKE = 0.02
-"""Ideal times that differ by no more are one curve: their dashes would make a solid line."""
+"""Relative difference up to which ideal curves are drawn as one."""
 
 SHARES = 500
 """Points on the edges of a band."""
 
 
 def draw(results: Sequence[Result]) -> Figure:
-    """One curve for each point, and the ideal of each network and traffic.
+    """Draw a curve per point, and the ideal per network and traffic.
 
-    Raises InputError if no flow of any result is finished.
+    Raises InputError if no flow is finished.
     """
     import numpy as np
 
@@ -41,7 +40,7 @@ def draw(results: Sequence[Result]) -> Figure:
     ideals = _ideals(results)
     known = [one for seeds in times for one in seeds if len(one)]
     if not known and curves:
-        raise InputError("no flow is finished, so there are no completion times to draw")
+        raise InputError("no flow is finished: no completion times to plot")
     known += [one for one in ideals if len(one)]
     figure, (axes,) = style.new_figure()
     unit, scale = style.time_unit(float(one[-1]) for one in known)
@@ -58,15 +57,12 @@ def draw(results: Sequence[Result]) -> Figure:
     axes.set_ylabel("share of flows")
     axes.set_ylim(0, 1.02)
     axes.set_title(seed_curves.title(results), fontsize="medium")
-    # Times over several orders of magnitude need a logarithmic axis to be seen at all.
     shortest = min(float(one[0]) for one in known)
     if shortest > 0 and max(float(one[-1]) for one in known) > 50 * shortest:
         style.logarithmic(axes, "x")
     else:
         axes.set_xlim(left=0)
-    style.legend(
-        figure, axes, "best", seed_curves.caption(curves, "bands: least and most of any seed")
-    )
+    style.legend(figure, axes, "best", seed_curves.caption(curves, "bands: range of the seeds"))
     return figure
 
 
@@ -75,7 +71,7 @@ def _sorted(result: Result, column: str) -> np.ndarray:
 
 
 def _ideals(results: Sequence[Result]) -> list[np.ndarray]:
-    """The ideal times of each network and traffic, of all seeds; alike ones only once."""
+    """Return the ideal times of each network and traffic, over all seeds, without duplicates."""
     chosen: list[np.ndarray] = []
     for one in _ideals_of_all(results):
         if not any(_alike(one, other) for other in chosen):
@@ -84,7 +80,7 @@ def _ideals(results: Sequence[Result]) -> list[np.ndarray]:
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    """Can two curves hardly be told apart?"""
+    """Return whether two curves look the same."""
     import numpy as np
 
     if not (len(one) and len(other)):
@@ -106,7 +102,7 @@ def _ideals_of_all(results: Sequence[Result]) -> list[np.ndarray]:
 
 
 def _curve(axes: Axes, times: np.ndarray, flows: int, **options: Any) -> None:
-    """The curve of sorted `times`, of `flows` flows in all, as steps that start at 0."""
+    """Draw sorted times of `flows` flows as steps from 0."""
     import numpy as np
 
     if not len(times):
@@ -121,7 +117,7 @@ def _curve(axes: Axes, times: np.ndarray, flows: int, **options: Any) -> None:
 
 
 def _band(axes: Axes, seeds: Sequence[np.ndarray], curve: seed_curves.Curve) -> None:
-    """Between the seeds that are first and last to have a share of their flows done."""
+    """Draw the band between the fastest and slowest seed at each share of flows."""
     import numpy as np
 
     done = min(

@@ -1,9 +1,8 @@
-"""Completion times against the load: the last flow (left) and the mean (right), over the ideal.
+"""Completion time over ideal against load: last flow (left) and mean (right).
 
-One line for each transport, the mean over the seeds with their range as a band; the table has the
-95 % confidence interval of the mean (Student's t). Where the flows are of one
-size and start together, a dashed line shows what they would take on one path each, chosen at
-random, with max-min fair shares of every link (`netsim.bounds.fair_shares`).
+A line per transport is the mean over the seeds, its band their range; the table has the 95 %
+confidence interval of the mean (Student's t). For flows of one size that start together, a dashed
+line shows max-min fair shares on one random path per flow (`netsim.bounds.fair_shares`).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Comparison:
 
 
 def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
-    """The slowdown at each load, and what fair shares of single paths would give.
+    """Return the slowdown at each load, with that of fair shares on single paths.
 
     Fair shares on a topology that is not part of netsim need `trust`.
 
@@ -51,7 +50,7 @@ def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
     loads = {seed_curves.resolved(result, LOAD) for result in results} - {None}
     if len(loads) < 2:
         raise InputError(
-            "completion times against load need a sweep over traffic.load",
+            "--kind fct_vs_load needs a sweep over traffic.load",
             hint='such as load = [0.2, 0.6, 1.0] in [traffic]; see the experiment "fct_vs_load"',
         )
     curves = sweeps.by_transport(results, apart=[LOAD])
@@ -80,7 +79,7 @@ def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
 
 
 def draw(comparison: Comparison) -> Figure:
-    """Last flow and mean against load."""
+    """Draw last flow and mean against load."""
     figure, panels = style.new_figure(columns=2)
     labels = ("last flow", "mean over flows")
     for axes, key, label in zip(panels, STATISTICS, labels, strict=True):
@@ -113,7 +112,7 @@ def _by_load(group: Sequence[Result], statistic: str) -> dict[float, sweeps.Spre
 def _fair_shares(
     results: Sequence[Result], trust: bool
 ) -> tuple[dict[str, dict[float, float]], tuple[str, ...]]:
-    """Slowdowns by statistic and load, and a note that says of what, or why there are none."""
+    """Return slowdowns by statistic and load, and a note on them or on why there are none."""
     one_each = {
         float(load): r for r in results if (load := seed_curves.resolved(r, LOAD)) is not None
     }

@@ -1,8 +1,8 @@
-"""How busy the links were, and how long their queues grew, by the stage of the network.
+"""Utilization and largest queue of links, by stage of the network.
 
-A stage is all links from one kind of node to another ("leaf to spine"), told by the nodes' names
-without their numbers. Within a stage the links stand in order, the busiest first: a flat curve is
-a balanced load, a steep one a few hot links. Links of all seeds are taken together.
+A stage is all links from one kind of node to another ("leaf to spine"), named without numbers. Its
+links are sorted, busiest first: a flat curve is a balanced load, a steep one a few hot links.
+Links of all seeds are pooled.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ PLOT = "utilization and largest queue of every link"
 
 
 def draw(results: Sequence[Result]) -> Figure:
-    """Utilization (left) and largest queue (right) of every link of each point.
+    """Draw utilization (left) and largest queue (right) of every link of each point.
 
-    The line tells the point, the color the stage. What has no links (`without_links`) is left
-    out. Raises InputError if nothing is left, or more points than there are lines.
+    Line styles distinguish points, colors stages. Results without links are left out. Raises
+    InputError if none or too many are left.
     """
     left_out = without_links(results)
     if left_out and len(left_out) < len(results):
-        warn_once(f"left out, without links: {', '.join(one.name for one in left_out)}")
+        warn_once(f"skipped (no links): {', '.join(one.name for one in left_out)}")
     shown = [result for result in results if result not in left_out]
     if not shown:
         raise InputError(
@@ -42,8 +42,8 @@ def draw(results: Sequence[Result]) -> Figure:
     curves = seed_curves.curves(shown)
     if len(curves) > len(style.LINES):
         raise InputError(
-            f"{len(curves)} results on one figure of links cannot be told apart",
-            hint="give the directory of one point",
+            f"{len(curves)} points exceed the {len(style.LINES)} line styles of a plot of links",
+            hint="name the directory of one point",
         )
     figure, (left, right) = style.new_figure(columns=2)
     for curve, line in zip(curves, style.LINES, strict=False):
@@ -55,13 +55,13 @@ def draw(results: Sequence[Result]) -> Figure:
     for axes in (left, right):
         axes.set_xlabel("share of the stage's links, highest first")
     figure.suptitle(seed_curves.title(shown), fontsize="medium")
-    caption = seed_curves.caption(curves, "the links of all of them together")
+    caption = seed_curves.caption(curves, "links of all seeds pooled")
     style.legend(figure, right, style.OUTSIDE, caption)
     return figure
 
 
 def without_links(results: Sequence[Result]) -> list[Result]:
-    """The results that a figure of links cannot show."""
+    """Return the results without links."""
     return [
         result
         for result in results
@@ -70,14 +70,14 @@ def without_links(results: Sequence[Result]) -> list[Result]:
 
 
 def why_none(result: Result) -> str:
-    """What a user can do for a result to have links."""
+    """Return the hint for a result without links."""
     if seed_curves.transport(result) == seed_curves.IDEAL:
         return '"ideal" is not simulated'
-    return "links = true in [outputs] of the experiment writes them"
+    return "set links = true in [outputs] and run again"
 
 
 def stages(links: pl.DataFrame) -> pl.DataFrame:
-    """One row per link (its classes added up) with columns stage, utilization and queue_bytes."""
+    """Return stage, utilization and queue_bytes of each link, summed over its classes."""
     import polars as pl
 
     kinds = [

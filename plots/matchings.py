@@ -1,7 +1,4 @@
-"""What circuit switches join: their ports around a circle, matching by matching.
-
-Light that goes one way only is an arrow.
-"""
+"""Matchings of circuit switches, drawn as chords of a circle of ports; arrows are one-way."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ MAX_MATCHINGS = 6
 
 
 class Circle(NamedTuple):
-    """A matching to be drawn: of which circuit switch, with what above it."""
+    """A matching of a circuit switch to draw, with a title."""
 
     switch: int
     title: str
@@ -32,7 +29,7 @@ class Circle(NamedTuple):
 
 
 def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> None:
-    """Some matchings of a network (`_circles`); `place` is part of a grid of the figure."""
+    """Draw some matchings of a network (`_circles`) in `place`, a cell of the figure's grid."""
     circuits = network.circuits
     assert circuits is not None
     circles = _circles(network, circuits)
@@ -58,7 +55,7 @@ def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> 
 
 
 def _circles(network: Network, circuits: Circuits) -> list[Circle]:
-    """The first matchings of the first circuit switch; if it has one, that of each of the first."""
+    """Return the first matchings of the first switch, or if static, those of the first switches."""
     names = circuits.names
     found = matchings(network, 0)
     if len(found) > 1:
@@ -82,9 +79,9 @@ def _circles(network: Network, circuits: Circuits) -> list[Circle]:
 
 
 def matchings(network: Network, number: int) -> list[tuple[int, Pairs]]:
-    """When light begins to pass a circuit switch anew, and the fibers joined then: from, to.
+    """Return the start of each matching of a circuit switch, and its pairs of fibers (from, to).
 
-    Of one that follows the workload the slot is told in place of the time.
+    If circuits follow the workload, the start is a slot instead of a time.
     """
     assert network.circuits is not None
     circuits = network.circuits.with_unit_slots()

@@ -1,7 +1,6 @@
-"""A network as a picture: hosts, switches by tier, cables by rate, circuits with their matchings.
+"""Drawing of a network: hosts, switches by tier, cables by rate, matchings of circuits.
 
-Small networks are drawn in full, of large ones the first and the last parts of each kind, with how
-many there are beside them (`network_layout.py`). `topology.py` draws those of results.
+Large networks are drawn in part, with counts (`network_layout.py`). `topology.py` draws results.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ if TYPE_CHECKING:
 
 HOST, SWITCH, CIRCUIT = "#444444", "#F4F1EA", "#E69F00"
 ROW_IN, UNIT_IN = 1.05, 0.17
-"""Inches of a tier, and of a step along the row of hosts."""
+"""Height of a tier and width per host, in inches."""
 ARC_POINTS = 15
 ABREAST, WIDEST_IN = 3, 14.0
-"""Networks in a row of the figure; inches of one of them."""
-IN_NO_BLOCK = "#777777"
+"""Networks in a row of the figure; maximum width of one in inches."""
+OUTSIDE_BLOCKS = "#777777"
 
 
 class Panel(NamedTuple):
-    """One network to be drawn, and its title."""
+    """A network to draw, with its title."""
 
     title: str
     network: Network
 
 
 def draw_networks(panels: Sequence[Panel]) -> Figure:
-    """Networks side by side; those with circuits have matchings below them."""
+    """Draw networks side by side, with the matchings of circuits below."""
     from matplotlib.figure import Figure
 
     drawings = [lay_out(panel.network) for panel in panels]
@@ -70,7 +69,7 @@ def draw_networks(panels: Sequence[Panel]) -> Figure:
 
 
 def draw_structure(axes: Axes, network: Network, drawing: Drawing) -> None:
-    """Nodes, dots and what is written beside them; cables are drawn by others."""
+    """Draw nodes, dots and labels, but no cables."""
     from matplotlib.patches import Rectangle
 
     low, high = min(drawing.x.values()), max(drawing.x.values())
@@ -96,7 +95,7 @@ def draw_structure(axes: Axes, network: Network, drawing: Drawing) -> None:
         axes.scatter([x], [y], s=150, marker="D", facecolor=CIRCUIT, edgecolor=HOST, zorder=3)
     for x, y in drawing.dots:
         axes.text(x, y, "\u2026", ha="center", va="center", fontsize="large", zorder=4)
-    for height, text in _beside(network, drawing):
+    for height, text in _row_labels(network, drawing):
         axes.text(
             low - 0.03 * (high - low) - 0.6, height, text, ha="right", va="center", fontsize="small"
         )
@@ -108,8 +107,8 @@ def draw_structure(axes: Axes, network: Network, drawing: Drawing) -> None:
         axes.set_aspect("equal")
 
 
-def _beside(network: Network, drawing: Drawing) -> list[tuple[float, str]]:
-    """What stands at each height, and how many there are of it in the whole network."""
+def _row_labels(network: Network, drawing: Drawing) -> list[tuple[float, str]]:
+    """Return the height and text of each row's label, with counts of the whole network."""
     ports = network.n_host_ports // network.n_hosts
     real = network.port_node[physical_ports(network)]
     ports_of = np.bincount(real, minlength=network.n_nodes)[network.n_hosts :]
@@ -128,13 +127,13 @@ def _beside(network: Network, drawing: Drawing) -> list[tuple[float, str]]:
     stems = np.array([stem(name) for name in network.switch_names])
     tier = network.tier[network.n_hosts :]
     for height, names in sorted(kinds.items()):
-        told = []
+        parts = []
         for name, tiers in names.items():
             these = np.flatnonzero((stems == name) & np.isin(tier, list(tiers)))
             sizes = np.unique(ports_of[these])
             among = " or ".join(f"{n:,}" for n in sizes[:2].tolist())
-            told.append(f"{these.size:,} {name}\n{among} ports" + " or more" * (sizes.size > 2))
-        texts.append((height, "\n".join(told[:2])))
+            parts.append(f"{these.size:,} {name}\n{among} ports" + " or more" * (sizes.size > 2))
+        texts.append((height, "\n".join(parts[:2])))
     if network.circuits is not None:
         height = next(iter(drawing.circuits.values()))[1]
         n = len(network.circuits.names)
@@ -146,10 +145,7 @@ Place = tuple[float, float]
 
 
 class Wire(NamedTuple):
-    """A line of a drawing: the ports at its first end, its points, and the block that it is in.
-
-    `block` is -1 for what belongs to none of the networks side by side.
-    """
+    """A line of a drawing: the ports at its first end, its points, its block (-1: none)."""
 
     ports: tuple[int, ...]
     points: tuple[Place, ...]
@@ -157,7 +153,7 @@ class Wire(NamedTuple):
 
 
 def wires(network: Network, drawing: Drawing) -> list[Wire]:
-    """A line for each two nodes that are drawn and joined by cables, and for each fiber."""
+    """Return a line for each pair of drawn nodes joined by cables, and for each fiber."""
     found: dict[tuple[int, int], list[int]] = {}
     circuits = network.circuits
     for node in drawing.x:
@@ -185,7 +181,7 @@ def wires(network: Network, drawing: Drawing) -> list[Wire]:
 
 
 def _line(here: Place, there: Place, taken: set[Place]) -> tuple[Place, ...]:
-    """A straight line, or over nodes that stand between its ends an arc."""
+    """Return a straight line, or an arc if nodes lie between its ends."""
     low, high = sorted((here[0], there[0]))
     between = any(y == here[1] and low < x < high for x, y in taken)
     if here[1] != there[1] or not between:
@@ -198,7 +194,7 @@ def _line(here: Place, there: Place, taken: set[Place]) -> tuple[Place, ...]:
 
 
 def _draw_cables(axes: Axes, network: Network, drawing: Drawing) -> None:
-    """Lines, the fastest the widest, colored by rate, or by the networks side by side."""
+    """Draw cables, the fastest the widest, colored by rate or by network."""
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 
@@ -209,7 +205,7 @@ def _draw_cables(axes: Axes, network: Network, drawing: Drawing) -> None:
         these = [one for one in drawn if int(network.port_rate_bps[one.ports[0]]) == rate_bps]
         by_block = bool(drawing.blocks)
         colors = [
-            (style.color(one.block) if one.block >= 0 else IN_NO_BLOCK)
+            (style.color(one.block) if one.block >= 0 else OUTSIDE_BLOCKS)
             if by_block
             else style.color(at)
             for one in these
@@ -223,7 +219,7 @@ def _draw_cables(axes: Axes, network: Network, drawing: Drawing) -> None:
         }
         axes.add_collection(LineCollection([one.points for one in these], **options))
         label = f"{format_rate(rate_bps)}: {_cables_of(network, rate_bps):,}"
-        shade = IN_NO_BLOCK if by_block else style.color(at)
+        shade = OUTSIDE_BLOCKS if by_block else style.color(at)
         handles.append(Line2D([], [], color=shade, linewidth=width, label=label))
     axes.legend(
         handles=handles,
@@ -238,7 +234,7 @@ def _draw_cables(axes: Axes, network: Network, drawing: Drawing) -> None:
 
 
 def _cables_of(network: Network, rate_bps: int) -> int:
-    """Cables, and fibers to circuit switches, of a rate."""
+    """Return the number of cables and fibers of a rate."""
     these = network.port_rate_bps == rate_bps
     if network.circuits is None:
         return int(these.sum()) // 2

@@ -1,9 +1,8 @@
-"""Where the nodes of a network stand in its drawing, and which of them are drawn.
+"""Layout of a network's drawing: which nodes are drawn, and where.
 
-Hosts stand in a row, switches above them tier by tier, and networks side by side: planes and rails.
-Networks of a few neighboring hosts, such as a rack's own, stand below the hosts. Where there are
-many of a kind, the first ones and the last one are drawn, and dots for the others. Switches of one
-tier that are joined to each other stand around a circle, with few hosts outside of it.
+Hosts are in a row, switches above them by tier, planes and rails side by side. Networks of a few
+neighboring hosts, such as a rack, are below the hosts. Of many similar parts, the first ones and
+the last are drawn, with dots for the others. A mesh of switches is a circle, with hosts outside.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from netsim.model.network import Network
 T = TypeVar("T")
 
 ALL_HOSTS, ALL_SWITCHES, ALL_NETWORKS = 64, 16, 5
-"""So many in a network, in a tier, and side by side are all drawn; of more only some."""
+"""Hosts of a network, switches of a tier and networks that are all drawn."""
 
 MAX_AROUND, RADIUS = 200, 8.0
-"""Switches on a circle, and its size."""
+"""Maximum number of switches on a circle, and its radius."""
 
 ALL_ABREAST = 8
-"""In place of ALL_SWITCHES where networks stand side by side."""
+"""As ALL_SWITCHES, for networks side by side."""
 
 HOST_GAP, GROUP_GAP, DOTS_GAP, BLOCK_GAP = 1.0, 0.9, 1.1, 2.2
 
 
 @dataclass
 class Drawing:
-    """A network to be drawn.
+    """A network to draw.
 
-    `x`, `y` are by node; of the nodes in `hosts` and `switches` only. `dots` are places where
-    something is left out. `blocks` are networks side by side: name, from x, to x, top; `block_of`
-    says in which of them a switch is. `circuits` are places of circuit switches by number.
+    `x` and `y` are positions of the nodes in `hosts` and `switches`; `dots` mark omissions.
+    `blocks` are networks side by side (name, left, right, top); `block_of` maps switches to them.
+    `circuits` are positions of circuit switches by number.
     """
 
     hosts: list[int] = field(default_factory=list)
@@ -52,22 +51,22 @@ class Drawing:
     is_round: bool = False
 
     def place(self, node: int, x: float, y: float) -> None:
-        """Put a node somewhere."""
+        """Place a node."""
         self.x[node], self.y[node] = x, y
 
     @property
     def rows(self) -> float:
-        """How high it is, in tiers."""
+        """Height in tiers."""
         return 5.0 if self.is_round else max(self.y.values()) + 2
 
     @property
     def width(self) -> float:
-        """From the leftmost to the rightmost node."""
+        """Distance from the leftmost to the rightmost node."""
         return max(self.x.values()) - min(self.x.values())
 
 
 def few(items: Sequence[T], most: int, wanted: Collection[T] = ()) -> list[T]:
-    """At most `most` (at least 2) of some items, in order: both ends, those wanted, the first."""
+    """Return up to `most` (>= 2) items in order: both ends, then those wanted, then the first."""
     if len(items) <= most:
         return list(items)
     ranked = [items[0], items[-1], *(one for one in items if one in wanted), *items]
@@ -76,7 +75,7 @@ def few(items: Sequence[T], most: int, wanted: Collection[T] = ()) -> list[T]:
 
 
 def lay_out(network: Network, wanted: Collection[int] = ()) -> Drawing:
-    """Choose and place nodes; of many alike rather those that are `wanted`."""
+    """Choose and place nodes, preferring those `wanted`."""
     if _is_mesh(network):
         return _around(network)
     local, wide = _local_networks(network)
@@ -102,7 +101,7 @@ def lay_out(network: Network, wanted: Collection[int] = ()) -> Drawing:
 
 
 def _is_mesh(network: Network) -> bool:
-    """Is it one network of a single tier, with as many cables between its switches as switches?"""
+    """Return whether it is one network of one tier with at least as many cables as switches."""
     between = (network.port_node >= network.n_hosts) & (
         network.port_node[network.port_peer] >= network.n_hosts
     )
@@ -115,7 +114,7 @@ def _is_mesh(network: Network) -> bool:
 
 
 def _around(network: Network) -> Drawing:
-    """All switches around a circle, and the hosts outside, if they are not too many."""
+    """Place all switches on a circle, and hosts outside unless there are too many."""
     drawing = Drawing(is_round=True)
     drawing.switches = list(range(network.n_hosts, network.n_nodes))
     step = 2 * np.pi / network.n_switches
@@ -130,7 +129,7 @@ def _around(network: Network) -> Drawing:
 
 
 def _local_networks(network: Network) -> tuple[list[int], list[int]]:
-    """Networks of some neighboring hosts, and all others; all are the others if none would be."""
+    """Return networks of a few neighboring hosts, and the others (never empty)."""
     local: list[int] = []
     wide: list[int] = []
     for number in range(int(network.first_group.size) - 1):
@@ -143,7 +142,7 @@ def _local_networks(network: Network) -> tuple[list[int], list[int]]:
 def _host_groups(
     network: Network, local: list[int], wide: list[int], wanted: Collection[int]
 ) -> list[list[int]]:
-    """The hosts to be drawn, those of a rack or of an edge switch together."""
+    """Return the hosts to draw, grouped by rack or edge switch."""
     per_group = ALL_HOSTS if network.n_hosts <= ALL_HOSTS else 3
     ports = network.port_network
     if local:
@@ -166,7 +165,7 @@ def _host_groups(
 
 
 def _above(network: Network, node: int) -> list[int]:
-    """Switches of higher tiers that a node has cables to."""
+    """Return the switches of higher tiers next to a node."""
     first, end = network.node_first_port[node : node + 2].tolist()
     peers = np.unique(network.port_node[network.port_peer[first:end]])
     return [int(peer) for peer in peers if network.tier[peer] > network.tier[node]]
@@ -181,7 +180,7 @@ def _hosts_of(network: Network, switch: int) -> list[int]:
 def _tiers(
     network: Network, number: int, ports: np.ndarray, wanted: Collection[int]
 ) -> list[list[int]]:
-    """The switches of a network that are drawn, from those of the hosts' `ports` upwards."""
+    """Return the switches to draw by tier, from those of the hosts' `ports` up."""
     edges = network.port_node[network.port_peer[ports[network.port_network[ports] == number]]]
     level = list(dict.fromkeys(edges.tolist()))
     found, seen = [level], set(level)
@@ -199,7 +198,7 @@ def _tiers(
         level = [one for these in groups.values() for one in few(these, most, wanted)]
         seen |= set(level)
         found += [level] if level else []
-    if len(found) == 1:  # switches without hosts that stand beside those with some
+    if len(found) == 1:  # switches of that tier without hosts
         edges = set((network.wiring().edges_of(number) + network.n_hosts).tolist())
         lone = [one for one in _switches_of(network, number) if one not in edges]
         found[0] += few(lone, ALL_SWITCHES, wanted)
@@ -220,7 +219,7 @@ def _place_hosts(
     shown: list[int],
     tiers: dict[int, list[list[int]]],
 ) -> None:
-    """The row of hosts, as wide as the networks above them need."""
+    """Place the hosts in a row, as wide as the networks above need."""
     x, last = 0.0, -1
     for group in groups:
         if last >= 0:
@@ -249,7 +248,7 @@ def _place_blocks(
     shown: list[int],
     tiers: dict[int, list[list[int]]],
 ) -> None:
-    """The switches of networks side by side, above the hosts."""
+    """Place the switches of networks side by side above the hosts."""
     low, width = min(drawing.x.values()), max(drawing.width, 1.0)
     each = width / len(shown)
     for place, number in enumerate(shown):
@@ -275,7 +274,7 @@ def _place_blocks(
 def _place_edges(
     network: Network, drawing: Drawing, row: list[int], span: tuple[float, float], alone: bool
 ) -> None:
-    """Edge switches: above their hosts if there is one network, else evenly spread."""
+    """Place edge switches above their hosts, or evenly if there are several networks."""
     spread = _spread(len(row), span)
     for switch, at in zip(row, spread, strict=True):
         under = [drawing.x[host] for host in _hosts_of(network, switch) if host in drawing.x]
@@ -285,7 +284,7 @@ def _place_edges(
 def _place_above(
     network: Network, drawing: Drawing, row: list[int], height: float, span: tuple[float, float]
 ) -> None:
-    """Switches of a higher tier: over those that they lead to, all together where these overlap."""
+    """Place switches of a higher tier above those next to them, merging overlaps."""
     reach: dict[tuple[float, float], list[int]] = {}
     for switch in row:
         first, end = network.node_first_port[switch : switch + 2].tolist()
@@ -308,13 +307,13 @@ def _place_above(
 
 
 def _spread(count: int, span: tuple[float, float]) -> list[float]:
-    """Even places in a span, with half a step of room at either end."""
+    """Return evenly spaced positions, half a step from either end."""
     step = (span[1] - span[0]) / max(count, 1)
     return [span[0] + (at + 0.5) * step for at in range(count)]
 
 
 def _add_dots(drawing: Drawing, row: list[int], height: float) -> None:
-    """Dots where the numbers of a row's switches leap."""
+    """Add dots where switches of a row are omitted."""
     ordered = sorted(row, key=lambda node: drawing.x[node])
     for one, other in pairwise(ordered):
         if other != one + 1:
@@ -322,7 +321,7 @@ def _add_dots(drawing: Drawing, row: list[int], height: float) -> None:
 
 
 def _place_circuit_switches(network: Network, drawing: Drawing) -> None:
-    """Circuit switches, a row above all others."""
+    """Place circuit switches in a row above all others."""
     circuits = network.circuits
     if circuits is None:
         return

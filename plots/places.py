@@ -1,4 +1,4 @@
-"""Where the values of an axis stand on x: at their number, or side by side where they are names."""
+"""Positions of an axis' values on x: numeric, or side by side for names."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DECADE = 10
-"""Values that span so much have a logarithmic axis."""
+"""Ratio of largest to smallest value from which the axis is logarithmic."""
 
 MAX_TICKS = 12
-"""So many values on x are written below it, at most ..."""
+"""Maximum number of labels on x."""
 
 WIDTH = 55
-"""... and aslant if they have more letters than this."""
+"""Letters of all labels above which they are slanted."""
 
 UNITS: tuple[Callable[[object], int], ...] = (parse_time_ps, parse_bytes, parse_rate_bps)
 
 
 def _quantity(value: Any) -> float | None:
-    """A value as a number, if it is one or has a unit."""
+    """Return a value with or without unit as a number, else None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -40,19 +40,19 @@ def _quantity(value: Any) -> float | None:
 
 
 def are_names(values: Sequence[Any]) -> bool:
-    """Are there values that are no numbers and have no unit?"""
+    """Return whether any value is a name, not a quantity."""
     return any(_quantity(value) is None for value in values)
 
 
 def places_of(values: Sequence[Any]) -> dict[Any, float]:
-    """Where each value stands on x: at its number, or one after another if there are names."""
+    """Return the position of each value on x."""
     if are_names(values):
         return {value: float(index) for index, value in enumerate(values)}
     return {value: _quantity(value) or 0.0 for value in values}
 
 
 def scale_x(axes: Axes, places: dict[Any, float]) -> None:
-    """The scale of x, and the values written below it."""
+    """Set scale and labels of x."""
     numbers = sorted(places.values())
     named = are_names(list(places))
     if not named and numbers[0] > 0 and numbers[-1] >= DECADE * numbers[0]:
@@ -73,7 +73,7 @@ def scale_x(axes: Axes, places: dict[Any, float]) -> None:
 
 
 def by_place(values: Mapping[Any, float], places: dict[Any, float]) -> dict[float, float]:
-    """Figures by the place of their values on x; those without one are left out."""
+    """Return figures by the position of their values on x, without those that have none."""
     named = are_names(list(places))
     found = {}
     for value, figure in values.items():

@@ -1,5 +1,4 @@
-"""Results that differ in nothing but the seed are one curve, with a name and a curve_style of its
-own."""
+"""Curves of plots: results that differ only in the seed, with a label and a style."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 IDEAL = "ideal"
-"""The transport that needs no curve of its own: it is the line of the ideal."""
+"""Transport drawn as the line of the ideal instead of a curve."""
 
 TRANSPORT = "transport"
 """The axis of transports."""
@@ -24,12 +23,12 @@ TRANSPORT = "transport"
 NOT_SIMULATED = ("name", "description", "seed", "reference")
 
 MAX_TOGETHER = 8
-"""More curves than this are parted into panels."""
+"""Curves above which a plot is split into panels."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The results of all seeds of one point (or of several that stand along an axis)."""
+    """The results of all seeds of one point, or of several points along an axis."""
 
     label: str
     transport: str
@@ -40,10 +39,10 @@ class Curve:
 def curves(
     results: Sequence[Result], apart: Sequence[str] = (), *, named: bool = False
 ) -> list[Curve]:
-    """The curves of a figure, in the order of the results.
+    """Return the curves of a plot, in the order of the results.
 
-    Keys named in `apart` (with all that is below them) and the seed do not part results. A point
-    that was run twice counts once. Labels say what sets curves apart; with `named` they always
+    Results that differ only in the seed and in the keys `apart` (or below them) share a curve. A
+    point that was run twice counts once. Labels state the differences; with `named`, they always
     begin with the transport.
     """
     groups: dict[str, dict[str, Result]] = {}
@@ -63,28 +62,27 @@ def curves(
 
 
 def panels(found: Sequence[Curve], apart: Sequence[str] = ()) -> dict[str, list[Curve]]:
-    """The curves of each panel by its title: all of them on one without, unless they are many.
+    """Return the curves of each panel by its title; up to MAX_TOGETHER share one without title.
 
-    Those are parted by their transport, or else by the first axis (none of `apart`) in which they
-    differ. Curves keep their order, and have the label and the style that tells them apart on
-    their panel.
+    More are split by transport, or else by the first axis (not in `apart`) in which they differ.
+    Labels and styles are distinct within a panel.
     """
-    keys = _parted_by(found, apart) if len(found) > MAX_TOGETHER else [""] * len(found)
-    parted: dict[str, list[Curve]] = {}
+    keys = _split_by(found, apart) if len(found) > MAX_TOGETHER else [""] * len(found)
+    split: dict[str, list[Curve]] = {}
     for key, one in zip(keys, found, strict=True):
-        parted.setdefault(key, []).append(one)
-    if len(parted) < 2:
+        split.setdefault(key, []).append(one)
+    if len(split) < 2:
         return {"": list(found)}
-    return {title: _on_its_own(curves, apart) for title, curves in parted.items()}
+    return {title: _on_its_own(curves, apart) for title, curves in split.items()}
 
 
-def _parted_by(found: Sequence[Curve], apart: Sequence[str]) -> list[str]:
-    """The title of the panel of each curve."""
+def _split_by(found: Sequence[Curve], apart: Sequence[str]) -> list[str]:
+    """Return the title of each curve's panel."""
     if len({one.transport for one in found}) > 1 and TRANSPORT not in apart:
         return [one.transport for one in found]
     axes = [one.results[0].experiment["axes"] for one in found]
     for axis in dict.fromkeys(axis for values in axes for axis in values):
-        # The label of a topology, of traffic or of faults says itself what it is.
+        # Labels of topologies, traffic and faults need no prefix.
         prefix = f"{axis_name(axis)} " if "." in axis else ""
         titles = [f"{prefix}{value_text(values.get(axis))}" for values in axes]
         if axis not in (*apart, "seed") and 1 < len(set(titles)) < len(found):
@@ -102,7 +100,7 @@ def _on_its_own(found: Sequence[Curve], apart: Sequence[str]) -> list[Curve]:
 
 
 def transport(result: Result) -> str:
-    """The name of the transport of a result."""
+    """Return the name of a result's transport."""
     for plugin in result.experiment["plugins"]:
         if plugin["kind"] == "transport":
             return str(plugin["name"]).partition(":")[0]
@@ -110,7 +108,7 @@ def transport(result: Result) -> str:
 
 
 def resolved(result: Result, key: str) -> Any:
-    """The value of a dotted key of the resolved experiment, None if it is "none" or not there."""
+    """Return the value of a dotted key of the resolved experiment, None if "none" or missing."""
     value: Any = result.experiment["resolved"]
     for part in key.split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -122,9 +120,9 @@ def _value(result: Result, axis: str) -> Any:
 
 
 def short_names(values: Iterable[str]) -> dict[str, str]:
-    """What plugins are called on a figure: "./mine.py:careful" is "mine:careful".
+    """Return the short names of plugins: "mine:careful" for "./mine.py:careful".
 
-    Two of one name keep as many folders of their paths as tell them apart.
+    Equal names keep as many folders as distinguish them.
     """
     found = {}
     for value in dict.fromkeys(values):
@@ -151,14 +149,14 @@ def short_names(values: Iterable[str]) -> dict[str, str]:
 
 
 def title(results: Sequence[Result]) -> str:
-    """The name of the experiment, with the transport if there is only one."""
+    """Return the name of the experiment, with the transport if there is only one."""
     name = str(results[0].experiment["resolved"].get("name", results[0].name))
     kinds = short_names(_kind(result) for result in results)
     return f"{name}: {next(iter(kinds.values()))}" if len(kinds) == 1 else name
 
 
 def caption(found: Sequence[Curve], band: str) -> str:
-    """Says what bands stand for, if any curve has several seeds."""
+    """Return the meaning of bands, if any curve has several seeds."""
     seeds = sorted({len(curve.results) for curve in found})
     if not seeds or seeds[-1] == 1:
         return ""
@@ -167,22 +165,22 @@ def caption(found: Sequence[Curve], band: str) -> str:
 
 
 def _labels(groups: Sequence[Sequence[Result]], apart: Sequence[str], named: bool) -> list[str]:
-    """A name for each group: the transport and its axes, and what sets equal names apart."""
+    """Return a label for each group: transport and axes, plus what distinguishes equal names."""
     firsts = [group[0] for group in groups]
     names = _names(firsts, apart, named)
     makeups = [_makeup(result, apart) for result in firsts]
-    told = []
+    labels = []
     for name, makeup, group in zip(names, makeups, groups, strict=True):
         alike = [other for at, other in zip(names, makeups, strict=True) if at == name]
         keys = [key for key in makeup if any(other.get(key) != makeup[key] for other in alike)]
         parts = [name, *(f"{axis_name(key)} {value_text(makeup[key])}" for key in keys)]
         partial = not all(result.complete for result in group)
-        told.append(", ".join(parts) + (" (partial)" if partial else ""))
-    return told
+        labels.append(", ".join(parts) + (" (partial)" if partial else ""))
+    return labels
 
 
 def _names(results: Sequence[Result], apart: Sequence[str], named: bool) -> list[str]:
-    """Transport and axes, without what is the same for all."""
+    """Return transport and axes of each result, without what is common to all."""
     left_out = (TRANSPORT, "seed", *apart)
     axes = {axis: None for result in results for axis in result.experiment["axes"]}
     varying = [
@@ -208,7 +206,7 @@ def _kind(result: Result) -> str:
 
 
 def _makeup(result: Result, apart: Sequence[str]) -> dict[str, Any]:
-    """All that was simulated, by dotted key, but for the seed and `apart`, with the code's hash."""
+    """Return the resolved values by dotted key and the code's hash, without seed and `apart`."""
     found: dict[str, Any] = {}
 
     def add(table: dict[str, Any], prefix: str) -> None:
@@ -233,5 +231,5 @@ def _makeup(result: Result, apart: Sequence[str]) -> dict[str, Any]:
 
 
 def without_ideal(results: Sequence[Result]) -> list[Result]:
-    """The results of all transports that are simulated."""
+    """Return the results of simulated transports."""
     return [result for result in results if transport(result) != IDEAL]

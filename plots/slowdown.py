@@ -1,9 +1,8 @@
-"""Slowdown by flow: completion time over the time that the same flow would take alone.
+"""Slowdown of flows: completion time over that of the same flow alone in the network.
 
-Where flows differ in size, each is a point at its size, and the lines are the median and, thinner,
-the 99th percentile of flows of about that size. Where they are all of one size, the curve is the
-share of flows that are slower, on a logarithmic axis: its lower end is the tail. Flows of all seeds
-are taken together. Many curves are parted into panels, one for each transport.
+For flows of different sizes, a point per flow, with lines for the median and (thin) the 99th
+percentile by size. For flows of one size, the share of slower flows on a logarithmic axis. Flows of
+all seeds are pooled. Many curves are split into panels.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ PLOT = "completion time over ideal, by flow size or rank"
 
 BINS = 24
 FEW = 5
-"""A bin with fewer flows than this says nothing about a percentile and is left out."""
+"""Minimum number of flows of a bin."""
 
 MAX_COLUMNS = 3
 NORMAL_95 = 1.96
@@ -36,7 +35,7 @@ NORMAL_95 = 1.96
 
 @dataclass(frozen=True)
 class Slowdowns:
-    """The finished flows of each curve: `sizes` in bytes and `values`, an array for each."""
+    """The finished flows of each curve: arrays of sizes in bytes and of slowdowns."""
 
     title: str
     curves: tuple[seed_curves.Curve, ...]
@@ -52,7 +51,7 @@ class Slowdowns:
 
     @property
     def table(self) -> sweeps.Table:
-        """A row for each curve and decade of sizes: median and tail, with 95 % intervals."""
+        """A row per curve and decade of sizes: median and tail with 95 % intervals."""
         rows = []
         for curve, size, value in zip(self.curves, self.sizes, self.values, strict=True):
             for low, high in _decades(size):
@@ -64,10 +63,7 @@ class Slowdowns:
 
 
 def compare(results: Sequence[Result]) -> Slowdowns:
-    """The slowdown of every finished flow of each point.
-
-    Raises InputError if no flow of any result is finished.
-    """
+    """Return the slowdown of every finished flow. Raises InputError if there is none."""
     import numpy as np
 
     curves = seed_curves.curves(seed_curves.without_ideal(results) or results)
@@ -82,13 +78,13 @@ def compare(results: Sequence[Result]) -> Slowdowns:
     ]
     found = [one for one in found if len(one[1])]
     if not found:
-        raise InputError("no flow is finished, so there is no slowdown to draw")
+        raise InputError("no flow is finished: no slowdown to plot")
     kept, sizes, values = zip(*found, strict=True)
     return Slowdowns(seed_curves.title(results), kept, sizes, values)
 
 
 def draw(found: Slowdowns) -> Figure:
-    """A figure of slowdowns."""
+    """Draw the slowdowns."""
     groups = seed_curves.panels(found.curves)
     columns = min(MAX_COLUMNS, len(groups))
     figure, panels = style.new_figure(columns, -(-len(groups) // columns))
@@ -117,10 +113,10 @@ def draw(found: Slowdowns) -> Figure:
     for axes in panels[len(groups) :]:
         axes.set_visible(False)
     words = ("flow size", "slowdown (completion time / ideal)")
-    x, y = words if found.by_size else (words[1], "share of flows that are slower")
-    caption = seed_curves.caption(found.curves, "the flows of all of them together")
+    x, y = words if found.by_size else (words[1], "share of slower flows")
+    caption = seed_curves.caption(found.curves, "flows of all seeds pooled")
     if found.by_size:
-        caption = "; ".join(filter(None, ("lines: median, thin: 99 %", caption)))
+        caption = "; ".join(filter(None, ("lines: median, thin: 99th percentile", caption)))
     if len(groups) == 1:
         panels[0].set_xlabel(x)
         panels[0].set_ylabel(y)
@@ -145,7 +141,7 @@ def _draw_curve(
 
 
 def _slower(axes: Axes, slowdowns: np.ndarray, curve: seed_curves.Curve) -> None:
-    """The share of flows that are slower than each of them; the last one is left out."""
+    """Draw the share of slower flows; the last flow is left out."""
     chosen = style.thin(len(slowdowns))
     share = 1 - chosen / len(slowdowns)
     options = curve.curve_style.options(len(chosen))
@@ -181,7 +177,7 @@ def _byte_ticks(axes: Axes) -> None:
 
 
 def _slowdown_scale(axes: Axes, which: str, largest: float) -> None:
-    """Logarithmic where slowdowns are far apart; else from 0, or from 1 of a share's."""
+    """Set a logarithmic axis for a wide range of slowdowns, else start y at 0."""
     if largest > 50:
         style.logarithmic(axes, which)
     elif which == "y":
@@ -189,7 +185,7 @@ def _slowdown_scale(axes: Axes, which: str, largest: float) -> None:
 
 
 def _decades(size: np.ndarray) -> list[tuple[int, int]]:
-    """The powers of ten that some sizes lie between."""
+    """Return the decades that sizes span."""
     first, last = (int(math.log10(max(1, int(end)))) for end in (size.min(), size.max()))
     return [(10**k, 10 ** (k + 1)) for k in range(first, last + 1)]
 
@@ -201,7 +197,7 @@ def _range(low: int, high: int, size: np.ndarray) -> str:
 
 
 def _figures(values: np.ndarray) -> tuple[str, ...]:
-    """Count, median and 99th percentile with intervals of their ranks, and the largest."""
+    """Return count, median, 99th percentile (with intervals) and maximum."""
     import numpy as np
 
     ordered = np.sort(values)
@@ -213,7 +209,7 @@ def _figures(values: np.ndarray) -> tuple[str, ...]:
 
 
 def _interval(ordered: np.ndarray, share: float) -> str:
-    """The 95 % interval of a quantile, by the binomial spread of its rank; none of few flows."""
+    """Return the 95 % interval of a quantile by its binomial rank; "-" for few flows."""
     n = len(ordered)
     spread = NORMAL_95 * math.sqrt(n * share * (1 - share))
     low, high = math.floor(n * share - spread), math.ceil(n * share + spread)

@@ -1,6 +1,6 @@
-"""What the figures share: size, colors, labels, units of time, and how one is saved.
+"""Shared style of plots: size, colors, legends, time units, saving.
 
-Figures are made without pyplot: no window, no global state, and nothing to be closed.
+Plots do not use pyplot: no window, no global state, nothing to close.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colors, which those who do not tell red from green can tell apart, and three
-# more.
+# Okabe and Ito's colors, safe for red-green color blindness, and three more.
 COLORS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
     "#8C510A", "#5E3C99", "#7A7A00",
@@ -30,8 +29,7 @@ COLOR_OF = {
     "ndp": 0, "roce": 1, "smartt": 2, "homa": 3, "dcqcn": 4, "nscc": 5, "dctcp": 6, "hpcc": 7,
     "swift": 8, "cubic": 9, "bbr": 5, "wan_fec": 3, "datagram": 6,
 }  # fmt: skip
-"""Transport -> its color on every figure, if no other one there has it. The rest have one by
-their names' hash."""
+"""Transport -> its color on every plot unless taken; others have one by the hash of their name."""
 
 IDEAL = "#888888"
 CAPTION = "#555555"
@@ -40,13 +38,13 @@ MAX_LEGEND_INSIDE = 8
 MAX_LEGEND = 48
 OUTSIDE = "outside lower center"
 LEGEND_ROW_IN, LEGEND_LETTER_IN, LEGEND_LINE_IN = 0.175, 0.066, 0.6
-"""Inches that an entry of a legend takes: its height, each letter, and the line before them."""
+"""Size of a legend entry in inches: height, width of a letter, width of its line."""
 
 TIME_UNITS = (("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12))
 
 
 class CurveStyle(NamedTuple):
-    """What tells one curve from the others."""
+    """Style of a curve."""
 
     color: str
     line: str = "-"
@@ -54,11 +52,11 @@ class CurveStyle(NamedTuple):
 
     @property
     def order(self) -> float:
-        """Its zorder: broken lines lie above solid ones, so that none is hidden by another."""
+        """The zorder: broken lines are above solid ones, so all stay visible."""
         return 2 + LINES.index(self.line) / 10
 
     def options(self, points: int = 0) -> dict[str, Any]:
-        """For matplotlib; of `points` on a curve, if given, some ten get the marker."""
+        """Return options for matplotlib; of `points` on a curve, about ten have a marker."""
         chosen: dict[str, Any] = {"color": self.color, "linestyle": self.line}
         if self.marker:
             chosen |= {"marker": self.marker, "markersize": 4}
@@ -67,7 +65,7 @@ class CurveStyle(NamedTuple):
 
 
 def new_figure(columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
-    """An empty figure with `columns` panels side by side, and `rows` of these; row by row."""
+    """Return an empty figure and its panels, row by row."""
     from matplotlib.figure import Figure
 
     size = (6.4 if columns == 1 else 5.2 * columns, 4.2 if rows == 1 else 3.4 * rows)
@@ -80,15 +78,15 @@ def new_figure(columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
 
 
 def color(index: int) -> str:
-    """The color of the curve number `index`."""
+    """Return the color of curve `index`."""
     return COLORS[index % len(COLORS)]
 
 
 def curve_styles(kinds: Sequence[str]) -> list[CurveStyle]:
-    """A style for each curve, by its transport.
+    """Return a style for each curve, by its transport.
 
-    A transport has its own color, and its curves, up to 28 of them, differ in line and marker. If
-    all curves are of one transport, they differ in color first, and up to 280 look different.
+    Each transport has its color; its curves, up to 28, differ in line and marker. With only one
+    transport, curves differ in color first, and up to 280 are distinct.
     """
     if len(set(kinds)) == 1:
         return [
@@ -111,12 +109,12 @@ def curve_styles(kinds: Sequence[str]) -> list[CurveStyle]:
 
 
 def distinct_in_grayscale(curve_style: CurveStyle, index: int) -> CurveStyle:
-    """The style of curve number `index` of a few, of which no two share line and marker."""
+    """Return a style whose line and marker are unique among a few curves."""
     return curve_style._replace(line=LINES[index % len(LINES)], marker=MARKERS[1:][index % 6])
 
 
 def _colors(kinds: Iterable[str]) -> dict[str, str]:
-    """A color for each transport: its own, or the next that is free."""
+    """Return the color of each transport: its own, or the next free one."""
     chosen: dict[str, int] = {}
     for kind in sorted(kinds, key=lambda kind: kind not in COLOR_OF):
         first = COLOR_OF.get(kind, zlib.crc32(kind.encode()) % len(COLORS))
@@ -127,17 +125,14 @@ def _colors(kinds: Iterable[str]) -> dict[str, str]:
 
 
 def time_unit(times_ps: Iterable[float]) -> tuple[str, float]:
-    """The unit, and its picoseconds, in which the largest of some times is 1 to 1000."""
+    """Return the unit, and its picoseconds, that puts the largest time between 1 and 1000."""
     largest = max(times_ps, default=0.0)
     fitting = [unit for unit in TIME_UNITS if unit[1] <= largest]
     return fitting[-1] if fitting else TIME_UNITS[0]
 
 
 def thin(count: int) -> np.ndarray:
-    """Indices, the first and the last among them, that stand for `count` sorted values.
-
-    A curve of a million points is no sharper on paper than one of a few thousand.
-    """
+    """Return at most a few thousand indices, both ends included, of `count` sorted values."""
     import numpy as np
 
     if count <= MAX_POINTS:
@@ -146,9 +141,9 @@ def thin(count: int) -> np.ndarray:
 
 
 def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
-    """The legend of `axes`: at `loc` inside if it is short, else in columns below all panels.
+    """Add a legend: at `loc` inside the axes if short, else in columns below all panels.
 
-    The caption, a line below the panels, says what bands and dots stand for.
+    The caption below the panels explains bands and dots.
     """
     handles, texts = axes.get_legend_handles_labels()
     options: dict[str, Any] = {"frameon": False, "fontsize": "small", "loc": loc}
@@ -160,7 +155,7 @@ def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
     if len(texts) > MAX_LEGEND:
         from matplotlib.lines import Line2D
 
-        # The last entries are lines of reference, such as the ideal.
+        # The last entries are reference lines, such as the ideal.
         left_out = len(texts) - MAX_LEGEND + 1
         handles[MAX_LEGEND - 2 : -1] = [Line2D([], [], linestyle="none")]
         texts[MAX_LEGEND - 2 : -1] = [f"and {left_out:,} more"]
@@ -177,7 +172,7 @@ def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
 
 
 def logarithmic(axes: Axes, which: str) -> None:
-    """A logarithmic axis ("x" or "y") with numbers as people write them: 0.1, 1, 10."""
+    """Make an axis ("x" or "y") logarithmic with plain numbers: 0.1, 1, 10."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis = axes.xaxis if which == "x" else axes.yaxis
@@ -191,16 +186,14 @@ def _plain(value: float, _place: int | None = None) -> str:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write `figure` to `path`, whose ending chooses the format. Returns the path.
+    """Write `figure` to `path`, in the format of its suffix, and return the path.
 
-    Raises InputError if that format is not known or the file cannot be written.
+    Raises InputError if the format is unknown or the file cannot be written.
     """
     known = figure.canvas.get_supported_filetypes()
     ending = path.suffix.lstrip(".").lower()
     if ending not in known:
-        raise InputError(
-            f'"{path.suffix}" is no format for figures', file=str(path), hint="use .png"
-        )
+        raise InputError(f'unknown format "{path.suffix}"', file=str(path), hint="use .png")
     try:
         with replacing_file(path) as file:
             figure.savefig(file, format=ending, dpi=150)

@@ -1,10 +1,9 @@
-"""Any figure of a sweep against any of its axes: `netsim plot RESULT --x fan_in --y drops`.
+"""Any statistic of a sweep against any axis: `netsim plot RESULT --x fan_in --y drops`.
 
-One line for each transport and each value of the other axes, the mean over the seeds with their
-range as a band; many lines are parted into panels. Values with units and numbers stand at their
-place, logarithmically where they span more than a decade. Others (names, true and false) stand side
-by side, with dots for the means and bars for the range. What the experiment gives in [reference]
-for this figure is a dashed line.
+A line per transport and value of the other axes is the mean over the seeds, its band their range;
+many lines are split into panels. Quantities on x are to scale, logarithmic beyond a decade. Names
+are side by side, with dots for means and bars for ranges. The experiment's [reference] is a dashed
+line.
 """
 
 from __future__ import annotations
@@ -29,27 +28,26 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 DECADES = 50
-"""Values on y that span so much have a logarithmic axis."""
+"""Ratio of largest to smallest value from which y is logarithmic."""
 
 MAX_INSIDE = 4
-"""So many lines are named inside the axes, where they leave room for their names."""
+"""Maximum number of lines with a legend inside the axes."""
 
 MAX_COLUMNS = 3
-"""So many panels stand side by side."""
+"""Maximum number of panels side by side."""
 
-BESIDE = 0.08
-"""How far apart the dots of curves stand above one name."""
+DOT_GAP = 0.08
+"""Distance between the dots of curves at one name."""
 
 Lines = dict[str, dict[Any, sweeps.Spread]]
-"""Curve -> value on x, as the experiment has it -> figures of the seeds."""
+"""Curve -> value on x, as in the experiment -> statistics over the seeds."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`lines` by label, with the style of each; `ideal` (of completion times only) by label
-    too.
+    """Lines and (for completion times) ideals by label.
 
-    `panels` are, by title, the labels of the lines on each, with their label and style there.
+    `panels` maps titles to the labels of their lines, each with its label and style there.
     """
 
     x: str
@@ -63,16 +61,15 @@ class Comparison:
 
 
 def compare(results: Sequence[Result], x: str, y: str) -> Comparison:
-    """The column `y` of the points at each value of the axis `x`.
+    """Return the column `y` of the points at each value of the axis `x`.
 
-    `x` is the name of an axis or its last word; `y` is a number of summary.json, such as "drops",
-    or a statistic, such as "fct_p99" or "slowdown_mean". Raises InputError if there is no such
-    axis or column, or no point has a value.
+    `x` is an axis or its last word; `y` is a number of summary.json such as "drops", or a statistic
+    such as "fct_p99". Raises InputError if the axis, the column or its values are missing.
     """
     axis = _axis(results, x)
     name = _column(results, y)
     chosen = seed_curves.without_ideal(results) or list(results)
-    # A transport brings its parameters and the fabric that it expects.
+    # A transport implies its parameters and expected fabric.
     apart = [axis, "fabric"] if axis == seed_curves.TRANSPORT else [axis]
     curves = [
         (curve, line)
@@ -107,7 +104,7 @@ def compare(results: Sequence[Result], x: str, y: str) -> Comparison:
 
 
 def _reference(results: Sequence[Result], axis: str, name: str) -> Reference | None:
-    """What the experiment gives for a figure, if it does. Raises InputError if that is damaged."""
+    """Return the experiment's reference for a plot, or None. Raises InputError if invalid."""
     for result in results:
         table = result.experiment["resolved"].get("reference")
         if not table:
@@ -122,7 +119,7 @@ def _reference(results: Sequence[Result], axis: str, name: str) -> Reference | N
 
 
 def draw(comparison: Comparison) -> Figure:
-    """A line for each curve, and the ideal where the column is a completion time."""
+    """Draw a line per curve, and the ideal of completion times."""
     points = [point for line in comparison.lines.values() for point in line.values()]
     columns = min(MAX_COLUMNS, len(comparison.panels))
     figure, panels = style.new_figure(columns, -(-len(comparison.panels) // columns))
@@ -139,8 +136,8 @@ def draw(comparison: Comparison) -> Figure:
         style.legend(figure, axes, where, caption)
         return figure
     figure.suptitle(comparison.title, fontsize="medium")
-    told = [axes.get_legend_handles_labels()[1] for axes in panels[: len(comparison.panels)]]
-    if all(one == told[0] for one in told):
+    legends = [axes.get_legend_handles_labels()[1] for axes in panels[: len(comparison.panels)]]
+    if all(one == legends[0] for one in legends):
         style.legend(figure, panels[0], style.OUTSIDE, caption)
         return figure
     for axes in panels[: len(comparison.panels)]:
@@ -163,8 +160,8 @@ def _draw_panel(axes: Axes, comparison: Comparison, title: str) -> None:
     for index, (label, line) in enumerate(lines.items()):
         order = sorted(line, key=places.__getitem__)
         scaled = [sweeps.scaled(line[value], scale) for value in order]
-        beside = BESIDE * (index - (len(lines) - 1) / 2) if named else 0.0
-        x = [places[value] + beside for value in order]
+        offset = DOT_GAP * (index - (len(lines) - 1) / 2) if named else 0.0
+        x = [places[value] + offset for value in order]
         shown, curve_style = chosen[label]
         (sweeps.dots if named else sweeps.line)(axes, x, scaled, curve_style, shown)
     ideals = {label: ideal for label, ideal in comparison.ideal.items() if label in lines}
@@ -189,7 +186,7 @@ def _draw_panel(axes: Axes, comparison: Comparison, title: str) -> None:
 
 
 def _distinct(ideals: dict[str, dict[Any, float]]) -> list[dict[Any, float]]:
-    """The ideals of curves, those that are the same only once; all zero is none."""
+    """Return the distinct nonzero ideals."""
     found: list[dict[Any, float]] = []
     for ideal in ideals.values():
         if any(ideal.values()) and ideal not in found:
@@ -202,7 +199,7 @@ def _last_word(axis: str) -> str:
 
 
 def _axis(results: Sequence[Result], written: str) -> str:
-    """The full name of an axis. Raises InputError if there is none or more than one."""
+    """Return the full name of an axis. Raises InputError if missing or ambiguous."""
     axes: list[str] = list(
         dict.fromkeys(axis for result in results for axis in result.experiment["axes"])
     )
@@ -213,15 +210,14 @@ def _axis(results: Sequence[Result], written: str) -> str:
         raise InputError(f'the sweep has no axis "{written}"', key="--x", hint=hint)
     if len(found) > 1:
         hint = f"write {' or '.join(found)}"
-        raise InputError(f'the sweep has several axes "{written}"', key="--x", hint=hint)
+        raise InputError(f'ambiguous axis "{written}"', key="--x", hint=hint)
     return found[0]
 
 
 def _columns(result: Result) -> dict[str, float | None]:
-    """Every number of a result: statistics by "fct_p99", "slowdown_max", and counters.
+    """Return every number of a result by name: "fct_p99", "drops", "ttft_p99_ps".
 
-    Those of a flow class have its name before them: "wan.fct_p99". Columns of a sweep have
-    their own names, such as "ttft_p99_ps".
+    Those of flow classes have a prefix: "wan.fct_p99".
     """
     found = _numbers(result.summary)
     values = {metric.name: metric.of(result.summary) for metric in metrics()}
@@ -246,22 +242,22 @@ def _numbers(summary: dict[str, Any]) -> dict[str, float | None]:
 
 
 def _column(results: Sequence[Result], written: str) -> str:
-    """The name of a column, written with its unit or without. Raises InputError."""
+    """Return the name of a column, written with or without unit. Raises InputError."""
     names = list(dict.fromkeys(name for result in results for name in _columns(result)))
     for name in (written, f"{written}_ps", written.removesuffix("_ps")):
         if name in names:
             return name
     hint = did_you_mean(written, names)
-    raise InputError(f'a result has no number "{written}"', key="--y", hint=hint)
+    raise InputError(f'unknown number "{written}"', key="--y", hint=hint)
 
 
 def _quantity_of(name: str) -> str:
-    """ "fct" of "fct_p99" and of "wan.fct_p99"."""
+    """Return the quantity of a column: "fct" for "wan.fct_p99"."""
     return name.rpartition(".")[2].partition("_")[0]
 
 
 def _by_x(results: Sequence[Result], axis: str, name: str) -> dict[Any, sweeps.Spread]:
-    """The figures of the seeds at each value of an axis."""
+    """Return the statistics over seeds at each value of an axis."""
     found: dict[Any, list[float]] = {}
     for result in results:
         number = _columns(result).get(name)
@@ -276,7 +272,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _unit(name: str, values: Sequence[float]) -> tuple[str, float]:
-    """The unit of a column, and what its values are divided by."""
+    """Return the unit of a column and its divisor."""
     if is_time(name):
         return style.time_unit(values)
     if name.endswith("_s") and not name.endswith("_per_s"):
@@ -291,7 +287,7 @@ def _unit(name: str, values: Sequence[float]) -> tuple[str, float]:
 
 
 def _words(name: str) -> str:
-    """A column's name for an axis: "flow completion time, p99"."""
+    """Return the axis title of a column: "flow completion time, p99"."""
     whose, dot, rest = name.rpartition(".")
     if dot:
         return f"{whose}: {_words(rest)}"

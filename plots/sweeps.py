@@ -1,4 +1,4 @@
-"""What the figures of sweeps share: transports, their points over the seeds, and tables."""
+"""Comparisons of sweeps: statistics over seeds, tables, fair shares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 TRIALS = 100
-"""Draws of traffic and paths behind the figures for fair shares."""
+"""Draws of traffic and paths for fair shares."""
 
 STUDENT_95 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -32,12 +32,12 @@ STUDENT_95 = (
 NORMAL_95 = 1.960
 
 ONE_PATH = ("roce", "dcqcn")
-"""Transports whose flows have one path each, whatever their parameters."""
+"""Transports that always use one path per flow."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Figures as text; the first column is text, the others are numbers."""
+    """A printed table; the first column is left-aligned."""
 
     headers: tuple[str, ...]
     rows: list[tuple[str, ...]]
@@ -45,7 +45,7 @@ class Table:
 
 
 class Spread(NamedTuple):
-    """A statistic over the seeds."""
+    """Mean and range of a statistic over the seeds."""
 
     mean: float
     low: float
@@ -54,7 +54,7 @@ class Spread(NamedTuple):
 
     @property
     def margin(self) -> float | None:
-        """Half of the 95 % confidence interval of the mean (Student's t); None for one seed."""
+        """Half the 95 % confidence interval of the mean (Student's t); None for one seed."""
         count = len(self.values)
         if count < 2:
             return None
@@ -64,14 +64,14 @@ class Spread(NamedTuple):
 
 
 def spread_of(values: Sequence[float]) -> Spread | None:
-    """The spread of some values; None if there are none."""
+    """Return the spread of values, None without values."""
     if not values:
         return None
     return Spread(sum(values) / len(values), min(values), max(values), tuple(values))
 
 
 def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread | None:
-    """`statistic` ("max", "mean") of `quantity` ("fct_ps", "slowdown"); None if no flow is done."""
+    """Return the spread of a statistic ("max") of a quantity ("fct_ps"), None if none is done."""
     found = [result.summary[quantity].get(statistic) for result in results]
     values = [float(value) for value in found if value is not None and not math.isnan(value)]
     return spread_of(values)
@@ -80,15 +80,14 @@ def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread |
 def by_transport(
     results: Sequence[Result], apart: Sequence[str] = ()
 ) -> dict[str, seed_curves.Curve]:
-    """The curve of each transport with its parameters, and of each value of other axes, by label.
+    """Return the curves of transports and other axes by label, except `apart` and the seed.
 
-    Axes named in `apart` and the seed do not part results. Raises InputError if nothing is left
-    beside the ideal.
+    Raises InputError if only the ideal is left.
     """
     found = seed_curves.curves(seed_curves.without_ideal(results), apart, named=True)
     finished = [one for one in found if spread(one.results, "fct_ps", "max") is not None]
     if not finished:
-        raise InputError("no flow of any transport is finished, so there is nothing to compare")
+        raise InputError("no flow of any transport is finished: nothing to compare")
     return {curve.label: curve for curve in finished}
 
 
@@ -99,7 +98,7 @@ def line(
     curve_style: style.CurveStyle,
     label: str,
 ) -> None:
-    """A line through the means, with a band from the lowest to the highest seed."""
+    """Draw the means as a line and the range of the seeds as a band."""
     options: dict[str, Any] = {"marker": "o", "markersize": 3} | curve_style.options()
     options["zorder"] = curve_style.order
     axes.plot(x, [point.mean for point in points], label=label, **options)
@@ -108,7 +107,7 @@ def line(
 
 
 def scaled(point: Spread, scale: float) -> Spread:
-    """The spread in another unit."""
+    """Return the spread in another unit."""
     values = tuple(value / scale for value in point.values)
     return Spread(point.mean / scale, point.low / scale, point.high / scale, values)
 
@@ -120,7 +119,7 @@ def dots(
     curve_style: style.CurveStyle,
     label: str,
 ) -> None:
-    """A dot at each mean, with a bar from the lowest to the highest seed."""
+    """Draw the means as dots and the range of the seeds as bars."""
     means = [point.mean for point in points]
     below = [point.mean - point.low for point in points]
     above = [point.high - point.mean for point in points]
@@ -131,7 +130,7 @@ def dots(
 
 
 def caption(points: Sequence[Spread], means: str = "lines", ranges: str = "bands") -> str:
-    """Says what means and ranges are drawn as, if there are several seeds."""
+    """Return the meaning of lines and bands, if there are several seeds."""
     seeds = sorted({len(point.values) for point in points})
     if seeds[-1] == 1:
         return ""
@@ -140,29 +139,29 @@ def caption(points: Sequence[Spread], means: str = "lines", ranges: str = "bands
 
 
 def plus_minus(point: Spread, scale: float, digits: int = 3) -> str:
-    """Half of the 95 % confidence interval of a mean; a dash for one seed."""
+    """Format half the 95 % confidence interval of a mean; "-" for one seed."""
     return "-" if point.margin is None else format_number(point.margin / scale, digits)
 
 
 def span(point: Spread, scale: float) -> str:
-    """The range over the seeds: one number if they agree."""
+    """Format the range over the seeds; one number if they agree."""
     low, high = format_number(point.low / scale), format_number(point.high / scale)
     return low if low == high else f"{low} to {high}"
 
 
 def difference(ours: float, other: float | None) -> str:
-    """How much `ours` is above `other`, in percent."""
+    """Format how much `ours` exceeds `other`, in percent."""
     return "-" if other is None else f"{100 * (ours / other - 1):+.1f}"
 
 
 def on_one_path(result: Result) -> bool:
-    """Does the transport of a result keep each flow on the path that a hash gave it?"""
+    """Return whether a result's transport keeps each flow on one hashed path."""
     name = seed_curves.transport(result)
     return name in ONE_PATH or (name, resolved(result, "transport.paths")) == ("smartt", "ecmp")
 
 
 def settings(result: Result, apart: Sequence[str] = ()) -> dict[str, Any]:
-    """What a point simulates but for its transport: the dotted keys of network and traffic."""
+    """Return the keys of network and traffic by dotted name."""
     found = {}
     for section in ("topology", "traffic"):
         table = resolved(result, section)
@@ -173,7 +172,7 @@ def settings(result: Result, apart: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def differing(results: Sequence[Result], apart: Sequence[str] = ()) -> list[str]:
-    """The keys of network and traffic, except those in `apart`, in which some results differ."""
+    """Return the keys of network and traffic, except `apart`, in which results differ."""
     tables = [settings(result, apart) for result in results]
     keys = dict.fromkeys(key for table in tables for key in table)
     return [key for key in keys if len({repr(table.get(key)) for table in tables}) > 1]
@@ -186,11 +185,10 @@ def fair_slowdowns(
     *,
     trust: bool = False,
 ) -> tuple[list[tuple[float, float]], str]:
-    """Last and mean slowdown with fair shares of single paths, for each of the `chosen` results.
+    """Return last and mean slowdown with fair shares on single paths for `chosen`, and a note.
 
-    Also a note that says what was computed. If it says why nothing was, the list is empty: the
-    results differ in network or traffic (but for the keys `apart`), the traffic is not of one
-    size, the files of the experiment are gone, or they hold code and there is no `trust`.
+    The list is empty, and the note says why, if results differ in network or traffic (except for
+    `apart`), flow sizes differ, files are missing, or they hold code that is not trusted.
     """
     from netsim.tracing.replay import point_of
 

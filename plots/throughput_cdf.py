@@ -1,4 +1,4 @@
-"""Throughput of flows: the share of finished flows at or below each rate."""
+"""CDF of the throughput of finished flows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLOT = "share of flows by throughput: how evenly they share the network"
 
 
 def draw(results: Sequence[Result]) -> Figure:
-    """A curve for each point. Raises InputError if no flow is finished."""
+    """Draw a curve per point. Raises InputError if no flow is finished."""
     figure, (axes,) = style.new_figure()
     for index, curve in enumerate(seed_curves.curves(results)):
         tables = [one.flows.drop_nulls("fct_ps") for one in curve.results]
@@ -28,7 +28,7 @@ def draw(results: Sequence[Result]) -> Figure:
             share = np.arange(1, rates.size + 1) / rates.size
             axes.step(rates, share, where="post", color=style.color(index), label=curve.label)
     if not axes.lines:
-        raise InputError("no flow is finished, so there is no throughput to draw")
+        raise InputError("no flow is finished: no throughput to plot")
     axes.set_xlabel("throughput (Gbps)")
     axes.set_ylabel("share of flows")
     axes.set_ylim(0, 1.02)

@@ -1,6 +1,6 @@
-"""Series over time: queues with their largest values as a band, rates, and state of flows.
+"""Time series: queues with their maxima as a band, rates, and state of flows.
 
-Of many ports, hosts or flows those with the most are drawn: the fullest queues, the highest rates.
+Only the fullest queues and the highest rates are drawn.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 PLOT = "queues, rates and state over time, of a run with [outputs] sample_interval"
 
 MAX_CURVES = 6
-"""Curves on a panel; more cannot be told apart."""
+"""Maximum number of curves on a panel."""
 
 
 def draw(results: Sequence[Result]) -> Figure:
-    """A panel each for queues, rates of ports, delivery to flows (or hosts), and each field.
+    """Draw a panel each for queues, rates of ports, hosts and flows, and each field.
 
     Raises InputError for several results, or one without series.
     """
@@ -33,8 +33,8 @@ def draw(results: Sequence[Result]) -> Figure:
 
     if len(results) != 1:
         raise InputError(
-            f"series of {len(results)} results do not fit on one figure",
-            hint="give the directory of one point",
+            f"{len(results)} results exceed the one that a plot of series shows",
+            hint="name the directory of one point",
         )
     (result,) = results
     series = result.series
@@ -42,7 +42,7 @@ def draw(results: Sequence[Result]) -> Figure:
         raise InputError(
             "the result has no series",
             file=str(result.path),
-            hint='sample_interval = "10us" in [outputs] of the experiment writes them',
+            hint='set sample_interval = "10us" in [outputs] and run again',
         )
     panels = _panels(series)
     unit, scale = style.time_unit([float(series["time_ps"].to_numpy().max())])
@@ -60,7 +60,7 @@ def draw(results: Sequence[Result]) -> Figure:
 
 
 def _panels(series: pl.DataFrame) -> list[tuple[str, pl.DataFrame, str, str]]:
-    """What is drawn: the axis' label, rows with curves' names, the column, and the band's."""
+    """Return the panels: axis label, rows with names of curves, column, column of the band."""
     import polars as pl
 
     def rows(what: str) -> pl.DataFrame:
@@ -82,17 +82,17 @@ def _panels(series: pl.DataFrame) -> list[tuple[str, pl.DataFrame, str, str]]:
 
     ports, hosts, flows = rows("port"), rows("host"), rows("flow")
     panels = [
-        ("queue (KB), band: largest", ports, "mean_kb", "max_kb"),
-        ("ports send (Gbps)", ports, "sent_bytes_gbps", ""),
-        ("hosts get (Gbps)", hosts, "delivered_bytes_gbps", ""),
-        ("flows get (Gbps)", flows, "delivered_bytes_gbps", ""),
+        ("queue (KB), band: maximum", ports, "mean_kb", "max_kb"),
+        ("port sends (Gbps)", ports, "sent_bytes_gbps", ""),
+        ("host receives (Gbps)", hosts, "delivered_bytes_gbps", ""),
+        ("flow delivers (Gbps)", flows, "delivered_bytes_gbps", ""),
     ]
     panels += [(name, flows, name, "") for name in series.columns if "." in name]
     return [panel for panel in panels if len(panel[1])]
 
 
 def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) -> None:
-    """The curves of a panel: steps, one for each interval, of the things with the most."""
+    """Draw the curves of a panel: those with the highest values, a step per interval."""
     import polars as pl
 
     largest = rows.group_by("curve").agg(pl.col(band or name).max().alias("most"))

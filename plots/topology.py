@@ -1,8 +1,8 @@
-"""The network of a result, colored by what happened on its links, with what failed.
+"""The network of a result with its links colored by a statistic, and failed links marked.
 
-Each half of a line is the link that begins at that end. Of a large network some nodes are drawn,
-those with the highest values and with failures among them; below are all links, sorted, stage by
-stage, as in `links.py`.
+Each half of a line is the link that starts at that end. Large networks are drawn in part, including
+nodes with the highest values and with failures. Below are all links, sorted, by stage as in
+`links.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ QUANTITIES = {
     "paused_time": ("time paused (us)", 1e6),
     "max_queue": ("largest queue (KB)", 1e3),
 }
-"""What links can be colored by: what the scale is called, and how much of the column one is."""
+"""--y -> (title of the color scale, divisor of the column)."""
 
 COLUMN = {"paused_time": "paused_ps", "max_queue": "max_queue_bytes"}
 DEFAULT = "utilization"
@@ -51,10 +51,10 @@ HOTTEST = 6
 
 
 def draw(results: Sequence[Result], y: str | None = None, *, trust: bool = False) -> Figure:
-    """The networks of results, side by side, by one of QUANTITIES.
+    """Draw the networks of results side by side, colored by one of QUANTITIES.
 
-    With `trust`, plugins that are not part of netsim are run for it. Raises InputError for what has
-    no links, too many results, or a topology that has changed.
+    `trust` allows plugins outside netsim. Raises InputError for results without links, too many
+    results, or a changed topology.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
@@ -62,7 +62,7 @@ def draw(results: Sequence[Result], y: str | None = None, *, trust: bool = False
     quantity = y or DEFAULT
     if quantity not in QUANTITIES:
         hint = did_you_mean(quantity, QUANTITIES)
-        raise InputError(f'links cannot be colored by "{quantity}"', key="--y", hint=hint)
+        raise InputError(f'unknown color of links "{quantity}"', key="--y", hint=hint)
     left_out = without_links(results)
     shown = [result for result in results if result not in left_out]
     if not shown:
@@ -71,8 +71,8 @@ def draw(results: Sequence[Result], y: str | None = None, *, trust: bool = False
         )
     if len(shown) > MAX_PANELS:
         raise InputError(
-            f"{len(shown)} results are too many networks for one figure",
-            hint=f"give the directories of {MAX_PANELS} points at most",
+            f"{len(shown)} results exceed the {MAX_PANELS} networks of a plot",
+            hint="name fewer directories",
             code="out_of_range",
         )
     networks = [_network_of(result, trust) for result in shown]
@@ -99,7 +99,7 @@ def draw(results: Sequence[Result], y: str | None = None, *, trust: bool = False
 
 
 def _network_of(result: Result, trust: bool) -> Network:
-    """The network that the result is of, built again."""
+    """Build the network of a result again."""
     from netsim.experiment.scenario import network_of
 
     network = network_of(point_of(result, trust=trust))
@@ -108,7 +108,7 @@ def _network_of(result: Result, trust: bool) -> Network:
         network = units.network
     if network.n_links != result.links["link"].n_unique():
         raise InputError(
-            f"its topology has {network.n_links:,} links now and had "
+            f"the topology now has {network.n_links:,} links, not "
             f"{result.links['link'].n_unique():,}",
             file=str(result.path),
             hint="run the experiment again",
@@ -117,7 +117,7 @@ def _network_of(result: Result, trust: bool) -> Network:
 
 
 def _values(result: Result, network: Network, quantity: str) -> np.ndarray:
-    """float64[n_ports]: what is drawn of each link, its classes added up."""
+    """Return float64[n_ports]: the value of each link, summed over its classes."""
     links = result.links
     column = COLUMN.get(quantity, quantity)
     values = np.zeros(network.n_ports)
@@ -126,7 +126,7 @@ def _values(result: Result, network: Network, quantity: str) -> np.ndarray:
 
 
 def _norm(quantity: str, values: Sequence[np.ndarray]) -> Normalize:
-    """The scale of all panels: a share goes to 1, what is counted to the largest there is."""
+    """Return the color scale of all panels: to 1 for utilization, else to the largest value."""
     from matplotlib.colors import Normalize, PowerNorm
 
     if quantity == DEFAULT:
@@ -136,7 +136,7 @@ def _norm(quantity: str, values: Sequence[np.ndarray]) -> Normalize:
 
 
 def _failed(result: Result) -> np.ndarray:
-    """The ports whose links were down for a time, or worse than they should be."""
+    """Return the ports of links with faults."""
     faults = result.faults
     if faults is None:
         return np.zeros(0, np.int64)
@@ -145,7 +145,7 @@ def _failed(result: Result) -> np.ndarray:
 
 
 def _remarkable(network: Network, values: np.ndarray, failed: np.ndarray) -> set[int]:
-    """Nodes that are to be drawn if any are: those of failures, and of the highest values."""
+    """Return the nodes to draw first: those with failures or the highest values."""
     ports = list(failed[:HOTTEST])
     if values.max(initial=0) > 0:
         ports += list(np.argsort(-values, kind="stable")[:HOTTEST])
@@ -154,7 +154,7 @@ def _remarkable(network: Network, values: np.ndarray, failed: np.ndarray) -> set
 
 
 def _colors() -> Colormap:
-    """From what can just be seen on white to the darkest; nothing at all is gray."""
+    """Return the color map; zero is gray."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
@@ -165,7 +165,7 @@ def _colors() -> Colormap:
 def _draw_links(
     axes: Axes, drawn: Sequence[Wire], network: Network, scale: tuple[np.ndarray, Normalize]
 ) -> None:
-    """Both halves of each line, in the color of the busiest cable there; the highest on top."""
+    """Draw both halves of each line in the color of its busiest cable, the highest on top."""
     from matplotlib.collections import LineCollection
 
     values, norm = scale
@@ -182,9 +182,9 @@ def _draw_links(
 
 
 def _both_ways(wire: Wire, network: Network, values: np.ndarray) -> tuple[float, float]:
-    """Of the links that begin at the wire's first end, and of those that end there.
+    """Return the values of the links from and to the wire's first end.
 
-    Circuits of one fiber share it, so theirs are added up.
+    Circuits that share a fiber are summed.
     """
     ports = np.array(wire.ports)
     circuits = network.circuits
@@ -205,7 +205,7 @@ def _halves(wire: Wire) -> tuple[Any, Any]:
 def _mark(
     axes: Axes, drawn: Sequence[Wire], drawing: Drawing, network: Network, failed: np.ndarray
 ) -> None:
-    """A cross on each line that failed, and how many links did."""
+    """Mark each failed line with a cross, and print the number of failed links."""
     if not failed.size:
         return
     both = set(failed.tolist()) | set(network.port_peer[failed].tolist())
@@ -219,7 +219,7 @@ def _mark(
 
 
 def _draw_stages(axes: Axes, network: Network, values: np.ndarray, norm: Normalize) -> None:
-    """All links of each stage as a strip, the highest first, with mean and maximum."""
+    """Draw all links of each stage as a sorted strip, with mean and maximum."""
     names = np.array(
         ["host"] * network.n_hosts + [stem(name) for name in network.switch_names], object
     )

@@ -1,8 +1,8 @@
-"""One flow over time: its packets, its state, round trips, paths and the queues that it met.
+"""One flow over time: packets, state, round trips, paths and queues.
 
-Packets stand at their number: sent, received, and what befell them on the way. The panel of paths
-shows the switch of the highest tier that each data packet crossed; the one of queues the bytes that
-each found ahead of it, a color for each hop.
+Packets are drawn at their number: sent, received, dropped, marked. The panel of paths shows the
+switch of the highest tier that each data packet crossed; the one of queues the bytes ahead of it
+at each hop.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 
     from netsim.tracing import FlowTrace
 
-BEFELL = {
+OUTCOMES = {
     "drop": ("dropped", "x", "#D55E00"),
     "lost": ("lost on the wire", "X", "#D55E00"),
     "trim": ("trimmed", "v", "#CC79A7"),
     "mark": ("marked", "^", "#E69F00"),
 }
-"""Event -> what it is called, its marker and its color."""
+"""Event -> (label, marker, color)."""
 
 DATA = ("DATA", "TRIMMED")
 MAX_STATE_PANELS = 4
-SEVERAL = 30
-"""Fewer switches than this are named on the axis of paths, more are counted."""
+MAX_NAMED = 30
+"""Maximum number of switches named on the axis of paths."""
 
 
 def draw(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure:
-    """The panels of a trace, for the events given and the state columns named.
+    """Draw the panels of a trace for some events and state columns.
 
-    Raises InputError if there is no event of a packet.
+    Raises InputError if no packet was sent.
     """
     import polars as pl
     from matplotlib.figure import Figure
 
     packets = events.filter(pl.col("seq").is_not_null())
     if not len(packets):
-        raise InputError("no packet was sent, so there is nothing to draw")
+        raise InputError("no packet was sent: nothing to plot")
     unit, scale = style.time_unit([float(events["time_ps"][-1])])
     groups = _groups(events, state)
     panels: list[tuple[float, Any, tuple[Any, ...]]] = [(2.2, _sequence, (events, scale))]
@@ -77,7 +77,7 @@ def draw(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure
 def _points(
     axes: Axes, rows: pl.DataFrame, y: str, scale: float, y_scale: float = 1.0, **options: Any
 ) -> None:
-    """A dot for each row; more than a few thousand are thinned."""
+    """Draw a dot per row, at most a few thousand."""
     chosen = style.thin(len(rows)) if options.pop("thin", True) else slice(None)
     times = rows["time_ps"].to_numpy()[chosen] / scale
     axes.plot(times, rows[y].to_numpy()[chosen] / y_scale, linestyle="none", **options)
@@ -94,11 +94,11 @@ def _sequence(axes: Axes, events: pl.DataFrame, scale: float) -> None:
     _points(axes, first, "seq", scale, color=style.color(0), label="sent", **dot)
     if len(again):
         _points(
-            axes, again, "seq", scale, color=style.color(6), label="sent again", thin=False,
+            axes, again, "seq", scale, color=style.color(6), label="retransmitted", thin=False,
             marker="+", markersize=5,
         )  # fmt: skip
     _points(axes, received, "seq", scale, color=style.color(2), label="received", **dot)
-    for event, (label, marker, color) in BEFELL.items():
+    for event, (label, marker, color) in OUTCOMES.items():
         found = data.filter(pl.col("event") == event)
         if len(found):
             _points(
@@ -112,7 +112,7 @@ def _sequence(axes: Axes, events: pl.DataFrame, scale: float) -> None:
 
 
 def _pauses(events: pl.DataFrame) -> list[tuple[int, int]]:
-    """Spans for which the sender's NIC was paused."""
+    """Return the intervals in which the sender's NIC was paused."""
     import polars as pl
 
     spans, since = [], None
@@ -127,14 +127,14 @@ def _pauses(events: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 def _groups(events: pl.DataFrame, state: Sequence[str]) -> list[list[str]]:
-    """State columns that share a panel: those of one unit and of about one size."""
+    """Group state columns of one unit and similar magnitude into panels."""
     import math
 
     groups: dict[tuple[str, int], list[str]] = {}
     for name in state:
         values = events[name].drop_nulls()
         if not len(values) or (len(state) > 1 and ((values == 0) | (values == 1)).all()):
-            continue  # a flag goes up and down with each packet
+            continue  # a flag
         unit = next((u for u in ("_ps", "_bytes", "_bps") if name.endswith(u)), "")
         extremes: list[Any] = [values.min(), values.max()]
         largest = max(*(abs(float(value)) for value in extremes), 1.0)
@@ -164,7 +164,7 @@ def _round_trips(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
 
 
 def _paths(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
-    """The middle switch of each data packet's path, at the time at which it was there."""
+    """Draw the middle switch of each data packet's path."""
     import polars as pl
 
     crossed = packets.filter(pl.col("kind").is_in(DATA) & (pl.col("event") == "forward"))
@@ -176,7 +176,7 @@ def _paths(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
     rows = crossed.with_columns(pl.col("node").replace_strict(place, default=0).alias("place"))
     _points(axes, rows, "place", scale, marker="|", markersize=4, color=style.color(3))
     axes.set_ylabel("path through")
-    if 0 < len(switches) <= SEVERAL:
+    if 0 < len(switches) <= MAX_NAMED:
         labels = switches["node_name"].to_list()
         step = 1 + len(labels) // 9
         axes.set_yticks(range(0, len(labels), step), labels[::step], fontsize="x-small")
@@ -195,4 +195,4 @@ def _queues(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
             color=style.color(index), label=f"hop {hop}",
         )  # fmt: skip
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("queue found (KB)")
+    axes.set_ylabel("queue ahead (KB)")

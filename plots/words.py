@@ -1,4 +1,4 @@
-"""Words and values for people: what an axis of a sweep is called on a figure, and its values."""
+"""Names of axes and texts of values on plots."""
 
 from __future__ import annotations
 
@@ -26,22 +26,18 @@ NAMES = {
     "traffic.size": "flow size",
     "traffic.sizes": "flow sizes",
 }
-"""Axis -> what people call it; others are their last word."""
+"""Axis -> its name on plots; the default is its last word."""
 
-FORMATS = (
-    (parse_bytes, format_bytes),
-    (parse_rate_bps, format_rate),
-    (parse_time_ps, format_time),
-)
+FORMATS = ((parse_bytes, format_bytes), (parse_rate_bps, format_rate), (parse_time_ps, format_time))
 
 
 def axis_name(axis: str) -> str:
-    """What an axis of a sweep is called: "fan in" for "traffic.classes.fan_in"."""
+    """Return the name of an axis of a sweep: "fan in" for "flow_classes.a.traffic.fan_in"."""
     return NAMES.get(axis, axis.rpartition(".")[2].replace("_", " "))
 
 
 def value_text(value: Any) -> str:
-    """A value of an axis, in a unit that suits it: "3MB" for "3000KB"."""
+    """Return a value in a suitable unit: "3MB" for "3000KB"."""
     if not isinstance(value, str):
         return written(value)
     for parse, form in FORMATS:

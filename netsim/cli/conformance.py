@@ -97,8 +97,7 @@ def print_findings(subject: str, each: Callable[..., Iterator[Finding]]) -> None
 
     findings: list[Finding] = []
     for finding in each(
-        starting=lambda case: click.echo(f"{case.name}: {case.about}", err=True),
-        on_hang=hung,
+        starting=lambda case: click.echo(f"{case.name}: {case.about}", err=True), on_hang=hung
     ):
         if not findings:
             click.echo(_row("case", "result", "detail"))

@@ -27,11 +27,7 @@ The guide is {page}: {guide}
 
 
 def new_command(
-    kind: str,
-    about: str,
-    page: str,
-    package: str,
-    check: str = "netsim check-{kind} {plugin}",
+    kind: str, about: str, page: str, package: str, check: str = "netsim check-{kind} {plugin}"
 ) -> click.Command:
     """Return the command that creates a plugin of a kind, such as "transport".
 

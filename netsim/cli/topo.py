@@ -237,8 +237,8 @@ def notes(counted: Sequence[NetworkSummary]) -> Iterator[str]:
     hows = {one.inventory.bisection.how for one in counted}
     if MAX_FLOW in hows:
         yield (
-            "Bisection: max-flow from the first half of the hosts to the second; circuits "
-            "count for the share of time that they are up."
+            "Bisection: max-flow from the first half of the hosts to the second; circuits count "
+            "for the share of time that they are up."
         )
     if TIERS in hows:
         yield f"Bisection ({TIERS}): half of the smallest capacity between two tiers."

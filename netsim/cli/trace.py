@@ -71,11 +71,7 @@ def _added(command: Any) -> Any:
 @click.option("--seq", metavar="N", help='Number, or range "3..7", of the packets to show.')
 @click.option("--events", metavar="NAMES", help=f"Events to show: {', '.join(EVENTS)}.")
 @click.option("--fields", metavar="NAMES", help="State to show, such as next_seq or tx.next_seq.")
-@click.option(
-    "--limit",
-    type=click.IntRange(0),
-    help=f"Lines to print ({LIMIT}); 0 prints all.",
-)
+@click.option("--limit", type=click.IntRange(0), help=f"Lines to print ({LIMIT}); 0 prints all.")
 @click.option(
     "--csv", type=click.Path(path_type=Path, dir_okay=False), help="Write all rows as CSV."
 )

@@ -35,10 +35,7 @@ STATE = ("sender", "receiver")
 
 
 def print_events(
-    events: pl.DataFrame,
-    names: Sequence[str],
-    state: Sequence[str],
-    limit: int,
+    events: pl.DataFrame, names: Sequence[str], state: Sequence[str], limit: int
 ) -> None:
     rows = list(lines(events, names, state))
     shown = rows[:limit] if limit else rows

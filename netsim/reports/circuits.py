@@ -1,4 +1,4 @@
-"""Circuit switches: for how much of the time circuits were there, and the table of slots."""
+"""Circuit switches: duty cycle of circuits, and the table of slots."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from netsim.results.run_result import Table
 
 NAMED = 5
-"""Flows that a message names; of more it gives the number."""
+"""Flows that a message names; it counts the others."""
 
 CIRCUIT_SLOTS = TableSpec(
     "circuit_slots",
@@ -50,9 +50,8 @@ CIRCUIT_SLOTS = TableSpec(
         Column(
             "exposed_wait_ps",
             "ps",
-            "time from that start to circuit_up_ps: 0 if the "
-            "reconfiguration was hidden; null if one "
-            "of the two did not happen",
+            "time from that start to circuit_up_ps: 0 if the reconfiguration was hidden; null if "
+            "one of the two did not happen",
             null_below_zero=True,
         ),
         Column(
@@ -84,7 +83,7 @@ SWEEP = (
 
 
 def report(run: Run) -> dict[str, Any]:
-    """The table of slots, if circuits follow the workload, and metrics of circuits."""
+    """Add the table of slots, if circuits follow the workload; return metrics of circuits."""
     if run.engine is None:
         return {}
     slots = slot_table(run.engine)
@@ -94,14 +93,14 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """For how much of the time circuits were there."""
+    """Yield the duty cycle and the drops."""
     if found := summary.get("circuits"):
-        dropped = f"{count(found['no_circuit_drops'])} packets lost for want of a circuit"
+        dropped = f"{count(found['no_circuit_drops'])} packets lost without a circuit"
         yield "circuits", f"up {100 * found['circuit_duty_cycle']:.3g} % of the time, {dropped}"
 
 
 def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
-    """The duty cycle, and packets that met no circuit."""
+    """Yield the duty cycle and the drops of each point."""
     if any_of(rows, "circuit_duty_cycle"):
         shares = [number(row.get("circuit_duty_cycle")) for row in rows]
         yield Cells("circuit\nduty", shares, rank=6)
@@ -109,8 +108,8 @@ def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
         yield Cells("no\ncircuit", drops, rank=4)
 
 
-def circuits_so_far(engine: Engine) -> Circuits | None:
-    """The circuits of a run, with the days that the workload has made by now."""
+def current_circuits(engine: Engine) -> Circuits | None:
+    """Return the circuits of a run, with the days that the workload has caused up to now."""
     circuits = engine.network.circuits
     if circuits is None or not engine.feature_set.phase_driven:
         return circuits
@@ -118,14 +117,14 @@ def circuits_so_far(engine: Engine) -> Circuits | None:
 
 
 def circuit_metrics(engine: Engine, slots: Table | None) -> dict[str, Any]:
-    """The circuits' part of the summary: for how much of the time they were there on average, of
-    those that change if any does.
+    """Return the summary of circuits: their mean duty cycle (over changing ones, if any), and
+    drops.
 
-    With `slots` (`slot_table`) also how many of them began, and how long flows waited for them; and
-    if packets may go indirectly, how many were.
+    With `slots` (`slot_table`), also the number of slots that began and the exposed wait; with
+    opportunistic indirection, the number of indirect packets.
     """
-    circuits, so_far = engine.network.circuits, circuits_so_far(engine)
-    if circuits is None or so_far is None or not circuits.names:
+    circuits, current = engine.network.circuits, current_circuits(engine)
+    if circuits is None or current is None or not circuits.names:
         return {}
     counters = engine.link_counters()
     end_ps = max(1, engine.now_ps)
@@ -136,7 +135,7 @@ def circuit_metrics(engine: Engine, slots: Table | None) -> dict[str, Any]:
     figures = {
         "switches": len(circuits.names),
         "circuits": int((counted | counted[engine.network.port_peer]).sum()) // 2,
-        "circuit_duty_cycle": float(time_up_ps(so_far, end_ps)[circuits.ever].mean() / end_ps)
+        "circuit_duty_cycle": float(time_up_ps(current, end_ps)[circuits.ever].mean() / end_ps)
         if changing
         else 1.0,
         "no_circuit_drops": int(counters.no_circuit_packets.sum()),
@@ -152,14 +151,14 @@ def circuit_metrics(engine: Engine, slots: Table | None) -> dict[str, Any]:
 
 
 def no_indirect_packets(engine: Engine) -> str:
-    """That no flow's data is of a class that can go indirectly, though it was to be; or ""."""
+    """Return a note if opportunistic indirection applied to no packet, else ""."""
     rules, classes = engine.fabric.circuits, engine.flow_states().traffic_class
     if rules is None or not _is_opportunistic(engine) or engine.indirect_packets():
         return ""
     if not classes.size or classes.max() > rules.indirect_class:
         return ""
     return (
-        f"no packet went indirectly: data is of class {classes.max()}, which is not above "
+        f"no packet was indirect: data is in class {classes.max()}, not above "
         f"fabric.circuits.indirect_class = {rules.indirect_class}"
     )
 
@@ -169,7 +168,7 @@ def _is_opportunistic(engine: Engine) -> bool:
 
 
 def slot_table(engine: Engine) -> Table | None:
-    """One row for each slot of phase-driven circuit switches; see `netsim.results.columns`."""
+    """Return one row per slot of phase-driven circuit switches, None without them."""
     if not engine.feature_set.phase_driven:
         return None
     states, phase = engine.slot_states(), _phases(engine)
@@ -196,7 +195,7 @@ def slot_table(engine: Engine) -> Table | None:
 
 
 def waiting_slot(engine: Engine) -> str:
-    """Which slot waits for which flows, in words; "" if none does."""
+    """Return a note on the slot that waits for flows, or ""."""
     if not engine.feature_set.phase_driven:
         return ""
     states = engine.slot_states()
@@ -210,7 +209,7 @@ def waiting_slot(engine: Engine) -> str:
 
 
 def _phases(engine: Engine) -> Ints:
-    """int64[n_flows]: the phase of each flow, -1 for none."""
+    """Return the phase of each flow as int64[n_flows], -1 for none."""
     circuits = engine.network.circuits
     assert circuits is not None
     assert circuits.phase_schedule is not None

@@ -1,4 +1,4 @@
-"""How evenly flows share the network: Jain's index of their throughputs."""
+"""Fairness: Jain's index of the throughputs of flows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORDER = 12
 
 
 def report(run: Run) -> dict[str, Any]:
-    """Jain's index (DEC-TR-301) of size / completion time, if a flow finished."""
+    """Return Jain's index (DEC-TR-301) of size / completion time, if a flow finished."""
     flows = run.tables["flows"]
     done = flows["fct_ps"] > 0
     rates = flows["size_bytes"][done] / flows["fct_ps"][done]
@@ -32,6 +32,6 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The index."""
+    """Yield the index."""
     if "jain_index" in summary:
         yield "Jain's fairness index", f"{summary['jain_index']:.3f}"

@@ -1,4 +1,4 @@
-"""What happened to links and routes in a run: the table of faults, and their figures."""
+"""Faults of links and changes of routes: the table and its metrics."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FAULTS = TableSpec(
         Column(
             "event",
             "",
-            "down: the link was down; rate: it had another rate; loss: it lost packets; reroute: a "
-            "switch had new routes",
+            "down: the link was down; rate: it had another rate; loss: it lost packets; reroute: "
+            "a switch had new routes",
         ),
         Column("link", "index", "link; null for a switch", null_below_zero=True),
         Column("node", "node", "node whose port feeds the link, or the switch"),
@@ -34,9 +34,8 @@ FAULTS = TableSpec(
         Column(
             "value",
             "1",
-            "rate: bit/s; loss: probability for a packet of one byte; "
-            "reroute: edge switches without a "
-            "route",
+            "rate: bit/s; loss: probability for a packet of one byte; reroute: edge switches "
+            "without a route",
         ),
     ),
 )
@@ -46,13 +45,13 @@ ORDER = 80
 
 
 DOWN, RATE, LOSS, REROUTE = KINDS = ("down", "rate", "loss", "reroute")
-"""What a row of the table is about."""
+"""Values of the column `event`."""
 
 NONE = -1
 
 
 def fault_table(network: Network, faults: LinkFaults, end_ps: int) -> Table:
-    """What went wrong until `end_ps`, in the order of time."""
+    """Return the faults up to `end_ps`, in order of time."""
     parts = [_outages(network, faults), *_intervals(network, faults), _reroutes(network, faults)]
     table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     happened = np.flatnonzero(table["start_ps"] < end_ps)
@@ -61,7 +60,7 @@ def fault_table(network: Network, faults: LinkFaults, end_ps: int) -> Table:
 
 
 def fault_metrics(table: Table, network: Network, faults: LinkFaults) -> dict[str, Any]:
-    """How many rows of each kind there are, and who was cut off."""
+    """Return the number of rows of each kind and the hosts that were cut off."""
     counts = {kind: int((table["event"] == kind).sum()) for kind in KINDS}
     cut_off = np.zeros(0, np.int64) if faults.routes is None else faults.routes.cut_off
     hosts = [network.node_name(host) for host in cut_off.tolist()]
@@ -93,9 +92,9 @@ def _outages(network: Network, faults: LinkFaults) -> Table:
 
 
 def _intervals(network: Network, faults: LinkFaults) -> list[Table]:
-    """Rates other than the links' own, and chances of loss of a packet of one byte that are not 0.
+    """Return intervals with another rate or with loss; each ends where its link's next one begins.
 
-    An interval ends where the next one of its link begins.
+    The value of loss is the loss probability of a packet of one byte.
     """
     n = faults.interval_start_ps.size
     port = np.repeat(np.arange(network.n_ports), np.diff(faults.interval_ptr))
@@ -124,12 +123,12 @@ def _intervals(network: Network, faults: LinkFaults) -> list[Table]:
 
 
 def _reroutes(network: Network, faults: LinkFaults) -> Table:
-    """Rows of routing tables that replace others; their value is how many groups have no route."""
+    """Return route changes; their value is the number of edge switches without a route."""
     routes = faults.routes
     if routes is None:
-        nobody = np.zeros(0, np.int64)
-        empty = {"start_ps": nobody, "end_ps": nobody, "value": np.zeros(0)}
-        return _rows(network, REROUTE, nobody, nobody, **empty)
+        empty_ids = np.zeros(0, np.int64)
+        empty = {"start_ps": empty_ids, "end_ps": empty_ids, "value": np.zeros(0)}
+        return _rows(network, REROUTE, empty_ids, empty_ids, **empty)
     switch = np.repeat(np.arange(network.n_switches), np.diff(routes.row_ptr))
     ends = np.append(routes.row_first[1:], routes.route.size)
     gone = np.concatenate([[0], np.cumsum(routes.route == NO_ROUTE)])
@@ -150,11 +149,11 @@ def _reroutes(network: Network, faults: LinkFaults) -> Table:
 
 
 TITLES = {"down": "outages", "rate": "other rates", "loss": "losses", "reroute": "new routes"}
-"""How kinds are called in the terminal."""
+"""Printed names of kinds."""
 
 
 def report(run: Run) -> dict[str, Any]:
-    """The table of faults, and how many there were of each kind."""
+    """Add the table of faults; return the number of each kind."""
     engine = run.engine
     if engine is None or engine.faults is None:
         return {}
@@ -163,7 +162,7 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """How many faults there were."""
+    """Yield the number of faults by kind."""
     if found := summary.get("faults"):
-        told = ", ".join(f"{name}: {found[kind]:,}" for kind, name in TITLES.items() if found[kind])
-        yield "faults", told or "none yet"
+        text = ", ".join(f"{name}: {found[kind]:,}" for kind, name in TITLES.items() if found[kind])
+        yield "faults", text or "none yet"

@@ -11,15 +11,11 @@ TRACE = TableSpec(
         Column(
             "event",
             "",
-            "packets: create (control, queued at its host), send (by a "
-            "host), arrive (at a switch's "
-            "output port), forward (by that port), indirect (from that "
-            "port; another one sends it, to "
-            "a third switch), drop, trim, mark, lost (on the wire), "
-            "unroutable (no route at a switch), "
-            "receive (by a host); the sender's NIC: pause, resume (PFC); "
-            "sender, receiver: state of "
-            "that side after an event or a timer",
+            "packets: create (control, queued at its host), send (by a host), arrive (at a "
+            "switch's output port), forward (by that port), indirect (from that port; another one "
+            "sends it, to a third switch), drop, trim, mark, lost (on the wire), unroutable (no "
+            "route at a switch), receive (by a host); the sender's NIC: pause, resume (PFC); "
+            "sender, receiver: state of that side after an event or a timer",
         ),
         Column("node", "node", "node of the event; hosts come first"),
         Column("node_name", "", "name of node"),
@@ -38,9 +34,8 @@ TRACE = TableSpec(
         Column(
             "queue_bytes",
             "B",
-            "bytes in the packet's class at the port, including the "
-            "packet in transmission: on arrival "
-            "without this packet, later with it",
+            "bytes in the packet's class at the port, including the packet in transmission: on "
+            "arrival without this packet, later with it",
         ),
         Column("wait_ps", "ps", "time for which the packet waited before it was sent"),
         Column(
@@ -66,10 +61,9 @@ SEGMENTS = TableSpec(
             "",
             "queue: waiting in a switch; transmission; propagation (with the latency of the "
             "switch that the packet enters); paused: by PFC; nic: busy with other flows; sending: "
-            "earlier packets of the flow; pacing: the sender's rate; "
-            "timeout: a timer after a loss; "
-            "timer: another timer of the sender; receiver: it paced pulls, credits or grants, or "
-            "served other flows first; other",
+            "earlier packets of the flow; pacing: the sender's rate; timeout: a timer after a "
+            "loss; timer: another timer of the sender; receiver: it paced pulls, credits or "
+            "grants, or served other flows first; other",
         ),
         Column("node_name", "", "name of the node"),
         Column("to_name", "", "name of the node that the packet goes to next"),

@@ -1,4 +1,4 @@
-"""The tables of flows, and of the segments of those that are relayed."""
+"""Flows and relay segments: tables and metrics."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def simulated_flows(
 
 
 def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
-    """The scenario with the sizes that a program has set, and with ideal times for these."""
+    """Return the scenario with the sizes that a program set, and their ideal times."""
     flows = scenario.flows.with_sizes(states.size_bytes)
     if flows is scenario.flows:
         return scenario
@@ -161,7 +161,7 @@ def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
 
 
 def ideal_flows(point: Point, scenario: Scenario) -> Table:
-    """The flows of a transport whose completion times are the ideal ones."""
+    """Return the table of flows of the transport `ideal`."""
     flows, ideal, segments = scenario.flows, scenario.ideal, scenario.segments
     packets = packet_counts(flows.size_bytes, point.packets)
     if segments is not None and scenario.alone is not None:
@@ -179,12 +179,12 @@ def ideal_flows(point: Point, scenario: Scenario) -> Table:
 
 
 def _kinds(flows: FlowTable) -> Table:
-    """The column `flow_kind`, if the traffic names kinds."""
+    """Return the column `flow_kind`, if the traffic names kinds."""
     return {} if flows.kind is None else {"flow_kind": np.array(flows.kinds, str)[flows.kind]}
 
 
 def _tables(scenario: Scenario, n: int) -> Table:
-    """By which way the data of the first `n` flows goes: of each by its first port pair."""
+    """Return the column `routing_table` of `n` flows, by the first port pair of each."""
     network, port_pairs = scenario.network, scenario.port_pairs
     if network.policy is None:
         return {}
@@ -195,7 +195,7 @@ def _tables(scenario: Scenario, n: int) -> Table:
 def _segments(
     scenario: Scenario, segments: RelaySegments, start_ps: np.ndarray, done_ps: np.ndarray
 ) -> Table:
-    """One row for each chunk of a relayed message on each of its two segments."""
+    """Return one row per chunk and segment of relayed messages."""
     of = np.flatnonzero(segments.segment > 0)
     of = of[np.lexsort((segments.segment[of], segments.chunk[of], segments.message[of]))]
     flows = scenario.flows
@@ -224,7 +224,7 @@ def _table(
     retransmits: np.ndarray,
     cls: np.ndarray,
 ) -> Table:
-    """One row a flow of the traffic."""
+    """Return one row per flow of the traffic."""
     segments, flows, ideal = scenario.segments, scenario.flows, scenario.ideal
     packets = packet_counts(flows.size_bytes, point.packets)
     if segments is not None and scenario.alone is not None:
@@ -252,7 +252,7 @@ def _table(
 
 
 def report(run: Run) -> dict[str, Any]:
-    """The tables of flows and relay segments; metrics of all flows and of each class."""
+    """Add the tables of flows and relay segments; return metrics of all flows and each class."""
     point, scenario, engine = run.point, run.scenario, run.engine
     if engine is None:
         flows = run.tables["flows"] = ideal_flows(point, scenario)
@@ -272,12 +272,12 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def traffic_notes(scenario: Scenario) -> dict[str, list[str]]:
-    """What is to be known of the traffic beside its flows."""
+    """Return the notes of the traffic."""
     return {"traffic": list(scenario.notes)} if scenario.notes else {}
 
 
 def relay_metrics(scenario: Scenario) -> dict[str, dict[str, int]]:
-    """The relayed messages' part of the summary, if there are any."""
+    """Return the counts of relayed messages, if there are any."""
     segments = scenario.segments
     if segments is None:
         return {}
@@ -289,9 +289,9 @@ def relay_metrics(scenario: Scenario) -> dict[str, dict[str, int]]:
 
 
 def fair_metrics(point: Point, scenario: Scenario) -> dict[str, dict[str, float]]:
-    """The completion times if all shared links max-min fairly, on the paths of their hashes.
+    """Return completion times with max-min fair shares on the ECMP paths of the flows.
 
-    Where there is one path for each flow, or for each of its port pairs, and fair shares are known.
+    Return {} unless each flow, or each of its port pairs, has one path and fair shares are defined.
     """
     network, fabric, load = scenario.network, scenario.fabric, scenario.load
     by_hash = fabric.load_balancing == "ecmp"
@@ -312,7 +312,7 @@ def fair_metrics(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
 
 
 def flow_metrics(flows: Table) -> dict[str, Any]:
-    """The flow part of the summary."""
+    """Return counts and statistics of flows."""
     done = flows["fct_ps"] >= 0
     figures: dict[str, Any] = {
         "flows": int(done.size),
@@ -336,7 +336,7 @@ def flow_metrics(flows: Table) -> dict[str, Any]:
 
 
 def class_metrics(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]:
-    """The figures of each flow class, if there are several; "" is that of the experiment itself."""
+    """Return the metrics of each flow class, if any; "" is the main traffic."""
     if not point.classes:
         return {}
     found = []

@@ -1,4 +1,4 @@
-"""Links: what each directed link sent, dropped and marked; the account of packets and bytes."""
+"""Links: counters of each directed link; conservation of packets and bytes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ SWEEP = (
 )
 
 SUMS = ("drops", "lost", "unroutable", "trims", "ecn_marks")
-"""Columns of the links table whose sums the summary has."""
+"""Columns of `links` whose sums are in the summary."""
 
 LINK_COUNTERS = {
     "bytes": "sent_bytes",
@@ -99,16 +99,16 @@ LINK_COUNTERS = {
     "max_queue_bytes": "max_queue_bytes",
     "pfc_pauses_sent": "pfc_pauses",
 }
-"""Columns of the links table and the engine's counters (`LinkCounters`) that they show."""
+"""Column of `links` -> counter of the engine (`LinkCounters`)."""
 
-WHOSE_FAULT = (
-    "a bug of netsim, or a handler that writes past its own arrays: `netsim run --check-bounds` "
-    "and `netsim check-transport` find such a handler"
+LIKELY_CAUSE = (
+    "a netsim bug, or a handler that writes outside its arrays: check with `netsim run "
+    "--check-bounds` or `netsim check-transport`"
 )
 
 
 def report(run: Run) -> dict[str, Any]:
-    """The table of links, its sums, and the account. Raises RunError if packets are missing."""
+    """Add the table of links; return sums and conservation. Raises RunError on lost packets."""
     if run.engine is None:
         names = ("link", "traffic_class", *LINK_COUNTERS)
         run.tables["links"] = {name: np.zeros(0, np.int64) for name in names}
@@ -123,7 +123,7 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def link_table(engine: Engine) -> Table:
-    """One row for each directed link and traffic class."""
+    """Return one row per directed link and traffic class."""
     network, classes = engine.network, engine.fabric.n_traffic_classes
     counters = engine.link_counters()
     port = np.repeat(np.arange(network.n_ports), classes)
@@ -153,7 +153,7 @@ def link_table(engine: Engine) -> Table:
 
 
 def end_names(network: Network) -> np.ndarray:
-    """Of every port: its node's name; if that is a host with several, the port's, as in "h3:1"."""
+    """Return the name of each port's node, or of the port ("h3:1") for a host with several."""
     names = np.array([network.node_name(n) for n in range(network.n_nodes)])[network.port_node]
     several = np.diff(network.node_first_port)[network.port_node] > 1
     own = np.flatnonzero(several[: network.n_host_ports])
@@ -166,20 +166,19 @@ def end_names(network: Network) -> np.ndarray:
 def conserve(engine: Engine) -> dict[str, dict[str, int]]:
     """Account for every packet and byte. Raises RunError if any is missing.
 
-    sent by hosts = received by hosts + dropped + lost on links + without a route + cut off by
-    trimming + in flight.
+    sent by hosts = received by hosts + dropped + lost on links + unroutable + trimmed + in flight.
     """
     found = engine.conservation()
     sums = {"packets": asdict(found.packets), "bytes": asdict(found.bytes)}
     del sums["packets"]["trimmed"]  # trimming cuts bytes off packets
     for what, account in (("packets", found.packets), ("bytes", found.bytes)):
         if account.missing != 0:
-            raise RunError(f"the engine lost {what}: {sums[what]} ({WHOSE_FAULT})")
+            raise RunError(f"the engine lost {what}: {sums[what]} ({LIKELY_CAUSE})")
     return sums
 
 
 def circuit_columns(engine: Engine) -> Table:
-    """Of each link and class: the circuit switch that it goes through, and what went dark."""
+    """Return the circuit columns of each link and class."""
     circuits = engine.network.circuits
     if circuits is None:
         return {}

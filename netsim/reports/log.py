@@ -1,4 +1,4 @@
-"""The log of a program: rows that its handlers wrote."""
+"""The log of a program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDER = 30
 
 
 def report(run: Run) -> dict[str, Any]:
-    """The rows of the log, if the traffic is a program that keeps one."""
+    """Add the log, if the program keeps one; return its number of rows."""
     log = None if run.engine is None else run.engine.program_log()
     if log is None:
         return {}

@@ -1,4 +1,4 @@
-"""How long flows got nothing after links went down: the recovery that series of flows show."""
+"""Recovery: how long sampled flows received nothing after a link went down."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SWEEP = (
     Metric(
         "silent_flows",
         "flows",
-        "flows of the series that retransmitted, and received nothing for longer than a round trip "
-        "after a link went down",
+        "sampled flows that retransmitted, and received nothing for longer than a round "
+        "trip after a link went down",
         path="recovery.flows",
     ),
     Metric(
         "recovery_p50_ps",
         "ps",
-        "median over these flows of their longest such silence",
+        "median over these flows of their longest silence",
         path="recovery.p50_ps",
         whole=True,
     ),
@@ -42,12 +42,11 @@ Ints = NDArray[np.int64]
 
 
 def recovery_metrics(engine: Engine) -> dict[str, Any]:
-    """The recovery's part of the summary, if links went down and there are series of flows.
+    """Return the summary of recovery, if links went down and flows were sampled.
 
-    A flow is silent between two intervals in which payload of it was delivered, or until the end of
-    the run, if that is longer than its base round trip. Of each flow that sent something again, or
-    is not delivered, the longest silence after a link went down counts, from the moment when the
-    last link before it did.
+    A flow is silent if it receives no payload for longer than its base round-trip time. For each
+    flow that retransmitted or is unfinished, the longest silence after a link went down counts,
+    from the time at which the last link before it did.
     """
     found, faults = engine.series(), engine.faults
     if found is None or faults is None or not found.flows.size:
@@ -88,11 +87,10 @@ def recovery_metrics(engine: Engine) -> dict[str, Any]:
 def longest_silence(
     begin: Ints, end: Ints, downs: Ints, more_than_ps: int
 ) -> tuple[int, int] | None:
-    """When the link went down that the longest silence followed, and when that silence ended.
+    """Return the failure before the longest silence and the end of that silence, as times in ps.
 
-    Silences (int64[n]) may be of no length. `downs` are the times, in ascending order, at which
-    links went down: what counts is the last one up to a silence's begin, or the first one in it.
-    None if no silence of more than `more_than_ps` followed any.
+    `downs` are the ascending times at which links went down. A silence belongs to the last one up
+    to its start, or to the first one within it. Return None if none exceeds `more_than_ps`.
     """
     before = np.searchsorted(downs, begin, side="right") - 1
     down = downs[np.maximum(before, 0)]
@@ -105,18 +103,18 @@ def longest_silence(
 
 
 def report(run: Run) -> dict[str, Any]:
-    """How long flows got nothing after links went down."""
+    """Return the summary of recovery."""
     return {} if run.engine is None else recovery_metrics(run.engine)
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """How long flows got nothing after links went down."""
+    """Yield the recovery in words."""
     if "recovery" in summary:
         yield "recovery", _recovery(summary["recovery"])
 
 
 def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
-    """Silent flows, and when they were back."""
+    """Yield silent flows and recovery times of each point."""
     if not any_of(rows, "silent_flows"):
         return
     unit, scale = common_unit([row.get("recovery_max_ps") for row in rows])
@@ -127,13 +125,12 @@ def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
 
 
 def _recovery(found: Mapping[str, Any]) -> str:
-    """How long flows got nothing after links went down."""
     if not found["flows"]:
         return "no flow was silent"
-    told = f"{found['flows']:,} flows were silent"
+    text = f"{found['flows']:,} flows were silent"
     if found["flows_not_back"]:
-        told += f", {found['flows_not_back']:,} to the end"
+        text += f", {found['flows_not_back']:,} of them to the end"
     if found["max_ps"] is not None:
         median, longest = (time_text(found[name], 4) for name in ("p50_ps", "max_ps"))
-        told += f"; back after {median} (median), {longest} (max)"
-    return told
+        text += f"; recovered after {median} (median), {longest} (max)"
+    return text

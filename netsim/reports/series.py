@@ -1,4 +1,4 @@
-"""The table of series: a row for each interval of each class of a port, each host and each flow."""
+"""Time series: a row per interval of each port class, host and flow."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PORT, HOST, FLOW = "port", "host", "flow"
 
 
 def series_table(engine: Engine) -> Table | None:
-    """What the run has kept; None without series. What a row has no value for is below zero."""
+    """Return the samples, None without sampling. Missing values are below zero."""
     found = engine.series()
     if found is None:
         return None
@@ -110,7 +110,7 @@ def _rows(
     names: list[str],
     values: Mapping[str, Any],
 ) -> Table:
-    """The rows of one kind of things, thing by thing."""
+    """Return the rows of all entities of one kind."""
     n = len(found.end_ps)
     lengths = np.diff(found.end_ps, prepend=0)
     return {
@@ -124,7 +124,7 @@ def _rows(
 
 
 def _column(part: Table, name: str) -> np.ndarray:
-    """A column of a part, or nothing in as many rows."""
+    """Return a column of a part, filled with missing values if it lacks it."""
     if name in part:
         return part[name]
     rows = part["time_ps"].size
@@ -133,18 +133,18 @@ def _column(part: Table, name: str) -> np.ndarray:
 
 
 def series_metrics(engine: Engine) -> dict[str, Any]:
-    """What the summary says of series: how long their intervals became."""
+    """Return the final interval of the series."""
     found = engine.series()
     if found is None or engine.sampling is None:
         return {}
     said = f"sampled every {format_time(found.interval_ps)}"
     if found.interval_ps != found.first_interval_ps:
-        said += f": thinned to keep to {engine.sampling.sample_budget_bytes / 1e6:g} MB"
+        said += f", merged to fit {engine.sampling.sample_budget_bytes / 1e6:g} MB"
     return {"series": {"interval_ps": found.interval_ps, "said": said}}
 
 
 def report(run: Run) -> dict[str, Any]:
-    """The table of series, if any were sampled."""
+    """Add the table of series, if anything was sampled; return its interval."""
     table = None if run.engine is None else series_table(run.engine)
     if run.engine is None or table is None:
         return {}
@@ -153,6 +153,6 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """How often series were sampled."""
+    """Yield the sampling interval."""
     if "series" in summary:
         yield "series", summary["series"]["said"]

@@ -1,4 +1,4 @@
-"""How long a run took, in simulated time and on this machine."""
+"""Simulated and wall-clock time of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDER = 90
 
 
 def report(run: Run) -> dict[str, Any]:
-    """Times, packet-hops and their rate."""
+    """Return times, packet-hops and their rate."""
     counts, wall_s = None if run.engine is None else run.engine.counts, run.timings["wall_s"]
     end_ps, hops = makespan_ps(run), 0 if counts is None else counts.hops
     return {
@@ -33,7 +33,7 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def makespan_ps(run: Run) -> int:
-    """When the last flow was delivered or the last task was done; 0 if none was."""
+    """Return when the last flow was delivered or the last task ended; 0 if none did."""
     flows = run.tables["flows"]
     done = flows["fct_ps"] >= 0
     ends = [(flows["start_ps"] + flows["fct_ps"])[done]]

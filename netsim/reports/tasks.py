@@ -1,4 +1,4 @@
-"""Tasks: the table, and how many are done."""
+"""Tasks: the table and counts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ORDER = 20
 
 
 def report(run: Run) -> dict[str, Any]:
-    """The table of tasks, if there are any."""
+    """Add the table of tasks, if there are any; return counts."""
     tasks = None if run.engine is None else task_table(run.engine, run.scenario)
     if tasks is None:
         return {}
@@ -69,13 +69,13 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Tasks, or "done/all" where some are not done."""
+    """Yield the number of tasks, or "done/all"."""
     if "tasks" in summary:
         yield "tasks", done_of(summary["tasks_done"], summary["tasks"])
 
 
 def task_table(engine: Engine, scenario: Scenario) -> Table | None:
-    """One row a task, if there are tasks; without those by which messages are relayed."""
+    """Return one row per task, without those that relay messages; None without tasks."""
     tasks, states, segments = engine.tasks, engine.task_states(), scenario.segments
     if tasks is None or (segments is not None and segments.tasks is None):
         return None

@@ -15,7 +15,7 @@ from netsim.model.port_pairs import ENTROPY, HASH
 from netsim.model.routing import NEVER
 from netsim.model.schedules import NONE
 from netsim.model.tasks import DONE_WHEN, RECEIVE, SEND
-from netsim.reports.circuits import circuits_so_far, waiting_slot
+from netsim.reports.circuits import current_circuits, waiting_slot
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def may_progress_again(engine: Engine) -> bool:
 
     One within the last stall timeout also counts.
     """
-    faults, circuits = engine.faults, circuits_so_far(engine)
+    faults, circuits = engine.faults, current_circuits(engine)
     since_ps = engine.now_ps - stall_timeout_ps(engine)
     if circuits is not None and (circuits.days_ps[:, 0] > since_ps).any():
         return True
