@@ -93,7 +93,7 @@ class TestMistakes:
             ("transport.kind='npd'", ["transport", "npd", '"ndp"']),
             ("topology.leafs=3", ["topology.leafs", '"leaves"']),
             ("traffic.size=5", ["traffic.size", "unit"]),
-            ("topology.host_rate='0Gbps'", ["topology.host_rate", "zero"]),
+            ("topology.host_rate='0Gbps'", ["topology.host_rate", "host_rate"]),
             ("nonsense", ["nonsense"]),
         ],
     )
