@@ -81,7 +81,7 @@ def _kinds_with(name: str) -> str:
 @click.option(
     "--y",
     metavar="COLUMN",
-    help=f"Statistic such as fct_mean, or number of summary.json such as drops, with --x ({Y}); "
+    help=f"Statistic such as fct_mean, or key of summary.json such as drops, with --x ({Y}); "
     "with --kind topology, the color of links: utilization, drops, trims, ecn_marks, lost, "
     "paused_time or max_queue.",
 )

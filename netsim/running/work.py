@@ -11,10 +11,10 @@ node by itself, and every window checks all nodes. The time is the sum of
     flows       x FLOW_NS
 
 The constants were fitted to the shipped experiments (without p2p_8192) on one thread of a quiet
-virtual machine, two cores of an Intel Xeon, on 2026-11-21. Of their 304 points 299 come out within
-a factor of two, and every experiment as a whole between 0.66 (wan_fec) and 1.3 (p2p_512) of the
-measured time. The worst are points of some milliseconds, and BBR, whose probing makes a run longer
-than its bottleneck does (a factor of three). Other machines differ by tens of percent.
+virtual machine, two cores of an Intel Xeon, on 2026-11-21. Of their 304 points 299 are within a
+factor of two; whole experiments are at 0.66 (wan_fec) to 1.3 (p2p_512) of the measured time. The
+worst are points of a few milliseconds, and BBR, whose probing prolongs a run up to threefold. Other
+machines differ by tens of percent.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ FLOW_NS = 930.0
 START_S = 0.001
 
 BARRIER_NS = 10_000.0
-"""Time that several threads wait for each other per window. With two, a window of 20 us (homa_w4)
-is no faster than with one, and one of 2 ms (p2p_512) 1.8 times as fast."""
+"""Time that several threads wait for each other per window. A second thread does not speed up
+windows of 20 us (homa_w4), but those of 2 ms (p2p_512) 1.8 times."""
 
 FURTHER_THREAD = 0.85
 """Efficiency of each thread after the first."""

@@ -48,9 +48,7 @@ QUICK, FULL = "quick", "full"
     multiple=True,
     help="Plot these results of netsim run instead of simulating. May be repeated.",
 )
-@click.option(
-    "--threads", type=click.IntRange(1, THREADS), help="Number of threads; default: all cores."
-)
+@click.option("--threads", type=click.IntRange(1, THREADS), help="Threads; default: all cores.")
 @click.option("--force", is_flag=True, help="Rerun points that already have a complete result.")
 @click.option(
     "--checkpoint",
