@@ -95,7 +95,7 @@ def on_departure(env, now, port, cls, size):
 @QUEUE_HANDLERS.row(
     IN_PREDICT_PAUSE,
     SWITCH,
-    "what `size` bytes by `port` may lead to",
+    "the possible effect of `size` bytes that arrive by `port`",
     returns="NO_EFFECT, MAY_PAUSE or MAY_DROP",
 )
 def predict_pause(env, port, cls, size, change):
