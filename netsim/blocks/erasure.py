@@ -4,8 +4,8 @@ A systematic code with that property is called maximum distance separable (MDS).
 GF(2^8) is one, for blocks of up to 255 packets (RFC 5510).
 
 The transport declares two parameters: ``k``, data packets per block, and ``interleave``, blocks per
-group. A group is a run of ``k * interleave`` data packets, dealt to its blocks in turn. The last
-group may be shorter; some of its blocks are then shorter or empty.
+group. A group is a run of ``k * interleave`` data packets, dealt round-robin to its blocks. The
+last group may be shorter; some of its blocks are then shorter or empty.
 
     RX_BITMAPS = erasure.RX_BITMAPS
 """
@@ -53,7 +53,7 @@ def members(env, side, block):
 
 
 def lacking(env, rx, block):
-    """Return how many more packets restore a block."""
+    """Return how many more packets a block needs."""
     n = 0
     for seq in members(env, rx, block):
         n += 1 - bit_get(env, rx, GOT, seq) - bit_get(env, rx, SPARE, seq)

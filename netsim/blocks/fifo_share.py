@@ -1,6 +1,6 @@
 """Reserve a share of a receiver's grants for its oldest message, so long ones do not starve.
 
-Works on the list of `shortest_first`.
+Uses the list of `shortest_first`.
 
     RX_STATE = (*fifo_share.RX_STATE, "granted", "n_got", "window", ...)
     HOST_STATE = (*fifo_share.HOST_STATE, ...)
@@ -35,7 +35,7 @@ def takes_more(rx):
 
 
 def find_oldest(env):
-    """Return the oldest message on the list that takes more; 0 if there is none."""
+    """Return the oldest message on the list that can take more; 0 if there is none."""
     oldest = 0
     link = env.host.first
     while link != 0:

@@ -1,7 +1,7 @@
 """Choose a path per packet: one path, oblivious spraying, or REPS.
 
 ECMP switches hash a packet's entropy with its flow, so a sender selects a path by its entropy. The
-parameter ``paths`` selects one of three ways:
+parameter ``paths`` selects one of three methods:
 
 - ``ecmp``: always the flow's own entropy, one path;
 - ``oblivious``: ``entropies`` values in round-robin order, from a new random start in each round;

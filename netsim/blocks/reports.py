@@ -9,8 +9,8 @@ it sends another ACK when no earlier packet is missing. An ACK names the packet 
 - in the lowest 32 bits, which of the aligned block of 32 packets around ``seq`` have arrived.
 
 A later ACK reports the rest. A data packet with ``report`` 1 asks for an ACK. The rules are those
-of Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap covers 64 packets from any number
-on.
+of Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap covers 64 packets, starting
+anywhere.
 
     PACKET_FIELDS = reports.PACKET_FIELDS
     RX_STATE = reports.RX_STATE

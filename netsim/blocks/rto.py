@@ -1,9 +1,9 @@
 """Retransmission timeouts that are never shorter than the path's round trip.
 
 A NIC's timeout is a constant chosen for a datacenter. On a longer path it would resend every packet
-before its acknowledgment could arrive. So the default timeout is that constant or `ROUND_TRIPS`
-round trips on empty links, the longer one: one for the round trip and two for queues. A timeout
-that the experiment gives is used as it is, and refused if shorter than a flow's round trip.
+before its acknowledgment could arrive. So the default timeout is the longer of that constant and
+`ROUND_TRIPS` round trips on empty links: one for the round trip and two for queues. A timeout given
+in the experiment is used unchanged, and refused if shorter than a flow's round trip.
 
     RTO_PS = 4 * MS
     PARAMS = [rto.param(RTO_PS, "the last resort"), ...]

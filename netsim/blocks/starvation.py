@@ -1,7 +1,7 @@
-"""Tell whether a silent message is lost, or waits in the last switch behind higher classes.
+"""Decide whether a silent message is lost or waits in the last switch behind higher classes.
 
-A receiver that grants messages by priority sees what its own link serves. A message only starves if
-that link has served nothing but higher classes since the message could last have been heard of.
+A receiver that grants messages by priority sees what its own link serves. A message starves only if
+that link has served only higher classes since the last possible news of the message.
 
     RX_STATE = (*starvation.RX_STATE, ...)
     HOST_STATE = (*starvation.HOST_STATE, ...)
@@ -17,7 +17,7 @@ RX_STATE = ("rtt_ps", "granted_class", "waits_in", "waits_upto", "heard_ps", "se
 
 HOST_STATE = (("served", 8), ("served_ps", 8), "last_ps", "busy_ps")
 """Per class: packets received, and when the last one arrived. For all classes: when the last one
-arrived, and since when they arrive back to back."""
+arrived, and when back-to-back arrivals began."""
 
 CLASSES = 8
 
@@ -56,7 +56,7 @@ def forget_class(rx):
 
 
 def begin_silence(env, now, rx):
-    """Restart the silence: the message was heard of, or its sender was asked."""
+    """Restart the silence: there was news of it, or its sender was asked."""
     rx.heard_ps = now
     rx.served_then = env.host.served[rx.waits_in]
 

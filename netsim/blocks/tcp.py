@@ -6,7 +6,7 @@ the events that `acknowledge` and `on_timer` return. Numbers count packets.
 The receiver acknowledges every packet immediately. An ACK names the packet it answers (`seq`), the
 start of the run of packets that ends with it (`first`, together a SACK block, RFC 2018) and the
 lowest missing packet (`cumulative`). It echoes that transmission's time stamp (`aux`, RFC 7323). So
-a later ACK repeats whatever a lost ACK said.
+a later ACK repeats what a lost ACK reported.
 
 Loss detection (RFC 8985, RACK-TLP, with the packet threshold of RFC 6675):
 
@@ -327,7 +327,7 @@ def on_timer(env, now, tx, k):
 
 
 def send_probe(env, now, tx):
-    """Send one packet more: a new one, or the last one again."""
+    """Send one more packet: a new one, or the last one again."""
     tx.probe_seq = tx.next_seq
     tx.probe_ps = INF
     if tx.next_seq == tx.n_packets:

@@ -1,7 +1,7 @@
 """Length of a workload's dependency chains through tasks and flows.
 
-Every flow takes its time alone in the network. The result is thus a lower bound, except for what
-closed forms leave out.
+Flows take as long as they would alone. So the result is a lower bound, except for what closed forms
+omit.
 """
 
 from __future__ import annotations

@@ -54,9 +54,9 @@ def completion_times(
     """Return the time in ps from the start to the last byte of each flow, on paths drawn from
     `rng`.
 
-    A flow uses `port_pairs` (default: all that it has), with one path each that shares links as a
-    flow does. Its rate is their sum or, if its packets are dealt to them `evenly`, their number
-    times the lowest. Raises InputError unless flows have one size and start together.
+    A flow uses `port_pairs` (default: all), with one path each that shares links as a flow does.
+    Its rate is their sum or, if its packets are dealt to them `evenly`, their number times the
+    lowest. Raises InputError unless flows have one size and start together.
     """
     _require_alike(flows)
     port_pairs = port_pairs_of(network, flows) if port_pairs is None else port_pairs

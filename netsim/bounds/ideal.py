@@ -15,7 +15,7 @@ network need not carry all of them. The time is then that of packets that queue 
 and last link: no work-conserving order of arrival is faster.
 
 Circuits count as if they were always up. A flow with several port pairs has its packets dealt to
-them in the best way (`_striped`).
+them optimally (`_striped`).
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def ideal_times(
         flows: valid for this network; start times and dependencies do not matter.
         packets: sizes on the wire.
         multipath: packets of a flow may take different paths (spraying, adaptive routing). All
-            shortest paths must have the rates and delays of the first. If they are narrower
-            together than the hosts' links, a hop is as fast as its parallel links.
+            shortest paths must have the rates and delays of the first. If they are together slower
+            than the hosts' links, a hop is as fast as its parallel links.
         port_pairs: those that each flow uses; default: all that it has.
     """
     port_pairs = port_pairs_of(network, flows) if port_pairs is None else port_pairs
@@ -160,13 +160,12 @@ class PathTimes:
 
 
 def _striped(times: PathTimes, port_pairs: PortPairs, count: Ints, last: Ints) -> Ints:
-    """Return the arrival of the last byte if packets are dealt to several port pairs in the best
-    way.
+    """Return the arrival of the last byte if packets are dealt to several port pairs optimally.
 
-    Of equal port pairs, one carries an additional full packet or the last packet besides an even
+    With equal port pairs, one carries an extra full packet or the last packet besides an even
     share; neither can be avoided. For others, the bound is the time by which all together can have
-    delivered the full packets, and the last packet's time alone: less than a packet below the best
-    deal.
+    delivered the full packets, and the last packet's time alone: less than a packet below the
+    optimum.
     """
     first, n_pairs = port_pairs.first[:-1], port_pairs.counts
     flow = np.repeat(np.arange(count.size), n_pairs)
@@ -206,8 +205,8 @@ def _over_many_paths(
 ) -> Ints:
     """Return the arrival of the last byte if packets spread over all shortest paths.
 
-    Besides queueing at both ends, the busiest of the links that packets can have spread over must
-    carry its share of them, at each hop inside.
+    Besides queueing at both ends, at each inner hop the busiest link that packets can spread over
+    must carry its share of them.
     """
     first = np.where(count > 1, full, last)
     head = np.zeros(src.size, np.int64)  # when the first packet reaches a hop

@@ -255,7 +255,7 @@ def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str,
 
 
 def _begin(fibers: Any, state: Any, ends: Ints, local: Ints) -> None:
-    """Set fibers to before their first day. Fibers always up, or never used, have none."""
+    """Set fibers to before their first day. Fibers that are always up or unused have none."""
     fibers["opens_ps"] = fibers["closes_ps"] = INF
     fibers["closes_ps"][fibers["first_day"] < fibers["last_day"]] = -INF
     always = ends[state["closes_ps"][ends] == INF]

@@ -155,7 +155,7 @@ class Engine:
         return state_views.flow_states(self.state)
 
     def own_names(self, flow: int) -> Mapping[str, str]:
-        """Return the record names of fields that a flow's transport calls otherwise."""
+        """Return the record names of fields that a flow's transport names differently."""
         return self.protocol.own_names[int(np.asarray(self.state.hosts.tx)["transport"][flow])]
 
     def task_states(self) -> TaskStates:

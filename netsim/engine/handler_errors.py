@@ -39,7 +39,7 @@ def as_it_is(path: str, line: int) -> tuple[str, int]:
 @dataclass(frozen=True)
 class Failures:
     """Finds handler errors in ``state`` and words them; ``transport`` names the transports. An
-    error is of a transport or program, on a host, or of a queue discipline, at a switch."""
+    error belongs to a transport or program on a host, or a queue discipline at a switch."""
 
     state: State
     protocol: Protocol

@@ -52,8 +52,8 @@ def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
 
 @dataclass(frozen=True)
 class Rings:
-    """Layout of the pool, as first slots. First the links' rings, then the class queues of switch
-    ports, the control FIFOs of host ports, and after the ``used`` slots spare room."""
+    """Layout of the pool, as first slots. Order: the links' rings, the class queues of switch
+    ports, the control FIFOs of host ports, and spare room after the ``used`` slots."""
 
     sizes: Sizes
     queues_at: int
@@ -62,7 +62,7 @@ class Rings:
 
     @classmethod
     def of(cls, network: Network, n_traffic_classes: int, sizes: Sizes) -> Rings:
-        """Return the rings of a network with so many classes per port."""
+        """Return the rings of a network with this many classes per port."""
         n, h = network.n_ports, network.n_host_ports
         queues_at = n * sizes.link_slots
         control_at = queues_at + (n - h) * n_traffic_classes * sizes.queue_slots

@@ -1,7 +1,7 @@
 """Save the state of a run as plain memory, and restore it.
 
 A snapshot has all of `State`, including nested groups, except what is rebuilt: the constant network
-and scratch memory. Of the packet pool and a program's log it has the used entries.
+and scratch memory. It has the used entries of the packet pool and a program's log.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check that a snapshot fits an engine, before any of it is restored.
 
-Checked is everything that addresses memory, by the declared types of fields; not plugins' fields.
+Checks everything that addresses memory, by the declared types of fields, except plugins' fields.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class ImpossibleError(Exception):
 
 
 def check(state: State, found: Mapping[str, Any], pool: int) -> None:
-    """Raise ImpossibleError unless `found`, arrays by path, fit the new `state`. Arrays that are
-    saved in part are not among them; the snapshot has `pool` slots of packets."""
+    """Raise ImpossibleError unless `found`, arrays by path, fit the new `state`. `found` excludes
+    arrays that are saved in part; the snapshot has `pool` slots of packets."""
     fresh = {f"{group}.{name}": array for group in ("links", "hosts", "clock")
              for name, array in _named(getattr(state, group))}  # fmt: skip
     for path in SAME_ARRAYS:

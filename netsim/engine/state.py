@@ -164,8 +164,8 @@ def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
 def foresees(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) -> bool:
     """Return whether `predict_pause` allows ports to be served apart (decoupled_switch.py).
 
-    Not if routes depend on queues or may be missing, nor if ports do not send in order of arrival
-    and class.
+    It does not if routes depend on queues or may be missing, or if ports do not send in order of
+    arrival and class.
     """
     has = discipline.features
     own_order = any(

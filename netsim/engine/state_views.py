@@ -128,9 +128,10 @@ class FlowStates:
 class TaskStates:
     """The tasks in table order: copies, int64[n_tasks], -1 where a time is unknown.
 
-    A task is ready when the tasks that it waits for are done. It starts when its stream is free,
-    its flow delivered, or its program starts it too. For a task that ran several times: the first
-    start, the last end (-1 while it runs), the completed ``runs`` and their total ``busy_ps``.
+    A task is ready when the tasks that it waits for are done. It then starts once its stream is
+    free, its flow is delivered, or its program starts it. For a task that ran several times: the
+    first start, the last end (-1 while it runs), the completed ``runs`` and their total
+    ``busy_ps``.
     """
 
     ready_ps: Ints

@@ -1,6 +1,6 @@
 """Task records of a run, host by host, with their dependencies.
 
-Flows that wait for flows delivered at their own source wait by tasks too, which are added after
+Flows that wait for flows delivered at their own source also wait by tasks, which are added after
 those of the table.
 """
 
@@ -73,7 +73,7 @@ def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable
     added.wait_for_pairs(receive, awaited.size + send)
     if simulation.tasks is None:
         return added
-    # Only numbers of flows are used: those of the second part begin at 0 too.
+    # Only numbers of flows are used: those of the second part also begin at 0.
     none = FlowTable([], [], [])
     both = Workload.join([Workload(none, simulation.tasks), Workload(none, added)]).tasks
     assert both is not None

@@ -1,8 +1,8 @@
 """Bisection by max-flow: what hosts of low numbers can send to the others at once.
 
 A maximum flow can be spread evenly over links between equivalent nodes, so it is computed between
-colors (`symmetry.py`) and exact. A regular network of any size has a handful of colors, one without
-symmetry has as many as nodes.
+colors (`symmetry.py`) and exact. A regular network of any size has a handful of colors; one without
+symmetry has one per node.
 """
 
 from __future__ import annotations

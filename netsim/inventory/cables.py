@@ -15,7 +15,7 @@ PS_PER_METER = 5_000
 
 RACK, ROW, HALL, WAN = LENGTHS = ("rack", "row", "hall", "wan")
 LONGEST_M = (3, 100, 2_000)
-"""Longest cable of each class but the last: passive copper, multimode and single-mode fiber."""
+"""Longest cable of each class except the last: passive copper, multimode and single-mode fiber."""
 
 HOST, SWITCH, FIBER = "host to switch", "switch to switch", "switch to circuit switch"
 

@@ -92,7 +92,7 @@ class NetworkRow:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Everything that is counted of a network."""
+    """All counts of a network."""
 
     name: str
     hosts: int

@@ -8,7 +8,7 @@ from netsim.matchings.tables import Submatching, Table, stuffed, take
 
 
 def birkhoff(table: Table) -> list[Submatching]:
-    """Return matchings whose sum is the table, of which all rows and columns have the same sum.
+    """Return matchings whose sum is the table, whose rows and columns must have equal sums.
 
     Each is any perfect matching, used until its smallest entry is exhausted. By the Birkhoff-von
     Neumann theorem one exists until the table is empty, and n^2 - 2 n + 2 suffice for n rows. Their

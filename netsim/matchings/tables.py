@@ -39,7 +39,7 @@ def sums(table: Table) -> tuple[list[int], list[int]]:
 
 
 def stuffed(table: Table) -> Table:
-    """Return a copy with bytes added until all rows and columns have the largest sum.
+    """Return a copy with bytes added until every row and column sum is the largest.
 
     This is QuickStuff (H. Liu et al., Scheduling Techniques for Hybrid Circuit/Packet Networks,
     CoNEXT 2015): it first increases existing entries to create few new ones. New entries start with

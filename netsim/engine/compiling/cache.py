@@ -40,7 +40,7 @@ PRIVATE = 0o700
 
 
 class UnsafeError(Exception):
-    """Somebody else could change a path; says who or how."""
+    """Another user could change a path; reports who or how."""
 
 
 def make_private(folder: Path) -> None:
@@ -171,7 +171,7 @@ class CodeCache:
 
 
 def _content(path: Path) -> bytes:
-    """Return the content of a file of the user's own. Raises OSError or UnsafeError."""
+    """Return the content of a file owned by the user. Raises OSError or UnsafeError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -281,7 +281,7 @@ def _cannot_keep(folder: Path, error: Exception) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove what is at the path of a file of ours, if possible."""
+    """Remove whatever is at the path of a cache file, if possible."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
         return

@@ -3,8 +3,8 @@
 Names are followed from the entry points as in compilation (`bindings.py`): bytecode, constants, and
 the values of globals, closures and defaults, at any depth. Comments, docstrings, line numbers and
 code that no kernel calls do not count. For a value of an unknown kind, all files that the
-transports depend on are hashed, so nothing is ever stale. Line numbers (`Lines`) are kept apart, to
-report the line of an error where it is now.
+transports depend on are hashed, so nothing is ever stale. Line numbers (`Lines`) are kept
+separately, to report an error's current line.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def lines_of(codes: Codes) -> Lines:
 
 
 def present_place(path: str, line: int, then: Lines, now: Lines) -> tuple[str, int]:
-    """Return where a line of the compiled version is now; both versions have the same key."""
+    """Return the current line for a compiled line; both versions have the same key."""
     for (old_path, old), (new_path, new) in zip(then, now, strict=True):
         if old_path == path and line in old:
             return new_path, new[old.index(line)] or line

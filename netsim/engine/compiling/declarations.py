@@ -91,7 +91,7 @@ class Protocol:
     rx_bitmaps: int
     handlers: Mapping[str, FunctionType]
     own_names: tuple[Mapping[str, str], ...] = ({},)
-    """For each transport: record names of fields that its file calls otherwise."""
+    """For each transport: record names of fields that its file names differently."""
 
     def has(self, handler: str) -> bool:
         """Return whether the transport defines this handler."""

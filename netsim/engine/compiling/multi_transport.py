@@ -1,4 +1,4 @@
-"""Join the transports of a run to one protocol.
+"""Join the transports of a run into one protocol.
 
 Records have the fields of every transport. Fields that must not be shared get other names in the
 second transport's records and in a copy of its functions. Each handler becomes a function that

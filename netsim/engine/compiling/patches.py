@@ -36,7 +36,7 @@ LOST = {
 
 
 def working(name: str) -> ModuleType | None:
-    """Return the module of a patch, or None if this Numba must do without it."""
+    """Return the module of a patch, or None if this Numba cannot use it."""
     if os.environ.get("NETSIM_PLAIN_NUMBA", "0") not in ("", "0"):
         return None
     return _working(name)

@@ -69,7 +69,7 @@ def _module_of_copies(tag: str) -> str:
 
 class Specializer:
     """Copies functions with the names of ``bindings``, compiled with ``jit``. ``tag`` names the
-    module of copies, and Numba's symbols after that."""
+    module of copies, and thus Numba's symbols."""
 
     def __init__(self, bindings: Bindings, tag: str, *, jit: bool) -> None:
         self._bindings = bindings

@@ -98,7 +98,7 @@ PLACES = (
     re.compile(r'File "(.+?)", line (\d+)'),
     re.compile(r"(?:at|location:|from) (\S.*?\.py) \((\d+)\)"),
 )
-"""Numba's ways to name a line."""
+"""Forms in which Numba names a line."""
 
 RECORD = re.compile(r"Record\(.*?;\d+;(?:True|False)\)")
 LITERAL = re.compile(r"Literal\[(\w+)\]\((.*?)\)")

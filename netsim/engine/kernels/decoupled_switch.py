@@ -2,7 +2,7 @@
 
 A discipline's `predict_pause` says for each ingress whether its neighbor may be paused or resumed
 in this window; those are ``candidate_ingresses``. If there are any, pause_prediction.py computes
-the times and updates their accounts to the window's end. Then each port is served by itself. If a
+the times and updates their accounts to the window's end. Then each port is served alone. If a
 packet may be dropped on arrival, or the prediction fails, coupled_switch.py simulates everything.
 """
 
@@ -173,7 +173,7 @@ def room_for_all(net: Net, links: LinkState, scratch: Scratch, worker: int, node
 
 
 def start_decoupled(env: QueueEnv, port: PortRecord, now: Ps) -> None:
-    """Start the next transmission of a port that is simulated by itself, if it is idle."""
+    """Start the next transmission of a port that is simulated alone, if it is idle."""
     if port.tx_bytes > 0:
         return
     if port.pause_requested >= PFC_FRAME_PENDING:
@@ -261,7 +261,7 @@ def serve_decoupled(
     node: NodeId,
     out: LocalPort,
 ) -> None:
-    """Run output port ``out`` through the window by itself."""
+    """Run output port ``out`` through the window alone."""
     links = env.links
     first = net.first_port[node]
     port = links.ports[first + out]

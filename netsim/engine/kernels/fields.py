@@ -122,7 +122,7 @@ class FaultRecord(Declared):
 
 
 class CircuitRecord(Declared):
-    """When a port may send into its circuit: rows of `days` in its own time; always without one."""
+    """When a port may send into its circuit: rows of `days` in its own time; always if none."""
 
     first_up: int  # days at the circuit switch ...
     last_up: int
@@ -234,7 +234,7 @@ class TimerRecord(Declared):
 
 
 class HostRecord(Declared):
-    """A NIC of a host, with its flows and timers; a host has one per NIC."""
+    """A NIC of a host, with its flows and timers."""
 
     host: HostId
     nic: NicId

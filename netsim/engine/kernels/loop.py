@@ -139,8 +139,8 @@ def step_share(
     worker: int,
     n_workers: int,
 ) -> None:
-    """Step batches of active nodes until all are taken. From the end of the list, so that switches,
-    which take longest, come first. Batches, because neighbors in the list share cache lines."""
+    """Step batches of active nodes until all are taken. Start at the end, so that switches,
+    which take longest, come first. Use batches, because neighbors in the list share cache lines."""
     n_active = clock.clock[0].n_active
     batch = 1 + n_active // (BATCHES * n_workers)
     while True:

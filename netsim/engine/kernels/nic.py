@@ -101,8 +101,8 @@ def unlist(env: Env, host_port: HostPortRecord, before: FlowId, tx: TxRecord) ->
 
 
 def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> FlowId:
-    """Return the flow that sends now by a port, or NO_FLOW. Removes it from the ready list, and
-    flows that are blocked or paced, whose start timer it sets."""
+    """Return the flow that sends now by a port, or NO_FLOW. Removes it and blocked or paced flows
+    from the ready list; sets the start timer of paced ones."""
     host = env.host
     before = NO_FLOW
     flow = host_port.ready_head
@@ -227,8 +227,8 @@ def count_sent(env: Env, tx: TxRecord, seq: int) -> None:
 
 
 def count_out_of_order(bits: Numbers[int, int], tx: TxRecord, seq: int) -> None:
-    """Count a data packet other than the one after the highest sent. A bitmap of the engine's own
-    has the skipped ones."""
+    """Count a data packet other than the one after the highest sent. The engine's own bitmap has
+    the skipped ones."""
     if seq > tx.high_seq:
         for skipped in range(tx.high_seq, seq):
             bits[tx.bits_end + (skipped >> 5)] |= 1 << (skipped & 31)

@@ -1,4 +1,4 @@
-"""Plan what a port of a lossless switch sends in a window, before it does.
+"""Plan in advance what a port of a lossless switch sends in a window.
 
 The plan logs departures of packets from ``candidate_ingresses`` (pause_prediction.py). It uses only
 times, sizes and ingresses, and changes only the log. decoupled_switch.py has the same rules and

@@ -1,7 +1,7 @@
 """Tasks of a host: dependencies, starts and ends.
 
-Everything happens at one host and one instant: what waits for a task starts when that is done. Only
-tasks and timers change, so this may run inside a transport's handler. A program's handlers are
+Everything happens at one host and one instant: whatever waits for a task starts when it is done.
+Only tasks and timers change, so this may run inside a transport's handler. A program's handlers are
 called as timers fire, and so never inside one.
 """
 

@@ -1,7 +1,7 @@
 """Between windows: find the next active nodes, and reconfigure phase-driven circuit switches.
 
-A reconfiguration (`PHASE_DRIVEN`) is found at the end of the window with the phase's last delivery.
-It takes effect `control_delay_ps` later, so nothing in that window depends on it.
+A reconfiguration (`PHASE_DRIVEN`) is detected at the end of the window with the phase's last
+delivery. It takes effect `control_delay_ps` later, so nothing in that window depends on it.
 """
 
 from __future__ import annotations
