@@ -1,4 +1,4 @@
-"""What is found by folder: the simulator's own modules, and those of the applications on top of it.
+"""Find modules by folder: the simulator's own, and those of applications on top of it.
 
 No other module of the simulator names an application.
 """
@@ -38,7 +38,7 @@ def modules(folder: str) -> dict[str, str]:
 
 
 def declared(folder: str, name: str) -> dict[str, Any]:
-    """The literal that each file of a folder assigns to `name`, if it does; none is imported."""
+    """The literals that files of a folder assign to `name`; no file is imported."""
     found = {}
     for stem, module in modules(folder).items():
         spec = find_spec(module)

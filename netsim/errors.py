@@ -15,7 +15,7 @@ from typing import Any, Literal
 from netsim.renames import new_name
 
 MAX_PART = 600
-"""Characters shown of a line of a message, which may quote long input."""
+"""Most characters per line of a message, which may quote long input."""
 
 
 Code = Literal[
@@ -62,7 +62,7 @@ class InputError(Exception):
 
     @property
     def errors(self) -> tuple[InputError, ...]:
-        """The single errors that this one combines: here, itself."""
+        """The errors that this one combines: only itself."""
         return (self,)
 
     def at(self, *, file: str | None = None, key: str | None = None) -> InputError:

@@ -268,7 +268,7 @@ def _rounded(value: float, digits: int) -> str:
 
 
 LONGEST_SHOWN = 80
-"""Characters of a value that a message shows."""
+"""Most characters of a value in a message."""
 
 
 def written(value: object) -> str:
@@ -278,7 +278,7 @@ def written(value: object) -> str:
     if isinstance(value, str):
         return f'"{shortened(value)}"'
     if isinstance(value, int) and abs(value) >= 10**LONGEST_SHOWN:
-        # Python refuses to format numbers of some thousand digits.
+        # Python refuses to format thousands of digits.
         return f"a number of {value.bit_length()} bits"
     if isinstance(value, Mapping):
         return "a table"

@@ -30,7 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class WorkloadGroup(click.Group):
-    """Refuses former names, and jobs without a subcommand, with the command to write."""
+    """Rejects former names and jobs without a subcommand; names the right command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *ctx.help_option_names):

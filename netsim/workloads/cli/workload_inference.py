@@ -186,7 +186,7 @@ def _bytes(size_bytes: float, digits: int = 5) -> str:
 
 @dataclass(frozen=True)
 class LiteComparison:
-    """What `netsim workload lite-gpu` compares; `tables` are those of every deployment."""
+    """The comparison of `netsim workload lite-gpu`; `tables` apply to every deployment."""
 
     models: tuple[str, ...]
     limits: LatencyLimits

@@ -16,7 +16,7 @@ WHATS = ("broadcast", "reduce")
 
 
 def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """Sends of a broadcast farthest first, of a reduction nearest first."""
+    """Sends: farthest first in a broadcast, nearest first in a reduction."""
     place = np.arange(1, n)
     low = place & -place
     order = np.lexsort((place, low if what == "reduce" else -low))

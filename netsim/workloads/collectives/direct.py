@@ -88,8 +88,8 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """Duration of the busiest position's sends or receives, without other traffic.
 
-    Exact if shards divide evenly, all sends start at once, and arrivals queue no longer than they
-    are sent, which staggered receivers ensure.
+    Exact if shards divide evenly, all sends start at once, and no arrival queues longer than it is
+    sent, as staggered receivers ensure.
     """
     whole = what in ("broadcast", "reduce")
     rounds = 2 if what == "all_reduce" else 1

@@ -1,4 +1,4 @@
-"""Dissemination barrier: in round k each position notifies the one 2^k further.
+"""Dissemination barrier: in round k each position notifies the one 2^k ahead.
 
 After ceil(log2 n) rounds all have heard from all (D. Hensgen, R. Finkel and U. Manber,
 International Journal of Parallel Programming 17(1), 1-17, 1988). A message is one byte.

@@ -89,7 +89,7 @@ def _tree(up: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  # noqa: ARG001
-    """Up and down both trees by level; inner positions carry the bytes of a link twice."""
+    """Hops in both trees by level; inner positions carry a link's bytes twice."""
     levels: dict[int, list[Ints]] = {}
     for second in (False, True):
         up = parents(n, second)

@@ -89,7 +89,7 @@ def _ends(what: str, n: int, shard: Ints, root: int) -> tuple[Ints, Ints]:
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """Duration with one channel when positions do not share links.
 
-    `wire` is that from a position to the unit; its delay includes the last packets of all n at the
+    `wire` leads from a position to the unit; its delay includes the last packets of all n at the
     unit's link. Exact for an all-reduce if chunks divide evenly and the group has all ports of its
     switch. Otherwise, also when only one position sends or receives at a time, it overestimates
     queueing at the unit's link by up to one packet time per direction.

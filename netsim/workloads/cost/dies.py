@@ -131,10 +131,10 @@ def package_usd(die_mm2: float, usd_per_mm2: float, usd: float) -> float:
 
 
 def link_usd(rate_gbps: float, usd_per_gbps: float) -> float:
-    """Return the price of one end of a GPU's links, by rate one way."""
+    """Return the price of one end of a GPU's links, by one-way rate."""
     return rate_gbps * usd_per_gbps
 
 
 def link_watts(rate_gbps: float, pj_per_bit: float) -> float:
-    """Return the power of one end of links; `pj_per_bit` is by rate one way."""
+    """Return the power of one end of links; `pj_per_bit` is by one-way rate."""
     return rate_gbps * BITS_PER_GBIT * pj_per_bit / PJ_PER_J

@@ -87,7 +87,7 @@ class RequestTrace:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is not as it stands in the file."""
+        """Notes on deviations from the file."""
         name, found = self.path.name, []
         if self.without_output:
             found.append(

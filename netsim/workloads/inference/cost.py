@@ -20,9 +20,9 @@ class IterationCost(NamedTuple):
     decode_row_ps: float
     """Matrix compute per decoding sequence."""
     weights_ps: float
-    """Read of all weights except experts."""
+    """Reading all weights except experts."""
     experts_ps: float
-    """Read of all experts."""
+    """Reading all experts."""
     expert_share: float
     """Share of the experts used by one row."""
     pair_ps: float
@@ -30,11 +30,11 @@ class IterationCost(NamedTuple):
     context_ps: float
     """Attention of decode per context token."""
     kv_ps: float
-    """Read of the KV cache per token."""
+    """Reading the KV cache, per token."""
     activation_ps: float
-    """Read and write of activations per row."""
+    """Activation reads and writes per row."""
     head_read_ps: float
-    """Read of the head's matrix."""
+    """Reading the head's matrix."""
     head_row_ps: float
     """Head compute per row."""
     layers_ps: float
@@ -110,9 +110,9 @@ def compute_parts(
 def compute_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context: int) -> int:
     """Return the time of an iteration without all-reduces, in ps.
 
-    Of `tokens` rows, `batch` belong to decoding sequences with `context` earlier tokens in total;
-    the others belong to prompts with `pairs` token pairs. Matrices, attention and head have a
-    roofline each, or one together: the longer of compute and read counts.
+    `batch` of the `tokens` rows belong to decoding sequences with `context` earlier tokens in
+    total; the others belong to prompts with `pairs` token pairs. Matrices, attention and head have
+    a roofline each, or one together: the longer of compute and read counts.
     """
     if tokens == 0:
         return 0

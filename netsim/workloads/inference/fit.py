@@ -1,4 +1,4 @@
-"""Fit the overheads of a machine and its software, as the presets have them, to measured times.
+"""Fit the overheads of a machine and its software to measured times, for the presets.
 
 Four numbers are fitted: prefill efficiency, overhead per layer, overhead per sequence, and the
 prefill floor. The others are fixed in the preset, with sources. The fit minimizes the squared

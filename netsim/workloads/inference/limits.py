@@ -50,7 +50,7 @@ class Best:
     time_batch: int
     time_ps: int
     tokens: int
-    """Tokens per iteration: all of the prompts, or one per sequence."""
+    """Tokens per iteration: all prompt tokens, or one per sequence."""
 
     @property
     def batch(self) -> int:

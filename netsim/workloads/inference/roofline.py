@@ -2,8 +2,8 @@
 
 Counted per layer, for prompts of S tokens: 2 P_l FLOP per row for matrices, 4 h per token pair for
 attention (half of S x S if causal), one read of weights per iteration and of the KV cache per row,
-and two all-reduces of all rows. Everything is divided by `tp`, but the KV cache and its projections
-by `Deployment.kv_share`. Norms, biases, positions and routing are omitted.
+and two all-reduces of all rows. Everything is divided by `tp`, the KV cache and its projections by
+`Deployment.kv_share`. Norms, biases, positions and routing are omitted.
 """
 
 from __future__ import annotations

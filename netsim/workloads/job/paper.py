@@ -181,10 +181,10 @@ BASE = PaperNetwork()
 def exposed_seconds(stages: StageSeconds, network: PaperNetwork = BASE) -> float:
     """Return the exposed communication of a layer, forward and backward.
 
-    Tensor-parallel collectives and pipeline transfers of both passes, and what the slowest of S1,
-    S2 and the wide area takes longer than the backward pass. Stages are those at 14.4 Tbps and
-    800 Gbps, and scale with these. POST-HOC: of eight formulas the one that came closest to what
-    the paper states of its figures 3 and 6.
+    Tensor-parallel collectives and pipeline transfers of both passes, and the excess of the
+    slowest of S1, S2 and the wide area over the backward pass. Stages are those at 14.4 Tbps and
+    800 Gbps, and scale with these. POST-HOC: the one of eight formulas closest to the paper's
+    statements on figures 3 and 6.
     """
     up, out = BASE.scale_up_bps / network.scale_up_bps, BASE.scale_out_bps / network.scale_out_bps
     delay = WAN_DELAY_S * (1 + 2 * network.wan_round_trips) if stages.wan_bytes else 0.0

@@ -1,8 +1,8 @@
 """Time of a training step by formula: compute, exposed communication, bubble.
 
 Each stage computes its micro-batches with exposed communication; the slowest stage sets the pace,
-and the others add the schedule's bubble (`netsim.workloads.job.schedules`). At the end come
-remaining gradient messages and the optimizer.
+and the others add the schedule's bubble (`netsim.workloads.job.schedules`). Remaining gradient
+messages and the optimizer follow.
 
 Gradients become ready layer by layer in the last micro-batch's backward pass. With `grad_reduce`
 each is sent when ready, in order; what remains when the stage ends is exposed. Weights gathered by

@@ -97,7 +97,7 @@ def _kernel_ps(job: Job, unit: str, work: Work) -> float:
 
 
 def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTimes:
-    """Return the times of kernels, with recomputation if they `repeats`."""
+    """Return the times of kernels, with recomputation if `repeats`."""
     again: tuple[Kernel, ...] = ()
     if repeats and job.layout.recompute == "full":
         again = kernels

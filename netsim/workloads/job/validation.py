@@ -122,7 +122,7 @@ def _without(job: Job) -> Job:
 
 
 TRACED = 6
-"""Row of `trace`: among the largest errors, with every part of a step."""
+"""Row for `trace`: one of the largest errors, with every part of a step."""
 
 
 @cache

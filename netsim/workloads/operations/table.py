@@ -22,7 +22,7 @@ WHATS = ("compute", "join", "send", "receive", *COLLECTIVES)
 
 @dataclass(frozen=True, eq=False)
 class JobSteps:
-    """The steps, such as of training, of a workload's operations.
+    """The steps of a workload's operations, as in training.
 
     Attributes:
         step: int32[n_operations], the step of each operation, from 0.

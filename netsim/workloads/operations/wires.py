@@ -1,4 +1,4 @@
-"""Wires: rates and latencies that collectives find between hosts of a network.
+"""Wires: rates and latencies for collectives between hosts of a network.
 
 A `Wire`, the input of closed forms, is measured per algorithm: between the hosts that send at the
 same time, in all groups, over all ports they may use. Packets are assumed to spread evenly over

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RAIL = ("hosts_per_leaf", "leaves", "spines")
 RACKS = ("traffic.racks=none", *(f"topology.rail.{key}=14" for key in RAIL))
 STEP = Sweep("training_layer", "training_layer", full=RACKS)
-"""Full size with all racks of a layer in one datacenter, 87 and 98; across two, 196 at most."""
+"""Full size has all 87 or 98 racks of a layer in one datacenter; across two, at most 196."""
 SWEEPS = (STEP,)
 MS = 1e9
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 HOSTS, MESSAGE_BYTES, RATE_BPS = 8192, 97_390_000, 800_000_000_000
-"""The paper's scenario. It does not state the message size: 97.39 MB, a layer's activations in
+"""The paper's scenario. The paper states no message size: 97.39 MB, a layer's activations in
 its MoE model, takes about the 1 ms that it calls optimal; the dense model's 217 MB would not."""
 
 QUICK = ("topology.hosts_per_leaf=16", "topology.leaves=32", "topology.spines=16")

@@ -4,7 +4,7 @@ For one load: the distributions of the time to first token (left), of the time f
 token (middle; it includes the KV-cache transfer), and of all gaps between tokens (right). For a
 sweep over traffic.rate: the median and 99th percentile of each, the longest gap, goodput, and the
 share of requests with a gap beyond the stall limit, against the arrival rate. Dotted lines are the
-SLO, and goodput if all requests meet it. Seeds are pooled, or a band.
+SLO, and goodput if all requests meet it. Seeds are pooled, or shown as a band.
 """
 
 from __future__ import annotations

@@ -80,18 +80,17 @@ def _hosts(text: str | None) -> list[int] | None:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Rows, from above, and the bars in them.
+    """Rows, top to bottom, and their bars.
 
     Attributes:
-        rows: one each: `row` (its number), `host` and `rank` that it is of, `stream` (of computes)
-            or `kind` (of what communicates), `name`, and `title`, with the rank where that is new.
-        bars: `row`, `start_ps`, `end_ps`, `place` (index into PLACES), `category`, `communicates`
-            and `text`; unless they are merged also `name`, `number` (of the task or operation) and
-            `message` (of a message, else null).
-        from_ps, to_ps: the time that is seen.
-        left_out: how many rows there are beyond these.
-        without_rows: hosts that were asked for, or that flows come from or go to, and that have
-            nothing to show.
+        rows: columns `row` (its number), `host`, `rank`, `stream` (of computes) or `kind` (of
+            communication), `name`, and `title`, with the rank in the first row of each.
+        bars: columns `row`, `start_ps`, `end_ps`, `place` (index into PLACES), `category`,
+            `communicates` and `text`; unless merged, also `name`, `number` (of the task or
+            operation) and `message` (of a message, else null).
+        from_ps, to_ps: the visible time.
+        left_out: number of omitted rows.
+        without_rows: hosts without bars that were requested or that have flows.
     """
 
     rows: pl.DataFrame

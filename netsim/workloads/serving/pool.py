@@ -1,8 +1,8 @@
 """Memory pooling: other hosts hold part of the weights or KV cache, and GPUs read it from them.
 
 A pool holds a fraction of the KV cache of the decode instances, or of the weights of all instances.
-In every iteration each GPU reads its pooled part, in parallel with compute: for a KV cache, that of
-the contexts being decoded; all of its weights.
+In every iteration each GPU reads, in parallel with compute, the pooled KV cache of the contexts
+being decoded, or its pooled weights.
 """
 
 from __future__ import annotations

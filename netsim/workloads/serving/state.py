@@ -9,10 +9,10 @@ from __future__ import annotations
 from netsim.workloads.inference.cost import IterationCost
 
 REQUEST, KV_SENT, TRANSITION, ANNOUNCED, REDUCED, POOL_REQUEST, POOL_READ = range(1, 8)
-"""The field `role` of a task; 0 for other tasks. At a leader: a request, which is done as it
-arrives; the leader's own part of a KV cache, sent; a transition, which never starts. At other GPUs:
-an iteration announced. At all of them: an all-reduce over, a read from the pool finished. At pool
-hosts: a read requested."""
+"""The field `role` of a task; 0 for other tasks. At a leader: a request (done on arrival), a sent
+part of a KV cache (the leader's own), and a transition (never starts). At other GPUs: an announced
+iteration. At all of them: an ended all-reduce, a finished pool read. At pool hosts: a requested
+read."""
 
 ROW_BYTES, TICKS = 8, 1 << 16
 """Encoding of announcements: bytes per row, and the largest number of ticks of compute time."""
@@ -32,8 +32,8 @@ TASK_STATE = (
     "kv",  # first task that sends its KV cache; -1: none
     "parts",  # started parts of its KV cache; for a pool request, number of answering flows
     "sending",  # unfinished tasks of the leader that send its KV cache
-    # KV-cache part: its request's task. Pool request: the first task that answers. Transition: the
-    # new state and its time.
+    # KV-cache part: task of its request. Pool request: its first answering task. Transition: new
+    # state and time.
     "of",
     "at_ps",
     # All-reduce or pool read: largest size.

@@ -7,9 +7,9 @@ forwards traffic through the NPU. Packets take all shortest paths, where ASTRA-s
 dimension.
 
 As in ASTRA-sim, a neighbor in a ring, or any NPU in an all-to-all dimension, is one latency away,
-and two by a switch. The cable between host and router takes a twentieth of the smallest latency, so
-a path through k - 1 other NPUs takes k latencies minus a tenth of k - 1. That cable has the total
-rate of the NPU's links.
+or two through a switch. The cable between host and router takes a twentieth of the smallest
+latency, so a path through k - 1 other NPUs takes k latencies minus a tenth of k - 1. That cable
+has the total rate of the NPU's links.
 
 Bandwidths are in units of 2^30 bytes per second, as in ASTRA-sim.
 """

@@ -1,1 +1,1 @@
-"""What the end of a job, or a request to a served model, waited for."""
+"""Critical paths of jobs, and latency breakdowns of requests."""

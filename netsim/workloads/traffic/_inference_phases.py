@@ -81,7 +81,7 @@ class Batches:
 
     def largest(self, length: int) -> tuple[float, int]:
         """Return the KV cache bytes of all GPUs, with replicas, and the compute time of an
-        iteration over such a length: all layers, whole batch."""
+        iteration at this length: all layers, whole batch."""
         rows, copies = int(self.rows.sum()), self.deployment.kv_share * self.deployment.tp
         time_ps = self._times_ps(iteration_cost(self.deployment), rows, length)[0]
         return copies * kv_bytes_of_token(self.deployment) * rows * length, time_ps

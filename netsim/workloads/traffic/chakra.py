@@ -94,7 +94,7 @@ def flows(
 
 
 def _how(params: Mapping[str, Any], what: str, system: System | None) -> CollectiveOptions:
-    """How a collective is done: as the experiment says, or else as the system does."""
+    """Return collective options: the experiment's, or else the system's."""
     how = how_of(params, what)
     if system is None:
         return how
@@ -108,7 +108,7 @@ def _how(params: Mapping[str, Any], what: str, system: System | None) -> Collect
 
 
 def _notes(params: Mapping[str, Any], system: System) -> Iterator[str]:
-    """What of a system is not as in ASTRA-sim."""
+    """Yield notes on deviations from ASTRA-sim."""
     name = written(Path(params["system"]).name)
     if system.unread:
         yield f"{name}: {', '.join(system.unread)} are read past"

@@ -1,9 +1,10 @@
 """Collectives of groups of hosts, with any algorithm.
 
-Groups are blocks of `group_size` consecutive hosts, or, `strided`, hosts as far apart as there are
-groups. Each runs the collective `what`, `repeat` times in sequence. `size` is the whole buffer of
-an all-reduce, reduce-scatter or all-gather, the message of a broadcast or reduce, all shards of a
-gather or scatter, and one host's data for its group in an all-to-all; a barrier sends single bytes.
+Groups are blocks of `group_size` consecutive hosts, or, if `strided`, hosts as far apart as there
+are groups. Each runs the collective `what`, `repeat` times in sequence. `size` is the whole buffer
+of an all-reduce, reduce-scatter or all-gather, the message of a broadcast or reduce, all shards of
+a gather or scatter, and one host's data for its group in an all-to-all; a barrier sends single
+bytes.
 
 Algorithms are ring, halving_doubling, double_binary_tree, direct, pat, hierarchical (in nodes of
 `node` hosts), chain, binomial_tree, dissemination and, for groups below one switch with a reduction

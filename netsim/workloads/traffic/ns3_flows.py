@@ -8,9 +8,9 @@ The number of flows, then for each its source, destination, priority group, dest
 omit it), bytes and start in seconds. Node k is host k. Those simulators start most experiments at 2
 s; `start_times = "from_zero"` shifts all flows so that the first starts at 0.
 
-They read a line when the previous flow has started, so that a line out of order starts late; here
-it starts at its time. Ports are ignored. Priority groups are merged, unless `classes` assigns them
-to traffic classes.
+They read a line when the previous flow has started, so a flow out of order starts late; here it
+starts on time. Ports are ignored. Priority groups are merged, unless `classes` assigns them to
+traffic classes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A pipeline is `stages` consecutive hosts, one per stage; all hosts form pipelines. Each of
 `microbatches` runs forward through all stages and then backward. Stage s starts with stages - 1 - s
-forward passes, then alternates forward and backward, and ends with the remaining backward passes. A
-stage computes one at a time.
+forward passes, then alternates forward and backward, and ends with the remaining backward passes.
+A stage computes one pass at a time.
 
 After each forward pass `activations` bytes go to the next stage, and after each backward pass to
 the previous one, each after `latency` of software.

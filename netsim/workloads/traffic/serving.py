@@ -72,7 +72,7 @@ from netsim.workloads.traffic._serving_instances import (
 __all__ = ["HOST_STATE", "LOG", "TASK_STATE", "TIMERS"]
 
 WITH_TASKS = 4
-"""Memory of a flow with its two tasks while they are created, in flows."""
+"""Memory to create a flow and its two tasks, in flows."""
 
 PARAMS = [
     Param("deployment", "job", REQUIRED, "model and GPUs: a preset, a file, or a table"),

@@ -172,7 +172,7 @@ def sample_job(job: Job, size: SampleSize, **how: Any) -> JobSample:
     """Return the sample of a job; `how` are the other attributes of `JobSample`.
 
     Raises:
-        InputError: with the key below `traffic`, if the job has less or cannot be sampled so.
+        InputError: with the key below `traffic`, if the job is smaller or cannot be sampled so.
     """
     layout = job.layout
     levels = layout.dp_levels
