@@ -84,8 +84,8 @@ def draw(
 ) -> Figure:
     """A bar for each transport, the dots of its seeds, and the lines.
 
-    `stated_ps` are last completion times by transport to be marked beside ours, and `by` says
-    who states them.
+    `stated_ps` are last completion times by transport to be marked beside ours, and `by` is
+    their source.
     """
     figure, panels = style.new_figure(columns=2)
     names = list(comparison.ours["max"])

@@ -26,7 +26,7 @@ MAX_AROUND, RADIUS = 200, 8.0
 """Maximum number of switches on a circle, and its radius."""
 
 ALL_ABREAST = 8
-"""As ALL_SWITCHES, for networks side by side."""
+"""ALL_SWITCHES for networks side by side."""
 
 HOST_GAP, GROUP_GAP, DOTS_GAP, BLOCK_GAP = 1.0, 0.9, 1.1, 2.2
 

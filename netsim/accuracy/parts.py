@@ -32,7 +32,7 @@ def rows(names: Sequence[str] = ()) -> Iterator[AccuracyRow]:
 
 
 def table(found: Sequence[AccuracyRow]) -> str:
-    """Return the rows as a Markdown table; a formula like the one above is a ditto mark."""
+    """Return the rows as a Markdown table; a repeated formula is a ditto mark."""
     lines = [
         "| transport | quantity | formula | expected | measured | deviation | |",
         "|---|---|---|---|---|---|---|",

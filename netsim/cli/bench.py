@@ -74,7 +74,7 @@ class BenchCase:
 
 
 @click.command("bench")
-@click.option("--transport", "transports", multiple=True, help="Transport; default: ndp, roce.")
+@click.option("--transport", "transports", multiple=True, help="Transport (ndp and roce).")
 @click.option(
     "--topology",
     "topologies",
@@ -83,10 +83,8 @@ class BenchCase:
     metavar="NAME",
     help=f"Fat tree: {', '.join(TOPOLOGIES)} (leaf-spine).",
 )
-@click.option("--hosts", multiple=True, type=click.IntRange(4), help="Hosts; default: 128, 8192.")
-@click.option(
-    "--threads", multiple=True, type=click.IntRange(1), help="Threads; default: 1, all cores."
-)
+@click.option("--hosts", multiple=True, type=click.IntRange(4), help="Hosts (128 and 8192).")
+@click.option("--threads", multiple=True, type=click.IntRange(1), help="Threads (1 and all cores).")
 @click.option("--size", help="Bytes sent by each host, such as 2MB (half a minute of work).")
 @click.option(
     "--profile", "profiled", is_flag=True, help="Print a single-threaded profile instead."

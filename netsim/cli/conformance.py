@@ -24,9 +24,7 @@ def _options(set_help: str, metavar: str) -> Callable[[Any], Any]:
     """Return a decorator that adds the options of both commands."""
     options = (
         click.option("--set", "overrides", multiple=True, metavar=metavar, help=set_help),
-        click.option(
-            "--seed", type=click.IntRange(0, 2**32 - 1), default=1, help="Seed; default: 1."
-        ),
+        click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, help="Seed (1)."),
         click.option("--case", "cases", multiple=True, help="Run only this case; repeatable."),
         click.option("--long", is_flag=True, help="Use longer flows: minutes instead of seconds."),
     )

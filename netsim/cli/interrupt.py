@@ -135,7 +135,7 @@ class Interruption:
                     end_now(self.exit_code)
 
     def _stuck(self) -> bool:
-        """Return whether the current chunk of windows, in plain Python, does not end."""
+        """Return whether the current chunk of windows, in plain Python, hangs."""
         from netsim.engine.compiling.specialize import jit_enabled
 
         end = time.monotonic() + MAX_CHUNK_S

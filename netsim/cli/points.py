@@ -104,6 +104,6 @@ class Forecast:
 
 
 def _end_hung_run(message: str) -> NoReturn:
-    """End the process, in which compiled code does not return."""
+    """End the process, as its compiled code hangs."""
     click.echo(f"error: {message}", err=True)
     end_now(FAILED)

@@ -31,9 +31,7 @@ DRAWS = True
 def _run_options(command: Any) -> Any:
     """Add the options of both commands."""
     options = (
-        click.option(
-            "--threads", type=click.IntRange(1, THREADS), help="Threads; default: all cores."
-        ),
+        click.option("--threads", type=click.IntRange(1, THREADS), help="Threads (all cores)."),
         click.option("--plot", is_flag=True, help="Plot flow completion times to fct_cdf.png."),
         click.option(
             "--check-bounds",

@@ -24,7 +24,7 @@ class Tolerant:
         self._always = always
 
     def write(self, text: str) -> int:
-        """As the stream does."""
+        """Write to the stream."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -32,7 +32,7 @@ class Tolerant:
             return len(text)
 
     def flush(self) -> None:
-        """As the stream does."""
+        """Flush the stream."""
         try:
             self._stream.flush()
         except OSError as error:

@@ -74,7 +74,7 @@ class HandlerMonitor:
 
     @contextmanager
     def no_endless_loop(self) -> Iterator[None]:
-        """End, within, a handler that does not return with an EndlessError."""
+        """A context that raises EndlessError in a handler that does not return."""
         thread = ctypes.c_ulong(threading.get_ident())
 
         def stop() -> None:
@@ -84,7 +84,7 @@ class HandlerMonitor:
             yield
 
     def _arrival(self, env: Any, rx: Any, pkt: Any) -> None:
-        """Count what a packet carries; a data packet only once."""
+        """Count the bytes of a packet; each data packet once."""
         flow, seq = rx.flow, int(pkt.seq)
         seen = self.arrived.setdefault(flow, set())
         if int(pkt.kind) == DATA and seq in seen:
@@ -176,11 +176,11 @@ class _HandlerCall:
 
 
 def _probe(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Stand for a handler's `_HandlerCall` in the copies of the functions below."""
+    """Placeholder for a handler's `_HandlerCall` in the copies of the functions below."""
 
 
 def _handler(*arguments: Any) -> Any:
-    """Stand for the transport's own handler in the copies of the functions below."""
+    """Placeholder for the transport's own handler in the copies of the functions below."""
 
 
 def _two(a: Any, b: Any) -> Any:

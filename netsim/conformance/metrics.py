@@ -17,7 +17,7 @@ START_PS = 100_000_000
 
 SIZE_BYTES = 10**9
 HALF_PS = 20 * 10**9
-"""Time for endless flows to settle, and then time over which they are measured."""
+"""Times for which endless flows settle, and are then measured."""
 
 
 def jain(shares: np.ndarray) -> float:

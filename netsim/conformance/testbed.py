@@ -38,7 +38,7 @@ STALL_WINDOWS, STALL_PS = 2_500, 100 * 10**12
 """A run has stalled if no byte is delivered for this many windows or this much time."""
 
 HOPS_PER_IDEAL = 60
-"""Multiple of the necessary packet-hops at which a run is given up."""
+"""Multiple of the necessary packet-hops at which a run is aborted."""
 
 COUNTED = ("drops", "trims", "ecn_marks", "pfc_pauses")
 
@@ -229,7 +229,7 @@ class Testbed:
         return run
 
     def look_at_end(self, run: Run) -> None:
-        """Check more of a complete run; transports have no more to check."""
+        """Check more of a complete run; nothing for transports."""
 
 
 def run_to_end(engine: Engine, most_hops: int) -> str:

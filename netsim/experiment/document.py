@@ -182,7 +182,7 @@ T = TypeVar("T")
 class ErrorCollector:
     """The errors in a file and in its overrides, whose dotted paths are `overridden`.
 
-    What points of a sweep share is checked once, so its errors are reported once.
+    Sections that points share are checked once, so their errors are reported once.
     """
 
     file: str

@@ -24,7 +24,7 @@ class FlowClass:
 
 @dataclass(frozen=True)
 class FaultSpec:
-    """A checked [faults.NAME] section; its ports are known once the network is.
+    """A checked [faults.NAME] section; its ports are known once the network is built.
 
     Either `links` or `node` is a pattern of names, the other None. From `at_ps` until `until_ps`,
     packets are lost at random, links have the rate `rate_bps` (NOMINAL: their own), and they fail
@@ -50,7 +50,7 @@ class FaultSpec:
 
 @dataclass(frozen=True)
 class StopCondition:
-    """When a run ends early or late.
+    """When a run stops.
 
     `max_time_ps` is a limit on simulated time. A flow older than `flow_timeout_ps` is a stall. With
     `drain`, the run continues after the last flow until the network is empty.

@@ -231,7 +231,7 @@ class StopSection(_Section):
     max_time: _Limit = None
     """stop at this simulated time"""
     flow_timeout: _Limit = None
-    """a flow that takes longer is a stall"""
+    """a flow that takes longer is stalled"""
     drain: _Bool = False
     """continue until the network is empty"""
 
@@ -269,7 +269,7 @@ class ReferenceSection(_Section):
     label: _Text
     """name in plots and tables"""
     source: _Text = ""
-    """where the values are from"""
+    """source of the values"""
     values: Annotated[list[Any], _PAIRS]
     """pairs of an axis value and the reference, such as [[0.5, "3.2us"]]"""
 

@@ -4,7 +4,7 @@ A plugin may set its own fields and a few of the engine's. The compiled engine w
 of them, and the result would be silently wrong. So this follows the handlers, and every function of
 the file that they call, through their syntax trees. For each variable it tracks the kinds of record
 that the variable may refer to (`Ref`) on any path. It reports a mistake only if it is one for all
-of these kinds, so valid code is never refused. It does not look behind an index or a tuple.
+of these kinds, so valid code is never refused. It does not follow indexing or tuples.
 
 Functions of `netsim.transport` and `netsim.queue` may do what handlers may not, and are not
 followed.
@@ -32,7 +32,7 @@ ENGINE_MODULES = ("netsim.engine.", "netsim.model.")
 
 BLOCKS = "netsim.blocks."
 MAX_MISTAKES = 20
-"""Most mistakes reported at once."""
+"""Maximum number of mistakes reported at once."""
 
 
 class _Unknown:
@@ -286,7 +286,7 @@ class _Body:
         given: Sequence[Value],
         named: dict[str | None, Value],
     ) -> tuple[Value, ...] | None:
-        """Return the arguments in the order of the function's; None if they do not fit."""
+        """Return the arguments in the order of the parameters; None if they do not fit."""
         signature = _signature(callee)
         try:
             bound = signature.bind(*given, **{str(name): value for name, value in named.items()})

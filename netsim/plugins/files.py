@@ -46,7 +46,7 @@ TRUST = "read it; then --trust, in Python trust=True, runs it"
 
 @contextmanager
 def untrusted() -> Iterator[None]:
-    """Refuse, within, to load plugin files: the user did not name them.
+    """A context that refuses to load plugin files: the user did not name them.
 
     A file that this process has loaded, and that has not changed since, is allowed.
     """
@@ -104,7 +104,7 @@ def module_name(path: Path) -> str:
 
 @contextmanager
 def blamed(what: str, file: str) -> Iterator[None]:
-    """Turn what a plugin's code raises within, exits included, into an `InputError`.
+    """A context that turns what a plugin's code raises, exits included, into an `InputError`.
 
     Its message begins with `what`. Ctrl-C passes through.
     """
@@ -141,7 +141,7 @@ def _located(error: BaseException) -> str:
 
 @contextmanager
 def _importing_from(directory: Path) -> Iterator[None]:
-    """Let imports find modules in `directory`, and record those that did.
+    """Let imports find modules in `directory`, and record the modules found.
 
     Recorded modules are forgotten first: another plugin's may have the same names, and this
     directory's may have changed.

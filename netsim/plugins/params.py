@@ -176,7 +176,7 @@ class Param:
         return formatter(value) if formatter else value
 
     def is_axis(self, value: object) -> bool:
-        """Return whether this written list holds several values of the parameter, not one."""
+        """Return whether a written list holds several values of the parameter, not one."""
         if not isinstance(value, list):
             return False
         return self.unit != "sizes" or not any(is_pair(item) for item in value)

@@ -118,7 +118,7 @@ def all(kind: str) -> list[Plugin]:
 
 
 def broken(kind: str) -> dict[str, str]:
-    """Return why plugins do not load: name -> message."""
+    """Return the plugins that do not load: name -> error message."""
     return {error.key or "": error.message for _, error in _each(kind) if error is not None}
 
 

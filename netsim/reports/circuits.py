@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from netsim.results.run_result import Table
 
 NAMED = 5
-"""Flows that a message names; it counts the others."""
+"""Maximum number of flows in a message; it counts the others."""
 
 CIRCUIT_SLOTS = TableSpec(
     "circuit_slots",
@@ -109,7 +109,7 @@ def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
 
 
 def current_circuits(engine: Engine) -> Circuits | None:
-    """Return the circuits of a run, with the days that the workload has caused up to now."""
+    """Return the circuits of a run, with the days that the workload has caused so far."""
     circuits = engine.network.circuits
     if circuits is None or not engine.feature_set.phase_driven:
         return circuits

@@ -45,8 +45,8 @@ def recovery_metrics(engine: Engine) -> dict[str, Any]:
     """Return the summary of recovery, if links went down and flows were sampled.
 
     A flow is silent if it receives no payload for longer than its base round-trip time. For each
-    flow that retransmitted or is unfinished, the longest silence after a link went down counts,
-    from the time at which the last link before it did.
+    flow that retransmitted or is unfinished, its longest silence after a link failure counts,
+    measured from the last failure before it.
     """
     found, faults = engine.series(), engine.faults
     if found is None or faults is None or not found.flows.size:
@@ -89,8 +89,8 @@ def longest_silence(
 ) -> tuple[int, int] | None:
     """Return the failure before the longest silence and the end of that silence, as times in ps.
 
-    `downs` are the ascending times at which links went down. A silence belongs to the last one up
-    to its start, or to the first one within it. Return None if none exceeds `more_than_ps`.
+    `downs` are the ascending times at which links went down. A silence belongs to the last
+    failure before it, or else the first within it. Return None if none exceeds `more_than_ps`.
     """
     before = np.searchsorted(downs, begin, side="right") - 1
     down = downs[np.maximum(before, 0)]

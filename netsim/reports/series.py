@@ -124,7 +124,7 @@ def _rows(
 
 
 def _column(part: Table, name: str) -> np.ndarray:
-    """Return a column of a part, filled with missing values if it lacks it."""
+    """Return a column of a part, or missing values if it has none."""
     if name in part:
         return part[name]
     rows = part["time_ps"].size

@@ -60,7 +60,7 @@ class Metric(Column):
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table: its columns, and its position in the result's hash, 0 if it is not in it."""
+    """A table: its columns, and its position in the result's hash, 0 if excluded."""
 
     name: str
     columns: tuple[Column, ...]

@@ -23,9 +23,8 @@ ELSEWHERE = "choose another --out, or remove this one"
 def check_destination(directory: Path, *, sweep: bool = False) -> None:
     """Raise InputError unless a result (or a sweep) may be written to `directory`.
 
-    Checked before a run, so that a long one has somewhere to put its result. Files that netsim did
-    not write are never replaced, nor a whole sweep by a single result or the reverse. Links must
-    have been resolved (`real`).
+    Checked before a run, which may be long. Files that netsim did not write are never replaced, and
+    a sweep and a single result never replace each other. Links must have been resolved (`real`).
     """
     _check_name(directory)
     if directory.is_symlink():

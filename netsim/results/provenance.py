@@ -50,7 +50,7 @@ DECISIVE = ("results/columns.py", "results/run_result.py")
 """Files of those folders that runs use."""
 
 BY_USE = ("experiments", "queues", "topologies", "transports")
-"""Folders of which only the files in use count."""
+"""Folders in which only the files in use count."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _provenance(point: Point, sources: Any, read: Any, known: Any) -> Provenance
 def _committed(code: Iterable[Path]) -> tuple[Path, ...]:
     """Return the files whose commit matters: `code`, and netsim's own if it runs from a tree.
 
-    Installed files are in no repository, even below one.
+    Installed files never count as part of a repository.
     """
     if (PACKAGE.parent / ".git").exists():
         own = {path: path.relative_to(PACKAGE).as_posix() for path in _package()}
@@ -226,7 +226,7 @@ MAX_BYTES = 1 << 26
 
 WAIT_S = 3.0
 MAX_CHANGED = 20
-"""Most changed files that are named."""
+"""Maximum number of changed files to name."""
 
 
 def commits(files: Iterable[Path]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ A new directory is written next to the old one as `.NAME.xxxxxxxx.tmp`. The old 
 `.NAME.xxxxxxxx.old` just before the new one takes its name.
 
 Before a directory is replaced or removed, every entry must have the name of a result file, none may
-have other contents, and at least one must be recognizable. Damaged files prove nothing. Links,
+have other contents, and at least one must be recognizable. Damaged files do not count. Links,
 directories, pipes and devices are foreign.
 """
 
@@ -104,7 +104,7 @@ def recover(parent: Path, name: str | None = None) -> None:
 
 @contextmanager
 def exclusive(directory: Path) -> Iterator[None]:
-    """Lock `directory` during the block. Raises InputError if another run has it.
+    """Lock `directory` during the block. Raises InputError if another run holds it.
 
     The lock is on a file next to it and ends with the process.
     """

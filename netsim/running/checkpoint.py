@@ -5,7 +5,7 @@ complete. Its parts:
 
     MAGIC
     8 bytes                length of the header, little-endian
-    header                 JSON: what the run was made of, and where each array is
+    header                 JSON: inputs of the run, and the place of each array
     arrays                 as in memory (`netsim/engine/snapshot.py`)
     32 bytes               SHA-256 of everything above
     32 bytes               seal of that hash: a keyed hash that proves who wrote it
@@ -62,7 +62,7 @@ BLOCK = 1 << 24
 """Bytes hashed at a time."""
 
 MAX_NAMED = 4
-"""Most differences that a message names."""
+"""Maximum number of differences in a message."""
 
 START_OVER = "`netsim run --force` starts over"
 

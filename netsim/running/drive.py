@@ -24,7 +24,7 @@ TRIAL_SHARE = 8
 """Factor by which a trial of the other number of workers is shorter than a chunk."""
 
 TRIAL_EVERY = 12
-"""Chunks between trials; a third of it among the first hundred."""
+"""Chunks between trials; a third of that in the first hundred."""
 
 LONG_WINDOW = 100_000
 """Packet-hops per window above which the barrier at its end costs nothing."""

@@ -37,7 +37,7 @@ ROW_BYTES = 280
 """A row of the links table while it is built."""
 
 PAGE_BYTES = 4096
-"""Memory page, the least that a packet touches."""
+"""Memory page, the minimum that a packet touches."""
 
 GROWN, GROWN_PAUSING = 1.05, 1.15
 """Growth of packet memory where all of it is used, without and with PFC."""

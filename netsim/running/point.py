@@ -98,10 +98,10 @@ def simulate(
     """Simulate `point`.
 
     `threads` (default: all cores) does not change the result. `progress` and `should_stop` are
-    called several times a second; if `should_stop` returns true, the run ends with what is done.
-    With `checked`, compiled code checks every array index, in one thread. `on_hang` is called in
-    another thread if a handler does not return; only ending the process stops it. `checkpointer`
-    writes checkpoints and may have one to resume from.
+    called several times a second; if `should_stop` returns true, the run ends with a partial
+    result. With `checked`, compiled code checks every array index, in one thread. `on_hang` is
+    called in another thread if a handler does not return; only ending the process stops it.
+    `checkpointer` writes checkpoints and may have one to resume from.
 
     Raises InputError if the point cannot be built, RunError if a transport breaks a rule or bytes
     are lost.
@@ -149,7 +149,7 @@ def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
 def ready_engine(
     point: Point, scenario: Scenario, report: Callable[[str], None], options: Options
 ) -> Engine:
-    """Return the engine with its code compiled or loaded; `report` gets the phase before."""
+    """Return the engine with its code compiled or loaded; `report` gets the phase first."""
     needed = code_needed(
         [point], [feature_set_of(scenario)], checked=options.checked, tracing=bool(options.trace)
     )

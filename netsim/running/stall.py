@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from netsim.model.tasks import TaskTable
 
 MAX_NAMED = 5
-"""Most flows, tasks or ports that a message names."""
+"""Maximum number of flows, tasks or ports in a message."""
 
 STALL_TIMEOUT_PS = 100 * 10**9
-"""Simulated time without a delivered byte, with flows in progress, that is a stall ..."""
+"""Stall timeout: simulated time without a delivered byte while flows are in progress ..."""
 
 STALL_TIMEOUT_RTTS = STALL_TIMEOUT_PERIODS = 20
-"""... or this many of the longest round trips or circuit periods, if that is more."""
+"""... or, if longer, this many of the longest round trips or circuit periods."""
 
 MIN_RETRANSMITTED = 0.9
 """Smallest retransmitted fraction of data packets that is reported."""

@@ -43,11 +43,11 @@ Watcher = Callable[["Point"], Callable[["Progress"], None] | None]
 
 @dataclass(frozen=True)
 class PointOutcome:
-    """The outcome of one point, without its tables, which a large sweep could not hold.
+    """The outcome of one point, without its tables, which could exceed memory.
 
     `row` is its row in the sweep's table. `written` says whether there is a result in `directory`,
     `complete` whether that is complete, `error` why the run failed or what is missing, and `kept`
-    whether an earlier run did the point.
+    whether an earlier run simulated it.
     """
 
     point: Point
@@ -323,7 +323,7 @@ class _PointRun:
 def _record_hang(
     run: _PointRun, table: _SweepTable | None, on_hang: Callable[[str], None] | None, message: str
 ) -> None:
-    """Record a run that does not return, before the process is ended."""
+    """Record a run that hangs, before the process ends."""
     outcome = run.failed(message)
     if table is not None:
         table.enter(run, outcome)
@@ -345,7 +345,7 @@ class _SweepTable:
             self._write()
 
     def enter(self, run: _PointRun, outcome: PointOutcome) -> None:
-        """Enter a point; only a complete result replaces a complete one."""
+        """Add a point; only a complete result replaces a complete one."""
         found = destination.found_result(run.folder, run.provenance.fingerprint)
         if outcome.complete or found is None or not found.complete:
             self._rows[run.point.name] = outcome.row

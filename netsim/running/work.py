@@ -45,7 +45,7 @@ Floats = NDArray[np.float64]
 HOP_NS = 33.0
 LARGE_HOP_NS = 55.0
 LOSSLESS_HOP_NS = 124.0
-"""Extra time of a packet-hop in a large network, and a further extra if it is lossless."""
+"""Extra time per packet-hop in a large network, and more if it is lossless."""
 
 LARGE_NODES = 100
 """Nodes on the flows' paths at which half of the extra time applies."""
@@ -79,7 +79,7 @@ PATHS_SEED = 1
 
 @dataclass(frozen=True)
 class Work:
-    """What a point asks of the engine.
+    """Predicted work of a point.
 
     `hops` counts all packets, `resent` the transmissions per data packet, `windows` those in which
     something happens, and `steps` the nodes stepped in all of them. `path_nodes` and `path_ports`

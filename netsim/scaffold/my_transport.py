@@ -92,7 +92,7 @@ def on_timer(env, now, tx, k):
 
 
 def notice_losses(env, now, tx, seq):
-    """Record packets sent long before one that arrived as lost; check each once."""
+    """Mark packets as lost if sent long before one that arrived; check each once."""
     while tx.checked + env.par.reordering < seq:
         if selective.lose(env, tx, tx.checked):
             shrink(env, now, tx)

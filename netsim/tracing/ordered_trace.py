@@ -83,7 +83,7 @@ class OrderedTrace:
     latency: PacketLatency
 
     def of_packets(self, name: str) -> np.ndarray:
-        """Return a packet field for each entry; 0 for entries about no packet."""
+        """Return a packet field for each entry; 0 for entries without a packet."""
         column = np.zeros(len(self.entries), np.int64)
         column[self.is_packet] = self.packets[name]
         return column

@@ -27,10 +27,10 @@ EXTRACTED = "netsim-stored-"
 """Prefix of the temporary directory for plugin sources stored in a result."""
 
 PLUGIN_KEYS = ("kind", "queue_discipline")
-"""Keys that name a plugin; the latter is in [fabric]."""
+"""Keys that name a plugin; the second is in [fabric]."""
 
 MAX_NAMED = 5
-"""Most folders, or ranges of changed lines, that a message names."""
+"""Maximum number of folders, or ranges of changed lines, in a message."""
 
 
 def point_of(result: Result, directory: Path | None = None, *, trust: bool = False) -> Point:

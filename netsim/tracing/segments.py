@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 MERGED = ("sending", "pacing", "timeout", "timer", "receiver", "nic")
-"""Types of which consecutive segments at one place become one."""
+"""Types whose consecutive segments at one place are merged."""
 
 RETRANSMIT_REQUESTS = ("NACK", "RESEND")
 """Kinds of packets that a receiver sends when a timer reports missing data."""
@@ -127,7 +127,7 @@ class _SegmentSearch:
         return [k for k, i in enumerate(self.at[host]) if self.what[i] in what]
 
     def kind_name(self, i: int) -> str | None:
-        """Return the packet kind of an entry; None if it is about no packet."""
+        """Return the packet kind of an entry; None without a packet."""
         kind = self.kind[i]
         return self.kinds.get(kind, f"kind {kind}") if self.number[i] >= 0 else None
 
@@ -260,7 +260,7 @@ class _SegmentSearch:
         return here[position]
 
     def _sender_cause(self, i: int) -> int | None:
-        """Go from a request for data to what kept the NIC from asking earlier."""
+        """Go from a request for data to what delayed it at the NIC."""
         if self.what[i] == event.SENT and self.is_retransmit[i]:
             self._add_resend(i)
         position = self.position[i]

@@ -39,7 +39,7 @@ QUICK, FULL = "quick", "full"
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Output directory; default: results/reproduce_quick or results/reproduce_full.",
+    help="Output directory (results/reproduce_quick or results/reproduce_full).",
 )
 @click.option(
     "--results",
@@ -48,7 +48,7 @@ QUICK, FULL = "quick", "full"
     multiple=True,
     help="Plot these results of netsim run instead of simulating. May be repeated.",
 )
-@click.option("--threads", type=click.IntRange(1, THREADS), help="Threads; default: all cores.")
+@click.option("--threads", type=click.IntRange(1, THREADS), help="Threads (all cores).")
 @click.option("--force", is_flag=True, help="Rerun points that already have a complete result.")
 @click.option(
     "--checkpoint",
