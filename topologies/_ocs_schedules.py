@@ -211,7 +211,7 @@ def _lengths_ps(
 
 
 DRAWS = 8
-"""Draws of matchings until circuits form an expander at all times; then the best draw is used."""
+"""Limit on draws of matchings that always form an expander; then the best draw is used."""
 
 MAX_MOMENTS = 300
 """Limit on instants of a period at which paths are checked."""
@@ -319,8 +319,8 @@ def _moments(params: Params, schedules: Sequence[Schedule]) -> Iterator[Moment]:
 
 
 def _longest(params: Params, schedules: Sequence[Schedule]) -> tuple[int, Moment]:
-    """Return the most circuits between two racks at any time, and when. The number of racks
-    stands for unconnected racks."""
+    """Return the most circuits between two racks at any time, and when. The number of racks means
+    unconnected racks."""
     racks, longest, found = params["racks"], 0, None
     for moment in _moments(params, schedules):
         counts = pairs_by_circuits(moment.partners)

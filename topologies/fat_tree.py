@@ -19,12 +19,12 @@ With `spines` alone a leaf has `bundle` cables to each, one by default; with non
 is fully provisioned. With `radix`, a switch's ports are divided accordingly.
 
 A leaf is connected to every spine of its pod. Every spine has its own cores, the same in all pods
-of its zone: spine j of a pod those from j * cores / spines on; likewise supercores. So a switch
+of its zone: spine j of a pod has those from j * cores / spines on; likewise supercores. So a switch
 above reaches a leaf by one path, except for `bundle` parallel cables.
 
 Hosts are numbered leaf by leaf: leaf l has hosts l*hosts_per_leaf and following. Switches are
 leaf0, spine0, core0, supercore0 and so on, those of a pod or zone consecutively. A switch's ports
-are those to what is below it, then its uplinks, both in the order of what they lead to.
+are its downlinks, then its uplinks, both in the order of the nodes they lead to.
 
 `planes`: that many trees of this shape; every host has a port in each, with its share of
 `host_rate`. `fabric.plane_balancing` distributes packets over them.

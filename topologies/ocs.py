@@ -3,7 +3,7 @@
 Hosts are numbered rack by rack. A rack's switch connects its hosts and has an uplink to each
 circuit switch. Circuit switches have no buffers and inspect no packets: each joins the racks by one
 matching at a time. Packets waiting for a circuit queue at the rack's switch, one queue per
-destination rack. With one host per rack, that switch stands for the network interface of a chip
+destination rack. With one host per rack, that switch represents the network interface of a chip
 with co-packaged optics, and the queues for those in its memory.
 
 `schedule` defines the matchings of the circuit switches:
@@ -59,7 +59,7 @@ below `small_message_max` leave at once, over as many circuits as needed that ar
 `drain_time`; others use the direct circuit. Packets queued on the way must leave within
 `drain_time`. The racks must be connected in every slot: this needs several rotors, `stagger`, and a
 `shuffle_seed` (default 1), whose matchings are drawn again if paths are long at some time. If
-rotors have unequal numbers of matchings, some alternately join nobody for a slot, which keeps the
+rotors have unequal numbers of matchings, some alternately idle for a slot, which keeps the
 schedule short. `netsim topo` prints the circuits of the longest path.
 
 `packet_uplink_rate`: adds `packet_switches`, each with a cable of this rate to every rack, for

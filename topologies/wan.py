@@ -1,6 +1,6 @@
 """Datacenters joined by long-haul links, each a network of any kind.
 
-[topology.datacenter] is each of the `datacenters`, or only the first one with
+[topology.datacenter] defines each of the `datacenters`, or only the first one with
 [topology.other_datacenter] for the others. Hosts are numbered datacenter by datacenter. Each
 datacenter has a border switch with a cable of `border_rate` to every switch of its highest tier,
 and any two border switches have `links` cables of `link_rate` and `delay`. Instead of `link_rate`,

@@ -7,7 +7,7 @@ packets,
     alpha = (1 - g) alpha + g F,
 
 and at the first echo in a window it cuts: cwnd = cwnd (1 - alpha / 2). The rest is TCP: slow start,
-one packet more per round trip in congestion avoidance, half the window after a loss. A packet is
+one more packet per round trip in congestion avoidance, half the window after a loss. A packet is
 lost when three later ones have arrived; only lost packets are retransmitted.
 
 Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 3.1. A link of capacity C stays

@@ -337,8 +337,8 @@ def listen(env, now, rx):
 def starves(env, now, rx):
     """Return whether a silent message may wait behind shorter ones.
 
-    The shortest message does not, nor does a fully granted one: what waits in a lower class, which
-    it had earlier, counts as lost.
+    The shortest message does not, nor does a fully granted one: packets waiting in a lower class,
+    which it had earlier, count as lost.
     """
     shortest = env.host.n_active > 0 and env.host.active[0] == rx.flow
     if shortest or rx.granted == rx.n_packets or rx.all_before >= rx.waits_upto:

@@ -6,12 +6,12 @@ fast while there is no queue. Unmarked above it: the window grows slightly, for 
 above it: the window shrinks, once per round trip, by how late packets are on average. Marked below
 it: only the path changes. Increases are summed and applied every few packets or once per round
 trip. After a loss, or extreme delay, the window becomes what was delivered in the last period
-(quick adapt). Receivers acknowledge every 16 KiB. They acknowledge at once a marked packet, and a
-packet that uses up the window or the flow.
+(quick adapt). Receivers acknowledge every 16 KiB. They immediately acknowledge a marked packet and
+one that uses up the window or the flow.
 
 Part of the Ultra Ethernet Specification 1.0; rules and numbers are those of its simulator, in the
 repositories astra-sim/astra-network-uet-htsim (sim/uec.cpp) and HLC-Lab/uet-htsim (main_uec.cpp).
-There queues hold one bandwidth-delay product and mark from 20 % to 80 % of it. FABRIC is for four
+Its queues hold one bandwidth-delay product and mark from 20 % to 80 % of it. FABRIC is for four
 links of 1 us at 100 Gbps, 29 packets; preset 800g is for 800 Gbps, 197 packets. Gains are for a
 network of 12 us at 100 Gbps, scaled by the path's bandwidth-delay product. The base delay is known,
 not measured.
@@ -50,10 +50,10 @@ REFERENCE_PS = 12_000_000
 REFERENCE_BYTES = 150_000
 """Round trip and bandwidth-delay product, at 100 Gbps, of the network that gains are given for."""
 NO_QUEUE_PS = 1_000_000
-"""Delay below which a packet is said to have met no queue."""
+"""Delay below which a packet counts as unqueued."""
 MAX_ASKED = 4 * 10**18
 ADJUST_PACKETS = 8
-"""Increases take effect when that many packets have been acknowledged."""
+"""Increases take effect when this many packets have been acknowledged."""
 
 TX_STATE = (
     *selective.TX_STATE,
@@ -180,7 +180,8 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
 
 
 def ask(tx, square_bytes):
-    """Add to the pending increase, which holds half an int64, enough for paths of seconds."""
+    """Add to the pending increase, which is limited to half an int64, enough for paths of
+    seconds."""
     tx.increase = min(tx.increase + int(min(square_bytes, MAX_ASKED)), MAX_ASKED)
 
 

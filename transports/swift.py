@@ -4,7 +4,7 @@ Every packet is acknowledged with its time stamp. While the round trip is below 
 window grows by ``ai`` packets per round trip. Above it, the window shrinks in proportion to the
 excess, at most once per round trip. The target is a base, plus a part per switch on the path, plus
 a part that grows as the window shrinks, so many flows share a longer queue and their windows
-converge. A window below one packet is one packet in more than a round trip. A gap in the
+converge. A window below one packet means one packet in more than a round trip. A gap in the
 acknowledgments is a loss.
 
 Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter",

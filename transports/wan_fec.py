@@ -7,7 +7,7 @@ Rate. A flow is paced evenly at `rate`, or it waits. A host admits flows in the 
 while the sum of their rates is at most its `capacity`; a flow releases its rate with its last
 packet. Rates and capacities come from an allocation before the run, as by B4's central traffic
 engineering (Jain et al., SIGCOMM 2013, section 5) with enforcement in hosts (Kumar et al., "BwE",
-SIGCOMM 2015). Only these two constant numbers are central. Each host admits and queues flows alone,
+SIGCOMM 2015). Only these two constants are set centrally. Each host admits and queues flows alone,
 without messages, and an idle share is not lent to another host. If the capacities together fit the
 wide-area link, its queue holds at most two packets per admitted flow.
 
@@ -23,7 +23,7 @@ burst of d losses costs each one packet.
 
 Repair. If c packets are missing from a block that was sent completely, the receiver sends
 NACK(block, c), and the sender c + m new parity packets, as NORM does (RFC 5740, section 1); these
-fail no more often than a block. They need the flow's rate, for which they are next in the queue.
+fail no more often than a block. They need the flow's rate and are next in the queue for it.
 After a round trip and `probe_after` of silence the sender makes the receiver repeat its NACKs, or
 the final acknowledgment. Packets should arrive in order (one path per flow); otherwise blocks may
 be repaired unnecessarily.

@@ -36,7 +36,7 @@ LOAD_BALANCING = (
 PFC_FRAME_BYTES = 64
 
 REQUIRED = object()
-"""Instead of a default: the key is required."""
+"""Default of a required key."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ OUTAGE_BYTES = 60
 """Memory per outage of a link while all are collected."""
 
 NOMINAL = 0
-"""Instead of a rate: the link's own rate."""
+"""Rate that means the link's own rate."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class LinkFault:
 
     @property
     def changes_links(self) -> bool:
-        """Whether there is more than outages."""
+        """Whether there are faults besides outages."""
         return self.loss > 0 or self.bit_error_rate > 0 or self.rate_bps != NOMINAL
 
 

@@ -230,7 +230,8 @@ class Network:
 
     @cached_property
     def diameter(self) -> int:
-        """Links on the longest first shortest path between two hosts, over all routing tables."""
+        """Links on the longest of the first shortest paths between hosts, over all routing
+        tables."""
         sizes = np.diff(self.first_group)
         length = self.n_tables * sizes  # of a row
         switch = np.repeat(self.edge_switch.astype(np.int64), np.repeat(length, sizes))

@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 ANY_NIC = -1
-"""Instead of a NIC's number: the fastest that reaches the destination."""
+"""NIC number for the fastest NIC that reaches the destination."""
 
 HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY = PLANE_BALANCING = (
     "hash",

@@ -16,8 +16,8 @@ k - 1. Tasks express this ("Tasks" in `netsim/engine/MODEL.md`):
                     |               |               |
                  send B0 ------> send B1 ------> send B2 ...
 
-What waits for the message waits for all of its last segments. What waits until it is sent or
-acknowledged waits for the last of its first segments, as a host knows only of its own segment.
+Dependents of the message wait for all of its last segments. Dependents of its sending or
+acknowledgment wait for the last of its first segments, as a host knows only of its own segment.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RelayRule:
         rail: adjacent ranks that share their networks.
         at: SOURCE or DESTINATION.
         chunk_bytes: size of chunks; None: whole messages.
-        hosts: number of hosts in racks; later ones are not relayed to. None: all.
+        hosts: number of hosts in racks; later ones get no relays. None: all.
     """
 
     rack: int

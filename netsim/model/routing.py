@@ -23,7 +23,7 @@ COUNT_BITS = 16
 COUNT_MASK = (1 << COUNT_BITS) - 1
 
 NEVER = HORIZON_PS
-"""Instead of a convergence delay: routes do not change."""
+"""Convergence delay of routes that do not change."""
 
 NO_ROUTE = -1
 """Table entry of an unreachable group."""

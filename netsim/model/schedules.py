@@ -17,7 +17,7 @@ END_PS = 2 * HORIZON_PS
 """End of the last slot of a schedule that does not repeat: after the end of all runs."""
 
 NONE = -1
-"""Instead of a port, circuit switch or calendar: none."""
+"""No port, circuit switch or calendar."""
 
 
 def round_robin_matchings(n: int) -> Ints:
@@ -49,8 +49,7 @@ class Schedule:
     Attributes:
         slots_ps: int64[slots], duration of each slot; 0 if phase-driven.
         matchings: int64[slots, ports], output port of each input port; -1 or the port itself: none.
-        bidirectional: circuits join both directions; otherwise a matching says nothing of the
-            other.
+        bidirectional: circuits join both directions; otherwise a matching defines only one.
         reconfiguration_delay_ps, sync_delay_ps: time to reconfigure the switch, then time for
             receivers to synchronize. Ports with a new partner are down for the sum, the night.
         offset_ps: start of the first slot.
@@ -279,7 +278,7 @@ def _halves(racks: int, rng: np.random.Generator) -> Ints:
         rounds[:, side] = np.where(within == NONE, NONE, side[within])
     left, right = sides
     if half % 2:
-        # Each round leaves over one rack of each half; these two are joined, and never again.
+        # Each round leaves one rack of each half over; these two are joined only once.
         left, right = (side[(within == NONE).argmax(axis=1)] for side in sides)
         at = np.arange(half)
         rounds[at, left], rounds[at, right] = right, left
@@ -291,7 +290,7 @@ def _halves(racks: int, rng: np.random.Generator) -> Ints:
 
 
 def _exchange(one: list[int], other: list[int], start: int) -> None:
-    """Exchange the pairs on the cycle of two rounds through a rack."""
+    """Swap two rounds' pairs along their cycle through a rack."""
     cycle, rack = [start], start
     while (rack := other[one[rack]]) != start:
         cycle.append(rack)

@@ -12,7 +12,7 @@ has one host for each choice of ports on the way down:
     hosts = 2 (k/2)^n                                       k^2/2, k^3/4, k^4/8
 
 Each host's share is two ports of a switch in every tier (one at the top), and one cable between
-adjacent tiers. N hosts, also if the tree is not full, need
+adjacent tiers. N hosts, even if the tree is not full, need
 
     switches = (2n - 1) N / k,    cables between switches = (n - 1) N,    and N cables to hosts
 

@@ -61,8 +61,8 @@ class Workload:
         log_rows: log rows that each host of a program may write: one number, or one for each host.
             Unused rows take no memory.
         program: the program that starts deferred tasks; set by the caller of `flows`.
-        notes: sentences about the traffic, such as the mean of a table of sizes, or what of a file
-            is not simulated. `netsim check` and `netsim run` print them, and the summary has them.
+        notes: sentences about the traffic, such as the mean of a table of sizes, or parts of a file
+            not simulated. `netsim check` and `netsim run` print them, and the summary has them.
         parts: data of applications besides flows and tasks.
     """
 

@@ -1,8 +1,8 @@
 """Flow sizes drawn from a cumulative distribution.
 
 A distribution is a list of points (size, probability of a flow no larger than it). The first
-point's probability sits at its size. Between two points, sizes are uniform. Two points of one size
-make a step, so 1 kB and 1 MB in equal parts is
+point's probability is that of its size. Between two points, sizes are uniform. Two points of one
+size make a step, so 1 kB and 1 MB in equal parts is
 
     [["1KB", 0.5], ["1MB", 0.5], ["1MB", 1.0]]
 """

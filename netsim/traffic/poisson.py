@@ -75,7 +75,7 @@ def flows(
 
 
 def _note(params: Mapping[str, Any], sizes: SizeDistribution) -> str:
-    """Return the mean size: tables of one name differ, and so do their interpolations."""
+    """Return a note of the mean size, as tables of one name and their interpolations differ."""
     given = params["sizes"]
     table = f"the table {written(given)}" if isinstance(given, str) else "the table given"
     read = (

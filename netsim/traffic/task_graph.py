@@ -1,7 +1,7 @@
 """Tasks of hosts, and the flows between them, listed in a CSV or JSON file.
 
 Each row is a task, numbered from 0. A task starts as soon as all tasks it waits for are done; hosts
-interact only through flows. Leave a cell empty, or a column out, where it does not apply:
+interact only through flows. Leave a cell empty, or a column out, if it does not apply:
 
 - kind: compute, send, receive or join;
 - host: host of the task;
