@@ -1,7 +1,7 @@
 """A slow and obvious packet-level simulator that the engine is compared with.
 
-It follows ``netsim/engine/MODEL.md`` and shares no code with netsim. ``README.md`` lists how it
-reads what that text leaves open.
+It follows ``netsim/engine/MODEL.md`` and shares no code with netsim. ``README.md`` lists its
+interpretations of that text.
 """
 
 from .model import Cable, Case, Counters, Departure, FlowResult, Outcome

@@ -33,7 +33,7 @@ class Circuit:
     near: int
     far: int
 
-    # -- slots, which are counted on through all periods ---------------------------------------
+    # -- slots, which are numbered through all periods --------------------------------------
 
     def _begin(self, slot: int) -> int:
         switch = self.switch

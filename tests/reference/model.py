@@ -49,9 +49,9 @@ class Cable:
 class CircuitSwitch:
     """A circuit switch: its matchings and its fibers.
 
-    A matching has for each port the one that it is joined to, or -1; if ``bidirectional`` that one
-    is joined to it too. ``fibers`` are (node, delay_ps), port by port. With a ``control_delay_ps``
-    it is phase-driven: its slots have no lengths.
+    A matching has the port that each port is joined to, or -1; if ``bidirectional``, both ways.
+    ``fibers`` are (node, delay_ps), port by port. With a ``control_delay_ps`` it is phase-driven:
+    its slots have no lengths.
     """
 
     slots_ps: tuple[int, ...]
@@ -331,7 +331,7 @@ class Balance:
 
 @dataclass
 class Outcome:
-    """Everything that a run is compared by."""
+    """All compared results of a run."""
 
     departures: dict[int, list[Departure]]
     flows: list[FlowResult]

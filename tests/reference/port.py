@@ -31,7 +31,7 @@ class Node(Protocol):
         """Handle the end of a transmission of ``port``."""
 
     def arrive(self, port: Port, packet: Packet) -> None:
-        """Handle the arrival of a packet's last bit by ``port``."""
+        """Handle the arrival of a packet's last bit at ``port``."""
 
 
 class Port:

@@ -36,7 +36,7 @@ class Program:
             action = lambda k=k: self.on_timer(host, k)  # noqa: E731
             self._timers[host, k] = Timer(there, (PROGRAM_TIMERS, k, 0), action)
 
-    # -- what a program does -----------------------------------------------------------------
+    # -- handlers ------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Called before the run."""
@@ -50,7 +50,7 @@ class Program:
     def on_timer(self, host: int, k: int) -> None:
         """Called when a timer of the program fires."""
 
-    # -- what it may ask for -----------------------------------------------------------------
+    # -- services ---------------------------------------------------------------------------
 
     def place_in_table(self, one: Running) -> int:
         """Return which of the program's tasks it is."""

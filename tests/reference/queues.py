@@ -34,7 +34,7 @@ class Discipline:
         return self.switch.sim.now
 
     def on_arrival(self, _ingress: SwitchPort, _packet: Packet) -> bool:
-        """Handle a packet that came in by a port; False if it is dropped."""
+        """Handle a packet that arrived at a port; False if it is dropped."""
         return True
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
@@ -56,14 +56,14 @@ class Discipline:
         """Handle the start of a packet's transmission."""
 
     def on_departure(self, ingress: SwitchPort, c: int, size: int) -> None:
-        """Handle the departure of a packet that came in by a port."""
+        """Handle the departure of a packet that arrived at a port."""
 
     def fits(self, out: SwitchPort, c: int, size: int, limit: str = "queue_bytes") -> bool:
         """Return whether ``size`` more bytes fit in a class."""
         return bool(out.held[c] + size <= self.size_at(out, limit))
 
     def size_at(self, port: SwitchPort, name: str) -> int:
-        """Return a size in bytes, which may be one of the port's own."""
+        """Return a size in bytes, which may be specific to the port."""
         own = self.switch.sim.case.port_sizes.get(port.index, {})
         return int(own.get(name, self.fabric[name]))
 
@@ -138,7 +138,7 @@ class Trim(Discipline):
 
 
 class Lossless(Discipline):
-    """Pauses the neighbor's class if too much of it has come in."""
+    """Pauses the neighbor's class if too much of it has arrived."""
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch)

@@ -8,7 +8,7 @@ from .model import Case, Task
 
 
 def relay(case: Case, rack: int, rail: int, at: str, chunk: int) -> Case:
-    """Return the case with every message relayed that needs it; ``chunk`` is in bytes."""
+    """Return the case with every message relayed if it needs it; ``chunk`` is in bytes."""
     flows = list(case.flows)
     tasks = list(case.tasks)
     after = dict(case.after)

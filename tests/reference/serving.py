@@ -119,7 +119,7 @@ class Instance:
             self._tell("kv transfer end", one)
         self.waiting.append(one)
 
-    # -- who is in an iteration --------------------------------------------------------------
+    # -- iterations -------------------------------------------------------------------------
 
     def _begin(self) -> None:
         """Start an iteration: all decoding requests, and as many waiting ones as fit."""
@@ -180,7 +180,7 @@ class Instance:
         room = self.shrunk_room if self.state == SHRUNK else self.room
         return len(at_work) < self.rules.max_batch and taken + self._takes(one) <= room
 
-    # -- what comes of it --------------------------------------------------------------------
+    # -- outcome ----------------------------------------------------------------------------
 
     def _end(self, iteration: Row) -> None:
         """End an iteration: a token for each decoding request and each complete prompt."""

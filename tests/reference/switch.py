@@ -69,7 +69,7 @@ class SwitchPort(Port):
         a = 2048 * (s % 4)
         return min((u - a) % 8192, (a - u) % 8192), self.local
 
-    # -- what disciplines ask for ------------------------------------------------------------
+    # -- services for disciplines ------------------------------------------------------------
 
     def open_classes(self) -> list[int]:
         """Return the classes with a waiting packet that are not paused."""
@@ -192,7 +192,7 @@ class Switch:
             self.start(waiting.ingress)
 
     def arrive(self, port: Port, packet: Packet) -> None:
-        """Handle the arrival of a packet by a port."""
+        """Handle the arrival of a packet at a port."""
         assert isinstance(port, SwitchPort)
         if packet.kind == PFC:
             port.set_paused(packet.aux)

@@ -64,7 +64,7 @@ class Tasks:
         """Return the times of each."""
         return [one.result for one in self.all]
 
-    # -- what happens ------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------
 
     def on_delivered(self, flow: Flow) -> None:
         """Note that a flow's receiver has every byte."""

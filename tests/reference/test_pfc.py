@@ -59,7 +59,7 @@ def test_a_frame_waits_for_the_packet_in_transmission() -> None:
     """A packet the other way occupies the port from 400 to 480, so the pause of 420 goes at 480.
 
     It left host 1 at 400 - 100 - 160 = 140. The frame is at host 0 at 585.12: packet 7 has
-    started at 560, packet 8 has to wait.
+    started at 560, packet 8 must wait.
     """
     the_case = pfc_case(9)
     the_case.flows.append((1, 0, PAYLOAD, 140 * NS))
@@ -99,11 +99,11 @@ def test_dynamic_threshold() -> None:
     the static case. It ends when b + gap <= (6000 - b) / 2: at b = 2000 without a gap, at b = 1000
     with a gap of 1 byte.
 
-    With the gap all goes on as in the static case. Without, b is 2000 already at 500, when packet 1
+    With the gap, all is as in the static case. Without, b is 2000 already at 500, when packet 1
     completes; a frame starts at once. Then, still at 500, packet 4 arrives: b = 3000, paused again,
     and a second frame follows the first one at 505.12. Between the two frames host 0 (idle from
     560 to 605.12) starts packet 7, which is at the switch at 785.12. Held: 4 at 580, 4 at 660
-    (one gone, packet 6 come), 5 at 785.12, 4 at 820, 3 at 980, 2 at 1140: the end of the pause.
+    (one left, packet 6 arrived), 5 at 785.12, 4 at 820, 3 at 980, 2 at 1140: the end of the pause.
     """
     dynamic = {"shared_buffer_bytes": 6000, "alpha": 0.5}
     with_gap = simulate(pfc_case(8, **dynamic, xon_gap_bytes=1))

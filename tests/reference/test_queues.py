@@ -48,7 +48,7 @@ def test_an_arriving_packet_of_equal_rest_is_dropped() -> None:
 
 
 def test_packets_of_a_flow_stay_in_order() -> None:
-    """Though the last of those that wait has the least remaining."""
+    """Even though the last waiting packet has the least remaining."""
     flows = [(h, 3, (12 - h) * PAYLOAD, 0) for h in range(3)]
     outcome = simulate(case(4, star(3), flows, in_fabric=fabric("pfabric")))
     by_flow = defaultdict(list)
@@ -139,7 +139,7 @@ def test_data_takes_what_credits_leave() -> None:
 
 @pytest.mark.parametrize("model", ["pfabric", "codel", "credit_shaper"])
 def test_random_cases_reach_what_a_discipline_is_for(model: str) -> None:
-    """They drop, and nothing gets lost."""
+    """They drop packets, and all are accounted for."""
     drops = 0
     for rng_seed in range(6):
         case = random_case(rng_seed, transport="datagram", model=model, circuits=False)

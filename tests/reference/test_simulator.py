@@ -1,4 +1,4 @@
-"""The reference simulator against closed forms; PFC and transports stand beside this.
+"""The reference simulator against closed forms; PFC and transports have their own files.
 
 Unless a test says otherwise packets have 936 + 64 = 1000 bytes, which take 80 ns at 100 Gbps and
 160 ns at 50 Gbps, and cables have 100 ns.
@@ -82,7 +82,7 @@ def test_delays_of_the_two_directions_are_their_own() -> None:
 def test_two_flows_share_a_bottleneck() -> None:
     """Pairs arrive every 80 ns from 180 on; the output sends one packet per 80 ns, six in all.
 
-    Whoever is first in each tie, of a pair both have gone before the next one is served.
+    Whichever is first in each tie, both of a pair leave before the next pair is served.
     At the k-th pair (k = 0, 1, 2) k packets have gone, so 2 (k + 1) - k are held: at most 4.
     """
     outcome = simulate(case(3, star(2), [(1, 2, 3 * PAYLOAD, 0), (0, 2, 3 * PAYLOAD, 0)]))

@@ -28,7 +28,7 @@ def test_go_back_n_after_a_drop() -> None:
 
 
 def test_timeout_after_the_last_packet_is_lost() -> None:
-    """As above with 4 packets: nothing tells of the loss of packet 3.
+    """As above with 4 packets: nothing reports the loss of packet 3.
 
     ACK(3) is at the sender at 760 + 215.36 and re-arms the timer (10 us); packet 3 is sent again
     at 10975.36, is there 440 later and acknowledged 215.36 after that.

@@ -155,11 +155,11 @@ class Gpu:
     die_mm2: float = key(positive("mm2"), "die area")
     memory: int = key(size(), "stacked memory")
     rate: int = key(rate(), "rate of its links, one way")
-    link: str = key(text(), "its links, a [link.NAME]")
+    link: str = key(text(), "its kind of links: a [link.NAME]")
     units: int = key(
         count(1, MAX_UNITS), "equal parts of the die that can be disabled, such as SMs", 1
     )
-    units_needed: int = key(count(1, MAX_UNITS), "parts that a sold GPU needs", 1)
+    units_needed: int = key(count(1, MAX_UNITS), "working parts of a sold GPU", 1)
     units_share: float | None = key(
         positive("share", 1), "share of the die area that these parts take", None
     )

@@ -32,7 +32,7 @@ class Formats:
 class Options:
     """Parallelism and accounting of a served model."""
 
-    tp: int = key(count(0), "tensor-parallel GPUs; 0: the best, where it is searched", 0)
+    tp: int = key(count(0), "tensor-parallel GPUs; 0: the best, if searched", 0)
     all_reduce: str = key(
         choice(ALL_REDUCES),
         "ring: 2 (tp - 1) steps; direct: 2 steps, all to all; equal bytes",

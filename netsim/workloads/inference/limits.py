@@ -20,7 +20,7 @@ PHASES = ("prefill", "decode")
 class LatencyLimits:
     """Request lengths and SLO."""
 
-    prompt: int = key(count(), "tokens of a prompt", 1500)
+    prompt: int = key(count(), "tokens per prompt", 1500)
     context: int = key(count(0), "tokens before a decoded one; 0: those of a prompt", 0)
     ttft: int = key(time(), "longest time to first token: a batch of prompts", 10**12)
     tbt: int = key(time(), "longest time between tokens: a decode iteration", 50 * 10**9)

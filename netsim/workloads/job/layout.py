@@ -65,8 +65,7 @@ class Layout:
     ep: int = key(count(), "expert parallelism: GPUs per layer's experts", 1)
     ep_domains: int = key(
         count(0),
-        "most scale-up domains of a token's experts, each of which receives it once; 0: "
-        "once per expert",
+        "most scale-up domains per token, each sent one copy; 0: one copy per expert",
         0,
     )
     cp: int = key(count(), "context parallelism: GPUs per sequence", 1)

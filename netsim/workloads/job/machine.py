@@ -123,7 +123,7 @@ class Link:
     launch: int = key(time(), "software latency per collective or message", 0)
     step_latency: int = key(time(), "software latency per step of a collective", 0)
     factors: tuple[tuple[str, float], ...] = key(
-        _factors(), "time over closed form, by collective", ()
+        _factors(), "ratio of time to closed form, by collective", ()
     )
     in_network_reduction: bool = key(
         flag(), "switches reduce: an all-reduce sends its buffer once", False

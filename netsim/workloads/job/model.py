@@ -26,7 +26,7 @@ class Model:
     layers: int = key(count(1, MAX_LAYERS), "layers")
     hidden: int = key(count(), "hidden size")
     heads: int = key(count(), "attention heads")
-    sequence: int = key(count(), "tokens of a sequence")
+    sequence: int = key(count(), "tokens per sequence")
     vocabulary: int = key(count(), "size of the vocabulary")
     kv_heads: int = key(count(0), "KV heads; 0: as many as heads", 0)
     head_size: int = key(count(0), "width of a head; 0: hidden / heads", 0)
@@ -44,7 +44,7 @@ class Model:
     value_size: int = key(count(0), "latent attention: width of a value; 0: head_size", 0)
     attention_flops: float = key(
         number(0, 16),
-        "operations of scores and their sum, forward, per token pair and unit of width: "
+        "forward FLOP of attention scores and sums, per token pair and unit of width: "
         "4, or 2 if kernels skip masked pairs",
         4.0,
     )
@@ -53,7 +53,7 @@ class Model:
     )
     attention_backward: float = key(
         number(-1e-9, 16),
-        "backward over forward operations of attention; 0: 2.5 if fused (scores are "
+        "ratio of backward to forward attention FLOP; 0: 2.5 if fused (scores are "
         "recomputed), else 2",
         0.0,
     )

@@ -36,7 +36,7 @@ class Infrastructure:
     )
     rack_watts: float = key(number(0), "power of a rack", 130e3)
     it_share: float = key(
-        number(0), "power of all IT, with storage and network, over that of racks", 1.2
+        number(0), "ratio of IT power (racks, storage, network) to rack power", 1.2
     )
     pue_low: float = key(number(0), "power usage effectiveness, at best", 1.15)
     pue_high: float = key(number(0), "power usage effectiveness, at worst", 1.30)

@@ -41,7 +41,7 @@ class TrainingTarget:
     parameters: float = key(
         number(-1e-9, 1e18), "parameters of the model; 0: by the scaling law", 0.0
     )
-    sequence: int = key(count(), "tokens of a sequence", 32_000)
+    sequence: int = key(count(), "tokens per sequence", 32_000)
     vocabulary: int = key(count(), "size of the vocabulary", 256_000)
     accounting: str = key(choice(ACCOUNTINGS), "accounting of S1 to S5, as in [layout]", "paper")
 
