@@ -5,13 +5,12 @@ Switches shape credits so that the returning packets fit (`netsim/queues/credit_
 this, both must cross the same links: `ecmp_symmetric`. A dropped credit is a packet that would have
 overloaded a link; the receiver adapts its rate to the credits of a round trip that returned no
 data. It shapes its own link like a switch, over all its flows. Credits vary randomly in time and
-size, so that flows do not lose theirs in lockstep. When everything is sent, the sender sends a
-stop.
+size, so that flows do not lose theirs in lockstep. At the end, the sender sends a stop.
 
 Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM
 2017; the control law is that of the authors' ns-2 code (kaist-ina/ns2-xpass, xpass.cc). Data is
-dropped only by failed links, and where NICs have several ports: a receiver shapes credits for all
-ports together, so more than their share of flows may use one, whose queue overflows. A request or
+dropped only by failed links and with several ports per NIC: a receiver shapes credits for all
+ports together, so too many flows may use one, whose queue overflows. A request or
 stop says how much was sent; the receiver then asks for everything from the first missing packet on
 (NACK), as that code does.
 """

@@ -180,8 +180,7 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
 
 
 def ask(tx, square_bytes):
-    """Add to the pending increase, which is limited to half an int64, enough for paths of
-    seconds."""
+    """Add to the pending increase, at most half an int64, enough for paths of seconds."""
     tx.increase = min(tx.increase + int(min(square_bytes, MAX_ASKED)), MAX_ASKED)
 
 
@@ -213,7 +212,7 @@ def decrease(env, now, tx):
 
 
 def quick_adapt(env, now, tx, congested, marked):
-    """Set the window to what was delivered, once per period, if that was little.
+    """Once per period, set the window to what was delivered if that was little.
 
     Returns whether the window is settled: just set, or set before most of what is reported now was
     sent.

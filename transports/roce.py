@@ -19,7 +19,7 @@ FABRIC = {
 
 PRESETS: dict[str, dict[str, object]] = {"800g": {}}
 
-# A link must not run empty while it is resumed: at 800 Gbps with a round trip of 2 us that takes
+# A link must not go idle while it is resumed: at 800 Gbps with a round trip of 2 us that takes
 # 48 packets of 4160 bytes, four times the XON of 12.
 PRESET_FABRIC = {"800g": {"xoff_bytes": "120pkt", "xon_bytes": "96pkt"}}
 

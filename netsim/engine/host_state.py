@@ -289,7 +289,7 @@ def _build_timers(
     after_nics = first_of_host + per_host - behind
     tasks["timer"] = (after_nics + begins)[tasks["host"]] + rank(tasks["host"], n_tasks)
     begin, begin_host = after_nics[begins == 1], np.flatnonzero(begins)
-    # Padding, so that looking for a missing timer stays inside.
+    # Padding, so that no search for a timer leaves the array.
     timers = np.zeros(int(per_host.sum()) + TIMER_RX, TIMER)
     timers["owner"] = -1
     timers["deadline"] = INF

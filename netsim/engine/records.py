@@ -138,7 +138,7 @@ def _small_pages(n_bytes: int) -> np.ndarray:
     """Return zeroed bytes in pages of the usual size, if the system allows the choice (Linux)."""
     if not hasattr(mmap, "MADV_NOHUGEPAGE"):
         return np.zeros(n_bytes, np.uint8)
-    # More than the memory may be requested, since little of it is touched.
+    # The request may exceed memory, since little of it is touched.
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     memory = mmap.mmap(-1, n_bytes, flags=flags)
     with suppress(OSError):  # a system without large pages

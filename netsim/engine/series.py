@@ -76,7 +76,7 @@ def intervals(sampling: Sampling, network: Network, n_traffic_classes: int) -> i
 def memory_bytes(
     sampling: Sampling, network: Network, n_traffic_classes: int, simulated_ps: int
 ) -> int:
-    """Return the memory of series over a simulated time: samples, levels, table."""
+    """Return the memory needed by series over a simulated time: samples, levels, table."""
     levels = network.n_ports if sampling.queues else sampling.ports.size
     bins = 8 * BINS_APART if sampling.queues else 0
     taken = int(levels) * n_traffic_classes * (LEVEL.itemsize + bins)

@@ -74,7 +74,7 @@ class FeatureSet:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Everything that decides the result of a run.
+    """Everything that determines the result of a run.
 
     ``uses`` are the transports and ``transport_of_flow`` (int64[n_flows]) the index of each flow's,
     by default the first. A ``program`` may start some of the ``tasks``. ``sampling`` defines series

@@ -159,8 +159,8 @@ class SlotStates:
 class LinkCounters:
     """Link counters: copies, int64, at port * n_traffic_classes + class.
 
-    Sent packets and bytes count from the start of transmission. `queue_bytes` are held, including
-    the packet in transmission, which an idle port counts until it is next visited. Unroutable
+    Sent packets and bytes count from the start of transmission. `queue_bytes` includes the packet
+    in transmission, which an idle port counts until next visited. Unroutable
     packets came in by the port and had no route. `pfc_pauses` are those that the port requested;
     `paused_ps` is how long the neighbor paused the port.
     """

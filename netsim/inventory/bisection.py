@@ -1,4 +1,4 @@
-"""Bisection by max-flow: what hosts of low numbers can send to the others at once.
+"""Bisection by max-flow: what low-numbered hosts can send to the others at once.
 
 A maximum flow can be spread evenly over links between equivalent nodes, so it is computed between
 colors (`symmetry.py`) and exact. A regular network of any size has a handful of colors; one without

@@ -230,8 +230,7 @@ class Network:
 
     @cached_property
     def diameter(self) -> int:
-        """Links on the longest of the first shortest paths between hosts, over all routing
-        tables."""
+        """Links on the longest of the first shortest paths between hosts, over all tables."""
         sizes = np.diff(self.first_group)
         length = self.n_tables * sizes  # of a row
         switch = np.repeat(self.edge_switch.astype(np.int64), np.repeat(length, sizes))

@@ -51,7 +51,7 @@ class Schedule:
         matchings: int64[slots, ports], output port of each input port; -1 or the port itself: none.
         bidirectional: circuits join both directions; otherwise a matching defines only one.
         reconfiguration_delay_ps, sync_delay_ps: time to reconfigure the switch, then time for
-            receivers to synchronize. Ports with a new partner are down for the sum, the night.
+            receivers to synchronize. Ports with a new partner are down for both, the night.
         offset_ps: start of the first slot.
         repeats: whether the slots repeat, also before `offset_ps`. If not, nothing is joined
             before, and the last slot stays.

@@ -45,7 +45,7 @@ PARAMS = [
 
 PS_PER_UNIT = {"ps": 1, "us": 10**6}
 HEADERS = ("Nodes", "Connections", "Triggers")
-# Few digits, as the number becomes an exact fraction of any size.
+# Digits are limited, as the number becomes an exact fraction.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
 TRIGGER_KINDS = ("oneshot", "multishot", "barrier")
 

@@ -193,7 +193,7 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
     reader = links.readers[p]
     env = env_of(host, hosts.pars[0].transport0, hosts, links)
     w1 = clock.clock[0].w1
-    # Not before the event at which a step stopped for lack of room.
+    # Resume at the event at which a step stopped for lack of room.
     now = clock.next_event[host_id]
     stuck = False  # everything on the ready list is paused
     firings = 0  # timer firings at this instant
@@ -375,7 +375,7 @@ def multi_port_step(
 ) -> int:
     """Advance a host of several ports to the end of the window; return a status of layout.py."""
     w1 = clock.clock[0].w1
-    # Not before the event at which a step stopped for lack of room.
+    # Resume at the event at which a step stopped for lack of room.
     now = clock.next_event[host_id]
     firings = 0  # timer firings at this instant
     status = OK

@@ -105,7 +105,7 @@ FEW_NODES = 4
 
 
 class Limits(NamedTuple):
-    """When a call ends."""
+    """Conditions that end a call."""
 
     n_windows: int
     until_ps: Ps  # windows start and end before it

@@ -265,7 +265,7 @@ def plan_all(
             if at < 0:
                 return False
         scratch.log_end[worker][out] = at
-        # With frames there are fewer departures. (Should there be more, the prediction is
+        # With frames there are fewer departures. (If there are more, the prediction is
         # discarded.)
         scratch.log_limit[worker][out] = at
     return True

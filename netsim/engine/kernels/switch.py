@@ -275,7 +275,7 @@ def undo_choices(net: Net, links: LinkState, scratch: Scratch, worker: int, node
 
 
 def have_read(net: Net, links: LinkState, node: NodeId, port: LocalPort) -> None:
-    """Record that an ingress port has read; it stays unread if it has more."""
+    """Record that packets of a port were read; it stays unread if it has more."""
     reader = links.readers[net.first_port[node] + port]
     include(links.dirty_ports, net.first_word[node], port)
     if reader.head == reader.tail:

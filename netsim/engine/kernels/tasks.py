@@ -92,7 +92,7 @@ def complete_task(env: Env, now: Ps, first: TaskId) -> None:
 
 
 def note_begin(env: Env, task: TaskRecord) -> None:
-    """Count, for the end of the run, a task that starts."""
+    """Count a task that starts, to find the run's end."""
     host = env.hosts.program_hosts[env.host.host]
     host.under_way += 1
     if task.kind == SEND:

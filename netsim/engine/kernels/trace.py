@@ -46,8 +46,8 @@ TX, RX = 16, 17  # copies of the state of a flow's sending or receiving side
 PAUSED, RESUMED = 18, 19  # PFC pauses or resumes the class of a flow's data at its sender
 
 ASKED, SET = 20, 21
-"""A sender had no packet to send; the value is when it will, or AT_EVENT. A timer of a flow was
-set; the value is its code."""
+"""A sender had no packet to send; the value is when it will have one, or AT_EVENT. A timer of a
+flow was set; the value is its code."""
 
 AT_EVENT = INF  # only an event can unblock the sender
 
