@@ -82,7 +82,7 @@ def is_file(path: Path) -> bool:
 
 
 def locate(name: str, directory: Path, known: Mapping[str, Path], what: str) -> Path:
-    """Return the file `name`: a path, or one of the presets `known` of `what`."""
+    """Return the file `name`: a path, or a preset in `known`."""
     problem = path_problem(name)
     if problem:
         raise InputError(f"{written(name)} {problem}")

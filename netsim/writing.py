@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 NAME_CHARACTERS = 60
-"""Characters of a file's name that its scratch file's name repeats."""
+"""Most characters of a file's name in its scratch file's name."""
 
 
 @contextmanager

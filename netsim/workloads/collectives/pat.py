@@ -3,8 +3,8 @@
 In an all-gather, a shard's tree starts at its position and reaches the farthest positions first:
 the position s behind it gets the shard from s without its lowest bit. All positions do the same, so
 shards with the same next hop share a message. Without a limit there are log2 n messages, and the
-long ones go to neighbors. If messages are limited (`chunk_bytes`) to a shards, log2 a steps spread
-a shard over a positions, and the a subtrees then proceed side by side, branch by branch with the
+long ones go to neighbors. If messages are limited (`chunk_bytes`) to m shards, log2 m steps spread
+a shard over m positions, and the m subtrees then proceed side by side, branch by branch with the
 farthest first, to keep buffers small. A reduce-scatter runs this backward. As in NCCL 2.23 and
 later (S. Jeaugey, arXiv 2506.20252; `PatAGAlgorithm`, NVIDIA/nccl, `src/include/collectives.h`).
 """

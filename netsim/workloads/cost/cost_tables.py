@@ -119,7 +119,7 @@ class Package:
 class LinkKind:
     """[link.NAME]: one end of links, at the GPU."""
 
-    usd_per_gbps: float = key(amount("USD/Gbps"), "price per rate, one way")
+    usd_per_gbps: float = key(amount("USD/Gbps"), "price per one-way rate")
     pj_per_bit: float = key(amount("pJ/bit"), "energy, in addition to the GPU's own")
     source: str = key(text(), SOURCE)
 
@@ -154,7 +154,7 @@ class Gpu:
 
     die_mm2: float = key(positive("mm2"), "die area")
     memory: int = key(size(), "stacked memory")
-    rate: int = key(rate(), "rate of its links, one way")
+    rate: int = key(rate(), "one-way rate of its links")
     link: str = key(text(), "its kind of links: a [link.NAME]")
     units: int = key(
         count(1, MAX_UNITS), "equal parts of the die that can be disabled, such as SMs", 1

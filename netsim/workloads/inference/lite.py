@@ -44,7 +44,7 @@ class Assumption:
     tp_searched: bool = False
     """The best number of GPUs per instance, not the whole domain."""
     attention: str | None = None
-    """None here and below: the deployment's own."""
+    """None, here and below: as deployed."""
     all_reduce: str | None = None
     roofline: str | None = None
     overheads: Overheads | None = None

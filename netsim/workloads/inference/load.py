@@ -54,7 +54,7 @@ def known_parts() -> dict[str, dict[str, Path]]:
 def load_deployment(deployment: str | Path | Tree, directory: Path | None = None) -> Deployment:
     """Return a deployment from a file, a preset's name, or a table; paths are below `directory`.
 
-    Raises InputError with everything that is wrong.
+    Raises InputError with all errors.
     """
     folder = directory or Path.cwd()
     if isinstance(deployment, Mapping):
@@ -75,7 +75,7 @@ def deployment_from(tree: Tree, name: str, directory: Path) -> Deployment:
 
 
 def deployment_errors(deployment: Deployment) -> list[InputError]:
-    """Return everything that is wrong with a deployment whose keys are valid one by one."""
+    """Return all errors of a deployment whose keys are individually valid."""
     found = [*model_errors(deployment.model), *_machine_errors(deployment)]
     if not found and deployment.options.tp:
         found += _divides(deployment)

@@ -1,4 +1,4 @@
-"""Checks of a job whose keys are valid one by one."""
+"""Checks of a job whose keys are individually valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netsim.workloads.job.model import Model
 
 
 def job_errors(job: Job, *, fits: bool = True) -> list[InputError]:
-    """Return everything that is wrong with a job; `fits` also checks its memory."""
+    """Return all errors of a job; `fits` also checks its memory."""
     found = [*model_errors(job.model), *_conflicts(job), *_formats(job)]
     if not found:
         found += _divides(job)

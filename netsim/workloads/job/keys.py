@@ -54,7 +54,7 @@ def needed(part: type[Any]) -> list[str]:
 def read_part(part: type[Part], table: Any, where: str) -> Part:
     """Read a part from the table at the dotted key `where`.
 
-    Raises InputError, without a file, with everything that is wrong.
+    Raises InputError, without a file, with all errors.
     """
     if not isinstance(table, Mapping):
         raise InputError(f"{written(table)} is not a table", key=where or None, code="wrong_type")

@@ -46,7 +46,7 @@ def presets(kind: str = "jobs") -> dict[str, Path]:
 def load_job(job: str | Path | Tree, directory: Path | None = None, *, fits: bool = True) -> Job:
     """Return a job from a file, a preset's name, or a table; paths are relative to `directory`.
 
-    Raises InputError with everything that is wrong; memory is checked if `fits`.
+    Raises InputError with all errors; memory is checked if `fits`.
     """
     if isinstance(job, Mapping):
         return job_from(job, "", directory or Path.cwd(), fits=fits)
@@ -87,7 +87,7 @@ def read_parts(
 ) -> dict[str, Any]:
     """Return the parts of a table by key; those in `known` may be or extend a preset.
 
-    Raises InputError with everything that is wrong.
+    Raises InputError with all errors.
     """
     errors = [
         InputError(

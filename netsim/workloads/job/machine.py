@@ -114,7 +114,7 @@ def _factors() -> tuple[str, Any]:
 class Link:
     """Rate and software latency of one network at a GPU."""
 
-    rate: int = key(rate(), "rate of a GPU, one way")
+    rate: int = key(rate(), "one-way rate of a GPU")
     efficiency: Efficiency = key(
         steps(lambda value: float(parse_bytes(value)), "MB"),
         "share of the rate, by message size",

@@ -130,7 +130,7 @@ def _message(
 
 
 def _tensor(job: Job) -> Iterator[Message]:
-    """Yield tensor parallelism: attention and MLP gather inputs and reduce outputs."""
+    """Yield tensor-parallel messages: gathered inputs, reduced outputs of each block."""
     sizes, layout = sizes_of(job), job.layout
     size = sizes.activation * sizes.tokens * job.model.hidden
     passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
@@ -152,7 +152,7 @@ def _tensor(job: Job) -> Iterator[Message]:
 
 
 def _context(job: Job) -> Iterator[Message]:
-    """Yield context parallelism: keys and values, and backward also their gradients."""
+    """Yield context-parallel messages: keys and values; backward, also gradients."""
     sizes, model, layout = sizes_of(job), job.model, job.layout
     if model.attention == "latent":
         width = float(model.kv_rank + model.rotary_size)
@@ -166,7 +166,7 @@ def _context(job: Job) -> Iterator[Message]:
 
 
 def _experts(job: Job) -> Iterator[Message]:
-    """Yield expert parallelism: dispatch of tokens and combine of results, in each pass."""
+    """Yield expert-parallel messages: token dispatch and result combine, in each pass."""
     sizes, model, layout = sizes_of(job), job.model, job.layout
     copies = min(model.active_experts, layout.ep_domains or model.active_experts)
     numbers = sizes.own_tokens * copies * model.hidden

@@ -75,7 +75,7 @@ def is_plan(tree: Mapping[str, Any]) -> bool:
 def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> JobPlan:
     """Return the plan of a table with [site], [plan], and optional tables of a job.
 
-    Raises InputError, without a file, with everything that is wrong.
+    Raises InputError, without a file, with all errors.
     """
     known = ("site", "plan", *PARTS, "name", "description")
     raise_all(

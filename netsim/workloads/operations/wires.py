@@ -82,7 +82,7 @@ class Wires:
         return node if 1 < node < n else None
 
     def wire(self, hops: Hops, groups: ArrayLike) -> Wire:
-        """Return the wire of an algorithm's hops, in int[g, n] groups of hosts at the same time."""
+        """Return the wire of an algorithm's hops, in concurrent int[g, n] groups of hosts."""
         hosts = np.atleast_2d(np.asarray(groups, np.int64))
         far = None if hops.far is None else self.wire(hops.far, hosts)
         rows = [(hosts[:, row.src].reshape(-1), hosts[:, row.dst].reshape(-1)) for row in hops.rows]

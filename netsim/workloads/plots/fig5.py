@@ -1,8 +1,8 @@
 """Figure 5: completion times of simultaneous pipeline transfers, by transport.
 
 Every host of a two-tier, full-bisection tree sends the activations of one layer to the next stage.
-The quick form has 512 hosts and a tenth of the message, so it compares multiples: the paper's of
-its optimum, ours of the ideal.
+The quick form has 512 hosts and a tenth of the message, so values are relative: the paper's to its
+optimum, ours to the ideal.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ CLEARED = 1
 
 
 class Slice(NamedTuple):
-    """A slice of a track; `message` is -1 if it is none."""
+    """A slice of a track; `message` is -1 without one."""
 
     start_ps: int
     end_ps: int

@@ -37,7 +37,7 @@ STOP, SHRINK = ON_FAILURE = ("stop", "shrink")
 
 MAX_OUTAGES = 1_000_000
 BLOCK = 64
-"""Times to failure of each instance that are drawn together."""
+"""Times to failure drawn at once for each instance."""
 
 FAILURE_PARAMS = [
     Param("mtbf", "time", None, "mean time between failures of a GPU; none: no random failures"),
@@ -107,7 +107,7 @@ def failures_of(
     rng: np.random.Generator,
     directory: Path,
 ) -> Outages:
-    """Return the failures that `FAILURE_PARAMS` describe; relative files start at `directory`.
+    """Return the failures that `FAILURE_PARAMS` describe; relative paths start at `directory`.
 
     `gpus` is int64[k], the GPUs of each instance.
     """

@@ -190,7 +190,7 @@ class Drawn:
 
 
 def draw_requests(params: Mapping[str, Any], rng: np.random.Generator, directory: Path) -> Drawn:
-    """Return the requests that `REQUEST_PARAMS` describe; relative files start at `directory`."""
+    """Return the requests that `REQUEST_PARAMS` describe; relative paths start at `directory`."""
     _check(params)
     trace = None
     if params["trace"] is not None:
@@ -248,7 +248,7 @@ def _check_shapes(params: Mapping[str, Any]) -> None:
         if not any(used.values()) and any(one is not None for one in given.values()):
             raise InputError("has no effect", key=f"traffic.{name}", hint=hint, code="no_effect")
         for part in PARTS:
-            # One value for both parts applies to those that use it.
+            # A value given for both parts may be unused in one.
             if given[part] is not None and not used[part] and len(set(given.values())) > 1:
                 raise InputError("has no effect", key=f"traffic.{name}.{part}", hint=hint)
 

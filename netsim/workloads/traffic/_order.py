@@ -38,8 +38,8 @@ def earliest(n: int, first: Ints, then: Ints, lag: Ints) -> tuple[Ints, Ints]:
 def posted(group: Ints, first: Ints, then: Ints) -> Ints:
     """int64[n]: the members of each group in their likely posting order.
 
-    That is the order of indices, if none waits for a later one; otherwise that of their depth in
-    the graph. `first` and `then` are edges within groups.
+    By index, if none waits for a later one; otherwise by depth in the graph. `first` and `then`
+    are edges within groups.
     """
     level = np.zeros(group.size, np.int64)
     if (first >= then).any():

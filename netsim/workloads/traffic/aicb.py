@@ -1,8 +1,8 @@
 """An AICB job from its CSV files: collectives and messages of ranks, row by row.
 
 Each rank runs the rows in sequence, as AICB does on real GPUs. Ranks follow Megatron's order:
-tensor-parallel groups of neighbors, `ep` neighboring ones form an expert-parallel group, all of a
-stage a data-parallel one, then the next stage. The file states group sizes; if it does not (AICB's
+tensor-parallel groups are neighbors, `ep` of them form an expert-parallel group, all of a stage a
+data-parallel group; then comes the next stage. The file states group sizes; if it does not (AICB's
 micro-benchmarks), all hosts are one group. Bytes are those of the whole buffer.
 
 A file with a pipeline has the rows of each stage: the k-th `send_next` of a stage matches the k-th

@@ -74,7 +74,7 @@ def _operations(made: Algorithm, size_bytes: int, latency_ps: int) -> Operations
         sent, received = ops.send(
             at[0][:, 0], at[1][:, 0], each, of[0], of[1], made.collective, latency_ps
         )
-        # A step that receives and sends receives first.
+        # A step that does both receives first.
         ops.set_order(sent, 2 * at[0][:, 2] + 1)
         ops.set_order(received, 2 * at[1][:, 2])
         for (one, other, _), first, then in zip(

@@ -1,9 +1,10 @@
 """A SimAI workload, as written by AICB, with a simulated pipeline.
 
-Ranks are ordered as in SimAI: tensor-parallel groups of neighbors, `ep` neighboring ones form an
-expert-parallel group, all of a stage a data-parallel one; then the next stage. A collective is of
-the tensor-parallel group in the columns of the forward pass and the input gradient, of the
-data-parallel group in that of the weight gradient, or of the group in the suffix of its name.
+Ranks are ordered as in SimAI: tensor-parallel groups are neighbors, `ep` of them form an
+expert-parallel group, all of a stage a data-parallel group; then comes the next stage. A
+collective is of the tensor-parallel group in the columns of the forward pass and the input
+gradient, of the data-parallel group in that of the weight gradient, or of the group in the suffix
+of its name.
 
 A micro-batch's forward pass runs its rows downward: compute, then the collective. The backward pass
 runs upward: input gradient, its collective, weight gradient. The collectives of weight gradients

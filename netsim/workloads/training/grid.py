@@ -78,8 +78,9 @@ class Grid:
     ) -> tuple[Ints, Ints]:
         """Add a message for all groups of each row's stage.
 
-        Returns the operations that start and end it, each int64[rows, n]. By formula, `times` of
-        them are one. `size_bytes` overrides the message's: a number, or int64[rows, g, m, m].
+        Returns the operations that start and end it, each int64[rows, n]. By formula, `times`
+        repetitions are one. `size_bytes` overrides the message's: a number, or int64[rows, g, m,
+        m].
         """
         local = self.groups(message)
         groups = stage[:, None, None].astype(np.int64) * self.n + local
