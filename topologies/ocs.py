@@ -106,7 +106,7 @@ PARAMS = [
     Param("circuit_switches", "count", 1, "circuit switches, uplinks per rack", minimum=1),
     Param("host_rate", "rate", "100Gbps", "line rate of a host"),
     Param("uplink_rate", "rate", "100Gbps", "line rate of a rack's uplink"),
-    Param("schedule", "choice", ROTOR, "which racks are joined, and when", choices=SCHEDULES),
+    Param("schedule", "choice", ROTOR, "which circuits are up, and when", choices=SCHEDULES),
     Param("static_pattern", "choice", None, "static: pattern; default: mesh", choices=PATTERNS),
     Param("group_size", "count", None, "ring, hypercube: racks in one; default: all", minimum=2),
     Param("pair_switches", "count", 0, "static: number of switches that join the two halves"),
@@ -120,10 +120,10 @@ PARAMS = [
     Param(
         "max_matchings", "count", None, "max_weight, bvn, solstice: limit; default: 1000", minimum=1
     ),
-    Param("period", "time", None, "bvn, solstice: total of slots; default: as the demand needs"),
+    Param("period", "time", None, "bvn, solstice: total of slots; default: by demand"),
     Param("day_margin", "ratio", None, "bvn, solstice: extra share of days; default: 0.05"),
     Param(
-        "shortest_day", "time", None, "bvn, solstice: shortest; default: one packet", minimum="1ps"
+        "shortest_day", "time", None, "bvn, solstice: minimum; default: one packet", minimum="1ps"
     ),
     Param("control_delay", "time", None, "demand_aware: time to collect demand and distribute it"),
     Param("reconfigure", "choice", None, "greedy: when to change; default: once", choices=WHEN),

@@ -29,7 +29,7 @@ CLASSES = (2, 4)
 PARAMS = [
     Param("queue_bytes", "queue", "8pkt", "data, per port"),
     Param("header_queue_bytes", "queue", "100pkt", "headers and control packets, per port"),
-    Param("header_ratio", "count", 10, "headers sent per data packet if both wait", minimum=1),
+    Param("header_ratio", "count", 10, "headers per data packet if both are queued", minimum=1),
     Param("lower_queue_bytes", "queue", "1000pkt", "each lower-priority class, per port"),
 ]
 

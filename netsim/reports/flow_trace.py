@@ -43,7 +43,7 @@ TRACE = TableSpec(
             "ps",
             "for a control packet at the sender: time since the data that it answers was sent",
         ),
-        Column("timer", "", "timer (or flow start) whose handler ran; null after a packet's"),
+        Column("timer", "", "timer (or flow start) whose handler ran; null for a packet"),
         Column("tx.sent_packets", "packets", "data packets sent by the sender"),
         Column("tx.retransmits", "packets", "retransmissions among them"),
         Column("rx.received_bytes", "B", "bytes that the receiver has"),
@@ -74,7 +74,7 @@ SEGMENTS = TableSpec(
         Column(
             "blocked",
             "",
-            "kind of the packet, or the timer, without which the sender could not send",
+            "kind of the packet, or the timer, that the sender had to wait for",
         ),
         Column("lost_seq", "index", "number of a lost packet that was not yet retransmitted"),
     ),

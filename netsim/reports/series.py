@@ -22,10 +22,8 @@ SERIES = TableSpec(
         Column("time_ps", "ps", "end of the interval, since the start of the run"),
         Column("interval_ps", "ps", "length of the interval; the last one may be shorter"),
         Column("entity", "", "port, host or flow"),
-        Column(
-            "entity_index", "index", "number of the port (as of its link), the host or the flow"
-        ),
-        Column("name", "", "name of the port (its node and its place there), the host or the flow"),
+        Column("entity_index", "index", "number of the port (that of its link), host or flow"),
+        Column("name", "", "name of the port (node and number there), the host or the flow"),
         Column(
             "traffic_class",
             "index",
@@ -34,7 +32,7 @@ SERIES = TableSpec(
         ),
         Column("mean_queue_bytes", "B", "port: time-weighted mean of the queue", optional=True),
         Column("max_queue_bytes", "B", "port: largest queue in the interval", null_below_zero=True),
-        Column("sent_bytes", "B", "bytes that it began to send, with headers; flow: of its data"),
+        Column("sent_bytes", "B", "bytes whose transmission began, with headers; flow: data only"),
         Column("drops", "packets", "port: packets dropped", null_below_zero=True),
         Column("trims", "packets", "port: packets trimmed to their header", null_below_zero=True),
         Column("ecn_marks", "packets", "port: packets marked by ECN", null_below_zero=True),

@@ -44,7 +44,7 @@ TASKS = TableSpec(
         Column(
             "start_ps",
             "ps",
-            "start: its stream was free, or its flow delivered; null if it did not start",
+            "when its stream was free, or its flow delivered; null if it did not start",
             null_below_zero=True,
         ),
         Column("end_ps", "ps", "end; null if it is not done", null_below_zero=True),

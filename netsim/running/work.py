@@ -145,7 +145,7 @@ def work(point: Point, scenario: Scenario) -> Work:
     share = 1.0
     if point.stop.max_time_ps is not None and point.stop.max_time_ps < simulated_ps:
         share = point.stop.max_time_ps / simulated_ps
-    # With few flows, nothing happens most of the time.
+    # With few flows, most windows are empty.
     active_ps = float(simulated_ps)
     if network.circuits is None:
         active_ps = min(active_ps, float(scenario.ideal.fct_ps.sum(dtype=np.float64)))

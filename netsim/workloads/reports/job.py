@@ -28,10 +28,10 @@ OPERATIONS = TableSpec(
             "stream; operations of a rank's stream run in sequence; null without one",
             null_below_zero=True,
         ),
-        TableColumn("step", "index", "step that it belongs to"),
+        TableColumn("step", "index", "its step"),
         TableColumn("kind", "", "purpose, such as tp, pp or dp; the kind of its flows"),
         TableColumn(
-            "operation_type", "", "compute, join, send, receive, or a collective as all_reduce"
+            "operation_type", "", "compute, join, send, receive, or a collective, as all_reduce"
         ),
         TableColumn("size_bytes", "B", "size of the message, or of the collective's buffer"),
         TableColumn(

@@ -86,7 +86,7 @@ REQUESTS = TableSpec(
         TableColumn(
             "tbt_p99_ps",
             "ps",
-            "99th percentile of the time between tokens; the SLO is about this one",
+            "99th percentile of the time between tokens, which the SLO limits",
             null_below_zero=True,
         ),
         TableColumn("tbt_max_ps", "ps", "longest time between tokens", null_below_zero=True),
@@ -101,7 +101,7 @@ ITERATIONS = TableSpec(
     "iterations",
     (
         TableColumn("instance", "index", "instance that computes"),
-        TableColumn("host", "host", "its leader, the first of its hosts"),
+        TableColumn("host", "host", "first host of the instance, its leader"),
         TableColumn("role", "", "role of the instance: mixed, prefill or decode"),
         TableColumn("start_ps", "ps", "start of the iteration"),
         TableColumn("end_ps", "ps", "end of the iteration, when its tokens are generated"),

@@ -17,7 +17,7 @@ CRITICAL = TableSpec(
             "formula; join: a task without "
             "duration; flow: from its start to its delivery; send: a "
             "flow until its send task was done "
-            "(handed over or acknowledged); latency: of software, before a flow or a collective or "
+            "(handed over or acknowledged); latency of software, before a flow or a collective or "
             "after a delivery; start: until the start time of a flow that waits for nothing",
         ),
         Column(
