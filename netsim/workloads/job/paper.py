@@ -153,7 +153,7 @@ def stage_seconds(job: Job) -> StageSeconds:
 
 
 def tensor_parallelism(job: Job, rack_gpus: int) -> int:
-    """Return the fewest GPUs, a divisor of a rack's, that hold a layer and its activations.
+    """Return the fewest GPUs that hold a layer and its activations and divide a rack.
 
     Section 4 of the paper. Raises InputError if a rack does not hold them.
     """

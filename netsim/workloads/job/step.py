@@ -2,7 +2,7 @@
 
 Each stage computes its micro-batches with exposed communication; the slowest stage sets the pace,
 and the others add the schedule's bubble (`netsim.workloads.job.schedules`). Remaining gradient
-messages and the optimizer follow.
+messages and the optimizer come last.
 
 Gradients become ready layer by layer in the last micro-batch's backward pass. With `grad_reduce`
 each is sent when ready, in order; what remains when the stage ends is exposed. Weights gathered by

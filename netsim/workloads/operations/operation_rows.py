@@ -71,7 +71,7 @@ def blocked_by(operations: OperationTable, tasks: TaskTable, states: TaskStates)
     ends, begins = (np.full(len(tasks), -1, np.int64) for _ in range(2))
     ends[operations.end_task] = begins[begin] = np.arange(n)
     found = np.where(last < 0, -1, ends[last])
-    # A dependency on a start is one on that operation's own last dependency.
+    # Depending on a start means depending on that operation's last dependency.
     via = np.where((last >= 0) & (found < 0), begins[last], -1)
     while (via >= 0).any():
         open_ = np.flatnonzero(via >= 0)

@@ -141,7 +141,7 @@ class _Sends:
             self._found[self._key(call)].append((operation, task, flow, call.size_bytes))
 
     def alike(self) -> list[Alike]:
-        """Return all of them, in order of first appearance."""
+        """Return them in order of first appearance."""
         return [
             Alike(
                 steps=self._steps[key],

@@ -8,7 +8,7 @@ waited last for some operation, that one for another, and so on, back to the int
 
 - a received message is **exposed** communication of its kind from when the rank was ready for it
   and its sender had begun it (including software latency) until delivery; the time before, when the
-  rank was ready, is **bubble**: the sender was not this far yet;
+  rank was ready, is **bubble**: the sender was not ready;
 - a collective is exposed from its last rank's start until its end at this rank; the time before,
   from this rank's start, is **skew**: others were late;
 - a sent message is exposed until it has left, as are computes of a kind that messages or

@@ -228,7 +228,7 @@ def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: s
             draw_line(at, label=label, **options)
     axes.set(**{f"{which}lim": (low, high)})
     if far:
-        # Away from the curves: below the end of shares, above the start of rising times.
+        # Avoid the curves: below the end of shares, above the start of rising times.
         corner, aside, ha, va, arrow = (
             ((1, 0), (-3, 3), "right", "bottom", "\u2192")
             if which == "x"

@@ -288,7 +288,7 @@ def _names(rows: pl.DataFrame) -> list[pl.Series]:
 
 
 def rank_name(host: int, rank: int) -> str:
-    """Return the name of a rank: its host, and its number if different."""
+    """Return a rank's name: its host, and its number if different."""
     return f"h{host}" if rank == host else f"rank {rank} (h{host})"
 
 

@@ -1,7 +1,7 @@
 """The time of each token of each request, from the log of a serving run.
 
 The log (`LOG` of `data.py`) has the iterations, and when a request entered and left the decode
-batch of an instance: its tokens came at the end of each iteration in between. A FIRST_TOKEN row
+batch of an instance: it got a token at the end of each iteration in between. A FIRST_TOKEN row
 adds the token at the end of a prefill.
 """
 
