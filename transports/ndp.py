@@ -127,7 +127,7 @@ def on_control(env, now, tx, pkt):
 
 
 def on_timer(env, now, tx, k):
-    # Packets lost without a trace caused no pulls: allow as many again.
+    # Packets that were lost caused no pulls: allow as many again.
     tx.credit = max(tx.credit + selective.lose_outstanding(env, tx), 1)
     restart_timer(env, now, tx)
 

@@ -4,7 +4,7 @@ Cheng et al., draft-cheng-iccrg-delivery-rate-estimation-00. A packet carries th
 delivered when it was sent; its acknowledgment returns it. A sample is the number delivered since
 then, divided by the longer of the send and acknowledgment intervals. A round ends when a packet
 sent after its start is acknowledged. A flow always has data until its end, so samples are
-application-limited only where the transport says so (`limit`).
+application-limited only if the transport says so (`limit`).
 
     PACKET_FIELDS = delivery_rate.PACKET_FIELDS     TX_STATE = (*delivery_rate.TX_STATE, ...)
 """

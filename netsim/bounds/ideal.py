@@ -163,8 +163,8 @@ def _striped(times: PathTimes, port_pairs: PortPairs, count: Ints, last: Ints) -
     """Return the arrival of the last byte if packets are dealt to several port pairs optimally.
 
     With equal port pairs, one carries an extra full packet or the last packet besides an even
-    share; neither can be avoided. For others, the bound is the time by which all together can have
-    delivered the full packets, and the last packet's time alone: less than a packet below the
+    share; neither can be avoided. For others, the bound is the later of when all together can have
+    delivered the full packets and the last packet's time alone: less than a packet below the
     optimum.
     """
     first, n_pairs = port_pairs.first[:-1], port_pairs.counts

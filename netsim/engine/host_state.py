@@ -128,7 +128,7 @@ def _sides(
 def _bitmaps(tx: np.ndarray, rx: np.ndarray, protocol: Protocol) -> Array:
     """Return empty bitmaps of all flows; set where each side's begin and end."""
     words = (tx["n_packets"] + 31) >> 5
-    # A sender's precede the engine's own, of skipped packets.
+    # A sender's bitmaps, then the engine's own of skipped packets.
     tx_words, rx_words = words * (protocol.tx_bitmaps + 1), words * protocol.rx_bitmaps
     tx["bits"] = np.cumsum(tx_words) - tx_words
     rx["bits"] = tx_words.sum() + np.cumsum(rx_words) - rx_words

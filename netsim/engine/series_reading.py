@@ -246,7 +246,7 @@ def queue_levels(state: State, n_traffic_classes: int, now_ps: int) -> QueueLeve
         times = np.array(links.level_times[first : first + BINS])
         for held, span in zip((pending.held, pending.after), spans, strict=True):
             times[bin_of(int(held[k]))] += span[k]
-        # A run is shorter than 2**56 ps: a hundred times that is an int64.
+        # A run is shorter than 2**56 ps: a hundred times that fits an int64.
         reached = 100 * np.cumsum(times) >= PER_HUNDRED * now_ps
         p99[queue] = min(middle_of(int(np.argmax(reached))), int(largest[k]))
     return QueueLevels(mean, p99)

@@ -73,7 +73,7 @@ def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable
     added.wait_for_pairs(receive, awaited.size + send)
     if simulation.tasks is None:
         return added
-    # Only numbers of flows are used: those of the second part also begin at 0.
+    # Both parts number the same flows from 0, so no flows are joined.
     none = FlowTable([], [], [])
     both = Workload.join([Workload(none, simulation.tasks), Workload(none, added)]).tasks
     assert both is not None

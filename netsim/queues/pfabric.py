@@ -47,7 +47,7 @@ def remaining_at(env, queue, place):
 
 
 def place_of_most(env, queue):
-    """Return the position of the packet with the most remaining, the last of equals; -1: none."""
+    """Return the position of the packet with the most remaining, the last if tied; -1: none."""
     most = -1
     for place in range(queue_length(queue)):
         if most < 0 or remaining_at(env, queue, place) >= remaining_at(env, queue, most):
@@ -56,7 +56,7 @@ def place_of_most(env, queue):
 
 
 def place_of_least(env, queue):
-    """Return the position of the packet with the least remaining, the first of equals."""
+    """Return the position of the packet with the least remaining, the first if tied."""
     least = 0
     for place in range(1, queue_length(queue)):
         if remaining_at(env, queue, place) < remaining_at(env, queue, least):

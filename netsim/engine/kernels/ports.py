@@ -339,7 +339,7 @@ def admit_arrival(
         count_drop(links, port, queue, pkt, now)
         return False
     if bypasses_queue(links, port, cls, now):
-        # With nothing held there is nothing to mark at enqueue.
+        # An empty queue marks nothing at enqueue.
         hold(links, port, cls, Bytes(pkt.size_bytes), now)
         start_transmission(env, port, cls, pkt, ingress, now)
         return True
