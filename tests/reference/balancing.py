@@ -80,7 +80,7 @@ class Balancer:
 
 
 def permuted(key: int, index: int, n: int) -> int:
-    """Return where the permutation of 0..n-1 with this key takes ``index``."""
+    """Return the image of ``index`` under the permutation of 0..n-1 with this key."""
     b = max(1, (n - 1).bit_length())
     m = (1 << b) - 1
     h = (b + 1) // 2

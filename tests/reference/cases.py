@@ -1,6 +1,6 @@
 """Random small cases that drop, trim, pause and cause ties as often as possible.
 
-One generator draws everything that is not named: a transport on a queue discipline (`PAIRS`), load
+One generator draws everything not given: a transport on a queue discipline (`PAIRS`), load
 balancing, hosts of one port or of several (`PLANE_BALANCING`), and `FEATURES`.
 
 To add a feature, write a function in its own file, such as `random_tasks.with_tasks`, which adds it

@@ -93,7 +93,7 @@ class Circuit:
         dark = self.switch.reconfiguration_delay_ps + self.switch.sync_delay_ps
         return Day(self._begin(first) + dark, self._begin(last + 1))
 
-    # -- what the port at this end does --------------------------------------------------------
+    # -- the port at this end -------------------------------------------------------------------
 
     def passes(self, start: int, end: int) -> bool:
         """Return whether a packet sent between two times passes the circuit switch."""

@@ -46,7 +46,7 @@ class Message:
 
     ``after`` are messages that must first be delivered to its sender, ``follows`` one of the same
     sender that must first be handed over, or -1. ``added_at_bps``: rate at which delivered data is
-    reduced, if at all. A message of no bytes is not sent.
+    reduced, if at all. Empty messages are not sent.
     """
 
     sender: int

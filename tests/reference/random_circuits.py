@@ -132,7 +132,7 @@ def _largest_network(case: Case) -> list[int]:
 
 
 def _circuit_switch(rng: random.Random, edges: list[int], *, bidirectional: bool) -> CircuitSwitch:
-    """Return fibers to some of the edge switches, several to some; up to five slots."""
+    """Return fibers to some edge switches, perhaps several each; up to five slots."""
     n = rng.randint(2, 6)
     nodes = [rng.choice(edges) for _ in range(n)]
     if len(set(nodes)) == 1:

@@ -41,7 +41,7 @@ def _fault(rng: random.Random) -> LinkFault:
 
 
 def _intervals(rng: random.Random) -> tuple[FaultInterval, ...]:
-    """Return intervals with other error rates, and perhaps rates."""
+    """Return intervals with other error rates, and perhaps other link rates."""
     loss, errors = rng.choice((0.0, 0.02, 0.2)), rng.choice((0.0, 1e-6, 1e-5))
     intervals = [FaultInterval(0, loss, errors)]
     while rng.random() < 0.6 and len(intervals) < 5:

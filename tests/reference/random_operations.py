@@ -56,7 +56,7 @@ def random_calls(
 ) -> Calls:
     """Return calls of as many ranks as hosts, and of one more, which sends nothing.
 
-    ``known`` are the algorithms of each collective, one of which, by ``number``, is used. With
+    ``known`` are the algorithms of each collective; ``number`` selects one. With
     ``hangs``, ranks may differ in their order, so that they may wait for one another.
     """
     pairs = [(what, one) for what, algorithms in known.items() for one in algorithms]

@@ -171,7 +171,7 @@ class Instance:
             self._tell("decode start", one)
 
     def _takes(self, one: Request) -> int:
-        """Return the tokens of KV cache that a request needs in the end."""
+        """Return the KV-cache tokens that a request finally needs."""
         return one.prompt if self.role == "prefill" else one.prompt + one.output
 
     def _has_room_for(self, one: Request) -> bool:

@@ -64,7 +64,7 @@ class Simulator:
     def at(
         self, time: int, node: int, step: int, order: tuple[int, ...], action: Callable[[], None]
     ) -> Event:
-        """Schedule an action. At one instant a node goes by step, and within a step by order."""
+        """Schedule an action. At one instant a node acts by step, and within a step by order."""
         event = Event(action)
         self._events_made += 1
         heapq.heappush(self._heap, (time, node, step, order, self._events_made, event))
@@ -125,7 +125,7 @@ class Simulator:
         """Find the shortest paths to each host port, by table, and each switch's distance to a
         host.
 
-        Hosts do not forward. A port's network is the lowest switch that it reaches by any cables.
+        Hosts do not forward. A port's network is the lowest switch that it reaches over any cables.
         """
         policy = self.case.policy
         everything = frozenset(range(len(self.case.cables)))

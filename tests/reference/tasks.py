@@ -61,7 +61,7 @@ class Tasks:
         self.program = None if given is None else Mixed(self, given["first"])
 
     def results(self) -> list[TaskResult]:
-        """Return the times of each."""
+        """Return the times of each task."""
         return [one.result for one in self.all]
 
     # -- events -----------------------------------------------------------------------------

@@ -176,7 +176,8 @@ def test_ecn_between_thresholds_draws() -> None:
 
 @pytest.mark.parametrize("coin", [0, 1])
 def test_trimming(coin: int) -> None:
-    """Three packets arrive at 180, a picosecond apart; room is for two. The first is sent at once.
+    """Three packets arrive at 180, a picosecond apart; there is room for two. The first is sent at
+    once.
 
     Coin 0 trims the third, coin 1 the second, which is at the tail and whose place the third
     takes. The header overtakes the waiting packet at 260.
