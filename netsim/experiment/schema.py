@@ -182,7 +182,7 @@ class FaultSection(_Section):
     node: Annotated[str | None, BeforeValidator(_Convert("text"))] = None
     """instead of links: every link of the matching switches or hosts"""
     loss_rate: _Fraction = 0.0
-    """probability that a packet is lost, whatever its size"""
+    """probability that a packet of any size is lost"""
     bit_error_rate: _Fraction = 0.0
     """probability that a bit is wrong; the packet is then lost"""
     rate: Annotated[int | None, BeforeValidator(_Convert("rate", optional=True))] = None
@@ -305,11 +305,11 @@ class FileSection(_Section):
     )
     """[faults.NAME]: failing links and nodes"""
     routing: dict[str, Any] = Field(default_factory=dict)
-    """how routes follow failures"""
+    """rerouting after failures"""
     stop: dict[str, Any] = Field(default_factory=dict)
     """when the run ends"""
     outputs: dict[str, Any] = Field(default_factory=dict)
-    """what is written"""
+    """output files"""
     reference: dict[str, Any] = Field(default_factory=dict)
     """values of a formula or paper to draw and print"""
 

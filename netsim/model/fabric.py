@@ -137,7 +137,7 @@ class CircuitRules:
 ECN = Key(
     "table",
     "none",
-    "table [fabric.ecn]; false turns off ECN that the transport asks for",
+    "table [fabric.ecn]; false disables the transport's ECN",
     none="none",
 )
 
