@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 NAME_CHARACTERS = 60
-"""Most characters of a file's name in its scratch file's name."""
+"""Longest part of a file's name in its scratch file's name."""
 
 
 @contextmanager

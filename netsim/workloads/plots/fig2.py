@@ -131,7 +131,7 @@ def simulated(result: Result) -> list[StageBar]:
     if result.operations is None:
         raise InputError("has no operations of a job", file=str(result.path))
     named = result.operations.with_columns(pl.col("kind", "operation_type").cast(pl.String))
-    # Computes of a message's kind are delays of links or software.
+    # Computes with a message's kind are link or software delays.
     computes = pl.col("kind").replace_strict(KINDS, default="") == COMPUTE
     shown = pl.col("kind").is_in(list(KINDS)) & ((pl.col("operation_type") == COMPUTE) == computes)
     last = named.filter((pl.col("rank") == pl.col("rank").max()) & shown)
