@@ -12,7 +12,7 @@ and PlatformLab/HomaModule.
 
 A flow is one message without a response. A response would acknowledge it, so here the receiver
 sends an ACK when all data has arrived. After a silence a receiver requests (RESEND) what it has
-granted and not received. A sender that has not sent it yet, or only just, replies BUSY. A sender
+granted and not received. A sender that has not sent it, or just did, replies BUSY. A sender
 that hears nothing asks (NEED_ACK) and gets an ACK, or a RESEND if nothing has arrived.
 
 While shorter messages are served, packets of a low class may wait in the last switch for longer

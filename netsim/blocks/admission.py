@@ -2,7 +2,7 @@
 
 A flow asks for its rate, waits until the host has room, and releases the rate when it has nothing
 more to send. A waiting flow cannot be overtaken, whatever its rate; only a flow that was admitted
-before may ask to be next. Each host decides alone.
+before may ask to be next. Each host decides independently.
 
     TX_STATE = (*admission.TX_STATE, *pacing.TX_STATE, ...)    HOST_STATE = admission.HOST_STATE
 

@@ -48,7 +48,7 @@ class PathCounts(NamedTuple):
 def path_counts(
     network: Network, number: int, most: int = MAX_STEPS, table_number: int = 0
 ) -> PathCounts:
-    """Return the paths of a network in one routing table, to as many edges as `most` allows."""
+    """Return a network's paths in one routing table, to as many edge switches as `most` allows."""
     n_groups = int(np.diff(network.first_group)[number])
     switches = np.flatnonzero(network.switch_network == number)
     rows = network.route_first[switches][:, None] + table_number * n_groups + np.arange(n_groups)

@@ -120,7 +120,7 @@ class Expander(TimeSlotRouting):
         return TimeSlotTables(slots_ps, first_ps, tables())
 
     def _slots(self, circuits: Circuits) -> tuple[Ints, int]:
-        """Return durations of slots, between changes of circuits on paths, and the first start."""
+        """Return slot durations, between changes of circuits on paths, and the first start."""
         if circuits.follow:
             raise InputError("an expander needs circuits on a timetable, not phase-driven ones")
         changing = np.flatnonzero(circuits.ever)

@@ -37,7 +37,7 @@ def _prefetch(_: Any, array: Any, index: Any) -> tuple[Any, Any]:
         address = _item_address(context, builder, signature.args[0], *args)
         kind = ir.FunctionType(ir.VoidType(), [BYTES, INT32, INT32, INT32])
         function = builder.module.declare_intrinsic("llvm.prefetch", [BYTES], kind)
-        # For writing, keep in all caches, data: the operands after the address.
+        # The operands after the address: for writing, all caches, data.
         operands = [ir.Constant(INT32, value) for value in (1, 3, 1)]
         builder.call(function, [builder.bitcast(address, BYTES), *operands])
         return context.get_dummy_value()

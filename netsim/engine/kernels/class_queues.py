@@ -1,7 +1,7 @@
 """Queues of a port's classes: enqueue, byte counts, marks and drops.
 
 A queue's ``bytes`` counts packets until their transmission ends (ports.py); bit c of a port's
-``backlog`` says that packets of class c wait.
+``backlog`` means that packets of class c wait.
 """
 
 from __future__ import annotations

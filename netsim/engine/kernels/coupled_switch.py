@@ -1,6 +1,6 @@
 """A switch with coupled ports: arrivals and completions in time order over the whole switch.
 
-Used where the state of one port affects another: PFC, a shared buffer, least-loaded routing.
+Used if the state of one port affects another: PFC, a shared buffer, least-loaded routing.
 Arrivals are sorted once per window; completions wait in a calendar. Every event leaves a consistent
 state, so a step can stop before an event that needs a larger ring and resume.
 """

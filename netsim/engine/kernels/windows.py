@@ -117,5 +117,5 @@ def apply_matching(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -
 
 
 def forget_day(circuit: CircuitRecord) -> None:
-    """Make the circuit look up its day again."""
+    """Force a new lookup of the circuit's day."""
     circuit.down_ps = circuit.closes_ps = Ps(-INF)
