@@ -39,7 +39,7 @@ GRADIENTS = tuple(f"S{n}" for n in range(1, 6))
 ROWS = (COMPUTE, TP, PP, *GRADIENTS)
 KINDS = {"forward": COMPUTE, "backward": COMPUTE, "tp": TP, "pp": PP}
 KINDS |= {f"dp_{row.lower()}": row for row in GRADIENTS}
-"""Rows of the kinds of operations of a simulated step."""
+"""Row of each kind of operation in a simulated step."""
 
 MODEL, SIMULATED = "model", "simulated"
 CHUNKS = 16

@@ -1,9 +1,9 @@
 """Timelines as Perfetto traces (open https://ui.perfetto.dev, which processes them locally).
 
 Every rank is a process, with a track per row of the timeline. Overlapping slices of a row use
-several tracks of its name. Arrows lead from a message's send to its receive, and the critical path
-is its own process. Perfetto counts nanoseconds: times are rounded down, and the arguments of a
-slice have the exact ones (`start_ps`, `duration_ps`).
+several tracks with its name. Arrows lead from a message's send to its receive, and the critical
+path is its own process. Perfetto counts nanoseconds: times are rounded down, and the arguments of
+a slice have the exact ones (`start_ps`, `duration_ps`).
 
 The file is a `Trace` message of Perfetto's protobuf format, with the field numbers of
 `protos/perfetto/trace/trace_packet.proto` and `track_event/` next to it.
