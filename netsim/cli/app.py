@@ -91,7 +91,7 @@ class Interrupted(FailedRun):
 
 
 class Ended(FailedRun):
-    """SIGTERM, with nothing to save."""
+    """SIGTERM while there is nothing to save."""
 
     exit_code = ENDED
 

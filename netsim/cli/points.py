@@ -69,8 +69,8 @@ def simulate_points(
 class Forecast:
     """Time that the remaining points of a sweep will take.
 
-    The prediction is scaled by the measured over the predicted time of earlier points, which weighs
-    more the longer they ran.
+    The prediction is scaled by the ratio of measured to predicted time of earlier points, which
+    counts more the longer they ran.
     """
 
     def __init__(self, points: list[Point], clock: Callable[[], float] = time.monotonic) -> None:

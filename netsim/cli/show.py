@@ -64,7 +64,7 @@ def command(kind: str, name: str, as_json: bool) -> None:
 
 
 def _show_file(kind: str, name: str, *, as_json: bool) -> None:
-    """Print a file, for an experiment with sizes in bdp as comments in bytes."""
+    """Print a file; comments give an experiment's sizes in bdp as bytes."""
     from netsim.experiment import locate as locate_experiment
     from netsim.experiment.document import read
     from netsim.inputs import locate, read_text
