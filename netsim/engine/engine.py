@@ -79,7 +79,7 @@ def _grow_pool(state: State) -> None:
     links = state.links
     slots, used = links.pool.shape[0], int(links.pool_used[0])
     pool: Any = aligned_zeros(2 * slots, links.pool.dtype)
-    # As bytes: NumPy copies records field by field, thirty times slower.
+    # Copy bytes: NumPy copies records by field, thirty times slower.
     pool.view(np.uint8)[: used * pool.itemsize] = np.asarray(links.pool[:used]).view(np.uint8)
     if _in_plain_python(state):
         pool = pool.view(RecordArray)

@@ -194,7 +194,7 @@ def _check_ports(state: State, found: Mapping[str, Any]) -> None:
 def _check_flows(state: State, found: Mapping[str, Any]) -> None:
     tx, rx = found["hosts.tx"], found["hosts.rx"]
     classes = found["links.queues"].shape[0] // found["links.ports"].shape[0]
-    # The engine's own bitmap of a sender ends where the next one's begin.
+    # A sender's last bitmap, the engine's, ends at the next sender's.
     words = np.append(tx["bits"][1:], rx["bits"][:1]) - tx["bits_end"]
     # A transport with its own class sets the sender's; the receiver keeps the workload's, which
     # the fabric may lack.

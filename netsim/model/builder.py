@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 MAX_SWITCH_PORTS = COUNT_MASK
 MAX_NICS = 16
 
-# Memory while a network is built.
+# Memory needed to build a network.
 HOST_BYTES, SWITCH_BYTES, CABLE_BYTES, ROUTE_BYTES = 200, 600, 400, 20
 DELAY_HINT = f"less than {format_time(DELAY_PS, 4)}"
 

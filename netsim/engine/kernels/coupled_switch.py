@@ -209,7 +209,7 @@ def receive(
             count_unroutable(links, p_in, slot)
             return OK
     if HAS_ON_ARRIVAL:
-        # Only once, even if the event was interrupted for lack of room.
+        # Call it once, even if lack of room interrupted the event.
         if env.switch.admitted_at_ingress == 0 and not admit_at_ingress(env, came_by, slot, now):
             if HAS_PFC:
                 start_pending_pfc(env, step, ingress, now)

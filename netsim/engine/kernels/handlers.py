@@ -39,7 +39,7 @@ HANDLERS = HandlerTable(IN_SETUP)  # handlers by name, in the order of their num
 
 @HANDLERS.row(IN_SETUP, BEFORE, "once a flow, before the run; only it sees both sides")
 def setup(env, tx, rx):
-    """Nothing to initialize beyond zeros."""
+    """No state to initialize."""
 
 
 @HANDLERS.row(IN_ON_START, SOURCE, "at the flow's start")
