@@ -60,7 +60,7 @@ COMMAND_LINES = """
 2 trace out/r --flow 1 --csv docs/pipe
 2 resume out/r
 0 topo e.toml --plot --out out/topo.png
-0 workload inference
+0 workload lite-gpu
 0 cost
 0 new-transport fresh --directory out
 2 accuracy no_such_transport

@@ -273,7 +273,7 @@ def test_any_topology_may_adapt_but_keeps_its_hosts(tmp_path: Path) -> None:
     experiment = load(tmp_path, text(topology='kind = "./other.py"\nleaves = [2, 3]', **sections))
     same, more = experiment.points()
     assert prepare(same).network.n_hosts == 4
-    with raises_input("network"):
+    with raises_input("adapt()", "hosts"):
         prepare(more)
 
 

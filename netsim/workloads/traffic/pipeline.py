@@ -1,5 +1,4 @@
-"""Pipeline transfers of training: every rank sends to its counterpart in the next stage, all at
-once.
+"""Pipeline transfers: every rank sends to its counterpart in the next stage, all at once.
 
 Hosts form blocks of `stage_hosts`, one per stage (one layer of the model). By default, 72 hosts
 hold one layer, like a rack of 72 GPUs: four replicas of 18 tensor-parallel ranks, the host at `18 *
