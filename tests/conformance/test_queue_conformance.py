@@ -73,18 +73,18 @@ FAULTS = {
         "    if now < 0:\n        wait_until(env, now, port, 5)\n"
         "    return NO_CLASS\n",
         "incast",
-        "packets are never sent: a `choose_class` that returns NO_CLASS",
+        "wait_until",
     ),
     "drops in an empty network": (
         "def admit(env, now, port, pkt):\n    return DROP\n",
         "lone packets",
-        "a packet that finds an empty network is dropped or cut",
+        "empty network",
     ),
     "pauses for ever": (
         "COUPLED = True\n"
         "def on_arrival(env, now, port, pkt):\n    pause(env, port, 0)\n    return 0\n",
         "lone packets",
-        "a neighbor stays paused for ever",
+        "stays paused",
     ),
     "drops in spite of pauses": (
         "COUPLED = True\n"

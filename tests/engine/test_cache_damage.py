@@ -117,7 +117,7 @@ def test_where_the_sources_stood_is_kept_with_the_code(tmp_path, monkeypatch):
 @pytest.fixture
 def unreported(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process that begins, no warning has been given."""
-    monkeypatch.setattr(errors, "_told", set())
+    monkeypatch.setattr(errors, "_warned", set())
 
 
 @pytest.mark.usefixtures("unreported")

@@ -15,7 +15,9 @@ PAGE = Path(__file__).parents[2] / "transports" / "README.md"
 
 
 def test_the_page_for_authors_has_the_table():
-    text = PAGE.read_text("utf-8").partition("| handler | runs on | called |\n|---|---|---|\n")[2]
+    text = PAGE.read_text("utf-8").partition(
+        "| handler | runs on | called when |\n|---|---|---|\n"
+    )[2]
     rows = [f"| `{h.form}` | {h.runs_on} | {h.called} |" for h in HANDLERS.values()]
     assert text.partition("\n\n")[0].splitlines() == rows
 

@@ -180,7 +180,7 @@ def test_what_a_program_keeps_is_part_of_the_memory_that_is_predicted(tmp_path: 
     text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")
     large = estimate(load(tmp_path, text).points()[0])
     assert large.memory_bytes - small == 8 * 1001 * 8
-    assert mentions(large.assumptions, "host")
+    assert mentions(large.assumptions, "program")
 
 
 def test_what_is_lost_for_good_does(tmp_path: Path) -> None:

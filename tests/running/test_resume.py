@@ -254,7 +254,7 @@ class TestNoticedFirst:
         before = (folder / "flows.parquet").read_bytes()
         traffic = f"traffic={{kind='flow_list', file='{folder}/flows.parquet'}}"
         assert run("--seed", "1..3" if sweep else "1", "--set", traffic) == (2, [])
-        assert "experiment" in run.said
+        assert mentions(run.said, f"{folder}/flows.parquet")
         assert (folder / "flows.parquet").read_bytes() == before
 
     def test_another_run_in_the_same_directory(self, run):

@@ -68,7 +68,7 @@ class TestCommand:
         assert mentions(outcome.stdout, "flow 2", "h2")
         fct = load(result).flows["fct_ps"][2] / 1e6
         assert mentions(outcome.stdout, f"{fct:.5g}")
-        assert "paths of data:" in outcome.stdout
+        assert "data paths:" in outcome.stdout
         assert "warning" not in outcome.stderr
 
     def test_limit_and_filters(self, netsim, result):
@@ -259,7 +259,7 @@ def test_the_figure(result):
     figure = draw(trace, trace.events, trace.state)
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert labels[0] == "packet number"
-    assert labels[-3:] == ["round trip (us)", "path through", "queue found (KB)"]
+    assert labels[-3:] == ["round trip (us)", "path through", "queue ahead (KB)"]
     sent = figure.axes[0].get_lines()[0]
     assert sent.get_label() == "sent"
     assert sent.get_ydata().tolist() == list(range(10))

@@ -37,12 +37,12 @@ BUILT, SENT, ARRIVED, FORWARDED = "pkt built", "pkt sent", "pkt arrived", "pkt f
 HANDLERS = HandlerTable(IN_SETUP)  # handlers by name, in the order of their numbers
 
 
-@HANDLERS.row(IN_SETUP, BEFORE, "once a flow, before the run; only it sees both sides")
+@HANDLERS.row(IN_SETUP, BEFORE, "once per flow; the only handler that sees both sides")
 def setup(env, tx, rx):
     """No state to initialize."""
 
 
-@HANDLERS.row(IN_ON_START, SOURCE, "at the flow's start")
+@HANDLERS.row(IN_ON_START, SOURCE, "the flow starts")
 def on_start(env, now, tx):
     """The flow only joins the ready list."""
 
@@ -62,7 +62,7 @@ def ready(env, now, tx):
 @HANDLERS.row(
     IN_BUILD_PACKET,
     SOURCE,
-    "a packet is built: sets `pkt.seq`, and more if it likes",
+    "a packet is built: sets `pkt.seq`, optionally other fields",
     required=True,
     packet=BUILT,
 )
@@ -71,43 +71,44 @@ def build_packet(env, now, tx, pkt):
     raise NotImplementedError
 
 
-@HANDLERS.row(IN_ON_DATA, DESTINATION, "a data packet arrived", packet=ARRIVED)
+@HANDLERS.row(IN_ON_DATA, DESTINATION, "a data packet arrives", packet=ARRIVED)
 def on_data(env, now, rx, pkt):
     """Data is ignored."""
 
 
-@HANDLERS.row(
-    IN_ON_TRIMMED, DESTINATION, "the header of one arrived, its payload was cut off", packet=ARRIVED
-)
+@HANDLERS.row(IN_ON_TRIMMED, DESTINATION, "a trimmed data packet arrives", packet=ARRIVED)
 def on_trimmed(env, now, rx, pkt):
     """A trimmed packet counts as lost."""
 
 
 @HANDLERS.row(
-    IN_ON_REQUEST, DESTINATION, "another packet for the receiver (kinds 2 to 7)", packet=ARRIVED
+    IN_ON_REQUEST,
+    DESTINATION,
+    "another packet for the receiver arrives (kinds 2 to 7)",
+    packet=ARRIVED,
 )
 def on_request(env, now, rx, pkt):
     """The packet is ignored."""
 
 
 @HANDLERS.row(
-    IN_ON_CONTROL, SOURCE, "a control packet for the sender (kinds 8 to 14)", packet=ARRIVED
+    IN_ON_CONTROL, SOURCE, "a control packet for the sender arrives (kinds 8 to 14)", packet=ARRIVED
 )
 def on_control(env, now, tx, pkt):
     """The packet is ignored."""
 
 
-@HANDLERS.row(IN_ON_TIMER, SOURCE, "the sender's timer `k` fired")
+@HANDLERS.row(IN_ON_TIMER, SOURCE, "the sender's timer `k` fires")
 def on_timer(env, now, tx, k):
     """No timers."""
 
 
-@HANDLERS.row(IN_ON_RX_TIMER, DESTINATION, "the receiver's timer `k` fired")
+@HANDLERS.row(IN_ON_RX_TIMER, DESTINATION, "the receiver's timer `k` fires")
 def on_rx_timer(env, now, rx, k):
     """No timers."""
 
 
-@HANDLERS.row(IN_ON_HOST_TIMER, ANY_HOST, "the host's timer `k` fired")
+@HANDLERS.row(IN_ON_HOST_TIMER, ANY_HOST, "the host's timer `k` fires")
 def on_host_timer(env, now, k):
     """No timers."""
 
@@ -115,7 +116,7 @@ def on_host_timer(env, now, k):
 @HANDLERS.row(
     IN_RANK,
     SOURCE,
-    "the flow joins the list: the smallest rank is served first",
+    "the flow joins the send list: the smallest rank goes first",
     returns="a whole number",
 )
 def rank(env, tx):
