@@ -56,6 +56,4 @@ def test_what_is_printed_of_a_profile(monkeypatch):
     whole, parts = shares[3], shares[4:9]
     assert sum(parts) == pytest.approx(whole, abs=0.3)
     assert sum(shares) - sum(parts) == pytest.approx(100, abs=0.4)
-    assert re.search(
-        r"\d+ windows; at work in each: [\d.]+ switches and [\d.]+ hosts", result.stdout
-    )
+    assert re.search(r"\d+ windows.*: [\d.]+ switches and [\d.]+ hosts", result.stdout)
