@@ -35,7 +35,7 @@ PACKET_BYTES = (1 << 16) - 1
 """Largest packet on the wire: a packet's `size_bytes` is a u2, a loss table has 2**16 rows."""
 
 COUNT = (1 << 31) - 1
-"""Largest count: flows, hosts and packets of a flow are i4 in a packet. The product of two counts,
+"""Largest count: packets store flow, host and packet numbers as i4. The product of two counts,
 or of a count and a packet's bytes, fits an int64."""
 
 SIZE_BYTES = 1 << 50
@@ -64,7 +64,7 @@ PS_BITS = 8 * 10**12
 """Picoseconds per byte at 1 bit/s."""
 
 RATE_BPS = 1 << 50
-"""Bound of every written rate, 1125 Tbps: sums and products with small factors fit."""
+"""Bound of every written rate: 1125 Tbps. Sums and small multiples of rates fit an int64."""
 
 TRANSPORTS = 4
 """Most transports of a run: the engine has room for this many parameter records."""

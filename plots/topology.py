@@ -165,7 +165,7 @@ def _colors() -> Colormap:
 def _draw_links(
     axes: Axes, drawn: Sequence[Wire], network: Network, scale: tuple[np.ndarray, Normalize]
 ) -> None:
-    """Draw both halves of each line in the color of its busiest cable, the highest on top."""
+    """Draw both halves of each line in the color of its busiest cable, busiest lines on top."""
     from matplotlib.collections import LineCollection
 
     values, norm = scale

@@ -45,7 +45,7 @@ PHRASES = {
 """Phrase -> how often it may occur at most; lower a bound when its phrase has become rarer."""
 
 STILL_USED = {"at_once", "--full", "--directory", "in_flight", "size_of", "waited_ps"}
-"""Former names that are names of something else now."""
+"""Former names that now mean something else."""
 
 NO_BEGINNING = {"Of", "What", "Who", "Where", "That", "Those", "Is", "If", "Which", "Likewise"}
 

@@ -24,7 +24,7 @@ TRANSPORTS = (
 
 
 def incast(transport: str) -> Iterator[AccuracyRow]:
-    """Measure the last of 32 flows of 1 MB at 100 Gbps."""
+    """Measure when the last of 32 flows of 1 MB at 100 Gbps is complete."""
     rate = 100 * GBPS
     network = star(FLOWS + 1, rate)
     engine = Bed(transport, network).engine(

@@ -226,7 +226,7 @@ def _random_outages(use: FaultSpec, parts: list[Ints], point: Point) -> Ints:
 
 
 def _history(rng: np.random.Generator, means_ps: tuple[int, int], at_ps: int, end_ps: int) -> Ints:
-    """Return failures and repairs between two times, int64[n, 2], with mean times `means_ps`."""
+    """Draw failure and repair times up to `end_ps`, int64[n, 2]; `means_ps` is (MTBF, MTTR)."""
     rows = [np.zeros((0, 2), np.int64)]
     now = at_ps
     while now < end_ps:

@@ -87,7 +87,7 @@ class Spread:
         return port_pair if self.k == 0 else port_pair[::-1]
 
     def _in_use(self) -> list[PortPair]:
-        """Return the port pairs whose ports have carrier, as far as this host knows, or all."""
+        """Return the port pairs that this host believes to have carrier; all if there are none."""
         if self.sim.case.carrier is None:
             return self.port_pairs
         own, other = (self.sim.now - delay for delay in self.sim.case.carrier)

@@ -1,4 +1,4 @@
-"""A serving instance, as a plain loop over instants.
+"""A serving instance, simulated by a plain loop over events.
 
 It follows the documentation of the traffic pattern `serving`, of its log, and of instance failures,
 and has no hosts, tasks or flows. Its inputs are the duration of an iteration, the token pairs of a

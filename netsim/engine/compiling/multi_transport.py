@@ -34,11 +34,11 @@ from netsim.engine.kernels.layout import (
 from netsim.errors import InputError
 
 RECORDS = {"tx": TX_FIELDS, "rx": RX_FIELDS, "host": HOST_FIELDS, "packet": PACKET_FIELDS}
-"""Records that transports add fields to, and the engine's fields of each."""
+"""Records to which transports add fields, with the engine's own fields."""
 
 TAKEN = {*chain(*RECORDS.values()), *PARAMETER_FIELDS, *Env._fields}
 OF_PORTS = {*PORT_FIELDS, *QUEUE_FIELDS}
-"""Names in handlers' reach: those above, and with telemetry also those of ports."""
+"""Field names that handlers already use: TAKEN, and with telemetry also those of ports."""
 
 
 def with_own_names(protocols: Sequence[Protocol], names: Sequence[str]) -> list[Protocol]:

@@ -26,7 +26,7 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(_constants)  # every constant by
 
 
 class _Feature:
-    """An unbound constant: every operation on it is an error."""
+    """An unbound constant; every operation on it raises UnboundConstantError."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 SENT, RECEIVED, LEVEL = -0.2, 0.2, 0.3
-"""Offset of the line from a row's middle: at messages, else below texts."""
+"""Vertical offset of the line within a row: where it leaves or enters messages, and elsewhere."""
 
 
 def path_line(

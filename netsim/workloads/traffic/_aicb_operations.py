@@ -38,7 +38,7 @@ STREAM = 0
 """The stream of all rows: a rank runs them in sequence."""
 
 OVER_STAGES = (PP, EMBEDDING, ALL)
-"""Groups that span stages, each of which has the row."""
+"""Kinds of groups that span pipeline stages; the file has such a row once per stage."""
 
 PS_PER_NS = 1000
 
