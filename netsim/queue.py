@@ -7,10 +7,7 @@ from netsim.engine.kernels.packets import ACK, CNP, DATA, ECN_CE, ECN_ECHO, NACK
 from netsim.engine.kernels.queue_services import (
     ACCEPT,
     DROP,
-    MAY_DROP,
-    MAY_PAUSE,
     NO_CLASS,
-    NO_EFFECT,
     class_of,
     drop,
     drop_head,
@@ -30,8 +27,8 @@ from netsim.model.arithmetic import PURPOSE_TRIM, below, mix, rand32, serializat
 from netsim.renames import former
 
 __all__ = [
-    "ACCEPT", "ACK", "CNP", "DATA", "DROP", "ECN_CE", "ECN_ECHO", "INF", "MAY_DROP", "MAY_PAUSE",
-    "NACK", "NO_CLASS", "NO_EFFECT", "PULL", "PURPOSE_TRIM", "TRIMMED", "below", "class_of",
+    "ACCEPT", "ACK", "CNP", "DATA", "DROP", "ECN_CE", "ECN_ECHO", "INF",
+    "NACK", "NO_CLASS", "PULL", "PURPOSE_TRIM", "TRIMMED", "below", "class_of",
     "drop", "drop_head", "enqueue", "is_pausing", "mark", "mix", "pause", "peek", "pop_tail",
     "queue_length", "rand32", "remove", "resume", "serialization_ps", "trim", "wait_until",
 ]  # fmt: skip

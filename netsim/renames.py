@@ -157,7 +157,6 @@ RENAMED: dict[str, dict[str, str]] = {
     "handler": {
         "choose": "choose_class",
         "fill": "build_packet",
-        "foresee": "predict_pause",
         "pick": "choose_packet",
     },
     "netsim.network": {
@@ -173,7 +172,6 @@ RENAMED: dict[str, dict[str, str]] = {
         "tournament": "round_robin_matchings",
     },
     "netsim.queue": {
-        "COUNTS": "NO_EFFECT",
         "NOTHING": "NO_CLASS",
         "cut": "trim",
         "pauses": "is_pausing",

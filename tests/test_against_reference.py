@@ -88,11 +88,6 @@ def test_cases_have_everything_together() -> None:
     assert set(itertools.product(FEATURES, kinds)) <= met
 
 
-def test_planned_pauses_where_arrivals_fill_their_room() -> None:
-    """What is left to replay may be departures alone, with no room after the last arrival."""
-    check(5020, 3000, model="lossless", circuits=False, faults=False, reroutes=False)
-
-
 @pytest.mark.parametrize("sizes", [(20, 20), (40, 10, 25), (5, 5, 5, 5, 30)])
 def test_a_finished_flow_leaves_as_its_port_comes_to_it_paused_or_not(
     sizes: tuple[int, ...],

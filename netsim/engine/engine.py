@@ -33,7 +33,6 @@ from netsim.engine.kernels.layout import (
     GROW_SCRATCH,
     NEEDS_GROWTH,
     NEEDS_THINNING,
-    Scratch,
 )
 from netsim.engine.kernels.loop import Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
@@ -69,8 +68,7 @@ def grow_buffers(state: State, network: Network, threads: int) -> None:
         _grow_pool(state)
     need = int(clock.what[active[status == GROW_SCRATCH]].max(initial=0))
     if need > state.scratch.slots.shape[1]:
-        planned = state.links.queues.dtype if isinstance(state.scratch, Scratch) else None
-        scratch = build_scratch(network, planned, threads, 1 << (need - 1).bit_length())
+        scratch = build_scratch(network, threads, 1 << (need - 1).bit_length())
         state.scratch = attribute_access(scratch) if _in_plain_python(state) else scratch
 
 

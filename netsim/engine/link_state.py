@@ -111,7 +111,6 @@ def build_links(
         dirty_ports=np.zeros(words, np.int64),
         waiting_ports=np.zeros(words, np.int64),
         indirect_ready=np.zeros(words, np.int64),
-        pausing_ports=np.zeros(words, np.int64),
         pool_used=np.array([rings.used]),
         moved_links=np.zeros(1, np.int64),
         fabric=np.concatenate([_fabric_record(one, seed) for one in kinds]),

@@ -82,7 +82,7 @@ SAME_ARRAYS = (
 )
 """Arrays that no run changes."""
 
-PORT_SETS = ("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready", "pausing_ports")
+PORT_SETS = ("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready")
 GROWING = ("links.pool", "links.ingress")  # arrays whose length may differ from a new engine's
 
 MAX_COUNTED = 1 << 60

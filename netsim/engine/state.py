@@ -26,13 +26,9 @@ from netsim.engine.kernels.layout import (
     DIRECT,
     HASH,
     INF,
-    MAX_PENDING_PFC,
     N_BUCKETS,
     ONE_PORT,
     OPPORTUNISTIC,
-    PORTS_OF_A_WORD,
-    QUEUE,
-    SLICES,
     STAGE_TIMES,
     UNDO,
     Clock,
@@ -44,11 +40,10 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.link_state import build_links, first_words
-from netsim.engine.records import aligned_zeros, attribute_access
+from netsim.engine.records import attribute_access
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.errors import InputError
-from netsim.limits import CLASSES
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
@@ -90,8 +85,6 @@ def build_state(
     """Return the initial state; ``pars`` are the parameters of each transport. Without ``jit``,
     plain Python can use ``record.field``."""
     network = simulation.network
-    plans = foresees(simulation.fabric, discipline, simulation.feature_set)
-    planned = discipline.queue if plans else None
     sizes = options.sizes or initial_sizes(network, simulation.packets)
     rings = Rings.of(network, simulation.fabric.n_traffic_classes, sizes)
     trace: Trace | Array = np.zeros(1, np.int64)
@@ -104,7 +97,7 @@ def build_state(
         links=build_links(simulation, protocol, discipline, rings, trace),
         hosts=hosts,
         clock=build_clock(simulation, hosts, options.window_ps),
-        scratch=build_scratch(network, planned, options.workers, sizes.scratch),
+        scratch=build_scratch(network, options.workers, sizes.scratch),
     )
     if not jit:
         groups = (state.links, state.hosts, state.clock, state.scratch)
@@ -134,7 +127,6 @@ def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
         **discipline.features,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
-        "HAS_PREDICT_PAUSE": foresees(fabric, discipline, feature_set),
         "COUPLED": discipline.coupled
         or fabric.load_balancing == "least_loaded"
         or how == OPPORTUNISTIC,
@@ -159,21 +151,6 @@ def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
         "HAS_SERIES": feature_set.sampled,
         "HISTOGRAM": feature_set.histogram,
     }
-
-
-def foresees(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) -> bool:
-    """Return whether `predict_pause` allows ports to be served apart (decoupled_switch.py).
-
-    It does not if routes depend on queues or may be missing, or if ports do not send in order of
-    arrival and class.
-    """
-    has = discipline.features
-    own_order = any(
-        has[feature]
-        for feature in ("IS_SHAPED", "HAS_CHOOSE_CLASS", "HAS_CHOOSE_PACKET", "MOVES_PACKETS")
-    )
-    bound = fabric.load_balancing == "least_loaded" or feature_set.loses
-    return has["HAS_PREDICT_PAUSE"] and not (bound or own_order)
 
 
 def build_net(simulation: Simulation) -> Net:
@@ -239,51 +216,21 @@ def build_clock(simulation: Simulation, hosts: HostState, window_ps: int | None)
     )
 
 
-def build_scratch(
-    network: Network, queue: np.dtype | None, n_workers: int, capacity: int
-) -> Scratch:
-    """Return scratch memory for ``n_workers`` and ``capacity`` arrivals in a window at one switch.
-    ``queue`` is the record type of class queues if pauses are planned, or None."""
+def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
+    """Return scratch memory for ``n_workers`` and ``capacity`` arrivals in a window at one
+    switch."""
     most_ports = int(np.diff(network.node_first_port).max())
     w = n_workers
-    planned = plan_scratch(w, 1, 1, QUEUE)
-    if queue is not None:
-        planned = plan_scratch(w, most_ports, capacity, queue)
     return grouped(
         Scratch,
         keys=np.zeros((w, 2, capacity), np.int64),
         slots=np.zeros((w, capacity), np.int64),
         outs=np.zeros((w, capacity), np.int32),
         ins=np.zeros((w, capacity), np.int32),
-        arrived_bytes=np.zeros((w, most_ports * CLASSES), np.int64),
         buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
         starts=np.zeros((w, most_ports + 2), np.int64),
         undo=np.zeros((w, UNDO * most_ports), np.int64),
         calendar=np.zeros((w, N_BUCKETS), np.int64),
         next_in_bucket=np.zeros((w, most_ports), np.int64),
         words=np.zeros((w, N_BUCKETS // 32), np.int64),
-        **planned,
     )
-
-
-def plan_scratch(w: int, ports: int, capacity: int, queue: np.dtype) -> dict[str, np.ndarray]:
-    """Return scratch memory for planned pauses, for switches of up to ``ports`` ports."""
-    words = ports // PORTS_OF_A_WORD + 1
-    return {
-        "accounts": aligned_zeros(w * ports * CLASSES, queue),
-        "planned_queues": np.zeros((w, CLASSES, 3), np.int64),
-        "account_first": np.zeros((w, ports + 2), np.int64),
-        "tallies": np.zeros((w, 2 * ports * CLASSES, SLICES), np.int64),
-        "slice_shift": np.zeros(w, np.int64),
-        **{
-            name: np.zeros((w, size), np.int64)
-            for size, names in (
-                (words, "affected_ingresses candidate_ingresses pfc_received_ports"),
-                (words, "ingresses_to_replay ports_to_replan"),
-                (ports, "pause_requested log_first log_end log_limit n_pending_pfc"),
-                (capacity, "next_in_line log_time log_what account_keys"),
-                (MAX_PENDING_PFC * ports, "pending_pfc_keys pending_pfc_masks"),
-            )
-            for name in names.split()
-        },
-    }

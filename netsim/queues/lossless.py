@@ -13,9 +13,6 @@ from netsim.params import Param
 from netsim.queue import (
     ACCEPT,
     DROP,
-    MAY_DROP,
-    MAY_PAUSE,
-    NO_EFFECT,
     class_of,
     is_pausing,
     pause,
@@ -123,16 +120,3 @@ def on_departure(env, now, port, cls, size):
         done = done or ingress.came_in_bytes + env.par.xon_gap_bytes <= xoff(env)
     if done:
         resume(env, port, cls)
-
-
-def predict_pause(env, port, cls, size, change):
-    ingress, par = class_of(env, port, cls), env.par
-    paused = is_pausing(port, cls)
-    above_xoff = size + (ingress.headroom_used if paused else 0)
-    if par.shared_buffer_bytes >= 0 or above_xoff > par.headroom_bytes:
-        return MAY_DROP
-    if paused:
-        turns = ingress.came_in_bytes - change < par.xon_bytes
-    else:
-        turns = ingress.came_in_bytes + change > par.xoff_bytes
-    return MAY_PAUSE if turns else NO_EFFECT

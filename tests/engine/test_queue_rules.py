@@ -54,9 +54,6 @@ def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
     return f"\n\n{declared}def {handler}(env, now, {arguments.get(handler, 'port, pkt')}):\n{body}"
 
 
-CALM = "\n\ndef predict_pause(env, port, cls, size, change):\n    return NO_EFFECT\n"
-"""It promises that nobody is paused, and that nothing is dropped."""
-
 WAITS = "if queue_length(class_of(env, port, 0)) > 2:"
 RULES = {
     "a class that is not there": (
@@ -116,14 +113,6 @@ RULES = {
             "return 0",
         ),
         "class 0",
-    ),
-    "a pause that was not predicted": (
-        in_handler("on_arrival", "pause(env, port, 0)", "return ACCEPT", coupled=True) + CALM,
-        ("on_arrival", "predict_pause", "1"),
-    ),
-    "a drop that was not predicted": (
-        in_handler("on_arrival", "return DROP", coupled=True) + CALM,
-        ("on_arrival", "predict_pause", "0"),
     ),
     "to enqueue what it has not taken": (
         in_handler("admit", "enqueue(env, now, port, 1, pkt)", "return 0"),

@@ -193,7 +193,6 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
             "HAS_CHOOSE_PACKET": has["choose_packet"],
             "HAS_ON_SEND": has["on_send"],
             "HAS_ON_DEPARTURE": has["on_departure"],
-            "HAS_PREDICT_PAUSE": has["predict_pause"],
             "MOVES_PACKETS": pop_tail in used,
             "IS_SHAPED": has["choose_class"] and wait_until in used,
             "HAS_PFC": pause in used or resume in used,

@@ -41,7 +41,6 @@ from netsim.engine.compiling.unsupported_code import (
 )
 from netsim.engine.kernels import (
     coupled_switch,
-    decoupled_switch,
     host,
     layout,
     loop,
@@ -247,8 +246,6 @@ class Code:
         self._protocol, self._discipline, self._jit = protocol, discipline, jit
         self._program = program
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
-        if constants["HAS_PREDICT_PAUSE"]:
-            step = decoupled_switch.switch_step
         of_host: Any = host.host_step
         if constants["PLANE_BALANCING"] != layout.ONE_PORT:
             of_host = host.multi_port_step

@@ -24,7 +24,6 @@ from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.indexing import (
-    MODE_COUPLED,
     PFC_FRAME,
     PFC_FRAME_PENDING,
     exclude,
@@ -57,14 +56,12 @@ from netsim.engine.kernels.ports import (
 from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import DROP
 from netsim.engine.kernels.rings import lengthen_queue, ring_full
-from netsim.engine.kernels.rules import NOT_PREDICTED, broken
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.specialization_constants import (
     FAULTS,
     HAS_ON_ARRIVAL,
     HAS_ON_DEPARTURE,
     HAS_PFC,
-    HAS_PREDICT_PAUSE,
     HAS_SERIES,
     INDIRECT,
     MAY_BE_UNROUTABLE,
@@ -177,8 +174,6 @@ def admit_at_ingress(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bo
     if verdict == DROP:
         if HAS_SERIES:
             close_until(env.links, port.number, now)
-        if HAS_PREDICT_PAUSE and env.switch.mode != MODE_COUPLED:
-            broken(env.switch, NOT_PREDICTED, port.pause_requested & (PFC_FRAME_PENDING - 1))
         queue = env.links.queues[queue_of(port.number, int(pkt.prio))]
         count_drop(env.links, port, queue, pkt, now)
         return False
@@ -309,31 +304,17 @@ def switch_step(
 ) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
     env = queue_env_of(links.switches[node - net.n_hosts], links)
-    n, next_event = gather(net, links, clock, scratch, worker, node)
+    n, following = gather(net, links, clock, scratch, worker, node)
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH
-    return in_order(net, env, clock, scratch, worker, node, n, next_event)
-
-
-def in_order(
-    net: Net,
-    env: QueueEnv,
-    clock: Clock,
-    scratch: Scratch,
-    worker: int,
-    node: NodeId,
-    n: int,
-    following: Ps,
-) -> int:
-    """Simulate all ports of a switch together, with its ``n`` arrivals."""
     sort_roughly(clock, scratch, worker, n)
     insertion_sort(scratch.keys[worker, 1], 0, n)
     status = run_events(net, env, clock, scratch, worker, node, n)
-    port = next_port(net, env.links.unread, node, NO_PORT)
+    port = next_port(net, links.unread, node, NO_PORT)
     while port >= 0:
-        have_read(net, env.links, node, port)
-        port = next_port(net, env.links.unread, node, port)
+        have_read(net, links, node, port)
+        port = next_port(net, links.unread, node, port)
     end = wind_up(net, env, clock, node, following)
     if status == OK:
         return end

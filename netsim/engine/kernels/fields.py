@@ -178,7 +178,6 @@ class SwitchRecord(Declared):
     enqueued_classes: int  # bit c: `admit` enqueued a packet to class c
     first_port: GlobalPort
     first_word: int  # first word of its port sets
-    mode: int  # how its ports are simulated: a mode of indexing.py
     first_fiber: int  # with INDIRECT, its fibers ...
     last_fiber: int
     indirect_from: LocalPort  # the last port whose packet another port sent ...

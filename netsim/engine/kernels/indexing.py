@@ -24,10 +24,6 @@ from netsim.engine.kernels.specialization_constants import N_CLASSES, PLANE_BALA
 PFC_FRAME, WAITS = -1, -2
 """``tx_class`` of a port that sends a PFC frame, or is idle and wakes up at ``free_at``."""
 
-MODE_COUPLED, MODE_DECOUPLED, MODE_PREDICTING, MODE_PREDICTED = range(4)
-"""``mode`` of a switch: all ports in one time order; port by port without PFC; predicting pauses;
-port by port with predicted pauses."""
-
 PFC_FRAME_PENDING = 1 << 8
 """Bit of ``pause_requested`` above the classes: a PFC frame is still to be sent."""
 

@@ -42,7 +42,6 @@ from netsim.engine.kernels.fields import (
 )
 from netsim.engine.kernels.ids import (
     Address,
-    Bytes,
     FlowId,
     GlobalPort,
     HostId,
@@ -231,8 +230,7 @@ class LinkState(NamedTuple):
     busy: Numbers[int, int]  # ... ports active at the end of the last window ...
     dirty_ports: Numbers[int, int]  # ... ports that read or sent in this window ...
     waiting_ports: Numbers[int, int]  # ... ports suspended until a later window ...
-    indirect_ready: Numbers[int, int]  # ... ports that may have packets for others to send ...
-    pausing_ports: Numbers[int, int]  # ... and ports that pause their neighbors
+    indirect_ready: Numbers[int, int]  # ... and ports that may have packets for others to send
     pool_used: Numbers[int, int]  # int64[1]: pool slots taken by rings so far
     moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
     fabric: Records[int, FabricRecord]  # FABRIC[kinds of ports]; entry 0 has what all share
@@ -324,44 +322,19 @@ class Scratch(NamedTuple):
     slots: Numbers[int, Numbers[int, Slot]]  # int64[workers, capacity]
     outs: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
     ins: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
-    arrived_bytes: Numbers[int, Numbers[int, Bytes]]  # int64[workers, max ports * CLASSES]
     buckets: WorkerRows  # int64[workers, N_BUCKETS + 1]
     starts: WorkerRows  # int64[workers, max ports of a node + 2]
     undo: WorkerRows  # int64[workers, UNDO * max ports]
     calendar: Numbers[int, Numbers[int, LocalPort]]  # int64[workers, N_BUCKETS]
     next_in_bucket: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
     words: WorkerRows  # int64[workers, N_BUCKETS / 32]
-    # For predicted pauses (pause_prediction.py); otherwise minimal.
-    affected_ingresses: WorkerRows  # int64[workers, words]: pause state may change ...
-    candidate_ingresses: WorkerRows  # ... those that predict_pause reports ...
-    pfc_received_ports: WorkerRows  # ... ports that receive PFC frames ...
-    ingresses_to_replay: WorkerRows  # ... ingresses to replay ...
-    ports_to_replan: WorkerRows  # ... and ports to plan again
-    accounts: Records[int, QueueRecord]  # QUEUE[workers * max ports * CLASSES]: saved accounts
-    pause_requested: PortRows  # int64[workers, max ports]: at the window's start
-    planned_queues: Numbers[int, Numbers[tuple[int, int], int]]  # int64[workers, CLASSES, 3]
-    next_in_line: WorkerRows  # int64[workers, capacity]: the next arrival in a queue
-    log_time: Numbers[int, Numbers[int, Ps]]  # int64[workers, capacity]: since the window's start
-    log_what: WorkerRows  # int64[workers, capacity]
-    log_first: PortRows  # int64[workers, max ports]
-    log_end: PortRows  # int64[workers, max ports]
-    log_limit: PortRows  # int64[workers, max ports]
-    account_keys: WorkerRows  # int64[workers, capacity]
-    account_first: WorkerRows  # int64[workers, max ports + 2]
-    pending_pfc_keys: WorkerRows  # int64[workers, MAX_PENDING_PFC * max ports]
-    pending_pfc_masks: WorkerRows  # int64[workers, MAX_PENDING_PFC * max ports]
-    n_pending_pfc: PortRows  # int64[workers, max ports]
-    tallies: Numbers[int, Numbers[tuple[int, int], int]]  # int64[workers, ..., SLICES]
-    slice_shift: Numbers[int, int]  # int64[workers]
 
 
 PORTS_OF_A_WORD = 32  # bits used per word of a set of ports
 BLOCK = 64  # nodes skipped at a time when none has an event in a window
 
-UNDO = 7
+UNDO = 5
 """Words per ingress port of a step: three load-balancing counters to restore, the new head of its
-ring, its unroutable packets, and the range of its arrivals."""
+ring, and its unroutable packets."""
 
-SLICES = 16  # slices of a window in which bytes in and out of an ingress are summed
-MAX_PENDING_PFC = 32  # most planned PFC frames per port and window
 N_BUCKETS = 1024  # time slots into which a window's events are sorted

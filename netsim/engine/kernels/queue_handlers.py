@@ -19,8 +19,7 @@ FIRST = 32  # numbers below are those of transports
     IN_CHOOSE_PACKET,
     IN_ON_SEND,
     IN_ON_DEPARTURE,
-    IN_PREDICT_PAUSE,
-) = range(FIRST, FIRST + 7)
+) = range(FIRST, FIRST + 6)
 """Values of ``switch.handler``: the current or last handler of this step."""
 
 COMING, LEAVING = "pkt coming", "pkt leaving"
@@ -90,13 +89,3 @@ def on_send(env, now, port, queue, pkt):
 )
 def on_departure(env, now, port, cls, size):
     """Nothing is counted."""
-
-
-@QUEUE_HANDLERS.row(
-    IN_PREDICT_PAUSE,
-    SWITCH,
-    "the possible effect of `size` bytes that arrive by `port`",
-    returns="NO_EFFECT, MAY_PAUSE or MAY_DROP",
-)
-def predict_pause(env, port, cls, size, change):
-    """No prediction: the switch is simulated in time order."""

@@ -18,11 +18,8 @@ from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.indexing import (
-    MODE_DECOUPLED,
-    MODE_PREDICTED,
     PFC_FRAME_PENDING,
     WAITS,
-    include,
     queue_of,
     ring_slot,
 )
@@ -35,7 +32,6 @@ from netsim.engine.kernels.rules import (
     NO_PAYLOAD,
     NO_SUCH_INDEX,
     NOT_LATER,
-    NOT_PREDICTED,
     ONLY_IN_ADMIT,
     ONLY_IN_CHOOSE_CLASS,
     UNKNOWN_CLASS,
@@ -44,7 +40,6 @@ from netsim.engine.kernels.rules import (
 from netsim.engine.kernels.series import look_at_port
 from netsim.engine.kernels.specialization_constants import (
     HAS_ON_DEPARTURE,
-    HAS_PREDICT_PAUSE,
     HAS_SERIES,
     N_CLASSES,
     TRACE,
@@ -55,10 +50,6 @@ from netsim.engine.kernels.trace import trace_record
 ACCEPT, DROP, NO_CLASS = 0, -1, -1
 """What handlers return: the packet is accepted, the packet is dropped, the port sends nothing now.
 """
-
-NO_EFFECT, MAY_PAUSE, MAY_DROP = range(3)
-"""What `predict_pause` returns: in any order of calls `on_arrival` and `on_departure` only count;
-they may pause or resume; they may drop."""
 
 
 def _known_class(env: QueueEnv, cls: int) -> int:
@@ -189,23 +180,12 @@ def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
     if not is_pausing(port, _known_class(env, cls)):
         port.pause_requested |= 1 << cls | PFC_FRAME_PENDING
         class_of(env, port, cls).pfc_pauses += 1
-        _check_prediction(env, port)
 
 
 def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Resume class ``cls`` of the neighbor: the port owes it a PFC frame."""
     if is_pausing(port, _known_class(env, cls)):
         port.pause_requested = port.pause_requested & ~(1 << cls) | PFC_FRAME_PENDING
-        _check_prediction(env, port)
-
-
-def _check_prediction(env: QueueEnv, port: PortRecord) -> None:
-    """Break a rule if a pause changes while ports are served out of time order."""
-    if HAS_PREDICT_PAUSE:
-        switch = env.switch
-        if switch.mode == MODE_DECOUPLED or switch.mode == MODE_PREDICTED:
-            broken(switch, NOT_PREDICTED, port.pause_requested & (PFC_FRAME_PENDING - 1))
-        include(env.links.pausing_ports, switch.first_word, port.number - switch.first_port)
 
 
 def wait_until(env: QueueEnv, now: Ps, port: PortRecord, time: Ps) -> None:

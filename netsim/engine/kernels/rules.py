@@ -29,7 +29,6 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     IN_HAND,
     ENQUEUED_TWICE,
     LOST_TRACK,
-    NOT_PREDICTED,
     NO_TASK_THERE,
     UNDER_WAY,
     NOT_AGAIN,
@@ -42,7 +41,7 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     NO_SIZE_OF_ITS_OWN,
     TOO_LATE_FOR_SIZE,
     NO_SUCH_SIZE,
-) = range(1, 33)
+) = range(1, 32)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -64,7 +63,6 @@ TEXTS = {
     IN_HAND: "removed a packet from a queue and did not enqueue or drop it",
     ENQUEUED_TWICE: "enqueued two packets to class {value} for one arrival",
     LOST_TRACK: "enqueued or dropped a packet that it had not removed from a queue",
-    NOT_PREDICTED: "contradicted predict_pause (bit mask of paused classes: {value})",
     NO_TASK_THERE: "used task {value}, but this host has fewer tasks",
     UNDER_WAY: "started or changed task {value} of this host, which has started and is not yet "
     "reported as done",

@@ -88,7 +88,6 @@ HAS_CHOOSE_CLASS: bool = _feature("HAS_CHOOSE_CLASS")
 HAS_CHOOSE_PACKET: bool = _feature("HAS_CHOOSE_PACKET")
 HAS_ON_SEND: bool = _feature("HAS_ON_SEND")
 HAS_ON_DEPARTURE: bool = _feature("HAS_ON_DEPARTURE")
-HAS_PREDICT_PAUSE: bool = _feature("HAS_PREDICT_PAUSE")  # and it is used (decoupled_switch.py)
 MOVES_PACKETS: bool = _feature("MOVES_PACKETS")  # the discipline moves packets between queues
 IS_SHAPED: bool = _feature("IS_SHAPED")  # the discipline can hold back a port that has packets
 HAS_PFC: bool = _feature("HAS_PFC")  # the discipline pauses neighbors with PFC
@@ -112,8 +111,7 @@ HISTOGRAM: bool = _feature("HISTOGRAM")  # series include the time that queues s
 # --- functions ------------------------------------------------------------------------------------
 
 host_step = _function("host_step")  # in host.py
-switch_step = _function("switch_step")
-"""In switch.py; coupled_switch.py if COUPLED; decoupled_switch.py if HAS_PREDICT_PAUSE."""
+switch_step = _function("switch_step")  # in switch.py, or coupled_switch.py if COUPLED
 
 setup = _handler(handlers.setup)
 on_start = _handler(handlers.on_start)
@@ -135,7 +133,6 @@ choose_class = _handler(queue_handlers.choose_class)
 choose_packet = _handler(queue_handlers.choose_packet)
 on_send = _handler(queue_handlers.on_send)
 on_departure = _handler(queue_handlers.on_departure)
-predict_pause = _handler(queue_handlers.predict_pause)
 
 program_on_begin = _function("program_on_begin")
 program_on_task = _function("program_on_task")

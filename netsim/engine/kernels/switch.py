@@ -15,7 +15,7 @@ from netsim.engine.kernels.calendar import resume_ports, suspend_port
 from netsim.engine.kernels.env import QueueEnv, queue_env_of
 from netsim.engine.kernels.fields import LinkReaderRecord
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
-from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Numbers, Ps
+from netsim.engine.kernels.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Numbers, Ps
 from netsim.engine.kernels.indexing import (
     exclude,
     include,
@@ -39,12 +39,10 @@ from netsim.engine.kernels.layout import (
     Net,
     Scratch,
 )
-from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.specialization_constants import (
     COUPLED,
-    HAS_PREDICT_PAUSE,
     MAY_BE_UNROUTABLE,
     N_CLASSES,
     PORT_WAKEUPS,
@@ -52,7 +50,6 @@ from netsim.engine.kernels.specialization_constants import (
 from netsim.model.arithmetic import mix
 
 KEY_BITS, INDEX_BITS = 36, 23
-KEY_MASK = (1 << KEY_BITS) - 1
 INDEX_MASK = (1 << INDEX_BITS) - 1
 
 CIRCLE_BITS = 13
@@ -110,7 +107,6 @@ def gather(
     slots = scratch.slots[worker]
     outs = scratch.outs[worker]
     ins = scratch.ins[worker]
-    arrived_bytes = scratch.arrived_bytes[worker]
     undo = scratch.undo[worker]
     waiting = 0
     port = next_port(net, links.unread, node, NO_PORT)
@@ -132,10 +128,6 @@ def gather(
         undo[u + 1] = balance.data_choices
         undo[u + 2] = balance.other_choices
         undo[u + 4] = 0
-        if HAS_PREDICT_PAUSE:
-            undo[u + 5] = k
-            for cls in range(N_CLASSES):
-                arrived_bytes[port * N_CLASSES + cls] = Bytes(0)
         if beside >= 0:
             ring = links.readers[first + beside]
             prefetch(links.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
@@ -154,10 +146,6 @@ def gather(
                 stands = circle_position(reader, group)
             keys[k] = ((time - w0) << KEY_BITS) | (order_of(stands, number) << INDEX_BITS) | k
             slots[k] = slot
-            if HAS_PREDICT_PAUSE:
-                pkt = links.pool[slot]
-                if int(pkt.kind) != PFC:
-                    arrived_bytes[port * N_CLASSES + int(pkt.prio)] += int(pkt.size_bytes)
             if COUPLED:
                 ins[k] = port
             else:
@@ -170,8 +158,6 @@ def gather(
             k += 1
             head += 1
         undo[u + 3] = head
-        if HAS_PREDICT_PAUSE:
-            undo[u + 6] = k
         port = beside
     return k, following
 
@@ -242,12 +228,12 @@ def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None
         insertion_sort(dst, starts[out], starts[out + 1])
 
 
-def has_room(links: LinkState, p: GlobalPort, n: int, frames: int) -> bool:
-    """Make room for ``n`` arrivals at port ``p``, and on its link for all that it may send. That
-    includes ``frames`` PFC frames. Returns False if the pool is full."""
+def has_room(links: LinkState, p: GlobalPort, n: int) -> bool:
+    """Make room for ``n`` arrivals at port ``p``, and on its link for all that it may send; return
+    False if the pool is full."""
     port = links.ports[p]
     enough = True
-    waiting = n + frames
+    waiting = n
     for cls in range(N_CLASSES):
         queue = links.queues[queue_of(p, cls)]
         length = queue.tail - queue.head
@@ -348,7 +334,7 @@ def switch_step(
     for out in local_ports_of(net, node):
         arrivals = starts[out + 1] - starts[out]
         if arrivals > 0 or includes(links.busy, net.first_word[node], out):
-            enough = has_room(links, first + out, arrivals, 0) and enough
+            enough = has_room(links, first + out, arrivals) and enough
     if not enough:
         undo_choices(net, links, scratch, worker, node)
         return GROW_POOL
