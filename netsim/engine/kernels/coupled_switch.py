@@ -43,7 +43,7 @@ from netsim.engine.kernels.layout import (
     Net,
     Scratch,
 )
-from netsim.engine.kernels.links import renew_link
+from netsim.engine.kernels.links import end_of_transmission, note_sent
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import (
     admit_arrival,
@@ -58,7 +58,6 @@ from netsim.engine.kernels.queue_services import DROP
 from netsim.engine.kernels.rings import lengthen_queue, ring_full
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.specialization_constants import (
-    FAULTS,
     HAS_ON_ARRIVAL,
     HAS_ON_DEPARTURE,
     HAS_PFC,
@@ -81,7 +80,6 @@ from netsim.engine.kernels.switch import (
     sort_roughly,
 )
 from netsim.engine.kernels.two_hops import after_arrival, after_completion, others_have_room
-from netsim.model.arithmetic import send_time
 from netsim.model.fabric import PFC_FRAME_BYTES
 
 
@@ -110,8 +108,7 @@ def start_pending_pfc(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> Non
 
 def send_pfc(links: LinkState, port: PortRecord, now: Ps) -> None:
     """Transmit a PFC frame with the pause state of all classes."""
-    if FAULTS:
-        renew_link(links, port, port.number, now)
+    end = end_of_transmission(links, port, Bytes(PFC_FRAME_BYTES), now)
     pkt = links.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
     pkt.flow = -1
     pkt.seq = 0
@@ -123,7 +120,6 @@ def send_pfc(links: LinkState, port: PortRecord, now: Ps) -> None:
     pkt.prio = 0
     pkt.ecn = 0
     pkt.hops = 1
-    end = now + send_time(PFC_FRAME_BYTES, port.ps_per_byte_q20)
     pkt.time = end + port.delay_ps
     port.tail += 1
     port.free_at = end
@@ -328,8 +324,7 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
     next_event = following
     out = next_port(net, links.busy, node, NO_PORT)
     while out >= 0:
-        p = net.first_port[node] + out
-        port = links.ports[p]
+        port = links.ports[net.first_port[node] + out]
         include(links.dirty_ports, net.first_word[node], out)
         if has_event(port):
             next_event = min(next_event, port.free_at)
@@ -337,11 +332,7 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
                 suspend_port(links, env.switch, port, out, clock.clock[0].w1)
         elif port.backlog == 0:
             exclude(links.busy, net.first_word[node], out)
-        if port.tail > links.new_tail[p]:
-            if links.first_new[p] == INF:
-                slot = ring_slot(port.ring_off, port.ring_mask, links.new_tail[p])
-                links.first_new[p] = links.pool[slot].time
-            links.new_tail[p] = port.tail
+        note_sent(links, port)
         out = next_port(net, links.busy, node, out)
     if PORT_WAKEUPS:
         next_event = min(next_event, env.switch.next_wakeup_ps)

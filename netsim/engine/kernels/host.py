@@ -44,6 +44,7 @@ from netsim.engine.kernels.layout import (
     LinkState,
     Net,
 )
+from netsim.engine.kernels.links import note_sent
 from netsim.engine.kernels.nic import (
     check_control,
     first_open,
@@ -222,7 +223,7 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
                     status = GROW_POOL
                     break
             if control:
-                transmit_control(links, host, host_port, port, p, now)
+                transmit_control(links, host, host_port, port, now)
             elif not room_for_control(links, host_port):
                 status = GROW_POOL
                 break
@@ -230,7 +231,7 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
                 flow = pick(env, host_port, port, now)
                 if flow >= 0:
                     created = host_port.ctrl_tail
-                    transmit_data(env, links, port, p, flow, now)
+                    transmit_data(env, links, port, flow, now)
                     if TRACE:
                         trace_created(links, host_port, created, p, now)
                 else:
@@ -256,7 +257,7 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
             trace_created(links, host_port, created, p, now)
         stuck = False
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
-    note_sent(links, p)
+    note_sent(links, port)
     if host.rule_broken != 0:
         return BROKEN
     host.handler = NOTHING
@@ -316,15 +317,15 @@ def first_sender(
 
 
 def start_to_send(
-    env: Env, links: LinkState, host_port: HostPortRecord, port: PortRecord, p: GlobalPort, now: Ps
+    env: Env, links: LinkState, host_port: HostPortRecord, port: PortRecord, now: Ps
 ) -> None:
-    """Send a packet by the free port ``p``, or find that everything waiting is paused."""
+    """Send a packet by a free port, or find that everything waiting is paused."""
     if sends_control(links, host_port, port):
-        transmit_control(links, env.host, host_port, port, p, now)
+        transmit_control(links, env.host, host_port, port, now)
         return
     flow = pick(env, host_port, port, now)
     if flow >= 0:
-        transmit_data(env, links, port, p, flow, now)
+        transmit_data(env, links, port, flow, now)
     elif host_port.ready_head >= 0:
         host_port.stuck = 1
 
@@ -357,17 +358,6 @@ def look_at_control(env: Env, net: Net, links: LinkState, host_id: HostId, now: 
             trace_created(links, host_port, host_port.checked, p, now)
         check_control(env, host_port, host_port.checked)
         host_port.checked = host_port.ctrl_tail
-
-
-def note_sent(links: LinkState, p: GlobalPort) -> None:
-    """Publish what port ``p`` has sent in this step."""
-    port = links.ports[p]
-    if port.tail > links.new_tail[p]:
-        # Read the slot back from the ring: the first of the new packets.
-        if links.first_new[p] == INF:
-            slot = ring_slot(port.ring_off, port.ring_mask, links.new_tail[p])
-            links.first_new[p] = links.pool[slot].time
-        links.new_tail[p] = port.tail
 
 
 def multi_port_step(
@@ -407,7 +397,7 @@ def multi_port_step(
             env = env_of(hosts.nics[nic], hosts.pars[0].transport0, hosts, links)
             if CARRIER:
                 hosts.nics[nic].now_ps = now
-            start_to_send(env, links, host_port, port, p_out, now)
+            start_to_send(env, links, host_port, port, now)
             look_at_control(env, net, links, host_id, now)
             continue
         arrives = now == t_arrival
@@ -440,7 +430,7 @@ def multi_port_step(
             hosts.host_ports[p].stuck = 0
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
     for p in ports_of(net, host_id):
-        note_sent(links, p)
+        note_sent(links, links.ports[p])
     if hosts.nics[nic].rule_broken != 0:
         return BROKEN
     for each in nics_of(hosts, host_id):

@@ -1,4 +1,4 @@
-"""Links with faults (`FAULTS`) and circuits (`CIRCUITS`): when a port may send, and what is lost.
+"""Transmission on a link, by hosts and switches; faults (`FAULTS`) and circuits (`CIRCUITS`).
 
 A port's transmissions start in time order, so its position in its intervals, outages and days
 only moves forward.
@@ -7,12 +7,54 @@ only moves forward.
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps
-from netsim.engine.kernels.indexing import WAITS, queue_of
+from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, Slot
+from netsim.engine.kernels.indexing import WAITS, queue_of, ring_slot
 from netsim.engine.kernels.layout import INF, LinkState
-from netsim.engine.kernels.specialization_constants import PHASE_DRIVEN
+from netsim.engine.kernels.specialization_constants import CIRCUITS, FAULTS, PHASE_DRIVEN, TRACE
+from netsim.engine.kernels.trace import LOST, trace_packet
 from netsim.limits import HORIZON_PS
-from netsim.model.arithmetic import PURPOSE_LOSS, rand32
+from netsim.model.arithmetic import PURPOSE_LOSS, rand32, send_time
+
+
+def end_of_transmission(links: LinkState, port: PortRecord, size: Bytes, now: Ps) -> Ps:
+    """Return when a transmission of ``size`` bytes ends that starts now."""
+    if FAULTS:
+        renew_link(links, port, port.number, now)
+    return now + send_time(size, port.ps_per_byte_q20)
+
+
+def depart(
+    links: LinkState, port: PortRecord, cls: int, slot: Slot, size: Bytes, now: Ps, end: Ps
+) -> None:
+    """Transmit the packet in ``slot``, past the end of the link's ring, until ``end``: count it and
+    append it to the ring, unless it is lost."""
+    arrives = True
+    if CIRCUITS:
+        arrives = not misses_circuit(links, port.number, cls, size, now, end)
+    if FAULTS:
+        if arrives:
+            arrival = links.pool[slot].time
+            arrives = not lost_on_wire(links, port.number, cls, size, now, arrival)
+    if arrives:
+        port.tail += 1
+    elif TRACE:
+        held = links.queues[queue_of(port.number, cls)].bytes
+        trace_packet(links, LOST, port.number, slot, now, held)
+    port.free_at = end
+    queue = links.queues[queue_of(port.number, cls)]
+    queue.sent_packets += 1
+    queue.sent_bytes += size
+
+
+def note_sent(links: LinkState, port: PortRecord) -> None:
+    """Publish what a port has sent in this step."""
+    p = port.number
+    if port.tail > links.new_tail[p]:
+        if links.first_new[p] == INF:
+            # The first of the new packets.
+            slot = ring_slot(port.ring_off, port.ring_mask, links.new_tail[p])
+            links.first_new[p] = links.pool[slot].time
+        links.new_tail[p] = port.tail
 
 
 def renew_link(links: LinkState, port: PortRecord, p: GlobalPort, now: Ps) -> None:

@@ -15,10 +15,10 @@ from netsim.engine.kernels.fields import (
     TxRecord,
 )
 from netsim.engine.kernels.handlers import IN_BUILD_PACKET, IN_RANK, IN_READY
-from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
-from netsim.engine.kernels.indexing import queue_of, ring_slot
+from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, Numbers, Ps, Slot
+from netsim.engine.kernels.indexing import ring_slot
 from netsim.engine.kernels.layout import INF, ONE_PORT, LinkState
-from netsim.engine.kernels.links import lost_on_wire, renew_link
+from netsim.engine.kernels.links import depart, end_of_transmission
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.port_pairs import data_port
 from netsim.engine.kernels.rules import (
@@ -31,7 +31,6 @@ from netsim.engine.kernels.rules import (
 )
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.specialization_constants import (
-    FAULTS,
     HAS_RANK,
     HAS_SERIES,
     N_CLASSES,
@@ -45,8 +44,7 @@ from netsim.engine.kernels.specialization_constants import (
 )
 from netsim.engine.kernels.tasks import handed_over
 from netsim.engine.kernels.timers import arm, start_timer
-from netsim.engine.kernels.trace import HANDLER, LOST, SENT, trace_asked, trace_packet, trace_tx
-from netsim.model.arithmetic import send_time
+from netsim.engine.kernels.trace import HANDLER, SENT, trace_asked, trace_packet, trace_tx
 
 
 def wake(env: Env, tx: TxRecord) -> None:
@@ -128,31 +126,19 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
 
 
 def launch_from_host(
-    links: LinkState, host: HostRecord, port: PortRecord, p: GlobalPort, slot: Slot, now: Ps
+    links: LinkState, host: HostRecord, port: PortRecord, slot: Slot, now: Ps
 ) -> None:
     """Start the transmission of the packet in ring slot ``slot`` and count it."""
     pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
-    if FAULTS:
-        renew_link(links, port, p, now)
-    end = now + send_time(size, port.ps_per_byte_q20)
+    end = end_of_transmission(links, port, size, now)
     pkt.time = end + port.delay_ps
     pkt.hops = 1
     if TRACE:
-        trace_packet(links, SENT, p, slot, now, 0)
-    arrives = True
-    if FAULTS:
-        arrives = not lost_on_wire(links, p, int(pkt.prio), size, now, pkt.time)
-    if arrives:
-        port.tail += 1
-    elif TRACE:
-        trace_packet(links, LOST, p, slot, now, 0)
-    port.free_at = end
+        trace_packet(links, SENT, port.number, slot, now, 0)
     if HAS_SERIES:
-        close_until(links, p, now)
-    queue = links.queues[queue_of(p, int(pkt.prio))]
-    queue.sent_packets += 1
-    queue.sent_bytes += size
+        close_until(links, port.number, now)
+    depart(links, port, int(pkt.prio), slot, size, now, end)
     host.sent_packets += 1
     host.sent_bytes += size
 
@@ -174,7 +160,6 @@ def transmit_control(
     host: HostRecord,
     host_port: HostPortRecord,
     port: PortRecord,
-    p: GlobalPort,
     now: Ps,
 ) -> None:
     """Send the first unpaused packet of the control FIFO, which has one."""
@@ -185,7 +170,7 @@ def transmit_control(
         before = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i - 1)
         links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)] = links.pool[before]
     host_port.ctrl_head += 1
-    launch_from_host(links, host, port, p, slot, now)
+    launch_from_host(links, host, port, slot, now)
 
 
 def check_control(env: Env, host_port: HostPortRecord, first: int) -> None:
@@ -243,9 +228,7 @@ def count_out_of_order(bits: Numbers[int, int], tx: TxRecord, seq: int) -> None:
         tx.retransmits += 1
 
 
-def transmit_data(
-    env: Env, links: LinkState, port: PortRecord, p: GlobalPort, flow: FlowId, now: Ps
-) -> None:
+def transmit_data(env: Env, links: LinkState, port: PortRecord, flow: FlowId, now: Ps) -> None:
     """Build a data packet of ``flow`` in the link's ring and send it; relist the flow."""
     host = env.host
     tx = env.tx[flow]
@@ -275,9 +258,9 @@ def transmit_data(
     tx.sent_packets += 1
     if HAS_SERIES:
         tx.sent_bytes += Bytes(pkt.size_bytes)
-    launch_from_host(links, host, port, p, slot, now)
+    launch_from_host(links, host, port, slot, now)
     if TASKS:
         handed_over(env, tx, port.free_at)
     if TRACE:
-        trace_tx(links, env, flow, p, now, HANDLER)
+        trace_tx(links, env, flow, port.number, now, HANDLER)
     wake(env, tx)

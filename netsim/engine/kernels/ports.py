@@ -24,10 +24,9 @@ from netsim.engine.kernels.indexing import PFC_FRAME_PENDING, WAITS, queue_of, r
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.links import (
-    lost_on_wire,
+    depart,
+    end_of_transmission,
     may_start,
-    misses_circuit,
-    renew_link,
     waits_for_circuit,
 )
 from netsim.engine.kernels.packets import DATA
@@ -51,7 +50,6 @@ from netsim.engine.kernels.series import change, close_until, look_at_port
 from netsim.engine.kernels.specialization_constants import (
     CIRCUITS,
     ECN_DEQUEUE,
-    FAULTS,
     HAS_CHOOSE_CLASS,
     HAS_CHOOSE_PACKET,
     HAS_ON_DEPARTURE,
@@ -71,8 +69,7 @@ from netsim.engine.kernels.specialization_constants import (
     on_forward,
     on_send,
 )
-from netsim.engine.kernels.trace import ARRIVED, FORWARDED, LOST, trace_packet
-from netsim.model.arithmetic import send_time
+from netsim.engine.kernels.trace import ARRIVED, FORWARDED, trace_packet
 
 
 def set_paused(links: LinkState, port: PortRecord, paused: int, now: Ps) -> None:
@@ -160,9 +157,7 @@ def start_transmission(
     links.pool[slot] = waiting
     pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
-    if FAULTS:
-        renew_link(links, port, port.number, now)
-    end = now + send_time(size, port.ps_per_byte_q20)
+    end = end_of_transmission(links, port, size, now)
     pkt.hops = int(pkt.hops) + 1
     if ECN_DEQUEUE:
         if int(pkt.kind) == DATA and cls >= links.fabric[0].ecn_from_class:
@@ -182,25 +177,13 @@ def start_transmission(
             on_forward(now, pkt, port, queue)
     if TRACE:
         trace_packet(links, FORWARDED, port.number, slot, now, queue.bytes)
-    arrives = True
-    if CIRCUITS:
-        arrives = not misses_circuit(links, port.number, cls, size, now, end)
-    if FAULTS:
-        if arrives:
-            arrives = not lost_on_wire(links, port.number, cls, size, now, pkt.time)
-    if arrives:
-        port.tail += 1
-    elif TRACE:
-        trace_packet(links, LOST, port.number, slot, now, queue.bytes)
+    depart(links, port, cls, slot, size, now, end)
     # Two packets share a cache line: prefetch the one after next.
     prefetch(links.pool, ring_slot(port.ring_off, port.ring_mask, port.tail + 1))
-    port.free_at = end
     port.tx_bytes = size
     port.tx_class = cls
     if HAS_ON_DEPARTURE:
         port.tx_ingress = ingress
-    queue.sent_packets += 1
-    queue.sent_bytes += size
 
 
 def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:

@@ -39,6 +39,7 @@ from netsim.engine.kernels.layout import (
     Net,
     Scratch,
 )
+from netsim.engine.kernels.links import note_sent
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.specialization_constants import (
@@ -292,17 +293,13 @@ def serve(
     keys = scratch.keys[worker, 0]
     slots = scratch.slots[worker]
     w0 = clock.clock[0].w0
-    tail_before = port.tail
     for i in range(lo, hi):
         key = keys[i]
         now = w0 + (key >> KEY_BITS)
         advance(env, port, now)
         arrive(env, port, slots[key & INDEX_MASK], now)
     advance(env, port, clock.clock[0].w1 - 1)
-    if port.tail > tail_before:
-        links.new_tail[p] = port.tail
-        slot = ring_slot(port.ring_off, port.ring_mask, tail_before)
-        links.first_new[p] = links.pool[slot].time
+    note_sent(links, port)
 
 
 def settled(env: QueueEnv) -> int:
