@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +43,7 @@ _HOMES = {
 }
 
 
-class _SourceTree(MetaPathFinder):
+class _SourceTree:
     """Finds the packages next to this folder in a source tree.
 
     Python started in the tree uses this folder as netsim even if another copy is installed. Only

@@ -1,4 +1,4 @@
-"""Find modules by folder: the simulator's own, and those of applications on top of it.
+"""Find modules by folder, those of the simulator and of applications on top of it, and experiments.
 
 No other module of the simulator names an application.
 """
@@ -6,6 +6,7 @@ No other module of the simulator names an application.
 from __future__ import annotations
 
 import ast
+import re
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,16 @@ FOLDERS = {
 """Kind -> the folder whose modules are built-in plugins of that kind."""
 
 
+GROUPS = (
+    *("start", "transports", "topologies", "circuits", "failures"),
+    *("training", "inference", "serving", "wide_area", "paper"),
+)
+"""Folders of experiments, in listing order."""
+
+FIRST = "p2p_512"
+"""Experiment to start with."""
+
+
 def modules(folder: str) -> dict[str, str]:
     """The files in each package called `folder`: stem -> module, which is not imported.
 
@@ -35,6 +46,14 @@ def modules(folder: str) -> dict[str, str]:
             stems = sorted(file.stem for file in Path(place).glob("*.py"))
             found |= {name: f"{base}.{folder}.{name}" for name in stems if name[0] != "_"}
     return found
+
+
+def summary(module: str) -> str:
+    """The first line of a built-in plugin's docstring; the plugin is not imported."""
+    spec = find_spec(module)
+    assert spec is not None
+    with Path(spec.origin or "").open(encoding="utf-8") as file:
+        return file.readline().strip().strip('"')
 
 
 def declared(folder: str, name: str) -> dict[str, Any]:
@@ -53,3 +72,18 @@ def declared(folder: str, name: str) -> dict[str, Any]:
 def applications(folder: str) -> list[ModuleType]:
     """The package called `folder` of each application."""
     return [import_module(f"{base}.{folder}") for base in APPLICATIONS]
+
+
+def built_in() -> dict[str, Path]:
+    """The built-in experiments, name -> file, by group."""
+    roots = [Path(folder) for folder in import_module("netsim.experiments").__path__]
+    files = [
+        file for root in roots for group in GROUPS for file in sorted(root.glob(f"{group}/*.toml"))
+    ]
+    return {file.stem: file for file in files}
+
+
+def stated_time(file: Path) -> str:
+    """The run time stated at the top of a built-in experiment, such as "20 s"."""
+    found = re.search(r"(?m)^# Time: +([^,\n]+)", file.read_text("utf-8"))
+    return found[1] if found else ""

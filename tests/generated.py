@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from netsim.cli.app import app, groups
+from netsim.discovery import GROUPS, stated_time
 from netsim.experiment import built_in, schema
-from netsim.experiment.load import GROUPS, stated_time
 from netsim.model.fabric import REQUIRED as REQUIRED_KEY
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, keys_of
 from netsim.model.routing import NEVER

@@ -6,8 +6,8 @@ import tomllib
 import pytest
 from generated import ROOT, pages, regenerated
 
+from netsim.discovery import stated_time
 from netsim.experiment import Experiment, built_in
-from netsim.experiment.load import stated_time
 
 LABELS = ["Shows:", "Run:", "Time:", "Output:", "Omits:"]
 

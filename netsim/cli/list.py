@@ -6,6 +6,7 @@ import click
 
 from netsim.cli.names import KINDS, SINGULAR, Name, lines_of
 from netsim.cli.options import json_option, print_json
+from netsim.discovery import FIRST, built_in, stated_time
 
 
 @click.command("list")
@@ -42,14 +43,10 @@ def command(kind: str | None, as_json: bool) -> None:
 
 def _places() -> dict[str, tuple[str, str]]:
     """Return the group and the stated run time of each experiment."""
-    from netsim.experiment.load import built_in, stated_time
-
     return {name: (file.parent.name, stated_time(file)) for name, file in built_in().items()}
 
 
 def _show_experiments(lines: list[tuple[str, str]], width: int) -> None:
-    from netsim.experiment.load import FIRST
-
     places = _places()
     last = None
     for name, summary in lines:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.discovery import FOLDERS, applications
+from netsim.discovery import FOLDERS, applications, built_in
 from netsim.errors import did_you_mean
 from netsim.units import written
 
@@ -22,10 +21,10 @@ else:
     Base = click.ParamType  # has no argument before click 8.2
 
 
-FILES: dict[str, tuple[str, str]] = {
+FILES: dict[str, tuple[str, Path]] = {
     kind: entry for package in applications("cli") for kind, entry in package.FILES.items()
 }
-"""Files that applications read: kind -> (plural, module with `presets()`)."""
+"""Files that applications read: kind -> (plural, folder of presets)."""
 
 SINGULAR = {
     **{kind: folder for kind, folder in FOLDERS.items() if kind != folder},
@@ -75,17 +74,19 @@ def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[
 def lines_of(kind: str) -> list[tuple[str, str]]:
     """Return name and summary of everything of a kind."""
     if kind == "experiments":
-        from netsim.experiment import built_in
-
         return [(name, summary_of(path)) for name, path in built_in().items()]
-    for plural, module in FILES.values():
+    for plural, folder in FILES.values():
         if kind == plural:
-            known = import_module(module).presets()
-            return [(name, summary_of(path)) for name, path in known.items()]
+            return [(name, summary_of(path)) for name, path in presets(folder).items()]
     from netsim.plugins import registry
 
     singular = {plural: one for one, plural in FOLDERS.items()}[kind]
-    return [(plugin.name, plugin.summary) for plugin in registry.all(singular)]
+    return registry.summaries(singular)
+
+
+def presets(folder: Path) -> dict[str, Path]:
+    """Return the files in a folder of FILES by name."""
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def summary_of(path: Path) -> str:

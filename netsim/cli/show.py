@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.names import FILES, SINGULAR, Name, complete
+from netsim.cli.names import FILES, SINGULAR, Name, complete, presets
 from netsim.cli.names import KINDS as LISTED
 from netsim.cli.options import json_option, print_json
 from netsim.discovery import FOLDERS
@@ -72,7 +71,7 @@ def _show_file(kind: str, name: str, *, as_json: bool) -> None:
     if kind == "experiment":
         path = locate_experiment(name)
     else:
-        path = locate(name, Path.cwd(), import_module(FILES[kind][1]).presets(), kind)
+        path = locate(name, Path.cwd(), presets(FILES[kind][1]), kind)
     sizes = list(_sizes(path)) if kind == "experiment" else []
     if as_json:
         print_json({"file": path, "content": read(path), **({"sizes": sizes} if sizes else {})})

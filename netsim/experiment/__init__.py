@@ -4,7 +4,8 @@ experiment = Experiment.load("experiments/start/p2p_512.toml", ["seed=2"])
 for point in experiment.points(): ...
 """
 
-from netsim.experiment.load import Experiment, built_in, locate
+from netsim.discovery import built_in
+from netsim.experiment.load import Experiment, locate
 from netsim.experiment.model import Outputs, Point, StopCondition
 
 __all__ = ["Experiment", "Outputs", "Point", "StopCondition", "built_in", "locate"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from netsim.discovery import built_in
 from netsim.errors import CombinedInputError, InputError, did_you_mean
 from netsim.experiment.document import Tree, apply_overrides, as_tree, read
 from netsim.experiment.model import Point
@@ -17,15 +17,6 @@ from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.sweep import Variant, expand
 from netsim.inputs import is_file, path_problem, require_file
 from netsim.units import written
-
-GROUPS = (
-    *("start", "transports", "topologies", "circuits", "failures"),
-    *("training", "inference", "serving", "wide_area", "paper"),
-)
-"""Folders of experiments, in listing order."""
-
-FIRST = "p2p_512"
-"""Experiment to start with."""
 
 MAX_NAME = 150
 IN_MEMORY = "experiment"
@@ -151,15 +142,6 @@ def _label(value: Any) -> str:
     return re.sub(r"[^A-Za-z0-9.+=_-]+", "-", text).strip("-") or "value"
 
 
-def built_in() -> dict[str, Path]:
-    """Return the built-in experiments, name -> file, by group."""
-    roots = [Path(folder) for folder in importlib.import_module("netsim.experiments").__path__]
-    files = [
-        file for root in roots for group in GROUPS for file in sorted(root.glob(f"{group}/*.toml"))
-    ]
-    return {file.stem: file for file in files}
-
-
 def locate(name: str) -> Path:
     """Return the file of an experiment, given its path or the name of a built-in one.
 
@@ -182,9 +164,3 @@ def locate(name: str) -> Path:
     raise InputError(
         "unknown experiment", file=name, hint=did_you_mean(bare, known), code="unknown_value"
     )
-
-
-def stated_time(file: Path) -> str:
-    """Return the run time stated at the top of a built-in experiment, such as "20 s"."""
-    found = re.search(r"(?m)^# Time: +([^,\n]+)", file.read_text("utf-8"))
-    return found[1] if found else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,6 +46,8 @@ class _Graph(NamedTuple):
 
 def bisection(network: Network, number: int, middle: int) -> Bisection:
     """Return the bisection from hosts below `middle` to the others, through one network."""
+    import networkx as nx
+
     graph = _halved(network, number, middle)
     source, sink = graph.n_nodes - 2, graph.n_nodes - 1
     start = np.zeros(graph.n_nodes, np.int64)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import heapq
 
-import networkx as nx
-
 from netsim.matchings.perfect import FREE
 from netsim.matchings.tables import Submatching, Table
 
@@ -83,6 +81,8 @@ def heaviest(table: Table) -> list[int]:
 
 def heaviest_pairs(table: Table) -> list[int]:
     """Return `heaviest` for symmetric matchings: if i has column j, j has i."""
+    import networkx as nx
+
     graph: nx.Graph[int] = nx.Graph()
     for row, entries in enumerate(table):
         for column, amount in entries.items():

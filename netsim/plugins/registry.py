@@ -19,12 +19,13 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from netsim.discovery import FOLDERS, modules
+from netsim.discovery import FOLDERS, modules, summary
 from netsim.errors import InputError, did_you_mean
 from netsim.plugins import declarations
 from netsim.plugins import files as plugin_files
@@ -110,6 +111,15 @@ def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
 def names(kind: str) -> list[str]:
     """Return the sorted names of all built-in and installed plugins of a kind."""
     return sorted({*modules(FOLDERS[kind]), *_entry_points(kind)})
+
+
+def summaries(kind: str) -> list[tuple[str, str]]:
+    """Return names and summaries, as those of `all`, without importing built-in plugins."""
+    found = {name: summary(module) for name, module in modules(FOLDERS[kind]).items()}
+    for name in _entry_points(kind).keys() - found:
+        with suppress(InputError):
+            found[name] = find(kind, name).summary
+    return sorted(found.items())
 
 
 def all(kind: str) -> list[Plugin]:

@@ -120,7 +120,7 @@ def _array(values: Any, null_below_zero: bool) -> pa.Array:
     elif null_below_zero:
         mask = values < 0
     if values.dtype.kind in "UO":
-        return pa.array(values.tolist(), type=pa.string()).dictionary_encode()
+        return pa.array(values.tolist(), type=pa.dictionary(pa.int32(), pa.string()))
     return pa.array(values, mask=mask)
 
 

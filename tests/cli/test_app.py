@@ -1,32 +1,43 @@
 """The command line as a whole: how it starts, what it says of itself."""
 
 import os
-import resource
 import subprocess
 import sys
 
 import pytest
 from cli_outcome import fails
 
-HEAVY = ("numba", "numpy", "pyarrow", "pydantic", "networkx", "matplotlib", "polars", "rich")
+HEAVY = ("llvmlite", "numba", "numpy", "pyarrow", "pydantic", "networkx", "matplotlib", "polars")
+HEAVY += ("rich", "scipy", "netsim.experiment", "netsim.workloads.operations", "pyarrow.compute")
+
+TINY = """
+transport = "ndp"
+topology = {kind = "fat_tree", leaves = 2, hosts_per_leaf = 2}
+traffic = {kind = "permutation", size = "8KB"}
+"""
 
 
-def test_help_imports_nothing_slow():
-    code = "import sys; from netsim.cli import app; app(['--help'], standalone_mode=False); "
-    code += f"print([name for name in {HEAVY} if name in sys.modules])"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
-    assert run.stdout.splitlines()[-1] == "[]", run.stderr
-
-
-def test_help_answers_at_once():
-    """In processor time: what others do on the machine is not its fault."""
-    times = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "netsim", "--help"], check=True, stdout=-3)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(times) < 0.3
+@pytest.mark.parametrize(
+    ("command", "needed"),
+    [
+        ("--version", ""),
+        ("--help", ""),
+        ("run --help", ""),
+        ("list", ""),
+        ("show traffic poisson", "numpy"),
+        ("check tiny.toml", "llvmlite numba numpy pydantic rich netsim.experiment"),
+        ("run tiny.toml", "llvmlite numba numpy pyarrow pydantic rich netsim.experiment"),
+    ],
+)
+def test_commands_import_only_what_they_need(command, needed, tmp_path):
+    (tmp_path / "tiny.toml").write_text(TINY)
+    code = f"import sys; from netsim.cli import app; app({command.split()}, standalone_mode=False)"
+    code += f"; print(*(name for name in {HEAVY} if name in sys.modules))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False, text=True
+    )
+    imported = run.stdout.splitlines()[-1].split()
+    assert sorted(imported) == sorted(needed.split()), run.stderr
 
 
 def test_wrong_usage(netsim):

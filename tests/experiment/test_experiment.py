@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -376,15 +374,6 @@ def test_the_documented_file_says_the_defaults(tmp_path):
             ecn=Ecn(20 * 4160, 80 * 4160),
             circuits=CircuitRules(),
         )
-
-
-def test_reading_experiments_does_not_load_the_compiler():
-    code = (
-        "import sys; from netsim.experiment import Experiment, locate;"
-        "Experiment.load(locate('incast')); print('numba' in sys.modules)"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "False"
 
 
 def test_locate(tmp_path, monkeypatch):

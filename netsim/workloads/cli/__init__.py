@@ -1,5 +1,7 @@
 """Commands of AI workloads, and their additions to other commands."""
 
+from pathlib import Path
+
 COMMANDS = {
     "Workloads": {
         "workload": (
@@ -12,12 +14,13 @@ COMMANDS = {
 }
 """As in `netsim.cli.app`."""
 
+WORKLOADS = Path(__file__).parents[1]
 FILES = {
-    "job": ("jobs", "netsim.workloads.job.load"),
-    "deployment": ("deployments", "netsim.workloads.inference.load"),
-    "cost": ("costs", "netsim.workloads.cost.load"),
+    "job": ("jobs", WORKLOADS / "job/presets/jobs"),
+    "deployment": ("deployments", WORKLOADS / "inference/presets/deployments"),
+    "cost": ("costs", WORKLOADS / "cost/presets"),
 }
-"""Files for `netsim list` and `netsim show`: kind -> (plural, module with `presets()`)."""
+"""Files for `netsim list` and `netsim show`: kind -> (plural, folder of presets)."""
 
 TRACES = ("netsim.workloads.cli.critical", "netsim.workloads.cli.request")
 """Other modes of `netsim trace`: modules with `OPTIONS` and `show`."""

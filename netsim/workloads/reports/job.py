@@ -12,9 +12,6 @@ from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import Column, Wide, any_of, common_unit, count, number
 from netsim.units import format_bytes
-from netsim.workloads.operations.job_metrics import job_metrics
-from netsim.workloads.operations.operation_rows import operation_table
-from netsim.workloads.operations.table import OperationTable
 
 OPERATIONS = TableSpec(
     "operations",
@@ -118,6 +115,12 @@ SWEEP = (
 
 def report(run: Run) -> dict[str, Any]:
     """Add the table of operations; return metrics of steps and collectives."""
+    if not run.scenario.load.parts:
+        return {}
+    from netsim.workloads.operations.job_metrics import job_metrics
+    from netsim.workloads.operations.operation_rows import operation_table
+    from netsim.workloads.operations.table import OperationTable
+
     operations = run.scenario.load.part(OperationTable)
     if operations is None or run.engine is None or run.engine.tasks is None:
         return {}

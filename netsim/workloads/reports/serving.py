@@ -11,9 +11,6 @@ from netsim.results.run_result import Run
 from netsim.terminal import Column, Wide, any_of, common_unit, count, number
 from netsim.units import format_time
 from netsim.workloads.serving.data import ServingPlan
-from netsim.workloads.serving.metrics import serving_metrics
-from netsim.workloads.serving.outcome import outcome
-from netsim.workloads.serving.request_audit import audit
 
 if TYPE_CHECKING:
     from netsim.results.run_result import Table
@@ -233,6 +230,10 @@ def serving_result(
     """
     if plan is None or log is None:
         return {}, {}
+    from netsim.workloads.serving.metrics import serving_metrics
+    from netsim.workloads.serving.outcome import outcome
+    from netsim.workloads.serving.request_audit import audit
+
     found = outcome(plan, log, flows["start_ps"])
     counts = audit(found.requests, log, complete=complete)
     metrics = {**serving_metrics(plan, found, log), "account": counts}
