@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.against import against_options
 from netsim.cli.names import Name
 from netsim.cli.options import json_option, print_json
 from netsim.cli.progress import format_duration
@@ -62,6 +63,10 @@ size = "{size}"
 """
 
 
+Selected = tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...], tuple[int, ...], str | None]
+"""Transports, topologies, hosts, threads, size."""
+
+
 @dataclass(frozen=True)
 class BenchCase:
     """A case to measure."""
@@ -89,6 +94,7 @@ class BenchCase:
 @click.option(
     "--profile", "profiled", is_flag=True, help="Print a single-threaded profile instead."
 )
+@against_options
 @json_option
 def command(
     transports: tuple[str, ...],
@@ -98,6 +104,7 @@ def command(
     size: str | None,
     profiled: bool,
     as_json: bool,
+    **versus: Any,
 ) -> None:
     """Measure packet-hops per second of standard cases, without compilation.
 
@@ -111,6 +118,10 @@ def command(
 
     --profile times each step of a run and each part of the time windows. It compiles the transport
     again on first use, since reading the clock needs code of its own.
+
+    --against runs a program of htsim on the same input in turns with netsim, by default with 128
+    hosts that send 2 MB each, or on the experiment of --experiment. It prints the medians of
+    times, memory and completion times of both.
     """
     from netsim.terminal import Column, Wide, show
 
@@ -120,6 +131,15 @@ def command(
         raise InputError("conflicts with --profile", key="--json", code="conflict")
     if not as_json:
         click.echo(machine)
+    if versus["against"] is not None:
+        if profiled:
+            raise InputError("conflicts with --profile", key="--against", code="conflict")
+        selected = (transports, topologies, hosts, threads or (cores,), size)
+        _compare(selected, machine, as_json, **versus)
+        return
+    for name in (name for name, value in versus.items() if value is not None):
+        key = f"--{name.replace('_', '-')}"
+        raise InputError("needs --against", key=key, hint="--against PROGRAM", code="no_effect")
     if profiled:
         if threads:
             hint = "profiles are single-threaded"
@@ -206,6 +226,50 @@ def case_point(case: BenchCase, directory: Path) -> Point:
     write_text(path, text)
     (point,) = Experiment.load(path, []).points()
     return point
+
+
+def _compare(
+    selected: Selected,
+    machine: str,
+    as_json: bool,
+    against: Path,
+    experiment: str | None,
+    repeats: int | None,
+    time_limit: float | None,
+) -> None:
+    """Compare with another simulator on the selected cases, or on an experiment."""
+    from netsim.cli import against as other
+    from netsim.terminal import show
+
+    if experiment is not None and (any(selected[:3]) or selected[4]):
+        raise InputError("conflicts with the selection of cases", key="--experiment")
+    described = []
+    with tempfile.TemporaryDirectory() as directory:
+        points = _points(against, selected, experiment, Path(directory))
+        for title, found in other.compared(against, points, repeats, time_limit):
+            described.append(other.as_json(title, against, found))
+            if not as_json:
+                click.echo(f"\n{title}, runs of each: {len(found.netsim)}")
+                show(other.cost_table(against, found))
+                show(other.completion_table(against, found))
+    if as_json:
+        print_json({"machine": machine, "comparisons": described})
+
+
+def _points(
+    program: Path, selected: Selected, experiment: str | None, directory: Path
+) -> Iterator[tuple[Point, int]]:
+    """Yield each point to compare on, and its number of threads."""
+    from netsim.cli import against as other
+
+    transports, topologies, hosts, threads, size = selected
+    if experiment is not None:
+        point = other.experiment_point(experiment)
+        yield from ((point, count) for count in threads)
+        return
+    standard = transports or (other.standard_transport(program),)
+    for case in cases(standard, topologies, hosts or other.HOSTS, threads, size or other.SIZE):
+        yield case_point(case, directory), case.threads
 
 
 def _from_here(transport: str) -> str:

@@ -1,4 +1,4 @@
-"""htsim's `.topo` files: fat trees of two and three tiers.
+"""htsim's `.topo` files, read and written: fat trees of two and three tiers.
 
 Each line is a word, in upper or lower case, and a whole number; `#` starts a comment. `Nodes`,
 `Tiers` and `Podsize` (hosts per pod) are followed by a section for each tier, `Tier 0` at the
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 
 from netsim.errors import InputError
@@ -134,3 +135,41 @@ def _tree(path: Path, totals: Mapping[str, int], by_number: Mapping[int, _Tier])
         delays_ps=tuple(tier.delay_ps for tier in tiers),
         latencies_ps=tuple(tier.latency_ps for tier in tiers),
     )
+
+
+def format_topo(tree: Tree) -> str:
+    """Return the .topo file of a tree of two or three tiers, all cables of one rate.
+
+    Raises InputError for a tree that such a file cannot describe.
+    """
+    if tree.tiers > 3:
+        raise InputError("more than three tiers", key="topology.tiers")
+    if len(set(tree.rates_bps)) > 1:
+        raise InputError("differs from the hosts' rate", key="topology.fabric_rate")
+    pod = prod(tree.children[:2])
+    lines = [f"Nodes {tree.n_hosts}", f"Tiers {tree.tiers}", f"Podsize {pod}"]
+    columns = (tree.downlinks, tree.rates_bps, tree.delays_ps, tree.latencies_ps)
+    for tier, (down, rate_bps, delay_ps, latency_ps) in enumerate(zip(*columns, strict=True)):
+        lines += [
+            f"Tier {tier}",
+            f"Downlink_speed_Gbps {_exact(rate_bps, 10**9, 'host_rate')}",
+            f"Downlink_Latency_ns {_exact(delay_ps, 1000, 'link_latency')}",
+            f"Switch_Latency_ns {_exact(latency_ps, 1000, 'switch_latency')}",
+            f"Radix_Down {down}",
+        ]
+        if tier > 0:
+            lines.append(f"Bundle {tree.bundles[tier - 1]}")
+        if tier < tree.tiers - 1:
+            up = tree.uplinks[tier]
+            lines += [
+                f"Radix_Up {up}",
+                f"Oversubscribed {_exact(down, up, 'oversubscription')}",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _exact(value: int, unit: int, key: str) -> int:
+    """Return a value in a unit of the file, which has only whole numbers."""
+    if value % unit:
+        raise InputError("not a whole number in a .topo file", key=f"topology.{key}")
+    return value // unit

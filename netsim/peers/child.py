@@ -1,0 +1,121 @@
+"""Run a program, watch what it prints, and measure its time and memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from netsim.errors import InputError
+from netsim.units import shortened
+
+MAX_OUTPUT = 2**28
+MAX_LINE = 2**16
+
+LAUNCHER = """
+import json, os, sys, time
+report, cores, argv = int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
+os.set_inheritable(report, False)
+if cores:
+    os.sched_setaffinity(0, cores)
+began = time.monotonic()
+try:
+    child = os.posix_spawn(argv[0], argv, os.environ)
+except OSError as error:
+    sys.exit(error.strerror)
+_, status, used = os.wait4(child, 0)
+whole = time.monotonic() - began
+code = os.waitstatus_to_exitcode(status)
+os.write(report, json.dumps([code, whole, used.ru_utime + used.ru_stime, used.ru_maxrss]).encode())
+"""
+"""Starts the program and waits for it. A process's peak memory counts from before it becomes
+another program, when it has its parent's, so the parent must be small."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a program used: time from start to end, processor time, peak of resident memory."""
+
+    whole_s: float
+    processor_s: float
+    peak_bytes: int
+
+
+def run(
+    argv: Sequence[str],
+    directory: Path,
+    cores: Sequence[int],
+    limit_s: float,
+    read: Callable[[float, bytes], None] = lambda _, __: None,
+) -> Usage:
+    """Run a program in `directory`, on these cores (none: all), for at most `limit_s`.
+
+    `read` gets each line with the time when it came. Raises InputError, with the program as its
+    file, if the program cannot run, fails, takes or prints too much, or if `read` does.
+    """
+    heard, report = os.pipe()
+    arguments = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(report), json.dumps([*cores])]
+    process = subprocess.Popen(
+        [*arguments, *argv],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(report,),
+        start_new_session=True,
+    )
+    os.close(report)
+    try:
+        last = _listen(process, time.monotonic() + limit_s, read)
+        figures = os.read(heard, 1000)
+    except TimeoutError:
+        message = f"did not end within {limit_s:g} s"
+        raise InputError(message, file=argv[0], hint="--time-limit") from None
+    except InputError as error:
+        raise error.at(file=argv[0]) from None
+    finally:
+        os.close(heard)
+        _end(process)
+    code, whole_s, processor_s, peak = json.loads(figures) if figures else (1, 0.0, 0.0, 0)
+    if code != 0:
+        how = f"was ended by signal {-code}" if code < 0 else "failed"
+        raise InputError(f"{how}: {shortened(last) or 'it printed nothing'}", file=argv[0])
+    return Usage(whole_s, processor_s, peak * (1 if sys.platform == "darwin" else 1024))
+
+
+def _listen(
+    process: subprocess.Popen[bytes], end_s: float, read: Callable[[float, bytes], None]
+) -> str:
+    """Pass the lines of a process on until it ends. Return the last one that is not empty."""
+    assert process.stdout is not None
+    stream, rest, last, size = process.stdout.fileno(), b"", b"", 0
+    while True:
+        if not select.select([stream], [], [], max(0.0, end_s - time.monotonic()))[0]:
+            raise TimeoutError
+        part, now_s = os.read(stream, MAX_LINE), time.monotonic()
+        size += len(part)
+        *lines, rest = (rest + part).split(b"\n")
+        if size > MAX_OUTPUT or max(map(len, (*lines, rest))) > MAX_LINE:
+            raise InputError("prints too much")
+        for line in lines:
+            read(now_s, line)
+            last = line.strip() or last
+        if not part:
+            return (rest.strip() or last).decode("utf-8", "replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()

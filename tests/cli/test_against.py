@@ -1,0 +1,95 @@
+"""`netsim bench --against`, with programs that only print what htsim prints."""
+
+import json
+import stat
+import sys
+
+import pytest
+from cli_outcome import fails
+
+HONEST = """
+flows = [line.split() for line in open(option("-tm")) if "->" in line]
+assert "Nodes 8" in open(option("-topo")).read()
+print("Starting simulation", flush=True)
+for words in flows:
+    src, _, dst = words[0].partition("->")
+    print(f"Flow ndp_{src}_{dst} flow_id {words[2]} finished at 12.5 total bytes 4096")
+print("Done")
+"""
+OPTION = "import sys\ndef option(name): return sys.argv[sys.argv.index(name) + 1]\n"
+CASE = ("--hosts", "8", "--size", "8KB", "--threads", "1", "--repeats", "2")
+
+
+@pytest.fixture(autouse=True)
+def _plain_python(monkeypatch):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # netsim's runs
+
+
+@pytest.fixture
+def peer(tmp_path):
+    def write(code, name="htsim_ndp"):
+        path = tmp_path / name
+        path.write_text(f"#!{sys.executable}\n{OPTION}{code}")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    return write
+
+
+def test_both_run_and_are_compared(netsim, peer):
+    result = netsim("bench", "--against", peer(HONEST), *CASE)
+    assert result.exit_code == 0, result.output
+    rows = {
+        line.split()[0]: line.split()[1:] for line in result.stdout.splitlines() if line.split()
+    }
+    assert rows["peak"][0] == "memory"
+    assert rows["max"][1] == rows["p50"][1] == "12.5us"
+    who = [line.partition(":")[0] for line in result.stderr.splitlines()]
+    assert who[1:] == ["netsim", "htsim_ndp"] * 2
+
+
+def test_as_json_on_an_experiment(netsim, peer, tmp_path):
+    text = (tmp_path / "small.toml").read_text().replace("1MB", "8KB")
+    (tmp_path / "small.toml").write_text(text)
+    program = peer(HONEST)
+    options = ("--experiment", "small.toml", "--repeats", "1", "--threads", "1", "--json")
+    result = netsim("bench", "--against", program, *options)
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)["comparisons"]
+    assert found["completion_us"]["p99"]["peer"] == 12.5
+    times = [figures["netsim"] for figures in found["completion_us"].values()]
+    assert 4.0 < times[0] <= times[3]
+    assert times[1:] == sorted(times[1:])
+    cost = found["costs"]["whole_s"]
+    assert cost["ratio"] == pytest.approx(cost["peer"] / cost["netsim"])
+    assert [len(runs) for runs in found["runs"].values()] == [1, 1]
+
+
+def test_a_program_that_does_not_work(netsim, peer):
+    program = peer("print('cannot open', option('-topo')); raise SystemExit(1)")
+    result = netsim("bench", "--against", program, *CASE)
+    assert fails(result, 2, "htsim_ndp", "cannot open peer.topo")
+    assert result.stderr.splitlines()[-1].startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "values"),
+    [
+        (("--against", "htsim_ndp"), ("htsim_ndp",)),
+        (("--against", "/bin/true"), ("true", "htsim_ndp")),
+        (("--against", "htsim_ndp", "--profile"), ("--against", "--profile")),
+        (("--against", "./htsim_ndp", "--experiment", "small.toml", "--size", "1MB"), ("--exper",)),
+        (("--repeats", "2"), ("--repeats", "--against")),
+        (("--time-limit", "9"), ("--time-limit", "--against")),
+    ],
+)
+def test_options_that_do_not_fit(netsim, options, values):
+    assert fails(netsim("bench", *options), 2, *values)
+
+
+def test_experiments_that_do_not_fit(netsim, peer):
+    program = peer(HONEST)
+    result = netsim("bench", "--against", program, "--experiment", "sweep.toml")
+    assert fails(result, 2, "sweep.toml", "2 points")
+    result = netsim("bench", "--against", program, "--transport", "roce")
+    assert fails(result, 2, "transport.kind", "roce", "ndp")
