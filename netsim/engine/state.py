@@ -228,7 +228,7 @@ def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
         outs=np.zeros((w, capacity), np.int32),
         ins=np.zeros((w, capacity), np.int32),
         buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
-        starts=np.zeros((w, most_ports + 2), np.int64),
+        ends=np.zeros((w, most_ports), np.int64),
         undo=np.zeros((w, UNDO * most_ports), np.int64),
         calendar=np.zeros((w, N_BUCKETS), np.int64),
         next_in_bucket=np.zeros((w, most_ports), np.int64),

@@ -43,11 +43,6 @@ def ports_of(net: Net, node: NodeId) -> Iterable[GlobalPort]:
     return span(net.first_port[node], net.first_port[node + 1])
 
 
-def local_ports_of(net: Net, node: NodeId) -> Iterable[LocalPort]:
-    """Return the local ports of a node, in ascending order."""
-    return span(LocalPort(0), net.first_port[node + 1] - net.first_port[node])
-
-
 def nics_of(hosts: HostState, host: HostId) -> Iterable[NicId]:
     """Return the NICs of a host, in ascending order."""
     return span(hosts.first_nic[host], hosts.first_nic[HostId(host + 1)])

@@ -323,7 +323,7 @@ class Scratch(NamedTuple):
     outs: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
     ins: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
     buckets: WorkerRows  # int64[workers, N_BUCKETS + 1]
-    starts: WorkerRows  # int64[workers, max ports of a node + 2]
+    ends: PortRows  # int64[workers, max ports]
     undo: WorkerRows  # int64[workers, UNDO * max ports]
     calendar: Numbers[int, Numbers[int, LocalPort]]  # int64[workers, N_BUCKETS]
     next_in_bucket: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]

@@ -20,7 +20,6 @@ from netsim.engine.kernels.indexing import (
     exclude,
     include,
     includes,
-    local_ports_of,
     next_port,
     queue_of,
     ring_slot,
@@ -89,6 +88,7 @@ def order_at(reader: LinkReaderRecord, time: Ps) -> int:
 
 
 MIN_BUCKETS = 64  # fewest buckets for arrivals by time; there are twice as many buckets as arrivals
+FEW_ARRIVALS = 24  # so many are sorted without buckets
 
 
 def gather(
@@ -175,9 +175,13 @@ def count_unroutable_arrivals(
 
 
 def sort_roughly(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
-    """Copy the keys to ``scratch.keys[worker, 1]`` in nearly ascending order of time."""
+    """Copy the keys to ``scratch.keys[worker, 1]``; if many, in nearly ascending order of time."""
     src = scratch.keys[worker, 0]
     dst = scratch.keys[worker, 1]
+    if n <= FEW_ARRIVALS:
+        for i in range(n):
+            dst[i] = src[i]
+        return
     starts = scratch.buckets[worker]
     n_buckets = MIN_BUCKETS
     while n_buckets < min(2 * n, N_BUCKETS):
@@ -198,7 +202,7 @@ def sort_roughly(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
 
 
 def insertion_sort(keys: Numbers[int, int], lo: int, hi: int) -> None:
-    """Sort nearly sorted ``keys[lo:hi]`` in place."""
+    """Sort ``keys[lo:hi]``, nearly sorted or few, in place."""
     for i in range(lo + 1, hi):
         key = keys[i]
         j = i - 1
@@ -208,25 +212,37 @@ def insertion_sort(keys: Numbers[int, int], lo: int, hi: int) -> None:
         keys[j + 1] = key
 
 
-def group_by_output(scratch: Scratch, worker: int, n: int, n_ports: int) -> None:
-    """Sort nearly time-ordered keys by output port into keys[worker, 0]. The arrivals for local
-    port ``out`` are then ``starts[out] .. starts[out + 1]``."""
+def count_by_output(
+    net: Net, links: LinkState, scratch: Scratch, worker: int, n: int, node: NodeId
+) -> None:
+    """Count the arrivals of each output port in ``ends``; those with any join the busy ports."""
+    first_word = net.first_word[node]
+    outs = scratch.outs[worker]
+    ends = scratch.ends[worker]
+    out = next_port(net, links.busy, node, NO_PORT)
+    while out >= 0:
+        ends[out] = 0
+        out = next_port(net, links.busy, node, out)
+    for i in range(n):
+        out = LocalPort(outs[i])
+        if not includes(links.busy, first_word, out):
+            include(links.busy, first_word, out)
+            ends[out] = 0
+        ends[out] += 1
+
+
+def group_by_output(scratch: Scratch, worker: int, n: int) -> None:
+    """Sort nearly time-ordered keys by output port into keys[worker, 0]. Before, ``ends`` has the
+    first position of each port's arrivals, after that the position past the last."""
     src = scratch.keys[worker, 1]
     dst = scratch.keys[worker, 0]
     outs = scratch.outs[worker]
-    starts = scratch.starts[worker]
-    starts[: n_ports + 2] = 0
-    for i in range(n):
-        starts[outs[i] + 2] += 1
-    for out in range(n_ports):
-        starts[out + 2] += starts[out + 1]
+    ends = scratch.ends[worker]
     for i in range(n):
         key = src[i]
-        behind = outs[key & INDEX_MASK] + 1
-        dst[starts[behind]] = key
-        starts[behind] += 1
-    for out in range(n_ports):
-        insertion_sort(dst, starts[out], starts[out + 1])
+        out = LocalPort(outs[key & INDEX_MASK])
+        dst[ends[out]] = key
+        ends[out] += 1
 
 
 def has_room(links: LinkState, p: GlobalPort, n: int) -> bool:
@@ -317,39 +333,43 @@ def switch_step(
     """Advance switch ``node`` to the end of the window; return a status of layout.py."""
     env = queue_env_of(links.switches[node - net.n_hosts], links)
     first = net.first_port[node]
-    n_ports = net.first_port[node + 1] - first
     n, next_event = gather(net, links, clock, scratch, worker, node)
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH
     if PORT_WAKEUPS:
         resume_ports(net, links, node, clock.clock[0].w1)
-    sort_roughly(clock, scratch, worker, n)
-    group_by_output(scratch, worker, n, n_ports)
-    starts = scratch.starts[worker]
+    count_by_output(net, links, scratch, worker, n, node)
+    ends = scratch.ends[worker]
     enough = True
-    for out in local_ports_of(net, node):
-        arrivals = starts[out + 1] - starts[out]
-        if arrivals > 0 or includes(links.busy, net.first_word[node], out):
-            enough = has_room(links, first + out, arrivals) and enough
+    start = 0
+    out = next_port(net, links.busy, node, NO_PORT)
+    while out >= 0:
+        arrivals = ends[out]
+        enough = has_room(links, first + out, arrivals) and enough
+        ends[out] = start
+        start += arrivals
+        out = next_port(net, links.busy, node, out)
     if not enough:
         undo_choices(net, links, scratch, worker, node)
         return GROW_POOL
-    for out in local_ports_of(net, node):
-        lo = starts[out]
-        hi = starts[out + 1]
-        if hi > lo or includes(links.busy, net.first_word[node], out):
-            serve(env, clock, scratch, worker, first + out, lo, hi)
-            include(links.dirty_ports, net.first_word[node], out)
-            port = links.ports[first + out]
-            if PORT_WAKEUPS:
-                if suspend_port(links, env.switch, port, out, clock.clock[0].w1):
-                    continue
+    sort_roughly(clock, scratch, worker, n)
+    group_by_output(scratch, worker, n)
+    start = 0
+    out = next_port(net, links.busy, node, NO_PORT)
+    while out >= 0:
+        end = ends[out]
+        insertion_sort(scratch.keys[worker, 0], start, end)
+        serve(env, clock, scratch, worker, first + out, start, end)
+        start = end
+        include(links.dirty_ports, net.first_word[node], out)
+        port = links.ports[first + out]
+        if not PORT_WAKEUPS or not suspend_port(links, env.switch, port, out, clock.clock[0].w1):
             if port.backlog != 0 and has_event(port):
-                include(links.busy, net.first_word[node], out)
                 next_event = min(next_event, port.free_at)
             else:
                 exclude(links.busy, net.first_word[node], out)
+        out = next_port(net, links.busy, node, out)
     have_read_all(net, links, scratch, worker, node)
     if PORT_WAKEUPS:
         next_event = min(next_event, env.switch.next_wakeup_ps)
