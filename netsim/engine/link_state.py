@@ -104,8 +104,6 @@ def build_links(
         ),
         size_kind=np.zeros(1, np.int64) if sized is None else sized.kind.copy(),
         published_head=np.zeros(n, np.int64),
-        new_tail=np.zeros(n, np.int64),
-        first_new=np.full(n, INF, np.int64),
         unread=np.zeros(words, np.int64),
         busy=np.zeros(words, np.int64),
         dirty_ports=np.zeros(words, np.int64),

@@ -18,9 +18,7 @@ SLOT_BYTES = PACKET.itemsize
 INGRESS_BYTES = np.dtype(np.int32).itemsize
 """Bytes per pool slot in addition to the packet, if the discipline needs a packet's ingress."""
 
-PUBLISHED = 3  # numbers per link that its two nodes exchange between windows
-
-PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + BALANCE.itemsize + 8 * PUBLISHED
+PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + BALANCE.itemsize + 8  # published_head
 QUEUE_BYTES = QUEUE.itemsize
 """Bytes per port and per class, without rings and the discipline's own fields."""
 

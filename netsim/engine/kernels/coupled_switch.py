@@ -43,7 +43,7 @@ from netsim.engine.kernels.layout import (
     Net,
     Scratch,
 )
-from netsim.engine.kernels.links import end_of_transmission, note_sent
+from netsim.engine.kernels.links import end_of_transmission
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import (
     admit_arrival,
@@ -332,7 +332,6 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
                 suspend_port(links, env.switch, port, out, clock.clock[0].w1)
         elif port.backlog == 0:
             exclude(links.busy, net.first_word[node], out)
-        note_sent(links, port)
         out = next_port(net, links.busy, node, out)
     if PORT_WAKEUPS:
         next_event = min(next_event, env.switch.next_wakeup_ps)

@@ -44,7 +44,6 @@ from netsim.engine.kernels.layout import (
     LinkState,
     Net,
 )
-from netsim.engine.kernels.links import note_sent
 from netsim.engine.kernels.nic import (
     check_control,
     first_open,
@@ -257,7 +256,6 @@ def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id:
             trace_created(links, host_port, created, p, now)
         stuck = False
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
-    note_sent(links, port)
     if host.rule_broken != 0:
         return BROKEN
     host.handler = NOTHING
@@ -429,8 +427,6 @@ def multi_port_step(
         for p in ports_of(net, host_id):
             hosts.host_ports[p].stuck = 0
     clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
-    for p in ports_of(net, host_id):
-        note_sent(links, links.ports[p])
     if hosts.nics[nic].rule_broken != 0:
         return BROKEN
     for each in nics_of(hosts, host_id):

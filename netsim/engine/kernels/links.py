@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, Slot
-from netsim.engine.kernels.indexing import WAITS, queue_of, ring_slot
+from netsim.engine.kernels.indexing import WAITS, queue_of
 from netsim.engine.kernels.layout import INF, LinkState
 from netsim.engine.kernels.specialization_constants import CIRCUITS, FAULTS, PHASE_DRIVEN, TRACE
 from netsim.engine.kernels.trace import LOST, trace_packet
@@ -44,17 +44,6 @@ def depart(
     queue = links.queues[queue_of(port.number, cls)]
     queue.sent_packets += 1
     queue.sent_bytes += size
-
-
-def note_sent(links: LinkState, port: PortRecord) -> None:
-    """Publish what a port has sent in this step."""
-    p = port.number
-    if port.tail > links.new_tail[p]:
-        if links.first_new[p] == INF:
-            # The first of the new packets.
-            slot = ring_slot(port.ring_off, port.ring_mask, links.new_tail[p])
-            links.first_new[p] = links.pool[slot].time
-        links.new_tail[p] = port.tail
 
 
 def renew_link(links: LinkState, port: PortRecord, p: GlobalPort, now: Ps) -> None:

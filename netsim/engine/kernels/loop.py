@@ -21,12 +21,19 @@ from netsim.engine.kernels.ids import (
     Records,
     span,
 )
-from netsim.engine.kernels.indexing import empty, include, next_port, nic_of, nics_of, ports_of
+from netsim.engine.kernels.indexing import (
+    empty,
+    include,
+    next_port,
+    nic_of,
+    nics_of,
+    ports_of,
+    ring_slot,
+)
 from netsim.engine.kernels.instructions import read_clock_ns, take_tickets
 from netsim.engine.kernels.layout import (
     DONE,
     IDLE,
-    INF,
     NEEDS_GROWTH,
     NEEDS_THINNING,
     OK,
@@ -201,22 +208,18 @@ def publish(net: Net, links: LinkState, clock: Clock) -> None:
 
 
 def publish_port(net: Net, links: LinkState, clock: Clock, p: GlobalPort) -> int:
-    """Publish what port ``p`` read and sent; return the number of packets sent.
-
-    A released flow starts at least one lookahead after the last delivery that it waited for: never
-    inside the window just simulated.
-    """
+    """Publish what port ``p`` read and sent; return the number of packets sent."""
     peer = net.port_peer[p]
     links.published_head[peer] = links.readers[p].head
-    first = links.first_new[p]
-    if first == INF:
-        return 0
-    links.first_new[p] = INF
+    port = links.ports[p]
     reader = links.readers[peer]
-    sent = links.new_tail[p] - reader.tail
-    reader.tail = links.new_tail[p]
+    sent = port.tail - reader.tail
+    if sent == 0:
+        return 0
+    first = ring_slot(port.ring_off, port.ring_mask, reader.tail)
+    reader.tail = port.tail
     to = net.port_node[peer]
-    expect(clock, to, first)
+    expect(clock, to, links.pool[first].time)
     if to >= net.n_hosts:
         include(links.unread, net.first_word[to], peer - net.first_port[to])
     return sent

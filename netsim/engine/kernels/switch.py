@@ -38,7 +38,6 @@ from netsim.engine.kernels.layout import (
     Net,
     Scratch,
 )
-from netsim.engine.kernels.links import note_sent
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.specialization_constants import (
@@ -315,7 +314,6 @@ def serve(
         advance(env, port, now)
         arrive(env, port, slots[key & INDEX_MASK], now)
     advance(env, port, clock.clock[0].w1 - 1)
-    note_sent(links, port)
 
 
 def settled(env: QueueEnv) -> int:
