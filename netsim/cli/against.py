@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import Command
+from netsim.cli.options import Command, load_experiment
 from netsim.cli.progress import format_duration
 from netsim.errors import InputError
 from netsim.units import format_bytes, format_number, format_time
@@ -31,8 +31,8 @@ COSTS: dict[str, tuple[str, Callable[[float], str]]] = {
 
 
 def against_options(command: Command) -> Command:
-    """Add the options of a comparison, as `against`, `experiment`, `repeats` and
-    `time_limit`."""
+    """Add the options of a comparison, as `against`, `experiment`, `overrides`,
+    `repeats` and `time_limit`."""
     options = (
         click.option(
             "--against",
@@ -40,7 +40,10 @@ def against_options(command: Command) -> Command:
             metavar="PROGRAM",
             help="Run also PROGRAM, htsim_ndp, htsim_roce or htsim_uec, which you have built.",
         ),
-        click.option("--experiment", metavar="FILE", help="Compare on FILE instead of cases."),
+        click.option("--experiment", metavar="EXPERIMENT", help="Compare on it instead of cases."),
+        click.option(
+            "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the experiment."
+        ),
         click.option("--repeats", type=click.IntRange(1), help="Runs of each simulator (3)."),
         click.option(
             "--time-limit",
@@ -54,13 +57,13 @@ def against_options(command: Command) -> Command:
     return command
 
 
-def experiment_point(file: str) -> Point:
+def experiment_point(experiment: str, overrides: Sequence[str]) -> Point:
     """Return the only point of an experiment. Raises InputError if it is a sweep."""
-    from netsim.experiment import Experiment, locate
-
-    points = Experiment.load(locate(file), []).points()
+    loaded = load_experiment(experiment, overrides, seed=None)
+    points = loaded.points()
     if len(points) > 1:
-        raise InputError(f"a sweep of {len(points)} points", file=file, hint="one point only")
+        hint = " ".join(f"--set {axis}=VALUE" for axis in loaded.axes)
+        raise InputError(f"a sweep of {len(points)} points", file=experiment, hint=hint)
     return points[0]
 
 
@@ -74,6 +77,7 @@ def standard_transport(program: Path) -> str:
 def compared(
     program: Path,
     points: Iterator[tuple[Point, int]],
+    overrides: Sequence[str],
     repeats: int | None,
     time_limit: float | None,
 ) -> Iterator[tuple[str, Comparison]]:
@@ -92,7 +96,9 @@ def compared(
         )
         click.echo(title, err=True)
         limits = Limits(repeats or 3, threads, time_limit or 3600.0)
-        yield title, compare(Path(point.file).resolve(), program, given, limits, _note)
+        changes = [word for change in overrides for word in ("--set", change)]
+        own = [str(Path(point.file).resolve()), *changes]
+        yield title, compare(own, program, given, limits, _note)
 
 
 def _note(who: str, turn: Turn) -> None:

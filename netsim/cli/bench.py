@@ -137,9 +137,9 @@ def command(
         selected = (transports, topologies, hosts, threads or (cores,), size)
         _compare(selected, machine, as_json, **versus)
         return
-    for name in (name for name, value in versus.items() if value is not None):
-        key = f"--{name.replace('_', '-')}"
-        raise InputError("needs --against", key=key, hint="--against PROGRAM", code="no_effect")
+    if unused := [name for name, value in versus.items() if value]:
+        key = "--set" if unused[0] == "overrides" else f"--{unused[0].replace('_', '-')}"
+        raise InputError("needs --against PROGRAM", key=key, code="no_effect")
     if profiled:
         if threads:
             hint = "profiles are single-threaded"
@@ -234,6 +234,7 @@ def _compare(
     as_json: bool,
     against: Path,
     experiment: str | None,
+    overrides: tuple[str, ...],
     repeats: int | None,
     time_limit: float | None,
 ) -> None:
@@ -243,10 +244,16 @@ def _compare(
 
     if experiment is not None and (any(selected[:3]) or selected[4]):
         raise InputError("conflicts with the selection of cases", key="--experiment")
+    if experiment is None and overrides:
+        raise InputError("needs --experiment", key="--set", code="no_effect")
     described = []
     with tempfile.TemporaryDirectory() as directory:
-        points = _points(against, selected, experiment, Path(directory))
-        for title, found in other.compared(against, points, repeats, time_limit):
+        if experiment is None:
+            points = _case_points(against, selected, Path(directory))
+        else:
+            point = other.experiment_point(experiment, overrides)
+            points = ((point, threads) for threads in selected[3])
+        for title, found in other.compared(against, points, overrides, repeats, time_limit):
             described.append(other.as_json(title, against, found))
             if not as_json:
                 click.echo(f"\n{title}, runs of each: {len(found.netsim)}")
@@ -256,19 +263,13 @@ def _compare(
         print_json({"machine": machine, "comparisons": described})
 
 
-def _points(
-    program: Path, selected: Selected, experiment: str | None, directory: Path
-) -> Iterator[tuple[Point, int]]:
-    """Yield each point to compare on, and its number of threads."""
-    from netsim.cli import against as other
+def _case_points(program: Path, selected: Selected, directory: Path) -> Iterator[tuple[Point, int]]:
+    """Yield the point of each selected case to compare on, and its number of threads."""
+    from netsim.cli.against import HOSTS, SIZE, standard_transport
 
     transports, topologies, hosts, threads, size = selected
-    if experiment is not None:
-        point = other.experiment_point(experiment)
-        yield from ((point, count) for count in threads)
-        return
-    standard = transports or (other.standard_transport(program),)
-    for case in cases(standard, topologies, hosts or other.HOSTS, threads, size or other.SIZE):
+    standard = transports or (standard_transport(program),)
+    for case in cases(standard, topologies, hosts or HOSTS, threads, size or SIZE):
         yield case_point(case, directory), case.threads
 
 

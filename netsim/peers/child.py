@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netsim.errors import InputError
-from netsim.units import shortened
 
 MAX_OUTPUT = 2**28
 MAX_LINE = 2**16
+MAX_QUOTED = 400
 
 LAUNCHER = """
 import json, os, sys, time
@@ -87,7 +87,7 @@ def run(
     code, whole_s, processor_s, peak = json.loads(figures) if figures else (1, 0.0, 0.0, 0)
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else "failed"
-        raise InputError(f"{how}: {shortened(last) or 'it printed nothing'}", file=argv[0])
+        raise InputError(f"{how}: {last[:MAX_QUOTED] or 'it printed nothing'}", file=argv[0])
     return Usage(whole_s, processor_s, peak * (1 if sys.platform == "darwin" else 1024))
 
 

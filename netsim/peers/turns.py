@@ -6,7 +6,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,13 +97,13 @@ class Limits:
 
 
 def compare(
-    experiment: Path,
+    experiment: Sequence[str],
     program: Path,
     given: PeerInput,
     limits: Limits,
     note: Callable[[str, Turn], None],
 ) -> Comparison:
-    """Run an experiment with netsim and, as `given`, with `program`, in turns.
+    """Run `experiment`, arguments of `netsim run`, and `program` on the same, `given`, in turns.
 
     netsim runs once before, so that it need not compile later. `note`
     gets each run and whose it is. Raises InputError if the other simulator cannot run or prints
@@ -127,12 +127,12 @@ def compare(
     return done
 
 
-def _netsim(experiment: Path, directory: Path, limits: Limits) -> Turn:
+def _netsim(experiment: Sequence[str], directory: Path, limits: Limits) -> Turn:
     from netsim.results import load_result
 
     out = directory / "result"
     options = ("--force", "--quiet", "--threads", str(limits.threads), "--out", str(out))
-    argv = [sys.executable, "-P", "-m", "netsim", "run", str(experiment), *options]
+    argv = [sys.executable, "-P", "-m", "netsim", "run", *experiment, *options]
     try:
         usage = run(argv, directory, limits.cores, limits.limit_s)
     except InputError as error:

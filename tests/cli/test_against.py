@@ -48,12 +48,10 @@ def test_both_run_and_are_compared(netsim, peer):
     assert who[1:] == ["netsim", "htsim_ndp"] * 2
 
 
-def test_as_json_on_an_experiment(netsim, peer, tmp_path):
-    text = (tmp_path / "small.toml").read_text().replace("1MB", "8KB")
-    (tmp_path / "small.toml").write_text(text)
-    program = peer(HONEST)
-    options = ("--experiment", "small.toml", "--repeats", "1", "--threads", "1", "--json")
-    result = netsim("bench", "--against", program, *options)
+def test_as_json_on_an_experiment(netsim, peer):
+    experiment = ("--experiment", "sweep.toml", "--set", "seed=2", "--set", "traffic.size=8KB")
+    options = ("--repeats", "1", "--threads", "1", "--json")
+    result = netsim("bench", "--against", peer(HONEST), *experiment, *options)
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.stdout)["comparisons"]
     assert found["completion_us"]["p99"]["peer"] == 12.5
@@ -79,7 +77,8 @@ def test_a_program_that_does_not_work(netsim, peer):
         (("--against", "/bin/true"), ("true", "htsim_ndp")),
         (("--against", "htsim_ndp", "--profile"), ("--against", "--profile")),
         (("--against", "./htsim_ndp", "--experiment", "small.toml", "--size", "1MB"), ("--exper",)),
-        (("--repeats", "2"), ("--repeats", "--against")),
+        (("--against", "htsim_ndp", "--set", "seed=2"), ("--set", "--experiment")),
+        (("--set", "seed=2"), ("--set", "--against")),
         (("--time-limit", "9"), ("--time-limit", "--against")),
     ],
 )
@@ -90,6 +89,6 @@ def test_options_that_do_not_fit(netsim, options, values):
 def test_experiments_that_do_not_fit(netsim, peer):
     program = peer(HONEST)
     result = netsim("bench", "--against", program, "--experiment", "sweep.toml")
-    assert fails(result, 2, "sweep.toml", "2 points")
+    assert fails(result, 2, "sweep.toml", "2 points", "--set seed")
     result = netsim("bench", "--against", program, "--transport", "roce")
     assert fails(result, 2, "transport.kind", "roce", "ndp")
