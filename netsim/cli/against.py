@@ -92,7 +92,7 @@ def compared(
         given = peer_input(peer, point)
         title = (
             f"{point.name}, {point.transport.name}: {given.n_hosts:,} hosts, "
-            f"{given.flows.total():,} flows, cores: {threads}"
+            f"{given.flows.total():,} flows, threads: {threads}"
         )
         click.echo(title, err=True)
         limits = Limits(repeats or 3, threads, time_limit or 3600.0)

@@ -98,7 +98,8 @@ def _listen(
     assert process.stdout is not None
     stream, rest, last, size = process.stdout.fileno(), b"", b"", 0
     while True:
-        if not select.select([stream], [], [], max(0.0, end_s - time.monotonic()))[0]:
+        left_s = end_s - time.monotonic()
+        if left_s <= 0 or not select.select([stream], [], [], left_s)[0]:
             raise TimeoutError
         part, now_s = os.read(stream, MAX_LINE), time.monotonic()
         size += len(part)

@@ -105,9 +105,9 @@ def compare(
 ) -> Comparison:
     """Run `experiment`, arguments of `netsim run`, and `program` on the same, `given`, in turns.
 
-    netsim runs once before, so that it need not compile later. `note`
-    gets each run and whose it is. Raises InputError if the other simulator cannot run or prints
-    something else, RunError if netsim fails.
+    netsim runs once before, so that it need not compile later. `note` gets each run and whose it
+    is. Raises InputError if the other simulator cannot run or prints something else, RunError if
+    netsim fails.
     """
     done = Comparison([], [])
     with tempfile.TemporaryDirectory(prefix="netsim-against-") as name:
@@ -134,7 +134,7 @@ def _netsim(experiment: Sequence[str], directory: Path, limits: Limits) -> Turn:
     options = ("--force", "--quiet", "--threads", str(limits.threads), "--out", str(out))
     argv = [sys.executable, "-P", "-m", "netsim", "run", *experiment, *options]
     try:
-        usage = run(argv, directory, limits.cores, limits.limit_s)
+        usage = run(argv, Path.cwd(), limits.cores, limits.limit_s)
     except InputError as error:
         raise RunError(f"netsim {error.message}") from None
     result = load_result(out)

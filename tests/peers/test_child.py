@@ -45,6 +45,7 @@ def test_cores(tmp_path: Path) -> None:
         ("import os; os.abort()", "signal 6"),
         ("print('x' * 100_000)", "too much"),
         ("import time; print('still here', flush=True); time.sleep(60)", "0.5 s"),
+        ("import time\nwhile time.sleep(0.1) is None: print('here', flush=True)", "0.5 s"),
     ],
 )
 def test_what_fails(tmp_path: Path, code: str, value: str) -> None:
