@@ -31,6 +31,7 @@ from netsim.engine.kernels.layout import (
     OPPORTUNISTIC,
     STAGE_TIMES,
     UNDO,
+    VLB,
     Clock,
     HostState,
     LinkState,
@@ -45,7 +46,7 @@ from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
-from netsim.model.fabric import Fabric
+from netsim.model.fabric import PATH_FOR_LIFE, Fabric
 from netsim.model.network import Network
 from netsim.model.port_pairs import PLANE_BALANCING
 from netsim.model.reroute import RowWriter
@@ -122,14 +123,14 @@ def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
             hint='"none"',
         )
     at = fabric.ecn.at if fabric.ecn is not None else None
+    coupled = discipline.coupled or fabric.load_balancing == "least_loaded" or how == OPPORTUNISTIC
     return {
         "N_CLASSES": fabric.n_traffic_classes,
         **discipline.features,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
-        "COUPLED": discipline.coupled
-        or fabric.load_balancing == "least_loaded"
-        or how == OPPORTUNISTIC,
+        "COUPLED": coupled,
+        "ROUTES_AHEAD": not coupled or (fabric.load_balancing in PATH_FOR_LIFE and how != VLB),
         "BALANCING": BALANCING[fabric.load_balancing],
         "POLICY_ROUTING": feature_set.policy,
         "TIME_SLOT_ROUTING": feature_set.time_slots,
@@ -232,5 +233,6 @@ def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
         undo=np.zeros((w, UNDO * most_ports), np.int64),
         calendar=np.zeros((w, N_BUCKETS), np.int64),
         next_in_bucket=np.zeros((w, most_ports), np.int64),
+        due=np.zeros((w, most_ports), np.int64),
         words=np.zeros((w, N_BUCKETS // 32), np.int64),
     )

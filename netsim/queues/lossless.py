@@ -75,13 +75,13 @@ def settle(params, network, packets):
     return {**params, "headroom_bytes": longest_headroom_bytes(network, packets)}
 
 
-def xoff(env):
-    """Return the bytes of an ingress port and class above which its neighbor is paused."""
+def exceeds_xoff(env, held):
+    """Return whether the neighbor of an ingress port is paused when a class holds these bytes."""
     par = env.par
     if par.shared_buffer_bytes < 0:
-        return float(par.xoff_bytes)
+        return held > par.xoff_bytes
     # Not rounded: comparisons with whole numbers do not need it.
-    return par.alpha * max(0, par.shared_buffer_bytes - env.switch.used_bytes)
+    return held > par.alpha * max(0, par.shared_buffer_bytes - env.switch.used_bytes)
 
 
 def on_arrival(env, now, port, pkt):
@@ -95,7 +95,7 @@ def on_arrival(env, now, port, pkt):
         env.switch.used_bytes += size
     if paused:
         ingress.headroom_used += size
-    elif ingress.came_in_bytes > xoff(env):
+    elif exceeds_xoff(env, ingress.came_in_bytes):
         ingress.headroom_used = 0
         pause(env, port, cls)
     return ACCEPT
@@ -117,6 +117,6 @@ def on_departure(env, now, port, cls, size):
     if env.par.shared_buffer_bytes < 0:
         done = done or ingress.came_in_bytes < env.par.xon_bytes
     else:
-        done = done or ingress.came_in_bytes + env.par.xon_gap_bytes <= xoff(env)
+        done = done or not exceeds_xoff(env, ingress.came_in_bytes + env.par.xon_gap_bytes)
     if done:
         resume(env, port, cls)

@@ -1,7 +1,8 @@
 """When a switch's ports act next: within a window, and after it.
 
 A coupled switch keeps completions within a window in a calendar: an array of time slots, each a
-list of ports in the order of (time, port), with at most one entry per port.
+list of ports in the order of (time, port), with at most one entry per port. Their times are kept
+beside the lists, so that no comparison waits for a port's record.
 
 With `PORT_WAKEUPS`, a port that waits for a time after the window is suspended: a rack with a
 hundred circuits has packets for all, but few circuits are up. The switch keeps the earliest wakeup
@@ -34,6 +35,7 @@ class Step(NamedTuple):
     heads: Numbers[int, LocalPort]  # int64[N_BUCKETS]: first port of each slot
     next_in_bucket: Numbers[LocalPort, LocalPort]  # int64[ports]: the next port in the same slot
     words: Numbers[int, int]  # int64[N_BUCKETS / 32]: a bit for each nonempty slot
+    due: Numbers[LocalPort, Ps]  # int64[ports]: when a port that is in a list completes
 
 
 def open_step(net: Net, clock: Clock, scratch: Scratch, worker: int, node: NodeId) -> Step:
@@ -56,16 +58,17 @@ def open_step(net: Net, clock: Clock, scratch: Scratch, worker: int, node: NodeI
         heads,
         scratch.next_in_bucket[worker],
         words,
+        scratch.due[worker],
     )
 
 
-def calendar_add(links: LinkState, step: Step, out: LocalPort) -> None:
+def calendar_add(step: Step, out: LocalPort, at: Ps) -> None:
     """Add the completion of local port ``out`` in the order of (time, port)."""
-    at = links.ports[step.first + out].free_at
     entry = (at - step.w0) >> step.shift
     heads = step.heads
     next_in_bucket = step.next_in_bucket
     words = step.words
+    step.due[out] = at
     bit = 1 << (entry & (WORD - 1))
     if words[entry // WORD] & bit == 0:
         words[entry // WORD] |= bit
@@ -74,10 +77,7 @@ def calendar_add(links: LinkState, step: Step, out: LocalPort) -> None:
         return
     before = NO_PORT
     other = heads[entry]
-    while other >= 0:
-        time = links.ports[step.first + other].free_at
-        if time > at or (time == at and other > out):
-            break
+    while other >= 0 and is_before(step, other, out):
         before = other
         other = next_in_bucket[other]
     next_in_bucket[out] = other
@@ -87,46 +87,56 @@ def calendar_add(links: LinkState, step: Step, out: LocalPort) -> None:
         next_in_bucket[before] = out
 
 
-def calendar_first(step: Step, word: int) -> int:
-    """Return the earliest nonempty time slot from ``word`` on, or -1."""
+def is_before(step: Step, one: LocalPort, other: LocalPort) -> bool:
+    """Return whether port ``one`` completes before ``other``; at one time the lower does."""
+    if step.due[one] == step.due[other]:
+        return one < other
+    return step.due[one] < step.due[other]
+
+
+def earlier(step: Step, one: LocalPort, other: LocalPort) -> LocalPort:
+    """Return the port that completes first; ``other`` may be NO_PORT."""
+    if other < 0 or is_before(step, one, other):
+        return one
+    return other
+
+
+def calendar_first(step: Step, now: Ps) -> LocalPort:
+    """Return the port that completes first, or NO_PORT. None does before ``now``."""
     words = step.words
+    word = ((now - step.w0) >> step.shift) // WORD
     while word < N_BUCKETS // WORD:
         bits = words[word]
         if bits != 0:
-            return word * WORD + lowest_bit(bits)
+            return step.heads[word * WORD + lowest_bit(bits)]
         word += 1
-    return -1
+    return NO_PORT
 
 
-def calendar_take(step: Step, entry: int) -> LocalPort:
-    """Remove the first port of time slot ``entry``."""
-    heads = step.heads
-    out = heads[entry]
-    following = step.next_in_bucket[out]
-    heads[entry] = following
-    if following < 0:
-        step.words[entry // WORD] &= ~(1 << (entry & (WORD - 1)))
-    return out
-
-
-def calendar_remove(links: LinkState, step: Step, out: LocalPort) -> None:
+def calendar_remove(step: Step, out: LocalPort) -> None:
     """Remove the entry of local port ``out``."""
-    entry = (links.ports[step.first + out].free_at - step.w0) >> step.shift
-    if step.heads[entry] == out:
-        calendar_take(step, entry)
-        return
+    entry = (step.due[out] - step.w0) >> step.shift
+    following = step.next_in_bucket[out]
     before = step.heads[entry]
+    if before == out:
+        step.heads[entry] = following
+        if following < 0:
+            step.words[entry // WORD] &= ~(1 << (entry & (WORD - 1)))
+        return
     while step.next_in_bucket[before] != out:
         before = step.next_in_bucket[before]
-    step.next_in_bucket[before] = step.next_in_bucket[out]
+    step.next_in_bucket[before] = following
 
 
-def note_event(links: LinkState, step: Step, out: LocalPort) -> None:
-    """Schedule the next event of local port ``out``, if it is in this window."""
+def note_event(links: LinkState, step: Step, out: LocalPort) -> bool:
+    """Schedule the next event of local port ``out`` if it is in this window; return whether it
+    is."""
     port = links.ports[step.first + out]
     include(links.busy, step.first_word, out)
     if has_event(port) and port.free_at < step.w1:
-        calendar_add(links, step, out)
+        calendar_add(step, out, port.free_at)
+        return True
+    return False
 
 
 def cancel_wakeup(links: LinkState, step: Step, out: LocalPort) -> None:
@@ -134,7 +144,7 @@ def cancel_wakeup(links: LinkState, step: Step, out: LocalPort) -> None:
     port = links.ports[step.first + out]
     if port.tx_class == WAITS:
         if port.free_at < step.w1:
-            calendar_remove(links, step, out)
+            calendar_remove(step, out)
         port.tx_class = 0
 
 

@@ -11,6 +11,7 @@ import math
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.indexing import queue_of, ring_slot
+from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.packets import DATA, ECN_CE
 from netsim.engine.kernels.series import change
@@ -77,6 +78,7 @@ def enqueue_packet(
     if HAS_ON_DEPARTURE:
         links.ingress[slot] = ingress
     queue.tail += 1
+    prefetch(links.pool, ring_slot(queue.off, queue.mask, queue.tail + 1))
     port.backlog |= 1 << cls
     hold(links, port, cls, Bytes(pkt.size_bytes), now)
     if mark:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from netsim.engine.kernels.balance import count_unroutable, has_route, output_port, undo_choice
 from netsim.engine.kernels.calendar import (
-    WORD,
     Step,
     calendar_first,
-    calendar_take,
+    calendar_remove,
     cancel_wakeup,
+    earlier,
     note_event,
     open_step,
     resume_ports,
@@ -22,7 +22,7 @@ from netsim.engine.kernels.calendar import (
 from netsim.engine.kernels.class_queues import count_drop
 from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.ids import NO_PORT, Bytes, GlobalPort, LocalPort, NodeId, Ps, Slot
+from netsim.engine.kernels.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.indexing import (
     PFC_FRAME,
     PFC_FRAME_PENDING,
@@ -30,7 +30,6 @@ from netsim.engine.kernels.indexing import (
     include,
     next_port,
     queue_of,
-    ring_slot,
 )
 from netsim.engine.kernels.layout import (
     GROW_POOL,
@@ -43,7 +42,6 @@ from netsim.engine.kernels.layout import (
     Net,
     Scratch,
 )
-from netsim.engine.kernels.links import end_of_transmission
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import (
     admit_arrival,
@@ -67,6 +65,7 @@ from netsim.engine.kernels.specialization_constants import (
     N_CLASSES,
     PER_PORT_SIZES,
     PORT_WAKEUPS,
+    ROUTES_AHEAD,
     on_arrival,
     on_departure,
 )
@@ -75,88 +74,43 @@ from netsim.engine.kernels.switch import (
     KEY_BITS,
     gather,
     have_read,
-    insertion_sort,
     settled,
+    sort_arrivals,
     sort_roughly,
 )
 from netsim.engine.kernels.two_hops import after_arrival, after_completion, others_have_room
-from netsim.model.fabric import PFC_FRAME_BYTES
+
+NO_ROOM = LocalPort(-2)
 
 
-def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
-    """Start local port ``out`` if it is idle; a pending PFC frame goes first."""
-    links = env.links
-    port = links.ports[step.first + out]
-    pending = HAS_PFC and port.pause_requested >= PFC_FRAME_PENDING
-    if port.tx_bytes > 0 or not (pending or port.backlog & ~port.paused != 0):
-        return
-    if PORT_WAKEUPS:
-        cancel_wakeup(links, step, out)
-    if pending:
-        port.pause_requested &= ~PFC_FRAME_PENDING
-        send_pfc(links, port, now)
-    else:
-        start_next(env, port, now)
-    note_event(links, step, out)
-
-
-def start_pending_pfc(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
-    """Start local port ``out`` if it owes a PFC frame."""
-    if env.links.ports[step.first + out].pause_requested >= PFC_FRAME_PENDING:
-        start_port(env, step, out, now)
-
-
-def send_pfc(links: LinkState, port: PortRecord, now: Ps) -> None:
-    """Transmit a PFC frame with the pause state of all classes."""
-    end = end_of_transmission(links, port, Bytes(PFC_FRAME_BYTES), now)
-    pkt = links.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
-    pkt.flow = -1
-    pkt.seq = 0
-    pkt.dst = -1
-    pkt.aux = port.pause_requested
-    pkt.size_bytes = PFC_FRAME_BYTES
-    pkt.entropy = 0
-    pkt.kind = PFC
-    pkt.prio = 0
-    pkt.ecn = 0
-    pkt.hops = 1
-    pkt.time = end + port.delay_ps
-    port.tail += 1
-    port.free_at = end
-    port.tx_bytes = Bytes(PFC_FRAME_BYTES)
-    port.tx_class = PFC_FRAME
-
-
-def complete(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> None:
-    """Handle the end of a transmission of local port ``out``, or its wakeup, and start the next."""
+def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
+    """Start local port ``out`` if it is idle and has something to send; return whether it was."""
     port = env.links.ports[step.first + out]
-    now = port.free_at
-    if HAS_PFC and port.tx_class == PFC_FRAME:
-        port.tx_bytes = Bytes(0)
-        start_port(env, step, out, now)
-        return
+    owes = HAS_PFC and port.pause_requested >= PFC_FRAME_PENDING
+    if port.tx_bytes > 0 or not (owes or port.backlog & ~port.paused != 0):
+        return False
+    if PORT_WAKEUPS:
+        cancel_wakeup(env.links, step, out)
+    start_next(env, port, now)
+    return True
+
+
+def complete(env: QueueEnv, step: Step, out: LocalPort) -> LocalPort:
+    """Handle the end of a transmission of local port ``out``, or its wakeup. Returns the ingress of
+    the packet that left, if the discipline counts by ingress, or NO_PORT."""
+    port = env.links.ports[step.first + out]
     cls = port.tx_class
     size = port.tx_bytes
     finish_transmission(env, port)
-    if HAS_ON_DEPARTURE and size > 0:
-        owed = port.tx_ingress
-        ingress = env.links.ports[step.first + owed]
-        notify_departure(env, ingress, cls, size, now)
-        start_port(env, step, out, now)
-        if HAS_PFC:
-            start_pending_pfc(env, step, owed, now)
-    else:
-        start_port(env, step, out, now)
-    if INDIRECT == OPPORTUNISTIC:
-        after_completion(net, env, step, out, now, size == 0)
-
-
-def notify_departure(env: QueueEnv, ingress: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
-    """Call `on_departure` for a packet that came in by ``ingress``."""
-    if PER_PORT_SIZES:
-        env = queue_env_at(env, ingress)
-    env.switch.handler = IN_ON_DEPARTURE
-    on_departure(env, now, ingress, cls, size)
+    if HAS_ON_DEPARTURE:
+        if size > 0 and cls != PFC_FRAME:
+            ingress = env.links.ports[step.first + port.tx_ingress]
+            if PER_PORT_SIZES:
+                env = queue_env_at(env, ingress)
+            env.switch.handler = IN_ON_DEPARTURE
+            on_departure(env, port.free_at, ingress, cls, size)
+            return port.tx_ingress
+    return NO_PORT
 
 
 def admit_at_ingress(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bool:
@@ -176,54 +130,62 @@ def admit_at_ingress(env: QueueEnv, port: PortRecord, slot: Slot, now: Ps) -> bo
     return True
 
 
-def receive(
-    net: Net,
-    env: QueueEnv,
-    step: Step,
-    ingress: LocalPort,
-    slot: Slot,
-    now: Ps,
-) -> int:
-    """Handle the arrival of the packet in pool slot ``slot`` by local port ``ingress``. Returns
-    GROW_POOL, with nothing changed, if there is no room."""
+def output_of(
+    net: Net, env: QueueEnv, step: Step, ingress: LocalPort, slot: Slot, ahead: LocalPort, now: Ps
+) -> LocalPort:
+    """Return the output port of the packet in pool slot ``slot``, which came in by local port
+    ``ingress``. There is room for it; or it is NO_ROOM, with nothing changed. NO_PORT if the packet
+    is lost here. ``ahead`` is the port if it was chosen ahead of time."""
     links = env.links
     p_in = step.first + ingress
-    came_by = links.ports[p_in]
-    if ring_full(links, p_in):
-        return GROW_POOL
-    if HAS_PFC and int(links.pool[slot].kind) == PFC:
-        set_paused(links, came_by, int(links.pool[slot].aux), now)
-        start_port(env, step, ingress, now)
-        return OK
     if MAY_BE_UNROUTABLE:
-        if not has_route(net, step.node, links.pool[slot]):
+        routable = ahead >= 0
+        if not ROUTES_AHEAD:
+            routable = has_route(net, step.node, links.pool[slot])
+        if not routable:
             count_unroutable(links, p_in, slot)
-            return OK
+            return NO_PORT
     if HAS_ON_ARRIVAL:
         # Call it once, even if lack of room interrupted the event.
-        if env.switch.admitted_at_ingress == 0 and not admit_at_ingress(env, came_by, slot, now):
-            if HAS_PFC:
-                start_pending_pfc(env, step, ingress, now)
-            return OK
+        if env.switch.admitted_at_ingress == 0:
+            if not admit_at_ingress(env, links.ports[p_in], slot, now):
+                return NO_PORT
         env.switch.admitted_at_ingress = 0
-    out = output_port(net, links, step.node, p_in, slot)
+    out = ahead
+    if not ROUTES_AHEAD:
+        out = output_port(net, links, step.node, p_in, slot)
     room = room_at(links, step.first + out)
     if INDIRECT == OPPORTUNISTIC:
         room = room and others_have_room(env, step, out, now)
     if not room:
-        undo_choice(net, links, step.node, p_in, slot)
+        if not ROUTES_AHEAD:
+            undo_choice(net, links, step.node, p_in, slot)
         env.switch.admitted_at_ingress = 1
-        return GROW_POOL
-    if admit_arrival(env, links.ports[step.first + out], slot, ingress, now):
-        note_event(links, step, out)
-    else:
+        return NO_ROOM
+    return out
+
+
+def take_in(
+    net: Net, env: QueueEnv, step: Step, scratch: Scratch, worker: int, k: int, now: Ps
+) -> tuple[LocalPort, bool]:
+    """Handle arrival ``k``. Returns the port that it concerns (NO_PORT for a lost packet; NO_ROOM,
+    with nothing changed, if there is none), and whether that port has started to send it."""
+    links = env.links
+    slot = scratch.slots[worker][k]
+    ingress = LocalPort(scratch.ins[worker][k])
+    p_in = step.first + ingress
+    if ring_full(links, p_in):
+        return NO_ROOM, False
+    if HAS_PFC and int(links.pool[slot].kind) == PFC:
+        set_paused(links, links.ports[p_in], int(links.pool[slot].aux), now)
+        return ingress, False
+    ahead = LocalPort(scratch.outs[worker][k])
+    out = output_of(net, env, step, ingress, slot, ahead, now)
+    started = False
+    if out >= 0:
         include(links.busy, step.first_word, out)
-        start_port(env, step, out, now)
-    if INDIRECT == OPPORTUNISTIC:
-        after_arrival(net, env, step, out, now)
-    if HAS_PFC:
-        start_pending_pfc(env, step, ingress, now)
-    return OK
+        started = admit_arrival(env, links.ports[step.first + out], slot, ingress, now)
+    return out, started
 
 
 def room_at(links: LinkState, p: GlobalPort) -> bool:
@@ -250,6 +212,31 @@ def may_complete(links: LinkState, step: Step, out: LocalPort) -> bool:
     return True
 
 
+def start_ports(
+    env: QueueEnv,
+    step: Step,
+    out: LocalPort,
+    ingress: LocalPort,
+    started: bool,
+    soonest: LocalPort,
+    now: Ps,
+) -> LocalPort:
+    """Start what an event allows: local port ``out``, unless it has ``started`` already, then
+    ``ingress`` if it owes a PFC frame. Returns the port that completes first, until now
+    ``soonest``."""
+    while True:
+        if out >= 0 and (started or start_port(env, step, out, now)):
+            if note_event(env.links, step, out):
+                soonest = earlier(step, out, soonest)
+        if not HAS_PFC or ingress < 0:
+            return soonest
+        if env.links.ports[step.first + ingress].pause_requested < PFC_FRAME_PENDING:
+            return soonest
+        out = ingress
+        ingress = NO_PORT
+        started = False
+
+
 def run_events(
     net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId, n: int
 ) -> int:
@@ -257,7 +244,6 @@ def run_events(
     before an event for which there is no room."""
     links = env.links
     step = open_step(net, clock, scratch, worker, node)
-    first = step.first
     if PORT_WAKEUPS:
         resume_ports(net, links, node, step.w1)
     out = next_port(net, links.busy, node, NO_PORT)
@@ -265,34 +251,46 @@ def run_events(
         note_event(links, step, out)
         out = next_port(net, links.busy, node, out)
     keys = scratch.keys[worker, 1]
-    slots = scratch.slots[worker]
-    ins = scratch.ins[worker]
-    word = 0
     i = 0
+    now = step.w0
+    # The next completion is looked up before the current event is handled, so that the choice
+    # between it and the next arrival does not wait for memory.
+    soonest = calendar_first(step, now)
     while True:
         t_arrival = INF
         if i < n:
             t_arrival = step.w0 + (keys[i] >> KEY_BITS)
-        entry = calendar_first(step, word)
-        if entry >= 0:
-            out = step.heads[entry]
-            if links.ports[first + out].free_at <= t_arrival:
-                if not may_complete(links, step, out):
-                    return GROW_POOL
-                # No later event can precede this one.
-                word = entry // WORD
-                calendar_take(step, entry)
-                complete(net, env, step, out)
-                continue
-        if i == n:
+        completes = soonest >= 0 and step.due[soonest] <= t_arrival
+        started = False
+        waited = False
+        if completes:
+            out = soonest
+            if not may_complete(links, step, out):
+                return GROW_POOL
+            now = step.due[out]
+            calendar_remove(step, out)
+            soonest = calendar_first(step, now)
+            waited = links.ports[step.first + out].tx_bytes == 0
+            ingress = complete(env, step, out)
+        elif i == n:
             return OK
-        k = keys[i] & INDEX_MASK
-        ingress = LocalPort(ins[k])
-        status = receive(net, env, step, ingress, slots[k], t_arrival)
-        if status != OK:
-            return status
-        links.readers[first + ingress].head += 1
-        i += 1
+        else:
+            now = t_arrival
+            k = keys[i] & INDEX_MASK
+            out, started = take_in(net, env, step, scratch, worker, k, now)
+            if out == NO_ROOM:
+                return GROW_POOL
+            ingress = LocalPort(scratch.ins[worker][k])
+            links.readers[step.first + ingress].head += 1
+            i += 1
+        soonest = start_ports(env, step, out, ingress, started, soonest, now)
+        if INDIRECT == OPPORTUNISTIC:
+            if completes:
+                after_completion(net, env, step, out, now, waited)
+            elif out >= 0:
+                after_arrival(net, env, step, out, now)
+        if PORT_WAKEUPS:  # ports may have been added and removed
+            soonest = calendar_first(step, now)
 
 
 def switch_step(
@@ -305,7 +303,9 @@ def switch_step(
         clock.what[node] = -n
         return GROW_SCRATCH
     sort_roughly(clock, scratch, worker, n)
-    insertion_sort(scratch.keys[worker, 1], 0, n)
+    w0 = clock.clock[0].w0
+    keys = scratch.keys[worker, 1]
+    sort_arrivals(links, keys, scratch.ins[worker], env.switch.first_port, w0, 0, n)
     status = run_events(net, env, clock, scratch, worker, node, n)
     port = next_port(net, links.unread, node, NO_PORT)
     while port >= 0:

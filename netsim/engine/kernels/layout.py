@@ -325,6 +325,7 @@ class Scratch(NamedTuple):
     undo: WorkerRows  # int64[workers, UNDO * max ports]
     calendar: Numbers[int, Numbers[int, LocalPort]]  # int64[workers, N_BUCKETS]
     next_in_bucket: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
+    due: Numbers[int, Numbers[LocalPort, Ps]]  # int64[workers, max ports]
     words: WorkerRows  # int64[workers, N_BUCKETS / 32]
 
 

@@ -20,7 +20,7 @@ from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.fields import PacketRecord, PortRecord
 from netsim.engine.kernels.handlers import IN_ON_FORWARD
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps, Slot
-from netsim.engine.kernels.indexing import PFC_FRAME_PENDING, WAITS, queue_of, ring_slot
+from netsim.engine.kernels.indexing import PFC_FRAME, PFC_FRAME_PENDING, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.links import (
@@ -29,7 +29,7 @@ from netsim.engine.kernels.links import (
     may_start,
     waits_for_circuit,
 )
-from netsim.engine.kernels.packets import DATA
+from netsim.engine.kernels.packets import DATA, PFC
 from netsim.engine.kernels.queue_handlers import (
     IN_ADMIT,
     IN_CHOOSE_CLASS,
@@ -70,6 +70,7 @@ from netsim.engine.kernels.specialization_constants import (
     on_send,
 )
 from netsim.engine.kernels.trace import ARRIVED, FORWARDED, trace_packet
+from netsim.model.fabric import PFC_FRAME_BYTES
 
 
 def set_paused(links: LinkState, port: PortRecord, paused: int, now: Ps) -> None:
@@ -224,8 +225,34 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
             port.backlog &= ~(1 << cls)
 
 
+def send_pfc(links: LinkState, port: PortRecord, now: Ps) -> None:
+    """Transmit a PFC frame with the pause state of all classes."""
+    end = end_of_transmission(links, port, Bytes(PFC_FRAME_BYTES), now)
+    pkt = links.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
+    pkt.flow = -1
+    pkt.seq = 0
+    pkt.dst = -1
+    pkt.aux = port.pause_requested
+    pkt.size_bytes = PFC_FRAME_BYTES
+    pkt.entropy = 0
+    pkt.kind = PFC
+    pkt.prio = 0
+    pkt.ecn = 0
+    pkt.hops = 1
+    pkt.time = end + port.delay_ps
+    port.tail += 1
+    port.free_at = end
+    port.tx_bytes = Bytes(PFC_FRAME_BYTES)
+    port.tx_class = PFC_FRAME
+
+
 def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
-    """Start the next transmission of an idle port, if any."""
+    """Start the next transmission of an idle port, if any; a PFC frame goes first."""
+    if HAS_PFC:
+        if port.pause_requested >= PFC_FRAME_PENDING:
+            port.pause_requested &= ~PFC_FRAME_PENDING
+            send_pfc(env.links, port, now)
+            return
     if HAS_SERIES:
         if HAS_PFC or PORT_WAKEUPS:  # otherwise arrivals and completions have started it
             close_until(env.links, port.number, now)
@@ -248,6 +275,9 @@ def finish_transmission(env: QueueEnv, port: PortRecord) -> None:
     """Handle the end of the current transmission, whose bytes leave the port, or a wakeup."""
     if PORT_WAKEUPS and port.tx_bytes == 0:
         port.tx_class = 0
+        return
+    if HAS_PFC and port.tx_class == PFC_FRAME:
+        port.tx_bytes = Bytes(0)
         return
     if HAS_SERIES:
         close_until(env.links, port.number, port.free_at)

@@ -68,6 +68,7 @@ N_CLASSES: int = _feature("N_CLASSES")  # traffic classes of each port
 ECN_ENQUEUE: bool = _feature("ECN_ENQUEUE")
 ECN_DEQUEUE: bool = _feature("ECN_DEQUEUE")
 COUPLED: bool = _feature("COUPLED")  # ports of a switch influence each other
+ROUTES_AHEAD: bool = _feature("ROUTES_AHEAD")  # an output does not depend on earlier events
 BALANCING: int = _feature("BALANCING")  # load balancing over equal-cost paths (balance.py)
 PLANE_BALANCING: int = _feature("PLANE_BALANCING")  # use of a host's ports (port_pairs.py)
 CARRIER: bool = _feature("CARRIER")  # hosts detect loss of carrier on their ports

@@ -3,9 +3,9 @@
 A step gathers the window's arrivals from all ingress rings, sorts them by output port and time, and
 runs each port through the window while its state is in cache.
 
-An arrival's sort key has the time since the window's start from bit KEY_BITS on, the port's rank
-in the order of simultaneous arrivals from INDEX_BITS on, and the arrival's number below. Ranks
-begin with 1; smaller values are port numbers.
+An arrival's sort key has the time since the window's start from bit KEY_BITS on, the ingress's rank
+in the order of simultaneous arrivals from INDEX_BITS on, and the arrival's number below. Only
+simultaneous arrivals that meet get a rank (`sort_arrivals`), from 1 on.
 """
 
 from __future__ import annotations
@@ -38,13 +38,16 @@ from netsim.engine.kernels.layout import (
     Net,
     Scratch,
 )
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
 from netsim.engine.kernels.specialization_constants import (
     COUPLED,
+    HAS_PFC,
     MAY_BE_UNROUTABLE,
     N_CLASSES,
     PORT_WAKEUPS,
+    ROUTES_AHEAD,
 )
 from netsim.model.arithmetic import mix
 
@@ -53,39 +56,19 @@ INDEX_MASK = (1 << INDEX_BITS) - 1
 
 CIRCLE_BITS = 13
 CIRCLE = 1 << CIRCLE_BITS  # number of positions on the circle
-NO_GROUP = -1  # group before the first packet of a port
 
 
-def next_number(time: Ps, packet_ps: int, number: int) -> int:
-    """Return ``time // packet_ps``, given an earlier result. Packets mostly arrive back to back,
-    and then no division is needed."""
-    past = time - number * packet_ps
-    if past < packet_ps:
-        return number
-    if past < 2 * packet_ps:
-        return number + 1
-    return time // packet_ps
-
-
-def circle_position(reader: LinkReaderRecord, group: int) -> int:
-    """Return a port's position on the circle for a group of four packet times."""
-    position: int = mix(reader.order_salt ^ (group & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
-    return position
-
-
-def order_of(position: int, number: int) -> int:
-    """Return the rank of a port with that position at a packet time."""
+def order_at(reader: LinkReaderRecord, time: Ps) -> int:
+    """Return the rank of a port at a time: where it stands on the circle for the group of four
+    packet times, seen from a place that moves on by a quarter with each packet time."""
+    number = time // reader.packet_ps
+    position = mix(reader.order_salt ^ ((number >> 2) & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
     ahead = (position - ((number & 3) << (CIRCLE_BITS - 2))) & (CIRCLE - 1)
     rank: int = 1 + min(ahead, CIRCLE - ahead)
     return rank
 
 
-def order_at(reader: LinkReaderRecord, time: Ps) -> int:
-    """Return the rank of a port at a time."""
-    number = time // reader.packet_ps
-    return order_of(circle_position(reader, number >> 2), number)
-
-
+PREFETCHED = 16  # packets of the next ring that are prefetched
 MIN_BUCKETS = 64  # fewest buckets for arrivals by time; there are twice as many buckets as arrivals
 FEW_ARRIVALS = 24  # so many are sorted without buckets
 
@@ -95,9 +78,9 @@ def gather(
 ) -> tuple[int, Ps]:
     """Collect the arrivals of the window in the worker's scratch.
 
-    Arrival k gets its pool slot ``slots[k]``, a sort key (switch.py) and its output
-    ``outs[k]`` or, if ports are coupled and it is routed later, its ingress ``ins[k]``. Ports are
-    visited in ascending order, which breaks ties. Returns the number of arrivals and the first
+    Arrival k gets its pool slot ``slots[k]``, its ingress ``ins[k]``, a sort key without a rank
+    (switch.py) and, if it is routed now, its output ``outs[k]``. Ports are visited in ascending
+    order. Returns the number of arrivals and the first
     arrival after the window, or (-needed, INF) if scratch is too small.
     """
     first = net.first_port[node]
@@ -130,31 +113,31 @@ def gather(
         undo[u + 4] = 0
         if beside >= 0:
             ring = links.readers[first + beside]
-            prefetch(links.pool, ring_slot(ring.ring_off, ring.ring_mask, ring.head))
+            behind = min(ring.tail, ring.head + PREFETCHED)
+            for position in range(ring.head, behind, 2):  # two packets share a cache line
+                prefetch(links.pool, ring_slot(ring.ring_off, ring.ring_mask, position))
         head = reader.head
-        packet_ps = reader.packet_ps
-        number, group, stands = 0, NO_GROUP, 0
         while head < reader.tail:
             slot = ring_slot(reader.ring_off, reader.ring_mask, head)
             time = links.pool[slot].time
             if time >= w1:
                 following = min(following, time)
                 break
-            number = next_number(time, packet_ps, number)
-            if number >> 2 != group:  # at most one of four packets draws a position
-                group = number >> 2
-                stands = circle_position(reader, group)
-            keys[k] = ((time - w0) << KEY_BITS) | (order_of(stands, number) << INDEX_BITS) | k
+            keys[k] = ((time - w0) << KEY_BITS) | k
             slots[k] = slot
-            if COUPLED:
-                ins[k] = port
-            else:
+            ins[k] = port
+            if ROUTES_AHEAD:
+                routable = not HAS_PFC or int(links.pool[slot].kind) != PFC
                 if MAY_BE_UNROUTABLE:
-                    if not has_route(net, node, links.pool[slot]):
-                        undo[u + 4] += 1
-                        head += 1
-                        continue
-                outs[k] = output_port(net, links, node, p, slot)
+                    routable = routable and has_route(net, node, links.pool[slot])
+                if routable:
+                    outs[k] = output_port(net, links, node, p, slot)
+                elif COUPLED:
+                    outs[k] = NO_PORT
+                else:
+                    undo[u + 4] += 1
+                    head += 1
+                    continue
             k += 1
             head += 1
         undo[u + 3] = head
@@ -211,6 +194,32 @@ def insertion_sort(keys: Numbers[int, int], lo: int, hi: int) -> None:
         keys[j + 1] = key
 
 
+def sort_arrivals(
+    links: LinkState,
+    keys: Numbers[int, int],
+    ins: Numbers[int, LocalPort],
+    first: GlobalPort,
+    w0: Ps,
+    lo: int,
+    hi: int,
+) -> None:
+    """Sort nearly sorted ``keys[lo:hi]`` in place; only where times are equal, ranks are needed."""
+    insertion_sort(keys, lo, hi)
+    i = lo + 1
+    while i < hi:
+        if keys[i] >> KEY_BITS != keys[i - 1] >> KEY_BITS:
+            i += 1
+            continue
+        tied = i - 1
+        while i < hi and keys[i] >> KEY_BITS == keys[tied] >> KEY_BITS:
+            i += 1
+        for j in range(tied, i):
+            reader = links.readers[first + ins[keys[j] & INDEX_MASK]]
+            keys[j] |= order_at(reader, w0 + (keys[j] >> KEY_BITS)) << INDEX_BITS
+        insertion_sort(keys, tied, i)
+        i += 1
+
+
 def count_by_output(
     net: Net, links: LinkState, scratch: Scratch, worker: int, n: int, node: NodeId
 ) -> None:
@@ -231,8 +240,8 @@ def count_by_output(
 
 
 def group_by_output(scratch: Scratch, worker: int, n: int) -> None:
-    """Sort nearly time-ordered keys by output port into keys[worker, 0]. Before, ``ends`` has the
-    first position of each port's arrivals, after that the position past the last."""
+    """Move nearly sorted keys to keys[worker, 0], in groups of one output port. Before, ``ends``
+    has the first position of each port's arrivals, after that the position past the last."""
     src = scratch.keys[worker, 1]
     dst = scratch.keys[worker, 0]
     outs = scratch.outs[worker]
@@ -308,6 +317,7 @@ def serve(
     keys = scratch.keys[worker, 0]
     slots = scratch.slots[worker]
     w0 = clock.clock[0].w0
+    sort_arrivals(links, keys, scratch.ins[worker], env.switch.first_port, w0, lo, hi)
     for i in range(lo, hi):
         key = keys[i]
         now = w0 + (key >> KEY_BITS)
@@ -357,7 +367,6 @@ def switch_step(
     out = next_port(net, links.busy, node, NO_PORT)
     while out >= 0:
         end = ends[out]
-        insertion_sort(scratch.keys[worker, 0], start, end)
         serve(env, clock, scratch, worker, first + out, start, end)
         start = end
         include(links.dirty_ports, net.first_word[node], out)
