@@ -34,6 +34,8 @@ SAME: Mapping[str, tuple[str, ...]] = {
     "links.ports": ("number",),
     "links.switches": ("first_port", "first_word", "first_fiber", "last_fiber"),
     "hosts.nics": ("host", "nic", "port", "first_timer", "n_timers", "heap_off"),
+    "hosts.host_ports": ("nic",),
+    "hosts.port_choices": ("nic", "first_pair", "n_pairs"),
     "hosts.tx": (
         "flow",
         "transport",
@@ -143,6 +145,8 @@ def _check_rings(state: State, found: Mapping[str, Any], pool: int) -> None:
     _ring(queues, ("off", "mask", "head", "tail"), pool, "links.queues")
     names = ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail")
     _ring(host_ports, names, pool, "hosts.host_ports")
+    checked = np.array_equal(host_ports["checked"], host_ports["ctrl_tail"])
+    _require(checked, "hosts.host_ports.checked")
     _within(ports["tail"], 0, MAX_COUNTED, "links.ports.tail")
     _within(ports["tail"] - readers["head"][peer], 0, pool + 1, "links.ports.tail")
     _within(found["links.pool_used"], 0, pool + 1, "links.pool_used")

@@ -84,7 +84,6 @@ ENGINE = "netsim.engine."
 
 SEPARATE = (
     "host_step",
-    "multi_port_step",
     "switch_step",
     "step_parallel",
     "count_out_of_order",

@@ -41,7 +41,6 @@ from netsim.engine.compiling.unsupported_code import (
 )
 from netsim.engine.kernels import (
     coupled_switch,
-    host,
     layout,
     loop,
     switch,
@@ -246,12 +245,9 @@ class Code:
         self._protocol, self._discipline, self._jit = protocol, discipline, jit
         self._program = program
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
-        of_host: Any = host.host_step
-        if constants["PLANE_BALANCING"] != layout.ONE_PORT:
-            of_host = host.multi_port_step
         handlers = {**protocol.handlers, **discipline.handlers}
         handlers |= {f"program_{name}": one for name, one in program.handlers.items()}
-        values = {**constants, **handlers, "switch_step": step, "host_step": of_host}
+        values = {**constants, **handlers, "switch_step": step}
         assert values.keys() == CONSTANTS.keys()
         plugins = (*protocol.modules, discipline.module, *program.modules)
         self._bindings = Bindings(values, plugins, checked=checked)

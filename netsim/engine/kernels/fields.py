@@ -268,11 +268,11 @@ class HostPortRecord(Declared):
     ctrl_tail: int
     ready_head: FlowId
     ready_tail: FlowId
-    # Only for hosts with several ports (host.py):
-    nic: NicId  # NIC of the port
-    n_ready: int  # flows on the list
     checked: int  # end of the checked part of the FIFO
     stuck: int  # every flow on the list is paused
+    # Only for hosts with several ports:
+    nic: NicId  # NIC of the port
+    n_ready: int  # flows on the list
 
 
 class PortChoiceRecord(Declared):

@@ -1,12 +1,13 @@
-"""A host: arrivals, timers and NICs in exact time order.
+"""A host: arrivals, timers and transmissions in exact time order.
 
-A host with several ports has a step of its own, port by port and NIC by NIC.
+A handler sees one NIC (`env.host`): that of the flow, the timer or the sending port. With
+``ONE_PORT`` every host has one NIC with one port, and the loops over both disappear.
 """
 
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env, env_of
-from netsim.engine.kernels.fields import HostPortRecord, PortRecord, RxRecord
+from netsim.engine.kernels.fields import RxRecord
 from netsim.engine.kernels.handlers import (
     IN_ON_CONTROL,
     IN_ON_DATA,
@@ -29,12 +30,21 @@ from netsim.engine.kernels.ids import (
     TaskId,
     TimerSlot,
 )
-from netsim.engine.kernels.indexing import nic_of, nics_of, ports_of, ring_slot
+from netsim.engine.kernels.indexing import (
+    first_nic_of,
+    first_port_of,
+    nic_of,
+    nic_of_port,
+    nics_of,
+    ports_of_host,
+    ring_slot,
+)
 from netsim.engine.kernels.layout import (
     BROKEN,
     GROW_POOL,
     INF,
     OK,
+    ONE_PORT,
     TIMER_RX,
     TIMER_START,
     TIMER_TASK,
@@ -46,20 +56,19 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.nic import (
     check_control,
-    first_open,
-    pick,
-    transmit_control,
-    transmit_data,
+    may_send,
+    start_to_send,
     wake,
 )
 from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.ports import set_paused
-from netsim.engine.kernels.rings import lengthen_control, lengthen_link
+from netsim.engine.kernels.rings import lengthen_control, ring_full
 from netsim.engine.kernels.rules import ENDLESS, MAX_FIRINGS, MAX_FIRINGS_OF_A_TIMER, broken
 from netsim.engine.kernels.series import look_at_host
 from netsim.engine.kernels.specialization_constants import (
     CARRIER,
     HAS_SERIES,
+    PLANE_BALANCING,
     PROGRAM,
     SETS_FLOW_SIZE,
     TASKS,
@@ -87,9 +96,10 @@ from netsim.engine.kernels.trace import (
 )
 
 
-def receive(env: Env, links: LinkState, p: GlobalPort, slot: Slot, now: Ps) -> None:
+def receive(env: Env, p: GlobalPort, slot: Slot, now: Ps) -> None:
     """Handle the arrival, at the host's port ``p``, of the packet in pool slot ``slot``."""
     host = env.host
+    links = env.links
     pkt = links.pool[slot]
     kind = int(pkt.kind)
     if kind == PFC:
@@ -140,13 +150,6 @@ def learn_size(env: Env, rx: RxRecord) -> None:
     rx.last_bytes = tx.last_bytes
 
 
-def room_for_control(links: LinkState, host_port: HostPortRecord) -> bool:
-    """Make room in a port's FIFO for what a handler may send; return whether there is."""
-    if host_port.ctrl_tail - host_port.ctrl_head + CONTROL_BURST > host_port.ctrl_mask + 1:
-        return lengthen_control(links, host_port)
-    return True
-
-
 def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
     """Run the handler of a timer that is due. Return 1, or 0 for timers of tasks and programs.
 
@@ -184,191 +187,15 @@ def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
     return 1
 
 
-def host_step(_: Net, links: LinkState, hosts: HostState, clock: Clock, host_id: HostId) -> int:
-    """Advance a host of one port to the end of the window; return a status of layout.py."""
-    host = hosts.nics[NicId(host_id)]
-    p = host.port
-    port = links.ports[p]
-    host_port = hosts.host_ports[p]
-    reader = links.readers[p]
-    env = env_of(host, hosts.pars[0].transport0, hosts, links)
+def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_id: HostId) -> int:
+    """Advance a host to the end of the window; return a status of layout.py."""
     w1 = clock.clock[0].w1
     # Resume at the event at which a step stopped for lack of room.
     now = clock.next_event[host_id]
-    stuck = False  # everything on the ready list is paused
-    firings = 0  # timer firings at this instant
-    checked = host_port.ctrl_tail
-    status = OK
-    while True:
-        check_control(env, host_port, checked)
-        checked = host_port.ctrl_tail
-        t_arrival = waiting_at(links, p)
-        t_timer = max(first_key(hosts.timers, hosts.heap, host), now)
-        control = sends_control(links, host_port, port)
-        t_send = INF
-        if control or (host_port.ready_head >= 0 and not stuck):
-            t_send = max(port.free_at, now)
-        t_next = min(t_arrival, t_timer, t_send)
-        if t_next >= w1 or host.rule_broken != 0:
-            break
-        if t_next > now:
-            firings = 0
-        now = t_next
-        if HAS_SERIES:
-            look_at_host(links, hosts, host_id, now)
-        if now == t_send and now < t_arrival and now < t_timer:
-            if port.tail - links.published_head[p] > port.ring_mask:
-                if not lengthen_link(links, port, p, 0):
-                    status = GROW_POOL
-                    break
-            if control:
-                transmit_control(links, host, host_port, port, now)
-            elif not room_for_control(links, host_port):
-                status = GROW_POOL
-                break
-            else:
-                flow = pick(env, host_port, port, now)
-                if flow >= 0:
-                    created = host_port.ctrl_tail
-                    transmit_data(env, links, port, flow, now)
-                    if TRACE:
-                        trace_created(links, host_port, created, p, now)
-                else:
-                    stuck = host_port.ready_head >= 0
-            continue
-        if not room_for_control(links, host_port):
-            status = GROW_POOL
-            break
-        created = host_port.ctrl_tail
-        if now == t_arrival:
-            slot = ring_slot(reader.ring_off, reader.ring_mask, reader.head)
-            receive(env, links, p, slot, now)
-            reader.head += 1
-        else:
-            timer = surface(hosts.timers, hosts.heap, host)
-            if timer >= 0:
-                firings += fire(env, timer, now)
-                if firings > MAX_FIRINGS + MAX_FIRINGS_OF_A_TIMER * host.n_timers:
-                    broken(host, ENDLESS, firings)
-                if TRACE:
-                    trace_timer(links, env, hosts.timers[timer], p, now)
-        if TRACE:
-            trace_created(links, host_port, created, p, now)
-        stuck = False
-    clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
-    if host.rule_broken != 0:
-        return BROKEN
-    host.handler = NOTHING
-    return status
-
-
-def waiting_at(links: LinkState, p: GlobalPort) -> Ps:
-    """Return when the next packet reaches port ``p``, or INF."""
-    reader = links.readers[p]
-    if reader.head == reader.tail:
-        return INF
-    return links.pool[ring_slot(reader.ring_off, reader.ring_mask, reader.head)].time
-
-
-def sends_control(links: LinkState, host_port: HostPortRecord, port: PortRecord) -> bool:
-    """Return whether an unpaused control packet waits."""
-    return first_open(links, host_port, port) < host_port.ctrl_tail
-
-
-def first_arrival(net: Net, links: LinkState, host_id: HostId) -> tuple[Ps, GlobalPort]:
-    """Return when the next packet reaches a host, and the port (the lowest of several)."""
-    earliest = INF
-    at = net.first_port[host_id]
-    for p in ports_of(net, host_id):
-        time = waiting_at(links, p)
-        if time < earliest:
-            earliest = time
-            at = p
-    return earliest, at
-
-
-def nic_of_timer(hosts: HostState, host_id: HostId, slot: TimerSlot) -> NicId:
-    """Return the NIC of a timer; the first NIC for tasks' timers."""
-    for nic in nics_of(hosts, host_id):
-        host = hosts.nics[nic]
-        if host.first_timer <= slot and slot - host.first_timer < host.n_timers:
-            return nic
-    return hosts.first_nic[host_id]
-
-
-def first_sender(
-    net: Net, links: LinkState, hosts: HostState, host_id: HostId, now: Ps
-) -> tuple[Ps, GlobalPort]:
-    """Return when a port can next send, and the port (the lowest of several)."""
-    earliest = INF
-    at = net.first_port[host_id]
-    for p in ports_of(net, host_id):
-        host_port = hosts.host_ports[p]
-        port = links.ports[p]
-        free_at = max(port.free_at, now)
-        if free_at < earliest:
-            listed = host_port.ready_head >= 0 and host_port.stuck == 0
-            if listed or sends_control(links, host_port, port):
-                earliest = free_at
-                at = p
-    return earliest, at
-
-
-def start_to_send(
-    env: Env, links: LinkState, host_port: HostPortRecord, port: PortRecord, now: Ps
-) -> None:
-    """Send a packet by a free port, or find that everything waiting is paused."""
-    if sends_control(links, host_port, port):
-        transmit_control(links, env.host, host_port, port, now)
-        return
-    flow = pick(env, host_port, port, now)
-    if flow >= 0:
-        transmit_data(env, links, port, flow, now)
-    elif host_port.ready_head >= 0:
-        host_port.stuck = 1
-
-
-def nic_of_arrival(links: LinkState, hosts: HostState, p: GlobalPort, slot: Slot) -> NicId:
-    """Return the NIC that the packet in pool slot ``slot``, which came in by port ``p``, is for."""
-    kind = int(links.pool[slot].kind)
-    if kind == PFC:
-        return hosts.host_ports[p].nic
-    flow = FlowId(links.pool[slot].flow)
-    if kind < FIRST_CONTROL:
-        return nic_of(hosts, hosts.rx[flow])
-    return nic_of(hosts, hosts.tx[flow])
-
-
-def room_at_all_ports(net: Net, links: LinkState, hosts: HostState, host_id: HostId) -> bool:
-    """Make room in the FIFOs of all ports for what a handler may send; return whether there is."""
-    for p in ports_of(net, host_id):
-        host_port = hosts.host_ports[p]
-        if not room_for_control(links, host_port):
-            return False
-    return True
-
-
-def look_at_control(env: Env, net: Net, links: LinkState, host_id: HostId, now: Ps) -> None:
-    """Check, and trace, what a handler has put into the FIFOs."""
-    for p in ports_of(net, host_id):
-        host_port = env.hosts.host_ports[p]
-        if TRACE:
-            trace_created(links, host_port, host_port.checked, p, now)
-        check_control(env, host_port, host_port.checked)
-        host_port.checked = host_port.ctrl_tail
-
-
-def multi_port_step(
-    net: Net, links: LinkState, hosts: HostState, clock: Clock, host_id: HostId
-) -> int:
-    """Advance a host of several ports to the end of the window; return a status of layout.py."""
-    w1 = clock.clock[0].w1
-    # Resume at the event at which a step stopped for lack of room.
-    now = clock.next_event[host_id]
+    nic = first_nic_of(hosts, host_id)
+    first = hosts.nics[nic]  # the host's NICs share its heap of timers
     firings = 0  # timer firings at this instant
     status = OK
-    nic = hosts.first_nic[host_id]
-    first = hosts.nics[nic]
     while True:
         t_arrival, p_in = first_arrival(net, links, host_id)
         t_timer = max(first_key(hosts.timers, hosts.heap, first), now)
@@ -381,54 +208,114 @@ def multi_port_step(
         now = t_next
         if HAS_SERIES:
             look_at_host(links, hosts, host_id, now)
-        if not room_at_all_ports(net, links, hosts, host_id):
+        if not room_for_control(net, links, hosts, host_id):
             status = GROW_POOL
             break
-        if now == t_send and now < t_arrival and now < t_timer:
-            port = links.ports[p_out]
-            if port.tail - links.published_head[p_out] > port.ring_mask:
-                if not lengthen_link(links, port, p_out, 0):
-                    status = GROW_POOL
-                    break
-            host_port = hosts.host_ports[p_out]
-            nic = host_port.nic
-            env = env_of(hosts.nics[nic], hosts.pars[0].transport0, hosts, links)
-            if CARRIER:
-                hosts.nics[nic].now_ps = now
-            start_to_send(env, links, host_port, port, now)
-            look_at_control(env, net, links, host_id, now)
-            continue
-        arrives = now == t_arrival
+        arrives = t_arrival == now
+        sends = not arrives and now < t_timer
         slot = Slot(0)
         timer = NO_TIMER
-        if arrives:
-            reader = links.readers[p_in]
-            slot = ring_slot(reader.ring_off, reader.ring_mask, reader.head)
+        if sends:
+            if ring_full(links, p_out):
+                status = GROW_POOL
+                break
+            nic = nic_of_port(hosts, p_out)
+        elif arrives:
+            slot = next_packet(links, p_in)
             nic = nic_of_arrival(links, hosts, p_in, slot)
         else:
             timer = surface(hosts.timers, hosts.heap, first)
             if timer < 0:
                 continue
             nic = nic_of_timer(hosts, host_id, timer)
-        host = hosts.nics[nic]
-        env = env_of(host, hosts.pars[0].transport0, hosts, links)
+        env = env_of(hosts.nics[nic], hosts.pars[0].transport0, hosts, links)
         if CARRIER:
-            host.now_ps = now
-        if arrives:
-            receive(env, links, p_in, slot, now)
+            env.host.now_ps = now
+        if sends:
+            start_to_send(env, p_out, now)
+        elif arrives:
+            receive(env, p_in, slot, now)
             links.readers[p_in].head += 1
         else:
             firings += fire(env, timer, now)
-            if firings > MAX_FIRINGS + MAX_FIRINGS_OF_A_TIMER * host.n_timers:
-                broken(host, ENDLESS, firings)
+            if firings > MAX_FIRINGS + MAX_FIRINGS_OF_A_TIMER * env.host.n_timers:
+                broken(env.host, ENDLESS, firings)
             if TRACE:
-                trace_timer(links, env, hosts.timers[timer], host.port, now)
-        look_at_control(env, net, links, host_id, now)
-        for p in ports_of(net, host_id):
-            hosts.host_ports[p].stuck = 0
-    clock.next_event[host_id] = min(t_arrival, t_timer, t_send)
+                trace_timer(links, env, hosts.timers[timer], env.host.port, now)
+        for p in ports_of_host(net, host_id):
+            if TRACE:
+                trace_created(links, hosts.host_ports[p], p, now)
+            check_control(env, p)
+            if not sends:
+                hosts.host_ports[p].stuck = 0
+    clock.next_event[host_id] = t_next
     if hosts.nics[nic].rule_broken != 0:
         return BROKEN
     for each in nics_of(hosts, host_id):
         hosts.nics[each].handler = NOTHING
     return status
+
+
+def next_packet(links: LinkState, p: GlobalPort) -> Slot:
+    """Return the slot of the next packet to reach port ``p``."""
+    reader = links.readers[p]
+    return ring_slot(reader.ring_off, reader.ring_mask, reader.head)
+
+
+def first_arrival(net: Net, links: LinkState, host_id: HostId) -> tuple[Ps, GlobalPort]:
+    """Return when the next packet reaches a host, and the port (the lowest of several)."""
+    earliest = INF
+    at = first_port_of(net, host_id)
+    for p in ports_of_host(net, host_id):
+        reader = links.readers[p]
+        if reader.head < reader.tail:
+            time = links.pool[next_packet(links, p)].time
+            if time < earliest:
+                earliest = time
+                at = p
+    return earliest, at
+
+
+def first_sender(
+    net: Net, links: LinkState, hosts: HostState, host_id: HostId, now: Ps
+) -> tuple[Ps, GlobalPort]:
+    """Return when a port can next send, and the port (the lowest of several)."""
+    earliest = INF
+    at = first_port_of(net, host_id)
+    for p in ports_of_host(net, host_id):
+        free_at = max(links.ports[p].free_at, now)
+        if free_at < earliest and may_send(links, hosts, p):
+            earliest = free_at
+            at = p
+    return earliest, at
+
+
+def nic_of_timer(hosts: HostState, host_id: HostId, slot: TimerSlot) -> NicId:
+    """Return the NIC of a timer; the first NIC for tasks' timers."""
+    if PLANE_BALANCING != ONE_PORT:
+        for nic in nics_of(hosts, host_id):
+            host = hosts.nics[nic]
+            if host.first_timer <= slot and slot - host.first_timer < host.n_timers:
+                return nic
+    return first_nic_of(hosts, host_id)
+
+
+def nic_of_arrival(links: LinkState, hosts: HostState, p: GlobalPort, slot: Slot) -> NicId:
+    """Return the NIC that the packet in pool slot ``slot``, which came in by port ``p``, is for."""
+    kind = int(links.pool[slot].kind)
+    if PLANE_BALANCING == ONE_PORT or kind == PFC:
+        return nic_of_port(hosts, p)
+    flow = FlowId(links.pool[slot].flow)
+    if kind < FIRST_CONTROL:
+        return nic_of(hosts, hosts.rx[flow])
+    return nic_of(hosts, hosts.tx[flow])
+
+
+def room_for_control(net: Net, links: LinkState, hosts: HostState, host_id: HostId) -> bool:
+    """Make room in the FIFOs of all ports for what a handler may send; return whether there is."""
+    for p in ports_of_host(net, host_id):
+        host_port = hosts.host_ports[p]
+        if host_port.ctrl_tail - host_port.ctrl_head + CONTROL_BURST > host_port.ctrl_mask + 1:
+            if not lengthen_control(links, host_port):
+                return False
+    return True

@@ -43,9 +43,35 @@ def ports_of(net: Net, node: NodeId) -> Iterable[GlobalPort]:
     return span(net.first_port[node], net.first_port[node + 1])
 
 
+def first_port_of(net: Net, host: HostId) -> GlobalPort:
+    """Return the first port of a host; hosts precede switches."""
+    if PLANE_BALANCING == ONE_PORT:
+        return GlobalPort(host)
+    return net.first_port[host]
+
+
+def ports_of_host(net: Net, host: HostId) -> Iterable[GlobalPort]:
+    """Return the ports of a host, in ascending order."""
+    return span(first_port_of(net, host), first_port_of(net, HostId(host + 1)))
+
+
+def first_nic_of(hosts: HostState, host: HostId) -> NicId:
+    """Return the first NIC of a host."""
+    if PLANE_BALANCING == ONE_PORT:
+        return NicId(host)
+    return hosts.first_nic[host]
+
+
 def nics_of(hosts: HostState, host: HostId) -> Iterable[NicId]:
     """Return the NICs of a host, in ascending order."""
-    return span(hosts.first_nic[host], hosts.first_nic[HostId(host + 1)])
+    return span(first_nic_of(hosts, host), first_nic_of(hosts, HostId(host + 1)))
+
+
+def nic_of_port(hosts: HostState, p: GlobalPort) -> NicId:
+    """Return the NIC that host port ``p`` is on."""
+    if PLANE_BALANCING == ONE_PORT:
+        return NicId(p)
+    return hosts.host_ports[p].nic
 
 
 def nic_of(hosts: HostState, side: FlowRecord) -> NicId:

@@ -6,7 +6,7 @@ only moves forward.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.fields import PortRecord
+from netsim.engine.kernels.fields import PortRecord, QueueRecord
 from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, Slot
 from netsim.engine.kernels.indexing import WAITS, queue_of
 from netsim.engine.kernels.layout import INF, LinkState
@@ -24,7 +24,14 @@ def end_of_transmission(links: LinkState, port: PortRecord, size: Bytes, now: Ps
 
 
 def depart(
-    links: LinkState, port: PortRecord, cls: int, slot: Slot, size: Bytes, now: Ps, end: Ps
+    links: LinkState,
+    port: PortRecord,
+    queue: QueueRecord,
+    cls: int,
+    slot: Slot,
+    size: Bytes,
+    now: Ps,
+    end: Ps,
 ) -> None:
     """Transmit the packet in ``slot``, past the end of the link's ring, until ``end``: count it and
     append it to the ring, unless it is lost."""
@@ -38,10 +45,8 @@ def depart(
     if arrives:
         port.tail += 1
     elif TRACE:
-        held = links.queues[queue_of(port.number, cls)].bytes
-        trace_packet(links, LOST, port.number, slot, now, held)
+        trace_packet(links, LOST, port.number, slot, now, queue.bytes)
     port.free_at = end
-    queue = links.queues[queue_of(port.number, cls)]
     queue.sent_packets += 1
     queue.sent_bytes += size
 

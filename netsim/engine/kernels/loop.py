@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange
 
-from netsim.engine.kernels.env import Env, env_of
+from netsim.engine.kernels.env import env_of
 from netsim.engine.kernels.fields import HostRecord, StageTimesRecord
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
+from netsim.engine.kernels.host import host_step
 from netsim.engine.kernels.ids import (
     NO_PORT,
     FlowId,
@@ -56,7 +57,6 @@ from netsim.engine.kernels.specialization_constants import (
     PROGRAM,
     TASKS,
     TRACE,
-    host_step,
     setup,
     switch_step,
 )
@@ -351,13 +351,6 @@ def run_windows(
     return RUNNING
 
 
-def check_set_up(env: Env, p: GlobalPort) -> None:
-    """Check the packets that a transport queued at port ``p`` before the run."""
-    host_port = env.hosts.host_ports[p]
-    check_control(env, host_port, host_port.checked)
-    host_port.checked = host_port.ctrl_tail
-
-
 def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
     """Let the transport initialize both sides of a flow; False if it breaks a rule."""
     tx = hosts.tx[flow]
@@ -366,13 +359,13 @@ def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
     host.handler = IN_SETUP
     setup(env, tx, hosts.rx[flow])
     if PLANE_BALANCING == ONE_PORT:
-        check_set_up(env, host.port)
+        check_control(env, host.port)
     else:
         port_choice = hosts.port_choices[tx.port_choice]
         for port_pair in range(
             port_choice.first_pair, port_choice.first_pair + port_choice.n_pairs
         ):
-            check_set_up(env, GlobalPort(hosts.port_pairs[port_pair, 0]))
+            check_control(env, GlobalPort(hosts.port_pairs[port_pair, 0]))
     if host.rule_broken != 0:
         return False
     host.handler = NOTHING

@@ -15,9 +15,9 @@ from netsim.engine.kernels.fields import (
     TxRecord,
 )
 from netsim.engine.kernels.handlers import IN_BUILD_PACKET, IN_RANK, IN_READY
-from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, Numbers, Ps, Slot
-from netsim.engine.kernels.indexing import ring_slot
-from netsim.engine.kernels.layout import INF, ONE_PORT, LinkState
+from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
+from netsim.engine.kernels.indexing import queue_of, ring_slot
+from netsim.engine.kernels.layout import INF, ONE_PORT, HostState, LinkState
 from netsim.engine.kernels.links import depart, end_of_transmission
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.port_pairs import data_port
@@ -59,7 +59,7 @@ def wake(env: Env, tx: TxRecord) -> None:
     host_port = env.hosts.host_ports[p]
     if PLANE_BALANCING != ONE_PORT:
         host_port.n_ready += 1
-        host_port.stuck = 0
+    host_port.stuck = 0
     tx.listed = 1
     before = NO_FLOW
     following = NO_FLOW
@@ -125,10 +125,10 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
     return NO_FLOW
 
 
-def launch_from_host(
-    links: LinkState, host: HostRecord, port: PortRecord, slot: Slot, now: Ps
-) -> None:
+def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
     """Start the transmission of the packet in ring slot ``slot`` and count it."""
+    host = env.host
+    links = env.links
     pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
     end = end_of_transmission(links, port, size, now)
@@ -138,13 +138,17 @@ def launch_from_host(
         trace_packet(links, SENT, port.number, slot, now, 0)
     if HAS_SERIES:
         close_until(links, port.number, now)
-    depart(links, port, int(pkt.prio), slot, size, now, end)
+    cls = int(pkt.prio)
+    queue = links.queues[queue_of(port.number, cls)]
+    depart(links, port, queue, cls, slot, size, now, end)
     host.sent_packets += 1
     host.sent_bytes += size
 
 
 def first_open(links: LinkState, host_port: HostPortRecord, port: PortRecord) -> int:
     """Return the position of the first unpaused control packet, or the FIFO's end."""
+    if port.paused == (1 << N_CLASSES) - 1:
+        return host_port.ctrl_tail
     index = host_port.ctrl_head
     if port.paused != 0:
         while index < host_port.ctrl_tail:
@@ -155,31 +159,51 @@ def first_open(links: LinkState, host_port: HostPortRecord, port: PortRecord) ->
     return index
 
 
+def may_send(links: LinkState, hosts: HostState, p: GlobalPort) -> bool:
+    """Return whether port ``p`` has an unpaused control packet, or a flow that may be unpaused."""
+    host_port = hosts.host_ports[p]
+    if host_port.ready_head >= 0 and host_port.stuck == 0:
+        return True
+    return first_open(links, host_port, links.ports[p]) < host_port.ctrl_tail
+
+
+def start_to_send(env: Env, p: GlobalPort, now: Ps) -> None:
+    """Send a packet by the free port ``p``, or find that everything waiting is paused."""
+    port = env.links.ports[p]
+    host_port = env.hosts.host_ports[p]
+    index = first_open(env.links, host_port, port)
+    if index < host_port.ctrl_tail:
+        transmit_control(env, host_port, port, index, now)
+        return
+    flow = pick(env, host_port, port, now)
+    if flow >= 0:
+        transmit_data(env, port, flow, now)
+    elif host_port.ready_head >= 0:
+        host_port.stuck = 1
+
+
 def transmit_control(
-    links: LinkState,
-    host: HostRecord,
-    host_port: HostPortRecord,
-    port: PortRecord,
-    now: Ps,
+    env: Env, host_port: HostPortRecord, port: PortRecord, index: int, now: Ps
 ) -> None:
-    """Send the first unpaused packet of the control FIFO, which has one."""
+    """Send the packet at position ``index`` of the control FIFO."""
+    pool = env.links.pool
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
-    index = first_open(links, host_port, port)
-    links.pool[slot] = links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, index)]
+    pool[slot] = pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, index)]
     for i in range(index, host_port.ctrl_head, -1):
         before = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i - 1)
-        links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)] = links.pool[before]
+        pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)] = pool[before]
     host_port.ctrl_head += 1
-    launch_from_host(links, host, port, slot, now)
+    launch_from_host(env, port, slot, now)
 
 
-def check_control(env: Env, host_port: HostPortRecord, first: int) -> None:
-    """Check control packets from position ``first`` on; one that cannot be sent breaks a rule."""
+def check_control(env: Env, p: GlobalPort) -> None:
+    """Check the new control packets of port ``p``; one that cannot be sent breaks a rule."""
     host = env.host
     par = env.par
+    host_port = env.hosts.host_ports[p]
     smallest = min(par.control_bytes, par.header_bytes + 1)
     largest = max(par.control_bytes, par.header_bytes + par.payload_bytes)
-    for i in range(first, host_port.ctrl_tail):
+    for i in range(host_port.checked, host_port.ctrl_tail):
         pkt = env.links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)]
         kind = int(pkt.kind)
         if kind <= TRIMMED or kind >= PFC:
@@ -188,6 +212,7 @@ def check_control(env: Env, host_port: HostPortRecord, first: int) -> None:
             broken(host, UNKNOWN_CLASS, int(pkt.prio))
         if not smallest <= int(pkt.size_bytes) <= largest:
             broken(host, NO_SIZE, int(pkt.size_bytes))
+    host_port.checked = host_port.ctrl_tail
 
 
 def check_data(host: HostRecord, tx: TxRecord, pkt: PacketRecord) -> bool:
@@ -228,9 +253,10 @@ def count_out_of_order(bits: Numbers[int, int], tx: TxRecord, seq: int) -> None:
         tx.retransmits += 1
 
 
-def transmit_data(env: Env, links: LinkState, port: PortRecord, flow: FlowId, now: Ps) -> None:
+def transmit_data(env: Env, port: PortRecord, flow: FlowId, now: Ps) -> None:
     """Build a data packet of ``flow`` in the link's ring and send it; relist the flow."""
     host = env.host
+    links = env.links
     tx = env.tx[flow]
     slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
     links.pool[slot] = links.zero_packet[0]
@@ -258,7 +284,7 @@ def transmit_data(env: Env, links: LinkState, port: PortRecord, flow: FlowId, no
     tx.sent_packets += 1
     if HAS_SERIES:
         tx.sent_bytes += Bytes(pkt.size_bytes)
-    launch_from_host(links, host, port, slot, now)
+    launch_from_host(env, port, slot, now)
     if TASKS:
         handed_over(env, tx, port.free_at)
     if TRACE:

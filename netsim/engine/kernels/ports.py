@@ -178,7 +178,7 @@ def start_transmission(
             on_forward(now, pkt, port, queue)
     if TRACE:
         trace_packet(links, FORWARDED, port.number, slot, now, queue.bytes)
-    depart(links, port, cls, slot, size, now, end)
+    depart(links, port, queue, cls, slot, size, now, end)
     # Two packets share a cache line: prefetch the one after next.
     prefetch(links.pool, ring_slot(port.ring_off, port.ring_mask, port.tail + 1))
     port.tx_bytes = size

@@ -111,7 +111,6 @@ HISTOGRAM: bool = _feature("HISTOGRAM")  # series include the time that queues s
 
 # --- functions ------------------------------------------------------------------------------------
 
-host_step = _function("host_step")  # in host.py
 switch_step = _function("switch_step")  # in switch.py, or coupled_switch.py if COUPLED
 
 setup = _handler(handlers.setup)

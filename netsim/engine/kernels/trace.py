@@ -201,11 +201,9 @@ def paused_so_far(links: LinkState, p: GlobalPort, cls: int, now: Ps) -> Ps:
     return paused_ps
 
 
-def trace_created(
-    links: LinkState, host_port: HostPortRecord, before: int, p: GlobalPort, now: Ps
-) -> None:
-    """Record the control packets put into port ``p``'s FIFO from position ``before`` on."""
-    for i in range(before, host_port.ctrl_tail):
+def trace_created(links: LinkState, host_port: HostPortRecord, p: GlobalPort, now: Ps) -> None:
+    """Record the control packets that were put into port ``p``'s FIFO, before they are checked."""
+    for i in range(host_port.checked, host_port.ctrl_tail):
         slot = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)
         trace_packet(links, CREATED, p, slot, now, 0)
 
