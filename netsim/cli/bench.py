@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import tempfile
 from collections.abc import Iterator
@@ -123,6 +122,7 @@ def command(
     hosts that send 2 MB each, or on the experiment of --experiment. It prints the medians of
     times, memory and completion times of both.
     """
+    from netsim.engine.compiling.machine_code import available_cores
     from netsim.terminal import Column, Wide, show
 
     cores = available_cores()
@@ -319,13 +319,6 @@ def measure(case: BenchCase) -> RunResult:
 
     point = _fitting_point(case)
     return simulate(point, threads=case.threads, progress=None, should_stop=None)
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def processor() -> str:

@@ -23,6 +23,7 @@ from netsim.engine.compiling.declarations import (
     read_discipline,
     read_protocol,
 )
+from netsim.engine.compiling.machine_code import set_threads
 from netsim.engine.compiling.multi_transport import join, with_discipline, with_own_names
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.specialize import Code, Entry, jit_enabled
@@ -250,9 +251,7 @@ class Engine:
         s = self.state
         workers = min(workers or self.threads, self.threads)
         if self.jit:
-            import numba
-
-            numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
+            set_threads(self.threads)
         last = self.counts.windows + n_windows
         while True:
             groups = (s.net, s.links, s.hosts, s.clock, s.scratch)

@@ -89,13 +89,24 @@ def test_damaged_code_is_made_again(tmp_path, monkeypatch, capfd, damage):
     assert capfd.readouterr().err == ""
 
 
-def test_whole_code_that_numba_cannot_read_is_made_again(tmp_path, monkeypatch):
+def test_code_on_disk_runs_without_numba(tmp_path, monkeypatch):
+    compiled(tmp_path)(1)
+    monkeypatch.setitem(sys.modules, "numba", None)  # importing it raises ImportError
+    assert compiled(tmp_path)(21) == 42
+
+
+@pytest.mark.usefixtures("unreported")
+def test_whole_code_that_cannot_be_linked_is_made_again(tmp_path, monkeypatch, capfd):
     """As after an update that keeps Numba's version: the hash is right, the content foreign."""
     compiled(tmp_path)(1)
-    for content in (b"short", bytes(8) + b"no JSON", b"\2" + bytes(7) + b"[]no pickle"):
-        file = only_file(tmp_path)
+    file = only_file(tmp_path)
+    whole = file.read_bytes()[32:]
+    foreign = whole.replace(b"PyArg_UnpackTuple", b"PyArg_UnpackTuplf", 1)
+    for content in (b"short", bytes(8) + b"no JSON", b"\2" + bytes(7) + b"[]no code", foreign):
         file.write_bytes(hashlib.sha256(content).digest() + content)
         assert compiled(tmp_path)(21) == 42
+    told = "warning: cached code of twice is not used: PyArg_UnpackTuplf is missing\n"
+    assert capfd.readouterr().err == told
     with no_compiler(monkeypatch):
         assert compiled(tmp_path)(21) == 42
 
@@ -122,9 +133,9 @@ def unreported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unreported")
 def test_a_disk_that_is_full(tmp_path, capfd):
-    """No file may be longer than 4,000 bytes: writing the code fails in the middle."""
+    """No file may be longer than 1,000 bytes: writing the code fails in the middle."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         assert [compiled(tmp_path / "kept")(n) for n in (1, 2)] == [2, 4]
     finally:
@@ -207,7 +218,7 @@ def test_code_of_another_user_is_not_run(tmp_path, monkeypatch, capfd):
     file.write_bytes(theirs.read_bytes())
     file.chmod(0o666)
     with monkeypatch.context() as patch:
-        patch.setattr("netsim.engine.compiling.cache.pickle.loads", loads_nothing)
+        patch.setattr("netsim.engine.compiling.specialize.linked", loads_nothing)
         assert compiled(tmp_path)(21) == 42
         assert str(file) in capfd.readouterr().err
         file.unlink()

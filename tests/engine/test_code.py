@@ -12,7 +12,7 @@ from cache_folders import no_compiler
 from engine_runs import DROP_TAIL, build, changed, fat_tree, flow_table, run
 
 from netsim.engine.compiling import cache, specialize
-from netsim.engine.compiling.cache import CodeCache, cache_folder
+from netsim.engine.compiling.cache import cache_folder
 from netsim.engine.compiling.specialize import Code
 from netsim.engine.engine import code_of
 from netsim.model.fabric import Fabric
@@ -35,7 +35,7 @@ def test_a_further_engine_loads_nothing(monkeypatch):
     def refuse(*_: object) -> None:
         raise AssertionError("loaded again")
 
-    monkeypatch.setattr(CodeCache, "load_overload", refuse)
+    monkeypatch.setattr(cache, "load", refuse)
     with no_compiler(monkeypatch):
         assert run(build(network, flows, "datagram", DROP_TAIL)).digest() == first
 

@@ -5,9 +5,9 @@ Each function has one file, written to a temporary name and renamed, so that pro
 parallel:
 
   32 bytes     SHA-256 of the rest
-  8 bytes      length of the lines, little-endian
-  the lines    JSON: source positions
-  the code     as Numba serializes it: a pickle, with machine code
+  8 bytes      length of the head, little-endian
+  the head     JSON: what the code needs (`machine_code.py`), and source positions
+  the code     an object file
 
 Whoever can write such a file can run code as the user, so only private folders are used
 (`require_private`). A damaged or unreadable file is replaced. If no file can be written, a run
@@ -19,16 +19,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pickle
 import re
 import shutil
 import stat
 import struct
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from netsim.engine.compiling.machine_code import MachineCode, processor
 from netsim.errors import warn_once
 from netsim.writing import is_plain_file, replacing_file
 
@@ -91,83 +90,51 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 LENGTH = struct.Struct("<Q")
 
 
-class NotKeptError(Exception):
-    """The code of a function is not on disk."""
+def load(folder: Path, name: str, kind: str) -> tuple[MachineCode, Lines] | None:
+    """Return the code of function ``name`` for arguments of that kind, and the source positions
+    when it was compiled; None if it is not there."""
+    path = _path(folder, name, kind)
+    try:
+        content = _content(path)
+    except FileNotFoundError:
+        return None
+    except UnsafeError as error:
+        warn_once(f"cached code is not used: {error}")
+        return None
+    except OSError:
+        remove(folder, name, kind)
+        return None
+    try:
+        return _parts(content)
+    except Exception:  # damaged, or of another form
+        remove(folder, name, kind)
+        return None
 
 
-class CodeCache:
-    """Cache of one function, replacing that of its Numba dispatcher.
-
-    ``lines`` are the source positions now; after a load, those at compile time. With ``only_load``,
-    code that is not on disk raises NotKeptError instead of being compiled.
-    """
-
-    def __init__(
-        self, folder: Path, name: str, lines: Lines = (), *, only_load: bool = False
-    ) -> None:
-        self._only_load = only_load
-        self.cache_path = str(folder)
-        self.lines = lines
-        self._folder = folder
-        self._name = name
-
-    def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return the function compiled for a signature, or None."""
-        result = self._load(signature, target_context)
-        if result is None and self._only_load:
-            raise NotKeptError
-        return result
-
-    def _load(self, signature: Any, target_context: Any) -> Any:
-        path = self._path(signature, target_context.codegen())
-        try:
-            content = _content(path)
-        except FileNotFoundError:
-            return None
-        except UnsafeError as error:
-            warn_once(f"cached code is not used: {error}")
-            return None
-        except OSError:
+def save(folder: Path, name: str, kind: str, code: MachineCode, lines: Lines) -> None:
+    """Save the code of a function, if possible."""
+    head = json.dumps([*code[:-1], lines]).encode()
+    content = LENGTH.pack(len(head)) + head + code.content
+    path = _path(folder, name, kind)
+    try:
+        _make(folder)
+        if not is_plain_file(path):
             _remove(path)
-            return None
-        if hashlib.sha256(content[DIGEST_BYTES:]).digest() != content[:DIGEST_BYTES]:
-            _remove(path)
-            return None
-        try:
-            from numba.core.compiler import CompileResult
+        with replacing_file(path, private=True) as file:
+            file.write(hashlib.sha256(content).digest() + content)
+    except OSError as error:  # the compiled code is usable anyway
+        _cannot_keep(folder.parent, error)
 
-            target_context.refresh()
-            lines, code = _parts(memoryview(content)[DIGEST_BYTES:])
-            result = CompileResult._rebuild(target_context, *pickle.loads(code))
-        except Exception:  # intact, but unusable with this Numba
-            _remove(path)
-            return None
-        self.lines = lines
-        return result
 
-    def save_overload(self, signature: Any, result: Any) -> None:
-        """Save the code compiled for a signature, if possible."""
-        try:
-            from numba.core.serialize import dumps
+def remove(folder: Path, name: str, kind: str) -> None:
+    """Remove code that cannot be used, if possible."""
+    _remove(_path(folder, name, kind))
 
-            if result._asdict()["library"].has_dynamic_globals:
-                warn_once(f"{self._name} cannot be cached: it refers to a large array of a module")
-                return
-            path = self._path(signature, result.codegen)
-            lines = json.dumps(self.lines).encode()
-            content = LENGTH.pack(len(lines)) + lines + dumps(result._reduce())
-            _make(self._folder)
-            if not is_plain_file(path):
-                _remove(path)
-            with replacing_file(path, private=True) as file:
-                file.write(hashlib.sha256(content).digest() + content)
-        except Exception as error:  # the compiled code is usable anyway
-            _cannot_keep(self._folder.parent, error)
 
-    def _path(self, signature: Any, codegen: Any) -> Path:
-        """Return the file for the types of the arguments and the processor's features."""
-        key = f"{signature} {_fields(signature)} {codegen.magic_tuple()}"
-        return self._folder / f"{self._name}.{hashlib.sha256(key.encode()).hexdigest()[:20]}.code"
+def _path(folder: Path, name: str, kind: str) -> Path:
+    """Return the file for arguments of a kind and for this processor."""
+    key = f"{kind} {processor()}"
+    return folder / f"{name}.{hashlib.sha256(key.encode()).hexdigest()[:20]}.code"
 
 
 def _content(path: Path) -> bytes:
@@ -181,21 +148,15 @@ def _content(path: Path) -> bytes:
         return file.read()
 
 
-def _parts(content: memoryview) -> tuple[Lines, memoryview]:
-    """Return the lines, and the code as Numba serializes it."""
-    begin = LENGTH.size
-    (length,) = LENGTH.unpack(content[:begin])
-    end = begin + length
-    lines = json.loads(bytes(content[begin:end]))
-    return tuple((name, tuple(places)) for name, places in lines), content[end:]
-
-
-def _fields(arguments: Iterable[Any]) -> list[Any]:
-    """Return the field names of named tuples, which Numba's type names omit."""
-    return [
-        (getattr(argument, "fields", None), _fields(getattr(argument, "types", ())))
-        for argument in arguments
-    ]
+def _parts(content: bytes) -> tuple[MachineCode, Lines]:
+    """Return the code and the source positions in a file. Raises an exception of any kind."""
+    if hashlib.sha256(content[DIGEST_BYTES:]).digest() != content[:DIGEST_BYTES]:
+        raise ValueError("damaged")
+    (length,) = LENGTH.unpack_from(content, DIGEST_BYTES)
+    begin = DIGEST_BYTES + LENGTH.size
+    entry, environments, needed, lines = json.loads(content[begin : begin + length])
+    code = MachineCode(entry, environments, needed, content[begin + length :])
+    return code, tuple((file, tuple(places)) for file, places in lines)
 
 
 def cache_folder(key: str) -> Path | None:

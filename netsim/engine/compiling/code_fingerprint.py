@@ -19,6 +19,7 @@ import sys
 import types
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,11 +31,14 @@ from netsim.engine.compiling.unsupported_code import contents
 MACHINERY = (
     *("compiling/bindings", "compiling/cache", "compiling/deferred", "compiling/code_fingerprint"),
     *("compiling/nonnegative_indices", "compiling/pass_by_reference", "compiling/patches"),
-    *("compiling/specialize", "compiling/instructions"),
+    *("compiling/specialize", "compiling/instructions", "compiling/machine_code"),
 )
 """Modules of the engine that decide how code is compiled and cached."""
 
-DECISIVE_VARIABLES = ("NUMBA_BOUNDSCHECK", "NUMBA_OPT", "NETSIM_PLAIN_NUMBA")
+DECISIVE_VARIABLES = (
+    *("NUMBA_BOUNDSCHECK", "NUMBA_OPT", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"),
+    "NETSIM_PLAIN_NUMBA",
+)
 """Environment variables that change machine code."""
 
 KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
@@ -234,10 +238,7 @@ def _constant(constant: Any) -> str:
 @cache
 def _machinery() -> str:
     """Return the compiler, its options and the machine."""
-    import llvmlite
-    import numba
-
-    versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
+    versions = (*map(version, ("numba", "llvmlite", "numpy")), sys.version)
     return " ".join((*versions, platform.machine(), *_SOURCES))
 
 

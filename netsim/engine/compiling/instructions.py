@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import prange, types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from netsim.engine.kernels import instructions
 
-INSTRUCTIONS: dict[Callable[..., Any], Any] = {}  # stand-in -> compiled form
+INSTRUCTIONS: dict[Callable[..., Any], Any] = {instructions.prange: prange}
+"""Stand-in -> compiled form."""
+
 INT1, INT32, INT64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 BYTES = ir.IntType(8).as_pointer()
 

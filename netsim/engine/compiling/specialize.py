@@ -22,7 +22,6 @@ import numpy as np
 
 from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.cache import CodeCache, NotKeptError
 from netsim.engine.compiling.code_fingerprint import (
     Codes,
     Fingerprint,
@@ -33,6 +32,7 @@ from netsim.engine.compiling.code_fingerprint import (
     present_place,
 )
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol
+from netsim.engine.compiling.machine_code import kind_of, linked, machine_code, threading_layer
 from netsim.engine.compiling.unsupported_code import (
     calls_itself,
     contents,
@@ -47,6 +47,7 @@ from netsim.engine.kernels import (
     trace,
 )
 from netsim.engine.kernels.specialization_constants import CONSTANTS
+from netsim.errors import warn_once
 
 # None of these functions makes an array, or is called from C.
 ENTRY = {"no_cfunc_wrapper": True, "_nrt": False}
@@ -142,54 +143,61 @@ class Compiled:
         self._codes = codes
         self._function, self._bindings, self._tag = function, bindings, tag
         self._folder = folder
-        self._ready: dict[tuple[Any, ...], tuple[Callable[..., Any], Lines]] = {}
+        self._ready: dict[str, tuple[Callable[..., Any], Lines]] = {}
 
     def ready(self, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines]:
         """Return the function for such arguments, loaded or compiled, and its source lines."""
+        kind = kind_of(arguments)
+        if kind not in self._ready:
+            self._ready[kind] = self._loaded(kind) or self._made(arguments, kind)
+        return self._ready[kind]
+
+    def _loaded(self, kind: str) -> tuple[Callable[..., Any], Lines] | None:
+        """Load the function from disk, if it is there, without Numba."""
+        name = self._function.__name__
+        if self._folder is None or (found := cache.load(self._folder, name, kind)) is None:
+            return None
+        code, lines = found
+        try:
+            return linked(code), lines
+        except Exception as error:  # intact, but unusable with this Numba
+            warn_once(f"cached code of {name} is not used: {error}")
+            cache.remove(self._folder, name, kind)
+            return None
+
+    def _made(self, arguments: tuple[Any, ...], kind: str) -> tuple[Callable[..., Any], Lines]:
         import numba
 
-        signature = tuple(numba.typeof(argument) for argument in arguments)
-        if signature not in self._ready:
-            self._ready[signature] = self._loaded(signature) or self._made(signature)
-        return self._ready[signature]
-
-    def _loaded(self, signature: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines] | None:
-        """Load the function from disk, if it is there, without copying sources."""
-        if self._folder is None:
-            return None
-        _module_of_copies(self._tag)
-        function = self._dispatcher(self._function)
-        kept = CodeCache(self._folder, self._function.__name__, only_load=True)
-        function._cache = kept
-        try:
-            function.compile(signature)
-        except NotKeptError:
-            return None
-        return function, kept.lines
-
-    def _made(self, signature: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines]:
         from netsim.engine.compiling.patches import patched
 
+        numba.config.THREADING_LAYER = threading_layer()
+        lines = lines_of(self._codes)
         specializer = Specializer(self._bindings, self._tag, jit=True)
-        function = self._dispatcher(specializer.copy(self._function))
-        kept = None
-        if self._folder is not None:
-            kept = CodeCache(self._folder, self._function.__name__, lines_of(self._codes))
-            function._cache = kept
+        errors = self._bindings.options(self._function)
+        options = {name: errors[name] for name in ("error_model", "boundscheck")}
+        copied = specializer.copy(self._function)
+        function = numba.njit(nogil=True, **ENTRY, **options)(copied)
+        signature = tuple(numba.typeof(argument) for argument in arguments)
         try:
             with patched():
                 function.compile(signature)
         except Exception as error:  # Numba raises errors of many kinds
             raise does_not_compile(error, self._bindings.plugins) from error
-        # Another process may have compiled it first: then it was loaded.
-        return function, kept.lines if kept is not None else lines_of(self._codes)
+        return self._kept(function.overloads[signature], kind, lines) or function, lines
 
-    def _dispatcher(self, function: types.FunctionType) -> Any:
-        import numba
-
-        errors = self._bindings.options(self._function)
-        options = {name: errors[name] for name in ("error_model", "boundscheck")}
-        return numba.njit(nogil=True, **ENTRY, **options)(function)
+    def _kept(self, result: Any, kind: str, lines: Lines) -> Callable[..., Any] | None:
+        """Save compiled code and return it as it is loaded; None if that is impossible."""
+        if self._folder is None:
+            return None
+        name = self._function.__name__
+        try:
+            code = machine_code(result)
+            run = linked(code)
+            cache.save(self._folder, name, kind, code, lines)
+        except Exception as error:  # a new Numba may fail in any way
+            warn_once(f"{name} cannot be cached: {error}")
+            return None
+        return run
 
 
 @dataclass
@@ -204,9 +212,9 @@ class Entry:
 
     def prepare(self, *args: Any) -> Callable[..., Any]:
         """Load or compile ``run`` for such arguments."""
-        if self.run is None:
-            assert self.compiled is not None
+        if self.compiled is not None:
             self.run, self._then = self.compiled.ready(args)
+        assert self.run is not None
         return self.run
 
     def place(self, path: str, line: int) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Machine instructions and a clock that Numba lacks: stand-ins for plain Python.
+"""Machine instructions, a clock and parallel loops: stand-ins for plain Python.
 
 `compiling/instructions.py` has their compiled forms.
 
@@ -30,6 +30,11 @@ def take_tickets(tickets: Any, n: int) -> int:
     first = int(tickets[0])
     tickets[0] = first + n
     return first
+
+
+def prange(n: int) -> range:
+    """Return ``range(n)``; a loop over it runs in parallel."""
+    return range(n)
 
 
 def read_clock_ns() -> int:

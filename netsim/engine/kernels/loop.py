@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 
 from netsim.engine.kernels.env import env_of
 from netsim.engine.kernels.fields import HostRecord, StageTimesRecord
@@ -31,7 +30,7 @@ from netsim.engine.kernels.indexing import (
     ports_of,
     ring_slot,
 )
-from netsim.engine.kernels.instructions import read_clock_ns, take_tickets
+from netsim.engine.kernels.instructions import prange, read_clock_ns, take_tickets
 from netsim.engine.kernels.layout import (
     DONE,
     IDLE,
