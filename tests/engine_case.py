@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from engine_runs import NARROW
+from engine_runs import NARROW, keep_sent, packets_sent
 from network_case import network_of, routes_of
 from reference.model import Case
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.simulation import Options, Simulation
-from netsim.engine.sizes import Sizes
 from netsim.engine.snapshot import Snapshot
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_spec
 from netsim.model.faults import NOMINAL, CarrierDelays, LinkFault, LinkFaults, combine
@@ -33,10 +32,6 @@ MIXED = Path(__file__).parent / "mixed_queue.py"
 MIXED_TRANSPORT = Path(__file__).parent / "mixed_transport.py"
 MIXED_PROGRAM = Path(__file__).parent / "mixed_program.py"
 SIZED = Path(__file__).parent / "sized_datagram.py"
-
-TRACE_SLOTS = 1 << 14
-"""Slots of every link's ring: so many that nothing is overwritten."""
-
 
 NAMES = {
     "rto_ps": "rto",
@@ -177,8 +172,6 @@ def engine_for(
     ``load`` stands in the place of its flows and tasks.
     """
     load = load or Workload(flows_of(case), tasks_of(case))
-    if trace:
-        options["sizes"] = Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16)
     uses, of_flow = transports_of(case)
     simulation = Simulation(
         network_of(case),
@@ -196,35 +189,6 @@ def engine_for(
     )
     engine = Engine(simulation, Options(**options))
     return keep_sent(engine) if trace else engine
-
-
-def keep_sent(engine: Engine) -> Engine:
-    """Have an engine with rings of TRACE_SLOTS keep what ports sent, as it was then.
-
-    A switch may change what has come in. So the engine is advanced by single windows, after each
-    of which what was sent in it is copied: nothing that is sent in a window arrives in it.
-    """
-    advance: Any = engine.advance
-    ports = engine.state.links.ports
-    sent = np.zeros(engine.network.n_ports * TRACE_SLOTS, engine.protocol.packet)
-    kept = np.zeros(engine.network.n_ports, np.int64)
-
-    def keeping(n_windows: int, until_ps: int, **more: Any) -> Any:
-        for _ in range(n_windows):
-            status = advance(1, until_ps, **more)
-            pool = np.asarray(engine.state.links.pool)
-            for port in np.flatnonzero(ports["tail"] != kept).tolist():
-                first, tail = port * TRACE_SLOTS, int(ports["tail"][port])
-                assert first == ports["ring_off"][port]
-                assert tail <= TRACE_SLOTS
-                new = slice(first + int(kept[port]), first + tail)
-                sent[new], kept[port] = pool[new], tail
-            if status != RUNNING:
-                break
-        return status
-
-    vars(engine).update(advance=keeping, sent=sent)
-    return engine
 
 
 def run(engine: Engine, until_ps: int | None = None) -> Engine:
@@ -269,9 +233,9 @@ def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
 
     When it started to is known by its arrival, as the rate at which it was sent is.
     """
-    first = port * TRACE_SLOTS
-    ring = vars(engine)["sent"][first : first + int(engine.state.links.ports["tail"][port])]
-    return [(int(pkt["time"]), *(int(pkt[name]) for name in SENT)) for pkt in ring]
+    return [
+        (int(pkt["time"]), *(int(pkt[name]) for name in SENT)) for pkt in packets_sent(engine, port)
+    ]
 
 
 def flow_results(engine: Engine) -> list[tuple[int, int, int, int]]:

@@ -14,6 +14,7 @@ from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
+from netsim.engine.state_views import in_queues, on_links
 from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec
 from netsim.model.faults import LinkFault
 from netsim.model.flows import FlowTable
@@ -51,8 +52,8 @@ TRIM = fabric_with(
 )
 DROP_TAIL = fabric_with(queue_bytes=10**12)
 
-NARROW = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4, spare_slots=8)
-"""Rings that have to grow at once."""
+NARROW = Sizes(scratch=4)
+"""Scratch memory that has to grow at once."""
 
 
 def bdp_queues(queue: int = 29, kmin: int = 6, kmax: int = 24) -> Fabric:
@@ -159,21 +160,45 @@ class Stock:
 
 def under_way(engine: Engine) -> Stock:
     """What is on links and in switches' queues, PFC frames apart."""
-    links, network = engine.state.links, engine.network
-    first_queue = network.n_host_ports * engine.fabric.n_traffic_classes
-    slots = []
-    for p in range(network.n_ports):
-        reader = links.readers[int(network.port_peer[p])]
-        tail = int(links.ports["tail"][p])
-        index = np.arange(int(reader["head"]), tail)
-        slots.append(int(reader["ring_off"]) + (index & int(reader["ring_mask"])))
-    for i in range(first_queue, network.n_ports * engine.fabric.n_traffic_classes):
-        queue = links.queues[i]
-        index = np.arange(int(queue["head"]), int(queue["tail"]))
-        slots.append(int(queue["off"]) + (index & int(queue["mask"])))
-    found = np.asarray(links.pool)[np.concatenate(slots)]
+    slots = np.concatenate([on_links(engine.state), in_queues(engine.state)])
+    found = np.asarray(engine.state.links.pool)[slots]
     found = found[found["kind"] != PFC]
     return Stock(found.size, int(found["size_bytes"].sum(dtype=np.int64)))
+
+
+def keep_sent(engine: Engine) -> Engine:
+    """Have an engine keep what ports sent, as it was then (`packets_sent`).
+
+    A switch may change what has come in, and the memory of what has been read is used again. So
+    the engine is advanced by single windows, after each of which what was sent in it is copied:
+    nothing that is sent in a window arrives in it.
+    """
+    advance: Any = engine.advance
+    links, peer = engine.state.links, engine.network.port_peer
+    sent: list[list[Any]] = [[] for _ in range(engine.network.n_ports)]
+    kept = np.zeros(engine.network.n_ports, np.int64)
+
+    def keeping(n_windows: int, until_ps: int, **more: Any) -> Any:
+        for _ in range(n_windows):
+            status = advance(1, until_ps, **more)
+            slots, tails = on_links(engine.state), np.array(links.ports["tail"])
+            ends = np.cumsum(links.readers["tail"] - links.readers["head"])
+            for port in np.flatnonzero(tails != kept).tolist():
+                end = ends[peer[port]]
+                new = slots[end - (tails[port] - kept[port]) : end]
+                sent[port].append(np.asarray(links.pool)[new])
+            kept[:] = tails
+            if status != RUNNING:
+                break
+        return status
+
+    vars(engine).update(advance=keeping, sent=sent)
+    return engine
+
+
+def packets_sent(engine: Engine, port: int) -> Any:
+    """What a port has sent, of an engine that keeps it."""
+    return np.concatenate([np.zeros(0, engine.protocol.packet), *vars(engine)["sent"][port]])
 
 
 def assert_conserved(engine: Engine) -> None:

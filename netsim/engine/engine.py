@@ -1,7 +1,7 @@
 """The engine's interface: build once, advance in steps, read the state.
 
-A node that runs out of room ends its step before it changes any result (`kernels/rings.py`). The
-engine makes room between calls of the compiled code and repeats the call.
+A switch with too little scratch memory ends its step before it changes any result. The engine makes
+room between calls of the compiled code and repeats the call.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ from netsim.engine.compiling.specialize import Code, Entry, jit_enabled
 from netsim.engine.handler_errors import Failures
 from netsim.engine.kernels.ids import Ps
 from netsim.engine.kernels.layout import (
-    GROW_POOL,
     GROW_SCRATCH,
     NEEDS_GROWTH,
     NEEDS_THINNING,
 )
 from netsim.engine.kernels.loop import Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
-from netsim.engine.records import RecordArray, aligned_zeros, attribute_access
+from netsim.engine.records import RecordArray, attribute_access
 from netsim.engine.series import thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import FeatureSet, Options, Simulation
@@ -60,33 +59,14 @@ from netsim.model.network import Network
 from netsim.plugins.registry import PluginSpec
 
 
-def grow_buffers(state: State, network: Network, threads: int) -> None:
-    """Give every node of the window the room it needs."""
+def grow_scratch(state: State, network: Network, threads: int) -> None:
+    """Give every node of the window the scratch memory that it needs."""
     clock = state.clock
     active = clock.active[: int(clock.clock["n_active"][0])]
-    status = clock.status[active]
-    if (status == GROW_POOL).any():
-        _grow_pool(state)
-    need = int(clock.what[active[status == GROW_SCRATCH]].max(initial=0))
+    need = int(clock.what[active[clock.status[active] == GROW_SCRATCH]].max(initial=0))
     if need > state.scratch.slots.shape[1]:
         scratch = build_scratch(network, threads, 1 << (need - 1).bit_length())
         state.scratch = attribute_access(scratch) if _in_plain_python(state) else scratch
-
-
-def _grow_pool(state: State) -> None:
-    """Double the pool, with all packets in their slots."""
-    links = state.links
-    slots, used = links.pool.shape[0], int(links.pool_used[0])
-    pool: Any = aligned_zeros(2 * slots, links.pool.dtype)
-    # Copy bytes: NumPy copies records by field, thirty times slower.
-    pool.view(np.uint8)[: used * pool.itemsize] = np.asarray(links.pool[:used]).view(np.uint8)
-    if _in_plain_python(state):
-        pool = pool.view(RecordArray)
-    ingress: Any = links.ingress
-    if ingress.shape[0] > 1:
-        ingress = np.zeros(2 * slots, ingress.dtype)
-        ingress[:used] = links.ingress[:used]
-    state.links = links._replace(pool=pool, ingress=ingress)
 
 
 def _in_plain_python(state: State) -> bool:
@@ -263,7 +243,9 @@ class Engine:
             if status != NEEDS_GROWTH:
                 return Status(status)
             self._failures.look()
-            grow_buffers(self.state, self.network, self.threads)
+            if s.links.pool_full[0]:
+                raise RunError("no memory is left for the packets in flight")
+            grow_scratch(self.state, self.network, self.threads)
 
     def _call(self, entry: Entry, *arguments: Any) -> Any:
         """Call a compiled entry point. Raises RunError for what a handler raises."""

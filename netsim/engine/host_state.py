@@ -26,7 +26,6 @@ from netsim.engine.kernels.layout import (
     grouped,
 )
 from netsim.engine.simulation import Simulation
-from netsim.engine.sizes import Rings
 from netsim.engine.tasks import Tasks, build_tasks, waiting
 from netsim.limits import RATE_SHIFT
 from netsim.model.arithmetic import (
@@ -48,7 +47,6 @@ def build_hosts(
     protocol: Protocol,
     program: Program,
     pars: Sequence[Mapping[str, int | float]],
-    rings: Rings,
 ) -> HostState:
     """Return the hosts' state; ``pars`` are the parameters of each transport."""
     network, flows = simulation.network, simulation.flows
@@ -70,7 +68,7 @@ def build_hosts(
         HostState,
         nics=nics,
         first_nic=network.first_nic,
-        host_ports=_host_ports(network, rings),
+        host_ports=_host_ports(network),
         **_port_choices(
             simulation, port_pairs_of(network, flows) if carrier else port_pairs, flow_nics
         ),
@@ -149,12 +147,9 @@ def _nics(network: Network, protocol: Protocol) -> np.ndarray:
     return nics
 
 
-def _host_ports(network: Network, rings: Rings) -> np.ndarray:
+def _host_ports(network: Network) -> np.ndarray:
     """Return the host ports, with empty queues."""
-    slots = rings.sizes.control_slots
     host_ports = np.zeros(network.n_host_ports, HOST_PORT)
-    host_ports["ctrl_off"] = rings.control_at + np.arange(host_ports.size) * slots
-    host_ports["ctrl_mask"] = slots - 1
     host_ports["ready_head"] = host_ports["ready_tail"] = -1
     host_ports["nic"] = network.nic_of_port
     return host_ports

@@ -26,7 +26,6 @@ from netsim.engine.kernels.trace import Trace
 from netsim.engine.records import aligned_zeros
 from netsim.engine.series import build_series
 from netsim.engine.simulation import Simulation
-from netsim.engine.sizes import Rings, is_sparse
 from netsim.model.arithmetic import (
     PURPOSE_ARRIVAL_ORDER,
     PURPOSE_PERMUTATION,
@@ -44,33 +43,24 @@ def build_links(
     simulation: Simulation,
     protocol: Protocol,
     discipline: Discipline,
-    rings: Rings,
+    pool: dict[str, Array],
     trace: Trace | Array,
 ) -> LinkState:
     """Return the links' state, with the record types of a protocol."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
-    n, h, c = network.n_ports, network.n_host_ports, fabric.n_traffic_classes
-    sizes = rings.sizes
+    n, c = network.n_ports, fabric.n_traffic_classes
     sized = simulation.sizes
     kinds = (fabric,) if sized is None else sized.fabrics
-    sparse = is_sparse(network, simulation.flows)
 
     ports = aligned_zeros(n, discipline.port)
     ports["number"] = np.arange(n)
-    ports["ring_off"] = np.arange(n) * sizes.link_slots
-    ports["ring_mask"] = sizes.link_slots - 1
     ports["ps_per_byte_q20"] = byte_quotient(network.port_rate_bps)
     ports["delay_ps"] = network.port_delay_ps
     readers = aligned_zeros(n, LINK_READER)
-    readers["ring_off"] = ports["ring_off"][network.port_peer]
-    readers["ring_mask"] = sizes.link_slots - 1
     readers["packet_ps"] = send_time(simulation.packets.data_bytes, ports["ps_per_byte_q20"])
     readers["order_salt"] = salt(seed, PURPOSE_ARRIVAL_ORDER, np.arange(n, dtype=np.int64))
 
-    # Host ports come first; they have only counters, since their packets wait in the control FIFO.
     queues = aligned_zeros(n * c, discipline.queue)
-    queues["off"][h * c :] = rings.queues_at + np.arange((n - h) * c) * sizes.queue_slots
-    queues["mask"][h * c :] = sizes.queue_slots - 1
 
     switches = aligned_zeros(network.n_switches, discipline.switch)
     switches["first_port"] = network.node_first_port[network.n_hosts : -1]
@@ -87,13 +77,8 @@ def build_links(
     balance["salt_other"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity)
     return grouped(
         LinkState,
-        pool=aligned_zeros(rings.pool_slots, protocol.packet, sparse=sparse),
+        **pool,
         zero_packet=np.zeros(1, protocol.packet),
-        ingress=aligned_zeros(
-            rings.pool_slots if discipline.features["HAS_ON_DEPARTURE"] else 1,
-            np.dtype(np.int32),
-            sparse=sparse,
-        ),
         ports=ports,
         readers=readers,
         balance=balance,
@@ -103,14 +88,12 @@ def build_links(
             [_discipline_record(one, discipline, simulation.packets, seed) for one in kinds]
         ),
         size_kind=np.zeros(1, np.int64) if sized is None else sized.kind.copy(),
-        published_head=np.zeros(n, np.int64),
+        first_new=np.full(n, INF, np.int64),
         unread=np.zeros(words, np.int64),
         busy=np.zeros(words, np.int64),
         dirty_ports=np.zeros(words, np.int64),
         waiting_ports=np.zeros(words, np.int64),
         indirect_ready=np.zeros(words, np.int64),
-        pool_used=np.array([rings.used]),
-        moved_links=np.zeros(1, np.int64),
         fabric=np.concatenate([_fabric_record(one, seed) for one in kinds]),
         trace=trace,
         **build_series(simulation.sampling, network, simulation.flows, c, protocol),

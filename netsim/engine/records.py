@@ -124,23 +124,24 @@ def attribute_access(group: Any) -> Any:
     return group._replace(**views)
 
 
-def aligned_zeros(n: int, dtype: np.dtype, *, sparse: bool = False) -> np.ndarray:
-    """Return ``n`` zeroed records aligned to cache lines. They take memory when first touched, in
-    the largest pages, or in small ones if ``sparse``."""
+def aligned_zeros(n: int, dtype: np.dtype) -> np.ndarray:
+    """Return ``n`` zeroed records aligned to cache lines."""
     line = 64
-    n_bytes = n * dtype.itemsize + line
-    raw = _small_pages(n_bytes) if sparse else np.zeros(n_bytes, np.uint8)
+    n_bytes = n * dtype.itemsize
+    raw = np.zeros(n_bytes + line, np.uint8)
     start = -raw.ctypes.data % line
-    return raw[start : start + n * dtype.itemsize].view(dtype)
+    return raw[start : start + n_bytes].view(dtype)
 
 
-def _small_pages(n_bytes: int) -> np.ndarray:
-    """Return zeroed bytes in pages of the usual size, if the system allows the choice (Linux)."""
-    if not hasattr(mmap, "MADV_NOHUGEPAGE"):
-        return np.zeros(n_bytes, np.uint8)
-    # The request may exceed memory, since little of it is touched.
+def untouched_zeros(n: int, dtype: np.dtype, *, dense: bool) -> np.ndarray:
+    """Return ``n`` zeroed records that take memory when first touched: in large pages if ``dense``,
+    or in small ones. They may exceed memory, where the system allows it."""
+    n_bytes = n * dtype.itemsize
+    advice = getattr(mmap, "MADV_HUGEPAGE" if dense else "MADV_NOHUGEPAGE", None)
+    if advice is None:  # not Linux
+        return np.zeros(n, dtype)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     memory = mmap.mmap(-1, n_bytes, flags=flags)
     with suppress(OSError):  # a system without large pages
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(memory, np.uint8)
+        memory.madvise(advice)
+    return np.frombuffer(memory, dtype)

@@ -1,4 +1,4 @@
-"""Initial sizes of rings and of windows, also used to predict a run's memory."""
+"""Sizes of records and of windows, also used to predict a run's memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from netsim.engine.kernels.layout import BALANCE, LINK_READER, PACKET, PORT, QUEUE
 from netsim.engine.kernels.switch import INDEX_BITS, KEY_BITS
 from netsim.limits import HORIZON_PS, PS_BITS
-from netsim.model.fabric import PFC_FRAME_BYTES, PacketFormat
+from netsim.model.fabric import PFC_FRAME_BYTES
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
@@ -18,7 +18,7 @@ SLOT_BYTES = PACKET.itemsize
 INGRESS_BYTES = np.dtype(np.int32).itemsize
 """Bytes per pool slot in addition to the packet, if the discipline needs a packet's ingress."""
 
-PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + BALANCE.itemsize + 8  # published_head
+PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + BALANCE.itemsize + 8  # first_new
 QUEUE_BYTES = QUEUE.itemsize
 """Bytes per port and per class, without rings and the discipline's own fields."""
 
@@ -30,47 +30,11 @@ MAX_WINDOW_PS = 1 << (63 - KEY_BITS)
 
 @dataclass(frozen=True)
 class Sizes:
-    """Initial capacities, all powers of two; rings grow when needed."""
+    """Capacities for tests: arrivals in a window at one switch, which grow when needed, and blocks
+    of the pool (pool.py)."""
 
-    link_slots: int = 128
-    queue_slots: int = 128
-    control_slots: int = 64
     scratch: int = 1 << 14
-    spare_slots: int | None = None  # room to grow; by default three times the initial rings
-
-
-def initial_sizes(network: Network, packets: PacketFormat) -> Sizes:
-    """Return capacities that most rings will not outgrow. A link holds what is sent in a window and
-    during a packet's flight: twice a delay's worth of full packets, and as many control packets."""
-    per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / packets.data_bytes
-    typical = int(np.median(per_delay)) + 1
-    link_slots = max(64, 1 << (6 * typical - 1).bit_length())
-    return Sizes(link_slots=min(link_slots, 1024))
-
-
-@dataclass(frozen=True)
-class Rings:
-    """Layout of the pool, as first slots. Order: the links' rings, the class queues of switch
-    ports, the control FIFOs of host ports, and spare room after the ``used`` slots."""
-
-    sizes: Sizes
-    queues_at: int
-    control_at: int
-    used: int
-
-    @classmethod
-    def of(cls, network: Network, n_traffic_classes: int, sizes: Sizes) -> Rings:
-        """Return the rings of a network with this many classes per port."""
-        n, h = network.n_ports, network.n_host_ports
-        queues_at = n * sizes.link_slots
-        control_at = queues_at + (n - h) * n_traffic_classes * sizes.queue_slots
-        return cls(sizes, queues_at, control_at, control_at + h * sizes.control_slots)
-
-    @property
-    def pool_slots(self) -> int:
-        """Slots of the pool; untouched ones take no memory."""
-        spare = self.sizes.spare_slots
-        return self.used + (3 * self.used + 4096 if spare is None else spare)
+    blocks: int | None = None
 
 
 def is_sparse(network: Network, flows: FlowTable) -> bool:

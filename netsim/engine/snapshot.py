@@ -1,13 +1,14 @@
 """Save the state of a run as plain memory, and restore it.
 
-A snapshot has all of `State`, including nested groups, except what is rebuilt: the constant network
-and scratch memory. It has the used entries of the packet pool and a program's log.
+A snapshot has all of `State`, including nested groups, except what is rebuilt: the constant
+network, scratch memory, and where packets are. It has the packets, and the used rows of a program's
+log.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -15,13 +16,19 @@ import numpy as np
 
 from netsim.engine import state_views as occupancy
 from netsim.engine.kernels.ids import Array
-from netsim.engine.records import RecordArray, aligned_zeros
-from netsim.engine.snapshot_checks import GROWING, ImpossibleError, check, check_packets
+from netsim.engine.pool import lay_out
+from netsim.engine.snapshot_checks import ImpossibleError, check
 from netsim.engine.state import State
 from netsim.engine.state_views import rows_written
-from netsim.memory import require_room
 
 REBUILT = ("net", "scratch")  # groups that are not saved
+LAID_OUT = (
+    "links.next_block",
+    "links.free_blocks",
+    "links.pool_used",
+    "links.pool_full",
+)
+"""Arrays that are not saved (pool.py)."""
 
 BY_SLOT = ("links.pool", "links.ingress")
 """Arrays with an entry per pool slot, of which used ones are saved."""
@@ -50,10 +57,11 @@ def take(state: State) -> Snapshot:
     in_use = _in_use(state)
     snapshot = {}
     for path, array in _leaves(state):
-        raw = _bytes_of(array)
+        kept = array
         if path in in_use:
-            raw = _entries_of(array)[in_use[path]].reshape(-1)
-        snapshot[path] = Stored(_kind(array.dtype), array.shape, raw)
+            kept = _entries_of(array)[in_use[path]]
+        shape = (kept.shape[0], *array.shape[1:])
+        snapshot[path] = Stored(_kind(array.dtype), shape, _bytes_of(kept))
     return snapshot
 
 
@@ -63,34 +71,23 @@ def put(state: State, snapshot: Snapshot) -> None:
     Raises ForeignSnapshotError, with nothing changed, if its arrays differ or its indices are out
     of range (`snapshot_checks.py`).
     """
-    _compare(state, snapshot)
     leaves, in_part = dict(_leaves(state)), _kept_in_part(state)
+    _compare(leaves, in_part, snapshot)
     found = {
         path: stored.raw.view(leaves[path].dtype).reshape(stored.shape)
         for path, stored in snapshot.items()
-        if path not in in_part
     }
-    restored = {group: _resized(getattr(state, group), group, snapshot) for group in _groups()}
-    arrays = {path: array for group in restored for path, array in _walk(group, restored[group])}
     try:
-        check(state, found, arrays["links.pool"].shape[0])
+        check(state, found)
     except ImpossibleError as error:
         raise ForeignSnapshotError(str(error)) from None
-    for group, value in restored.items():
-        setattr(state, group, value)
-    for path in found:
-        _bytes_of(arrays[path])[:] = snapshot[path].raw
-    # The entries in use are known once all else is restored.
+    for path in found.keys() - in_part:
+        _bytes_of(leaves[path])[:] = snapshot[path].raw
+    # What is kept in part has its place once all else is restored.
+    lay_out(state)
     for path, entries in _in_use(state).items():
-        kept = _entries_of(arrays[path])
-        if snapshot[path].raw.size != entries.size * kept.shape[1]:
-            raise ForeignSnapshotError(f"{path} has a different number of entries")
+        kept = _entries_of(leaves[path])
         kept[entries] = snapshot[path].raw.reshape(-1, kept.shape[1])
-    packets = np.asarray(state.links.pool)[_occupied(state)]
-    try:
-        check_packets(state, packets, state.links.queues.shape[0] // state.links.ports.shape[0])
-    except ImpossibleError as error:
-        raise ForeignSnapshotError(str(error)) from None
 
 
 def _groups() -> list[str]:
@@ -99,9 +96,11 @@ def _groups() -> list[str]:
 
 
 def _leaves(state: State) -> Iterator[tuple[str, Any]]:
-    """Yield every array with its path."""
+    """Yield every array that is saved, with its path."""
     for group in _groups():
-        yield from _walk(group, getattr(state, group))
+        for path, array in _walk(group, getattr(state, group)):
+            if path not in LAID_OUT:
+                yield path, array
 
 
 def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -141,44 +140,18 @@ def _entries_of(array: Any) -> Any:
     return _bytes_of(array).reshape(array.shape[0], -1)
 
 
-def _compare(state: State, snapshot: Snapshot) -> None:
-    """Raise ForeignSnapshotError unless a snapshot's arrays match those of ``state``."""
-    leaves = dict(_leaves(state))
+def _compare(leaves: Mapping[str, Any], in_part: Sequence[str], snapshot: Snapshot) -> None:
+    """Raise ForeignSnapshotError unless a snapshot's arrays match those of a state."""
     for path in sorted(leaves.keys() ^ snapshot.keys()):
         raise ForeignSnapshotError(f"{path} is missing on one side")
-    in_part = _kept_in_part(state)
     for path, stored in snapshot.items():
         array = leaves[path]
         if (stored.kind, stored.shape[1:]) != (_kind(array.dtype), array.shape[1:]):
             raise ForeignSnapshotError(f"the records of {path} differ")
-        larger = path in GROWING and stored.shape[:1] > array.shape[:1] > (1,)
-        if stored.shape != array.shape and not larger:
+        if path not in in_part and stored.shape != array.shape:
             raise ForeignSnapshotError(f"{path} has a different length")
-        n_bytes = math.prod(stored.shape) * array.dtype.itemsize
-        require_room(n_bytes if larger else 0, what=path)
-        if path not in in_part and stored.raw.size != n_bytes:
+        if stored.raw.size != math.prod(stored.shape) * array.dtype.itemsize:
             raise ForeignSnapshotError(f"{path} does not have its stated length")
-    slots = {snapshot[path].shape[0] for path in GROWING if leaves[path].shape[0] > 1}
-    if len(slots) > 1:
-        raise ForeignSnapshotError("the packet pools differ in size")
-
-
-def _resized(value: Any, path: str, snapshot: Snapshot) -> Any:
-    """Return a group or array with new arrays where a snapshot has other sizes."""
-    if isinstance(value, np.ndarray):
-        shape = snapshot[path].shape
-        return value if shape == value.shape else _zeros(shape, value)
-    inner = {name: _resized(one, f"{path}.{name}", snapshot) for name, one in _fields(value)}
-    return value._replace(**inner)
-
-
-def _zeros(shape: tuple[int, ...], like: Any) -> Any:
-    """Return zeros of another size, made like an array that the engine built."""
-    if not like.dtype.names:
-        return np.zeros(shape, like.dtype)
-    (n,) = shape
-    array = aligned_zeros(n, like.dtype)
-    return array.view(RecordArray) if isinstance(like, RecordArray) else array
 
 
 def _bytes_of(array: Any) -> Any:

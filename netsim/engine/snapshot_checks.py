@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.kernels import fields
+from netsim.engine.kernels import fields, rings
 from netsim.engine.kernels.fields import Declared
 from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD
 from netsim.engine.kernels.packets import PFC
@@ -85,7 +85,6 @@ SAME_ARRAYS = (
 """Arrays that no run changes."""
 
 PORT_SETS = ("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready")
-GROWING = ("links.pool", "links.ingress")  # arrays whose length may differ from a new engine's
 
 MAX_COUNTED = 1 << 60
 
@@ -94,9 +93,9 @@ class ImpossibleError(Exception):
     """An invalid snapshot; the text says where."""
 
 
-def check(state: State, found: Mapping[str, Any], pool: int) -> None:
-    """Raise ImpossibleError unless `found`, arrays by path, fit the new `state`. `found` excludes
-    arrays that are saved in part; the snapshot has `pool` slots of packets."""
+def check(state: State, found: Mapping[str, Any]) -> None:
+    """Raise ImpossibleError unless `found`, arrays by path, fit the new `state`. Where its packets
+    were in memory does not matter (pool.py)."""
     fresh = {f"{group}.{name}": array for group in ("links", "hosts", "clock")
              for name, array in _named(getattr(state, group))}  # fmt: skip
     for path in SAME_ARRAYS:
@@ -107,24 +106,23 @@ def check(state: State, found: Mapping[str, Any], pool: int) -> None:
             if name in (found[path].dtype.names or ()):
                 same = np.array_equal(found[path][name], np.asarray(fresh[path])[name])
                 _require(same, f"{path}.{name}")
-    limits = _limits(state, pool)
+    limits = _limits(state)
     for path, record in RECORDS.items():
         own = set(found[path].dtype.names or ()) - set(SAME.get(path, ()))
         for name, kind in _typed(record):
             if kind in limits and name in own:
                 _within(found[path][name], -1, limits[kind], f"{path}.{name}")
-    _check_rings(state, found, pool)
+    _check_packets(state, found)
     _check_heaps(found["hosts.nics"], found["hosts.timers"], found["hosts.heap"])
     _check_ports(state, found)
     _check_flows(state, found)
     _check_clock(state, found)
 
 
-def _limits(state: State, pool: int) -> dict[str, int]:
+def _limits(state: State) -> dict[str, int]:
     """Return the exclusive upper bound of each type of field."""
     net, hosts = state.net, state.hosts
     return {
-        "Slot": pool,
         "GlobalPort": net.port_node.shape[0],
         "LocalPort": int(np.diff(net.first_port).max()),
         "HostId": int(net.n_hosts),
@@ -135,33 +133,36 @@ def _limits(state: State, pool: int) -> dict[str, int]:
     }
 
 
-def _check_rings(state: State, found: Mapping[str, Any], pool: int) -> None:
+def _check_packets(state: State, found: Mapping[str, Any]) -> None:
+    """Check the ends of links and queues, and the packets. PFC frames, which stay on one link,
+    have no flow or destination."""
     ports, readers, queues = (found[f"links.{name}"] for name in ("ports", "readers", "queues"))
-    host_ports, peer = found["hosts.host_ports"], np.asarray(state.net.port_peer)
-    for name in ("ring_off", "ring_mask"):
-        same = np.array_equal(readers[name], ports[name][peer])
-        _require(same, f"links.readers.{name}")
-    _ring(readers, ("ring_off", "ring_mask", "head", "tail"), pool, "links.readers")
-    _ring(queues, ("off", "mask", "head", "tail"), pool, "links.queues")
-    names = ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail")
-    _ring(host_ports, names, pool, "hosts.host_ports")
+    packets, peer = found["links.pool"], np.asarray(state.net.port_peer)
+    host_ports = found["hosts.host_ports"]
+    n = 0
+    for path, head, tail in (
+        ("links.readers", readers["head"], readers["tail"]),
+        ("links.queues", queues["head"], queues["tail"]),
+        ("hosts.host_ports", host_ports["ctrl_head"], host_ports["ctrl_tail"]),
+    ):
+        _within(head, 0, MAX_COUNTED, path)
+        _within(tail - head, 0, packets.size + 1, path)
+        n += int((tail - head).sum())
+    _require(n == packets.size, "links.pool")
     checked = np.array_equal(host_ports["checked"], host_ports["ctrl_tail"])
     _require(checked, "hosts.host_ports.checked")
-    _within(ports["tail"], 0, MAX_COUNTED, "links.ports.tail")
-    _within(ports["tail"] - readers["head"][peer], 0, pool + 1, "links.ports.tail")
-    _within(found["links.pool_used"], 0, pool + 1, "links.pool_used")
-
-
-def _ring(records: Any, names: tuple[str, str, str, str], pool: int, path: str) -> None:
-    off, mask, head, tail = (np.asarray(records[name]) for name in names)
-    _within(mask, 0, pool, f"{path}.{names[1]}")
-    _require(not (mask & (mask + 1)).any(), f"{path}.{names[1]}")
-    _within(off, 0, pool, f"{path}.{names[0]}")
-    _within(off + mask, 0, pool, f"{path}.{names[0]}")
-    for name, ends in ((names[2], head), (names[3], tail)):
-        _within(ends, 0, MAX_COUNTED, f"{path}.{name}")
-    length = tail - head
-    _require(bool(((length >= 0) & (length <= mask + 1)).all()), f"{path}.{names[3]}")
+    _require(np.array_equal(ports["tail"][peer], readers["tail"]), "links.ports.tail")
+    _require(bool((found["links.first_new"] == INF).all()), "links.first_new")
+    if state.links.ingress.size > 1:
+        ingress, ports_of_a_node = found["links.ingress"], np.diff(state.net.first_port)
+        _require(ingress.size == packets.size, "links.ingress")
+        _within(ingress, 0, int(ports_of_a_node.max()), "links.ingress")
+    carried = packets[packets["kind"] != PFC]
+    _within(carried["flow"], 0, state.hosts.tx.shape[0], "links.pool.flow")
+    _within(carried["dst"], 0, state.net.host_port.shape[0], "links.pool.dst")
+    _within(packets["prio"], 0, queues.shape[0] // ports.shape[0], "links.pool.prio")
+    needed = 2 * (packets.size // rings.BLOCK_SLOTS + ports.size + queues.size + host_ports.size)
+    _require(needed <= state.links.next_block.size, "links.pool")
 
 
 def _check_heaps(nics: Any, timers: Any, heap: Any) -> None:
@@ -212,6 +213,8 @@ def _check_flows(state: State, found: Mapping[str, Any]) -> None:
     hosts = found["hosts.program_hosts"]
     rows = (hosts["next_row"] >= hosts["first_row"]) & (hosts["next_row"] <= hosts["end_row"])
     _require(bool(rows.all()), "hosts.program_hosts.next_row")
+    written = int((hosts["next_row"] - hosts["first_row"]).sum())
+    _require(found["hosts.log"].shape[0] == written, "hosts.log")
     levels, samples = found["links.levels"], found["links.samples"]
     _within(levels["row"], 0, samples.shape[0] + 1, "links.levels.row")
 
@@ -224,15 +227,6 @@ def _check_clock(state: State, found: Mapping[str, Any]) -> None:
     for name in ("w0", "w1", "hops", "windows", "payload_bytes"):
         _within(clock[name], 0, int(INF) + 1, f"clock.clock.{name}")
     _within(found["clock.active"], 0, n_nodes, "clock.active")
-
-
-def check_packets(state: State, packets: Any, classes: int) -> None:
-    """Raise ImpossibleError for a packet with impossible fields. PFC frames, which stay on one
-    link, have no flow or destination."""
-    carried = packets[packets["kind"] != PFC]
-    _within(carried["flow"], 0, state.hosts.tx.shape[0], "links.pool.flow")
-    _within(carried["dst"], 0, state.net.host_port.shape[0], "links.pool.dst")
-    _within(packets["prio"], 0, classes, "links.pool.prio")
 
 
 def _typed(record: type[Declared]) -> list[tuple[str, str]]:

@@ -30,7 +30,6 @@ from netsim.engine.kernels.layout import (
     ONE_PORT,
     OPPORTUNISTIC,
     STAGE_TIMES,
-    UNDO,
     VLB,
     Clock,
     HostState,
@@ -41,9 +40,10 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.link_state import build_links, first_words
+from netsim.engine.pool import build_pool, lay_out
 from netsim.engine.records import attribute_access
 from netsim.engine.simulation import FeatureSet, Options, Simulation
-from netsim.engine.sizes import Rings, initial_sizes, longest_window_ps
+from netsim.engine.sizes import Sizes, longest_window_ps
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import PATH_FOR_LIFE, Fabric
@@ -86,20 +86,27 @@ def build_state(
     """Return the initial state; ``pars`` are the parameters of each transport. Without ``jit``,
     plain Python can use ``record.field``."""
     network = simulation.network
-    sizes = options.sizes or initial_sizes(network, simulation.packets)
-    rings = Rings.of(network, simulation.fabric.n_traffic_classes, sizes)
+    sizes = options.sizes or Sizes()
+    pool = build_pool(
+        network.n_ports,
+        protocol.packet,
+        options.workers,
+        ingress=discipline.features["HAS_ON_DEPARTURE"],
+        blocks=sizes.blocks,
+    )
     trace: Trace | Array = np.zeros(1, np.int64)
     if options.trace:
         records = (protocol.packet, protocol.tx, protocol.rx)
         trace = build_trace(len(simulation.flows), options.trace, records, options.trace_capacity)
-    hosts = build_hosts(simulation, protocol, program, pars, rings)
+    hosts = build_hosts(simulation, protocol, program, pars)
     state = State(
         net=build_net(simulation),
-        links=build_links(simulation, protocol, discipline, rings, trace),
+        links=build_links(simulation, protocol, discipline, pool, trace),
         hosts=hosts,
         clock=build_clock(simulation, hosts, options.window_ps),
         scratch=build_scratch(network, options.workers, sizes.scratch),
     )
+    lay_out(state)
     if not jit:
         groups = (state.links, state.hosts, state.clock, state.scratch)
         state.links, state.hosts, state.clock, state.scratch = map(attribute_access, groups)
@@ -230,7 +237,8 @@ def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
         ins=np.zeros((w, capacity), np.int32),
         buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
         ends=np.zeros((w, most_ports), np.int64),
-        undo=np.zeros((w, UNDO * most_ports), np.int64),
+        read_to=np.zeros((w, most_ports), np.int64),
+        n_unroutable=np.zeros((w, most_ports), np.int64),
         calendar=np.zeros((w, N_BUCKETS), np.int64),
         next_in_bucket=np.zeros((w, most_ports), np.int64),
         due=np.zeros((w, most_ports), np.int64),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.engine.kernels import layout
+from netsim.engine.kernels import layout, rings
 from netsim.engine.kernels.fields import LossRecord
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
@@ -35,8 +35,19 @@ from netsim.engine.state import State
 
 def on_links(state: State) -> Array:
     """Return the slots of packets on links, PFC frames included. Call it between windows."""
-    readers = state.links.readers
-    return _slots(*(readers[name] for name in ("ring_off", "ring_mask", "head", "tail")))
+    readers, size = np.asarray(state.links.readers), rings.BLOCK_SLOTS
+    owner, position = _positions(readers["head"], readers["tail"])
+    slots = np.empty(owner.size, np.int64)
+    block, end = readers["block"].astype(np.int64), readers["block_end"].copy()
+    rest = np.arange(owner.size)
+    while rest.size:
+        here = position[rest] < end[owner[rest]]
+        of, at = owner[rest[here]], position[rest[here]]
+        slots[rest[here]] = block[of] * size + at % size
+        rest = rest[~here]
+        on = np.unique(owner[rest])
+        block[on], end[on] = state.links.next_block[block[on]], end[on] + size
+    return slots
 
 
 def in_queues(state: State) -> Array:
@@ -54,11 +65,17 @@ def in_hosts(state: State) -> Array:
 
 def _slots(off: Any, mask: Any, head: Any, tail: Any) -> Array:
     """Return the slots of positions head .. tail of each ring."""
+    owner, position = _positions(head, tail)
+    slots: Array = off[owner] + (position & mask[owner])
+    return slots
+
+
+def _positions(head: Any, tail: Any) -> tuple[Array, Array]:
+    """Return the owner of each packet, and its position there."""
     length = tail - head
     owner = np.repeat(np.arange(length.size), length)
     rank = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)
-    slots: Array = off[owner] + ((head[owner] + rank) & mask[owner])
-    return slots
+    return owner, head[owner] + rank
 
 
 def rows_written(state: State) -> Array:

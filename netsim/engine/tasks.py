@@ -13,7 +13,7 @@ import numpy as np
 from netsim.engine.compiling.declarations import Program, program_parameters
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import TASK
-from netsim.engine.records import aligned_zeros
+from netsim.engine.records import untouched_zeros
 from netsim.engine.simulation import Simulation
 from netsim.model.flows import FlowTable
 from netsim.model.programs import ProgramSpec
@@ -155,7 +155,7 @@ def _log(use: ProgramSpec, program: Program) -> Array:
     they exceed the address space."""
     shape = max(1, int(use.log_rows.sum())), 1 + len(program.log)
     try:
-        numbers = aligned_zeros(shape[0] * shape[1], np.dtype(np.int64), sparse=True)
+        numbers = untouched_zeros(shape[0] * shape[1], np.dtype(np.int64), dense=False)
     except (OSError, ValueError) as error:
         raise MemoryError(f"the program's log_rows total {shape[0]:,} (reduce them)") from error
     return numbers.reshape(shape)

@@ -36,11 +36,8 @@ HOST_BYTES = 250
 ROW_BYTES = 280
 """A row of the links table while it is built."""
 
-PAGE_BYTES = 4096
-"""Memory page, the minimum that a packet touches."""
-
-GROWN, GROWN_PAUSING = 1.05, 1.15
-"""Growth of packet memory where all of it is used, without and with PFC."""
+WAITING, WAITING_PAUSING = 0, 40
+"""Slots per port for packets that wait in queues, without and with PFC."""
 
 
 @dataclass(frozen=True)
@@ -226,22 +223,19 @@ def _series_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
 
 
 def _pool_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
-    """Return the memory of packet slots that is touched.
-
-    In a sparse network that is a page per packet, until the rings of a port have wrapped around.
-    """
+    """Return the memory of packets: those that fly over busy links, those that wait, and the rest
+    of blocks in use at each port."""
     from netsim.engine import sizes
+    from netsim.engine.kernels.rings import BLOCK_SLOTS
 
     network, fabric = scenario.network, scenario.fabric
-    initial = sizes.initial_sizes(network, point.packets)
-    rings = sizes.Rings.of(network, fabric.n_traffic_classes, initial)
-    ingress = sizes.INGRESS_BYTES * (rings.control_at - rings.queues_at) if fabric.coupled else 0
-    all_bytes = rings.used * sizes.SLOT_BYTES
-    if not sizes.is_sparse(network, scenario.flows):
-        return int((GROWN_PAUSING if fabric.coupled else GROWN) * all_bytes) + ingress
-    port_slots = initial.link_slots + fabric.n_traffic_classes * initial.queue_slots
-    port_bytes = port_slots * sizes.SLOT_BYTES
-    return min(all_bytes + ingress, needed.path_ports * port_bytes, needed.hops * PAGE_BYTES)
+    slot_bytes = sizes.SLOT_BYTES + (sizes.INGRESS_BYTES if fabric.coupled else 0)
+    flying = network.port_rate_bps * (network.port_delay_ps / 8e12) / point.packets.data_bytes
+    flying = float(flying.mean()) * (1 + needed.control_per_data)
+    rest = BLOCK_SLOTS * (1 + fabric.n_traffic_classes)
+    per_port = min(flying, needed.hops / needed.path_ports) + rest
+    waiting = WAITING_PAUSING if fabric.coupled else WAITING
+    return int(needed.path_ports * (waiting + per_port) * slot_bytes)
 
 
 def _bitmap_bytes(scenario: Scenario, point: Point) -> int:

@@ -30,6 +30,7 @@ from netsim.engine.kernels.ids import *
 from netsim.engine.kernels.layout import INF, HostState, Net, LinkState
 from netsim.engine.kernels.indexing import ports_of, queue_of, ring_slot
 from netsim.engine.kernels.links import lost_on_wire, renew_link
+from netsim.engine.kernels.rings import next_slot
 from netsim.engine.kernels.timers import arm
 from netsim.model.arithmetic import send_time
 
@@ -39,7 +40,7 @@ def right(net: Net, links: LinkState, node: NodeId, out: LocalPort, now: Ps) -> 
     p = first + out
     port = links.ports[p]
     renew_link(links, port, p, now)
-    pkt = links.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
+    pkt = links.pool[next_slot(links, 0, port)]
     pkt.flow = FlowId(3)
     links.queues[queue_of(p, int(pkt.prio))].bytes += Bytes(pkt.size_bytes)
     for q in ports_of(net, net.port_node[net.port_peer[p]]):

@@ -19,6 +19,8 @@ from engine_runs import (
     changed,
     fct_ps,
     flow_table,
+    keep_sent,
+    packets_sent,
     run,
 )
 from several_ports import rails, two_nics
@@ -26,7 +28,7 @@ from several_ports import rails, two_nics
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.packets import PULL
-from netsim.engine.sizes import Sizes, longest_window_ps
+from netsim.engine.sizes import longest_window_ps
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import CarrierDelays, LinkFault, combine
@@ -104,11 +106,8 @@ def test_a_flow_leaves_a_port_without_carrier_and_comes_back(planes: str, end: i
     found = combine([LinkFault(np.array(cable), outages_ps=((down, up),))], network.n_ports)
     faults = replace(found, carrier=CarrierDelays(*delays))
     fabric = replace(DROP_TAIL, plane_balancing=planes)
-    sizes = Sizes(link_slots=1024)
-    engine = run(build(network, flows, "datagram", fabric, jit=False, faults=faults, sizes=sizes))
-    ring = engine.state.links.ports[port_pair]
-    packets = engine.state.links.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
-    starts = np.array([int(p["time"]) - SER - US for p in packets])
+    engine = run(keep_sent(build(network, flows, "datagram", fabric, jit=False, faults=faults)))
+    starts = packets_sent(engine, port_pair)["time"] - SER - US
     known, back = down + delays[end], up + delays[end]
     assert starts.min() < down - 2 * US
     assert not ((starts > known + SER) & (starts < back)).any()
@@ -141,12 +140,9 @@ def test_two_nics_of_a_host_do_not_disturb_each_other() -> None:
 def test_pulls_are_paced_by_the_nic_that_receives() -> None:
     """At 100 Gbps by NIC 1, by which all the packets of two senders come."""
     flows = flow_table([(2, 1, 60 * 4096, 0), (3, 1, 60 * 4096, 0)])
-    sizes = Sizes(link_slots=1024)
-    engine = run(build(two_nics(), flows, "ndp", TRIM, jit=False, sizes=sizes))
-    port = 3 + 2  # of host 1, to the network for all
-    ring = engine.state.links.ports[port]
-    packets = engine.state.links.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
-    pulls = np.sort([int(p["time"]) for p in packets if int(p["kind"]) == PULL])
+    engine = run(keep_sent(build(two_nics(), flows, "ndp", TRIM, jit=False)))
+    packets = packets_sent(engine, 3 + 2)  # of host 1, to the network for all
+    pulls = np.sort(packets["time"][packets["kind"] == PULL])
     assert pulls.size > 60
     # They may wait behind acknowledgments for as long as a few of these take.
     assert (pulls[8:] - pulls[:-8]).min() > 8 * SER - 8 * 64 * 80
@@ -190,11 +186,9 @@ def test_entropies_of_packets_spread_them_over_the_pport_pairs(transport: str) -
     """Each packet leaves by the port that its entropy says."""
     network, flows = rails(2, (100,) * 4), flow_table([(0, 1, 400 * 4096, 0)])
     fabric = replace(bdp_queues(), plane_balancing="entropy")
-    engine = run(build(network, flows, transport, fabric, jit=False, sizes=Sizes(1024)))
+    engine = run(keep_sent(build(network, flows, transport, fabric, jit=False)))
     for port in range(4):
-        ring = engine.state.links.ports[port]
-        packets = engine.state.links.pool[int(ring["ring_off"]) :][: int(ring["tail"])]
-        assert {int(p["entropy"]) % 4 for p in packets} == {port}
+        assert {*(packets_sent(engine, port)["entropy"] % 4)} == {port}
     assert min(sent(engine, range(4))) > 50
 
 

@@ -21,10 +21,11 @@ from engine_runs import (
     fat_tree,
     fct_ps,
     flow_table,
+    keep_sent,
+    packets_sent,
     run,
 )
 
-from netsim.engine.sizes import Sizes
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Fabric
 from netsim.model.flows import FlowTable
@@ -82,13 +83,10 @@ def test_a_lone_packet_on_every_path() -> None:
     flows = flow_table(
         [(*pairs[i % 30], 1 + 37 * i % PAYLOAD, i * 100 * US) for i in range(30 * 40)]
     )
-    sizes = Sizes(link_slots=2048)
-    engine = run(build(network, flows, "datagram", DROP_TAIL, sizes=sizes, jit=False))
-    links = engine.state.links
+    engine = run(keep_sent(build(network, flows, "datagram", DROP_TAIL, jit=False)))
     links_of: dict[int, list[tuple[int, int]]] = {f: [] for f in range(len(flows))}
     for p in range(network.n_ports):
-        first, tail = int(links.ports["ring_off"][p]), int(links.ports["tail"][p])
-        for pkt in links.pool[first : first + tail]:
+        for pkt in packets_sent(engine, p):
             links_of[int(pkt["flow"])].append((int(pkt["time"]), p))
     times = fct_ps(engine)
     seen: dict[tuple[int, int], set[tuple[int, ...]]] = {pair: set() for pair in pairs}

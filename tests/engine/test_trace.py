@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from engine_case import TRACE_SLOTS, departures, keep_sent
+from engine_case import departures, keep_sent
 from engine_runs import LOSSLESS, NS, PACKET, US, build, counter, fabric_with, fat_tree, flow_table
 
 from netsim.engine.kernels.layout import INF, RUNNING
@@ -21,7 +21,6 @@ from netsim.engine.kernels.trace import (
     TraceEntries,
     TraceOverflowError,
 )
-from netsim.engine.sizes import Sizes
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import Ecn
 from netsim.model.faults import LinkFault, combine
@@ -96,8 +95,7 @@ def count(rows, event):
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_departure_is_recorded(setting):
-    sizes = Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16)
-    traced = keep_sent(engine(setting, trace=(16,), sizes=sizes))
+    traced = keep_sent(engine(setting, trace=(16,)))
     rows = table(traced).filter(pl.col("event").is_in(["send", "forward"]))
     columns = ("time_ps", "seq", "aux", "size_bytes", "traffic_class", "ecn", "entropy")
     recorded = sorted(zip(rows["port"], *(rows[name] for name in columns), strict=True))

@@ -6,11 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_case import TRACE_SLOTS, keep_sent
-from engine_runs import DROP_TAIL, NS, US, build, fct_ps, flow_table, run
+from engine_runs import (
+    DROP_TAIL,
+    NS,
+    US,
+    build,
+    fct_ps,
+    flow_table,
+    keep_sent,
+    packets_sent,
+    run,
+)
 
 from netsim.engine.engine import Engine
-from netsim.engine.sizes import Sizes
 from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.network import Network
 from netsim.network import NetworkBuilder, Schedule, round_robin_matchings
@@ -114,12 +122,12 @@ def test_no_packet_crosses_more_than_two_circuits(indirect: str) -> None:
             packets=PACKETS,
             params={"data_class": 1},
             jit=False,
-            sizes=Sizes(link_slots=TRACE_SLOTS, queue_slots=4, control_slots=16),
         )
     )
     run(engine)
     assert (fct_ps(engine) > 0).all()
-    by_hop = np.bincount(vars(engine)["sent"]["hops"])
+    ports = range(engine.network.n_ports)
+    by_hop = np.bincount(np.concatenate([packets_sent(engine, p)["hops"] for p in ports]))
     assert by_hop.size == 5  # the fourth link is a host's, behind two circuits
     assert by_hop[1:4].tolist() == [4 * 100 * 4] * 3
     assert 0 < by_hop[4] < by_hop[3]

@@ -179,22 +179,3 @@ def output_port(
     else:
         k = permuted(key, count - epoch * n, n)
     return LocalPort(net.route_ports[offset + k])
-
-
-def undo_choice(net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, slot: Slot) -> None:
-    """Undo the count of a choice at ``p_in`` that could not be carried out."""
-    pkt = links.pool[slot]
-    if INDIRECT == VLB:
-        if detour_of(net, links, node, p_in, pkt) != NO_DETOUR:
-            links.balance[p_in].choices -= 1
-            return
-    entry = route_of(net, node, pkt)
-    if BALANCING == ECMP or BALANCING == ECMP_SYMMETRIC or entry & 0xFFFF <= 1:
-        return
-    balance = links.balance[p_in]
-    if BALANCING == SPRAY_RANDOM or BALANCING == LEAST_LOADED:
-        balance.choices -= 1
-    elif int(pkt.kind) <= TRIMMED:
-        balance.data_choices -= 1
-    else:
-        balance.other_choices -= 1

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 
+from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
 from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
 from netsim.engine.kernels.indexing import queue_of, ring_slot
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.packets import DATA, ECN_CE
+from netsim.engine.kernels.rings import lengthen_queue
 from netsim.engine.kernels.series import change
 from netsim.engine.kernels.specialization_constants import (
     ECN_ENQUEUE,
@@ -64,11 +66,22 @@ def hold(links: LinkState, port: PortRecord, cls: int, size: Bytes, now: Ps) -> 
         queue.max_bytes = queue.bytes
 
 
+def make_room(env: QueueEnv, port: PortRecord) -> None:
+    """Make room for a packet in each class of a port, so that no packet moves during a handler."""
+    for cls in range(N_CLASSES):
+        queue = env.links.queues[queue_of(port.number, cls)]
+        if queue.tail - queue.head >= queue.mask:
+            lengthen_queue(env.links, env.switch.worker, queue)
+
+
 def enqueue_packet(
-    links: LinkState, port: PortRecord, cls: int, pkt: PacketRecord, ingress: LocalPort, now: Ps
+    env: QueueEnv, port: PortRecord, cls: int, pkt: PacketRecord, ingress: LocalPort, now: Ps
 ) -> None:
-    """Append a copy of a packet, with an ECN mark if needed. The ring must have room."""
+    """Append a copy of a packet, with an ECN mark if needed."""
+    links = env.links
     queue = links.queues[queue_of(port.number, cls)]
+    if queue.tail - queue.head >= queue.mask:
+        lengthen_queue(links, env.switch.worker, queue)
     mark = False
     if ECN_ENQUEUE:
         if int(pkt.kind) == DATA and cls >= links.fabric[0].ecn_from_class:

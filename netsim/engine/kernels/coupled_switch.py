@@ -1,13 +1,12 @@
 """A switch with coupled ports: arrivals and completions in time order over the whole switch.
 
 Used if the state of one port affects another: PFC, a shared buffer, least-loaded routing.
-Arrivals are sorted once per window; completions wait in a calendar. Every event leaves a consistent
-state, so a step can stop before an event that needs a larger ring and resume.
+Arrivals are sorted once per window; completions wait in a calendar.
 """
 
 from __future__ import annotations
 
-from netsim.engine.kernels.balance import count_unroutable, has_route, output_port, undo_choice
+from netsim.engine.kernels.balance import count_unroutable, has_route, output_port
 from netsim.engine.kernels.calendar import (
     Step,
     calendar_first,
@@ -22,7 +21,7 @@ from netsim.engine.kernels.calendar import (
 from netsim.engine.kernels.class_queues import count_drop
 from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Ps, Slot
+from netsim.engine.kernels.ids import NO_PORT, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.indexing import (
     PFC_FRAME,
     PFC_FRAME_PENDING,
@@ -32,10 +31,8 @@ from netsim.engine.kernels.indexing import (
     queue_of,
 )
 from netsim.engine.kernels.layout import (
-    GROW_POOL,
     GROW_SCRATCH,
     INF,
-    OK,
     OPPORTUNISTIC,
     Clock,
     LinkState,
@@ -53,7 +50,6 @@ from netsim.engine.kernels.ports import (
 )
 from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import DROP
-from netsim.engine.kernels.rings import lengthen_queue, ring_full
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.specialization_constants import (
     HAS_ON_ARRIVAL,
@@ -62,7 +58,6 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     INDIRECT,
     MAY_BE_UNROUTABLE,
-    N_CLASSES,
     PER_PORT_SIZES,
     PORT_WAKEUPS,
     ROUTES_AHEAD,
@@ -73,14 +68,12 @@ from netsim.engine.kernels.switch import (
     INDEX_MASK,
     KEY_BITS,
     gather,
-    have_read,
+    have_read_all,
     settled,
     sort_arrivals,
     sort_roughly,
 )
-from netsim.engine.kernels.two_hops import after_arrival, after_completion, others_have_room
-
-NO_ROOM = LocalPort(-2)
+from netsim.engine.kernels.two_hops import after_arrival, after_completion
 
 
 def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
@@ -134,8 +127,8 @@ def output_of(
     net: Net, env: QueueEnv, step: Step, ingress: LocalPort, slot: Slot, ahead: LocalPort, now: Ps
 ) -> LocalPort:
     """Return the output port of the packet in pool slot ``slot``, which came in by local port
-    ``ingress``. There is room for it; or it is NO_ROOM, with nothing changed. NO_PORT if the packet
-    is lost here. ``ahead`` is the port if it was chosen ahead of time."""
+    ``ingress``; NO_PORT if the packet is lost here. ``ahead`` is the port if it was chosen ahead of
+    time."""
     links = env.links
     p_in = step.first + ingress
     if MAY_BE_UNROUTABLE:
@@ -146,38 +139,23 @@ def output_of(
             count_unroutable(links, p_in, slot)
             return NO_PORT
     if HAS_ON_ARRIVAL:
-        # Call it once, even if lack of room interrupted the event.
-        if env.switch.admitted_at_ingress == 0:
-            if not admit_at_ingress(env, links.ports[p_in], slot, now):
-                return NO_PORT
-        env.switch.admitted_at_ingress = 0
-    out = ahead
-    if not ROUTES_AHEAD:
-        out = output_port(net, links, step.node, p_in, slot)
-    room = room_at(links, step.first + out)
-    if INDIRECT == OPPORTUNISTIC:
-        room = room and others_have_room(env, step, out, now)
-    if not room:
-        if not ROUTES_AHEAD:
-            undo_choice(net, links, step.node, p_in, slot)
-        env.switch.admitted_at_ingress = 1
-        return NO_ROOM
-    return out
+        if not admit_at_ingress(env, links.ports[p_in], slot, now):
+            return NO_PORT
+    if ROUTES_AHEAD:
+        return ahead
+    return output_port(net, links, step.node, p_in, slot)
 
 
 def take_in(
     net: Net, env: QueueEnv, step: Step, scratch: Scratch, worker: int, k: int, now: Ps
 ) -> tuple[LocalPort, bool]:
-    """Handle arrival ``k``. Returns the port that it concerns (NO_PORT for a lost packet; NO_ROOM,
-    with nothing changed, if there is none), and whether that port has started to send it."""
+    """Handle arrival ``k``. Returns the port that it concerns (NO_PORT for a lost packet), and
+    whether that port has started to send it."""
     links = env.links
     slot = scratch.slots[worker][k]
     ingress = LocalPort(scratch.ins[worker][k])
-    p_in = step.first + ingress
-    if ring_full(links, p_in):
-        return NO_ROOM, False
     if HAS_PFC and int(links.pool[slot].kind) == PFC:
-        set_paused(links, links.ports[p_in], int(links.pool[slot].aux), now)
+        set_paused(links, links.ports[step.first + ingress], int(links.pool[slot].aux), now)
         return ingress, False
     ahead = LocalPort(scratch.outs[worker][k])
     out = output_of(net, env, step, ingress, slot, ahead, now)
@@ -186,30 +164,6 @@ def take_in(
         include(links.busy, step.first_word, out)
         started = admit_arrival(env, links.ports[step.first + out], slot, ingress, now)
     return out, started
-
-
-def room_at(links: LinkState, p: GlobalPort) -> bool:
-    """Make room for a packet in every class of port ``p`` and on its link; False if the pool is
-    full."""
-    if ring_full(links, p):
-        return False
-    for cls in range(N_CLASSES):
-        queue = links.queues[queue_of(p, cls)]
-        if queue.tail - queue.head > queue.mask and not lengthen_queue(links, queue, 0):
-            return False
-    return True
-
-
-def may_complete(links: LinkState, step: Step, out: LocalPort) -> bool:
-    """Return whether there is room for what a completion on local port ``out`` may start."""
-    p = step.first + out
-    if ring_full(links, p):
-        return False
-    if HAS_ON_DEPARTURE and HAS_PFC:
-        port = links.ports[p]
-        if port.tx_bytes > 0 and port.tx_class != PFC_FRAME:
-            return not ring_full(links, step.first + port.tx_ingress)
-    return True
 
 
 def start_ports(
@@ -239,9 +193,8 @@ def start_ports(
 
 def run_events(
     net: Net, env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId, n: int
-) -> int:
-    """Merge the ``n`` sorted arrivals with the completions of the window. Returns OK, or GROW_POOL
-    before an event for which there is no room."""
+) -> None:
+    """Merge the ``n`` sorted arrivals with the completions of the window."""
     links = env.links
     step = open_step(net, clock, scratch, worker, node)
     if PORT_WAKEUPS:
@@ -265,23 +218,18 @@ def run_events(
         waited = False
         if completes:
             out = soonest
-            if not may_complete(links, step, out):
-                return GROW_POOL
             now = step.due[out]
             calendar_remove(step, out)
             soonest = calendar_first(step, now)
             waited = links.ports[step.first + out].tx_bytes == 0
             ingress = complete(env, step, out)
         elif i == n:
-            return OK
+            return
         else:
             now = t_arrival
             k = keys[i] & INDEX_MASK
             out, started = take_in(net, env, step, scratch, worker, k, now)
-            if out == NO_ROOM:
-                return GROW_POOL
             ingress = LocalPort(scratch.ins[worker][k])
-            links.readers[step.first + ingress].head += 1
             i += 1
         soonest = start_ports(env, step, out, ingress, started, soonest, now)
         if INDIRECT == OPPORTUNISTIC:
@@ -298,6 +246,7 @@ def switch_step(
 ) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
     env = queue_env_of(links.switches[node - net.n_hosts], links)
+    env.switch.worker = worker
     n, following = gather(net, links, clock, scratch, worker, node)
     if n < 0:
         clock.what[node] = -n
@@ -306,15 +255,9 @@ def switch_step(
     w0 = clock.clock[0].w0
     keys = scratch.keys[worker, 1]
     sort_arrivals(links, keys, scratch.ins[worker], env.switch.first_port, w0, 0, n)
-    status = run_events(net, env, clock, scratch, worker, node, n)
-    port = next_port(net, links.unread, node, NO_PORT)
-    while port >= 0:
-        have_read(net, links, node, port)
-        port = next_port(net, links.unread, node, port)
-    end = wind_up(net, env, clock, node, following)
-    if status == OK:
-        return end
-    return status
+    run_events(net, env, clock, scratch, worker, node, n)
+    have_read_all(net, links, scratch, worker, node)
+    return wind_up(net, env, clock, node, following)
 
 
 def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) -> int:

@@ -13,6 +13,7 @@ from netsim.engine.kernels.ids import (
     I4,
     U1,
     U2,
+    Block,
     Bytes,
     FlowId,
     GlobalPort,
@@ -49,8 +50,8 @@ class PacketRecord(Declared):
 
 class PortRecord(Declared):
     number: GlobalPort
-    ring_off: Slot  # ring of the link: slots ring_off .. ring_off + ring_mask of the pool
-    ring_mask: int
+    block: Block  # last block of the link's chain (rings.py) ...
+    block_end: int  # ... and the position at which it ends
     tail: int
     ps_per_byte_q20: int
     delay_ps: Ps
@@ -68,10 +69,10 @@ class PortRecord(Declared):
 
 
 class LinkReaderRecord(Declared):
-    """Reading side of the ring that feeds a port; ``tail`` changes only between windows."""
+    """Reading side of the link to a port; ``tail`` changes only between windows."""
 
-    ring_off: Slot
-    ring_mask: int
+    block: Block  # of the last packet read, or the next
+    block_end: int  # position at which it ends
     head: int
     tail: int
     packet_ps: Ps  # send time of a full data packet; for switch.py, like order_salt
@@ -92,7 +93,7 @@ class BalanceRecord(Declared):
 class QueueRecord(Declared):
     # One cache line for the fields that every packet uses ...
     off: Slot
-    mask: int
+    mask: int  # slots of the ring minus 1
     head: int
     tail: int
     bytes: Bytes  # held, including the packet in transmission
@@ -172,7 +173,7 @@ class SwitchRecord(Declared):
     """A switch, as the handlers of its queue discipline see it."""
 
     handler: int  # current or last handler of this step (queue_handlers.py)
-    admitted_at_ingress: int  # 1: `on_arrival` accepted the arriving packet; it waits for room
+    worker: int  # that steps the switch
     holds_packet: int  # 1: `admit` removed a waiting packet and has not enqueued or dropped it
     held_packet_ingress: LocalPort  # ingress of that packet
     enqueued_classes: int  # bit c: `admit` enqueued a packet to class c
@@ -253,6 +254,7 @@ class HostRecord(Declared):
     counted_bytes: Bytes  # ... of which the clock has counted this many
     n_timers: int
     now_ps: Ps  # current time, for loss of carrier
+    worker: int  # that steps the host
     handler: int  # current or last handler of this step (handlers.py)
     rule_broken: int  # number of the rule (rules.py), or 0
     breaking_handler: int

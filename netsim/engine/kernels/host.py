@@ -37,11 +37,9 @@ from netsim.engine.kernels.indexing import (
     nic_of_port,
     nics_of,
     ports_of_host,
-    ring_slot,
 )
 from netsim.engine.kernels.layout import (
     BROKEN,
-    GROW_POOL,
     INF,
     OK,
     ONE_PORT,
@@ -56,13 +54,14 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.nic import (
     check_control,
+    make_room_for_control,
     may_send,
     start_to_send,
     wake,
 )
-from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
+from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.ports import set_paused
-from netsim.engine.kernels.rings import lengthen_control, ring_full
+from netsim.engine.kernels.rings import first_slot
 from netsim.engine.kernels.rules import ENDLESS, MAX_FIRINGS, MAX_FIRINGS_OF_A_TIMER, broken
 from netsim.engine.kernels.series import look_at_host
 from netsim.engine.kernels.specialization_constants import (
@@ -187,7 +186,9 @@ def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
     return 1
 
 
-def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_id: HostId) -> int:
+def host_step(
+    net: Net, links: LinkState, hosts: HostState, clock: Clock, worker: int, host_id: HostId
+) -> int:
     """Advance a host to the end of the window; return a status of layout.py."""
     w1 = clock.clock[0].w1
     # Resume at the event at which a step stopped for lack of room.
@@ -195,9 +196,10 @@ def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_i
     nic = first_nic_of(hosts, host_id)
     first = hosts.nics[nic]  # the host's NICs share its heap of timers
     firings = 0  # timer firings at this instant
-    status = OK
+    for each in nics_of(hosts, host_id):
+        hosts.nics[each].worker = worker
     while True:
-        t_arrival, p_in = first_arrival(net, links, host_id)
+        t_arrival, p_in = first_arrival(net, links, worker, host_id)
         t_timer = max(first_key(hosts.timers, hosts.heap, first), now)
         t_send, p_out = first_sender(net, links, hosts, host_id, now)
         t_next = min(t_arrival, t_timer, t_send)
@@ -208,20 +210,16 @@ def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_i
         now = t_next
         if HAS_SERIES:
             look_at_host(links, hosts, host_id, now)
-        if not room_for_control(net, links, hosts, host_id):
-            status = GROW_POOL
-            break
+        for p in ports_of_host(net, host_id):
+            make_room_for_control(links, worker, hosts.host_ports[p])
         arrives = t_arrival == now
         sends = not arrives and now < t_timer
         slot = Slot(0)
         timer = NO_TIMER
         if sends:
-            if ring_full(links, p_out):
-                status = GROW_POOL
-                break
             nic = nic_of_port(hosts, p_out)
         elif arrives:
-            slot = next_packet(links, p_in)
+            slot = first_slot(links, worker, links.readers[p_in])
             nic = nic_of_arrival(links, hosts, p_in, slot)
         else:
             timer = surface(hosts.timers, hosts.heap, first)
@@ -253,23 +251,19 @@ def host_step(net: Net, links: LinkState, hosts: HostState, clock: Clock, host_i
         return BROKEN
     for each in nics_of(hosts, host_id):
         hosts.nics[each].handler = NOTHING
-    return status
+    return OK
 
 
-def next_packet(links: LinkState, p: GlobalPort) -> Slot:
-    """Return the slot of the next packet to reach port ``p``."""
-    reader = links.readers[p]
-    return ring_slot(reader.ring_off, reader.ring_mask, reader.head)
-
-
-def first_arrival(net: Net, links: LinkState, host_id: HostId) -> tuple[Ps, GlobalPort]:
+def first_arrival(
+    net: Net, links: LinkState, worker: int, host_id: HostId
+) -> tuple[Ps, GlobalPort]:
     """Return when the next packet reaches a host, and the port (the lowest of several)."""
     earliest = INF
     at = first_port_of(net, host_id)
     for p in ports_of_host(net, host_id):
         reader = links.readers[p]
         if reader.head < reader.tail:
-            time = links.pool[next_packet(links, p)].time
+            time = links.pool[first_slot(links, worker, reader)].time
             if time < earliest:
                 earliest = time
                 at = p
@@ -309,13 +303,3 @@ def nic_of_arrival(links: LinkState, hosts: HostState, p: GlobalPort, slot: Slot
     if kind < FIRST_CONTROL:
         return nic_of(hosts, hosts.rx[flow])
     return nic_of(hosts, hosts.tx[flow])
-
-
-def room_for_control(net: Net, links: LinkState, hosts: HostState, host_id: HostId) -> bool:
-    """Make room in the FIFOs of all ports for what a handler may send; return whether there is."""
-    for p in ports_of_host(net, host_id):
-        host_port = hosts.host_ports[p]
-        if host_port.ctrl_tail - host_port.ctrl_head + CONTROL_BURST > host_port.ctrl_mask + 1:
-            if not lengthen_control(links, host_port):
-                return False
-    return True

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
         def __add__(self, slots: int, /) -> Slot: ...
 
+    class Block(int):
+        """A block of slots of the pool."""
+
     class TimerSlot(int):
         """A timer, among those of all hosts."""
 
@@ -123,8 +126,8 @@ if TYPE_CHECKING:
         def __iter__(self) -> Iterator[Key]: ...
 
 else:
-    LocalPort = GlobalPort = Address = QueueId = Slot = TimerSlot = FlowId = TaskId = NodeId = int
-    HostId = NicId = int
+    LocalPort = GlobalPort = Address = QueueId = Slot = Block = TimerSlot = int
+    FlowId = TaskId = NodeId = HostId = NicId = int
     Ps = Bytes = I4 = U2 = U1 = int
     Numbers = Records = np.ndarray
     span = range

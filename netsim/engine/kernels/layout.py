@@ -42,6 +42,7 @@ from netsim.engine.kernels.fields import (
 )
 from netsim.engine.kernels.ids import (
     Address,
+    Block,
     FlowId,
     GlobalPort,
     HostId,
@@ -166,9 +167,9 @@ carrier."""
 DIRECT, OPPORTUNISTIC, VLB = range(3)  # values of ``INDIRECT``
 UNFINISHED = -1  # status of a node whose step has not ended
 
-OK, GROW_POOL, GROW_SCRATCH, BROKEN = range(4)
-"""Why a step ended: complete, the pool is full, scratch is too small (``what`` has the size
-needed), or a handler broke a rule."""
+OK, GROW_SCRATCH, BROKEN = range(3)
+"""Why a step ended: complete, scratch is too small (``what`` has the size needed), or a handler
+broke a rule."""
 
 RUNNING, DONE, IDLE, TIME_LIMIT, NEEDS_GROWTH, NEEDS_THINNING = range(6)
 """Why a run of windows ended; the engine handles NEEDS_GROWTH and NEEDS_THINNING itself."""
@@ -223,14 +224,16 @@ class LinkState(NamedTuple):
     switches: Records[int, SwitchRecord]  # SWITCH[n_switches] with the discipline's own fields
     discipline: Records[int, Any]  # [kinds of ports]: the discipline's parameters
     size_kind: Numbers[GlobalPort, int]  # int64[n_ports], if there are several kinds
-    published_head: Numbers[GlobalPort, int]  # int64[n_ports]: already read by the far end
+    first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF
     unread: Numbers[int, int]  # int64[words]: ingress ports of switches with unread packets ...
     busy: Numbers[int, int]  # ... ports active at the end of the last window ...
-    dirty_ports: Numbers[int, int]  # ... ports that read or sent in this window ...
+    dirty_ports: Numbers[int, int]  # ... ports that may have sent in this window ...
     waiting_ports: Numbers[int, int]  # ... ports suspended until a later window ...
     indirect_ready: Numbers[int, int]  # ... and ports that may have packets for others to send
-    pool_used: Numbers[int, int]  # int64[1]: pool slots taken by rings so far
-    moved_links: Numbers[int, int]  # int64[1]: links whose rings moved in this window
+    next_block: Numbers[Block, Block]  # int32[...]: next block on a link, or of those that are free
+    free_blocks: Numbers[tuple[int, int], int]  # int64[workers, 8]: free blocks (rings.py)
+    pool_used: Numbers[int, int]  # int64[1]: blocks of the pool that have ever been taken
+    pool_full: Numbers[int, int]  # int64[1]: 1 if the pool had no room
     fabric: Records[int, FabricRecord]  # FABRIC[kinds of ports]; entry 0 has what all share
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
     fault_intervals: Records[int, FaultIntervalRecord]  # FAULT_INTERVAL[...]: link after link
@@ -322,7 +325,8 @@ class Scratch(NamedTuple):
     ins: Numbers[int, Numbers[int, LocalPort]]  # int32[workers, capacity]
     buckets: WorkerRows  # int64[workers, N_BUCKETS + 1]
     ends: PortRows  # int64[workers, max ports]
-    undo: WorkerRows  # int64[workers, UNDO * max ports]
+    read_to: PortRows  # int64[workers, max ports]: new head of the link into each port ...
+    n_unroutable: PortRows  # ... and number of its packets without a route
     calendar: Numbers[int, Numbers[int, LocalPort]]  # int64[workers, N_BUCKETS]
     next_in_bucket: Numbers[int, Numbers[LocalPort, LocalPort]]  # int64[workers, max ports]
     due: Numbers[int, Numbers[LocalPort, Ps]]  # int64[workers, max ports]
@@ -331,9 +335,5 @@ class Scratch(NamedTuple):
 
 PORTS_OF_A_WORD = 32  # bits used per word of a set of ports
 BLOCK = 64  # nodes skipped at a time when none has an event in a window
-
-UNDO = 5
-"""Words per ingress port of a step: three load-balancing counters to restore, the new head of its
-ring, and its unroutable packets."""
 
 N_BUCKETS = 1024  # time slots into which a window's events are sorted

@@ -33,8 +33,8 @@ def depart(
     now: Ps,
     end: Ps,
 ) -> None:
-    """Transmit the packet in ``slot``, past the end of the link's ring, until ``end``: count it and
-    append it to the ring, unless it is lost."""
+    """Transmit the packet in ``slot``, past the end of the link, until ``end``: count it and append
+    it to the link, unless it is lost."""
     arrives = True
     if CIRCUITS:
         arrives = not misses_circuit(links, port.number, cls, size, now, end)
@@ -43,12 +43,19 @@ def depart(
             arrival = links.pool[slot].time
             arrives = not lost_on_wire(links, port.number, cls, size, now, arrival)
     if arrives:
-        port.tail += 1
+        append(links, port, links.pool[slot].time)
     elif TRACE:
         trace_packet(links, LOST, port.number, slot, now, queue.bytes)
     port.free_at = end
     queue.sent_packets += 1
     queue.sent_bytes += size
+
+
+def append(links: LinkState, port: PortRecord, arrival: Ps) -> None:
+    """Append the packet in the next slot to a port's link, where it arrives at ``arrival``."""
+    if links.first_new[port.number] == INF:
+        links.first_new[port.number] = arrival
+    port.tail += 1
 
 
 def renew_link(links: LinkState, port: PortRecord, p: GlobalPort, now: Ps) -> None:

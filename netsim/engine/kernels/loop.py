@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine.kernels.env import env_of
-from netsim.engine.kernels.fields import HostRecord, StageTimesRecord
+from netsim.engine.kernels.env import Env, env_of
+from netsim.engine.kernels.fields import HostRecord, StageTimesRecord, TxRecord
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
 from netsim.engine.kernels.host import host_step
 from netsim.engine.kernels.ids import (
@@ -28,12 +28,12 @@ from netsim.engine.kernels.indexing import (
     nic_of,
     nics_of,
     ports_of,
-    ring_slot,
 )
 from netsim.engine.kernels.instructions import prange, read_clock_ns, take_tickets
 from netsim.engine.kernels.layout import (
     DONE,
     IDLE,
+    INF,
     NEEDS_GROWTH,
     NEEDS_THINNING,
     OK,
@@ -46,8 +46,8 @@ from netsim.engine.kernels.layout import (
     Net,
     Scratch,
 )
-from netsim.engine.kernels.nic import check_control
-from netsim.engine.kernels.rings import show_moved_links
+from netsim.engine.kernels.nic import check_control, make_room_for_control
+from netsim.engine.kernels.rings import share_blocks
 from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     PHASE_DRIVEN,
@@ -131,7 +131,7 @@ def step(
     if clock.status[node] == OK:
         return
     if node < net.n_hosts:
-        clock.status[node] = host_step(net, links, hosts, clock, HostId(node))
+        clock.status[node] = host_step(net, links, hosts, clock, worker, HostId(node))
     else:
         clock.status[node] = switch_step(net, links, clock, scratch, worker, node)
 
@@ -188,8 +188,8 @@ def step_apart(
 
 
 def publish(net: Net, links: LinkState, clock: Clock) -> None:
-    """Publish what the active nodes sent and how far they read."""
-    show_moved_links(net, links, clock)
+    """Publish what the active nodes sent."""
+    share_blocks(links)
     window = clock.clock[0]
     sent = 0
     for i in range(window.n_active):
@@ -207,18 +207,18 @@ def publish(net: Net, links: LinkState, clock: Clock) -> None:
 
 
 def publish_port(net: Net, links: LinkState, clock: Clock, p: GlobalPort) -> int:
-    """Publish what port ``p`` read and sent; return the number of packets sent."""
-    peer = net.port_peer[p]
-    links.published_head[peer] = links.readers[p].head
-    port = links.ports[p]
-    reader = links.readers[peer]
-    sent = port.tail - reader.tail
-    if sent == 0:
+    """Publish what port ``p`` sent; return the number of packets."""
+    first = links.first_new[p]
+    if first == INF:
         return 0
-    first = ring_slot(port.ring_off, port.ring_mask, reader.tail)
-    reader.tail = port.tail
+    links.first_new[p] = INF
+    peer = net.port_peer[p]
+    reader = links.readers[peer]
+    tail = links.ports[p].tail
+    sent = tail - reader.tail
+    reader.tail = tail
     to = net.port_node[peer]
-    expect(clock, to, links.pool[first].time)
+    expect(clock, to, first)
     if to >= net.n_hosts:
         include(links.unread, net.first_word[to], peer - net.first_port[to])
     return sent
@@ -330,7 +330,7 @@ def run_windows(
         for i in range(window.n_active):
             if clock.status[clock.active[i]] != OK:
                 window.resume = 1
-        if window.resume == 1:
+        if window.resume == 1 or links.pool_full[0] == 1:
             return NEEDS_GROWTH
         publish(net, links, clock)
         collect(net, hosts, clock)
@@ -350,21 +350,34 @@ def run_windows(
     return RUNNING
 
 
+def check_set_up(env: Env, p: GlobalPort) -> None:
+    """Check the packets that a transport queued at port ``p`` before the run; make room for
+    more."""
+    check_control(env, p)
+    make_room_for_control(env.links, env.host.worker, env.hosts.host_ports[p])
+
+
+def check_set_up_ports(env: Env, tx: TxRecord) -> None:
+    """Do so at all ports of a flow."""
+    if PLANE_BALANCING == ONE_PORT:
+        check_set_up(env, env.host.port)
+    else:
+        port_choice = env.hosts.port_choices[tx.port_choice]
+        for port_pair in range(
+            port_choice.first_pair, port_choice.first_pair + port_choice.n_pairs
+        ):
+            check_set_up(env, GlobalPort(env.hosts.port_pairs[port_pair, 0]))
+
+
 def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
     """Let the transport initialize both sides of a flow; False if it breaks a rule."""
     tx = hosts.tx[flow]
     host = hosts.nics[nic_of(hosts, tx)]
     env = env_of(host, hosts.pars[0].transport0, hosts, links)
+    check_set_up_ports(env, tx)
     host.handler = IN_SETUP
     setup(env, tx, hosts.rx[flow])
-    if PLANE_BALANCING == ONE_PORT:
-        check_control(env, host.port)
-    else:
-        port_choice = hosts.port_choices[tx.port_choice]
-        for port_pair in range(
-            port_choice.first_pair, port_choice.first_pair + port_choice.n_pairs
-        ):
-            check_control(env, GlobalPort(hosts.port_pairs[port_pair, 0]))
+    check_set_up_ports(env, tx)
     if host.rule_broken != 0:
         return False
     host.handler = NOTHING

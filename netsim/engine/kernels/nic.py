@@ -19,8 +19,9 @@ from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Number
 from netsim.engine.kernels.indexing import queue_of, ring_slot
 from netsim.engine.kernels.layout import INF, ONE_PORT, HostState, LinkState
 from netsim.engine.kernels.links import depart, end_of_transmission
-from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
+from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.port_pairs import data_port
+from netsim.engine.kernels.rings import lengthen_control, next_slot
 from netsim.engine.kernels.rules import (
     NO_PACKET,
     NO_SIZE,
@@ -187,13 +188,19 @@ def transmit_control(
 ) -> None:
     """Send the packet at position ``index`` of the control FIFO."""
     pool = env.links.pool
-    slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
+    slot = next_slot(env.links, env.host.worker, port)
     pool[slot] = pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, index)]
     for i in range(index, host_port.ctrl_head, -1):
         before = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i - 1)
         pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)] = pool[before]
     host_port.ctrl_head += 1
     launch_from_host(env, port, slot, now)
+
+
+def make_room_for_control(links: LinkState, worker: int, host_port: HostPortRecord) -> None:
+    """Make room in a port's control FIFO for what a handler may send."""
+    if host_port.ctrl_tail - host_port.ctrl_head + CONTROL_BURST > host_port.ctrl_mask + 1:
+        lengthen_control(links, worker, host_port)
 
 
 def check_control(env: Env, p: GlobalPort) -> None:
@@ -254,11 +261,11 @@ def count_out_of_order(bits: Numbers[int, int], tx: TxRecord, seq: int) -> None:
 
 
 def transmit_data(env: Env, port: PortRecord, flow: FlowId, now: Ps) -> None:
-    """Build a data packet of ``flow`` in the link's ring and send it; relist the flow."""
+    """Build a data packet of ``flow`` on the link and send it; relist the flow."""
     host = env.host
     links = env.links
     tx = env.tx[flow]
-    slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
+    slot = next_slot(links, host.worker, port)
     links.pool[slot] = links.zero_packet[0]
     pkt = links.pool[slot]
     pkt.flow = flow

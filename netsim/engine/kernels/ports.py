@@ -14,6 +14,7 @@ from netsim.engine.kernels.class_queues import (
     ecn_marks,
     enqueue_packet,
     hold,
+    make_room,
     mark_packet,
 )
 from netsim.engine.kernels.env import QueueEnv, queue_env_at
@@ -24,6 +25,7 @@ from netsim.engine.kernels.indexing import PFC_FRAME, PFC_FRAME_PENDING, WAITS, 
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
 from netsim.engine.kernels.links import (
+    append,
     depart,
     end_of_transmission,
     may_start,
@@ -37,6 +39,7 @@ from netsim.engine.kernels.queue_handlers import (
     IN_ON_SEND,
 )
 from netsim.engine.kernels.queue_services import DROP, NO_CLASS
+from netsim.engine.kernels.rings import next_slot
 from netsim.engine.kernels.rules import (
     ENQUEUED_TWICE,
     IDLE_PORT,
@@ -151,10 +154,10 @@ def add_classes(links: LinkState, port: PortRecord) -> None:
 def start_transmission(
     env: QueueEnv, port: PortRecord, cls: int, waiting: PacketRecord, ingress: LocalPort, now: Ps
 ) -> None:
-    """Start transmitting packet ``waiting`` of class ``cls``: copy it into the link's ring."""
+    """Start transmitting packet ``waiting`` of class ``cls``: copy it to the link."""
     links = env.links
     queue = links.queues[queue_of(port.number, cls)]
-    slot = ring_slot(port.ring_off, port.ring_mask, port.tail)
+    slot = next_slot(links, env.switch.worker, port)
     links.pool[slot] = waiting
     pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
@@ -179,8 +182,7 @@ def start_transmission(
     if TRACE:
         trace_packet(links, FORWARDED, port.number, slot, now, queue.bytes)
     depart(links, port, queue, cls, slot, size, now, end)
-    # Two packets share a cache line: prefetch the one after next.
-    prefetch(links.pool, ring_slot(port.ring_off, port.ring_mask, port.tail + 1))
+    prefetch(links.pool, slot + 2)  # two packets share a cache line
     port.tx_bytes = size
     port.tx_class = cls
     if HAS_ON_DEPARTURE:
@@ -225,10 +227,11 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
             port.backlog &= ~(1 << cls)
 
 
-def send_pfc(links: LinkState, port: PortRecord, now: Ps) -> None:
+def send_pfc(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     """Transmit a PFC frame with the pause state of all classes."""
+    links = env.links
     end = end_of_transmission(links, port, Bytes(PFC_FRAME_BYTES), now)
-    pkt = links.pool[ring_slot(port.ring_off, port.ring_mask, port.tail)]
+    pkt = links.pool[next_slot(links, env.switch.worker, port)]
     pkt.flow = -1
     pkt.seq = 0
     pkt.dst = -1
@@ -240,7 +243,7 @@ def send_pfc(links: LinkState, port: PortRecord, now: Ps) -> None:
     pkt.ecn = 0
     pkt.hops = 1
     pkt.time = end + port.delay_ps
-    port.tail += 1
+    append(links, port, pkt.time)
     port.free_at = end
     port.tx_bytes = Bytes(PFC_FRAME_BYTES)
     port.tx_class = PFC_FRAME
@@ -251,7 +254,7 @@ def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     if HAS_PFC:
         if port.pause_requested >= PFC_FRAME_PENDING:
             port.pause_requested &= ~PFC_FRAME_PENDING
-            send_pfc(env.links, port, now)
+            send_pfc(env, port, now)
             return
     if HAS_SERIES:
         if HAS_PFC or PORT_WAKEUPS:  # otherwise arrivals and completions have started it
@@ -346,6 +349,8 @@ def admit_arrival(
     if TRACE:
         held = links.queues[queue_of(port.number, int(pkt.prio))].bytes
         trace_packet(links, ARRIVED, port.number, arrived, now, held)
+    if MOVES_PACKETS:
+        make_room(env, port)
     cls = admitted(env, port, pkt, now)
     if cls == DROP:
         queue = links.queues[queue_of(port.number, int(pkt.prio))]
@@ -356,7 +361,7 @@ def admit_arrival(
         hold(links, port, cls, Bytes(pkt.size_bytes), now)
         start_transmission(env, port, cls, pkt, ingress, now)
         return True
-    enqueue_packet(links, port, cls, pkt, ingress, now)
+    enqueue_packet(env, port, cls, pkt, ingress, now)
     return False
 
 

@@ -138,7 +138,7 @@ def enqueue(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecor
         return
     switch.holds_packet = 0
     switch.enqueued_classes |= 1 << cls
-    enqueue_packet(env.links, port, cls, pkt, switch.held_packet_ingress, now)
+    enqueue_packet(env, port, cls, pkt, switch.held_packet_ingress, now)
 
 
 def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:

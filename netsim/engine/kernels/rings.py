@@ -1,110 +1,164 @@
-"""Lengthen rings that are full.
+"""Memory of packets: chains of blocks on links, rings of blocks in queues.
 
-A ring moves to the unused end of the pool, from which all workers take without waiting for each
-other. A link's reader uses the old entries until the window ends, and then gets the new location
-(`show_moved_links`). If the pool is full nothing changes, and the step ends.
+The pool is divided into blocks of slots. A link is a chain of blocks: the port that sends takes
+the next block when the last is full, and the port that receives frees each block that it has read.
+A worker takes first what it has freed last, which is still in its cache. So a link has as much
+memory as packets, and memory that has never been needed is never touched.
+
+A queue is a ring of neighboring blocks, because handlers may remove packets from its middle. A full
+ring moves to a longer one, and its blocks become free.
+
+Every link begins with a block that is never used, as if it had been full and read. A queue begins
+without a ring.
 """
 
 from __future__ import annotations
 
-from netsim.engine.kernels.fields import HostPortRecord, PortRecord, QueueRecord
-from netsim.engine.kernels.ids import NO_SLOT, GlobalPort, NodeId, Slot
-from netsim.engine.kernels.indexing import ports_of, ring_slot
+from netsim.engine.kernels.fields import (
+    HostPortRecord,
+    LinkReaderRecord,
+    PortRecord,
+    QueueRecord,
+)
+from netsim.engine.kernels.ids import Block, Slot, span
+from netsim.engine.kernels.indexing import ring_slot
 from netsim.engine.kernels.instructions import take_tickets
-from netsim.engine.kernels.layout import Clock, LinkState, Net
+from netsim.engine.kernels.layout import LinkState
 
-FACTOR = 2  # growth of a full ring; so abandoned rings take as much as the last one
+BLOCK_SLOTS = 64  # a power of two
+BATCH = 64  # unused blocks that a worker takes at a time
+UNEVEN = 512  # difference in free blocks at which workers share them
+NO_BLOCK = Block(-1)
+ANY_BLOCK = Block(0)
+NO_RING = 0  # mask of a queue that has no ring yet, so that it is full; others keep a slot empty
 
-
-def take_stretch(links: LinkState, n_slots: int) -> Slot:
-    """Take ``n_slots`` unused slots of the pool; return the first, or NO_SLOT."""
-    first = take_tickets(links.pool_used, n_slots)
-    if first + n_slots <= links.pool.shape[0]:
-        return Slot(first)
-    take_tickets(links.pool_used, -n_slots)
-    return NO_SLOT
-
-
-def slots_for(mask: int, need: int) -> int:
-    """Return the new length of a ring of ``mask + 1`` slots that needs ``need``."""
-    slots = FACTOR * (mask + 1)
-    while slots < need:
-        slots *= 2
-    return slots
+FREE, N_FREE, FRESH, FRESH_END = range(4)
+"""Columns of `free_blocks`: the first of a worker's list of free blocks, their number, and the
+range of unused blocks that it has taken."""
 
 
-def moved(links: LinkState, off: Slot, mask: int, head: int, tail: int, n_slots: int) -> Slot:
-    """Copy entries ``head .. tail`` of a ring to one of ``n_slots``; return its first slot."""
-    new = take_stretch(links, n_slots)
-    if new < 0:
-        return NO_SLOT
+def slot_in(block: Block, position: int) -> Slot:
+    """Return the slot of a link's packet number ``position``, which is in ``block``."""
+    return Slot(block * BLOCK_SLOTS + (position & (BLOCK_SLOTS - 1)))
+
+
+def take_unused(links: LinkState, n: int) -> Block:
+    """Take ``n`` neighboring blocks that were never used; return the first, or NO_BLOCK if the pool
+    has no more, which ends the run."""
+    first = take_tickets(links.pool_used, n)
+    if (first + n) * BLOCK_SLOTS <= links.pool.shape[0]:
+        return Block(first)
+    take_tickets(links.pool_used, -n)
+    links.pool_full[0] = 1
+    return NO_BLOCK
+
+
+def take_block(links: LinkState, worker: int) -> Block:
+    """Take a block; any if there is none, since the run then ends with this window."""
+    own = links.free_blocks
+    block = Block(own[worker, FREE])
+    if block != NO_BLOCK:
+        own[worker, FREE] = links.next_block[block]
+        own[worker, N_FREE] -= 1
+        return block
+    if own[worker, FRESH] == own[worker, FRESH_END]:
+        first = take_unused(links, BATCH)
+        if first == NO_BLOCK:
+            return ANY_BLOCK
+        own[worker, FRESH] = first
+        own[worker, FRESH_END] = first + BATCH
+    block = Block(own[worker, FRESH])
+    own[worker, FRESH] += 1
+    return block
+
+
+def free_block(links: LinkState, worker: int, block: Block) -> None:
+    """Return a block that this worker's node no longer needs."""
+    own = links.free_blocks
+    links.next_block[block] = own[worker, FREE]
+    own[worker, FREE] = block
+    own[worker, N_FREE] += 1
+
+
+def next_slot(links: LinkState, worker: int, port: PortRecord) -> Slot:
+    """Return the slot past the end of a port's link, for the next packet."""
+    if port.tail == port.block_end:
+        block = take_block(links, worker)
+        links.next_block[port.block] = block
+        port.block = block
+        port.block_end += BLOCK_SLOTS
+    return slot_in(port.block, port.tail)
+
+
+def leave_block(links: LinkState, worker: int, reader: LinkReaderRecord) -> None:
+    """Go to the next block of a link, and free the one that has been read."""
+    block = reader.block
+    reader.block = links.next_block[block]
+    reader.block_end += BLOCK_SLOTS
+    if block >= links.readers.shape[0]:
+        free_block(links, worker, block)
+
+
+def first_slot(links: LinkState, worker: int, reader: LinkReaderRecord) -> Slot:
+    """Return the slot of a link's first unread packet, which must exist."""
+    if reader.head == reader.block_end:
+        leave_block(links, worker, reader)
+    return slot_in(reader.block, reader.head)
+
+
+def longer_ring(
+    links: LinkState, worker: int, off: Slot, mask: int, head: int, tail: int
+) -> tuple[Slot, int]:
+    """Copy a full ring to one twice as long; return its first slot and mask. They are unchanged if
+    the pool has no room."""
+    if mask == NO_RING:
+        return slot_in(take_block(links, worker), 0), BLOCK_SLOTS - 1
+    n = 2 * (mask + 1)
+    first = take_unused(links, n // BLOCK_SLOTS)
+    if first == NO_BLOCK:
+        return off, mask
+    new = slot_in(first, 0)
     for position in range(head, tail):
         here = ring_slot(off, mask, position)
-        there = ring_slot(new, n_slots - 1, position)
+        there = ring_slot(new, n - 1, position)
         links.pool[there] = links.pool[here]
         if links.ingress.shape[0] > 1:
             links.ingress[there] = links.ingress[here]
-    return new
+    old = off // BLOCK_SLOTS
+    for block in span(Block(old), Block(old + (mask + 1) // BLOCK_SLOTS)):
+        free_block(links, worker, block)
+    return new, n - 1
 
 
-def lengthen_link(links: LinkState, port: PortRecord, p: GlobalPort, need: int) -> bool:
-    """Give the link of port ``p`` a ring of at least ``need`` slots; False if the pool is full.
-    Entries that its reader may not have read move with it."""
-    slots = slots_for(port.ring_mask, need)
-    new = moved(links, port.ring_off, port.ring_mask, links.published_head[p], port.tail, slots)
-    if new < 0:
-        return False
-    port.ring_off = new
-    port.ring_mask = slots - 1
-    take_tickets(links.moved_links, 1)
-    return True
-
-
-def ring_full(links: LinkState, p: GlobalPort) -> bool:
-    """Make room on the link of port ``p`` for a packet and a PFC frame of one event. Returns True
-    if the pool is full."""
-    port = links.ports[p]
-    need = port.tail - links.published_head[p] + 2
-    return need > port.ring_mask + 1 and not lengthen_link(links, port, p, need)
-
-
-def lengthen_queue(links: LinkState, queue: QueueRecord, need: int) -> bool:
-    """Lengthen the ring of a switch's class queue; False if the pool is full."""
-    slots = slots_for(queue.mask, need)
-    new = moved(links, queue.off, queue.mask, queue.head, queue.tail, slots)
-    if new < 0:
-        return False
-    queue.off = new
-    queue.mask = slots - 1
-    return True
-
-
-def lengthen_control(links: LinkState, host_port: HostPortRecord) -> bool:
-    """Lengthen the control FIFO of a host's port; False if the pool is full."""
-    slots = slots_for(host_port.ctrl_mask, 0)
-    new = moved(
-        links,
-        host_port.ctrl_off,
-        host_port.ctrl_mask,
-        host_port.ctrl_head,
-        host_port.ctrl_tail,
-        slots,
+def lengthen_queue(links: LinkState, worker: int, queue: QueueRecord) -> None:
+    """Lengthen the full ring of a class queue."""
+    queue.off, queue.mask = longer_ring(
+        links, worker, queue.off, queue.mask, queue.head, queue.tail
     )
-    if new < 0:
-        return False
-    host_port.ctrl_off = new
-    host_port.ctrl_mask = slots - 1
-    return True
 
 
-def show_moved_links(net: Net, links: LinkState, clock: Clock) -> None:
-    """Update readers of moved links, between windows."""
-    if links.moved_links[0] == 0:
+def lengthen_control(links: LinkState, worker: int, host_port: HostPortRecord) -> None:
+    """Lengthen the full control FIFO of a host's port."""
+    off, mask = host_port.ctrl_off, host_port.ctrl_mask
+    head, tail = host_port.ctrl_head, host_port.ctrl_tail
+    host_port.ctrl_off, host_port.ctrl_mask = longer_ring(links, worker, off, mask, head, tail)
+
+
+def share_blocks(links: LinkState) -> None:
+    """Divide free blocks evenly among workers, between windows: some free more than they take."""
+    own = links.free_blocks
+    most = 0
+    least = 0
+    for worker in range(own.shape[0]):
+        if own[worker, N_FREE] > own[most, N_FREE]:
+            most = worker
+        if own[worker, N_FREE] < own[least, N_FREE]:
+            least = worker
+    surplus = own[most, N_FREE] - own[least, N_FREE]
+    if surplus < UNEVEN:
         return
-    links.moved_links[0] = 0
-    for i in range(clock.clock[0].n_active):
-        for p in ports_of(net, NodeId(clock.active[i])):
-            port = links.ports[p]
-            reader = links.readers[net.port_peer[p]]
-            reader.ring_off = port.ring_off
-            reader.ring_mask = port.ring_mask
+    for _ in range(surplus // 2):
+        block = Block(own[most, FREE])
+        own[most, FREE] = links.next_block[block]
+        own[most, N_FREE] -= 1
+        free_block(links, least, block)

@@ -22,17 +22,14 @@ from netsim.engine.kernels.indexing import (
     includes,
     next_port,
     queue_of,
-    ring_slot,
 )
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
     BROKEN,
-    GROW_POOL,
     GROW_SCRATCH,
     INF,
     N_BUCKETS,
     OK,
-    UNDO,
     Clock,
     LinkState,
     Net,
@@ -40,7 +37,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import advance, arrive, has_event
-from netsim.engine.kernels.rings import lengthen_link, lengthen_queue
+from netsim.engine.kernels.rings import BLOCK_SLOTS, first_slot, leave_block, slot_in
 from netsim.engine.kernels.specialization_constants import (
     COUPLED,
     HAS_PFC,
@@ -68,9 +65,19 @@ def order_at(reader: LinkReaderRecord, time: Ps) -> int:
     return rank
 
 
-PREFETCHED = 16  # packets of the next ring that are prefetched
 MIN_BUCKETS = 64  # fewest buckets for arrivals by time; there are twice as many buckets as arrivals
 FEW_ARRIVALS = 24  # so many are sorted without buckets
+
+
+def prefetch_link(links: LinkState, reader: LinkReaderRecord) -> None:
+    """Prefetch the first unread packets of a link, a block's worth."""
+    last = min(reader.tail, reader.head + BLOCK_SLOTS)
+    for position in range(reader.head, min(last, reader.block_end), 2):
+        prefetch(links.pool, slot_in(reader.block, position))  # two packets share a cache line
+    if last > reader.block_end:
+        block = links.next_block[reader.block]
+        for position in range(reader.block_end, last, 2):
+            prefetch(links.pool, slot_in(block, position))
 
 
 def gather(
@@ -90,11 +97,13 @@ def gather(
     slots = scratch.slots[worker]
     outs = scratch.outs[worker]
     ins = scratch.ins[worker]
-    undo = scratch.undo[worker]
+    read_to = scratch.read_to[worker]
+    n_unroutable = scratch.n_unroutable[worker]
     waiting = 0
     port = next_port(net, links.unread, node, NO_PORT)
     while port >= 0:
         waiting += links.readers[first + port].tail - links.readers[first + port].head
+        prefetch(links.next_block, links.readers[first + port].block)
         port = next_port(net, links.unread, node, port)
     if waiting > slots.shape[0]:
         return -waiting, INF
@@ -105,20 +114,17 @@ def gather(
         beside = next_port(net, links.unread, node, port)
         p = first + port
         reader = links.readers[p]
-        balance = links.balance[p]
-        u = UNDO * port
-        undo[u] = balance.choices
-        undo[u + 1] = balance.data_choices
-        undo[u + 2] = balance.other_choices
-        undo[u + 4] = 0
+        n_unroutable[port] = 0
         if beside >= 0:
-            ring = links.readers[first + beside]
-            behind = min(ring.tail, ring.head + PREFETCHED)
-            for position in range(ring.head, behind, 2):  # two packets share a cache line
-                prefetch(links.pool, ring_slot(ring.ring_off, ring.ring_mask, position))
+            prefetch_link(links, links.readers[first + beside])
         head = reader.head
+        block = reader.block
+        end = reader.block_end
         while head < reader.tail:
-            slot = ring_slot(reader.ring_off, reader.ring_mask, head)
+            if head == end:
+                block = links.next_block[block]
+                end += BLOCK_SLOTS
+            slot = slot_in(block, head)
             time = links.pool[slot].time
             if time >= w1:
                 following = min(following, time)
@@ -135,25 +141,26 @@ def gather(
                 elif COUPLED:
                     outs[k] = NO_PORT
                 else:
-                    undo[u + 4] += 1
+                    n_unroutable[port] += 1
                     head += 1
                     continue
             k += 1
             head += 1
-        undo[u + 3] = head
+        read_to[port] = head
         port = beside
     return k, following
 
 
 def count_unroutable_arrivals(
-    net: Net, links: LinkState, node: NodeId, p: GlobalPort, end: int
+    net: Net, links: LinkState, worker: int, node: NodeId, p: GlobalPort, end: int
 ) -> None:
-    """Count unroutable packets that came in by port ``p``, up to position ``end`` of its ring."""
+    """Count unroutable packets that came in by port ``p``, up to position ``end`` of its link."""
     reader = links.readers[p]
-    for position in range(reader.head, end):
-        slot = ring_slot(reader.ring_off, reader.ring_mask, position)
+    while reader.head < end:
+        slot = first_slot(links, worker, reader)
         if not has_route(net, node, links.pool[slot]):
             count_unroutable(links, p, slot)
+        reader.head += 1
 
 
 def sort_roughly(clock: Clock, scratch: Scratch, worker: int, n: int) -> None:
@@ -253,58 +260,29 @@ def group_by_output(scratch: Scratch, worker: int, n: int) -> None:
         ends[out] += 1
 
 
-def has_room(links: LinkState, p: GlobalPort, n: int) -> bool:
-    """Make room for ``n`` arrivals at port ``p``, and on its link for all that it may send; return
-    False if the pool is full."""
-    port = links.ports[p]
-    enough = True
-    waiting = n
-    for cls in range(N_CLASSES):
-        queue = links.queues[queue_of(p, cls)]
-        length = queue.tail - queue.head
-        waiting += length
-        if length + n > queue.mask + 1:
-            enough = lengthen_queue(links, queue, length + n) and enough
-    under_way = port.tail - links.published_head[p]
-    if under_way + waiting > port.ring_mask + 1:
-        enough = lengthen_link(links, port, p, under_way + waiting) and enough
-    return enough
-
-
-def undo_choices(net: Net, links: LinkState, scratch: Scratch, worker: int, node: NodeId) -> None:
-    """Undo the load-balancing choices of a step that could not be carried out."""
-    first = net.first_port[node]
-    undo = scratch.undo[worker]
-    port = next_port(net, links.unread, node, NO_PORT)
-    while port >= 0:
-        balance = links.balance[first + port]
-        u = UNDO * port
-        balance.choices = undo[u]
-        balance.data_choices = undo[u + 1]
-        balance.other_choices = undo[u + 2]
-        port = next_port(net, links.unread, node, port)
-
-
-def have_read(net: Net, links: LinkState, node: NodeId, port: LocalPort) -> None:
-    """Record that packets of a port were read; it stays unread if it has more."""
+def have_read(
+    net: Net, links: LinkState, worker: int, node: NodeId, port: LocalPort, end: int
+) -> None:
+    """Record that packets of a port were read up to position ``end``; free their blocks. The port
+    stays unread if it has more."""
     reader = links.readers[net.first_port[node] + port]
-    include(links.dirty_ports, net.first_word[node], port)
-    if reader.head == reader.tail:
+    while reader.block_end < end:
+        leave_block(links, worker, reader)
+    reader.head = end
+    if end == reader.tail:
         exclude(links.unread, net.first_word[node], port)
 
 
 def have_read_all(net: Net, links: LinkState, scratch: Scratch, worker: int, node: NodeId) -> None:
     """Record that all ports have read what `gather` found, unroutable packets included."""
     first = net.first_port[node]
-    undo = scratch.undo[worker]
     port = next_port(net, links.unread, node, NO_PORT)
     while port >= 0:
-        end = undo[UNDO * port + 3]
+        end = scratch.read_to[worker][port]
         if MAY_BE_UNROUTABLE:
-            if undo[UNDO * port + 4] > 0:
-                count_unroutable_arrivals(net, links, node, first + port, end)
-        links.readers[first + port].head = end
-        have_read(net, links, node, port)
+            if scratch.n_unroutable[worker][port] > 0:
+                count_unroutable_arrivals(net, links, worker, node, first + port, end)
+        have_read(net, links, worker, node, port, end)
         port = next_port(net, links.unread, node, port)
 
 
@@ -340,6 +318,7 @@ def switch_step(
 ) -> int:
     """Advance switch ``node`` to the end of the window; return a status of layout.py."""
     env = queue_env_of(links.switches[node - net.n_hosts], links)
+    env.switch.worker = worker
     first = net.first_port[node]
     n, next_event = gather(net, links, clock, scratch, worker, node)
     if n < 0:
@@ -349,24 +328,26 @@ def switch_step(
         resume_ports(net, links, node, clock.clock[0].w1)
     count_by_output(net, links, scratch, worker, n, node)
     ends = scratch.ends[worker]
-    enough = True
     start = 0
     out = next_port(net, links.busy, node, NO_PORT)
     while out >= 0:
+        prefetch(links.ports, first + out)
+        for cls in range(N_CLASSES):
+            prefetch(links.queues, queue_of(first + out, cls))
         arrivals = ends[out]
-        enough = has_room(links, first + out, arrivals) and enough
         ends[out] = start
         start += arrivals
         out = next_port(net, links.busy, node, out)
-    if not enough:
-        undo_choices(net, links, scratch, worker, node)
-        return GROW_POOL
     sort_roughly(clock, scratch, worker, n)
     group_by_output(scratch, worker, n)
     start = 0
     out = next_port(net, links.busy, node, NO_PORT)
     while out >= 0:
         end = ends[out]
+        following = next_port(net, links.busy, node, out)
+        if following >= 0:
+            after = links.ports[first + following]
+            prefetch(links.pool, slot_in(after.block, after.tail))
         serve(env, clock, scratch, worker, first + out, start, end)
         start = end
         include(links.dirty_ports, net.first_word[node], out)
@@ -376,7 +357,7 @@ def switch_step(
                 next_event = min(next_event, port.free_at)
             else:
                 exclude(links.busy, net.first_word[node], out)
-        out = next_port(net, links.busy, node, out)
+        out = following
     have_read_all(net, links, scratch, worker, node)
     if PORT_WAKEUPS:
         next_event = min(next_event, env.switch.next_wakeup_ps)

@@ -16,7 +16,6 @@ from netsim.engine.kernels.indexing import WAITS, exclude, include, next_port, q
 from netsim.engine.kernels.layout import LinkState, Net
 from netsim.engine.kernels.links import first_ending, may_start
 from netsim.engine.kernels.ports import lowest, start_transmission
-from netsim.engine.kernels.rings import ring_full
 from netsim.engine.kernels.series import change, close_until
 from netsim.engine.kernels.specialization_constants import (
     HAS_ON_DEPARTURE,
@@ -82,8 +81,7 @@ def indirect_source(net: Net, env: QueueEnv, step: Step, out: LocalPort) -> Loca
 
 
 def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
-    """Send another port's packet by local port ``out``, if it is idle and there is one. The link
-    must have room."""
+    """Send another port's packet by local port ``out``, if it is idle and there is one."""
     links = env.links
     port = links.ports[step.first + out]
     if port.tx_bytes > 0 or port.backlog != 0 or not may_start(links, port, now):
@@ -211,17 +209,3 @@ def others_send(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) ->
         done = nearest
         send_indirect(net, env, step, links.fibers[fiber_of_nearest].port, now)
         await_day(net, links, step, fiber_of_nearest, now)
-
-
-def others_have_room(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
-    """Make room on the links of all ports that may send packets of local port ``out``. Returns
-    False if the pool is full."""
-    links = env.links
-    if links.circuits[step.first + out].fiber == NO_FIBER:
-        return True
-    for number in range(env.switch.first_fiber, env.switch.last_fiber):
-        fiber = links.fibers[number]
-        find_day(links, fiber, now)
-        if fiber.opens_ps <= now and ring_full(links, step.first + fiber.port):
-            return False
-    return True

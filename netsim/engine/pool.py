@@ -1,0 +1,105 @@
+"""The memory of packets: its size, and which blocks belong to which link and queue.
+
+`lay_out` decides that from the numbers of packets alone, before a run and when a snapshot is
+restored. So no block or list of free blocks is ever read from a file.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.engine.kernels import rings
+from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.layout import LinkState
+from netsim.engine.records import untouched_zeros
+from netsim.memory import available_bytes
+
+if TYPE_CHECKING:
+    from netsim.engine.state import State
+
+UNKNOWN_BYTES = 1 << 36
+"""Address space of the pool if the available memory is unknown."""
+
+INT32 = np.dtype(np.int32)
+FEWEST = 1 << 12
+"""Blocks that a pool has at least, besides those that links begin with."""
+
+
+def build_pool(
+    n_links: int, packet: np.dtype, workers: int, *, ingress: bool, blocks: int | None
+) -> dict[str, Array]:
+    """Return the pool's arrays: addresses for all available memory, or for ``blocks`` blocks, none
+    of which takes memory before its first use."""
+    room = available_bytes() or UNKNOWN_BYTES
+    if sys.platform == "win32":  # which sets aside what is requested
+        room //= 4
+    n = blocks or max(FEWEST, room // (rings.BLOCK_SLOTS * packet.itemsize))
+    while True:
+        slots = (n_links + n) * rings.BLOCK_SLOTS
+        try:
+            return {
+                "pool": untouched_zeros(slots, packet, dense=True),
+                "ingress": untouched_zeros(slots if ingress else 1, INT32, dense=True),
+                "next_block": untouched_zeros(n_links + n, INT32, dense=True),
+                "free_blocks": np.zeros((workers, 8), np.int64),
+                "pool_used": np.zeros(1, np.int64),
+                "pool_full": np.zeros(1, np.int64),
+            }
+        except (MemoryError, OSError):  # a limit on addresses
+            if n <= FEWEST:
+                raise
+            n //= 2
+
+
+def lay_out(state: State) -> None:
+    """Give every link and queue the blocks that its packets need."""
+    links: Any = state.links
+    hosts: Any = state.hosts
+    ports, readers, queues = map(np.asarray, (links.ports, links.readers, links.queues))
+    used = ports.size
+    used = _chains(links, np.asarray(state.net.port_peer), ports, readers, used)
+    used = _rings(queues, ("off", "mask", "head", "tail"), used)
+    fifos = np.asarray(hosts.host_ports)
+    used = _rings(fifos, ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail"), used)
+    fifos["checked"] = fifos["ctrl_tail"]
+    links.free_blocks[:] = 0
+    links.free_blocks[:, rings.FREE] = rings.NO_BLOCK
+    links.pool_used[0] = used
+
+
+def blocks_needed(head: Array, tail: Array) -> Array:
+    """Return the number of blocks of each link with packets ``head .. tail``."""
+    size = rings.BLOCK_SLOTS
+    return -(-tail // size) - head // size
+
+
+def _chains(links: LinkState, peer: Array, ports: Array, readers: Array, used: int) -> int:
+    """Lay out links from block ``used`` on; return the first block behind them."""
+    size = rings.BLOCK_SLOTS
+    n = blocks_needed(readers["head"], readers["tail"])
+    behind = used + np.cumsum(n)
+    links.next_block[used : behind[-1]] = np.arange(used, behind[-1]) + 1
+    # Without packets, a link is in its first block, which is never used.
+    readers["block"] = np.where(n > 0, behind - n, peer)
+    begin = readers["head"] // size * size
+    readers["block_end"] = begin + size * (n > 0)
+    ports["block"][peer] = np.where(n > 0, behind - 1, peer)
+    ports["block_end"][peer] = begin + size * n
+    return int(behind[-1])
+
+
+def _rings(records: Array, names: tuple[str, str, str, str], used: int) -> int:
+    """Lay out rings, whose fields have these names, likewise."""
+    off, mask, head, tail = names
+    length = records[tail] - records[head]
+    n = np.zeros(length.size, np.int64)
+    some = length > 0
+    need = np.maximum(length[some] + 1, rings.BLOCK_SLOTS)
+    n[some] = 1 << np.ceil(np.log2(need)).astype(np.int64)
+    behind = used * rings.BLOCK_SLOTS + np.cumsum(n)
+    records[off] = np.where(some, behind - n, 0)
+    records[mask] = np.where(some, n - 1, rings.NO_RING)
+    return int(behind[-1]) // rings.BLOCK_SLOTS
