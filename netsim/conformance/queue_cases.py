@@ -116,13 +116,8 @@ def windows(testbed: Testbed) -> str:
 
 
 def growth(testbed: Testbed) -> str:
-    small = Sizes(link_slots=4, queue_slots=2, control_slots=16, scratch=4)
-    return same(
-        testbed,
-        incast_of(testbed, 8),
-        networks.tree(),
-        {"large rings": {}, "small ones": {"sizes": small}},
-    )
+    ways = {"much working memory": {}, "little": {"sizes": Sizes(scratch=4)}}
+    return same(testbed, incast_of(testbed, 8), networks.tree(), ways)
 
 
 def compiled_as_plain(testbed: Testbed) -> str:

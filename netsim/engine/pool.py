@@ -37,6 +37,7 @@ def build_pool(
     if sys.platform == "win32":  # which sets aside what is requested
         room //= 4
     n = blocks or max(FEWEST, room // (rings.BLOCK_SLOTS * packet.itemsize))
+    n = min(n, np.iinfo(INT32).max - n_links)
     while True:
         slots = (n_links + n) * rings.BLOCK_SLOTS
         try:
@@ -73,7 +74,8 @@ def lay_out(state: State) -> None:
 def blocks_needed(head: Array, tail: Array) -> Array:
     """Return the number of blocks of each link with packets ``head .. tail``."""
     size = rings.BLOCK_SLOTS
-    return -(-tail // size) - head // size
+    n: Array = -(-tail // size) - head // size
+    return n
 
 
 def _chains(links: LinkState, peer: Array, ports: Array, readers: Array, used: int) -> int:

@@ -75,7 +75,7 @@ def take_block(links: LinkState, worker: int) -> Block:
 def free_block(links: LinkState, worker: int, block: Block) -> None:
     """Return a block that this worker's node no longer needs."""
     own = links.free_blocks
-    links.next_block[block] = own[worker, FREE]
+    links.next_block[block] = Block(own[worker, FREE])
     own[worker, FREE] = block
     own[worker, N_FREE] += 1
 

@@ -331,7 +331,7 @@ def switch_step(
     start = 0
     out = next_port(net, links.busy, node, NO_PORT)
     while out >= 0:
-        prefetch(links.ports, first + out)
+        prefetch(links.ports, int(first + out))
         for cls in range(N_CLASSES):
             prefetch(links.queues, queue_of(first + out, cls))
         arrivals = ends[out]
