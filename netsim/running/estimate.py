@@ -232,7 +232,7 @@ def _pool_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
     slot_bytes = sizes.SLOT_BYTES + (sizes.INGRESS_BYTES if fabric.coupled else 0)
     per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / point.packets.data_bytes
     flying = float(per_delay.mean()) * (1 + needed.control_per_data)
-    rest = BLOCK_SLOTS * (1 + fabric.n_traffic_classes)
+    rest = BLOCK_SLOTS * (1 + 2 * fabric.n_traffic_classes) // 2
     per_port = min(flying, needed.hops / needed.path_ports) + rest
     waiting = WAITING_PAUSING if fabric.coupled else WAITING
     return int(needed.path_ports * (waiting + per_port) * slot_bytes)
