@@ -42,9 +42,9 @@ def build_pool(
         slots = (n_links + n) * rings.BLOCK_SLOTS
         try:
             return {
-                "pool": untouched_zeros(slots, packet, dense=True),
-                "ingress": untouched_zeros(slots if ingress else 1, INT32, dense=True),
-                "next_block": untouched_zeros(n_links + n, INT32, dense=True),
+                "pool": untouched_zeros(slots, packet),
+                "ingress": untouched_zeros(slots if ingress else 1, INT32),
+                "next_block": untouched_zeros(n_links + n, INT32),
                 "free_blocks": np.zeros((workers, 8), np.int64),
                 "pool_used": np.zeros(1, np.int64),
                 "pool_full": np.zeros(1, np.int64),

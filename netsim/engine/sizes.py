@@ -22,8 +22,6 @@ PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + BALANCE.itemsize + 8  # firs
 QUEUE_BYTES = QUEUE.itemsize
 """Bytes per port and per class, without rings and the discipline's own fields."""
 
-SPARSE = 8  # a network is sparsely used if at most one host in this many has a flow
-
 MAX_WINDOW_PS = 1 << (63 - KEY_BITS)
 """Upper bound of windows, so that a time within one fits a sort key."""
 
@@ -35,12 +33,6 @@ class Sizes:
 
     scratch: int = 1 << 14
     blocks: int | None = None
-
-
-def is_sparse(network: Network, flows: FlowTable) -> bool:
-    """Return whether few hosts send or receive, so that most rings stay empty."""
-    hosts = np.union1d(flows.src, flows.dst).size
-    return SPARSE * hosts < network.n_hosts
 
 
 def longest_window_ps(network: Network, flows: FlowTable) -> int:
