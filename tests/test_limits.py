@@ -340,8 +340,8 @@ def test_the_prediction_counts_a_bit_for_every_packet(tmp_path):
         return one.packets, one.memory_bytes
 
     (few, less), (many, more) = needed("131072B"), needed("1000210432B")
-    words = (many - few) // 32
-    assert more - less == words * 8 * (dctcp.TX_BITMAPS + dctcp.RX_BITMAPS)
+    bitmaps = (many - few) // 32 * 8 * (dctcp.TX_BITMAPS + dctcp.RX_BITMAPS)
+    assert bitmaps <= more - less < 1.05 * bitmaps  # and a few packets more in flight
 
 
 def test_threads_have_a_bound(tmp_path):

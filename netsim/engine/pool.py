@@ -6,19 +6,16 @@ restored. So no block or list of free blocks is ever read from a file.
 
 from __future__ import annotations
 
+import gc
 import sys
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.engine.kernels import rings
 from netsim.engine.kernels.ids import Array
-from netsim.engine.kernels.layout import LinkState
+from netsim.engine.kernels.layout import HostState, LinkState, Net
 from netsim.engine.records import untouched_zeros
 from netsim.memory import available_bytes
-
-if TYPE_CHECKING:
-    from netsim.engine.state import State
 
 UNKNOWN_BYTES = 1 << 36
 """Address space of the pool if the available memory is unknown."""
@@ -33,7 +30,7 @@ def build_pool(
 ) -> dict[str, Array]:
     """Return the pool's arrays: addresses for all available memory, or for ``blocks`` blocks, none
     of which takes memory before its first use."""
-    room = available_bytes() or UNKNOWN_BYTES
+    room = min([available_bytes() or UNKNOWN_BYTES, *_share_of_addresses()])
     if sys.platform == "win32":  # which sets aside what is requested
         room //= 4
     n = blocks or max(FEWEST, room // (rings.BLOCK_SLOTS * packet.itemsize))
@@ -55,13 +52,25 @@ def build_pool(
             n //= 2
 
 
-def lay_out(state: State) -> None:
+def _share_of_addresses() -> list[int]:
+    """Return an eighth of the addresses that this process may use, if they are limited; engines
+    that are no longer used give theirs back."""
+    if sys.platform == "win32":
+        return []
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return []
+    gc.collect()
+    return [limit // 8]
+
+
+def lay_out(net: Net, links: LinkState, hosts: HostState) -> None:
     """Give every link and queue the blocks that its packets need."""
-    links: Any = state.links
-    hosts: Any = state.hosts
     ports, readers, queues = map(np.asarray, (links.ports, links.readers, links.queues))
     used = ports.size
-    used = _chains(links, np.asarray(state.net.port_peer), ports, readers, used)
+    used = _chains(links, np.asarray(net.port_peer), ports, readers, used)
     used = _rings(queues, ("off", "mask", "head", "tail"), used)
     fifos = np.asarray(hosts.host_ports)
     used = _rings(fifos, ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail"), used)

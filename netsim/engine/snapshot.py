@@ -84,7 +84,7 @@ def put(state: State, snapshot: Snapshot) -> None:
     for path in found.keys() - in_part:
         _bytes_of(leaves[path])[:] = snapshot[path].raw
     # What is kept in part has its place once all else is restored.
-    lay_out(state)
+    lay_out(state.net, state.links, state.hosts)
     for path, entries in _in_use(state).items():
         kept = _entries_of(leaves[path])
         kept[entries] = snapshot[path].raw.reshape(-1, kept.shape[1])

@@ -106,7 +106,7 @@ def build_state(
         clock=build_clock(simulation, hosts, options.window_ps),
         scratch=build_scratch(network, options.workers, sizes.scratch),
     )
-    lay_out(state)
+    lay_out(state.net, state.links, state.hosts)
     if not jit:
         groups = (state.links, state.hosts, state.clock, state.scratch)
         state.links, state.hosts, state.clock, state.scratch = map(attribute_access, groups)

@@ -155,7 +155,7 @@ def _log(use: ProgramSpec, program: Program) -> Array:
     they exceed the address space."""
     shape = max(1, int(use.log_rows.sum())), 1 + len(program.log)
     try:
-        numbers = untouched_zeros(shape[0] * shape[1], np.dtype(np.int64), dense=False)
+        numbers = untouched_zeros(shape[0] * shape[1], np.dtype(np.int64))
     except (OSError, ValueError) as error:
         raise MemoryError(f"the program's log_rows total {shape[0]:,} (reduce them)") from error
     return numbers.reshape(shape)

@@ -22,6 +22,7 @@ from netsim.experiment.scenario import Scenario, prepare
 from netsim.model.htsim_topo import format_topo, read_topo
 from netsim.plugins.registry import PluginSpec
 from netsim.units import written
+from netsim.writing import write_text
 
 HEADER_BYTES = 64
 """Of data and of control packets."""
@@ -176,7 +177,7 @@ class PeerInput:
         """Write the files to `directory` and return all options for a run of at most `end_us`."""
         files = {"-topo": ("peer.topo", self.topo), "-tm": ("peer.cm", self.matrix)}
         for name, text in files.values():
-            (directory / name).write_text(text, "utf-8")
+            write_text(directory / name, text)
         named = [word for option, (name, _) in files.items() for word in (option, name)]
         return [*named, *self.options, "-end", str(end_us), "-o", "peer.log"]
 

@@ -25,17 +25,18 @@ traffic = {kind = "permutation", size = "8KB"}
         ("run --help", ""),
         ("list", ""),
         ("show traffic poisson", "numpy"),
-        ("check tiny.toml", "llvmlite numba numpy pydantic rich netsim.experiment"),
-        ("run tiny.toml", "llvmlite numba numpy pyarrow pydantic rich netsim.experiment"),
+        ("check tiny.toml", "numpy pydantic rich netsim.experiment"),
+        ("run tiny.toml --force", "llvmlite numpy pyarrow pydantic rich netsim.experiment"),
     ],
 )
 def test_commands_import_only_what_they_need(command, needed, tmp_path):
     (tmp_path / "tiny.toml").write_text(TINY)
     code = f"import sys; from netsim.cli import app; app({command.split()}, standalone_mode=False)"
     code += f"; print(*(name for name in {HEAVY} if name in sys.modules))"
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False, text=True
-    )
+    for _ in range(2 if "--force" in command else 1):  # the first run may have to compile
+        run = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False, text=True
+        )
     imported = run.stdout.splitlines()[-1].split()
     assert sorted(imported) == sorted(needed.split()), run.stderr
 

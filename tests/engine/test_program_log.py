@@ -61,7 +61,7 @@ def test_what_is_noted(tmp_path: Path) -> None:
         (1, 500, 0, 0),
     ]
     taken = one.snapshot()["hosts.log"]
-    assert taken.shape == (1_000_000_009, 3)
+    assert taken.shape == (7, 3)
     assert taken.raw.size == 7 * 3 * 8
     other = engine(star(2), load)
     other.restore(one.snapshot())

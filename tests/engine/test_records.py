@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from raises_input import raises
 
-from netsim.engine.records import RecordArray, aligned_zeros
+from netsim.engine.records import RecordArray, aligned_zeros, untouched_zeros
 
 INNER = np.dtype([("count", "i8"), ("share", "f8")], align=True)
 FIELDS = [("small", "u1"), ("many", "i8", (3,)), ("first", INNER), ("second", INNER)]
@@ -47,9 +47,9 @@ def test_a_value_that_does_not_fit_is_an_error():
         records()[0].small = 300
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_zeroed_records_begin_on_a_cache_line(sparse: bool) -> None:
-    records = aligned_zeros(1000, np.dtype([("a", "i8"), ("b", "i4")], align=True), sparse=sparse)
+@pytest.mark.parametrize("zeros", [aligned_zeros, untouched_zeros])
+def test_zeroed_records_begin_on_a_cache_line(zeros) -> None:
+    records = zeros(1000, np.dtype([("a", "i8"), ("b", "i4")], align=True))
     assert records.ctypes.data % 64 == 0
     assert not records["a"].any()
     assert not records["b"].any()

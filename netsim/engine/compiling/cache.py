@@ -27,12 +27,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netsim.engine.compiling.machine_code import MachineCode, processor
 from netsim.errors import warn_once
 from netsim.writing import is_plain_file, replacing_file
 
 if TYPE_CHECKING:
     from netsim.engine.compiling.code_fingerprint import Lines
+    from netsim.engine.compiling.machine_code import MachineCode
 
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 PRIVATE = 0o700
@@ -133,6 +133,8 @@ def remove(folder: Path, name: str, kind: str) -> None:
 
 def _path(folder: Path, name: str, kind: str) -> Path:
     """Return the file for arguments of a kind and for this processor."""
+    from netsim.engine.compiling.machine_code import processor
+
     key = f"{kind} {processor()}"
     return folder / f"{name}.{hashlib.sha256(key.encode()).hexdigest()[:20]}.code"
 
@@ -150,6 +152,8 @@ def _content(path: Path) -> bytes:
 
 def _parts(content: bytes) -> tuple[MachineCode, Lines]:
     """Return the code and the source positions in a file. Raises an exception of any kind."""
+    from netsim.engine.compiling.machine_code import MachineCode
+
     if hashlib.sha256(content[DIGEST_BYTES:]).digest() != content[:DIGEST_BYTES]:
         raise ValueError("damaged")
     (length,) = LENGTH.unpack_from(content, DIGEST_BYTES)

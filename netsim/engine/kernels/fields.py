@@ -272,9 +272,8 @@ class HostPortRecord(Declared):
     ready_tail: FlowId
     checked: int  # end of the checked part of the FIFO
     stuck: int  # every flow on the list is paused
-    # Only for hosts with several ports:
-    nic: NicId  # NIC of the port
-    n_ready: int  # flows on the list
+    nic: NicId  # with several ports, the NIC of this one ...
+    n_ready: int  # ... and the number of flows on the list
 
 
 class PortChoiceRecord(Declared):
