@@ -75,8 +75,9 @@ def lay_out(net: Net, links: LinkState, hosts: HostState) -> None:
     fifos = np.asarray(hosts.host_ports)
     used = _rings(fifos, ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail"), used)
     fifos["checked"] = fifos["ctrl_tail"]
-    links.free_blocks[:] = 0
-    links.free_blocks[:, rings.FREE] = rings.NO_BLOCK
+    free_blocks = np.asarray(links.free_blocks)
+    free_blocks[:] = 0
+    free_blocks[:, rings.FREE] = rings.NO_BLOCK
     links.pool_used[0] = used
 
 
