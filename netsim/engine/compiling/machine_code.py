@@ -87,7 +87,7 @@ def machine_code(result: Any) -> MachineCode:
     """Return the code of a function that Numba compiled. Raises NotLinkableError."""
     from numba.core.environment import lookup_environment
 
-    library = result.library
+    library = result._asdict()["library"]
     if library.has_dynamic_globals:
         raise NotLinkableError("it refers to a large array of a module")
     _, _, (content, _) = library.serialize_using_object_code()
