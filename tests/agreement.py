@@ -40,7 +40,7 @@ class Way:
     """None: as long as it may be."""
     sampling: Sampling | None
     pieces: bool
-    """Once more in narrow rings, in several engines that go on where one before was."""
+    """Also run with little scratch memory, in several engines that each resume the one before."""
 
 
 def way_of(case: Case, rng: random.Random) -> Way:

@@ -92,8 +92,8 @@ class Failures:
         s = self.state
         clock = (s.clock.clock["windows"], s.clock.tickets, s.clock.status)
         nics = (s.hosts.nics[name] for name in ("sent_packets", "received_packets"))
-        rings = s.links.readers["head"], s.links.ports["tail"]
-        return tuple(int(numbers.sum()) for numbers in (*clock, *nics, *rings))
+        links = s.links.readers["head"], s.links.ports["tail"]
+        return tuple(int(numbers.sum()) for numbers in (*clock, *nics, *links))
 
     def _whose(self, number: int) -> str:
         """Return the plugin that has a handler number."""

@@ -1,4 +1,4 @@
-"""Initial state of links: packet pool, rings, queues and switches."""
+"""Initial state of links, ports, queues and switches."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ INGRESS_BYTES = np.dtype(np.int32).itemsize
 
 PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + BALANCE.itemsize + 8  # first_new
 QUEUE_BYTES = QUEUE.itemsize
-"""Bytes per port and per class, without rings and the discipline's own fields."""
+"""Bytes per port and per class, without packets and the discipline's own fields."""
 
 MAX_WINDOW_PS = 1 << (63 - KEY_BITS)
 """Upper bound of windows, so that a time within one fits a sort key."""

@@ -109,7 +109,7 @@ def test_threads_and_repetition_change_nothing(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_going_on_in_another_engine_changes_nothing(kind: str) -> None:
-    """From compiled code to plain Python and back, with 2, 1 and 4 threads, while rings grow."""
+    """Resume from compiled code in plain Python and back, with 2, 1 and 4 threads."""
     transport, fabric = KINDS[kind]
     rng = np.random.Generator(np.random.Philox(11))
     network = fat_tree(4, 4, "400Gbps", switch_latency="200ns")

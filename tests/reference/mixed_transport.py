@@ -72,7 +72,7 @@ class MixedSender(Sender):
         return packet
 
     def on_control(self, _: Packet) -> None:
-        """Allow more packets; finish after enough control packets."""
+        """Request, retransmit or cancel at random; finish after more than 2n control packets."""
         if self.finished:
             return
         chance = self._draw()

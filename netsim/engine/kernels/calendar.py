@@ -1,8 +1,8 @@
 """When a switch's ports act next: within a window, and after it.
 
-A coupled switch keeps completions within a window in a calendar: an array of time slots, each a
-list of ports in the order of (time, port), with at most one entry per port. Their times are kept
-beside the lists, so that no comparison waits for a port's record.
+A coupled switch keeps completions within a window in a calendar: an array of buckets by time, each
+a list of ports in the order of (time, port), with at most one entry per port. Their times are kept
+next to the lists, so that no comparison waits for a port's record.
 
 With `PORT_WAKEUPS`, a port that waits for a time after the window is suspended: a rack with a
 hundred circuits has packets for all, but few circuits are up. The switch keeps the earliest wakeup
@@ -31,10 +31,10 @@ class Step(NamedTuple):
     first_word: int  # first word of its port sets
     w0: Ps
     w1: Ps
-    shift: int  # (time - w0) >> shift is a slot of the calendar
-    heads: Numbers[int, LocalPort]  # int64[N_BUCKETS]: first port of each slot
-    next_in_bucket: Numbers[LocalPort, LocalPort]  # int64[ports]: the next port in the same slot
-    words: Numbers[int, int]  # int64[N_BUCKETS / 32]: a bit for each nonempty slot
+    shift: int  # (time - w0) >> shift is a bucket of the calendar
+    heads: Numbers[int, LocalPort]  # int64[N_BUCKETS]: first port of each bucket
+    next_in_bucket: Numbers[LocalPort, LocalPort]  # int64[ports]: the next port in the same bucket
+    words: Numbers[int, int]  # int64[N_BUCKETS / 32]: a bit for each nonempty bucket
     due: Numbers[LocalPort, Ps]  # int64[ports]: when a port that is in a list completes
 
 

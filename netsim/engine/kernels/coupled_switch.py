@@ -1,7 +1,7 @@
 """A switch with coupled ports: arrivals and completions in time order over the whole switch.
 
-Used if the state of one port affects another: PFC, a shared buffer, least-loaded routing.
-Arrivals are sorted once per window; completions wait in a calendar.
+Used if the state of one port affects another: PFC, a shared buffer, least-loaded routing,
+opportunistic indirect packets. Arrivals are sorted once per window; completions wait in a calendar.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def switch_step(
 
 
 def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) -> int:
-    """Publish what a switch sent in a step and when its next event is; return the step's status.
+    """Note the ports that may have sent and the switch's next event; return the step's status.
     ``following`` is the time of the next arrival."""
     links = env.links
     next_event = following

@@ -364,7 +364,7 @@ class ClockRecord(Declared):
     lookahead_ps: Ps
     window_ps: Ps
     n_active: int
-    resume: int  # 1 if the last window is incomplete because a node needs growth
+    resume: int  # 1 if the last window is incomplete because a switch needs more scratch
     windows: int
     hops: int
     delivered: int

@@ -191,8 +191,7 @@ def host_step(
 ) -> int:
     """Advance a host to the end of the window; return a status of layout.py."""
     w1 = clock.clock[0].w1
-    # Resume at the event at which a step stopped for lack of room.
-    now = clock.next_event[host_id]
+    now = clock.next_event[host_id]  # a port that became free earlier sends from now on
     nic = first_nic_of(hosts, host_id)
     first = hosts.nics[nic]  # the host's NICs share its heap of timers
     firings = 0  # timer firings at this instant

@@ -2,9 +2,9 @@
 
 `compiling/instructions.py` has their compiled forms.
 
-`prefetch` loads a record early: a switch has more rings than a processor's prefetcher follows, so
-nearly every packet of a busy port would be a cache miss. `word_of` reads a field that is chosen
-only when a run begins.
+`prefetch` loads a record early: a switch has more links and queues than a processor's prefetcher
+follows, so nearly every packet of a busy port would be a cache miss. `word_of` reads a field that
+is chosen only when a run begins.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class Net(NamedTuple):
 
 
 class LinkState(NamedTuple):
-    """Packets, rings and queues."""
+    """Packets, links, queues and switches."""
 
     pool: Records[Slot, PacketRecord]  # PACKET with the transport's own fields
     zero_packet: Records[int, PacketRecord]  # one packet of zeros
@@ -245,8 +245,7 @@ class LinkState(NamedTuple):
     fibers: Records[int, FiberRecord]  # FIBER[...], for indirect packets
     trace: Any  # trace.Trace; without tracing an unused array
     # Series of some queues, hosts and flows (series.py); minimal without series. Samples and copies
-    # have
-    # one row per queue or record, interval after interval.
+    # have one row per queue or record, interval after interval.
     series_clock: Records[int, SeriesClockRecord]  # SERIES_CLOCK[1]
     level_of: Numbers[GlobalPort, int]  # int64[n_ports]: the level of class 0, or -1
     levels: Records[int, LevelRecord]  # LEVEL[...]
@@ -336,4 +335,4 @@ class Scratch(NamedTuple):
 PORTS_OF_A_WORD = 32  # bits used per word of a set of ports
 BLOCK = 64  # nodes skipped at a time when none has an event in a window
 
-N_BUCKETS = 1024  # time slots into which a window's events are sorted
+N_BUCKETS = 1024  # parts of a window, by which its events are sorted

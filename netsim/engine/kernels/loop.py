@@ -300,8 +300,8 @@ def run_windows(
     """Simulate windows, up to the limits.
 
     Return RUNNING, DONE (`all_done`), IDLE (no events left), TIME_LIMIT, or what to do before the
-    next call: NEEDS_GROWTH (nodes whose status is not OK need room) or NEEDS_THINNING (series have
-    no room for the next window).
+    next call: NEEDS_GROWTH (a node's status is not OK, or the pool is full) or NEEDS_THINNING
+    (series have no room for the next window).
     """
     window = clock.clock[0]
     if PROFILE:

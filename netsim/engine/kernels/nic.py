@@ -127,7 +127,7 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
 
 
 def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
-    """Start the transmission of the packet in ring slot ``slot`` and count it."""
+    """Start the transmission of the packet in pool slot ``slot`` and count it."""
     host = env.host
     links = env.links
     pkt = links.pool[slot]

@@ -3,7 +3,7 @@
 Every function changes one port and its class queues only, so ports can be served one by one
 (switch.py) or in time order over the switch (coupled_switch.py). The discipline's handlers decide
 what is admitted and served. A packet's bytes are held from arrival to the end of its transmission;
-the link's ring receives it when transmission starts.
+it is copied to the link when transmission starts.
 """
 
 from __future__ import annotations
@@ -336,8 +336,8 @@ def admit_arrival(
 ) -> bool:
     """Admit the packet in pool slot ``arrived``, which came in by local port ``ingress``.
 
-    Returns whether its transmission has started: a packet without anything to wait for goes
-    straight to the outgoing ring.
+    Returns whether its transmission has started: a packet with nothing to wait for goes straight
+    to the link.
     """
     links = env.links
     pkt = links.pool[arrived]

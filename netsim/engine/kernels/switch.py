@@ -1,7 +1,7 @@
 """A switch with independent ports, served port by port.
 
-A step gathers the window's arrivals from all ingress rings, sorts them by output port and time, and
-runs each port through the window while its state is in cache.
+A step gathers the window's arrivals from the links of all ingress ports, sorts them by output port
+and time, and runs each port through the window while its state is in cache.
 
 An arrival's sort key has the time since the window's start from bit KEY_BITS on, the ingress's rank
 in the order of simultaneous arrivals from INDEX_BITS on, and the arrival's number below. Only
@@ -66,7 +66,7 @@ def order_at(reader: LinkReaderRecord, time: Ps) -> int:
 
 
 MIN_BUCKETS = 64  # fewest buckets for arrivals by time; there are twice as many buckets as arrivals
-FEW_ARRIVALS = 24  # so many are sorted without buckets
+FEW_ARRIVALS = 24  # at most this many are sorted without buckets
 
 
 def prefetch_link(links: LinkState, reader: LinkReaderRecord) -> None:
@@ -83,12 +83,11 @@ def prefetch_link(links: LinkState, reader: LinkReaderRecord) -> None:
 def gather(
     net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> tuple[int, Ps]:
-    """Collect the arrivals of the window in the worker's scratch.
+    """Collect the arrivals of the window in the worker's scratch, port by port in ascending order.
 
     Arrival k gets its pool slot ``slots[k]``, its ingress ``ins[k]``, a sort key without a rank
-    (switch.py) and, if it is routed now, its output ``outs[k]``. Ports are visited in ascending
-    order. Returns the number of arrivals and the first
-    arrival after the window, or (-needed, INF) if scratch is too small.
+    ``keys[k]`` and, if it is routed now, its output ``outs[k]``. Returns the number of arrivals and
+    the time of the first one after the window, or (-needed, INF) if scratch is too small.
     """
     first = net.first_port[node]
     w0 = clock.clock[0].w0
