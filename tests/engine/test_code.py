@@ -37,7 +37,9 @@ def test_a_further_engine_loads_nothing(monkeypatch):
 
     monkeypatch.setattr(cache, "load", refuse)
     with no_compiler(monkeypatch):
-        assert run(build(network, flows, "datagram", DROP_TAIL)).digest() == first
+        for threads in (1, 2):
+            again = run(build(network, flows, "datagram", DROP_TAIL, threads=threads))
+            assert again.digest() == first
 
 
 def test_a_process_holds_some_only(monkeypatch):

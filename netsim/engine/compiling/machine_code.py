@@ -61,9 +61,10 @@ def threading_layer() -> str:
 def kind_of(argument: Any) -> str:
     """Return the type of an argument of compiled code: a number, an array or a group of them."""
     if isinstance(argument, np.ndarray):
-        flags = argument.flags
-        layout = (argument.ndim, flags.c_contiguous, flags.f_contiguous)
-        return f"{_text_of(argument.dtype)} {layout} {flags.aligned} {flags.writeable}"
+        flags = argument.flags  # a single row is contiguous both ways, which Numba counts as C
+        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        kind = f"{argument.ndim}{layout} {flags.aligned} {flags.writeable}"
+        return f"{_text_of(argument.dtype)} {kind}"
     if isinstance(argument, tuple):
         return f"{type(argument).__name__}({', '.join(map(kind_of, argument))})"
     return type(argument).__name__
