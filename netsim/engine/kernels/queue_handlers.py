@@ -1,8 +1,9 @@
 """The handlers of a queue discipline: names, arguments, and when they are called.
 
 `QUEUE_HANDLERS` is the table; MODEL.md ("Switch: ports") is the contract. To add a handler, write
-it here with its own number, declare it in `specialization_constants.py`, call that in `ports.py`
-after ``env.switch.handler = IN_...``, and describe it in `netsim/queues/README.md`.
+it here with its own number, declare it in `specialization_constants.py`, call that in `ports.py` or
+`coupled_switch.py` after ``env.switch.handler = IN_...``, and describe it in
+`netsim/queues/README.md`.
 """
 
 from __future__ import annotations
