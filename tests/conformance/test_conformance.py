@@ -111,6 +111,8 @@ class TestBroken:
     def test_state_that_is_hidden_in_the_module(self, tmp_path: Path) -> None:
         changes = (
             ("TX_TIMERS = 1", "TX_TIMERS = 1\nCALLS = [0]"),
+            # So that the compiler comes upon it soon.
+            ("def ready", "def setup(env, tx, rx):\n    CALLS[0] += 0\n\n\ndef ready"),
             ("    pkt.seq = tx", "    CALLS[0] += 1\n    pkt.entropy = CALLS[0]\n    pkt.seq = tx"),
         )
         found = tried(tmp_path, ["permutation", "windows", "compiled"], *changes)

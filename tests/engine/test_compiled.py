@@ -46,6 +46,9 @@ FEATURES = {
     ),
 }
 
+CHECKED = ("roce",)
+"""Bounds of arrays are checked as well: of switches with shared buffers and without."""
+
 
 def random_flows(network: Network, rng: np.random.Generator, n: int, most_bytes: int) -> FlowTable:
     """Flows among all hosts, a quarter of them to the same one."""
@@ -71,7 +74,6 @@ def tight(fabric: Fabric, rng: np.random.Generator) -> Fabric:
 
 @pytest.mark.parametrize("kind", [*KINDS, *FEATURES])
 def test_compiled_and_plain_runs_agree(kind: str) -> None:
-    """Bounds of arrays are checked as well, but where others share the code."""
     transport, fabric = (KINDS | FEATURES)[kind]
     for seed in range(4):
         rng = np.random.Generator(np.random.Philox(seed))
@@ -80,7 +82,7 @@ def test_compiled_and_plain_runs_agree(kind: str) -> None:
         params = {} if transport == "datagram" else {"rto": "100us"}
         until = 2000 * US
         given = {"fabric": tight(fabric, rng), "seed": seed, "params": params}
-        given["checked"] = kind in FEATURES
+        given["checked"] = transport in CHECKED
         engines = [
             build(network, flows, transport, jit=jit, sizes=sizes, **given)
             for jit, sizes in ((False, None), (True, None), (True, NARROW))
@@ -98,9 +100,9 @@ def test_threads_and_repetition_change_nothing(kind: str) -> None:
     network = fat_tree(8, 8, "400Gbps", switch_latency="200ns")
     # Few windows: threads wait for each other at each, long if the machine is busy.
     flows = random_flows(network, rng, 150, 20 * 4096)
-    fabric = tight(fabric, rng)
+    fabric, given = tight(fabric, rng), {"checked": transport in CHECKED}
     digests = [
-        run(build(network, flows, transport, fabric, seed=seed, threads=threads)).digest()
+        run(build(network, flows, transport, fabric, seed=seed, threads=threads, **given)).digest()
         for seed, threads in ((1, 1), (1, 1), (1, 2), (1, 4), (2, 2))
     ]
     assert len(set(digests[:4])) == 1
@@ -114,7 +116,7 @@ def test_going_on_in_another_engine_changes_nothing(kind: str) -> None:
     rng = np.random.Generator(np.random.Philox(11))
     network = fat_tree(4, 4, "400Gbps", switch_latency="200ns")
     flows = random_flows(network, rng, 40, 20 * 4096)
-    given = {"fabric": tight(fabric, rng), "sizes": NARROW}
+    given = {"fabric": tight(fabric, rng), "sizes": NARROW, "checked": transport in CHECKED}
     whole = run(build(network, flows, transport, **given))
     engine = build(network, flows, transport, threads=2, **given)
     for more in ({"jit": False}, {"threads": 1}, {"threads": 4}):
@@ -128,24 +130,18 @@ def test_going_on_in_another_engine_changes_nothing(kind: str) -> None:
 def test_stopping_and_going_on_changes_nothing() -> None:
     network = fat_tree(4, 4, "100Gbps")
     flows = random_flows(network, np.random.Generator(np.random.Philox(3)), 60, 200_000)
-    whole = run(build(network, flows, "roce", LOSSLESS))
-    parts = build(network, flows, "roce", LOSSLESS)
+    whole = run(build(network, flows, "roce", LOSSLESS, checked=True))
+    parts = build(network, flows, "roce", LOSSLESS, checked=True)
     for until in range(US // 3, 300 * US, 7 * US + 1):
         run(parts, until)
         assert_conserved(parts)
     assert run(parts).digest() == whole.digest()
 
 
-def test_with_bounds_checking() -> None:
-    """No index is negative or too large: of switches some of whose ports are simulated together."""
-    rng = np.random.Generator(np.random.Philox(5))
+def test_bounds_are_checked() -> None:
+    """With too short an array the check objects."""
     network = fat_tree(3, 3, "100Gbps", spines=2)
-    flows = random_flows(network, rng, 40, 60 * 4096)
-    for sizes in (None, NARROW):
-        given = {"sizes": sizes, "checked": True}
-        engine = build(network, flows, "roce", tight(LOSSLESS, rng), **given)
-        assert_conserved(run(engine, 3000 * US))
-    # And the check itself works: with too short an array it objects.
+    flows = random_flows(network, np.random.Generator(np.random.Philox(5)), 40, 60 * 4096)
     engine = build(network, flows, "roce", LOSSLESS, checked=True)
     engine.state.scratch = engine.state.scratch._replace(outs=np.zeros((1, 1), np.int32))
     with pytest.raises(RunError) as raised:

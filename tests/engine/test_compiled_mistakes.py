@@ -20,7 +20,7 @@ from netsim.cli.interrupt import ANSWER
 from netsim.engine.engine import Engine
 from netsim.errors import RunError
 
-CLASS, DIVISION, ASSERTION, LATE_ASSERTION, INDEX, LOOP = range(1, 7)
+CLASS, DIVISION, ASSERTION, LATE_ASSERTION, LOOP = range(1, 6)
 
 SOURCE = f'''
 """Sends every packet once, and makes a mistake."""
@@ -30,7 +30,6 @@ from netsim.transport import *
 
 PARAMS = [Param("mistake", "count", 0, "which one")]
 TX_STATE = ("next_seq", "n_acked")
-RX_STATE = (("seen", 4), "next_seq")
 
 
 def ready(env, now, tx):
@@ -48,8 +47,6 @@ def on_start(env, now, tx):
 
 
 def on_data(env, now, rx, pkt):
-    if env.par.mistake == {INDEX}:
-        rx.seen[int(pkt.seq)] = 1
     if env.par.mistake == {LATE_ASSERTION}:
         assert int(pkt.seq) < 400
     deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
@@ -98,7 +95,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def engine(folder: Path, mistake: int, *, threads: int = 1, checked: bool = False) -> Engine:
+def engine(folder: Path, mistake: int, *, threads: int = 1) -> Engine:
     return build(
         fat_tree(4, 2, "100Gbps"),
         flow_table(FLOWS),
@@ -106,7 +103,6 @@ def engine(folder: Path, mistake: int, *, threads: int = 1, checked: bool = Fals
         DROP_TAIL,
         params={"mistake": mistake},
         threads=threads,
-        checked=checked,
     )
 
 
@@ -147,11 +143,6 @@ def test_an_error_in_a_worker_is_not_lost(folder: Path) -> None:
     for _ in range(5):
         with raises(RunError, "on_data"):
             run(engine(folder, LATE_ASSERTION, threads=2))
-
-
-def test_an_index_beyond_an_array(folder: Path) -> None:
-    with raises(RunError, "on_data"):
-        run(engine(folder, INDEX, checked=True))
 
 
 HANG = """
