@@ -5,8 +5,9 @@ the next block when the last is full, and the port that receives frees each bloc
 A worker takes first what it has freed last, which is still in its cache. So a link has as much
 memory as packets, and memory that has never been needed is never touched.
 
-A queue is a ring of neighboring blocks, because handlers may remove packets from its middle. A full
-ring moves to a longer one, and its blocks become free.
+A queue is a ring, because handlers may remove packets from its middle: at first a piece of a block,
+since most queues are short, later neighboring blocks. A full ring moves to one twice as long; its
+blocks become free, but a piece stays unused.
 
 Every link begins with a block that is never used, as if it had been full and read. A queue begins
 without a ring.
@@ -26,15 +27,16 @@ from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import LinkState
 
 BLOCK_SLOTS = 64  # a power of two
+FIRST_RING = 16  # slots; a power of two
 BATCH = 64  # unused blocks that a worker takes at a time
 UNEVEN = 512  # difference in free blocks at which workers share them
 NO_BLOCK = Block(-1)
 ANY_BLOCK = Block(0)
 NO_RING = 0  # mask of a queue that has no ring yet, so that it is full; others keep a slot empty
 
-FREE, N_FREE, FRESH, FRESH_END = range(4)
-"""Columns of `free_blocks`: the first of a worker's list of free blocks, their number, and the
-range of unused blocks that it has taken."""
+FREE, N_FREE, FRESH, FRESH_END, CUT = range(5)
+"""Columns of `free_blocks`: the first of a worker's list of free blocks, their number, the range of
+unused blocks that it has taken, and the slot at which it has cut a block into rings."""
 
 
 def slot_in(block: Block, position: int) -> Slot:
@@ -106,18 +108,31 @@ def first_slot(links: LinkState, worker: int, reader: LinkReaderRecord) -> Slot:
     return slot_in(reader.block, reader.head)
 
 
+def take_ring(links: LinkState, worker: int, n: int) -> Slot:
+    """Take ``n`` neighboring slots, at most a block."""
+    own = links.free_blocks
+    cut = Slot(own[worker, CUT])
+    if -cut & (BLOCK_SLOTS - 1) < n:  # at the end of a block nothing is left
+        cut = slot_in(take_block(links, worker), 0)
+    own[worker, CUT] = cut + n
+    return cut
+
+
 def longer_ring(
     links: LinkState, worker: int, off: Slot, mask: int, head: int, tail: int
 ) -> tuple[Slot, int]:
     """Copy a full ring to one twice as long; return its first slot and mask. They are unchanged if
     the pool has no room."""
     if mask == NO_RING:
-        return slot_in(take_block(links, worker), 0), BLOCK_SLOTS - 1
+        return take_ring(links, worker, FIRST_RING), FIRST_RING - 1
     n = 2 * (mask + 1)
-    first = take_unused(links, n // BLOCK_SLOTS)
-    if first == NO_BLOCK:
-        return off, mask
-    new = slot_in(first, 0)
+    if n <= BLOCK_SLOTS:
+        new = take_ring(links, worker, n)
+    else:
+        first = take_unused(links, n // BLOCK_SLOTS)
+        if first == NO_BLOCK:
+            return off, mask
+        new = slot_in(first, 0)
     for position in range(head, tail):
         here = ring_slot(off, mask, position)
         there = ring_slot(new, n - 1, position)
