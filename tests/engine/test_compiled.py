@@ -46,9 +46,6 @@ FEATURES = {
     ),
 }
 
-CHECKED = ("roce",)
-"""Bounds of arrays are checked as well: of switches with shared buffers and without."""
-
 
 def random_flows(network: Network, rng: np.random.Generator, n: int, most_bytes: int) -> FlowTable:
     """Flows among all hosts, a quarter of them to the same one."""
@@ -74,6 +71,7 @@ def tight(fabric: Fabric, rng: np.random.Generator) -> Fabric:
 
 @pytest.mark.parametrize("kind", [*KINDS, *FEATURES])
 def test_compiled_and_plain_runs_agree(kind: str) -> None:
+    """Bounds of arrays are checked as well, but where others share the code."""
     transport, fabric = (KINDS | FEATURES)[kind]
     for seed in range(4):
         rng = np.random.Generator(np.random.Philox(seed))
@@ -82,7 +80,7 @@ def test_compiled_and_plain_runs_agree(kind: str) -> None:
         params = {} if transport == "datagram" else {"rto": "100us"}
         until = 2000 * US
         given = {"fabric": tight(fabric, rng), "seed": seed, "params": params}
-        given["checked"] = transport in CHECKED
+        given["checked"] = kind in FEATURES
         engines = [
             build(network, flows, transport, jit=jit, sizes=sizes, **given)
             for jit, sizes in ((False, None), (True, None), (True, NARROW))
@@ -100,9 +98,9 @@ def test_threads_and_repetition_change_nothing(kind: str) -> None:
     network = fat_tree(8, 8, "400Gbps", switch_latency="200ns")
     # Few windows: threads wait for each other at each, long if the machine is busy.
     flows = random_flows(network, rng, 150, 20 * 4096)
-    fabric, given = tight(fabric, rng), {"checked": transport in CHECKED}
+    fabric = tight(fabric, rng)
     digests = [
-        run(build(network, flows, transport, fabric, seed=seed, threads=threads, **given)).digest()
+        run(build(network, flows, transport, fabric, seed=seed, threads=threads)).digest()
         for seed, threads in ((1, 1), (1, 1), (1, 2), (1, 4), (2, 2))
     ]
     assert len(set(digests[:4])) == 1
@@ -116,7 +114,7 @@ def test_going_on_in_another_engine_changes_nothing(kind: str) -> None:
     rng = np.random.Generator(np.random.Philox(11))
     network = fat_tree(4, 4, "400Gbps", switch_latency="200ns")
     flows = random_flows(network, rng, 40, 20 * 4096)
-    given = {"fabric": tight(fabric, rng), "sizes": NARROW, "checked": transport in CHECKED}
+    given = {"fabric": tight(fabric, rng), "sizes": NARROW}
     whole = run(build(network, flows, transport, **given))
     engine = build(network, flows, transport, threads=2, **given)
     for more in ({"jit": False}, {"threads": 1}, {"threads": 4}):
@@ -130,8 +128,8 @@ def test_going_on_in_another_engine_changes_nothing(kind: str) -> None:
 def test_stopping_and_going_on_changes_nothing() -> None:
     network = fat_tree(4, 4, "100Gbps")
     flows = random_flows(network, np.random.Generator(np.random.Philox(3)), 60, 200_000)
-    whole = run(build(network, flows, "roce", LOSSLESS, checked=True))
-    parts = build(network, flows, "roce", LOSSLESS, checked=True)
+    whole = run(build(network, flows, "roce", LOSSLESS))
+    parts = build(network, flows, "roce", LOSSLESS)
     for until in range(US // 3, 300 * US, 7 * US + 1):
         run(parts, until)
         assert_conserved(parts)
@@ -140,9 +138,10 @@ def test_stopping_and_going_on_changes_nothing() -> None:
 
 def test_bounds_are_checked() -> None:
     """With too short an array the check objects."""
+    (given,) = FEATURES.values()
     network = fat_tree(3, 3, "100Gbps", spines=2)
     flows = random_flows(network, np.random.Generator(np.random.Philox(5)), 40, 60 * 4096)
-    engine = build(network, flows, "roce", LOSSLESS, checked=True)
+    engine = build(network, flows, *given, checked=True)
     engine.state.scratch = engine.state.scratch._replace(outs=np.zeros((1, 1), np.int32))
     with pytest.raises(RunError) as raised:
         run(engine)

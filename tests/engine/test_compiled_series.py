@@ -33,6 +33,7 @@ def run_of_chance(**options: object) -> Engine:
 
 
 def test_compiled_as_plain_whatever_the_threads() -> None:
+    """Bounds of arrays are checked as well."""
     plain = run_of_chance(jit=False)
     found = reading(plain)
     assert found.interval_ps > US  # thinned
@@ -41,7 +42,7 @@ def test_compiled_as_plain_whatever_the_threads() -> None:
     levels = plain.queue_levels()
     assert levels is not None
     for threads in (1, 2, 4):
-        engine = run_of_chance(threads=threads)
+        engine = run_of_chance(threads=threads, checked=True)
         equal(reading(engine), found)
         assert engine.digest() == plain.digest()
         ours = engine.queue_levels()
@@ -69,7 +70,7 @@ def test_mean_queue_by_littles_law_and_by_pollaczek_and_khinchine() -> None:
     flows = FlowTable(src, dst, np.full(n, PAYLOAD, np.int64), start)
     port = int(network.port_peer[64])
     sampling = Sampling(100 * US, np.array([port]), np.array([64]), np.array([0]), queues=True)
-    engine = run(build(network, flows, "datagram", DROP_TAIL, sampling=sampling))
+    engine = run(build(network, flows, "datagram", DROP_TAIL, sampling=sampling, checked=True))
     there = fct_ps(engine) - (PACKET * 8 * 1000 // 800 + 2 * US)
     levels, found = engine.queue_levels(), reading(engine)
     assert levels is not None
