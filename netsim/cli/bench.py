@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 TRANSPORTS = ("ndp", "roce")
 HOSTS = (128, 8192)
 HOPS = 240_000_000
-"""Estimated packet-hops of a case: up to half a minute on one core. Shorter runs are slower: memory
-is touched for the first time, and rings grow."""
+"""Estimated packet-hops of a case: up to half a minute on one core. Shorter runs are slower: more
+of their time goes into touching memory for the first time."""
 
 TOPOLOGIES = {"leaf-spine": 2, "three-tier": 3, "four-tier": 4}
 """Fully provisioned fat tree -> number of tiers."""
@@ -390,7 +390,7 @@ def _profile_rows(profile: Profile) -> Iterator[tuple[str, str, float]]:
             yield "", "  hosts", windows.hosts_s
             yield "", "  find active nodes", windows.find_s
             yield "", "  hand over sent packets", windows.publish_s
-            yield "", "  grow rings, check progress", profile.rest_s
+            yield "", "  start calls, check progress", profile.rest_s
 
 
 def profile_lines(profile: Profile) -> Iterator[str]:

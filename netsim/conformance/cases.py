@@ -70,7 +70,7 @@ QUEUE_CASES = (
     Case("order", "packets of a flow stay in order", queue_cases.order),
     Case("pauses", "no loss with PFC pauses", queue_cases.pauses),
     Case("windows", "same result for any window length", queue_cases.windows),
-    Case("growth", "same result when rings grow", queue_cases.growth),
+    Case("growth", "same result with little working memory", queue_cases.growth),
     Case("compiled", "same result compiled and plain", queue_cases.compiled_as_plain, (COMPILED,)),
     Case("threads", "same result for 1, 2, 4 threads", queue_cases.threads, (COMPILED,)),
 )

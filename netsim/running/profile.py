@@ -41,7 +41,7 @@ class Profile:
 
     @property
     def rest_s(self) -> float:
-        """Time of DRIVE outside windows: growing rings, and checks between calls."""
+        """Time of DRIVE outside windows: starting calls, and checks between them."""
         times = self.windows
         windows_s = times.find_s + times.switches_s + times.hosts_s + times.publish_s
         return self.seconds[DRIVE] - windows_s
