@@ -23,20 +23,21 @@ from netsim.engine.compiling.declarations import (
     read_discipline,
     read_protocol,
 )
-from netsim.engine.compiling.machine_code import set_threads
 from netsim.engine.compiling.multi_transport import join, with_discipline, with_own_names
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.specialize import Code, Entry, jit_enabled
+from netsim.engine.division import rebalance
 from netsim.engine.handler_errors import Failures
 from netsim.engine.kernels.ids import Ps
 from netsim.engine.kernels.layout import (
     GROW_SCRATCH,
+    INF,
     NEEDS_GROWTH,
     NEEDS_THINNING,
 )
 from netsim.engine.kernels.loop import Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
-from netsim.engine.records import RecordArray, attribute_access
+from netsim.engine.records import RecordArray
 from netsim.engine.series import thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import FeatureSet, Options, Simulation
@@ -53,6 +54,7 @@ from netsim.engine.state_views import (
     TaskStates,
 )
 from netsim.engine.watchdog import watched
+from netsim.engine.workers import assisted
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
@@ -65,8 +67,7 @@ def grow_scratch(state: State, network: Network, threads: int) -> None:
     active = clock.active[: int(clock.clock["n_active"][0])]
     need = int(clock.what[active[clock.status[active] == GROW_SCRATCH]].max(initial=0))
     if need > state.scratch.slots.shape[1]:
-        scratch = build_scratch(network, threads, 1 << (need - 1).bit_length())
-        state.scratch = attribute_access(scratch) if _in_plain_python(state) else scratch
+        state.scratch = build_scratch(network, threads, 1 << (need - 1).bit_length())
 
 
 def _in_plain_python(state: State) -> bool:
@@ -221,22 +222,26 @@ class Engine:
         *,
         stop_when_done: bool = False,
         workers: int | None = None,
+        seconds: float | None = None,
     ) -> Status:
-        """Simulate up to ``n_windows`` windows, none of them beyond ``until_ps``.
+        """Simulate up to ``n_windows`` windows, none of them beyond ``until_ps``, and, after the
+        first, none that would begin after ``seconds``.
 
         ``workers`` is the number of threads to use, by default all. With ``stop_when_done`` the run
         ends with the window in which the last flow ends. Raises RunError if a handler raises or
         breaks a rule.
         """
         s = self.state
-        workers = min(workers or self.threads, self.threads)
-        if self.jit:
-            set_threads(self.threads)
+        n_workers = min(workers or self.threads, self.threads) if self.jit and n_windows else 1
+        until_ns = INF if seconds is None else time.monotonic_ns() + int(seconds * 1e9)
         last = self.counts.windows + n_windows
         while True:
-            groups = (s.net, s.links, s.hosts, s.clock, s.scratch)
-            limits = Limits(last - self.counts.windows, Ps(until_ps), stop_when_done)
-            status = self._call(self._run, *groups, workers, limits)
+            left = last - self.counts.windows
+            limits = Limits(left, Ps(until_ps), until_ns, n_workers, stop_when_done)
+            if n_workers > 1:
+                rebalance(s.net, s.links, s.crew)
+            groups = (s.net, s.links, s.hosts, s.clock, s.crew, s.scratch)
+            status = self._call(self._run, *groups, limits, 0, n_workers=n_workers)
             if status == NEEDS_THINNING:
                 thin(s.links)
                 continue
@@ -247,8 +252,9 @@ class Engine:
                 raise RunError("no memory is left for the packets in flight")
             grow_scratch(self.state, self.network, self.threads)
 
-    def _call(self, entry: Entry, *arguments: Any) -> Any:
-        """Call a compiled entry point. Raises RunError for what a handler raises."""
+    def _call(self, entry: Entry, *arguments: Any, n_workers: int = 1) -> Any:
+        """Call a compiled entry point; with several workers, each with its number as the last
+        argument. Raises RunError for what a handler raises."""
         began = time.perf_counter()
         run = entry.prepare(*arguments)
         self.code_s += time.perf_counter() - began
@@ -256,7 +262,10 @@ class Engine:
         if self.jit and self.on_hang is not None:
             watch = watched(self._failures.movement, self._hung, watchdog.HANG_TIMEOUT_S)
         try:
-            with watch:
+            with (
+                watch,
+                assisted(self.state.crew, n_workers, lambda one: run(*arguments[:-1], one)),
+            ):
                 return run(*arguments)
         except RunError:
             raise

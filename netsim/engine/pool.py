@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 
+from netsim.engine.division import worker_rows
 from netsim.engine.kernels import rings
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import HostState, LinkState, Net
@@ -42,7 +43,7 @@ def build_pool(
                 "pool": untouched_zeros(slots, packet),
                 "ingress": untouched_zeros(slots if ingress else 1, INT32),
                 "next_block": untouched_zeros(n_links + n, INT32),
-                "free_blocks": np.zeros((workers, 8), np.int64),
+                "free_blocks": worker_rows(workers, 4),
                 "pool_used": np.zeros(1, np.int64),
                 "pool_full": np.zeros(1, np.int64),
             }

@@ -21,7 +21,7 @@ from netsim.engine.snapshot_checks import ImpossibleError, check
 from netsim.engine.state import State
 from netsim.engine.state_views import rows_written
 
-REBUILT = ("net", "scratch")  # groups that are not saved
+REBUILT = ("net", "crew", "scratch")  # groups that are not saved
 LAID_OUT = (
     "links.next_block",
     "links.free_blocks",

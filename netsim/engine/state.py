@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.engine.circuits import build_detours, build_slots, indirect
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol
+from netsim.engine.division import build_crew, worker_rows
 from netsim.engine.host_state import build_hosts
 from netsim.engine.kernels.balance import (
     ECMP,
@@ -32,6 +33,7 @@ from netsim.engine.kernels.layout import (
     STAGE_TIMES,
     VLB,
     Clock,
+    Crew,
     HostState,
     LinkState,
     Net,
@@ -70,6 +72,7 @@ class State:
     links: LinkState
     hosts: HostState
     clock: Clock
+    crew: Crew
     scratch: Scratch
 
 
@@ -99,17 +102,19 @@ def build_state(
         records = (protocol.packet, protocol.tx, protocol.rx)
         trace = build_trace(len(simulation.flows), options.trace, records, options.trace_capacity)
     hosts = build_hosts(simulation, protocol, program, pars)
+    net = build_net(simulation)
     state = State(
-        net=build_net(simulation),
+        net=net,
         links=build_links(simulation, protocol, discipline, pool, trace),
         hosts=hosts,
         clock=build_clock(simulation, hosts, options.window_ps),
+        crew=build_crew(net, options.workers),
         scratch=build_scratch(network, options.workers, sizes.scratch),
     )
     lay_out(state.net, state.links, state.hosts)
     if not jit:
-        groups = (state.links, state.hosts, state.clock, state.scratch)
-        state.links, state.hosts, state.clock, state.scratch = map(attribute_access, groups)
+        groups = (state.links, state.hosts, state.clock, state.crew)
+        state.links, state.hosts, state.clock, state.crew = map(attribute_access, groups)
     return state
 
 
@@ -218,7 +223,6 @@ def build_clock(simulation: Simulation, hosts: HostState, window_ps: int | None)
         active=np.zeros(n, np.int64),
         status=np.zeros(n, np.int64),
         what=np.zeros(n, np.int64),
-        tickets=np.zeros(1, np.int64),
         parts=np.zeros(1, STAGE_TIMES),
         slots=build_slots(simulation),
     )
@@ -235,12 +239,12 @@ def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
         slots=np.zeros((w, capacity), np.int64),
         outs=np.zeros((w, capacity), np.int32),
         ins=np.zeros((w, capacity), np.int32),
-        buckets=np.zeros((w, N_BUCKETS + 1), np.int64),
-        ends=np.zeros((w, most_ports), np.int64),
-        read_to=np.zeros((w, most_ports), np.int64),
-        n_unroutable=np.zeros((w, most_ports), np.int64),
-        calendar=np.zeros((w, N_BUCKETS), np.int64),
-        next_in_bucket=np.zeros((w, most_ports), np.int64),
-        due=np.zeros((w, most_ports), np.int64),
-        words=np.zeros((w, N_BUCKETS // 32), np.int64),
+        buckets=worker_rows(w, N_BUCKETS + 1),
+        ends=worker_rows(w, most_ports),
+        read_to=worker_rows(w, most_ports),
+        n_unroutable=worker_rows(w, most_ports),
+        calendar=worker_rows(w, N_BUCKETS),
+        next_in_bucket=worker_rows(w, most_ports),
+        due=worker_rows(w, most_ports),
+        words=worker_rows(w, N_BUCKETS // 32),
     )

@@ -1,7 +1,7 @@
 """Advance an engine in steps of several windows until the run ends.
 
-Results do not depend on the number of workers and windows of a step, so both follow measured
-speeds. One worker is often faster than several in small networks and on busy machines.
+Results do not depend on the number of workers and windows of a step, so the one follows measured
+speeds, and the other time. On a busy machine, one worker may be faster than several.
 """
 
 from __future__ import annotations
@@ -18,16 +18,22 @@ if TYPE_CHECKING:
     from netsim.engine.engine import Engine
 
 CHUNK_S = 0.25
-"""Target wall-clock time of a call, after which progress, interruption and stalls are checked."""
+"""Duration of a call, after which progress, interruption and stalls are checked."""
 
-TRIAL_SHARE = 8
-"""Factor by which a trial of the other number of workers is shorter than a chunk."""
+TRIAL_S = 0.01
+"""Duration of a trial of the other number of workers."""
 
 TRIAL_EVERY = 12
-"""Chunks between trials; a third of that in the first hundred."""
+"""Calls between trials; a third of that in the first hundred."""
+
+FIRST_CALLS = 4
+"""Trials at the beginning, in turn. Of these only the last two count, since the first load code and
+touch memory."""
+
+MANY_WINDOWS = 1 << 40  # more than a run has
 
 LONG_WINDOW = 100_000
-"""Packet-hops per window above which the barrier at its end costs nothing."""
+"""Packet-hops per window from which several workers are never slower than one."""
 
 MEMORY = 0.5
 """Weight of the newest speed in the running mean."""
@@ -35,44 +41,33 @@ MEMORY = 0.5
 
 @dataclass
 class Tuner:
-    """Chooses between one worker and `threads`, and keeps calls at about CHUNK_S."""
+    """Chooses between one worker and `threads`, by speeds measured in short trials."""
 
     threads: int
-    windows: int = 1
     speeds: dict[int, float] = field(default_factory=dict)
     calls: int = 0
     hops_per_window: float = 0.0
 
-    def next_call(self) -> tuple[int, int]:
-        """Return (workers, windows) of the next call."""
+    def next_call(self) -> tuple[int, float]:
+        """Return the workers and the seconds of the next call."""
         self.calls += 1
         if self.threads == 1 or self.hops_per_window > LONG_WINDOW:
-            return self.threads, self.windows
-        missing = [w for w in (self.threads, 1) if w not in self.speeds]
-        if missing:
-            return missing[0], max(1, self.windows // TRIAL_SHARE)
+            return self.threads, CHUNK_S
+        if self.calls <= FIRST_CALLS:
+            return self.threads if self.calls % 2 else 1, TRIAL_S
         best = max(self.speeds, key=self.speeds.__getitem__)
         every = TRIAL_EVERY // 3 if self.calls < 100 else TRIAL_EVERY
         if self.calls % every == 0:
-            other = 1 if best == self.threads else self.threads
-            # Several workers on a busy machine may be a thousand times slower.
-            share = self.speeds[other] / self.speeds[best] / TRIAL_SHARE
-            return other, max(1, int(self.windows * share))
-        return best, self.windows
+            return 1 if best == self.threads else self.threads, TRIAL_S
+        return best, CHUNK_S
 
     def learn(self, workers: int, windows: int, hops: int, seconds: float) -> None:
-        """Record the duration of a call; speeds are packet-hops per second."""
+        """Record what a call did; speeds are packet-hops per second."""
         if hops > 0 and seconds > 0:
             speed = hops / seconds
-            before = self.speeds.get(workers, speed)
+            before = speed if self.calls <= FIRST_CALLS else self.speeds.get(workers, speed)
             self.speeds[workers] = MEMORY * speed + (1 - MEMORY) * before
             self.hops_per_window = hops / windows
-        if windows < self.windows:
-            return
-        if seconds < CHUNK_S / 2:
-            self.windows = min(2 * self.windows, 1 << 20)
-        elif seconds > 2 * CHUNK_S and self.windows > 1:
-            self.windows //= 2
 
 
 FINISHED, INTERRUPTED = "finished", "interrupted"
@@ -122,11 +117,18 @@ def drive(
     began = time.perf_counter()
     counts = engine.counts
     while True:
-        workers, n_windows = (engine.threads, windows) if windows else tuner.next_call()
-        hops, before = counts.hops, time.perf_counter()
-        status = engine.advance(n_windows, until_ps, stop_when_done=stop_when_done, workers=workers)
+        workers, seconds = (engine.threads, None) if windows else tuner.next_call()
+        last, before = counts, time.perf_counter()
+        status = engine.advance(
+            windows or MANY_WINDOWS,
+            until_ps,
+            stop_when_done=stop_when_done,
+            workers=workers,
+            seconds=seconds,
+        )
         counts, now = engine.counts, time.perf_counter()
-        tuner.learn(workers, n_windows, counts.hops - hops, now - before)
+        n_windows, hops = counts.windows - last.windows, counts.hops - last.hops
+        tuner.learn(workers, n_windows, hops, now - before)
         reason = look(StepReport(status, counts, now - began)) or ENDINGS.get(status)
         if reason is None and should_stop():
             reason = INTERRUPTED

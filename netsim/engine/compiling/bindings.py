@@ -85,7 +85,8 @@ ENGINE = "netsim.engine."
 SEPARATE = (
     "host_step",
     "switch_step",
-    "step_parallel",
+    "step_all",
+    "assist",
     "count_out_of_order",
     "broken",
     "complete_task",
@@ -93,8 +94,6 @@ SEPARATE = (
     "copy_watched",
 )
 """Functions that are not inlined: large ones with several callers, and rarely called ones."""
-
-PARALLEL = ("step_parallel",)  # functions with a parallel loop
 
 IN_PLACE = ("env_of", "queue_env_of", "queue_env_at", "program_env_of")
 """Functions that return a tuple of records, which Numba's cannot: they are inlined as source."""
@@ -167,6 +166,5 @@ class Bindings:
             "error_model": "numpy" if sure else "python",
             "boundscheck": self.checked or None,
             "forceinline": function.__name__ not in SEPARATE,
-            "parallel": function.__name__ in PARALLEL,
             "inline": "always" if function.__name__ in IN_PLACE else "never",
         }

@@ -7,16 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import prange, types
+from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from netsim.engine.kernels import instructions
 
-INSTRUCTIONS: dict[Callable[..., Any], Any] = {instructions.prange: prange}
-"""Stand-in -> compiled form."""
-
+INSTRUCTIONS: dict[Callable[..., Any], Any] = {}  # stand-in -> compiled form
 INT1, INT32, INT64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 BYTES = ir.IntType(8).as_pointer()
 
@@ -31,6 +29,11 @@ def _instead_of(stand_in: Callable[..., Any]) -> Callable[[Callable[..., Any]], 
 def _item_address(context: Any, builder: Any, array_type: Any, array: Any, *index: Any) -> Any:
     struct = context.make_array(array_type)(context, builder, array)
     return cgutils.get_item_pointer(context, builder, array_type, struct, index, wraparound=False)
+
+
+def _first(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    """Return the address of an array's first entry."""
+    return _item_address(context, builder, array_type, array, ir.Constant(INT64, 0))
 
 
 @_instead_of(instructions.prefetch)
@@ -61,11 +64,49 @@ def _take_tickets(_: Any, tickets: Any, n: Any) -> tuple[Any, Any]:
     """One atomic addition."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = ir.Constant(INT64, 0)
-        address = _item_address(context, builder, signature.args[0], args[0], first)
-        return builder.atomic_rmw("add", address, args[1], "monotonic")
+        address = _first(context, builder, signature.args[0], args[0])
+        return builder.atomic_rmw("add", address, args[1], "seq_cst")
 
     return types.int64(tickets, types.int64), codegen
+
+
+@_instead_of(instructions.read_shared)
+def _read_shared(_: Any, numbers: Any) -> tuple[Any, Any]:
+    """One atomic load."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _first(context, builder, signature.args[0], args[0])
+        return builder.load_atomic(address, "seq_cst", 8)
+
+    return types.int64(numbers), codegen
+
+
+@_instead_of(instructions.write_shared)
+def _write_shared(_: Any, numbers: Any, value: Any) -> tuple[Any, Any]:
+    """One atomic store."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _first(context, builder, signature.args[0], args[0])
+        builder.store_atomic(args[1], address, "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(numbers, types.int64), codegen
+
+
+@_instead_of(instructions.sleep_ns)
+def _sleep_ns(_: Any, duration: Any) -> tuple[Any, Any]:
+    """One call of the C library."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        moment = cgutils.alloca_once(builder, ir.ArrayType(INT64, 2))
+        for index, value in enumerate((ir.Constant(INT64, 0), args[0])):
+            builder.store(value, cgutils.gep_inbounds(builder, moment, 0, index))
+        kind = ir.FunctionType(INT32, [moment.type, moment.type])
+        function = cgutils.get_or_insert_function(builder.module, kind, "nanosleep")
+        builder.call(function, [moment, ir.Constant(moment.type, None)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
 
 
 @_instead_of(instructions.read_clock_ns)

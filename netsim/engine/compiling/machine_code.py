@@ -1,8 +1,8 @@
 """Machine code, linked and called without Numba.
 
 Importing Numba and readying it takes longer than a small run. The code that it compiles needs only
-LLVM's linker and functions of Numba that are written in C: helpers for arguments and errors, and a
-pool of threads. They are in extension modules, loaded here by their paths.
+LLVM's linker and functions of Numba that are written in C: helpers for arguments and errors. They
+are in extension modules, loaded here by their paths.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from ctypes import CFUNCTYPE, PYFUNCTYPE, c_int, c_void_p, py_object
+from ctypes import PYFUNCTYPE, c_void_p, py_object
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -20,9 +20,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-
-POOLS = {"omppool": "omp", "workqueue": "workqueue"}
-"""Extension modules with a pool of threads, best first, and Numba's names for them."""
 
 ENVIRONMENT = "_ZN08NumbaEnv"  # begins the names of variables for a function's Python constants
 
@@ -46,16 +43,6 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def set_threads(n: int) -> None:
-    """Let parallel loops use up to ``n`` threads."""
-    CFUNCTYPE(None, c_int)(_pool().set_num_threads)(min(n, available_cores()))
-
-
-def threading_layer() -> str:
-    """Return Numba's name of the pool."""
-    return POOLS[_pool().__name__.rpartition(".")[2]]
 
 
 def kind_of(argument: Any) -> str:
@@ -147,22 +134,8 @@ def _add_helpers() -> None:
     for value in vars(__import__("builtins")).values():
         if isinstance(value, type) and issubclass(value, BaseException):
             helpers[f"PyExc_{value.__name__}"] = id(value)
-    for name, value in vars(_pool()).items():
-        if isinstance(value, int):
-            helpers["numba_parallel_for" if name == "parallel_for" else name] = value
     for name, address in helpers.items():
         binding.add_symbol(name, address)
-
-
-@cache
-def _pool() -> ModuleType:
-    """Return the extension module of Numba's pool of threads, which are started."""
-    for name in POOLS:
-        with suppress(ImportError):
-            pool = _extension(f"numba.np.ufunc.{name}")
-            CFUNCTYPE(None, c_int)(pool.launch_threads)(available_cores())
-            return pool
-    raise ImportError("Numba has no pool of threads")
 
 
 @cache

@@ -24,10 +24,10 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.imputils import lower_cast, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 
-from netsim.engine.kernels.layout import Clock, HostState, LinkState, Net, Scratch
+from netsim.engine.kernels.layout import Clock, Crew, HostState, LinkState, Net, Scratch
 from netsim.engine.kernels.trace import Trace
 
-GROUPS: tuple[type, ...] = (Net, LinkState, HostState, Clock, Scratch, Trace)
+GROUPS: tuple[type, ...] = (Net, LinkState, HostState, Clock, Crew, Scratch, Trace)
 
 ADDRESS = ir.IntType(8).as_pointer()
 

@@ -32,7 +32,7 @@ from netsim.engine.compiling.code_fingerprint import (
     present_place,
 )
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol
-from netsim.engine.compiling.machine_code import kind_of, linked, machine_code, threading_layer
+from netsim.engine.compiling.machine_code import kind_of, linked, machine_code
 from netsim.engine.compiling.unsupported_code import (
     calls_itself,
     contents,
@@ -170,7 +170,6 @@ class Compiled:
 
         from netsim.engine.compiling.patches import patched
 
-        numba.config.THREADING_LAYER = threading_layer()
         lines = lines_of(self._codes)
         specializer = Specializer(self._bindings, self._tag, jit=True)
         errors = self._bindings.options(self._function)

@@ -32,9 +32,19 @@ def take_tickets(tickets: Any, n: int) -> int:
     return first
 
 
-def prange(n: int) -> range:
-    """Return ``range(n)``; a loop over it runs in parallel."""
-    return range(n)
+def read_shared(numbers: Any) -> int:
+    """Return ``numbers[0]``, with all that its writer wrote before it (`write_shared`)."""
+    return int(numbers[0])
+
+
+def write_shared(numbers: Any, value: int) -> None:
+    """Set ``numbers[0]`` after all earlier writes of this thread."""
+    numbers[0] = value
+
+
+def sleep_ns(duration: int) -> None:
+    """Leave the core to others for at least ``duration`` nanoseconds."""
+    time.sleep(duration / 1e9)
 
 
 def read_clock_ns() -> int:

@@ -305,7 +305,6 @@ class Clock(NamedTuple):
     active: Numbers[int, NodeId]  # int64[n_nodes]
     status: Numbers[NodeId, int]  # int64[n_nodes]
     what: Numbers[NodeId, int]  # int64[n_nodes]
-    tickets: Numbers[int, int]  # int64[1]: active nodes already taken by workers
     parts: Records[int, StageTimesRecord]  # STAGE_TIMES[1], for profiles
     slots: Records[int, SlotRecord]  # SLOT[...], with phase-driven circuit switches
 
@@ -313,6 +312,21 @@ class Clock(NamedTuple):
 WorkerRows = Numbers[int, Numbers[int, int]]
 PortRows = Numbers[int, Numbers[LocalPort, int]]
 """A row of numbers, or a number per port, for each worker."""
+
+
+class Crew(NamedTuple):
+    """The division of active nodes among workers (crew.py, division.py)."""
+
+    order: Numbers[int, NodeId]  # int64[n_nodes]: nodes in the order of cables
+    owner: Numbers[NodeId, int]  # int32[n_nodes]: the worker of each
+    first: Numbers[int, int]  # int64[workers]: start of a worker's list in nodes ...
+    ends: Numbers[int, int]  # int64[workers]: ... and its end
+    nodes: Numbers[int, NodeId]  # int64[n_nodes]: active nodes, worker by worker
+    left: WorkerRows  # int64[workers, ...]: what nobody has taken of a worker's list
+    done: WorkerRows  # int64[workers, ...]: nodes that a worker has stepped, when shared
+    dealt: Numbers[int, int]  # int64[...]: windows shared so far
+    ending: Numbers[int, int]  # int64[...]: whether workers have to stop
+    pace: Numbers[int, int]  # int64[2]: in the last window, NODES and NANOSECONDS of worker 0
 
 
 class Scratch(NamedTuple):

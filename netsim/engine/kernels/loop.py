@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
+from netsim.engine.kernels.crew import assist, step, step_all
 from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import HostRecord, StageTimesRecord, TxRecord
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
-from netsim.engine.kernels.host import host_step
 from netsim.engine.kernels.ids import (
     NO_PORT,
     FlowId,
     GlobalPort,
     HostId,
-    NodeId,
     Ps,
     Records,
     span,
@@ -29,7 +26,7 @@ from netsim.engine.kernels.indexing import (
     nics_of,
     ports_of,
 )
-from netsim.engine.kernels.instructions import prange, read_clock_ns, take_tickets
+from netsim.engine.kernels.instructions import read_clock_ns
 from netsim.engine.kernels.layout import (
     DONE,
     IDLE,
@@ -41,6 +38,7 @@ from netsim.engine.kernels.layout import (
     RUNNING,
     TIME_LIMIT,
     Clock,
+    Crew,
     HostState,
     LinkState,
     Net,
@@ -57,7 +55,6 @@ from netsim.engine.kernels.specialization_constants import (
     TASKS,
     TRACE,
     setup,
-    switch_step,
 )
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import half_full
@@ -104,66 +101,14 @@ def window_times(parts: Records[int, StageTimesRecord]) -> WindowTimes:
     )
 
 
-BATCHES = 64  # batches per worker into which a window's active nodes are divided
-
-FEW_NODES = 4
-"""At most this many active nodes are stepped by one thread, since waking others costs more."""
-
-
 class Limits(NamedTuple):
     """Conditions that end a call."""
 
     n_windows: int
     until_ps: Ps  # windows start and end before it
+    until_ns: int  # on the clock; but a call has at least one window
+    n_workers: int  # workers of the call, of those of the run
     stop_when_done: bool  # after the first window in which all is done
-
-
-def step(
-    net: Net,
-    links: LinkState,
-    hosts: HostState,
-    clock: Clock,
-    scratch: Scratch,
-    worker: int,
-    node: NodeId,
-) -> None:
-    """Step a node unless it has completed this window already."""
-    if clock.status[node] == OK:
-        return
-    if node < net.n_hosts:
-        clock.status[node] = host_step(net, links, hosts, clock, worker, HostId(node))
-    else:
-        clock.status[node] = switch_step(net, links, clock, scratch, worker, node)
-
-
-def step_share(
-    net: Net,
-    links: LinkState,
-    hosts: HostState,
-    clock: Clock,
-    scratch: Scratch,
-    worker: int,
-    n_workers: int,
-) -> None:
-    """Step batches of active nodes until all are taken. Start at the end, so that switches,
-    which take longest, come first. Use batches, because neighbors in the list share cache lines."""
-    n_active = clock.clock[0].n_active
-    batch = 1 + n_active // (BATCHES * n_workers)
-    while True:
-        last = n_active - take_tickets(clock.tickets, 1) * batch
-        if last <= 0:
-            return
-        for i in range(max(0, last - batch), last):
-            step(net, links, hosts, clock, scratch, worker, clock.active[i])
-
-
-def step_parallel(
-    net: Net, links: LinkState, hosts: HostState, clock: Clock, scratch: Scratch, n_workers: int
-) -> None:
-    """Step all active nodes, divided among the workers."""
-    for index in prange(n_workers):
-        worker: Any = np.int64(index)
-        step_share(net, links, hosts, clock, scratch, worker, n_workers)
 
 
 def step_apart(
@@ -293,16 +238,20 @@ def run_windows(
     links: LinkState,
     hosts: HostState,
     clock: Clock,
+    crew: Crew,
     scratch: Scratch,
-    n_workers: int,
     limits: Limits,
+    worker: int,
 ) -> int:
-    """Simulate windows, up to the limits.
+    """Simulate windows, up to the limits. Other workers than the first assist.
 
     Return RUNNING, DONE (`all_done`), IDLE (no events left), TIME_LIMIT, or what to do before the
     next call: NEEDS_GROWTH (a node's status is not OK, or the pool is full) or NEEDS_THINNING
     (series have no room for the next window).
     """
+    if worker > 0:
+        assist(net, links, hosts, clock, crew, scratch, worker)
+        return RUNNING
     window = clock.clock[0]
     if PROFILE:
         lap(clock.parts[0])
@@ -319,13 +268,10 @@ def run_windows(
                     return NEEDS_THINNING
             if window.w0 >= limits.until_ps:
                 return TIME_LIMIT
-        clock.tickets[0] = 0
         if PROFILE:
             step_apart(net, links, hosts, clock, scratch)
-        elif TRACE or n_workers == 1 or window.n_active <= FEW_NODES:
-            step_share(net, links, hosts, clock, scratch, 0, 1)
         else:
-            step_parallel(net, links, hosts, clock, scratch, n_workers)
+            step_all(net, links, hosts, clock, crew, scratch, limits.n_workers)
         window.resume = 0
         for i in range(window.n_active):
             if clock.status[clock.active[i]] != OK:
@@ -347,6 +293,8 @@ def run_windows(
         if TRACE:
             if half_full(links.trace):
                 return RUNNING
+        if read_clock_ns() >= limits.until_ns:
+            return RUNNING
     return RUNNING
 
 
@@ -387,6 +335,6 @@ def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
 def set_up_flows(hosts: HostState, links: LinkState, clock: Clock) -> None:
     """Set up every flow before the run, up to the first that breaks a rule."""
     for flow in span(FlowId(0), FlowId(hosts.tx.shape[0])):
-        clock.tickets[0] = flow
+        clock.status[0] = flow  # for the watchdog
         if not set_up_flow(hosts, links, flow):
             return
