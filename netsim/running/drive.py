@@ -28,7 +28,7 @@ TRIAL_EVERY = 12
 
 FIRST_CALLS = 4
 """Trials at the beginning, in turn. Of these only the last two count, since the first load code and
-touch memory."""
+touch memory first."""
 
 MANY_WINDOWS = 1 << 40  # more than a run has
 
@@ -51,6 +51,8 @@ class Tuner:
     def next_call(self) -> tuple[int, float]:
         """Return the workers and the seconds of the next call."""
         self.calls += 1
+        if self.calls == 1:
+            return self.threads, 0.0  # one window: this call loads or compiles code
         if self.threads == 1 or self.hops_per_window > LONG_WINDOW:
             return self.threads, CHUNK_S
         if self.calls <= FIRST_CALLS:
