@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.engine.engine import Engine
+from netsim.engine.kernels import crew
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.simulation import Options, Simulation
@@ -27,6 +28,8 @@ PACKET = 4160
 """Bytes of a full packet on the wire, with the default sizes."""
 US = 1_000_000
 NS = 1_000
+
+crew.SHARED_NS = 0  # short windows are shared among threads, too
 
 
 def fabric_with(model: str = "drop_tail", **given: Any) -> Fabric:

@@ -36,7 +36,7 @@ def build_crew(net: Net, n_workers: int) -> Crew:
         dealt=worker_rows(1, 1)[0],
         left=worker_rows(n_workers, 1),
         done=worker_rows(n_workers, 1),
-        pace=np.zeros(2, np.int64),
+        pace=np.array([1, 0]),
         ending=worker_rows(1, 1)[0],
     )
     _divide(crew, np.diff(net.first_port) + 1)

@@ -28,6 +28,7 @@ from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.specialize import Code, Entry, jit_enabled
 from netsim.engine.division import rebalance
 from netsim.engine.handler_errors import Failures
+from netsim.engine.kernels import crew
 from netsim.engine.kernels.ids import Ps
 from netsim.engine.kernels.layout import (
     GROW_SCRATCH,
@@ -233,11 +234,12 @@ class Engine:
         """
         s = self.state
         n_workers = min(workers or self.threads, self.threads) if self.jit and n_windows else 1
+        shared_ns = crew.SHARED_NS if n_workers > 1 else crew.ALONE_NS
         until_ns = INF if seconds is None else time.monotonic_ns() + int(seconds * 1e9)
         last = self.counts.windows + n_windows
         while True:
             left = last - self.counts.windows
-            limits = Limits(left, Ps(until_ps), until_ns, n_workers, stop_when_done)
+            limits = Limits(left, Ps(until_ps), until_ns, shared_ns, stop_when_done)
             if n_workers > 1:
                 rebalance(s.net, s.links, s.crew)
             groups = (s.net, s.links, s.hosts, s.clock, s.crew, s.scratch)

@@ -52,7 +52,7 @@ class Tuner:
         """Return the workers and the seconds of the next call."""
         self.calls += 1
         if self.calls == 1:
-            return self.threads, 0.0  # one window: this call loads or compiles code
+            return 1, 0.0  # one window: this call loads or compiles code
         if self.threads == 1 or self.hops_per_window > LONG_WINDOW:
             return self.threads, CHUNK_S
         if self.calls <= FIRST_CALLS:

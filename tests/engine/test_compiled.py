@@ -96,7 +96,6 @@ def test_threads_and_repetition_change_nothing(kind: str) -> None:
     transport, fabric = KINDS[kind]
     rng = np.random.Generator(np.random.Philox(7))
     network = fat_tree(8, 8, "400Gbps", switch_latency="200ns")
-    # Few windows: threads wait for each other at each, long if the machine is busy.
     flows = random_flows(network, rng, 150, 20 * 4096)
     fabric = tight(fabric, rng)
     digests = [

@@ -25,6 +25,8 @@ SHARED_NS = 30_000
 """Expected duration for one worker from which a window is shared: to hand nodes and their memory to
 other cores takes about a third of it."""
 
+ALONE_NS = 1 << 40  # likewise, in a call with one worker
+
 OWN_BATCHES, OTHER_BATCHES = 32, 4
 """A worker takes one in so many of the nodes left, of its own list or another's. It takes several
 at once because neighbors in a list share cache lines."""
@@ -65,14 +67,15 @@ def step_all(
     clock: Clock,
     crew: Crew,
     scratch: Scratch,
-    n_workers: int,
+    shared_ns: int,
 ) -> None:
-    """Step all active nodes, together if that pays at the speed of the last window."""
+    """Step all active nodes; all workers do if one would take ``shared_ns`` or more at the speed of
+    the last window."""
     n_active = clock.clock[0].n_active
     pace = crew.pace
     began = read_clock_ns()
-    too_short = pace[NANOSECONDS] * n_active < SHARED_NS * pace[NODES]
-    if TRACE or n_workers == 1 or too_short:
+    too_short = pace[NANOSECONDS] * n_active < shared_ns * pace[NODES]
+    if TRACE or too_short:
         for i in range(n_active - 1, -1, -1):
             step(net, links, hosts, clock, scratch, 0, clock.active[i])
         pace[NODES] = n_active

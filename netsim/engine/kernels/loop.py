@@ -107,7 +107,7 @@ class Limits(NamedTuple):
     n_windows: int
     until_ps: Ps  # windows start and end before it
     until_ns: int  # on the clock; but a call has at least one window
-    n_workers: int  # workers of the call, of those of the run
+    shared_ns: int  # expected duration from which a window is shared (crew.py)
     stop_when_done: bool  # after the first window in which all is done
 
 
@@ -271,7 +271,7 @@ def run_windows(
         if PROFILE:
             step_apart(net, links, hosts, clock, scratch)
         else:
-            step_all(net, links, hosts, clock, crew, scratch, limits.n_workers)
+            step_all(net, links, hosts, clock, crew, scratch, limits.shared_ns)
         window.resume = 0
         for i in range(window.n_active):
             if clock.status[clock.active[i]] != OK:

@@ -1,0 +1,72 @@
+"""Workers that the system does not run delay nobody, and change nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from engine_runs import TRIM, build, fat_tree, flow_table, run
+
+from netsim.engine import engine as engine_module
+from netsim.engine.compiling.machine_code import available_cores
+from netsim.engine.engine import Engine
+from netsim.engine.kernels import crew
+from netsim.engine.kernels.layout import Crew
+from netsim.engine.workers import assisted
+from netsim.running.drive import drive
+
+
+def engine(bytes_per_flow: int, threads: int) -> Engine:
+    """Every host sends to one in another rack, and two to the same."""
+    flows = [(host, (host + 9) % 64 // 2 * 2, bytes_per_flow, 0) for host in range(64)]
+    network = fat_tree(8, 8, "400Gbps", switch_latency="200ns")
+    return build(network, flow_table(flows), "ndp", TRIM, threads=threads)
+
+
+@contextmanager
+def alone(*_: object) -> Iterator[None]:
+    """Other workers are never run."""
+    yield
+
+
+@contextmanager
+def late(of_all: Crew, n_workers: int, assist: Callable[[int], object]) -> Iterator[None]:
+    """They come in the middle of a call, or after it."""
+
+    def wait(worker: int) -> None:
+        time.sleep(0.002 * worker)
+        assist(worker)
+
+    with assisted(of_all, n_workers, wait):
+        yield
+
+
+@pytest.mark.parametrize("others", [alone, late])
+def test_what_a_worker_leaves_is_done_by_others(
+    others: Callable[..., Iterator[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(engine(20 * 4096, 1)).digest()
+    monkeypatch.setattr(engine_module, "assisted", others)
+    for threads in (2, 3):
+        assert run(engine(20 * 4096, threads)).digest() == expected
+
+
+@pytest.mark.slow
+def test_two_threads_beside_others_are_not_slower_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "SHARED_NS", 30_000)
+    took: dict[int, list[float]] = {1: [], 2: []}
+    with ExitStack() as busy:
+        for _ in range(available_cores()):
+            other = busy.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            busy.callback(other.kill)
+        for _ in range(5):
+            for threads, times in took.items():
+                one = engine(1_500 * 4096, threads)
+                began = time.perf_counter()
+                drive(one)
+                times.append(time.perf_counter() - began)
+    assert min(took[2]) < 1.5 * min(took[1])
