@@ -25,6 +25,7 @@ from netsim.engine.kernels.layout import (
     HostState,
     grouped,
 )
+from netsim.engine.records import aligned_zeros
 from netsim.engine.simulation import Simulation
 from netsim.engine.tasks import Tasks, build_tasks, waiting
 from netsim.limits import RATE_SHIFT
@@ -93,8 +94,8 @@ def _sides(
     network, flows, packets = simulation.network, simulation.flows, simulation.packets
     n = len(flows)
     n_packets = packet_counts(flows.size_bytes, packets)
-    tx = np.zeros(n, protocol.tx)
-    rx = np.zeros(n, protocol.rx)
+    tx = aligned_zeros(n, protocol.tx)
+    rx = aligned_zeros(n, protocol.rx)
     for side, here, there in ((tx, flows.src, flows.dst), (rx, flows.dst, flows.src)):
         side["flow"] = np.arange(n)
         if simulation.transport_of_flow is not None:

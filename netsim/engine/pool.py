@@ -43,7 +43,7 @@ def build_pool(
                 "pool": untouched_zeros(slots, packet),
                 "ingress": untouched_zeros(slots if ingress else 1, INT32),
                 "next_block": untouched_zeros(n_links + n, INT32),
-                "free_blocks": worker_rows(workers, 4),
+                "free_blocks": worker_rows(workers, 5),
                 "pool_used": np.zeros(1, np.int64),
                 "pool_full": np.zeros(1, np.int64),
             }

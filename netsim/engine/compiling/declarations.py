@@ -111,8 +111,8 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
     declared = PluginFile(module, name)
     return Protocol(
         modules=(module,),
-        tx=record_of(TxRecord, *declared.fields("TX_STATE", TX_FIELDS, MAX_STATE_BYTES)),
-        rx=record_of(RxRecord, *declared.fields("RX_STATE", RX_FIELDS, MAX_STATE_BYTES)),
+        tx=padded_record_of(TxRecord, *declared.fields("TX_STATE", TX_FIELDS, MAX_STATE_BYTES)),
+        rx=padded_record_of(RxRecord, *declared.fields("RX_STATE", RX_FIELDS, MAX_STATE_BYTES)),
         host=record_of(HostRecord, *declared.fields("HOST_STATE", HOST_FIELDS, MAX_STATE_BYTES)),
         packet=record_of(
             PacketRecord, *declared.fields("PACKET_FIELDS", PACKET_FIELDS, MAX_PACKET_BYTES)

@@ -90,7 +90,7 @@ def record_of(declared: type[Declared], *own: Field) -> np.dtype:
 
 
 def padded_record_of(declared: type[Declared], *own: Field) -> np.dtype:
-    """Like `record_of`, padded to whole cache lines."""
+    """Like `record_of`, padded to whole cache lines: workers do not share them."""
     record = record_of(declared, *own)
     fields: Mapping[str, Any] = record.fields or {}
     return np.dtype(
@@ -231,7 +231,7 @@ class LinkState(NamedTuple):
     waiting_ports: Numbers[int, int]  # ... ports suspended until a later window ...
     indirect_ready: Numbers[int, int]  # ... and ports that may have packets for others to send
     next_block: Numbers[Block, Block]  # int32[...]: next block on a link, or of those that are free
-    free_blocks: Numbers[tuple[int, int], int]  # int64[workers, 8]: free blocks (rings.py)
+    free_blocks: Numbers[tuple[int, int], int]  # int64[workers, ...]: free blocks (rings.py)
     pool_used: Numbers[int, int]  # int64[1]: blocks of the pool that have ever been taken
     pool_full: Numbers[int, int]  # int64[1]: 1 if the pool had no room
     fabric: Records[int, FabricRecord]  # FABRIC[kinds of ports]; entry 0 has what all share
