@@ -38,7 +38,6 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.loop import Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
-from netsim.engine.records import RecordArray
 from netsim.engine.series import thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import FeatureSet, Options, Simulation
@@ -69,11 +68,6 @@ def grow_scratch(state: State, network: Network, threads: int) -> None:
     need = int(clock.what[active[clock.status[active] == GROW_SCRATCH]].max(initial=0))
     if need > state.scratch.slots.shape[1]:
         state.scratch = build_scratch(network, threads, 1 << (need - 1).bit_length())
-
-
-def _in_plain_python(state: State) -> bool:
-    """Return whether the state's records are for plain Python."""
-    return isinstance(state.links.pool, RecordArray)
 
 
 DEFAULT = Options()
