@@ -29,7 +29,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 
 RATES = ("10Gbps", "40Gbps", "100Gbps", "400Gbps")
-EXAMPLES = 100
+EXAMPLES = 40
 
 
 @dataclass(frozen=True)

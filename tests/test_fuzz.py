@@ -3,11 +3,11 @@
 import pytest
 from fuzz import jobs, workers
 
-COUNTS = {"experiments": 360, "files": 200, "hostile": 100} | {
-    "results": 60,
-    "states": 40,
-    "runs": 20,
-    "plugins": 12,
+COUNTS = {"experiments": 180, "files": 100, "hostile": 50} | {
+    "results": 30,
+    "states": 20,
+    "runs": 10,
+    "plugins": 6,
 }
 """Cases of each kind, from 0; `python -m fuzz` does more."""
 

@@ -36,7 +36,7 @@ from netsim.model.relays import AT, RelayRule, RelaySegments, relayed
 from netsim.model.workload import Workload
 from netsim.workloads.operations.table import WHATS, OperationTable
 
-CASES = {"any": 30, "relays": 10, "no losses": 12}
+CASES = {"any": 20, "relays": 10, "no losses": 12}
 """How many cases of each kind there are; an algorithm of collectives after the other is in those of
 one number, whatever the kind."""
 MORE_CASES, AT_ONCE, HANGS = 240, 10, 150

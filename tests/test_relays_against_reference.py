@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from engine_case import departures, engine_for, flow_results, flows_of, run, tasks_of
 from reference.random_racks import racks
 from reference.random_tasks import with_tasks
@@ -16,13 +15,12 @@ from netsim.errors import InputError
 from netsim.model.relays import AT, RelayRule, relayed
 from netsim.model.workload import Workload
 
-CASES, UNTIL_PS = 60, 100_000 * NS
+CASES, UNTIL_PS = 30, 100_000 * NS
 
 
-@pytest.mark.parametrize("first", range(0, CASES, 20))
-def test_every_departure(first: int) -> None:
+def test_every_departure() -> None:
     refused = chunked = 0
-    for seed in range(first, first + 20):
+    for seed in range(CASES):
         rng = random.Random(seed)
         one, rack, rail = racks(rng)
         if rng.random() < 0.5:
@@ -42,5 +40,5 @@ def test_every_departure(first: int) -> None:
             assert departures(engine, port) == [tuple(d)[1:] for d in expected.departures[port]]
         assert flow_results(engine) == [tuple(flow) for flow in expected.flows]
         chunked += segments is not None and int(segments.chunk.max()) > 0
-    assert chunked > 3
-    assert refused < 10
+    assert chunked > 5
+    assert refused < 15

@@ -42,10 +42,17 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """The syntax tree of a file, flat."""
+    return list(ast.walk(ast.parse(path.read_text("utf-8"))))
+
+
+@cache
 def imported(module: str) -> set[str]:
     """Modules of netsim that a module imports anywhere in its text, for types only as well."""
     found = set()
-    for node in ast.walk(ast.parse(modules()[module].read_text("utf-8"))):
+    for node in nodes(modules()[module]):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -75,7 +82,7 @@ def test_the_simulator_does_not_import_its_applications() -> None:
         module
         for module, path in modules().items()
         if not module.startswith(WORKLOADS) and module not in NAME_APPLICATIONS
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and str(node.value).startswith(WORKLOADS)
     }
     assert not found | named
@@ -130,10 +137,10 @@ def test_only_the_engine_touches_its_state() -> None:
             continue
         if module not in TELL_OF_RECORDS:
             found += [f"{module} imports {other}" for other in imported(module) & STATE]
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Attribute):
+        for node in nodes(path):
+            if isinstance(node, ast.Attribute) and node.attr == "state":
                 whose = ast.unparse(node.value).rpartition(".")[2]
-                if (whose, node.attr) == ("engine", "state"):
+                if whose == "engine":
                     found.append(f"{module}, line {node.lineno}: {ast.unparse(node)}")
     assert not found
 
@@ -143,10 +150,10 @@ def test_files_and_functions_are_small() -> None:
     tests = Path(__file__).parent
     files = {str(path.relative_to(tests.parent)): path for path in tests.rglob("*.py")}
     for module, path in (modules() | files).items():
-        text = path.read_text("utf-8")
-        if len(text.splitlines()) > MAX_LINES:
-            too_large.append(f"{module} has {len(text.splitlines())} lines")
-        for node in ast.walk(ast.parse(text)):
+        n_lines = len(path.read_text("utf-8").splitlines())
+        if n_lines > MAX_LINES:
+            too_large.append(f"{module} has {n_lines} lines")
+        for node in nodes(path):
             # A decorated function is a command, whose options click passes by name.
             if isinstance(node, ast.FunctionDef) and not node.decorator_list:
                 arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 from raises_input import raises, raises_input
-from test_structure import modules
+from test_structure import modules, nodes
 
 from netsim.cli.trace_output import write_tables
 from netsim.plots import save
@@ -117,16 +117,20 @@ MAY_WRITE = {
 }
 
 
+def name_of(function: ast.expr) -> str:
+    return str(getattr(function, "attr", getattr(function, "id", "")))
+
+
 def test_there_is_one_way_to_write_a_file() -> None:
     """`netsim.writing`: nothing else opens one for writing."""
     for module, path in modules().items():
         if module.startswith("netsim.scaffold"):
             continue
         found = set()
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Attribute) and node.attr in WRITES:
                 found.add(node.attr)
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("open"):
+            elif isinstance(node, ast.Call) and name_of(node.func).endswith("open"):
                 values = [*node.args, *(word.value for word in node.keywords)]
                 modes = [one.value for one in values if isinstance(one, ast.Constant)]
                 if any(isinstance(m, str) and len(m) < 4 and set(m) & set("wax+") for m in modes):

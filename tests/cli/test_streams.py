@@ -43,7 +43,7 @@ def shell(tmp_path):
 
 @pytest.mark.parametrize(
     "how",
-    ["| true", "| head -1", "--threads 1 2>&-", ">&-", ">&- 2>&-", "<&- >&- 2>&-", "2>&1 | true"],
+    ["| true", "--threads 1 2>&-", "<&- >&- 2>&-", "2>&1 | true"],
 )
 def test_a_run_ends_well(shell, tmp_path, how):
     status, said = shell(f"$netsim run e.toml --out r {how}")
@@ -52,10 +52,9 @@ def test_a_run_ends_well(shell, tmp_path, how):
     assert len(load(tmp_path / "r").flows) == 4
 
 
-@pytest.mark.parametrize("command", ["list", "check e.toml", "--help"])
-@pytest.mark.parametrize("how", ["| true", ">&- 2>&-"])
-def test_so_do_other_commands(shell, command, how):
-    status, said = shell(f"$netsim {command} {how}")
+@pytest.mark.parametrize("command", ["list | true", "check e.toml >&- 2>&-", "--help | true"])
+def test_so_do_other_commands(shell, command):
+    status, said = shell(f"$netsim {command}")
     assert (status, said) == (0, "")
 
 

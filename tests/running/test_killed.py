@@ -113,7 +113,7 @@ class Sweep:
         assert sorted(os.listdir(self.folder)) == ["e.toml", "log", "results"]
 
 
-@pytest.mark.parametrize(("kills", "steps"), [(4, 12), pytest.param(20, 8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "steps"), [(2, 12), pytest.param(20, 8, marks=pytest.mark.slow)])
 def test_before_any_change_of_the_file_system(tmp_path, kills, steps):
     sweep, rng = Sweep(tmp_path), random.Random(3)
     while sweep.kills < kills:

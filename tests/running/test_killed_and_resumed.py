@@ -79,9 +79,11 @@ def check_end(folder: Path, threads: str) -> None:
     assert sorted(os.listdir(folder)) == ["e.toml", "results", "whole"]
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(40, marks=pytest.mark.slow)])
-def test_before_any_change_of_the_file_system(tmp_path: Path, kills: int) -> None:
-    (tmp_path / "e.toml").write_text(EXPERIMENT)
+@pytest.mark.parametrize(
+    ("kills", "size"), [(3, "500KB"), pytest.param(40, "2MB", marks=pytest.mark.slow)]
+)
+def test_before_any_change_of_the_file_system(tmp_path: Path, kills: int, size: str) -> None:
+    (tmp_path / "e.toml").write_text(EXPERIMENT.replace("2MB", size))
     rng = random.Random(5)
     for _ in range(kills):
         run = start(tmp_path, *command(tmp_path), kill_at=rng.randint(1, 12))
