@@ -54,7 +54,7 @@ def _divide(crew: Crew, weights: Array) -> None:
     n_workers = crew.left.shape[0]
     ordered = weights[crew.order]
     middle = np.cumsum(ordered) - ordered / 2
-    crew.owner[crew.order] = middle * n_workers // ordered.sum()
+    np.asarray(crew.owner)[crew.order] = middle * n_workers // ordered.sum()
     counts = np.bincount(crew.owner, minlength=n_workers)
     crew.first[1:] = np.cumsum(counts)[:-1]
 

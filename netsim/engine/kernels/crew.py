@@ -81,11 +81,11 @@ def step_all(
         pace[NODES] = n_active
         pace[NANOSECONDS] = read_clock_ns() - began
         return
-    before = crew.done[0, 0]
+    before = crew.done[0][0]
     end = stepped(crew) + n_active
     deal(clock, crew)
     work(net, links, hosts, clock, crew, scratch, 0)
-    pace[NODES] = crew.done[0, 0] - before
+    pace[NODES] = crew.done[0][0] - before
     pace[NANOSECONDS] = read_clock_ns() - began
     since = read_clock_ns()
     while stepped(crew) < end and read_shared(crew.ending) == WORKING:
@@ -153,7 +153,7 @@ def work(
         for i in range(end - 1, start - 1, -1):
             node = crew.nodes[crew.first[owner] + i]
             step(net, links, hosts, clock, scratch, worker, node)
-        write_shared(crew.done[worker], crew.done[worker, 0] + end - start)
+        write_shared(crew.done[worker], crew.done[worker][0] + end - start)
 
 
 def rest(since: int) -> None:

@@ -14,6 +14,7 @@ from netsim.engine.kernels.ids import (
     FlowId,
     GlobalPort,
     HostId,
+    NodeId,
     Ps,
     Records,
     span,
@@ -335,6 +336,6 @@ def set_up_flow(hosts: HostState, links: LinkState, flow: FlowId) -> bool:
 def set_up_flows(hosts: HostState, links: LinkState, clock: Clock) -> None:
     """Set up every flow before the run, up to the first that breaks a rule."""
     for flow in span(FlowId(0), FlowId(hosts.tx.shape[0])):
-        clock.status[0] = flow  # for the watchdog
+        clock.status[NodeId(0)] = flow  # for the watchdog
         if not set_up_flow(hosts, links, flow):
             return
