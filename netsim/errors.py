@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -143,10 +143,23 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 _warned: set[str] = set()
 
 
-def warn_once(message: str) -> None:
-    """Print a warning, once per message."""
-    if message in _warned or sys.stderr is None:
+def _print_warning(message: str) -> None:
+    if sys.stderr is None:
         return
-    _warned.add(message)
     with suppress(OSError, ValueError):  # standard error may be closed
         print(f"warning: {message}", file=sys.stderr, flush=True)
+
+
+_printers: list[Callable[[str], None]] = [_print_warning]
+
+
+def redirect_warnings(warn: Callable[[str], None]) -> None:
+    """Let `warn` get the warnings of this process instead of standard error."""
+    _printers[:] = [warn]
+
+
+def warn_once(message: str) -> None:
+    """Print a warning, once per message."""
+    if message not in _warned:
+        _warned.add(message)
+        _printers[0](message)

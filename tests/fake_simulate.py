@@ -35,6 +35,10 @@ class FakeEstimate:
     assumptions: str = "a machine that does not exist"
     notes: tuple[str, ...] = ()
 
+    def seconds_with(self, _: int) -> float:
+        """So little that one process does all points."""
+        return 0.0
+
 
 @dataclass
 class FakeProgress:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from netsim.cli.names import complete
+from netsim.limits import THREADS
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment
@@ -41,6 +42,20 @@ def print_json(content: Any) -> None:
     from netsim.results.files import plain
 
     click.echo(json.dumps(plain(content), indent=2, ensure_ascii=False))
+
+
+def threads_and_jobs(command: Command) -> Command:
+    """Add the options that divide the machine among points."""
+    command = click.option(
+        "--jobs",
+        type=click.IntRange(1, THREADS),
+        help="Points at a time, each in its own process (as cores, memory and points suggest).",
+    )(command)
+    return click.option(
+        "--threads",
+        type=click.IntRange(1, THREADS),
+        help="Threads of each point (the cores, divided by the points at a time).",
+    )(command)
 
 
 def trust_option(command: Command) -> Command:

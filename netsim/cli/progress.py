@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TextIO
 
 from netsim.units import format_time
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY_S = 5.0
 BAR_EVERY_S = 0.1
+
+MAX_NAMED = 4
+"""Most running points to name."""
+
+FIRM_S = 10.0
+"""Seconds after which the measured time of points weighs as much as its prediction."""
 
 BAR, TITLE = 20, 32
 """Width of the bar, and maximum width of the point's name."""
@@ -96,6 +102,70 @@ def describe(
     return ", ".join(parts)
 
 
+class Overview:
+    """Progress of all points of a run in which several run at a time.
+
+    `seconds` predicts the points to simulate by name, `slots` is the number at a time, `kept` the
+    number of points done before.
+    """
+
+    def __init__(
+        self,
+        seconds: Mapping[str, float],
+        slots: int,
+        kept: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._seconds, self._slots, self._kept = seconds, slots, kept
+        self._clock, self._began_s = clock, clock()
+        self._done: dict[str, float] = {}  # completed fraction of each point
+        self._running: dict[str, Speed] = {}
+
+    def begin(self, name: str) -> None:
+        """Start a point, perhaps again."""
+        self._done[name], self._running[name] = 0.0, Speed()
+
+    def update(self, name: str, progress: Progress) -> None:
+        """Add a report of a point."""
+        self._running[name].update(progress)
+        self._done[name] = share(progress)
+
+    def finish(self, name: str) -> None:
+        """Count a point."""
+        self._done[name] = 1.0
+        self._running.pop(name, None)
+
+    @property
+    def fraction(self) -> float:
+        """Completed fraction of the predicted time."""
+        total_s = sum(self._seconds.values())
+        return self._done_s / total_s if total_s else 0.0
+
+    @property
+    def eta_s(self) -> float:
+        """Remaining seconds: as predicted, scaled by what the points took so far."""
+        left = [s * (1 - self._done.get(name, 0.0)) for name, s in self._seconds.items()]
+        expected_s = self._done_s / self._slots
+        ratio = (self._clock() - self._began_s + FIRM_S) / (expected_s + FIRM_S)
+        return ratio * max(sum(left) / self._slots, *left, 0.0)
+
+    @property
+    def _done_s(self) -> float:
+        return sum(self._seconds[name] * done for name, done in self._done.items())
+
+    def __str__(self) -> str:
+        n_done = self._kept + len(self._done) - len(self._running)
+        speeds = [speed.hops_per_s for speed in self._running.values() if speed.hops_per_s]
+        parts = [
+            f"{format_duration(self.eta_s)} left",
+            f"{n_done:,} of {self._kept + len(self._seconds):,} points",
+        ]
+        if speeds:
+            parts.append(format_speed(sum(speeds)))
+        parts += [f"{name} {self._done[name]:.0%}" for name in [*self._running][:MAX_NAMED]]
+        return ", ".join(parts)
+
+
 def share(progress: Progress) -> float:
     """Return the completed fraction of the requests or bytes."""
     done, total = _work(progress)
@@ -135,6 +205,18 @@ class PlainReporter:
 
         return tell
 
+    def overview(self) -> Callable[[Overview], None]:
+        """Return the callback for the progress of several points at a time."""
+        due = self._clock() + PLAIN_EVERY_S
+
+        def tell(overview: Overview) -> None:
+            nonlocal due
+            if self._clock() >= due:
+                due = self._clock() + PLAIN_EVERY_S
+                print(f"{overview.fraction:.0%} {overview}", file=self._stream, flush=True)
+
+        return tell
+
     def close(self) -> None:
         """Do nothing."""
 
@@ -159,6 +241,19 @@ class BarReporter:
             due = time.monotonic() + BAR_EVERY_S
             text = describe(progress, speed, rest_s=rest_s, eta_first=True)
             bar.update(self._task, completed=share(progress), text=text)
+
+        return tell
+
+    def overview(self) -> Callable[[Overview], None]:
+        """Return the callback for the progress of several points at a time."""
+        bar, due = self._start("points"), 0.0
+
+        def tell(overview: Overview) -> None:
+            nonlocal due
+            if time.monotonic() < due or self._task is None:
+                return
+            due = time.monotonic() + BAR_EVERY_S
+            bar.update(self._task, completed=overview.fraction, text=str(overview))
 
         return tell
 

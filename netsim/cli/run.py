@@ -14,16 +14,16 @@ from netsim.cli.options import (
     json_option,
     load_experiment,
     print_json,
+    threads_and_jobs,
     trust_option,
 )
 from netsim.cli.points import simulate_points
 from netsim.errors import InputError
-from netsim.limits import THREADS
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment
+    from netsim.running.point_run import PointOutcome
     from netsim.running.run_manifest import Checkpoints
-    from netsim.running.sweep import PointOutcome
 
 DRAWS = True
 
@@ -31,7 +31,7 @@ DRAWS = True
 def _run_options(command: Any) -> Any:
     """Add the options of both commands."""
     options = (
-        click.option("--threads", type=click.IntRange(1, THREADS), help="Threads (all cores)."),
+        threads_and_jobs,
         click.option("--plot", is_flag=True, help="Plot flow completion times to fct_cdf.png."),
         click.option(
             "--check-bounds",
@@ -82,8 +82,7 @@ def command(
 
     manifest = None if every_s is None else RunManifest.of(loaded, every_s)
     directory = out if out is not None else output_directory(loaded.points())
-    checked = options["checked"]
-    _run(loaded, directory, options, Checkpoints(manifest), force=force or checked)
+    _run(loaded, directory, options, Checkpoints(manifest), force=force or options["checked"])
 
 
 @click.command("resume")
@@ -127,17 +126,21 @@ def _run(
     directory: Path,
     options: dict[str, Any],
     checkpoints: Checkpoints,
-    **run_options: bool,
+    *,
+    force: bool = False,
 ) -> None:
     """Run an experiment, print its results, and exit with the status of the run."""
+    from netsim.running.executors import executor_of
+    from netsim.running.point_run import RunOptions
+
     as_json = options["as_json"]
     quiet = options["quiet"] or as_json
     points = experiment.points()
-    run_options |= {"checked": options["checked"]}
     outcomes, interruption = simulate_points(
         points,
         directory,
-        {**run_options, "threads": options["threads"], "checkpoints": checkpoints},
+        RunOptions(options["threads"], options["checked"], force, checkpoints),
+        executor_of(options["jobs"], options["threads"]),
         quiet=options["quiet"],
     )
     if not quiet:

@@ -15,7 +15,7 @@ import stat
 import subprocess
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -89,13 +89,38 @@ def provenances(points: Sequence[Point]) -> list[Provenance]:
     return [_provenance(point, sources, read, known) for point in points]
 
 
+def run_inputs(point: Point) -> dict[str, Any]:
+    """Return what decides the point's result; the fingerprint is its hash."""
+    plugins = [_Sources(use.plugin.path) for use in point.uses]
+    return _run_inputs(point, plugins, data_files(point), _sha256)
+
+
+def fingerprint_of(inputs: Mapping[str, Any]) -> str:
+    """Return the hash of the inputs of a run."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
 def _provenance(point: Point, sources: Any, read: Any, known: Any) -> Provenance:
     plugins = [sources(use.plugin.path) for use in point.uses]
     described = tuple(
         _describe(use.plugin, source) for use, source in zip(point.uses, plugins, strict=True)
     )
     data = data_files(point)
-    run_inputs = plain(
+    inputs = _run_inputs(point, plugins, data, read)
+    code = [Path(point.file), *(path for source in plugins for path in source.hashes)]
+    return Provenance(
+        fingerprint=fingerprint_of(inputs),
+        run_inputs=inputs,
+        plugins=described,
+        inputs=(*code, *data),
+        git=known(_committed(code)),
+    )
+
+
+def _run_inputs(
+    point: Point, plugins: Sequence[_Sources], data: Sequence[Path], read: Callable[[Path], str]
+) -> dict[str, Any]:
+    inputs: dict[str, Any] = plain(
         {
             "netsim": package_hash(),
             "libraries": {name: metadata.version(name) for name in LIBRARIES},
@@ -107,11 +132,7 @@ def _provenance(point: Point, sources: Any, read: Any, known: Any) -> Provenance
             "data": [[path.name, read(path)] for path in data],
         }
     )
-    text = json.dumps(run_inputs, sort_keys=True)
-    files = [Path(point.file), *data, *(path for source in plugins for path in source.hashes)]
-    fingerprint = hashlib.sha256(text.encode()).hexdigest()
-    code = [Path(point.file), *(path for source in plugins for path in source.hashes)]
-    return Provenance(fingerprint, run_inputs, described, tuple(files), known(_committed(code)))
+    return inputs
 
 
 def _committed(code: Iterable[Path]) -> tuple[Path, ...]:

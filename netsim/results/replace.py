@@ -18,6 +18,7 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,9 @@ from netsim.writing import is_plain_file, umask
 
 MAX_DIGITS = 20
 """Most digits of a process number."""
+
+ORPHANS_S = 10.0
+"""Seconds that processes of a killed run have to end."""
 
 _LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.(tmp|old)")
 
@@ -103,15 +107,17 @@ def recover(parent: Path, name: str | None = None) -> None:
 
 
 @contextmanager
-def exclusive(directory: Path) -> Iterator[None]:
-    """Lock `directory` during the block. Raises InputError if another run holds it.
+def exclusive(directory: Path) -> Iterator[int]:
+    """Lock `directory` during the block; yield the lock's file descriptor.
 
-    The lock is on a file next to it and ends with the process.
+    The lock is on a file next to it. It ends with the process and those that inherit the
+    descriptor. Raises InputError if another run holds it; processes that a killed run leaves behind
+    get a few seconds to end.
     """
     lock = directory.parent / f".{directory.name}.lock"
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _locked(lock)
+        descriptor = _locked_soon(lock)
     except _HeldError as error:
         raise InputError(
             f"{directory} is in use by {error}", hint="wait, or choose another --out"
@@ -119,7 +125,7 @@ def exclusive(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot write to {lock.parent}: {error.strerror}") from error
     try:
-        yield
+        yield descriptor
     finally:
         lock.unlink(missing_ok=True)
         os.close(descriptor)
@@ -127,6 +133,30 @@ def exclusive(directory: Path) -> Iterator[None]:
 
 class _HeldError(Exception):
     """Another process has the lock; the message names it."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process that took the lock still runs, as far as known."""
+        number = str(self).rpartition(" ")[2]
+        try:
+            os.kill(int(number), 0)
+        except ValueError:
+            return True
+        except (OSError, OverflowError) as error:
+            return not isinstance(error, ProcessLookupError)
+        return True
+
+
+def _locked_soon(lock: Path) -> int:
+    """Open and lock the file `lock`; wait for what a process that has ended leaves behind."""
+    end = time.monotonic() + ORPHANS_S
+    while True:
+        try:
+            return _locked(lock)
+        except _HeldError as error:
+            if error.is_running or time.monotonic() > end:
+                raise
+            time.sleep(0.05)
 
 
 def _locked(lock: Path) -> int:

@@ -36,6 +36,8 @@ HOST_BYTES = 250
 ROW_BYTES = 280
 """A row of the links table while it is built."""
 
+NO_FEATURES = FeatureSet()
+
 WAITING, WAITING_PAUSING = 0, 40
 """Slots per port for packets that wait in queues, without and with PFC."""
 
@@ -44,8 +46,9 @@ WAITING, WAITING_PAUSING = 0, 40
 class Estimate:
     """Prediction for one point.
 
-    `seconds` are those of the simulation, `setup_seconds` come before and after it, and those of
-    `Code` once per transport and fabric. `notes` are the traffic's (`Workload`).
+    `seconds` are those of the simulation on all cores, `setup_seconds` come before and after it,
+    and those of `Code` once per transport and fabric. `notes` are the traffic's (`Workload`).
+    `work` is None if nothing is simulated.
     """
 
     n_hosts: int
@@ -59,8 +62,14 @@ class Estimate:
     seconds: float
     setup_seconds: float
     assumptions: str
-    feature_set: FeatureSet
+    feature_set: FeatureSet = NO_FEATURES
     notes: tuple[str, ...] = ()
+    work: Work | None = None
+
+    def seconds_with(self, threads: int) -> float:
+        """Wall-clock time of the point with this many threads, without loading its code."""
+        simulation_s = self.seconds if self.work is None else self.work.seconds(threads)
+        return simulation_s + self.setup_seconds
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         assumptions="nothing is simulated" if closed else _assumptions(scenario, needed),
         feature_set=feature_set_of(scenario),
         notes=scenario.notes,
+        work=None if closed else needed,
     )
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.errors import InputError, RunError
+from netsim.errors import InputError
 from netsim.results import (
     FailedPoint,
     check_destination,
@@ -18,50 +17,22 @@ from netsim.results import (
     files,
     is_sweep,
     load_result,
-    summary_of,
-    write_result,
     write_sweep,
 )
-from netsim.results.provenance import Provenance, provenances
+from netsim.results.provenance import provenances
 from netsim.results.replace import exclusive, real
-from netsim.results.write import failed_row, point_directory, sweep_row
-from netsim.running.checkpoint import Checkpointer
+from netsim.results.write import point_directory, sweep_row
+from netsim.running.executor import Batch, Executor, Serial
+from netsim.running.executors import executor_of
+from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
 from netsim.running.run_manifest import Checkpoints, RunManifest, read_manifest
-from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point
     from netsim.results import Result
-    from netsim.running.estimate import Estimate
-    from netsim.running.point import Progress
 
-NO_CHECKPOINTS = Checkpoints()
-
-Watcher = Callable[["Point"], Callable[["Progress"], None] | None]
-"""Called at the start of each point; returns the callback for its progress."""
-
-
-@dataclass(frozen=True)
-class PointOutcome:
-    """The outcome of one point, without its tables, which could exceed memory.
-
-    `row` is its row in the sweep's table. `written` says whether there is a result in `directory`,
-    `complete` whether that is complete, `error` why the run failed or what is missing, and `kept`
-    whether an earlier run simulated it.
-    """
-
-    point: Point
-    directory: Path
-    row: dict[str, Any]
-    written: bool
-    complete: bool
-    error: str | None = None
-    kept: bool = False
-
-    @property
-    def cut(self) -> bool:
-        """Whether the run ended at stop.max_time, as intended."""
-        return bool(self.row["status"] == "time_limit")
+DEFAULTS = RunOptions()
+SILENT = Callbacks()
 
 
 def run_experiment(
@@ -70,6 +41,7 @@ def run_experiment(
     overrides: Sequence[str] = (),
     out: Path | str | None = None,
     threads: int | None = None,
+    jobs: int | None = 1,
     force: bool = False,
     checkpoint_s: float | None = None,
 ) -> list[Result | FailedPoint]:
@@ -83,7 +55,10 @@ def run_experiment(
             dictionary like such a file, with paths relative to the working directory.
         overrides: `"path=value"` texts as for `netsim run --set`; not for an Experiment.
         out: directory for the results (default: the experiment's).
-        threads: number of threads (default: all cores); does not change the result.
+        threads: number of threads of each point (default: the cores, divided by `jobs`); does not
+            change the result.
+        jobs: number of points at a time, each in a process of its own (default: one, in this
+            process; None: as cores, memory and points suggest); does not change the results.
         force: rerun points that are done.
         checkpoint_s: seconds between checkpoints for `resume_experiment` (default: none); the
             experiment must be in a file.
@@ -101,24 +76,23 @@ def run_experiment(
     points = experiment.points()
     directory = Path(out) if out is not None else output_directory(points)
     manifest = None if checkpoint_s is None else RunManifest.of(experiment, checkpoint_s)
-    outcomes = run_points(
-        points, directory, threads=threads, force=force, checkpoints=Checkpoints(manifest)
-    )
-    return results_of(outcomes)
+    options = RunOptions(threads=threads, force=force, checkpoints=Checkpoints(manifest))
+    return results_of(run_points(points, directory, options, executor=executor_of(jobs, threads)))
 
 
 def resume_experiment(
     directory: Path | str,
     *,
     threads: int | None = None,
+    jobs: int | None = 1,
     trust: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> list[Result | FailedPoint]:
     """Resume the run with checkpoints that writes to `directory`; return the results, one per
     point.
 
-    `threads` may differ from the original run. Plugins that are not part of netsim, and checkpoints
-    that another user wrote, are used only with `trust`.
+    `threads` and `jobs` may differ from the original run. Plugins that are not part of netsim, and
+    checkpoints that another user wrote, are used only with `trust`.
 
     Raises InputError if there is no such run or a checkpoint does not match.
     """
@@ -126,19 +100,26 @@ def resume_experiment(
     manifest = read_manifest(directory)
     checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
     points = manifest.load(trust=trust).points()
-    return results_of(
-        run_points(points, directory, threads=threads, note=note, checkpoints=checkpoints)
-    )
+    options = RunOptions(threads=threads, checkpoints=checkpoints)
+    callbacks = Callbacks(note=note)
+    return results_of(run_points(points, directory, options, callbacks, executor_of(jobs, threads)))
 
 
 def results_of(outcomes: Iterable[PointOutcome]) -> list[Result | FailedPoint]:
-    """Return the results of points, including partial ones and failures."""
+    """Return the results of points in the order of the experiment, including partial ones and
+    failures.
+    """
     return [
         load_result(outcome.directory)
         if outcome.written
         else FailedPoint(outcome.point.name, outcome.directory, outcome.error or "")
-        for outcome in outcomes
+        for outcome in in_order(outcomes)
     ]
+
+
+def in_order(outcomes: Iterable[PointOutcome]) -> list[PointOutcome]:
+    """Return outcomes in the order of the experiment."""
+    return sorted(outcomes, key=lambda outcome: outcome.point.index)
 
 
 def output_directory(points: Sequence[Point]) -> Path:
@@ -149,74 +130,55 @@ def output_directory(points: Sequence[Point]) -> Path:
 def run_points(
     points: Sequence[Point],
     directory: Path,
-    *,
-    force: bool = False,
-    watch: Watcher = lambda _: None,
-    should_stop: Callable[[], bool] = lambda: False,
-    note: Callable[[str], None] = lambda _: None,
-    predicted: Callable[[Mapping[str, Estimate]], None] = lambda _: None,
-    checkpoints: Checkpoints = NO_CHECKPOINTS,
-    **options: Any,
+    options: RunOptions = DEFAULTS,
+    callbacks: Callbacks = SILENT,
+    executor: Executor | None = None,
 ) -> Iterator[PointOutcome]:
-    """Simulate `points` in sequence; yield each outcome once its result is written.
+    """Simulate `points` by an executor; yield each outcome once its result is written.
 
     Several points are a sweep: each has a folder in `directory`, next to the sweep's table. Unless
-    `force` is set, finished points are kept and points with a checkpoint resume from it. A point
-    that stalls or fails does not stop the others; `should_stop` does. `note` gets messages about
-    earlier results, `predicted` the estimates of the points to simulate, by name. Other `options`
-    are those of `simulate`; `on_hang` is called after the point is recorded as failed.
+    `options.force` is set, finished points are kept and points with a checkpoint resume from it. A
+    point that stalls or fails does not stop the others; `callbacks.should_stop` does. Points that
+    run at the same time are yielded as they end.
 
-    Raises InputError before simulating if results cannot be written or memory is too
-    small.
+    Raises InputError before simulating if results cannot be written or memory is too small.
     """
     target = real(directory)
     runs = _plan(points, target)
-    estimates = {}
-    for run in runs:
-        if should_stop():
+    executor = executor or Serial()
+    with ExitStack() as stack:
+        stack.enter_context(executor)
+        todo = [run for run in runs if options.force or run.kept() is None]
+        estimates = executor.estimates(todo, callbacks.should_stop)
+        if callbacks.should_stop():
             return
-        if force or not run.kept():
-            estimates[run.point.name] = require_fit(run.point)
-    predicted(estimates)
-    on_hang = options.get("on_hang")
-    with exclusive(target):
+        callbacks.predicted(estimates)
+        executor.open(stack.enter_context(exclusive(target)))
         table = _SweepTable(target, runs) if len(runs) > 1 else None
         if table is None:
             destination.recover_single(target)
         elif table.moved:
             folder = directory / destination.STALE_POINTS
-            note(f"moved to {folder}, not in this sweep: {', '.join(table.moved)}")
+            callbacks.note(f"moved to {folder}, not in this sweep: {', '.join(table.moved)}")
         for text in _replacement_notes(runs, directory):
-            note(text)
-        done = True
-        for run in runs:
-            outcome = None if force else run.kept()
-            if outcome is None:
-                if checkpoints.manifest is not None:
-                    checkpoints.manifest.write(target)
-                options["on_hang"] = partial(_record_hang, run, table, on_hang)
-                outcome = run.simulate(
-                    checkpointer=run.checkpointer(checkpoints, note, force=force),
-                    progress=watch(run.point),
-                    should_stop=should_stop,
-                    **options,
-                )
-                if outcome.directory != run.folder:
-                    note(
-                        f"complete result kept in {run.folder}; "
-                        f"partial result is in {outcome.directory}"
-                    )
-                if table is not None:
-                    table.enter(run, outcome)
-            done = done and outcome.complete
+            callbacks.note(text)
+        kept = {} if options.force else {run.name: run.kept() for run in runs}
+        todo = [run for run in runs if kept.get(run.name) is None]  # recovery may have found more
+        manifest = options.checkpoints.manifest
+        if todo and manifest is not None:
+            manifest.write(target)
+        record = table.enter if table is not None else lambda _: None
+        complete = len(runs) - len(todo)
+        yield from (outcome for outcome in kept.values() if outcome is not None)
+        for outcome in executor.run(Batch(todo, estimates, options, callbacks, record)):
+            complete += outcome.complete
+            record(outcome)
             yield outcome
-            if should_stop():
-                return
-        if done:
+        if complete == len(runs):
             (target / files.RUN).unlink(missing_ok=True)
 
 
-def _plan(points: Sequence[Point], target: Path) -> list[_PointRun]:
+def _plan(points: Sequence[Point], target: Path) -> list[PointRun]:
     """Return the runs of points, after checking that their results can be written."""
     sweep = len(points) > 1
     folders = [point_directory(target, point, sweep=sweep) for point in points]
@@ -228,10 +190,10 @@ def _plan(points: Sequence[Point], target: Path) -> list[_PointRun]:
             destination.previous_directory(folder)
         ):
             check_destination(destination.previous_directory(folder))
-    return [_PointRun(*parts) for parts in zip(points, folders, sources, strict=True)]
+    return [PointRun(*parts) for parts in zip(points, folders, sources, strict=True)]
 
 
-def _replacement_notes(runs: Sequence[_PointRun], directory: Path) -> Iterator[str]:
+def _replacement_notes(runs: Sequence[PointRun], directory: Path) -> Iterator[str]:
     """Yield notes on complete results that will be replaced by those of other code or values."""
     found = defaultdict(list)
     for run in runs:
@@ -245,110 +207,26 @@ def _replacement_notes(runs: Sequence[_PointRun], directory: Path) -> Iterator[s
         yield f"changed: {what}; the old result{count} moves to {target}"
 
 
-def require_fit(point: Point) -> Estimate:
-    """Return the estimate of a point. Raises InputError if it exceeds the memory."""
-    from netsim.running.estimate import estimate, require_memory
-
-    found = estimate(point)
-    require_memory(found, what=point.file)
-    return found
-
-
-@dataclass(frozen=True)
-class _PointRun:
-    """A point, its result folder, and its provenance."""
-
-    point: Point
-    folder: Path
-    provenance: Provenance
-
-    def kept(self) -> PointOutcome | None:
-        """Return the outcome of the point's complete result, if there is one."""
-        point = self.point
-        done = destination.done_result(
-            self.folder, self.provenance.fingerprint, links=point.outputs.links
-        )
-        if done is None:
-            return None
-        row = sweep_row(point, done.summary)
-        return PointOutcome(point, self.folder, row, True, True, kept=True)
-
-    def checkpointer(
-        self, checkpoints: Checkpoints, note: Callable[[str], None], *, force: bool
-    ) -> Checkpointer:
-        """Return the point's checkpointer, with the checkpoint to resume from, if any."""
-        point, folder = self.point, destination.directory_of_partial(self.folder)
-        every_s = checkpoints.manifest.checkpoint_s if checkpoints.manifest else None
-        checkpointer = Checkpointer(
-            point.name, folder / files.CHECKPOINT, self.provenance.run_inputs, every_s
-        )
-        if folder.is_dir():
-            files.remove_left_over(folder, files.CHECKPOINT)
-        if force or not checkpointer.path.exists():
-            return checkpointer
-        try:
-            checkpointer.find(trust=checkpoints.trust)
-        except InputError as error:
-            if checkpoints.must_fit:
-                raise
-            note(f"{error.file}: {error.message}: {point.name} starts over")
-        else:
-            note(f"{point.name} resumes at {format_time(checkpointer.since_ps, 4)}")
-        return checkpointer
-
-    def simulate(self, checkpointer: Checkpointer, **options: Any) -> PointOutcome:
-        """Simulate the point and write its result; `options` are those of `simulate`."""
-        from netsim.running.drive import INTERRUPTED
-        from netsim.running.point import simulate
-
-        point = self.point
-        try:
-            result = simulate(point, checkpointer=checkpointer, **options)
-        except RunError as error:
-            return self.failed(str(error))
-        resumable = checkpointer.is_active and result.stop_reason == INTERRUPTED
-        keep = (files.CHECKPOINT, files.RUN) if resumable else ()
-        folder = write_result(self.folder, point, result, self.provenance, keep=keep)
-        message = f"{point.name}: {result.reason}" if result.reason else None
-        row = sweep_row(point, summary_of(result))
-        return PointOutcome(point, folder, row, True, result.complete, message)
-
-    def failed(self, error: str) -> PointOutcome:
-        """Return the outcome of a run without a result."""
-        point = self.point
-        text = f"{point.name}: {error}"
-        return PointOutcome(point, self.folder, failed_row(point), False, False, text)
-
-
-def _record_hang(
-    run: _PointRun, table: _SweepTable | None, on_hang: Callable[[str], None] | None, message: str
-) -> None:
-    """Record a run that hangs, before the process ends."""
-    outcome = run.failed(message)
-    if table is not None:
-        table.enter(run, outcome)
-    if on_hang is not None:
-        on_hang(str(outcome.error))
-
-
 class _SweepTable:
     """The table of a sweep, which always lists the points that are done."""
 
-    def __init__(self, directory: Path, runs: Sequence[_PointRun]) -> None:
+    def __init__(self, directory: Path, runs: Sequence[PointRun]) -> None:
         self.directory = directory
-        self.moved = destination.prepare_sweep(directory, [run.point.name for run in runs])
+        self._runs = {run.name: run for run in runs}
+        self.moved = destination.prepare_sweep(directory, list(self._runs))
         self._rows: dict[str, dict[str, Any] | None] = {}
         for run in runs:
             found = destination.found_result(run.folder, run.provenance.fingerprint)
-            self._rows[run.point.name] = sweep_row(run.point, found.summary) if found else None
+            self._rows[run.name] = sweep_row(run.point, found.summary) if found else None
         if any(self._rows.values()) or not is_sweep(directory):
             self._write()
 
-    def enter(self, run: _PointRun, outcome: PointOutcome) -> None:
+    def enter(self, outcome: PointOutcome) -> None:
         """Add a point; only a complete result replaces a complete one."""
+        run = self._runs[outcome.point.name]
         found = destination.found_result(run.folder, run.provenance.fingerprint)
         if outcome.complete or found is None or not found.complete:
-            self._rows[run.point.name] = outcome.row
+            self._rows[run.name] = outcome.row
             self._write()
 
     def _write(self) -> None:

@@ -141,6 +141,7 @@ def _sample(which: int) -> Path:
 
     from netsim.experiment import Experiment
     from netsim.running import drive
+    from netsim.running.point_run import Callbacks, RunOptions
     from netsim.running.run_manifest import Checkpoints, RunManifest
     from netsim.running.sweep import run_points
 
@@ -155,9 +156,8 @@ def _sample(which: int) -> Path:
             run_points(
                 experiment.points(),
                 folder / "r",
-                threads=1,
-                should_stop=lambda: next(looks) > 6,
-                checkpoints=Checkpoints(RunManifest.of(experiment, 1000.0)),
+                RunOptions(1, checkpoints=Checkpoints(RunManifest.of(experiment, 1000.0))),
+                Callbacks(should_stop=lambda: next(looks) > 6),
             )
         )
     drive.CHUNK_S = chunk_s

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from netsim.cli.app import FAILED
+from netsim.cli.options import threads_and_jobs
 from netsim.cli.run import checkpoint_seconds
 from netsim.errors import InputError
-from netsim.limits import THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ QUICK, FULL = "quick", "full"
     multiple=True,
     help="Plot these results of netsim run instead of simulating. May be repeated.",
 )
-@click.option("--threads", type=click.IntRange(1, THREADS), help="Threads (all cores).")
+@threads_and_jobs
 @click.option("--force", is_flag=True, help="Rerun points that already have a complete result.")
 @click.option(
     "--checkpoint",
@@ -61,6 +61,7 @@ def command(
     out: Path | None,
     given: tuple[Path, ...],
     threads: int | None,
+    jobs: int | None,
     force: bool,
     checkpoint: str | None,
 ) -> None:
@@ -89,12 +90,13 @@ def command(
     chosen = _chosen(figures)
     if given and len(chosen) > 1:
         raise InputError("requires a single figure", key="--results")
-    simulating = {"--force": force, "--threads": threads, "--checkpoint": checkpoint}
-    if given and (useless := [name for name, value in simulating.items() if value]):
-        raise InputError("conflicts with --results", key=useless[0])
+    useless = {"--force": force, "--threads": threads, "--jobs": jobs, "--checkpoint": checkpoint}
+    if given and (conflicts := [name for name, value in useless.items() if value]):
+        raise InputError("conflicts with --results", key=conflicts[0])
     form = QUICK if quick else FULL
     directory = out or Path("results") / f"reproduce_{form}"
-    simulation = _Simulation(directory, form, threads, force, checkpoint_seconds(checkpoint))
+    simulation = _Simulation(directory, form, threads, jobs, force)
+    simulation.checkpoint_s = checkpoint_seconds(checkpoint)
     from netsim.results import results_in
     from netsim.workloads.plots.paper_figure import write
 
@@ -129,11 +131,12 @@ class _Simulation:
         directory: Path,
         form: str,
         threads: int | None,
+        jobs: int | None,
         force: bool,
-        checkpoint_s: float | None,
     ) -> None:
-        self.directory, self.form, self.threads, self.force = directory, form, threads, force
-        self.checkpoint_s = checkpoint_s
+        self.directory, self.form, self.force = directory, form, force
+        self.threads, self.jobs = threads, jobs
+        self.checkpoint_s: float | None = None
         self.failed = False
         self._done: dict[Sweep, list[Result]] = {}
 
@@ -147,17 +150,16 @@ class _Simulation:
         from netsim.cli.points import simulate_points
         from netsim.experiment import Experiment, locate
         from netsim.results import load_result
+        from netsim.running.executors import executor_of
+        from netsim.running.point_run import RunOptions
         from netsim.running.run_manifest import Checkpoints, RunManifest
 
         loaded = Experiment.load(locate(sweep.experiment), getattr(sweep, self.form))
         start = None if self.checkpoint_s is None else RunManifest.of(loaded, self.checkpoint_s)
-        options: dict[str, Any] = {
-            "threads": self.threads,
-            "force": self.force,
-            "checkpoints": Checkpoints(start),
-        }
-        points = loaded.points()
-        outcomes, interruption = simulate_points(points, self.directory / sweep.name, options)
+        options = RunOptions(self.threads, force=self.force, checkpoints=Checkpoints(start))
+        points, executor = loaded.points(), executor_of(self.jobs, self.threads)
+        directory = self.directory / sweep.name
+        outcomes, interruption = simulate_points(points, directory, options, executor)
         for outcome in outcomes:
             if outcome.error:
                 click.echo(f"error: {outcome.error}", err=True)

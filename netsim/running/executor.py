@@ -1,0 +1,84 @@
+"""Where the points of a run are simulated: the interface, and this process one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
+
+if TYPE_CHECKING:
+    from netsim.running.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Points to simulate, with their estimates by name.
+
+    `record` enters an outcome in the sweep's table; executors call it themselves only before they
+    end the process.
+    """
+
+    runs: Sequence[PointRun]
+    estimates: Mapping[str, Estimate]
+    options: RunOptions
+    callbacks: Callbacks
+    record: Callable[[PointOutcome], None]
+
+
+class Executor:
+    """Simulates points somewhere. It is a context: leaving it ends what it has started."""
+
+    def open(self, lock: int) -> None:
+        """Prepare to run; `lock` is the descriptor of the lock on the result directory, which all
+        processes of this machine that write there hold."""
+
+    def estimates(
+        self, runs: Sequence[PointRun], should_stop: Callable[[], bool]
+    ) -> dict[str, Estimate]:
+        """Return the estimates of points by name; incomplete once `should_stop` is true.
+
+        Raises InputError for a point that cannot be built or exceeds the memory.
+        """
+        from netsim.running.estimate import estimate, require_memory
+
+        found = {}
+        for run in runs:
+            if should_stop():
+                break
+            found[run.name] = estimate(run.point)
+            require_memory(found[run.name], what=run.point.file)
+        return found
+
+    def run(self, batch: Batch) -> Iterator[PointOutcome]:
+        """Simulate the points; yield their outcomes once their results are written.
+
+        Yields no outcome for points that `should_stop` keeps from being simulated.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End everything that still runs, without waiting for its results."""
+
+    def __enter__(self) -> Executor:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Serial(Executor):
+    """One point after the other, in this process."""
+
+    def run(self, batch: Batch) -> Iterator[PointOutcome]:
+        for run in batch.runs:
+            if batch.callbacks.should_stop():
+                return
+            yield run.simulate(batch.options, batch.callbacks, batch.record)

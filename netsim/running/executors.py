@@ -1,0 +1,100 @@
+"""Choose where the points of a run are simulated."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from netsim.memory import available_bytes
+from netsim.running.executor import Batch, Executor, Serial
+from netsim.running.point_run import PointOutcome, PointRun
+
+if TYPE_CHECKING:
+    from netsim.running.estimate import Estimate
+
+START_S = 1.0
+"""Time in which worker processes start."""
+
+SAVED_S = 3.0
+"""Predicted gain below which points run in this process."""
+
+ALONE_S = 1.0
+"""Seconds in which this process predicts points before it lets others help."""
+
+
+def executor_of(jobs: int | None, threads: int | None) -> Executor:
+    """Return the executor for `--jobs` and `--threads`."""
+    if jobs == 1:
+        return Serial()
+    if jobs is None:
+        return Automatic(threads)
+    from netsim.running.processes import Processes
+
+    return Processes(jobs, threads)
+
+
+def best_jobs(estimates: Sequence[Estimate], cores: int, threads: int | None = None) -> int:
+    """Return the number of points at a time that is predicted to end first.
+
+    The memory of that many points, the largest ones, must be available. Each point gets its share
+    of the cores unless `threads` is given.
+    """
+    memory = sorted((one.memory_bytes for one in estimates), reverse=True)
+    room = available_bytes()
+    best, best_s = 1, sum(one.seconds_with(threads or cores) for one in estimates) - SAVED_S
+    for jobs in range(2, min(cores, len(estimates)) + 1):
+        if room is not None and sum(memory[:jobs]) > room:
+            break
+        of_point = [one.seconds_with(threads or cores // jobs) for one in estimates]
+        seconds = START_S + max(sum(of_point) / jobs, *of_point)
+        if seconds < best_s:
+            best, best_s = jobs, seconds
+    return best
+
+
+class Automatic(Executor):
+    """Small points in several processes with a thread each, large ones here with all threads."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads
+        self._cores = os.cpu_count() or 1
+        self._lock: int | None = None
+        self._helpers: Executor | None = None
+
+    def open(self, lock: int) -> None:
+        self._lock = lock
+
+    def estimates(
+        self, runs: Sequence[PointRun], should_stop: Callable[[], bool]
+    ) -> dict[str, Estimate]:
+        end = time.monotonic() + ALONE_S
+        found: dict[str, Estimate] = {}
+        for run in runs:
+            if found and self._cores > 1 and time.monotonic() > end:
+                break
+            found |= super().estimates([run], should_stop)
+        rest = runs[len(found) :]
+        if rest and not should_stop():
+            helpers = self._processes(min(self._cores, len(rest)))
+            found |= helpers.estimates(rest, should_stop)
+        return found
+
+    def run(self, batch: Batch) -> Iterator[PointOutcome]:
+        estimates = [batch.estimates[run.name] for run in batch.runs]
+        jobs = best_jobs(estimates, self._cores, self._threads)
+        return (Serial() if jobs == 1 else self._processes(jobs)).run(batch)
+
+    def close(self) -> None:
+        if self._helpers is not None:
+            self._helpers.close()
+
+    def _processes(self, jobs: int) -> Executor:
+        from netsim.running.processes import Processes
+
+        self.close()
+        self._helpers = Processes(jobs, self._threads)
+        if self._lock is not None:
+            self._helpers.open(self._lock)
+        return self._helpers

@@ -1,0 +1,300 @@
+"""Points in worker processes of this machine, several at a time.
+
+Each process runs one point after the other, so it compiles or loads code once. A process that ends
+before it has answered costs only its point, which is tried once more. The predicted memory of what
+runs at the same time stays within what was available at the start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import send_handle
+from typing import Any
+
+from netsim.errors import CombinedInputError, InputError, warn_once
+from netsim.memory import available_bytes
+from netsim.results import destination, load_result
+from netsim.results.replace import recover
+from netsim.running.estimate import BASE_BYTES, Estimate, require_memory
+from netsim.running.executor import Batch, Executor
+from netsim.running.point import Progress
+from netsim.running.point_run import PointOutcome, PointRun, RunOptions
+from netsim.running.point_spec import point_spec
+from netsim.running.work import Work
+
+CODE = "import sys; sys.path[:] = {path}; from netsim.running.worker import main; main({fd})"
+"""Program of a worker process: like this one, it finds only what this one finds."""
+
+MAX_BYTES = 1 << 26
+"""Longest message of a worker."""
+
+UNKNOWN = Estimate(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, assumptions="")
+
+POLL_S = 0.1
+ATTEMPTS = 2
+STOP_S = 3.0
+"""Seconds after a stop in which a process must have begun to simulate, or it is ended."""
+
+
+class WorkerProcess:
+    """A process that runs points (`worker.py`), and the point that it has."""
+
+    def __init__(self, lock: int | None = None) -> None:
+        ours, theirs = socket.socketpair()
+        program = CODE.format(path=repr(sys.path), fd=theirs.fileno())
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", program],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        self.channel = Connection(ours.detach())
+        if lock is not None:
+            self.share(lock)
+        self.run: PointRun | None = None
+        self.report: Callable[[Progress], None] | None = None
+        self.is_simulating = False
+
+    def share(self, lock: int) -> None:
+        """Share the lock on the result directory: it holds until this process has ended, too."""
+        self.send({"kind": "lock"})
+        with suppress(OSError):
+            send_handle(self.channel, lock, self.process.pid)
+
+    def give(self, kind: str, run: PointRun, options: RunOptions) -> None:
+        """Give the process a point to estimate or run."""
+        self.run, self.is_simulating = run, False
+        self.send({"kind": kind, "spec": point_spec(run, options)})
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message; a process that has ended is noticed when its answer is read."""
+        with suppress(OSError):
+            self.channel.send_bytes(json.dumps(message).encode())
+
+    def receive(self) -> tuple[str, Any] | None:
+        """Return kind and content of the next message; None if the process has ended."""
+        try:
+            message = json.loads(self.channel.recv_bytes(MAX_BYTES))
+            return str(message["kind"]), message["content"]
+        except (EOFError, OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def end(self) -> str:
+        """End the process at once; return how it ended."""
+        with suppress(OSError):
+            self.channel.close()
+        if self.process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(POLL_S)  # its socket closed, so it ends by itself
+        self.process.kill()
+        status = self.process.wait()
+        if status >= 0:
+            return f"its process ended with status {status}"
+        name = signal.Signals(-status).name
+        hint = ", perhaps for lack of memory" if name == "SIGKILL" else ""
+        return f"its process was ended by {name}{hint}"
+
+
+class Processes(Executor):
+    """At most `jobs` worker processes, each with its share of the threads unless `threads` is
+    given."""
+
+    def __init__(self, jobs: int, threads: int | None = None) -> None:
+        self.jobs = jobs
+        self.threads = threads or max(1, (os.cpu_count() or 1) // jobs)
+        self._memory = available_bytes()
+        self._lock: int | None = None
+        self._workers: list[WorkerProcess] = []
+        self._stop_s: float | None = None
+
+    def open(self, lock: int) -> None:
+        self._lock = lock
+        for worker in self._workers:
+            worker.share(lock)
+
+    def estimates(
+        self, runs: Sequence[PointRun], should_stop: Callable[[], bool]
+    ) -> dict[str, Estimate]:
+        self._grow(len(runs))
+        waiting, found = list(runs[::-1]), {}
+        wrong: list[tuple[int, InputError]] = []
+        while (waiting and not wrong) or self._busy():
+            if should_stop():
+                break
+            for worker in self._workers:
+                if worker.run is None and waiting and not wrong:
+                    worker.give("estimate", waiting.pop(), RunOptions())
+            for worker, kind, content in self._messages():
+                run, worker.run = worker.run, None
+                assert run is not None
+                try:
+                    found[run.name] = self._estimate(run, kind, content)
+                except InputError as error:
+                    wrong.append((run.point.index, error))
+            self._grow(len(waiting))
+        if wrong:
+            raise min(wrong, key=lambda one: one[0])[1]
+        return found
+
+    def run(self, batch: Batch) -> Iterator[PointOutcome]:
+        longest = {name: one.seconds_with(self.threads) for name, one in batch.estimates.items()}
+        waiting = sorted(batch.runs, key=lambda run: -longest[run.name])
+        attempts = dict.fromkeys((run.name for run in waiting), 0)
+        options = replace(batch.options, threads=self.threads)
+        batch.callbacks.parallel(min(self.jobs, len(waiting)))
+        while waiting or self._busy():
+            if self._stop_s is None and batch.callbacks.should_stop():
+                waiting.clear()
+                self._stop()
+            while (run := self._start_next(waiting, batch, options)) is not None:
+                attempts[run.name] += 1
+            for worker, kind, content in self._messages():
+                assert worker.run is not None
+                run = worker.run
+                if kind == "progress":
+                    self._progress(worker, content)
+                    continue
+                if kind == "note":
+                    batch.callbacks.note(str(content))
+                    continue
+                worker.run = None
+                if kind == "error":
+                    raise _input_error(content)
+                if kind == "done":
+                    yield outcome_of(run, content)
+                    continue
+                recover(run.folder.parent, run.folder.name)
+                if self._stop_s is not None:
+                    continue
+                if kind == "ended" and attempts[run.name] < ATTEMPTS:
+                    batch.callbacks.note(f"{run.name}: {content}: tried once more")
+                    waiting.insert(0, run)
+                    continue
+                times = " twice" if kind == "ended" else ""
+                yield run.failed(f"{content}{times}".removeprefix(f"{run.name}: "))
+
+    def _estimate(self, run: PointRun, kind: str, content: Any) -> Estimate:
+        """Return the estimate of a point from a worker's answer; it takes all memory if the worker
+        has ended, so its run will show why.
+        """
+        if kind == "error":
+            raise _input_error(content)
+        if kind != "estimate":
+            return replace(UNKNOWN, memory_bytes=self._memory or 0)
+        work = None if content["work"] is None else Work(**content["work"])
+        estimate = Estimate(**{**content, "work": work})
+        require_memory(estimate, what=run.point.file, available=self._memory)
+        return estimate
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.end()
+        self._workers.clear()
+
+    def _busy(self) -> list[WorkerProcess]:
+        return [worker for worker in self._workers if worker.run is not None]
+
+    def _grow(self, n_points: int) -> None:
+        """Start processes, as many as the points need."""
+        while len(self._workers) < min(self.jobs, n_points):
+            self._workers.append(WorkerProcess(self._lock))
+
+    def _start_next(
+        self, waiting: list[PointRun], batch: Batch, options: RunOptions
+    ) -> PointRun | None:
+        """Start the first waiting point that fits into the memory, if any; return it."""
+        if len(self._busy()) >= self.jobs:
+            return None
+        for run in waiting:
+            worker = self._worker_for(run, batch)
+            if worker is not None:
+                waiting.remove(run)
+                worker.report = batch.callbacks.watch(run.point)
+                worker.give("run", run, options)
+                return run
+        return None
+
+    def _worker_for(self, run: PointRun, batch: Batch) -> WorkerProcess | None:
+        """Return an idle process for a point; None if the point does not fit into the memory now.
+
+        Idle processes end if only their memory is missing.
+        """
+        idle = [worker for worker in self._workers if worker.run is None]
+        if self._memory is not None:
+            estimates = batch.estimates
+            taken = sum(estimates[one.run.name].memory_bytes for one in self._busy() if one.run)
+            room = self._memory - taken - estimates[run.name].memory_bytes
+            if room < 0 and self._busy():
+                return None
+            while len(idle) > 1 and room < BASE_BYTES * (len(idle) - 1):
+                self._workers.remove(idle[-1])
+                idle.pop().end()
+        if not idle:
+            idle = [WorkerProcess(self._lock)]
+            self._workers.append(idle[0])
+        return idle[0]
+
+    def _messages(self) -> Iterator[tuple[WorkerProcess, str, Any]]:
+        """Yield messages of the processes; "ended" if one ended, and how. Waits a little."""
+        by_channel = {worker.channel: worker for worker in self._workers}
+        if self._stop_s is not None and time.monotonic() > self._stop_s + STOP_S:
+            for worker in self._busy():
+                if not worker.is_simulating:
+                    worker.process.kill()
+        for channel in wait(list(by_channel), POLL_S):
+            worker = by_channel[channel]  # type: ignore[index]
+            message = worker.receive()
+            if message is None:
+                self._workers.remove(worker)
+                reason = worker.end()
+                if worker.run is not None:
+                    yield worker, "ended", reason
+            elif message[0] == "warning":
+                warn_once(str(message[1]))
+            elif worker.run is not None:
+                yield worker, *message
+
+    def _stop(self) -> None:
+        self._stop_s = time.monotonic()
+        for worker in self._workers:
+            worker.send({"kind": "stop"})
+
+    def _progress(self, worker: WorkerProcess, content: Mapping[str, Any]) -> None:
+        counted = content["counted"]
+        progress = Progress(**{**content, "counted": tuple(counted) if counted else None})
+        worker.is_simulating = progress.phase == "run"
+        if worker.report is not None:
+            worker.report(progress)
+
+
+def outcome_of(run: PointRun, content: Mapping[str, Any]) -> PointOutcome:
+    """Return the outcome of a point from a worker's answer and the files that it wrote."""
+    directory = content["directory"]
+    if directory is None:
+        return run.failed(str(content["error"]).removeprefix(f"{run.name}: "))
+    folders = (run.folder, destination.partial_directory(run.folder))
+    folder = next((one for one in folders if str(one) == directory), run.folder)
+    try:
+        result = load_result(folder)
+        if result.experiment["fingerprint"] != run.provenance.fingerprint:
+            raise InputError("is of another experiment", file=str(folder))
+    except InputError as error:
+        return run.failed(f"the result cannot be read: {error}")
+    return run.outcome(result)
+
+
+def _input_error(content: Sequence[Mapping[str, Any]]) -> InputError:
+    errors = [InputError(**one) for one in content]
+    return errors[0] if len(errors) == 1 else CombinedInputError(errors)
