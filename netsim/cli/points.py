@@ -119,30 +119,36 @@ class Forecast:
         self._points = points
         self._clock = clock
         self.seconds: dict[str, float] = {}
+        self._estimates: Mapping[str, Estimate] = {}
+        self._needed: Needed | None = None
         self._begun: list[str] = []
         self._began_s = clock()
 
     def predict(self, estimates: Mapping[str, Estimate], needed: Needed | None = None) -> None:
         """Store the estimates of the points to simulate."""
-        from netsim.running.estimate import code_needed
-
-        points = [point for point in self._points if point.name in estimates]
-        parts = [estimates[point.name].feature_set for point in points]
-        code_s = (needed or code_needed)(points, parts).seconds
-        self.seconds = {
-            name: one.seconds + one.setup_seconds + code_s / len(points)
-            for name, one in estimates.items()
-        }
+        self.seconds = {name: one.seconds + one.setup_seconds for name, one in estimates.items()}
+        self._estimates, self._needed = estimates, needed
         self._began_s = self._clock()
 
     def begin(self, point: Point) -> float | None:
         """Start a point; return the seconds that later points will take, None if it is alone."""
+        if not self._begun and self._estimates:
+            self._add_code()
         predicted_s = sum(self.seconds.get(name, 0.0) for name in self._begun)
         elapsed_s = self._clock() - self._began_s
         ratio = (elapsed_s + FIRM_S) / (predicted_s + FIRM_S)
         self._begun.append(point.name)
         rest_s = sum(s for name, s in self.seconds.items() if name not in self._begun)
         return ratio * rest_s if len(self._points) > 1 else None
+
+    def _add_code(self) -> None:
+        """Divide the time for code evenly: which points share it is not known."""
+        from netsim.running.estimate import code_needed
+
+        points = [point for point in self._points if point.name in self._estimates]
+        parts = [self._estimates[point.name].feature_set for point in points]
+        code_s = (self._needed or code_needed)(points, parts).seconds
+        self.seconds = {name: s + code_s / len(points) for name, s in self.seconds.items()}
 
 
 def _end_hung_run(message: str) -> NoReturn:

@@ -21,9 +21,12 @@ from netsim.cli.points import simulate_points
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from netsim.experiment import Experiment
     from netsim.running.point_run import PointOutcome
     from netsim.running.run_manifest import Checkpoints
+    from netsim.running.worker_process import WorkerProcess
 
 DRAWS = True
 
@@ -76,13 +79,15 @@ def command(
     kept, and a point with a checkpoint resumes from it.
     """
     every_s = checkpoint_seconds(checkpoint)
+    started = _start_processes(options["jobs"])
     loaded = load_experiment(experiment, overrides, seed)
     from netsim.running.run_manifest import Checkpoints, RunManifest
     from netsim.running.sweep import output_directory
 
     manifest = None if every_s is None else RunManifest.of(loaded, every_s)
     directory = out if out is not None else output_directory(loaded.points())
-    _run(loaded, directory, options, Checkpoints(manifest), force=force or options["checked"])
+    force = force or options["checked"]
+    _run(loaded, directory, options, Checkpoints(manifest), force=force, started=started)
 
 
 @click.command("resume")
@@ -104,6 +109,15 @@ def resume(result: Path, trust: bool, **options: Any) -> None:
     manifest = read_manifest(result)
     checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
     _run(manifest.load(trust=trust), result, options, checkpoints)
+
+
+def _start_processes(jobs: int | None) -> list[WorkerProcess]:
+    """Start the first processes while this one imports what it needs; they end with it."""
+    if jobs is None or jobs == 1:
+        return []
+    from netsim.running.worker_process import WorkerProcess
+
+    return [WorkerProcess(), WorkerProcess()]
 
 
 def checkpoint_seconds(written: str | None) -> float | None:
@@ -128,6 +142,7 @@ def _run(
     checkpoints: Checkpoints,
     *,
     force: bool = False,
+    started: Sequence[WorkerProcess] = (),
 ) -> None:
     """Run an experiment, print its results, and exit with the status of the run."""
     from netsim.running.executors import executor_of
@@ -140,7 +155,7 @@ def _run(
         points,
         directory,
         RunOptions(options["threads"], options["checked"], force, checkpoints),
-        executor_of(options["jobs"], options["threads"]),
+        executor_of(options["jobs"], options["threads"], started),
         quiet=options["quiet"],
     )
     if not quiet:

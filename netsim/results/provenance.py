@@ -141,14 +141,16 @@ def _committed(code: Iterable[Path]) -> tuple[Path, ...]:
     Installed files never count as part of a repository.
     """
     if (PACKAGE.parent / ".git").exists():
-        own = {path: path.relative_to(PACKAGE).as_posix() for path in _package()}
-        return (*code, *(path for path, name in own.items() if affects_results(name)))
+        return (*code, *_decisive_files())
     return tuple(path for path in code if not path.resolve().is_relative_to(PACKAGE))
 
 
 @cache
-def _package() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+def _decisive_files() -> dict[Path, str]:
+    """Return netsim's files that are in every fingerprint, with their paths in the package."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    names = {path: path.relative_to(PACKAGE).as_posix() for path in paths}
+    return {path: name for path, name in names.items() if affects_results(name)}
 
 
 def _decisive(resolved: dict[str, Any]) -> dict[str, Any]:
@@ -163,10 +165,8 @@ def _decisive(resolved: dict[str, Any]) -> dict[str, Any]:
 def package_hash() -> str:
     """Return the SHA-256 of netsim's files that affect results, as first read."""
     digest = hashlib.sha256(__version__.encode())
-    for path in _package():
-        name = path.relative_to(PACKAGE).as_posix()
-        if affects_results(name):
-            digest.update(f"{name} {_sha256(path)}\n".encode())
+    for path, name in _decisive_files().items():
+        digest.update(f"{name} {_sha256(path)}\n".encode())
     return digest.hexdigest()
 
 

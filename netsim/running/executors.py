@@ -13,6 +13,7 @@ from netsim.running.point_run import PointOutcome, PointRun
 
 if TYPE_CHECKING:
     from netsim.running.estimate import Estimate
+    from netsim.running.worker_process import WorkerProcess
 
 START_S = 1.0
 """Time in which worker processes start."""
@@ -24,15 +25,19 @@ ALONE_S = 1.0
 """Seconds in which this process predicts points before it lets others help."""
 
 
-def executor_of(jobs: int | None, threads: int | None) -> Executor:
-    """Return the executor for `--jobs` and `--threads`."""
+def executor_of(
+    jobs: int | None, threads: int | None, started: Sequence[WorkerProcess] = ()
+) -> Executor:
+    """Return the executor for `--jobs` and `--threads`; it uses processes that have been started
+    already.
+    """
     if jobs == 1:
         return Serial()
     if jobs is None:
         return Automatic(threads)
     from netsim.running.processes import Processes
 
-    return Processes(jobs, threads)
+    return Processes(jobs, threads, started)
 
 
 def best_jobs(estimates: Sequence[Estimate], cores: int, threads: int | None = None) -> int:

@@ -7,18 +7,11 @@ runs at the same time stays within what was available at the start.
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection, wait
-from multiprocessing.reduction import send_handle
+from multiprocessing.connection import wait
 from typing import Any
 
 from netsim.errors import CombinedInputError, InputError, warn_once
@@ -31,12 +24,7 @@ from netsim.running.point import Progress
 from netsim.running.point_run import PointOutcome, PointRun, RunOptions
 from netsim.running.point_spec import point_spec
 from netsim.running.work import Work
-
-CODE = "import sys; sys.path[:] = {path}; from netsim.running.worker import main; main({fd})"
-"""Program of a worker process: like this one, it finds only what this one finds."""
-
-MAX_BYTES = 1 << 26
-"""Longest message of a worker."""
+from netsim.running.worker_process import WorkerProcess
 
 UNKNOWN = Estimate(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, assumptions="")
 
@@ -46,75 +34,18 @@ STOP_S = 3.0
 """Seconds after a stop in which a process must have begun to simulate, or it is ended."""
 
 
-class WorkerProcess:
-    """A process that runs points (`worker.py`), and the point that it has."""
-
-    def __init__(self, lock: int | None = None) -> None:
-        ours, theirs = socket.socketpair()
-        program = CODE.format(path=repr(sys.path), fd=theirs.fileno())
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", program],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-            )
-        self.channel = Connection(ours.detach())
-        if lock is not None:
-            self.share(lock)
-        self.run: PointRun | None = None
-        self.report: Callable[[Progress], None] | None = None
-        self.is_simulating = False
-
-    def share(self, lock: int) -> None:
-        """Share the lock on the result directory: it holds until this process has ended, too."""
-        self.send({"kind": "lock"})
-        with suppress(OSError):
-            send_handle(self.channel, lock, self.process.pid)
-
-    def give(self, kind: str, run: PointRun, options: RunOptions) -> None:
-        """Give the process a point to estimate or run."""
-        self.run, self.is_simulating = run, False
-        self.send({"kind": kind, "spec": point_spec(run, options)})
-
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message; a process that has ended is noticed when its answer is read."""
-        with suppress(OSError):
-            self.channel.send_bytes(json.dumps(message).encode())
-
-    def receive(self) -> tuple[str, Any] | None:
-        """Return kind and content of the next message; None if the process has ended."""
-        try:
-            message = json.loads(self.channel.recv_bytes(MAX_BYTES))
-            return str(message["kind"]), message["content"]
-        except (EOFError, OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def end(self) -> str:
-        """End the process at once; return how it ended."""
-        with suppress(OSError):
-            self.channel.close()
-        if self.process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(POLL_S)  # its socket closed, so it ends by itself
-        self.process.kill()
-        status = self.process.wait()
-        if status >= 0:
-            return f"its process ended with status {status}"
-        name = signal.Signals(-status).name
-        hint = ", perhaps for lack of memory" if name == "SIGKILL" else ""
-        return f"its process was ended by {name}{hint}"
-
-
 class Processes(Executor):
     """At most `jobs` worker processes, each with its share of the threads unless `threads` is
     given."""
 
-    def __init__(self, jobs: int, threads: int | None = None) -> None:
+    def __init__(
+        self, jobs: int, threads: int | None = None, started: Sequence[WorkerProcess] = ()
+    ) -> None:
         self.jobs = jobs
         self.threads = threads or max(1, (os.cpu_count() or 1) // jobs)
         self._memory = available_bytes()
         self._lock: int | None = None
-        self._workers: list[WorkerProcess] = []
+        self._workers = [*started]
         self._stop_s: float | None = None
 
     def open(self, lock: int) -> None:
@@ -133,7 +64,8 @@ class Processes(Executor):
                 break
             for worker in self._workers:
                 if worker.run is None and waiting and not wrong:
-                    worker.give("estimate", waiting.pop(), RunOptions())
+                    spec = point_spec(waiting[-1], RunOptions())
+                    worker.give("estimate", waiting.pop(), spec)
             for worker, kind, content in self._messages():
                 run, worker.run = worker.run, None
                 assert run is not None
@@ -222,7 +154,7 @@ class Processes(Executor):
             if worker is not None:
                 waiting.remove(run)
                 worker.report = batch.callbacks.watch(run.point)
-                worker.give("run", run, options)
+                worker.give("run", run, point_spec(run, options))
                 return run
         return None
 

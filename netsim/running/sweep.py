@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -30,6 +31,9 @@ from netsim.running.run_manifest import Checkpoints, RunManifest, read_manifest
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point
     from netsim.results import Result
+
+WRITE_EVERY_S = 0.5
+"""Seconds between writing the sweep's table: of many small points, it would take a tenth."""
 
 DEFAULTS = RunOptions()
 SILENT = Callbacks()
@@ -170,10 +174,15 @@ def run_points(
         record = table.enter if table is not None else lambda _: None
         complete = len(runs) - len(todo)
         yield from (outcome for outcome in kept.values() if outcome is not None)
-        for outcome in executor.run(Batch(todo, estimates, options, callbacks, record)):
-            complete += outcome.complete
-            record(outcome)
-            yield outcome
+        try:
+            for outcome in executor.run(Batch(todo, estimates, options, callbacks, record)):
+                complete += outcome.complete
+                if table is not None:
+                    table.enter(outcome, soon=True)
+                yield outcome
+        finally:
+            if table is not None:
+                table.write()
         if complete == len(runs):
             (target / files.RUN).unlink(missing_ok=True)
 
@@ -208,7 +217,7 @@ def _replacement_notes(runs: Sequence[PointRun], directory: Path) -> Iterator[st
 
 
 class _SweepTable:
-    """The table of a sweep, which always lists the points that are done."""
+    """The table of a sweep, which lists the points that are done, the last ones perhaps not yet."""
 
     def __init__(self, directory: Path, runs: Sequence[PointRun]) -> None:
         self.directory = directory
@@ -218,16 +227,25 @@ class _SweepTable:
         for run in runs:
             found = destination.found_result(run.folder, run.provenance.fingerprint)
             self._rows[run.name] = sweep_row(run.point, found.summary) if found else None
-        if any(self._rows.values()) or not is_sweep(directory):
-            self._write()
+        self._is_written = not any(self._rows.values()) and is_sweep(directory)
+        self._written_s = 0.0
+        self.write()
 
-    def enter(self, outcome: PointOutcome) -> None:
-        """Add a point; only a complete result replaces a complete one."""
+    def enter(self, outcome: PointOutcome, *, soon: bool = False) -> None:
+        """Add a point; only a complete result replaces a complete one.
+
+        The table is written, but with `soon` at most once in WRITE_EVERY_S.
+        """
         run = self._runs[outcome.point.name]
         found = destination.found_result(run.folder, run.provenance.fingerprint)
         if outcome.complete or found is None or not found.complete:
             self._rows[run.name] = outcome.row
-            self._write()
+            self._is_written = False
+            if not soon or time.monotonic() > self._written_s + WRITE_EVERY_S:
+                self.write()
 
-    def _write(self) -> None:
-        write_sweep(self.directory, [row for row in self._rows.values() if row is not None])
+    def write(self) -> None:
+        """Write the table unless it is up to date."""
+        if not self._is_written:
+            write_sweep(self.directory, [row for row in self._rows.values() if row is not None])
+            self._is_written, self._written_s = True, time.monotonic()
