@@ -78,14 +78,12 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize(("name", "what", "n", "way"), EXACT)
-def test_a_collective_takes_as_long_as_its_closed_form(
-    name: str, what: str, n: int, way: str
-) -> None:
-    how = replace(WAYS[way], algorithm=name, node=2)
-    size = 0 if what == "barrier" else 4 * n * PAYLOAD
-    expected = closed_form_ps(what, n, size, wire(PAYLOAD if size else 1), how)
-    assert simulated_ps(what, n, size, how) == expected
+def test_a_collective_takes_as_long_as_its_closed_form() -> None:
+    for name, what, n, way in EXACT:
+        how = replace(WAYS[way], algorithm=name, node=2)
+        size = 0 if what == "barrier" else 4 * n * PAYLOAD
+        expected = closed_form_ps(what, n, size, wire(PAYLOAD if size else 1), how)
+        assert simulated_ps(what, n, size, how) == expected
 
 
 def rails() -> Network:
@@ -96,18 +94,18 @@ def rails() -> Network:
     )
 
 
-@pytest.mark.parametrize("what", ALGORITHMS["hierarchical"].WHATS)
-def test_rails_take_as_long_as_the_closed_form_on_wires_that_are_measured(what: str) -> None:
-    network, size = rails(), 64 * PAYLOAD
-    wires = Wires(network, PAYLOAD, HEADER)
-    assert wires.near(np.arange(16)[None]) == 4
-    how = CollectiveOptions("hierarchical", node=4, latency_ps=US)
-    wire = wires.wire(hops_of(what, 16, size, how), np.arange(16))
-    assert wire.rate_bps == 8 * RATE
-    assert wire.far is not None
-    assert wire.far.rate_bps == RATE
-    expected = closed_form_ps(what, 16, size, wire, how)
-    assert simulated_ps(what, 16, size, how, network) == expected
+def test_rails_take_as_long_as_the_closed_form_on_wires_that_are_measured() -> None:
+    for what in ALGORITHMS["hierarchical"].WHATS:
+        network, size = rails(), 64 * PAYLOAD
+        wires = Wires(network, PAYLOAD, HEADER)
+        assert wires.near(np.arange(16)[None]) == 4
+        how = CollectiveOptions("hierarchical", node=4, latency_ps=US)
+        wire = wires.wire(hops_of(what, 16, size, how), np.arange(16))
+        assert wire.rate_bps == 8 * RATE
+        assert wire.far is not None
+        assert wire.far.rate_bps == RATE
+        expected = closed_form_ps(what, 16, size, wire, how)
+        assert simulated_ps(what, 16, size, how, network) == expected
 
 
 def test_channels_of_a_ring_go_by_rails_of_their_own() -> None:
@@ -142,11 +140,11 @@ def test_channels_of_a_ring_go_by_rails_of_their_own() -> None:
         orders(12, CollectiveOptions("ring", node=4, ring_order="alternating"))
 
 
-@pytest.mark.parametrize("n", [5, 6, 7])
-def test_halving_takes_longer_where_it_does_not_divide(n: int) -> None:
-    how, size = CollectiveOptions("halving_doubling", latency_ps=US), 16 * PAYLOAD
-    expected = closed_form_ps("all_reduce", n, size, wire(PAYLOAD), how)
-    assert simulated_ps("all_reduce", n, size, how) == pytest.approx(expected, rel=0.1)
+def test_halving_takes_longer_where_it_does_not_divide() -> None:
+    for n in [5, 6, 7]:
+        how, size = CollectiveOptions("halving_doubling", latency_ps=US), 16 * PAYLOAD
+        expected = closed_form_ps("all_reduce", n, size, wire(PAYLOAD), how)
+        assert simulated_ps("all_reduce", n, size, how) == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize("n", [8, 13])
@@ -186,11 +184,10 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("where", NETWORKS)
-def test_the_fastest_is_chosen(where: str) -> None:
-    network, n = NETWORKS[where]
-    for size_bytes in (1_000, 200_000):
-        choices(network, n, size_bytes)
+def test_the_fastest_is_chosen() -> None:
+    for network, n in NETWORKS.values():
+        for size_bytes in (1_000, 200_000):
+            choices(network, n, size_bytes)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from collective_play import at_last, play
 from raises_input import raises_input
 
@@ -57,9 +56,8 @@ def test_pieces_of_others(tmp_path: Path) -> None:
     assert steps_of(tmp_path, halves, "reduce").size_bytes.tolist() == [26 + 25, 25 + 25]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_mistakes(tmp_path: Path) -> None:
+    for change, message in [
         (("src,", "source,"), "csv:2"),
         (("adds", "add"), ("csv:2", "add")),
         (("0, 1, 1, yes, ,", "0, 1, 1, yes"), ("csv:3", "4", "6")),
@@ -75,12 +73,10 @@ def test_pieces_of_others(tmp_path: Path) -> None:
         (("0, 1, 0, , 1, 0\n", ""), ("all_reduce", "position 1", "position 0")),
         (("no, 0,\n", "no, 0,\n0, 2, 0, , ,\n"), ("3", "2")),
         ((EXCHANGE, ""), ""),
-    ],
-)
-def test_mistakes(tmp_path: Path, change: tuple[str, str], message: str) -> None:
-    assert change[0] in EXCHANGE
-    with raises_input(message):
-        steps_of(tmp_path, EXCHANGE.replace(*change, 1))
+    ]:
+        assert change[0] in EXCHANGE
+        with raises_input(message):
+            steps_of(tmp_path, EXCHANGE.replace(*change, 1))
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

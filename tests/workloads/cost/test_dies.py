@@ -30,19 +30,21 @@ def counted(die_mm2, diameter_mm=300.0, steps=8):
     return most
 
 
-@pytest.mark.parametrize(
-    ("die_mm2", "diameter_mm", "dies"),
-    # Hennessy and Patterson print 270 and 640 of dies 15 and 10 mm wide, rounded.
-    [(225, 300, 269), (100, 300, 640), (500, 300, 111), (H100_MM2, 300, 63), (100, 200, 269)],
-)
-def test_dies_of_a_wafer(die_mm2, diameter_mm, dies):
-    assert dies_per_wafer(die_mm2, diameter_mm) == dies
+def test_dies_of_a_wafer():
+    for die_mm2, diameter_mm, dies in [
+        (225, 300, 269),
+        (100, 300, 640),
+        (500, 300, 111),
+        (H100_MM2, 300, 63),
+        (100, 200, 269),
+    ]:
+        assert dies_per_wafer(die_mm2, diameter_mm) == dies
 
 
-@pytest.mark.parametrize("die_mm2", [50, 100, 203.5, 400, H100_MM2])
-def test_the_formula_is_near_a_count_and_below_it(die_mm2):
-    found, most = dies_per_wafer(die_mm2), counted(die_mm2)
-    assert 0.89 * most <= found <= most
+def test_the_formula_is_near_a_count_and_below_it():
+    for die_mm2 in [50, 100, 203.5, 400, H100_MM2]:
+        found, most = dies_per_wafer(die_mm2), counted(die_mm2)
+        assert 0.89 * most <= found <= most
 
 
 def test_what_is_not_used_counts_as_a_smaller_wafer_and_larger_dies():
@@ -54,11 +56,11 @@ def test_what_is_not_used_counts_as_a_smaller_wafer_and_larger_dies():
             dies_per_wafer(**wrong)
 
 
-@pytest.mark.parametrize("defects", [0.01, 0.1, 0.5, 2.0])
-def test_murphys_yield_lies_between_poissons_and_that_of_seeds(defects):
-    models = ("poisson", "murphy", "seeds")
-    low, middle, high = (die_yield(H100_MM2, defects, model) for model in models)
-    assert low < middle < high < 1
+def test_murphys_yield_lies_between_poissons_and_that_of_seeds():
+    for defects in [0.01, 0.1, 0.5, 2.0]:
+        models = ("poisson", "murphy", "seeds")
+        low, middle, high = (die_yield(H100_MM2, defects, model) for model in models)
+        assert low < middle < high < 1
 
 
 def test_values_of_the_models():
@@ -105,27 +107,27 @@ def test_the_cost_of_a_good_die():
 MODELS = [("poisson", None), ("murphy", None), ("seeds", None), ("negative_binomial", 3.0)]
 
 
-@pytest.mark.parametrize(("model", "alpha"), MODELS)
-def test_without_spare_units_every_defect_counts(model, alpha):
-    plain = die_yield(H100_MM2, 0.11, model, alpha)
-    for units, share in ((1, 1.0), (36, 0.5), (144, 0.9)):
-        found = salvaged_yield(H100_MM2, 0.11, model, alpha, units, units, share)
-        assert found == pytest.approx(plain, rel=1e-12)
+def test_without_spare_units_every_defect_counts():
+    for model, alpha in MODELS:
+        plain = die_yield(H100_MM2, 0.11, model, alpha)
+        for units, share in ((1, 1.0), (36, 0.5), (144, 0.9)):
+            found = salvaged_yield(H100_MM2, 0.11, model, alpha, units, units, share)
+            assert found == pytest.approx(plain, rel=1e-12)
 
 
-@pytest.mark.parametrize(("units", "needed", "share"), [(36, 33, 0.5), (144, 132, 0.6), (8, 1, 1)])
-def test_units_that_fail_independently_are_binomial(units, needed, share):
+def test_units_that_fail_independently_are_binomial():
     """Poisson's yield: the units' own, and that of all else."""
-    defects = H100_MM2 / 100 * 0.4
-    good = math.exp(-defects * share / units)
-    found = sum(
-        math.comb(units, bad) * (1 - good) ** bad * good ** (units - bad)
-        for bad in range(units - needed + 1)
-    )
-    expected = found * math.exp(-defects * (1 - share))
-    assert salvaged_yield(H100_MM2, 0.4, "poisson", None, units, needed, share) == pytest.approx(
-        expected, rel=1e-12
-    )
+    for units, needed, share in [(36, 33, 0.5), (144, 132, 0.6), (8, 1, 1)]:
+        defects = H100_MM2 / 100 * 0.4
+        good = math.exp(-defects * share / units)
+        found = sum(
+            math.comb(units, bad) * (1 - good) ** bad * good ** (units - bad)
+            for bad in range(units - needed + 1)
+        )
+        expected = found * math.exp(-defects * (1 - share))
+        assert salvaged_yield(
+            H100_MM2, 0.4, "poisson", None, units, needed, share
+        ) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(("model", "alpha"), MODELS[1:])

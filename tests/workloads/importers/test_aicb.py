@@ -80,9 +80,8 @@ def test_groups_that_names_end_with(tmp_path: Path) -> None:
     assert row.weight == Phase(1, "", "", 0)  # of no bytes
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_mistakes(tmp_path: Path) -> None:
+    for text, message in [
         ("", "w.txt: ends before its first row"),
         (MINIMAL.replace(POLICY, "HYBRID_DLRM"), "w.txt:1: policy HYBRID_DLRM is not supported"),
         (
@@ -113,12 +112,10 @@ def test_groups_that_names_end_with(tmp_path: Path) -> None:
         ),
         (HEADER.replace("ga: 1", "ga: 2") + "\n" + rows("a", "b"), "are not 2 micro-batches ("),
         (b"\xff", "w.txt: is not UTF-8 text"),
-    ],
-)
-def test_mistakes(tmp_path: Path, text: str | bytes, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, text)
-    assert message in str(caught.value)
+    ]:
+        with pytest.raises(InputError) as caught:
+            read(tmp_path, text)
+        assert message in str(caught.value)
 
 
 def test_a_workload_may_be_cut_anywhere(tmp_path: Path) -> None:

@@ -130,31 +130,30 @@ def test_text_and_binary_say_the_same(tmp_path: Path, ranks: list[Rank], piece: 
     assert len(text.first) == sum(len(rank.edges) for rank in ranks)
 
 
-@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
-def test_what_the_grammar_allows(tmp_path: Path, piece: int) -> None:
+def test_what_the_grammar_allows(tmp_path: Path) -> None:
     """Blanks left out, comments, several parts on a line, endings of Windows, any peer and tag."""
-    text = (
-        "// made by hand { }\n/* num_ranks 9 // */ num_ranks 2 rank 0 {\r\n"
-        "x1:send 1b to 1tag 5cpu 3nic 2\r\n  \t\n/* rank 1 {\nrequires */\n"
-        "send7bto1\n// calc 5\nrecvx: recv 8b from -1 tag -1\ncalc0cpu 9\n"
-        "recvx irequires x1\n} rank 1{ \n}"
-    )
-    with patch.object(goal_text, "PIECE_BYTES", piece):
-        schedule = read(tmp_path, text)
-    assert rows(schedule) == [
-        (0, SEND, 1, 1, 5, 3, 2),
-        (0, SEND, 1, 7, 0, 0, 0),
-        (0, RECV, -1, 8, -1, 0, 0),
-        (0, CALC, -1, 0, 0, 9, 0),
-    ]
-    assert edges(schedule) == {(0, 2, True)}
-    assert schedule.place.tolist() == [3, 7, 9, 10]
+    for piece in [1, 7, 1 << 20]:
+        text = (
+            "// made by hand { }\n/* num_ranks 9 // */ num_ranks 2 rank 0 {\r\n"
+            "x1:send 1b to 1tag 5cpu 3nic 2\r\n  \t\n/* rank 1 {\nrequires */\n"
+            "send7bto1\n// calc 5\nrecvx: recv 8b from -1 tag -1\ncalc0cpu 9\n"
+            "recvx irequires x1\n} rank 1{ \n}"
+        )
+        with patch.object(goal_text, "PIECE_BYTES", piece):
+            schedule = read(tmp_path, text)
+        assert rows(schedule) == [
+            (0, SEND, 1, 1, 5, 3, 2),
+            (0, SEND, 1, 7, 0, 0, 0),
+            (0, RECV, -1, 8, -1, 0, 0),
+            (0, CALC, -1, 0, 0, 9, 0),
+        ]
+        assert edges(schedule) == {(0, 2, True)}
+        assert schedule.place.tolist() == [3, 7, 9, 10]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "does_n0/s.goal: must begin with num_ranks"),
+def test_mistakes_in_texts(tmp_path: Path) -> None:
+    for text, message in [
+        ("", "s.goal: must begin with num_ranks"),
         ("num_ranks 0\n", "0 ranks in a file of 12 bytes"),
         ("num_ranks 1\nnum_ranks 1\n", ":2: num_ranks must appear once, before all ranks"),
         ("rank 0 {\n}\n", ":1: rank 0 of 0, expected none"),
@@ -184,10 +183,8 @@ def test_what_the_grammar_allows(tmp_path: Path, piece: int) -> None:
         ("num_ranks 1\nrank 0 {\na: calc 5\na requires a\n}\n", ":4: waits for itself"),
         ("num_ranks 1\nrank 0 {\n/* calc 5\n}\n", ":3: unterminated comment"),
         (b"num_ranks 1\nrank 0 {\n\xff\n}\n", "is not UTF-8 text"),
-    ],
-)
-def test_mistakes_in_texts(tmp_path: Path, text: str | bytes, message: str) -> None:
-    assert message in told(tmp_path, text)
+    ]:
+        assert message in told(tmp_path, text)
 
 
 def test_labels_are_of_their_rank(tmp_path: Path) -> None:
@@ -223,9 +220,8 @@ def test_an_altered_text_is_refused_or_means_something(
     told(tmp_path, TEXT[:place].encode() + more + TEXT[place + 1 :].encode())
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "message"),
-    [
+def test_mistakes_in_binary_files(tmp_path: Path) -> None:
+    for place, value, message in [
         (0, 2342, "was modified by LogGOPSim with --save-mem"),
         (8, 3, "rank 2: its part exceeds the file, which may be truncated"),
         (46, 3, "rank 0: 3 nodes and 1 roots do not fill 94 bytes"),
@@ -234,12 +230,10 @@ def test_an_altered_text_is_refused_or_means_something(
         (81, 400_000_000, "rank 0: 1 dependencies, but records claim 400,000,000"),
         (30, 38, "its ranks claim 282 bytes of 188"),
         (136, 5, "rank 0: unknown node 5 waits for node 0"),
-    ],
-)
-def test_mistakes_in_binary_files(tmp_path: Path, place: int, value: int, message: str) -> None:
-    content = bytearray(BINARY)
-    content[place : place + 4] = value.to_bytes(4, "little")
-    assert message in told(tmp_path, bytes(content))
+    ]:
+        content = bytearray(BINARY)
+        content[place : place + 4] = value.to_bytes(4, "little")
+        assert message in told(tmp_path, bytes(content))
 
 
 def test_long_schedules_load_in_seconds(tmp_path: Path) -> None:

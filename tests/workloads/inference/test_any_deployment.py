@@ -2,8 +2,6 @@
 
 import random
 
-import pytest
-
 from netsim.errors import InputError
 from netsim.limits import INT64
 from netsim.workloads.inference import (
@@ -56,31 +54,31 @@ def loaded(tree):
         return None, error.errors
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_any_deployment_is_refused_with_its_keys_or_has_times(seed):
-    rng = random.Random(seed)
-    right = 0
-    for _ in range(150):
-        one, mistakes = loaded(changed(rng))
-        assert all(each.key for each in mistakes), mistakes
-        if one is None:
-            continue
-        right += 1
-        for phase in PHASES:
-            best_size(one, LatencyLimits(), phase)
-        if not one.options.tp:
-            continue
-        cost = iteration_cost(one)
-        assert kv_capacity_tokens(one) > 0
-        assert kv_bytes_of_token(one) > 0
-        parts = [network_ps(cost, 1500), network_ps(cost, 3000)]
-        times = [iteration_ps(cost, n, prompt_pairs(True, 0, n), 0, 0) for n in (1500, 3000)]
-        times += [iteration_ps(cost, n, 0, n, 1500 * n) for n in (5000, 10_000)]
-        assert 0 < times[0] <= times[1]
-        assert 0 < times[2] <= times[3]
-        assert parts[0] <= parts[1] <= times[1]
-        assert all(isinstance(value, int) for value in (*times, all_reduce_bytes(cost, 3)))
-        most = kv_capacity_tokens(one)
-        assert iteration_ps(cost, most, prompt_pairs(True, 0, most), 0, 0) < INT64
-        assert best_batch(one, LatencyLimits(), "decode").capacity_tokens > 0
-    assert right > 20
+def test_any_deployment_is_refused_with_its_keys_or_has_times():
+    for seed in range(4):
+        rng = random.Random(seed)
+        right = 0
+        for _ in range(150):
+            one, mistakes = loaded(changed(rng))
+            assert all(each.key for each in mistakes), mistakes
+            if one is None:
+                continue
+            right += 1
+            for phase in PHASES:
+                best_size(one, LatencyLimits(), phase)
+            if not one.options.tp:
+                continue
+            cost = iteration_cost(one)
+            assert kv_capacity_tokens(one) > 0
+            assert kv_bytes_of_token(one) > 0
+            parts = [network_ps(cost, 1500), network_ps(cost, 3000)]
+            times = [iteration_ps(cost, n, prompt_pairs(True, 0, n), 0, 0) for n in (1500, 3000)]
+            times += [iteration_ps(cost, n, 0, n, 1500 * n) for n in (5000, 10_000)]
+            assert 0 < times[0] <= times[1]
+            assert 0 < times[2] <= times[3]
+            assert parts[0] <= parts[1] <= times[1]
+            assert all(isinstance(value, int) for value in (*times, all_reduce_bytes(cost, 3)))
+            most = kv_capacity_tokens(one)
+            assert iteration_ps(cost, most, prompt_pairs(True, 0, most), 0, 0) < INT64
+            assert best_batch(one, LatencyLimits(), "decode").capacity_tokens > 0
+        assert right > 20

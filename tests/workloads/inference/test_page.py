@@ -29,11 +29,13 @@ def comparison():
     return compared.find_comparison([])
 
 
-@pytest.mark.parametrize("group", groups())
-def test_errors_are_what_the_code_gives(group):
-    told = re.findall(r"[\d.]+ %", measured.error_text(group))
-    rows = [re.findall(r"[\d.]+ %", line) for line in VALIDATION.splitlines() if line[:1] == "|"]
-    assert told in rows
+def test_errors_are_what_the_code_gives():
+    for group in groups():
+        told = re.findall(r"[\d.]+ %", measured.error_text(group))
+        rows = [
+            re.findall(r"[\d.]+ %", line) for line in VALIDATION.splitlines() if line[:1] == "|"
+        ]
+        assert told in rows
 
 
 def test_the_comparison_is_what_the_code_gives():

@@ -45,22 +45,22 @@ def loaded(tree, fits):
         return None, error.errors
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_any_job_is_refused_with_its_keys_or_has_a_step(seed):
-    rng = random.Random(seed)
-    right = 0
-    for _ in range(100):
-        tree = changed(rng)
-        job, mistakes = loaded(tree, fits=rng.random() < 0.5)
-        assert all(one.key for one in mistakes), mistakes
-        if job is None:
-            continue
-        right += 1
-        step = step_time(job)
-        parts = (step.compute_ps, step.recompute_ps, step.bubble_ps, step.optimizer_ps)
-        assert sum(parts) + sum(step.exposed.values()) == pytest.approx(step.total_ps)
-        assert min(*parts, *step.exposed.values(), 0.0) == 0.0
-        assert 0 < step.mfu <= 1
-        assert all(one.size_bytes > 0 and one.n > 1 for one in messages(job))
-        assert stage_memory(job, 0).total > 0
-    assert right > 5
+def test_any_job_is_refused_with_its_keys_or_has_a_step():
+    for seed in range(4):
+        rng = random.Random(seed)
+        right = 0
+        for _ in range(100):
+            tree = changed(rng)
+            job, mistakes = loaded(tree, fits=rng.random() < 0.5)
+            assert all(one.key for one in mistakes), mistakes
+            if job is None:
+                continue
+            right += 1
+            step = step_time(job)
+            parts = (step.compute_ps, step.recompute_ps, step.bubble_ps, step.optimizer_ps)
+            assert sum(parts) + sum(step.exposed.values()) == pytest.approx(step.total_ps)
+            assert min(*parts, *step.exposed.values(), 0.0) == 0.0
+            assert 0 < step.mfu <= 1
+            assert all(one.size_bytes > 0 and one.n > 1 for one in messages(job))
+            assert stage_memory(job, 0).total > 0
+        assert right > 5

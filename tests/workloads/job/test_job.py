@@ -35,12 +35,12 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize(("name", "sizes"), PUBLISHED.items())
-def test_models_have_the_parameters_that_are_published(name, sizes):
-    total, active = sizes
-    counted = parameters(model(name))
-    assert counted.total == pytest.approx(total, rel=5e-3)
-    assert counted.active == pytest.approx(active or total, rel=5e-3)
+def test_models_have_the_parameters_that_are_published():
+    for name, sizes in PUBLISHED.items():
+        total, active = sizes
+        counted = parameters(model(name))
+        assert counted.total == pytest.approx(total, rel=5e-3)
+        assert counted.active == pytest.approx(active or total, rel=5e-3)
 
 
 def test_every_model_has_its_row():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from raises_input import raises_input
 
 from netsim.workloads.job.placement import PLACEMENTS, describe, place
@@ -16,11 +15,11 @@ def placed(name: str, ranks: Ranks, rack_hosts: int, n_hosts: int | None = None)
     return place(name, ranks, rack_hosts, n_hosts or len(ranks), np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("kind", GROUPS)
-def test_every_rank_is_in_one_group_of_a_kind(kind: str) -> None:
-    groups = SMALL.groups(kind)
-    assert sorted(groups.reshape(-1)) == list(range(len(SMALL)))
-    assert (np.diff(groups, axis=1) > 0).all()
+def test_every_rank_is_in_one_group_of_a_kind() -> None:
+    for kind in GROUPS:
+        groups = SMALL.groups(kind)
+        assert sorted(groups.reshape(-1)) == list(range(len(SMALL)))
+        assert (np.diff(groups, axis=1) > 0).all()
 
 
 def test_groups_differ_along_their_axis_alone() -> None:
@@ -51,12 +50,12 @@ def test_experts_are_shared_by_neighboring_replicas() -> None:
     assert sorted(set(dp[SMALL.groups("expert_dp")[0]])) == [0, 4]
 
 
-@pytest.mark.parametrize("name", PLACEMENTS)
-def test_no_host_has_two_ranks(name: str) -> None:
-    hosts = placed(name, SMALL, 12, 200)
-    assert np.unique(hosts).size == len(SMALL)
-    assert hosts.min() >= 0
-    assert hosts.max() < 200
+def test_no_host_has_two_ranks() -> None:
+    for name in PLACEMENTS:
+        hosts = placed(name, SMALL, 12, 200)
+        assert np.unique(hosts).size == len(SMALL)
+        assert hosts.min() >= 0
+        assert hosts.max() < 200
 
 
 def test_the_paper_has_replicas_of_one_layer_in_a_rack() -> None:
@@ -114,19 +113,16 @@ def test_who_stands_where() -> None:
     assert more == 35
 
 
-@pytest.mark.parametrize(
-    ("name", "ranks", "message"),
-    [
+def test_what_has_no_place() -> None:
+    for name, ranks, message in [
         ("paper", Ranks(tp=4, dp=4, levels=(4, 1, 1)), "4"),
         ("rail_aligned", Ranks(tp=4, dp=4), ("4", "8")),
         ("consecutive", Ranks(tp=4, dp=8), ("32", "16")),
         ("random", Ranks(tp=4, dp=8), "32"),
         ("near", Ranks(tp=4, dp=4), "near"),
-    ],
-)
-def test_what_has_no_place(name: str, ranks: Ranks, message: str) -> None:
-    with raises_input(message):
-        placed(name, ranks, 8, 16)
+    ]:
+        with raises_input(message):
+            placed(name, ranks, 8, 16)
 
 
 def test_groups_that_do_not_divide() -> None:

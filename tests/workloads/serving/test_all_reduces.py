@@ -37,17 +37,22 @@ def alone_ps(tp: int, rows: int, how: CollectiveOptions, merged: int = 1) -> int
     return closed_form_ps("all_reduce", tp, size, WIRE, how)
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "direct", "halving_doubling"])
-def test_an_iteration_is_computing_and_all_reduces(tmp_path: Path, algorithm: str) -> None:
-    # Blocks of whole packets, of which the closed form knows what they take at each switch.
-    given: dict[str, Any] = {"instances": 1, "latency": "1us", "algorithm": algorithm, **PACKETS}
-    run = Served(tmp_path, [(0, 512, 1)], deployment=deployment(4), max_iterations=1, **given)
-    computing = compute_ps(cost(4), 512, prompt_pairs(True, 0, 512), 0, 0)
-    wanted = computing + 4 * alone_ps(4, 512, CollectiveOptions(algorithm, latency_ps=US))
-    # The other GPUs begin as they have been told.
-    told = 2 * US + 2 * 3 * 5000 * 80
-    assert wanted <= run.iterations()[0][1] <= 1.005 * wanted + told
-    all_served_once(run.plan, run)
+def test_an_iteration_is_computing_and_all_reduces(tmp_path: Path) -> None:
+    for algorithm in ["ring", "direct", "halving_doubling"]:
+        # Blocks of whole packets, of which the closed form knows what they take at each switch.
+        given: dict[str, Any] = {
+            "instances": 1,
+            "latency": "1us",
+            "algorithm": algorithm,
+            **PACKETS,
+        }
+        run = Served(tmp_path, [(0, 512, 1)], deployment=deployment(4), max_iterations=1, **given)
+        computing = compute_ps(cost(4), 512, prompt_pairs(True, 0, 512), 0, 0)
+        wanted = computing + 4 * alone_ps(4, 512, CollectiveOptions(algorithm, latency_ps=US))
+        # The other GPUs begin as they have been told.
+        told = 2 * US + 2 * 3 * 5000 * 80
+        assert wanted <= run.iterations()[0][1] <= 1.005 * wanted + told
+        all_served_once(run.plan, run)
 
 
 def test_sizes_are_those_of_the_rows(tmp_path: Path) -> None:
@@ -176,9 +181,8 @@ def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-@pytest.mark.parametrize(
-    ("given", "asked", "need"),
-    [
+def test_slots_that_cannot_do_are_refused_beforehand(tmp_path: Path) -> None:
+    for given, asked, need in [
         ({"instances": 1}, [(0, 10, 9)], 9),
         ({"instances": 1, "token_budget": 5}, [(0, 11, 9)], 11),
         ({**HALVES, "token_budget": 5}, [(0, 10, 1), (0, 11, 1), (0, 9, 2)], 6),
@@ -186,21 +190,16 @@ def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
         ({"instances": 2}, [(0, 10, 4), (0, 10, 6), (0, 10, 5)], 6),
         (HALVES, [(0, 10, 9)], 8),
         ({**HALVES, "token_budget": 2}, [(0, 9, 3)], 5),
-    ],
-)
-def test_slots_that_cannot_do_are_refused_beforehand(
-    tmp_path: Path, given: Any, asked: Any, need: int
-) -> None:
-    with raises_input(need - 1, need, key="traffic.max_iterations"):
-        Served(tmp_path, asked, max_iterations=need - 1, **given, **PACKETS)
-    all_served_once(
-        (run := Served(tmp_path, asked, max_iterations=need, **given, **PACKETS)).plan, run
-    )
+    ]:
+        with raises_input(need - 1, need, key="traffic.max_iterations"):
+            Served(tmp_path, asked, max_iterations=need - 1, **given, **PACKETS)
+        all_served_once(
+            (run := Served(tmp_path, asked, max_iterations=need, **given, **PACKETS)).plan, run
+        )
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_what_cannot_be() -> None:
+    for given, message in [
         ({"max_iterations": 9}, ("traffic.max_iterations", "all_reduces")),
         ({"algorithm": "ring"}, "traffic.algorithm"),
         ({**PACKETS, "all_reduces_per_iteration": 3}, "4"),
@@ -210,9 +209,7 @@ def test_slots_that_cannot_do_are_refused_beforehand(
             "traffic.all_reduces",
         ),
         ({**PACKETS, "mtbf": "1s", "repair_time": "1s"}, "traffic.all_reduces"),
-    ],
-)
-def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
-    shape = {"deployment": deployment(), "rate": 1.0, "requests": 40, "instances": 1, **given}
-    with raises_input(message):
-        made("serving", 8, **shape)
+    ]:
+        shape = {"deployment": deployment(), "rate": 1.0, "requests": 40, "instances": 1, **given}
+        with raises_input(message):
+            made("serving", 8, **shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from netsim.workloads.serving.dispatch import DISPATCH, dispatch
 
@@ -26,19 +25,19 @@ def test_of_idle_instances_the_one_that_waits_for_longest() -> None:
     assert machines("least_work", [0, 10, 20, 30], [1, 1, 1, 1], 3) == [0, 1, 2, 0]
 
 
-@pytest.mark.parametrize("how", DISPATCH)
-def test_when_requests_would_be_done(how: str) -> None:
+def test_when_requests_would_be_done() -> None:
     """One after the other on each instance, in the order of their arrival."""
-    rng = np.random.default_rng(3)
-    at, work = rng.integers(0, 1000, 300), rng.integers(1, 30, 300)
-    found = dispatch(how, at, work, 4, rng)
-    for one in range(4):
-        free = 0
-        for request in np.argsort(at, kind="stable").tolist():
-            if found.instance[request] == one:
-                free = max(free, int(at[request])) + int(work[request])
-                assert found.done_ps[request] == free
-    assert set(found.instance.tolist()) == {0, 1, 2, 3}
+    for how in DISPATCH:
+        rng = np.random.default_rng(3)
+        at, work = rng.integers(0, 1000, 300), rng.integers(1, 30, 300)
+        found = dispatch(how, at, work, 4, rng)
+        for one in range(4):
+            free = 0
+            for request in np.argsort(at, kind="stable").tolist():
+                if found.instance[request] == one:
+                    free = max(free, int(at[request])) + int(work[request])
+                    assert found.done_ps[request] == free
+        assert set(found.instance.tolist()) == {0, 1, 2, 3}
 
 
 def test_least_work_waits_less_than_chance() -> None:

@@ -37,15 +37,15 @@ def up_share(found: Outages, machines: int, until_ps: int = UNTIL) -> float:
     return 1 - float(lost_shares(found, machines, until_ps)[0].mean())
 
 
-@pytest.mark.parametrize("gpus", [1, 8, 32])
-def test_instances_that_stop_are_up_as_a_renewal_process_is(gpus: int) -> None:
-    found = drawn(Policy(MTBF, REPAIR, swap_ps=50_000), [gpus] * 8)
-    down = 1 - group_availability(MTBF, REPAIR + 50_000, gpus)
-    # One part in the square root of the number of failures, times three.
-    assert 1 - up_share(found, 8) == pytest.approx(down, rel=3 / len(found) ** 0.5)
-    assert len(found) == pytest.approx(8 * UNTIL / (MTBF / gpus + REPAIR + 50_000), rel=0.06)
-    assert (found.up_ps - found.down_ps == REPAIR + 50_000).all()
-    assert (found.whole_ps == found.up_ps).all()
+def test_instances_that_stop_are_up_as_a_renewal_process_is() -> None:
+    for gpus in [1, 8, 32]:
+        found = drawn(Policy(MTBF, REPAIR, swap_ps=50_000), [gpus] * 8)
+        down = 1 - group_availability(MTBF, REPAIR + 50_000, gpus)
+        # One part in the square root of the number of failures, times three.
+        assert 1 - up_share(found, 8) == pytest.approx(down, rel=3 / len(found) ** 0.5)
+        assert len(found) == pytest.approx(8 * UNTIL / (MTBF / gpus + REPAIR + 50_000), rel=0.06)
+        assert (found.up_ps - found.down_ps == REPAIR + 50_000).all()
+        assert (found.whole_ps == found.up_ps).all()
 
 
 def test_with_spares_for_all_only_the_swap_is_lost() -> None:
@@ -55,13 +55,13 @@ def test_with_spares_for_all_only_the_swap_is_lost() -> None:
     assert 1 - up_share(found, 8) == pytest.approx(down, rel=0.05)
 
 
-@pytest.mark.parametrize("spares", [1, 2, 4])
-def test_a_few_spares_are_palms_machine_interference(spares: int) -> None:
+def test_a_few_spares_are_palms_machine_interference() -> None:
     """Repair times are fixed, and only their mean counts."""
-    machines, repair = 6, 2_000_000
-    found = drawn(Policy(MTBF, repair, spares=spares), [4] * machines)
-    share = goodput_of_groups(up_shares_cold(machines, spares, MTBF / 4, repair), machines, 1)
-    assert 1 - up_share(found, machines) == pytest.approx(1 - share, rel=0.06)
+    for spares in [1, 2, 4]:
+        machines, repair = 6, 2_000_000
+        found = drawn(Policy(MTBF, repair, spares=spares), [4] * machines)
+        share = goodput_of_groups(up_shares_cold(machines, spares, MTBF / 4, repair), machines, 1)
+        assert 1 - up_share(found, machines) == pytest.approx(1 - share, rel=0.06)
 
 
 def test_instances_that_shrink_are_down_for_the_restart_and_short_of_one_gpu_then() -> None:
@@ -186,9 +186,8 @@ def test_a_file_of_failures(tmp_path: Path) -> None:
     assert (down.tolist(), short.tolist()) == ([0.25, 0.75], [0, 0.125])
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_files_that_are_refused(tmp_path: Path) -> None:
+    for text, words in [
         ("0, 5us\n", ":1: is not an instance with"),
         ("0, 5us, 5us\n", ":1: times must be in order"),
         ("0, 5us, 7us, 6us\n", ":1: times must be in order"),
@@ -198,11 +197,9 @@ def test_a_file_of_failures(tmp_path: Path) -> None:
         ("9" * 5000 + ", 5us, 7us\n", ':1: unknown instance "999'),
         ("\u0661, 5us, 7us\n", ":1: unknown instance"),
         ("0, 5us, 7us\n\n0, 1us, 6us\n", ":1: instance 0 fails before"),
-    ],
-)
-def test_files_that_are_refused(tmp_path: Path, text: str, words: str) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text(text)
-    with pytest.raises(InputError) as error:
-        read_outages(path, 2)
-    assert words in str(error.value)
+    ]:
+        path = tmp_path / "mine.csv"
+        path.write_text(text)
+        with pytest.raises(InputError) as error:
+            read_outages(path, 2)
+        assert words in str(error.value)

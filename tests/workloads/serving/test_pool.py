@@ -122,9 +122,8 @@ def test_split_instances_with_a_pool(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_what_cannot_be() -> None:
+    for given, message in [
         ({"pool_hosts": 1}, ("traffic.pool_hosts", "pooled", "all_reduces")),
         ({"pooled": "kv", "pool_hosts": 1}, "traffic.pool_hosts"),
         ({"pooled": "kv"}, "traffic.pool_read_rate"),
@@ -132,12 +131,10 @@ def test_split_instances_with_a_pool(tmp_path: Path) -> None:
         ({"pooled_fraction": 0.5}, "traffic.pooled_fraction"),
         ({"pooled": "kv", "pool_read_rate": "1Gbps", "pooled_fraction": 0.0}, "pooled_fraction"),
         ({"pooled": "kv", "pool_hosts": 7, **PACKETS}, ("9", "8")),
-    ],
-)
-def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
-    shape = {"deployment": deployment(), "rate": 1.0, "requests": 4, "instances": 1, **given}
-    with raises_input(message):
-        made("serving", 8, **shape)
+    ]:
+        shape = {"deployment": deployment(), "rate": 1.0, "requests": 4, "instances": 1, **given}
+        with raises_input(message):
+            made("serving", 8, **shape)
 
 
 def test_a_pool_holds_the_weights_that_are_read() -> None:

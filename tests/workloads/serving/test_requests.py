@@ -31,20 +31,17 @@ def gaps(found: Drawn) -> np.ndarray:
     return np.diff(found.requests.arrival_ps, prepend=0)
 
 
-@pytest.mark.parametrize(
-    ("given", "cv"),
-    [
+def test_arrivals_have_their_rate_and_burstiness() -> None:
+    for given, cv in [
         ({}, 1.0),
         ({"arrival_process": "gamma", "burstiness": 1.0}, 1.0),
         ({"arrival_process": "gamma", "burstiness": 3.0}, 3.0),
         ({"arrival_process": "gamma", "burstiness": 0.25}, 0.25),
         ({"arrival_process": "even"}, 0.0),
-    ],
-)
-def test_arrivals_have_their_rate_and_burstiness(given: dict[str, Any], cv: float) -> None:
-    found = gaps(drawn(rate=50.0, requests=100_000, **given))
-    assert found.mean() == pytest.approx(2e10, rel=0.03)
-    assert found.std() / found.mean() == pytest.approx(cv, rel=0.03, abs=0.004)
+    ]:
+        found = gaps(drawn(rate=50.0, requests=100_000, **given))
+        assert found.mean() == pytest.approx(2e10, rel=0.03)
+        assert found.std() / found.mean() == pytest.approx(cv, rel=0.03, abs=0.004)
 
 
 def test_even_arrivals_begin_at_once() -> None:
@@ -62,9 +59,8 @@ def test_at_another_rate_the_same_requests_come() -> None:
     assert np.abs(slow.requests.arrival_ps - 8 * fast.requests.arrival_ps).max() <= 8
 
 
-@pytest.mark.parametrize(
-    ("given", "mean", "cv"),
-    [
+def test_lengths_have_their_distribution() -> None:
+    for given, mean, cv in [
         ({"length_distribution": "fixed"}, 1500, 0.0),
         ({"length_distribution": "fixed", "prompt": 12}, 12, 0.0),
         ({"length_distribution": "uniform", "length_min": 11, "length_max": 20}, 15.5, 0.1853),
@@ -72,13 +68,11 @@ def test_at_another_rate_the_same_requests_come() -> None:
         # k^-1 from 1 to 4: 12/25, 6/25, 4/25 and 3/25
         ({"length_distribution": "zipf", "length_min": 7, "length_max": 10}, 7.92, 0.1331),
         ({"length_distribution": "zipf", "zipf_exponent": 0.0, "length_max": 3}, 2.0, 0.4082),
-    ],
-)
-def test_lengths_have_their_distribution(given: dict[str, Any], mean: float, cv: float) -> None:
-    tokens = drawn(rate=1.0, requests=60_000, **given).requests.prompt_tokens
-    assert tokens.mean() == pytest.approx(mean, rel=0.01)
-    assert tokens.std() / tokens.mean() == pytest.approx(cv, rel=0.03)
-    assert tokens.min() >= 1
+    ]:
+        tokens = drawn(rate=1.0, requests=60_000, **given).requests.prompt_tokens
+        assert tokens.mean() == pytest.approx(mean, rel=0.01)
+        assert tokens.std() / tokens.mean() == pytest.approx(cv, rel=0.03)
+        assert tokens.min() >= 1
 
 
 def test_prompts_and_outputs_have_lengths_of_their_own() -> None:
@@ -103,21 +97,23 @@ def test_lengths_of_a_table(tmp_path: Path) -> None:
     assert tokens.max() == 300
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_mistakes_of_a_table(tmp_path: Path) -> None:
+    for text, message in [
         ("100\n", "table.txt:1"),
         ("100 0.5\n90 1\n", "table.txt:2: tokens and cumulative probabilities"),
         ("100 0.5\n", "table.txt:1: the last cumulative probability must be"),
         ("-3 1\n", "table.txt:1"),
         ("", "table.txt:0"),
-    ],
-)
-def test_mistakes_of_a_table(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "table.txt").write_text(text)
-    with pytest.raises(InputError) as error:
-        drawn(tmp_path, rate=1.0, length_distribution={"prompt": "table"}, prompt_table="table.txt")
-    assert message in str(error.value)
+    ]:
+        (tmp_path / "table.txt").write_text(text)
+        with pytest.raises(InputError) as error:
+            drawn(
+                tmp_path,
+                rate=1.0,
+                length_distribution={"prompt": "table"},
+                prompt_table="table.txt",
+            )
+        assert message in str(error.value)
 
 
 def test_a_trace_as_it_is(folder: Path) -> None:

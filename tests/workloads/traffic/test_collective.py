@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from engine_runs import DROP_TAIL, build, run
 from part_of_load import operations_of
 from raises_input import mentions, raises_input
@@ -58,28 +57,25 @@ def test_an_algorithm_of_a_file(tmp_path: Path) -> None:
         made("collective", 4, directory=tmp_path, what="reduce", group_size=2, algorithm="mine.csv")
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "auto", "hierarchical"])
-def test_groups_reach_over_racks_whose_hosts_have_rails_in_common(algorithm: str) -> None:
-    rail = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 1}
-    network = topology_of({"kind": "multi_rail", "gpus_per_rack": 4, "rail": rail})
-    load = made("collective", 8, network=network, size="8MB", algorithm=algorithm, node=4)
-    rule = network.relays
-    assert rule is not None
-    name = "ring" if algorithm == "ring" else "hierarchical"
-    assert mentions(load.notes[0], name)
-    assert (rule.peers(load.flows) >= 0).any() == (algorithm == "ring")
+def test_groups_reach_over_racks_whose_hosts_have_rails_in_common() -> None:
+    for algorithm in ["ring", "auto", "hierarchical"]:
+        rail = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 1}
+        network = topology_of({"kind": "multi_rail", "gpus_per_rack": 4, "rail": rail})
+        load = made("collective", 8, network=network, size="8MB", algorithm=algorithm, node=4)
+        rule = network.relays
+        assert rule is not None
+        name = "ring" if algorithm == "ring" else "hierarchical"
+        assert mentions(load.notes[0], name)
+        assert (rule.peers(load.flows) >= 0).any() == (algorithm == "ring")
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_mistakes() -> None:
+    for given, message in [
         ({"group_size": 3}, ("3", "4")),
         ({"root": 4}, "4"),
         ({"algorithm": "rings"}, ("rings", "all_reduce", "halving_doubling")),
         ({"algorithm": "hierarchical"}, "4"),
         ({"algorithm": "nowhere.csv"}, "nowhere.csv"),
-    ],
-)
-def test_mistakes(given: dict[str, object], message: str) -> None:
-    with raises_input(message):
-        made("collective", 4, **given)
+    ]:
+        with raises_input(message):
+            made("collective", 4, **given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from raises_input import raises_input
 from traffic_cases import make
 
@@ -16,35 +15,35 @@ def steps_of(table: FlowTable, n_hosts: int) -> list[tuple[np.ndarray, np.ndarra
     return list(zip(table.dst.reshape(shape), table.size_bytes.reshape(shape), strict=True))
 
 
-@pytest.mark.parametrize(("n_hosts", "group", "size"), [(8, 8, 1000), (8, 4, 17), (2, 2, 3)])
-def test_everybody_ends_with_everything(n_hosts: int, group: int, size: int) -> None:
+def test_everybody_ends_with_everything() -> None:
     """Sets of bytes of the group's vector, which are halved and joined as the flows are sent."""
-    table = make("halving_doubling", n_hosts, size=f"{size}B", group_size=group)
-    has = [set(range(size)) for _ in range(n_hosts)]
-    sent = steps_of(table, n_hosts)
-    halvings = len(sent) // 2
-    assert 2**halvings == group
-    for step, (dst, sizes) in enumerate(sent):
-        kept = []
-        for host, other in enumerate(dst.tolist()):
-            assert host // group == other // group
-            assert dst[other] == host
-            own = sorted(has[host])
-            if step >= halvings:
-                assert sizes[host] == len(own)
-                kept.append(has[host] | has[other])
-                continue
-            first = len(own) - len(own) // 2
-            low, high = set(own[:first]), set(own[first:])
-            assert sizes[host] == len(low if host > other else high)
-            kept.append(high if host > other else low)
-        has = kept
-        if step == halvings - 1:
-            for first in range(0, n_hosts, group):
-                shares = has[first : first + group]
-                assert sum(map(len, shares)) == size
-                assert set.union(*shares) == set(range(size))
-    assert all(one == set(range(size)) for one in has)
+    for n_hosts, group, size in [(8, 8, 1000), (8, 4, 17), (2, 2, 3)]:
+        table = make("halving_doubling", n_hosts, size=f"{size}B", group_size=group)
+        has = [set(range(size)) for _ in range(n_hosts)]
+        sent = steps_of(table, n_hosts)
+        halvings = len(sent) // 2
+        assert 2**halvings == group
+        for step, (dst, sizes) in enumerate(sent):
+            kept = []
+            for host, other in enumerate(dst.tolist()):
+                assert host // group == other // group
+                assert dst[other] == host
+                own = sorted(has[host])
+                if step >= halvings:
+                    assert sizes[host] == len(own)
+                    kept.append(has[host] | has[other])
+                    continue
+                first = len(own) - len(own) // 2
+                low, high = set(own[:first]), set(own[first:])
+                assert sizes[host] == len(low if host > other else high)
+                kept.append(high if host > other else low)
+            has = kept
+            if step == halvings - 1:
+                for first in range(0, n_hosts, group):
+                    shares = has[first : first + group]
+                    assert sum(map(len, shares)) == size
+                    assert set.union(*shares) == set(range(size))
+        assert all(one == set(range(size)) for one in has)
 
 
 def test_a_step_begins_after_what_came_in_the_last_one() -> None:
@@ -58,14 +57,11 @@ def test_a_step_begins_after_what_came_in_the_last_one() -> None:
         assert table.dst[before] == table.src[flow]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_what_cannot_be_halved() -> None:
+    for given, message in [
         ({"group_size": 3}, "3"),
         ({"group_size": 16}, "8"),
         ({"size": "7B"}, ("7", "8")),
-    ],
-)
-def test_what_cannot_be_halved(given: dict[str, object], message: str) -> None:
-    with raises_input(message):
-        make("halving_doubling", 8, **given)
+    ]:
+        with raises_input(message):
+            make("halving_doubling", 8, **given)

@@ -118,24 +118,24 @@ def test_all_reduces_by_formula_take_the_deployments() -> None:
     assert kinds(load) == {"kv"}
 
 
-@pytest.mark.parametrize(("tp", "decode_tp"), [(4, 4), (4, 8), (8, 4), (2, 1)])
-def test_caches_are_handed_over_whole_and_take_their_closed_form(tp: int, decode_tp: int) -> None:
-    other = {"decode_deployment": deployed(decode_tp)}
-    how = {"phase": "split", "tokens": 0, "fidelity": "formula", "batch": {"prefill": 2}}
-    load = inference(tp + decode_tp, tp, **how, **other, prompt=512)
-    n_bytes = kv_bytes_of_token(load_deployment(deployed(tp))) * 512 * 2
-    assert load.flows.size_bytes.sum() == n_bytes
-    assert len(load.flows) == max(tp, decode_tp)
-    assert set(load.flows.src.tolist()) == set(range(tp))
-    assert set(load.flows.dst.tolist()) == set(range(tp, tp + decode_tp))
-    times = ends(load, tp + decode_tp)
-    begin, end = times.span(times.rows("receive", "kv"))
-    sent = times.span(times.rows("send", "kv"))[0]
-    a_gpu = int(n_bytes) // min(tp, decode_tp)  # through its port
-    on_wire = wire(4096).send_ps(a_gpu) + wire(4096).delay_ps
-    took = end.max() - sent.max()
-    assert took == pytest.approx(on_wire, rel=0.01)
-    assert begin.max() <= end.max()
+def test_caches_are_handed_over_whole_and_take_their_closed_form() -> None:
+    for tp, decode_tp in [(4, 4), (4, 8), (8, 4), (2, 1)]:
+        other = {"decode_deployment": deployed(decode_tp)}
+        how = {"phase": "split", "tokens": 0, "fidelity": "formula", "batch": {"prefill": 2}}
+        load = inference(tp + decode_tp, tp, **how, **other, prompt=512)
+        n_bytes = kv_bytes_of_token(load_deployment(deployed(tp))) * 512 * 2
+        assert load.flows.size_bytes.sum() == n_bytes
+        assert len(load.flows) == max(tp, decode_tp)
+        assert set(load.flows.src.tolist()) == set(range(tp))
+        assert set(load.flows.dst.tolist()) == set(range(tp, tp + decode_tp))
+        times = ends(load, tp + decode_tp)
+        begin, end = times.span(times.rows("receive", "kv"))
+        sent = times.span(times.rows("send", "kv"))[0]
+        a_gpu = int(n_bytes) // min(tp, decode_tp)  # through its port
+        on_wire = wire(4096).send_ps(a_gpu) + wire(4096).delay_ps
+        took = end.max() - sent.max()
+        assert took == pytest.approx(on_wire, rel=0.01)
+        assert begin.max() <= end.max()
 
 
 @pytest.mark.parametrize(("tp", "decode_tp"), [(4, 6), (6, 4)])
@@ -318,9 +318,8 @@ def test_weights_of_a_pool_are_those_of_the_layers() -> None:
     assert load.flows.size_bytes[pooled].sum() == 2 * weights
 
 
-@pytest.mark.parametrize(
-    ("given", "key"),
-    [
+def test_what_is_refused() -> None:
+    for given, key in [
         ({"kv_transfer": "layerwise"}, "traffic.kv_transfer"),
         ({"pooled_fraction": 0.5}, "traffic.pooled_fraction"),
         ({"phase": "decode", "prompt": 100}, "traffic.prompt"),
@@ -353,9 +352,7 @@ def test_weights_of_a_pool_are_those_of_the_layers() -> None:
         ({"deployment": {"model": MODEL, "machine": "h100"}}, "traffic.deployment.options.tp"),
         ({"deployment": deployed(3)}, "traffic.deployment.options.tp"),
         ({"deployment": "nothing"}, "traffic.deployment"),
-    ],
-)
-def test_what_is_refused(given: dict[str, Any], key: str) -> None:
-    with pytest.raises(InputError) as caught:
-        inference(8, **given)
-    assert f"{key}: " in str(caught.value)
+    ]:
+        with pytest.raises(InputError) as caught:
+            inference(8, **given)
+        assert f"{key}: " in str(caught.value)

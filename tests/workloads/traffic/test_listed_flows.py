@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raises_input import mentions, raises_input
@@ -60,9 +59,8 @@ def test_priority_groups_become_classes_by_name(tmp_path: Path) -> None:
             ns3(tmp_path, text, classes=wrong)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_mistakes_in_flow_txt(tmp_path: Path) -> None:
+    for text, message in [
         ("", "flow.txt"),
         ("0\n", ("flow.txt:1", "0")),
         ("two\n0 1 3 1 9 0\n", "flow.txt:1"),
@@ -81,11 +79,9 @@ def test_priority_groups_become_classes_by_name(tmp_path: Path) -> None:
         ("1\n1 4 3 1 9 0\n", ("flow.txt:2", "4", "0", "3")),
         ("1\n-1 2 3 1 9 0\n", ("flow.txt:2", "-1")),
         ("1\n9" + "9" * 30 + " 2 3 1 9 0\n", "flow.txt:2"),
-    ],
-)
-def test_mistakes_in_flow_txt(tmp_path: Path, text: str, message: str) -> None:
-    with raises_input(message):
-        ns3(tmp_path, text)
+    ]:
+        with raises_input(message):
+            ns3(tmp_path, text)
 
 
 def test_opera_flows(tmp_path: Path) -> None:

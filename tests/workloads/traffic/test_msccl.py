@@ -59,14 +59,14 @@ def takes(load: Workload, n_hosts: int = 4) -> int:
     return int(states.end_ps.max())
 
 
-@pytest.mark.parametrize("n", [2, 4, 8])
-def test_a_ring_takes_as_long_as_its_closed_form(tmp_path: Path, n: int) -> None:
-    load = msccl(tmp_path, ring(n), n, size=f"{n * 8192}B")
-    assert len(load.flows) == n * 2 * (n - 1)
-    assert takes(load, n) == closed_form_ps(
-        "all_reduce", n, n * 8192, WIRE, CollectiveOptions("ring")
-    )
-    assert mentions(load.notes, "a.xml", "mine", len(load.flows))
+def test_a_ring_takes_as_long_as_its_closed_form(tmp_path: Path) -> None:
+    for n in [2, 4, 8]:
+        load = msccl(tmp_path, ring(n), n, size=f"{n * 8192}B")
+        assert len(load.flows) == n * 2 * (n - 1)
+        assert takes(load, n) == closed_form_ps(
+            "all_reduce", n, n * 8192, WIRE, CollectiveOptions("ring")
+        )
+        assert mentions(load.notes, "a.xml", "mine", len(load.flows))
 
 
 def test_latency_is_of_each_message(tmp_path: Path) -> None:
@@ -105,9 +105,8 @@ def test_a_step_that_receives_and_sends_on(tmp_path: Path) -> None:
 RING = ring(2)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_mistakes(tmp_path: Path) -> None:
+    for text, message in [
         ("", "a.xml: is not XML: no element found"),
         (RING[:200], "a.xml: is not XML"),
         ("<ring/>", "a.xml: starts with <ring>"),
@@ -138,15 +137,13 @@ RING = ring(2)
         ),
         (
             algo([[block(k, 1 - k, 1 - k, step(0, "r"), step(1, "s"))] for k in range(2)], 1),
-            "each_wait0/a.xml: dependency cycle: receive allreduce o",
+            "a.xml: dependency cycle: receive allreduce o",
         ),
-    ],
-)
-def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        msccl(tmp_path, text, size="4096B")
-    assert message in str(caught.value)
-    assert "a.xml" in str(caught.value)
+    ]:
+        with pytest.raises(InputError) as caught:
+            msccl(tmp_path, text, size="4096B")
+        assert message in str(caught.value)
+        assert "a.xml" in str(caught.value)
 
 
 def test_less_than_a_byte_for_a_chunk(tmp_path: Path) -> None:

@@ -24,9 +24,8 @@ def plan(n_hosts: int = 8, **given: Any) -> Any:
     return made("serving", n_hosts, **shape).part(ServingPlan)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_what_cannot_be() -> None:
+    for given, message in [
         ({}, ("traffic.instances", "prefill_instances", "decode_instances")),
         ({"instances": 1, **HALVES}, ("traffic.instances", "prefill_instances")),
         ({"prefill_instances": 1}, "traffic.decode_instances"),
@@ -48,11 +47,9 @@ def plan(n_hosts: int = 8, **given: Any) -> Any:
         ({"instances": 1, "failure_trace": "none.csv"}, "none.csv"),
         ({"instances": 4, "placement_file": "no.csv"}, "no.csv"),
         ({"instances": 4, "placement_file": "no.csv", "gpu_stride": 2}, "traffic.gpu_stride"),
-    ],
-)
-def test_what_cannot_be(given: dict[str, Any], message: str) -> None:
-    with raises_input(message):
-        plan(**given)
+    ]:
+        with raises_input(message):
+            plan(**given)
 
 
 def test_machines_of_both_roles_and_their_hosts() -> None:

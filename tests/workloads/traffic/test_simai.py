@@ -7,7 +7,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from engine_runs import DROP_TAIL, US, build, run
 from part_of_load import operations_of
 from raises_input import mentions, raises_input
@@ -137,19 +136,19 @@ def one_f_one_b(stages: int, batches: int, forward: int, backward: int, transfer
     return max(free)
 
 
-@pytest.mark.parametrize(("stages", "batches"), [(2, 1), (2, 4), (3, 4), (4, 6)])
-def test_a_pipeline_is_simulated(tmp_path: Path, stages: int, batches: int) -> None:
+def test_a_pipeline_is_simulated(tmp_path: Path) -> None:
     """Stages of one rank: forward 3 us, backward 4 us, one packet between them."""
-    block = ["embedding_layer -1 1000 NONE 0 1000 NONE 0 1000 NONE 0 0"]
-    block += ["mlp -1 2000 NONE 0 1000 NONE 0 1000 NONE 0 0"]
-    header = {"model_parallel_NPU_group": 1, "pp": stages, "ga": batches, "all_gpus": stages}
-    load = simai(tmp_path, text(block * batches, **header, pp_comm=4096))
-    assert len(load.flows) == 2 * (stages - 1) * batches
-    assert set(load.flows.size_bytes.tolist()) == {4096}
-    told = times(load)
-    expected = one_f_one_b(stages, batches, 3 * US, 4 * US, ONE_PACKET)
-    assert max(end for _, end in told.values()) == expected
-    assert mentions(load.notes, "w.txt", stages, "1")
+    for stages, batches in [(2, 1), (2, 4), (3, 4), (4, 6)]:
+        block = ["embedding_layer -1 1000 NONE 0 1000 NONE 0 1000 NONE 0 0"]
+        block += ["mlp -1 2000 NONE 0 1000 NONE 0 1000 NONE 0 0"]
+        header = {"model_parallel_NPU_group": 1, "pp": stages, "ga": batches, "all_gpus": stages}
+        load = simai(tmp_path, text(block * batches, **header, pp_comm=4096))
+        assert len(load.flows) == 2 * (stages - 1) * batches
+        assert set(load.flows.size_bytes.tolist()) == {4096}
+        told = times(load)
+        expected = one_f_one_b(stages, batches, 3 * US, 4 * US, ONE_PACKET)
+        assert max(end for _, end in told.values()) == expected
+        assert mentions(load.notes, "w.txt", stages, "1")
 
 
 def test_a_pipeline_of_several_ranks_and_rows_of_the_step(tmp_path: Path) -> None:
@@ -193,20 +192,15 @@ def test_a_first_line_that_says_less(tmp_path: Path) -> None:
     assert mentions(load.notes, "w.txt", "all_gpus", "1")
 
 
-@pytest.mark.parametrize(
-    ("header", "given", "message"),
-    [
+def test_contradictions(tmp_path: Path) -> None:
+    for header, given, message in [
         ({"all_gpus": 6, "pp": 2}, {}, ("w.txt:1", "6", "2")),
         ({"ep": 3}, {}, ("w.txt:1", "2", "3")),
         ({"pp": 2}, {}, ("w.txt:1", "2", "pp_comm")),
         ({"all_gpus": 8}, {}, ("8", "4")),
         ({"ep": 2}, {"replicas": 1}, ("traffic.replicas", "1", "2")),
         ({}, {"micro_batches": 2}, ("traffic.micro_batches", "2", "1")),
-    ],
-)
-def test_contradictions(
-    tmp_path: Path, header: dict[str, int], given: dict[str, int], message: str
-) -> None:
-    row = "a -1 1 ALLREDUCE 8192 1 NONE 0 1 NONE 0 1"
-    with raises_input(message):
-        simai(tmp_path, text([row], **header), **given)
+    ]:
+        row = "a -1 1 ALLREDUCE 8192 1 NONE 0 1 NONE 0 1"
+        with raises_input(message):
+            simai(tmp_path, text([row], **header), **given)

@@ -53,19 +53,19 @@ def test_every_kind_at_once() -> None:
     assert kinds(load) == {"tp", "dp_s1", "dp_s2", "dp_s3", "dp_s4", "dp_s5"}
 
 
-@pytest.mark.parametrize("zero", [0, 1, 2, 3])
-def test_zero_shares_what_its_stage_says(zero: int) -> None:
-    load = training(4, {"dp": 4, "zero": zero})
-    table = operations_of(load)
-    assert table is not None
-    of_dp = table.kind == table.kinds.index("dp")
-    found = {WHATS[what] for what in np.unique(table.what[of_dp])}
-    assert found == ({"all_reduce"} if zero == 0 else {"reduce_scatter", "all_gather"})
-    gathers = (of_dp & (table.what == WHATS.index("all_gather"))).sum()
-    parts = 4 + 2  # layers, embedding and head
-    assert gathers == {0: 0, 1: 4 * parts, 2: 4 * parts}.get(zero, gathers)
-    if zero == 3:
-        assert gathers == 4 * parts * 2 * 2  # forward and backward, for each micro-batch
+def test_zero_shares_what_its_stage_says() -> None:
+    for zero in [0, 1, 2, 3]:
+        load = training(4, {"dp": 4, "zero": zero})
+        table = operations_of(load)
+        assert table is not None
+        of_dp = table.kind == table.kinds.index("dp")
+        found = {WHATS[what] for what in np.unique(table.what[of_dp])}
+        assert found == ({"all_reduce"} if zero == 0 else {"reduce_scatter", "all_gather"})
+        gathers = (of_dp & (table.what == WHATS.index("all_gather"))).sum()
+        parts = 4 + 2  # layers, embedding and head
+        assert gathers == {0: 0, 1: 4 * parts, 2: 4 * parts}.get(zero, gathers)
+        if zero == 3:
+            assert gathers == 4 * parts * 2 * 2  # forward and backward, for each micro-batch
 
 
 def test_classes_and_fidelity_by_kind() -> None:
@@ -224,9 +224,8 @@ def test_what_is_refused(given: dict[str, Any], key: str) -> None:
     assert key in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
+def test_files_that_do_not_place_the_job(tmp_path: Path) -> None:
+    for lines, message in [
         ("host,rank\n0,0\n0,1", "x.csv:3: "),
         ("host,rank\n0,0\n1,0", "x.csv:3: "),
         ("host,rank\n0,0\n9,1", "x.csv:3: "),
@@ -234,28 +233,23 @@ def test_what_is_refused(given: dict[str, Any], key: str) -> None:
         ("host,tp\n0,0", "column dp"),
         ("host,rank,rack\n0,0,0", 'column "rack"'),
         ("host,rank", "x.csv: "),
-    ],
-)
-def test_files_that_do_not_place_the_job(tmp_path: Path, lines: str, message: str) -> None:
-    (tmp_path / "x.csv").write_text(lines)
-    given = {"placement": "file", "placement_file": "x.csv", "directory": tmp_path}
-    with pytest.raises(InputError) as caught:
-        made("training", 8, job=job(dp=8), **given)
-    assert message in str(caught.value)
+    ]:
+        (tmp_path / "x.csv").write_text(lines)
+        given = {"placement": "file", "placement_file": "x.csv", "directory": tmp_path}
+        with pytest.raises(InputError) as caught:
+            made("training", 8, job=job(dp=8), **given)
+        assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
+def test_files_that_do_not_route_tokens(tmp_path: Path) -> None:
+    for lines, message in [
         ("expert,tokens\n8,1", "x.csv:2: "),
         ("expert,tokens\n1,-1", "x.csv:2: "),
         ("source,expert,tokens\n1,0,3", "source 0 of layer 0 sends no tokens"),
         ("source,tokens\n1,3", "column expert"),
-    ],
-)
-def test_files_that_do_not_route_tokens(tmp_path: Path, lines: str, message: str) -> None:
-    (tmp_path / "x.csv").write_text(lines)
-    given = {"routing": "recorded", "routing_file": "x.csv", "directory": tmp_path}
-    with pytest.raises(InputError) as caught:
-        training(4, {"dp": 4, "ep": 4, "global_batch": 4}, model=MOE, **given)
-    assert message in str(caught.value)
+    ]:
+        (tmp_path / "x.csv").write_text(lines)
+        given = {"routing": "recorded", "routing_file": "x.csv", "directory": tmp_path}
+        with pytest.raises(InputError) as caught:
+            training(4, {"dp": 4, "ep": 4, "global_batch": 4}, model=MOE, **given)
+        assert message in str(caught.value)

@@ -84,9 +84,8 @@ def test_what_stands_for_what() -> None:
     assert "dp_s1 " not in text
 
 
-@pytest.mark.parametrize(
-    ("layout", "size", "key", "number"),
-    [
+def test_what_cannot_be_sampled() -> None:
+    for layout, size, key, number in [
         (LEVELS, SampleSize(stages=5), "stages", "4"),
         (LEVELS, SampleSize(replicas=4), "replicas", "[4, 3, 2]"),
         (LEVELS, SampleSize(rack_replicas=5), "rack_replicas", "4"),
@@ -100,13 +99,11 @@ def test_what_stands_for_what() -> None:
             "micro_batches",
             "6",
         ),
-    ],
-)
-def test_what_cannot_be_sampled(layout: dict, size: SampleSize, key: str, number: str) -> None:
-    with pytest.raises(InputError) as caught:
-        sample_job(small_job(layout), size)
-    assert number in str(caught.value)
-    assert caught.value.key == key
+    ]:
+        with pytest.raises(InputError) as caught:
+            sample_job(small_job(layout), size)
+        assert number in str(caught.value)
+        assert caught.value.key == key
 
 
 def test_experts_are_shared_by_whole_groups() -> None:
