@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MIN_RESENT = 1.01
 """Transmissions per data packet above which retransmissions are mentioned."""
 
-BASE_BYTES = 232_000_000
-"""Interpreter, libraries and loaded code (compiling takes as much again)."""
+BASE_BYTES = 165_000_000
+"""Interpreter, libraries and loaded code; compiling takes 250 MB more."""
 
 STATE_BYTES_PER_FLOW = 1000
 """Records of both sides, timers, and rows in traffic, ideal times and results."""
@@ -233,16 +233,16 @@ def _series_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
 
 
 def _pool_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
-    """Return the memory of packets: those that fly over busy links, those that wait, and the rest
-    of blocks in use at each port."""
+    """Return the memory of packets: those that fly over busy links, those that wait, the parts of
+    a link's first and last block that hold none, and the first rings of its queues."""
     from netsim.engine import sizes
-    from netsim.engine.kernels.rings import BLOCK_SLOTS
+    from netsim.engine.kernels.rings import BLOCK_SLOTS, FIRST_RING
 
     network, fabric = scenario.network, scenario.fabric
     slot_bytes = sizes.SLOT_BYTES + (sizes.INGRESS_BYTES if fabric.coupled else 0)
     per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / point.packets.data_bytes
     flying = float(per_delay.mean()) * (1 + needed.control_per_data)
-    rest = BLOCK_SLOTS * (1 + 2 * fabric.n_traffic_classes) // 2
+    rest = BLOCK_SLOTS + FIRST_RING * fabric.n_traffic_classes
     per_port = min(flying, needed.hops / needed.path_ports) + rest
     waiting = WAITING_PAUSING if fabric.coupled else WAITING
     return int(needed.path_ports * (waiting + per_port) * slot_bytes)
