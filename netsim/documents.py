@@ -77,7 +77,9 @@ RUN = {
     "overrides": [str],
     "directory": str,
     "checkpoint_s": POSITIVE,
+    "shard?": (str, None),
 }
+SHARD = {"format": int, "number": int, "count": int, "sweep": str, "points": [str]}
 STATISTICS = Each((NUMBER, None))
 SUMMARY = {
     "complete": bool,

@@ -16,6 +16,7 @@ from netsim.cli.progress import FIRM_S, Overview, reporter
 if TYPE_CHECKING:
     from netsim.engine.simulation import FeatureSet
     from netsim.experiment import Point
+    from netsim.results.shard import Shard
     from netsim.running.estimate import Code, Estimate
     from netsim.running.executor import Executor
     from netsim.running.point import Progress
@@ -29,6 +30,7 @@ def simulate_points(
     directory: Path,
     options: RunOptions,
     executor: Executor | None = None,
+    shard: Shard | None = None,
     *,
     quiet: bool = False,
 ) -> tuple[list[PointOutcome], Interruption]:
@@ -49,7 +51,7 @@ def simulate_points(
     )
     with interruption:
         try:
-            for outcome in run_points(points, directory, options, callbacks, executor):
+            for outcome in run_points(points, directory, options, callbacks, executor, shard):
                 outcomes.append(outcome)
                 display.done(outcome)
         except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from netsim.experiment import Experiment
+    from netsim.results.shard import Shard
     from netsim.running.point_run import PointOutcome
     from netsim.running.run_manifest import Checkpoints
     from netsim.running.worker_process import WorkerProcess
@@ -59,6 +61,7 @@ def _run_options(command: Any) -> Any:
     metavar="TIME",
     help="Write a checkpoint every TIME (such as 60s) and on Ctrl-C, for netsim resume.",
 )
+@click.option("--shard", metavar="K/N", help="Run only part K of N, for netsim merge.")
 @_run_options
 def command(
     experiment: str,
@@ -67,6 +70,7 @@ def command(
     out: Path | None,
     force: bool,
     checkpoint: str | None,
+    shard: str | None,
     **options: Any,
 ) -> None:
     """Run EXPERIMENT: a TOML file, or the name of a shipped experiment.
@@ -81,13 +85,18 @@ def command(
     every_s = checkpoint_seconds(checkpoint)
     started = _start_processes(options["jobs"])
     loaded = load_experiment(experiment, overrides, seed)
+    from netsim.results.shard import Shard
     from netsim.running.run_manifest import Checkpoints, RunManifest
     from netsim.running.sweep import output_directory
 
-    manifest = None if every_s is None else RunManifest.of(loaded, every_s)
-    directory = out if out is not None else output_directory(loaded.points())
+    part = None if shard is None else Shard.parse(shard)
+    manifest = None if every_s is None else RunManifest.of(loaded, every_s, shard)
+    directory = output_directory(loaded.points())
+    if part is not None:
+        directory = directory.with_name(directory.name + part.suffix)
     force = force or options["checked"]
-    _run(loaded, directory, options, Checkpoints(manifest), force=force, started=started)
+    job = _Job(out or directory, Checkpoints(manifest), force, part, started)
+    _run(loaded, job, options)
 
 
 @click.command("resume")
@@ -107,8 +116,11 @@ def resume(result: Path, trust: bool, **options: Any) -> None:
     from netsim.running.run_manifest import Checkpoints, read_manifest
 
     manifest = read_manifest(result)
+    from netsim.running.sweep import shard_of
+
     checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
-    _run(manifest.load(trust=trust), result, options, checkpoints)
+    job = _Job(result, checkpoints, shard=shard_of(manifest))
+    _run(manifest.load(trust=trust), job, options)
 
 
 def _start_processes(jobs: int | None) -> list[WorkerProcess]:
@@ -135,15 +147,18 @@ def checkpoint_seconds(written: str | None) -> float | None:
     return time_ps / 1e12
 
 
-def _run(
-    experiment: Experiment,
-    directory: Path,
-    options: dict[str, Any],
-    checkpoints: Checkpoints,
-    *,
-    force: bool = False,
-    started: Sequence[WorkerProcess] = (),
-) -> None:
+@dataclass(frozen=True)
+class _Job:
+    """What is run, and with which processes that have been started already."""
+
+    directory: Path
+    checkpoints: Checkpoints
+    force: bool = False
+    shard: Shard | None = None
+    started: Sequence[WorkerProcess] = ()
+
+
+def _run(experiment: Experiment, job: _Job, options: dict[str, Any]) -> None:
     """Run an experiment, print its results, and exit with the status of the run."""
     from netsim.running.executors import executor_of
     from netsim.running.point_run import RunOptions
@@ -151,13 +166,17 @@ def _run(
     as_json = options["as_json"]
     quiet = options["quiet"] or as_json
     points = experiment.points()
+    directory, threads = job.directory, options["threads"]
     outcomes, interruption = simulate_points(
         points,
         directory,
-        RunOptions(options["threads"], options["checked"], force, checkpoints),
-        executor_of(options["jobs"], options["threads"], started),
+        RunOptions(threads, options["checked"], job.force, job.checkpoints),
+        executor_of(options["jobs"], threads, job.started),
+        job.shard,
         quiet=options["quiet"],
     )
+    if job.shard is not None:
+        points = [outcome.point for outcome in outcomes]
     if not quiet:
         _print_tables(experiment, outcomes, len(points) > 1)
     picture = _save_picture(directory, outcomes) if options["plot"] else None
@@ -180,7 +199,7 @@ def _run(
         click.echo(f"error: {outcome.error}", err=True)
     if interruption():
         click.echo(f"interrupted: {_done(outcomes)} of {len(points)} points complete", err=True)
-        if checkpoints.manifest is not None:
+        if job.checkpoints.manifest is not None:
             click.echo(f"to continue: netsim resume {shlex.quote(str(directory))}", err=True)
         raise SystemExit(interruption.exit_code)
     if failed:

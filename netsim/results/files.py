@@ -30,7 +30,8 @@ EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
 CHECKPOINT = "checkpoint.netsim"
 RUN = "run.json"
-"""Checkpoint and command of a run, until it is done."""
+SHARD = "shard.json"
+"""Checkpoint and command of a run, until it is done; and which part of a sweep a directory has."""
 
 PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
 """Plots other than those of `netsim plot --kind`, called KIND.png or KIND_Y.png."""
@@ -38,7 +39,7 @@ PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png
 LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
 """Names of temporary files of killed runs."""
 
-OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, RUN, *RENAMED["file"]))
+OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, RUN, SHARD, *RENAMED["file"]))
 """Files of a result besides its tables."""
 
 

@@ -95,6 +95,12 @@ def run_inputs(point: Point) -> dict[str, Any]:
     return _run_inputs(point, plugins, data_files(point), _sha256)
 
 
+def code_inputs() -> dict[str, Any]:
+    """Return the hash of netsim's own code, and the versions of libraries that decide results."""
+    libraries = {name: metadata.version(name) for name in LIBRARIES}
+    return {"netsim": package_hash(), "libraries": libraries}
+
+
 def fingerprint_of(inputs: Mapping[str, Any]) -> str:
     """Return the hash of the inputs of a run."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
@@ -122,8 +128,7 @@ def _run_inputs(
 ) -> dict[str, Any]:
     inputs: dict[str, Any] = plain(
         {
-            "netsim": package_hash(),
-            "libraries": {name: metadata.version(name) for name in LIBRARIES},
+            **code_inputs(),
             "experiment": _decisive(point.resolved),
             "plugins": [
                 [f"{use.plugin.kind} {use.plugin.name}", *sorted(source.hashes.values())]

@@ -218,6 +218,7 @@ KEYS = {
     files.SUMMARY: {"complete", "reason", "hash"},
     files.EXPERIMENT: {"format", "versions", "resolved"},
     files.RUN: {"format", "experiment", "overrides", "directory"},
+    files.SHARD: {"format", "number", "count", "sweep", "points"},
 }
 """Keys that identify the JSON files of netsim."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from netsim.experiment import Point
+    from netsim.results.read import Result
     from netsim.results.run_result import RunResult
 
 
@@ -124,9 +125,15 @@ def point_directory(directory: Path, point: Point, *, sweep: bool) -> Path:
 
 def sweep_row(point: Point, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of one point: its axes, then the metrics of its result's `summary`."""
-    row = _identity(point, summary["stop_reason"])
-    row |= {metric.name: metric.of(summary) for metric in metrics()}
-    return {**row, "hash": summary.get("hash")}
+    return _with_metrics(_identity(point, summary["stop_reason"]), summary)
+
+
+def result_row(result: Result) -> dict[str, Any]:
+    """Return the row of a written result, the same as its `sweep_row`."""
+    about = result.experiment
+    transport = about["resolved"]["transport"]["kind"]
+    row = _row_head(result.name, about["axes"], transport, about["seed"], result.status)
+    return _with_metrics(row, result.summary)
 
 
 def failed_row(point: Point) -> dict[str, Any]:
@@ -135,11 +142,22 @@ def failed_row(point: Point) -> dict[str, Any]:
 
 
 def _identity(point: Point, status: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"point": point.name, **point.axes}
-    row.setdefault("transport", point.transport.name)
-    row.setdefault("seed", point.seed)
+    return _row_head(point.name, point.axes, point.transport.name, point.seed, status)
+
+
+def _row_head(
+    name: str, axes: Mapping[str, Any], transport: str, seed: int, status: str
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"point": name, **axes}
+    row.setdefault("transport", transport)
+    row.setdefault("seed", seed)
     row["status"] = status
     return row
+
+
+def _with_metrics(row: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, Any]:
+    found = {metric.name: metric.of(summary) for metric in metrics()}
+    return {**row, **found, "hash": summary.get("hash")}
 
 
 def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:

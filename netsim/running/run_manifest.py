@@ -36,12 +36,15 @@ class RunManifest:
     overrides: list[str]
     directory: str
     checkpoint_s: float
+    shard: str | None = None
 
     @classmethod
-    def of(cls, experiment: Experiment, checkpoint_s: float) -> RunManifest:
+    def of(
+        cls, experiment: Experiment, checkpoint_s: float, shard: str | None = None
+    ) -> RunManifest:
         """Return the manifest of a run that starts now in the working directory."""
         file = str(Path(experiment.file).resolve())
-        return cls(file, list(experiment.overrides), str(Path.cwd()), checkpoint_s)
+        return cls(file, list(experiment.overrides), str(Path.cwd()), checkpoint_s, shard)
 
     def write(self, directory: Path) -> None:
         try:
@@ -98,7 +101,7 @@ def read_manifest(directory: Path) -> RunManifest:
     for key in ("experiment", "directory"):
         if problem := path_problem(content[key]):
             raise InputError(problem, file=str(path), key=key, hint=DAMAGED)
-    return RunManifest(**{field.name: content[field.name] for field in fields(RunManifest)})
+    return RunManifest(**{field.name: content.get(field.name) for field in fields(RunManifest)})
 
 
 def _nothing_to_resume(directory: Path) -> InputError:

@@ -22,6 +22,7 @@ from netsim.results import (
 )
 from netsim.results.provenance import provenances
 from netsim.results.replace import exclusive, real
+from netsim.results.shard import Shard
 from netsim.results.write import point_directory, sweep_row
 from netsim.running.executor import Batch, Executor, Serial
 from netsim.running.executors import executor_of
@@ -109,6 +110,11 @@ def resume_experiment(
     return results_of(run_points(points, directory, options, callbacks, executor_of(jobs, threads)))
 
 
+def shard_of(manifest: RunManifest) -> Shard | None:
+    """Return the shard that a run had, if any."""
+    return None if manifest.shard is None else Shard.parse(manifest.shard)
+
+
 def results_of(outcomes: Iterable[PointOutcome]) -> list[Result | FailedPoint]:
     """Return the results of points in the order of the experiment, including partial ones and
     failures.
@@ -137,18 +143,23 @@ def run_points(
     options: RunOptions = DEFAULTS,
     callbacks: Callbacks = SILENT,
     executor: Executor | None = None,
+    shard: Shard | None = None,
 ) -> Iterator[PointOutcome]:
     """Simulate `points` by an executor; yield each outcome once its result is written.
 
-    Several points are a sweep: each has a folder in `directory`, next to the sweep's table. Unless
-    `options.force` is set, finished points are kept and points with a checkpoint resume from it. A
-    point that stalls or fails does not stop the others; `callbacks.should_stop` does. Points that
-    run at the same time are yielded as they end.
+    Several points are a sweep: each has a folder in `directory`, next to the sweep's table. With
+    `shard`, only that part of the points runs. Unless `options.force` is set, finished points are
+    kept and points with a checkpoint resume from it. A point that stalls or fails does not stop the
+    others; `callbacks.should_stop` does. Points that run at the same time are yielded as they end.
 
     Raises InputError before simulating if results cannot be written or memory is too small.
     """
     target = real(directory)
-    runs = _plan(points, target)
+    if shard is not None:
+        shard = shard.of(points)
+        points = [point for point in points if point.name in set(shard.names)]
+    sweep = len(points) > 1 or shard is not None
+    runs = _plan(points, target, sweep=sweep)
     executor = executor or Serial()
     with ExitStack() as stack:
         stack.enter_context(executor)
@@ -158,13 +169,17 @@ def run_points(
             return
         callbacks.predicted(estimates)
         executor.open(stack.enter_context(exclusive(target)))
-        table = _SweepTable(target, runs) if len(runs) > 1 else None
+        table = _SweepTable(target, runs) if sweep else None
         if table is None:
             destination.recover_single(target)
         elif table.moved:
             folder = directory / destination.STALE_POINTS
             callbacks.note(f"moved to {folder}, not in this sweep: {', '.join(table.moved)}")
-        for text in _replacement_notes(runs, directory):
+        if shard is not None:
+            shard.write(target)
+        else:
+            (target / files.SHARD).unlink(missing_ok=True)
+        for text in _replacement_notes(runs, directory / "POINT" if sweep else directory):
             callbacks.note(text)
         kept = {} if options.force else {run.name: run.kept() for run in runs}
         todo = [run for run in runs if kept.get(run.name) is None]  # recovery may have found more
@@ -187,9 +202,8 @@ def run_points(
             (target / files.RUN).unlink(missing_ok=True)
 
 
-def _plan(points: Sequence[Point], target: Path) -> list[PointRun]:
+def _plan(points: Sequence[Point], target: Path, *, sweep: bool) -> list[PointRun]:
     """Return the runs of points, after checking that their results can be written."""
-    sweep = len(points) > 1
     folders = [point_directory(target, point, sweep=sweep) for point in points]
     sources = provenances(points)
     check_destination(target, sweep=sweep)
@@ -209,9 +223,7 @@ def _replacement_notes(runs: Sequence[PointRun], directory: Path) -> Iterator[st
         if (old := destination.other_result(run.folder, run.provenance.fingerprint)) is not None:
             found[run.provenance.changed_since(old.experiment)].append(run)
     for what, changed in found.items():
-        target = destination.previous_directory(
-            directory if len(runs) == 1 else directory / "POINT"
-        )
+        target = destination.previous_directory(directory)
         count = f" of {len(changed)} points" if len(runs) > 1 else ""
         yield f"changed: {what}; the old result{count} moves to {target}"
 
