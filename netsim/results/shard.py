@@ -120,6 +120,7 @@ def _is_name(name: str) -> bool:
 
 def merge_directory(sources: Sequence[Path]) -> Path:
     """Return where shards of default names merge to. Raises InputError for other names."""
+    read_shard(sources[0])
     first = Path(os.path.abspath(sources[0]))
     name = re.sub(r"\.shard-[0-9]+-of-[0-9]+$", "", first.name)
     if name in (first.name, ""):

@@ -79,6 +79,6 @@ class Serial(Executor):
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:
         for run in batch.runs:
+            yield run.simulate(batch.options, batch.callbacks, batch.record)
             if batch.callbacks.should_stop():
                 return
-            yield run.simulate(batch.options, batch.callbacks, batch.record)

@@ -98,10 +98,11 @@ def read_manifest(directory: Path) -> RunManifest:
     content = read_object(path, documents.RUN)
     if content["format"] != FORMAT:
         raise InputError("written by another version of netsim", file=str(path), hint=RERUN)
+    content.setdefault("shard", None)
     for key in ("experiment", "directory"):
         if problem := path_problem(content[key]):
             raise InputError(problem, file=str(path), key=key, hint=DAMAGED)
-    return RunManifest(**{field.name: content.get(field.name) for field in fields(RunManifest)})
+    return RunManifest(**{one.name: content[one.name] for one in fields(RunManifest)})
 
 
 def _nothing_to_resume(directory: Path) -> InputError:

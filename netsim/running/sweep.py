@@ -165,7 +165,7 @@ def run_points(
         stack.enter_context(executor)
         todo = [run for run in runs if options.force or run.kept() is None]
         estimates = executor.estimates(todo, callbacks.should_stop)
-        if callbacks.should_stop():
+        if len(estimates) < len(todo):  # stopped
             return
         callbacks.predicted(estimates)
         executor.open(stack.enter_context(exclusive(target)))

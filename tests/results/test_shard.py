@@ -50,6 +50,8 @@ def shards(made, tmp_path, monkeypatch):
 def contents(directory):
     """Everything that the results of a sweep say."""
     sweep = load(directory)
+    for one in sweep.points:
+        one.experiment.pop("directory")  # of the experiment
     points = [(one.name, one.summary, one.experiment, one.flows.rows()) for one in sweep.points]
     return [sweep.table.rows(named=True), sweep.table.schema, points]
 
@@ -78,7 +80,7 @@ def test_points_without_a_result_are_named(shards):
 def test_what_does_not_fit_together(shards):
     assert fails(netsim("merge", *shards[:2]), 2, "3, 4 of 4")
     shutil.copytree(shards[0], "twin")
-    assert fails(netsim("merge", "twin", *shards), 2, "both shard 1")
+    assert fails(netsim("merge", *shards, "twin"), 2, "both shard 1")
     Path("copy").mkdir()
     assert fails(netsim("merge", "copy"), 2, "copy is not a shard")
     assert fails(netsim("merge", "nothing"), 2, "nothing", "no such directory")
