@@ -30,12 +30,12 @@ def test_from_nothing_to_a_plot(tmp_path: Path) -> None:
     assert load(tmp_path / "results" / "mine").complete
     assert (tmp_path / "results" / "mine" / "fct_cdf.png").stat().st_size > 1000
     run = ["netsim", "run", "mine.toml"]
-    python(tmp_path, *run, "--out", "careful", "--set", "transport=./mine.py:careful")
-    changed = load(tmp_path / "careful").experiment["resolved"]["transport"]
-    assert changed["target_delay"] == "1us"
-    both = "transport=['./mine.py', 'ideal']"
+    both = "transport=['./mine.py:careful', 'ideal']"
     python(tmp_path, *run, "--set", both, "--out", "both", "--plot")
-    assert load_sweep(tmp_path / "both").table["status"].to_list() == ["finished"] * 2
+    sweep = load_sweep(tmp_path / "both")
+    assert sweep.table["status"].to_list() == ["finished"] * 2
+    careful = sweep.points[0].experiment["resolved"]["transport"]
+    assert careful["target_delay"] == "1us"
     assert "target_delay" in python(tmp_path, "netsim", "show", "transport", "mine.py")
 
 
