@@ -43,9 +43,8 @@ PARSERS = list(SCALES)
 LIMITS = {parse_time_ps: HORIZON_PS, parse_bytes: SIZE_BYTES, parse_rate_bps: RATE_BPS}
 
 
-@pytest.mark.parametrize(
-    ("parse", "text", "value"),
-    [
+def test_parse():
+    for parse, text, value in [
         (parse_time_ps, "1.5us", 1_500_000),
         (parse_time_ps, " 10 ms ", 10**10),
         (parse_time_ps, "0ns", 0),
@@ -55,15 +54,12 @@ LIMITS = {parse_time_ps: HORIZON_PS, parse_bytes: SIZE_BYTES, parse_rate_bps: RA
         (parse_bytes, "1.5KiB", 1536),
         (parse_rate_bps, "800Gbps", 800 * 10**9),
         (parse_rate_bps, "1.6Tbps", 16 * 10**11),
-    ],
-)
-def test_parse(parse, text, value):
-    assert parse(text) == value
+    ]:
+        assert parse(text) == value
 
 
-@pytest.mark.parametrize(
-    ("parse", "value", "message"),
-    [
+def test_refused():
+    for parse, value, message in [
         (parse_time_ps, 3, ("3", "1.5us")),
         (parse_time_ps, 0, ("0", "1.5us")),
         (parse_time_ps, "3", ("3", "1.5us")),
@@ -100,11 +96,9 @@ def test_parse(parse, text, value):
             ("100GB", "GB"),
         ),
         (parse_rate_bps, "0Gbps", "800Gbps"),
-    ],
-)
-def test_refused(parse, value, message):
-    with raises_input(message):
-        parse(value)
+    ]:
+        with raises_input(message):
+            parse(value)
 
 
 def test_a_number_too_long_to_be_written_is_named_by_its_length():
@@ -126,9 +120,8 @@ def test_queues_may_be_written_in_packets():
             parse_queue(value, 4160)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_format():
+    for text, expected in [
         (format_time(1_234_567), "1.234567us"),
         (format_time(0), "0ps"),
         (format_time(10**12), "1s"),
@@ -140,10 +133,8 @@ def test_queues_may_be_written_in_packets():
         (format_bytes(64_000), "64KB"),
         (format_bytes(4096, 3), "4.1KB"),
         (format_rate(800 * 10**9), "800Gbps"),
-    ],
-)
-def test_format(text, expected):
-    assert text == expected
+    ]:
+        assert text == expected
 
 
 @given(st.integers(min_value=0, max_value=min(LIMITS.values()) - 1))

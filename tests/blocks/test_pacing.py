@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
-
 from netsim import limits
 from netsim.blocks import pacing
 
@@ -17,19 +15,16 @@ def flow() -> SimpleNamespace:
     return SimpleNamespace(next_send_ps=0)
 
 
-@pytest.mark.parametrize(
-    ("n_bytes", "rate_bps", "gap"),
-    [
+def test_gap() -> None:
+    """Bits over rate, rounded down; the largest value still fits in an int64."""
+    for n_bytes, rate_bps, gap in [
         (1000, 8 * G, 1_000_000),
         (4160, 800 * G, 41_600),
         (1, 3, 2_666_666_666_666),
         (1_150_000, 1, 9_200_000 * 10**12),
-    ],
-)
-def test_gap(n_bytes: int, rate_bps: int, gap: int) -> None:
-    """Bits over rate, rounded down; the largest value still fits in an int64."""
-    assert pacing.gap_ps(n_bytes, rate_bps) == gap
-    assert limits.PS_BITS * n_bytes < 2**63
+    ]:
+        assert pacing.gap_ps(n_bytes, rate_bps) == gap
+        assert limits.PS_BITS * n_bytes < 2**63
 
 
 def test_average_rate_is_exact() -> None:

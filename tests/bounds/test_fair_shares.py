@@ -165,13 +165,13 @@ def test_other_flows_are_refused(flows):
         completion_times(fat_tree(2, 2, 1), flows, PACKETS, np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("load", [0.1, 0.5, 1.0])
-def test_large_fat_tree(load):
-    last, mean = multiples(fat_tree(128, 64, 64), load, 12)
-    expected_last, expected_mean = LARGE_TREE[load]
-    # The last one is a whole number, mostly one of two neighbors.
-    assert last.mean() == pytest.approx(expected_last, rel=0.12)
-    assert mean.mean() == pytest.approx(expected_mean, rel=0.02)
+def test_large_fat_tree():
+    for load in [0.1, 0.5, 1.0]:
+        last, mean = multiples(fat_tree(128, 64, 64), load, 12)
+        expected_last, expected_mean = LARGE_TREE[load]
+        # The last one is a whole number, mostly one of two neighbors.
+        assert last.mean() == pytest.approx(expected_last, rel=0.12)
+        assert mean.mean() == pytest.approx(expected_mean, rel=0.02)
 
 
 @pytest.mark.slow

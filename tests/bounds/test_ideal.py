@@ -159,12 +159,12 @@ def test_packet_counts(size: int, payload: int) -> None:
     assert packet_counts(np.array([size]), packets)[0] == len(wire_sizes(size, packets))
 
 
-@pytest.mark.parametrize("gbps", [1, 10, 25, 40, 50, 100, 200, 400, 800, 1600])
-def test_sending_a_byte_is_exact_where_it_can_be(gbps: int) -> None:
-    quotient = byte_quotient(np.array([gbps * GBPS]))
-    if 8000 % gbps == 0:
-        assert send_time(4160, quotient)[0] == 4160 * (8000 // gbps)
-    assert abs(int(send_time(4160, quotient)[0]) - 4160 * 8000 / gbps) <= 1
+def test_sending_a_byte_is_exact_where_it_can_be() -> None:
+    for gbps in [1, 10, 25, 40, 50, 100, 200, 400, 800, 1600]:
+        quotient = byte_quotient(np.array([gbps * GBPS]))
+        if 8000 % gbps == 0:
+            assert send_time(4160, quotient)[0] == 4160 * (8000 // gbps)
+        assert abs(int(send_time(4160, quotient)[0]) - 4160 * 8000 / gbps) <= 1
 
 
 def test_the_bottleneck_inside_bounds_sprayed_flows_too() -> None:

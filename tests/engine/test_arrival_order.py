@@ -42,35 +42,35 @@ def sent_on(
     return [Departure(0, *one) for one in departures(engine, 2 * n + 1)]
 
 
-@pytest.mark.parametrize(("n", "gbps_out"), [(2, 100), (4, 100), (8, 100), (2, 50), (8, 50)])
-def test_a_full_buffer_drops_of_all_the_same(n: int, gbps_out: int) -> None:
+def test_a_full_buffer_drops_of_all_the_same() -> None:
     """Also if only every second tie finds room."""
-    out = sent_on(n, fabric(queue_bytes=20 * FULL), gbps_out=gbps_out)
-    served = Counter(one.flow for one in out)
-    assert sum(served.values()) < n * LONG
-    assert len(served) == n
-    assert max(served.values()) - min(served.values()) <= APART[n]
+    for n, gbps_out in [(2, 100), (4, 100), (8, 100), (2, 50), (8, 50)]:
+        out = sent_on(n, fabric(queue_bytes=20 * FULL), gbps_out=gbps_out)
+        served = Counter(one.flow for one in out)
+        assert sum(served.values()) < n * LONG
+        assert len(served) == n
+        assert max(served.values()) - min(served.values()) <= APART[n]
 
 
-@pytest.mark.parametrize("n", [2, 4, 8])
-def test_marks_are_shared(n: int) -> None:
+def test_marks_are_shared() -> None:
     """By a queue that is full, and marks what finds the last place in it."""
-    ecn = {"kmin_bytes": 18 * FULL, "kmax_bytes": 18 * FULL, "pmax": 1.0, "at": "enqueue"}
-    out = sent_on(n, fabric(queue_bytes=20 * FULL, ecn=ecn))
-    marked = Counter(one.flow for one in out if one.flags & FLAG_CE)
-    assert sum(marked.values()) > LONG // 2
-    assert max(marked.values()) - min(marked.values()) <= APART[n]
+    for n in [2, 4, 8]:
+        ecn = {"kmin_bytes": 18 * FULL, "kmax_bytes": 18 * FULL, "pmax": 1.0, "at": "enqueue"}
+        out = sent_on(n, fabric(queue_bytes=20 * FULL, ecn=ecn))
+        marked = Counter(one.flow for one in out if one.flags & FLAG_CE)
+        assert sum(marked.values()) > LONG // 2
+        assert max(marked.values()) - min(marked.values()) <= APART[n]
 
 
-@pytest.mark.parametrize("n", [2, 4, 8])
-def test_pauses_are_shared(n: int) -> None:
+def test_pauses_are_shared() -> None:
     """At any moment all have sent the same, to within what the switch holds of two of them."""
-    lossless = fabric("lossless", xoff_bytes=10 * FULL, xon_bytes=8 * FULL)
-    order = [one.flow for one in sent_on(n, lossless, "roce")]
-    assert len(order) == n * LONG
-    for upto in range(n * 40, n * LONG, n * 40):
-        served = Counter(order[:upto])
-        assert max(served.values()) - min(served.values()) <= 20
+    for n in [2, 4, 8]:
+        lossless = fabric("lossless", xoff_bytes=10 * FULL, xon_bytes=8 * FULL)
+        order = [one.flow for one in sent_on(n, lossless, "roce")]
+        assert len(order) == n * LONG
+        for upto in range(n * 40, n * LONG, n * 40):
+            served = Counter(order[:upto])
+            assert max(served.values()) - min(served.values()) <= 20
 
 
 def test_of_four_packet_times_each_of_two_has_two_in_an_order_that_is_drawn() -> None:

@@ -80,16 +80,16 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("statement", "below", "message"), MISTAKES)
-def test_a_mistake_is_told_with_its_line(tmp_path, statement, below, message):
-    made, line = entry(tmp_path, statement)
-    with pytest.raises(InputError) as caught:
-        made.prepare(5, TX)
-    error = caught.value
-    assert error.file == f"{tmp_path}/mine.py:{line + below}"
-    assert mentions(error.message, message)
-    assert error.message.endswith(f": {statement.splitlines()[below].strip()}")
-    assert "Record(" not in error.message
+def test_a_mistake_is_told_with_its_line(tmp_path):
+    for statement, below, message in MISTAKES:
+        made, line = entry(tmp_path, statement)
+        with pytest.raises(InputError) as caught:
+            made.prepare(5, TX)
+        error = caught.value
+        assert error.file == f"{tmp_path}/mine.py:{line + below}"
+        assert mentions(error.message, message)
+        assert error.message.endswith(f": {statement.splitlines()[below].strip()}")
+        assert "Record(" not in error.message
 
 
 def test_a_function_that_returns_two_types(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-import pytest
 from engine_runs import TRIM, build, fat_tree, fct_ps, flow_table, resolve, run
 from experiment_text import load, messages, text
 from raises_input import raises_input
@@ -172,9 +171,8 @@ class TestExperiment:
         assert point.resolved["flow_classes"]["wan"]["traffic"]["size"] == "20KB"
         assert point.resolved["flow_classes"]["wan"]["transport"]["data_class"] == 1
 
-    @pytest.mark.parametrize(
-        ("section", "body", "message"),
-        [
+    def test_mistakes(self, tmp_path):
+        for section, body, message in [
             ("transport", 'kind = "rose"', "flow_classes.wan.transport: unknown transport"),
             (
                 "transport",
@@ -183,11 +181,9 @@ class TestExperiment:
             ),
             ("transport", 'kind = "roce"\ndata_class = 5', "flow_classes.wan.transport.data_class"),
             ("traffic", 'kind = "permutation"\nload = 2', "flow_classes.wan.traffic.load"),
-        ],
-    )
-    def test_mistakes(self, tmp_path, section: str, body: str, message: str):
-        found = messages(tmp_path, text(**{**CLASSES, f"flow_classes.wan.{section}": body}))
-        assert [message in line for line in found] == [True], found
+        ]:
+            found = messages(tmp_path, text(**{**CLASSES, f"flow_classes.wan.{section}": body}))
+            assert [message in line for line in found] == [True], found
 
     def test_a_class_needs_both(self, tmp_path):
         content = text(**{"flow_classes.wan.transport": 'kind = "roce"'})

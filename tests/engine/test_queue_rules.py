@@ -121,11 +121,10 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_that_is_broken_is_told_by_discipline_handler_and_switch(rule, tmp_path):
-    text, what = RULES[rule]
-    with raises(RunError, "mine.py", what, "switch"):
-        run(engine(tmp_path, text))
+def test_a_rule_that_is_broken_is_told_by_discipline_handler_and_switch(tmp_path):
+    for text, what in RULES.values():
+        with raises(RunError, "mine.py", what, "switch"):
+            run(engine(tmp_path, text))
 
 
 def test_only_what_goes_to_a_receiver_may_be_trimmed(tmp_path):
@@ -157,11 +156,10 @@ DECLARATIONS = {
 }
 
 
-@pytest.mark.parametrize("mistake", DECLARATIONS)
-def test_what_is_declared_badly_is_told_with_its_file(mistake, tmp_path):
-    text, what = DECLARATIONS[mistake]
-    with raises_input("mine.py", what):
-        engine(tmp_path, text)
+def test_what_is_declared_badly_is_told_with_its_file(tmp_path):
+    for text, what in DECLARATIONS.values():
+        with raises_input("mine.py", what):
+            engine(tmp_path, text)
 
 
 def test_a_field_of_packets_has_one_type(tmp_path):

@@ -135,21 +135,18 @@ def test_a_function_that_a_handler_calls(tmp_path, name, at, message):
         assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("statement", "n"),
-    [
+def test_what_can_be_compiled(tmp_path):
+    """Functions within a handler see the names of its file as it does."""
+    for statement, n in [
         ("tx.n = several(now, 7, 8)", 7),
         ("tx.n = triple(*(now,))", 15),
         ("for i in up_to(3):\n        tx.n = i", 2),
         ("f = lambda x: triple(x) + LIMIT\n    tx.n = f(now)", 18),
         ("def f(x):\n        return triple(x) + LIMIT + now\n    tx.n = f(now)", 23),
-    ],
-)
-def test_what_can_be_compiled(tmp_path, statement, n):
-    """Functions within a handler see the names of its file as it does."""
-    _, compiled = handler(tmp_path, statement)
-    compiled(5, TX)
-    assert TX["n"] == n
+    ]:
+        _, compiled = handler(tmp_path, statement)
+        compiled(5, TX)
+        assert TX["n"] == n
 
 
 def test_a_generator_expression(tmp_path):

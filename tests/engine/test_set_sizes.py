@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from engine_runs import PACKET, fat_tree
 from raises_input import raises, raises_input
 
@@ -119,19 +118,19 @@ def done(transport: str | Path, load: Workload, **options: Any) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_run_is_as_if_the_table_had_had_the_sizes(transport: str, tmp_path: Path) -> None:
+def test_a_run_is_as_if_the_table_had_had_the_sizes(tmp_path: Path) -> None:
     """In all that any transport keeps and counts, and in every time."""
-    wanted, listed = sizes(np.random.default_rng(5))
-    one = done(transport, load_of(tmp_path, wanted, listed), jit=False)
-    other = done(transport, load_of(tmp_path, wanted, wanted), jit=False)
-    assert one.digest() == other.digest()
-    assert one.flow_states().size_bytes.tolist() == wanted.tolist()
-    assert one.flow_states().received_bytes.tolist() == wanted.tolist()
-    log = one.program_log()
-    assert log is not None
-    assert log["size"].size == 2 * wanted.size
-    assert log["size"].tolist() == log["known"].tolist()
+    for transport in TRANSPORTS:
+        wanted, listed = sizes(np.random.default_rng(5))
+        one = done(transport, load_of(tmp_path, wanted, listed), jit=False)
+        other = done(transport, load_of(tmp_path, wanted, wanted), jit=False)
+        assert one.digest() == other.digest()
+        assert one.flow_states().size_bytes.tolist() == wanted.tolist()
+        assert one.flow_states().received_bytes.tolist() == wanted.tolist()
+        log = one.program_log()
+        assert log is not None
+        assert log["size"].size == 2 * wanted.size
+        assert log["size"].tolist() == log["known"].tolist()
 
 
 def test_a_relayed_flow_keeps_its_size(tmp_path: Path) -> None:
@@ -168,16 +167,19 @@ def build_packet(env, now, tx, pkt):
 '''
 
 
-@pytest.mark.parametrize(
-    "value", ["tx.n_packets", "rx.size_bytes", "longest(rx)", "packet_payload_bytes(env, tx, 0)"]
-)
-def test_a_transport_whose_setup_looks_at_sizes_is_refused(value: str, tmp_path: Path) -> None:
-    (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.n_packets\n")
-    file = tmp_path / "early.py"
-    file.write_text(SETUP.format(value=value))
-    load = load_of(tmp_path, *sizes(np.random.default_rng(5)))
-    with raises_input("early.py:11", "sized.py"):
-        done(file, load, jit=False)
+def test_a_transport_whose_setup_looks_at_sizes_is_refused(tmp_path: Path) -> None:
+    for value in [
+        "tx.n_packets",
+        "rx.size_bytes",
+        "longest(rx)",
+        "packet_payload_bytes(env, tx, 0)",
+    ]:
+        (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.n_packets\n")
+        file = tmp_path / "early.py"
+        file.write_text(SETUP.format(value=value))
+        load = load_of(tmp_path, *sizes(np.random.default_rng(5)))
+        with raises_input("early.py:11", "sized.py"):
+            done(file, load, jit=False)
 
 
 def test_a_setup_that_looks_at_other_things_is_not(tmp_path: Path) -> None:

@@ -93,42 +93,42 @@ def count(rows, event):
     return len(rows.filter(pl.col("event") == event))
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_every_departure_is_recorded(setting):
-    traced = keep_sent(engine(setting, trace=(16,)))
-    rows = table(traced).filter(pl.col("event").is_in(["send", "forward"]))
-    columns = ("time_ps", "seq", "aux", "size_bytes", "traffic_class", "ecn", "entropy")
-    recorded = sorted(zip(rows["port"], *(rows[name] for name in columns), strict=True))
-    sent = []
-    for port in range(NETWORK.n_ports):
-        rec = traced.state.links.ports[port]
-        delay_ps, q20 = int(rec["delay_ps"]), int(rec["ps_per_byte_q20"])
-        for at, kind, flow, seq, aux, size, prio, ecn, entropy in departures(traced, port):
-            start = at - delay_ps - send_time(size, q20)
-            if flow == 16 and kind != 15:
-                sent.append((port, start, seq, aux, size, prio, ecn, entropy))
-    assert recorded == sorted(sent)
-    assert len(sent) > 3 * 15  # data on several links each
+def test_every_departure_is_recorded():
+    for setting in SETTINGS:
+        traced = keep_sent(engine(setting, trace=(16,)))
+        rows = table(traced).filter(pl.col("event").is_in(["send", "forward"]))
+        columns = ("time_ps", "seq", "aux", "size_bytes", "traffic_class", "ecn", "entropy")
+        recorded = sorted(zip(rows["port"], *(rows[name] for name in columns), strict=True))
+        sent = []
+        for port in range(NETWORK.n_ports):
+            rec = traced.state.links.ports[port]
+            delay_ps, q20 = int(rec["delay_ps"]), int(rec["ps_per_byte_q20"])
+            for at, kind, flow, seq, aux, size, prio, ecn, entropy in departures(traced, port):
+                start = at - delay_ps - send_time(size, q20)
+                if flow == 16 and kind != 15:
+                    sent.append((port, start, seq, aux, size, prio, ecn, entropy))
+        assert recorded == sorted(sent)
+        assert len(sent) > 3 * 15  # data on several links each
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_what_befalls_packets_is_what_queues_count(setting):
-    traced = engine(setting, trace=tuple(SENDERS))
-    raw = record_all(traced)
-    what = raw.entries[:, WHAT]
-    names = {"drops": DROPPED, "trims": TRIMMED, "ecn_marks": MARKED}
-    found = {name: np.count_nonzero(what == code) for name, code in names.items()}
-    assert found == {name: counter(traced, name) for name in names}
-    expected = {"trimming": "trims", "drops": "drops", "least loaded": "drops"}
-    expected |= {"marks at enqueue": "ecn_marks", "marks at dequeue": "ecn_marks"}
-    assert setting not in expected or found[expected[setting]] > 0
-    packets = traced.conservation().packets
-    assert np.count_nonzero(what == SENT) == packets.sent
-    assert np.count_nonzero(what == RECEIVED) == packets.received
-    plain = engine(setting)
-    while plain.advance(1000, INF) == RUNNING:
-        pass
-    assert traced.digest() == plain.digest()  # recording changes nothing
+def test_what_befalls_packets_is_what_queues_count():
+    for setting in SETTINGS:
+        traced = engine(setting, trace=tuple(SENDERS))
+        raw = record_all(traced)
+        what = raw.entries[:, WHAT]
+        names = {"drops": DROPPED, "trims": TRIMMED, "ecn_marks": MARKED}
+        found = {name: np.count_nonzero(what == code) for name, code in names.items()}
+        assert found == {name: counter(traced, name) for name in names}
+        expected = {"trimming": "trims", "drops": "drops", "least loaded": "drops"}
+        expected |= {"marks at enqueue": "ecn_marks", "marks at dequeue": "ecn_marks"}
+        assert setting not in expected or found[expected[setting]] > 0
+        packets = traced.conservation().packets
+        assert np.count_nonzero(what == SENT) == packets.sent
+        assert np.count_nonzero(what == RECEIVED) == packets.received
+        plain = engine(setting)
+        while plain.advance(1000, INF) == RUNNING:
+            pass
+        assert traced.digest() == plain.digest()  # recording changes nothing
 
 
 @pytest.mark.parametrize("setting", ["trimming", "pfc", "least loaded"])
@@ -137,25 +137,25 @@ def test_the_trace_does_not_depend_on_windows(setting, window_ps):
     assert events(setting, window_ps=window_ps).equals(events(setting))
 
 
-@pytest.mark.parametrize("setting", ["trimming", "pfc", "drops"])
-def test_a_packet_is_followed_from_host_to_host(setting):
-    rows = events(setting).filter(pl.col("seq").is_not_null())
-    assert rows["packet"].null_count() == 0
-    whole = 0
-    for journey in rows.partition_by("packet"):
-        moves = journey.filter(pl.col("event").is_in(["send", "arrive", "forward", "receive"]))
-        assert moves["time_ps"].is_sorted()
-        steps = moves["event"].to_list()
-        nodes, following = moves["node_name"].to_list(), moves["to_name"].to_list()
-        for i, step in enumerate(steps[:-1]):
-            assert step != "arrive" or steps[i + 1] == "forward"
-            if step in ("send", "forward"):
-                assert following[i] == nodes[i + 1]
-        kept = not count(journey, "drop")
-        assert (steps[-1] == "receive") == kept
-        assert not kept or steps[0] == "send"
-        whole += kept
-    assert whole >= 30
+def test_a_packet_is_followed_from_host_to_host():
+    for setting in ["trimming", "pfc", "drops"]:
+        rows = events(setting).filter(pl.col("seq").is_not_null())
+        assert rows["packet"].null_count() == 0
+        whole = 0
+        for journey in rows.partition_by("packet"):
+            moves = journey.filter(pl.col("event").is_in(["send", "arrive", "forward", "receive"]))
+            assert moves["time_ps"].is_sorted()
+            steps = moves["event"].to_list()
+            nodes, following = moves["node_name"].to_list(), moves["to_name"].to_list()
+            for i, step in enumerate(steps[:-1]):
+                assert step != "arrive" or steps[i + 1] == "forward"
+                if step in ("send", "forward"):
+                    assert following[i] == nodes[i + 1]
+            kept = not count(journey, "drop")
+            assert (steps[-1] == "receive") == kept
+            assert not kept or steps[0] == "send"
+            whole += kept
+        assert whole >= 30
 
 
 def test_round_trips_of_ndp_are_those_of_its_sequence_numbers():

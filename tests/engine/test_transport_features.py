@@ -127,17 +127,14 @@ def test_the_nic_serves_the_shortest_remaining_flow_first(tmp_path):
     assert fct[3] == (slot - 1) + 2 * slot + hops_ps(4)
 
 
-@pytest.mark.parametrize(
-    ("declared", "message"),
-    [
+def test_mistakes_in_declarations(tmp_path):
+    for declared, message in [
         ('TX_STATE = ("a", "a")', "TX_STATE"),
         ('TX_STATE = ("flow",)', "TX_STATE"),
         ('PACKET_FIELDS = ("seq",)', "PACKET_FIELDS"),
         ('RX_STATE = (("a", 0),)', ("RX_STATE", "a", "0")),
         ('RX_STATE = (("a", str),)', "field"),
         ("HOST_STATE = (3,)", "field"),
-    ],
-)
-def test_mistakes_in_declarations(tmp_path, declared: str, message: str):
-    with raises_input(message):
-        engine(tmp_path, declared + "\n" + DATAGRAM, [(0, 1, 1, 0)])
+    ]:
+        with raises_input(message):
+            engine(tmp_path, declared + "\n" + DATAGRAM, [(0, 1, 1, 0)])

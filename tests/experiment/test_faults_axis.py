@@ -94,9 +94,8 @@ def test_overrides_reach_the_tables_that_have_the_section(tmp_path):
     assert [len(point.faults) for point in added] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_messages(tmp_path):
+    for text, expected in [
         (
             experiment(NONE, NONE),
             'e.toml: faults: duplicate value "none"',
@@ -112,10 +111,8 @@ def test_overrides_reach_the_tables_that_have_the_section(tmp_path):
             'e.toml: faults.broken.dwn: unknown key (did you mean "down"?)',
         ),
         (experiment(NONE, 'label = "x"\nbroken = 3'), "e.toml: faults.broken: "),
-    ],
-)
-def test_messages(tmp_path, text, expected):
-    assert messages(tmp_path, text)[0].startswith(expected)
+    ]:
+        assert messages(tmp_path, text)[0].startswith(expected)
 
 
 def test_what_does_not_fit_the_network_names_the_table(tmp_path):

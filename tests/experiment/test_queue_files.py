@@ -199,11 +199,10 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_mistakes_in_an_experiment(tmp_path, name):
-    content, expected = BAD[name]
-    (message,) = messages(tmp_path, content)
-    assert message.startswith(f"e.toml: {expected}")
+def test_mistakes_in_an_experiment(tmp_path):
+    for content, expected in BAD.values():
+        (message,) = messages(tmp_path, content)
+        assert message.startswith(f"e.toml: {expected}")
 
 
 BROKEN = {

@@ -74,9 +74,8 @@ def test_overrides_set_a_value_in_every_table(tmp_path):
     assert [point.topology.params["leaves"] for point in points] == [2, 2]
 
 
-@pytest.mark.parametrize(
-    ("tables", "expected"),
-    [
+def test_messages(tmp_path):
+    for tables, expected in [
         (
             [TREE, DUMBBELL + "leaves = 4"],
             'e.toml: topology.leaves: unknown parameter in "dumbbell" (there are: hosts, ',
@@ -90,11 +89,9 @@ def test_overrides_set_a_value_in_every_table(tmp_path):
             ['kind = ["fat_tree", "dumbbell"]\nlabel = "both"'],
             'e.toml: topology: duplicate value "both"',
         ),
-    ],
-)
-def test_messages(tmp_path, tables, expected):
-    (line,) = messages(tmp_path, experiment(*tables))[:1]
-    assert line.startswith(expected)
+    ]:
+        (line,) = messages(tmp_path, experiment(*tables))[:1]
+        assert line.startswith(expected)
 
 
 def test_what_does_not_fit_one_of_the_networks_names_it(tmp_path):

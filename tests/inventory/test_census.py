@@ -230,9 +230,12 @@ def test_ways_that_light_never_goes_count_for_nothing() -> None:
     assert matchings(network, 0) == [(0, {(0, 1), (1, 2), (2, 0)}), (10**7, {(0, 2)})]
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("leaf12", "leaf"), ("pod3.agg7", "agg"), ("up3.0", "up"), ("12", "12"), ("tor_a", "tora")],
-)
-def test_what_switches_are_called(name: str, told: str) -> None:
-    assert stem(name) == told
+def test_what_switches_are_called() -> None:
+    for name, told in [
+        ("leaf12", "leaf"),
+        ("pod3.agg7", "agg"),
+        ("up3.0", "up"),
+        ("12", "12"),
+        ("tor_a", "tora"),
+    ]:
+        assert stem(name) == told

@@ -58,9 +58,8 @@ def test_ports_are_counted_at_their_own_rates() -> None:
     assert rows["switch_port"].watts == pytest.approx(watts * (2 * cables - hosts))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_faulty_table_says_what_is_wrong(tmp_path) -> None:
+    for text, message in [
         (
             "[nic_prt]\nsource = 'x'",
             'nic_prt: unknown part of a network (did you mean "nic_port"?)',
@@ -73,11 +72,9 @@ def test_ports_are_counted_at_their_own_rates() -> None:
         ("[nic_port]\nsource = 'x'\nusd = nan", "nic_port.usd: nan is not a price"),
         ("[nic_port]\nsource = 'x'\neuro = 1", "nic_port.euro: unknown key"),
         ("[nic_port", "is not TOML"),
-    ],
-)
-def test_a_faulty_table_says_what_is_wrong(tmp_path, text: str, message: str) -> None:
-    path = tmp_path / "prices.toml"
-    path.write_text(text)
-    with pytest.raises(InputError) as caught:
-        read_prices(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
+    ]:
+        path = tmp_path / "prices.toml"
+        path.write_text(text)
+        with pytest.raises(InputError) as caught:
+            read_prices(path)
+        assert str(caught.value).startswith(f"{path}: {message}")

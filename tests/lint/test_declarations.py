@@ -45,9 +45,8 @@ def test_declarations_of_state_and_handlers(tmp_path, before, after, key, messag
     assert str(error.file).partition(":")[0] == str(tmp_path / "mine.py")
 
 
-@pytest.mark.parametrize(
-    ("declared", "key", "message"),
-    [
+def test_other_declarations(tmp_path):
+    for declared, key, message in [
         ("PRESETS = 3", "PRESETS", "3"),
         ("PRESETS = {3: {}}", "PRESETS", "3"),
         ('PRESETS = {"a": 3}', 'PRESETS["a"]', "3"),
@@ -71,31 +70,26 @@ def test_declarations_of_state_and_handlers(tmp_path, before, after, key, messag
         ("PARAMS = 3", "PARAMS", "3"),
         ("PARAMS = None", "PARAMS", ""),
         ("PARAMS = [3]", "PARAMS[0]", ""),
-    ],
-)
-def test_other_declarations(tmp_path, declared, key, message):
-    with pytest.raises(InputError) as caught:
-        check(tmp_path, f"{SOUND}\n\n{declared}\n")
-    assert mentions(caught.value.message, message)
-    assert caught.value.key == key
-    assert caught.value.file == str(tmp_path / "mine.py")
+    ]:
+        with pytest.raises(InputError) as caught:
+            check(tmp_path, f"{SOUND}\n\n{declared}\n")
+        assert mentions(caught.value.message, message)
+        assert caught.value.key == key
+        assert caught.value.file == str(tmp_path / "mine.py")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_parameters(tmp_path):
+    for arguments, message in [
         ('3, "count", 1, "doc"', "3"),
         ('"my-window", "count", 1, "doc"', "my-window"),
         ('"lambda", "count", 1, "doc"', "lambda"),
         ('"a", ["count"], 1, "doc"', "count"),
         ('"a", "count", 1, None', ""),
         ('"a", "choice", "x", "doc", choices="xyz"', "xyz"),
-    ],
-)
-def test_parameters(tmp_path, arguments, message):
-    with pytest.raises(InputError) as caught:
-        check(tmp_path, f"{SOUND}\n\nPARAMS = [Param({arguments})]\n")
-    assert mentions(caught.value.message, message)
+    ]:
+        with pytest.raises(InputError) as caught:
+            check(tmp_path, f"{SOUND}\n\nPARAMS = [Param({arguments})]\n")
+        assert mentions(caught.value.message, message)
 
 
 def test_a_field_named_as_python_names_things(tmp_path):

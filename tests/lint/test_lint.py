@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from lint_case import SOUND, check, line_of
 from raises_input import mentions
 
@@ -19,13 +18,13 @@ from netsim.plugins.params import resolve_params
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", registry.names("transport"))
-def test_what_is_shipped_is_sound(name):
-    plugin = registry.find("transport", name)
-    for preset in (None, *plugin.presets):
-        check_transport(
-            plugin, resolve_params(plugin.params, plugin.presets, {}, preset, file=None, key="")
-        )
+def test_what_is_shipped_is_sound():
+    for name in registry.names("transport"):
+        plugin = registry.find("transport", name)
+        for preset in (None, *plugin.presets):
+            check_transport(
+                plugin, resolve_params(plugin.params, plugin.presets, {}, preset, file=None, key="")
+            )
 
 
 def test_the_scaffold_is_sound(tmp_path):
@@ -70,13 +69,13 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize(("where", "statement", "message"), SETS + READS)
-def test_a_line_that_breaks_a_rule(tmp_path, where, statement, message):
-    source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
-    errors = check(tmp_path, source)
-    line = line_of(source, f"# {where}")
-    assert mentions(errors[0].message, message)
-    assert {error.file for error in errors} == {f"{tmp_path}/mine.py:{line}"}
+def test_a_line_that_breaks_a_rule(tmp_path):
+    for where, statement, message in SETS + READS:
+        source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
+        errors = check(tmp_path, source)
+        line = line_of(source, f"# {where}")
+        assert mentions(errors[0].message, message)
+        assert {error.file for error in errors} == {f"{tmp_path}/mine.py:{line}"}
 
 
 FINE = [
@@ -95,9 +94,9 @@ FINE = [
 ]
 
 
-@pytest.mark.parametrize(("where", "statement"), FINE)
-def test_what_a_handler_may_do(tmp_path, where, statement):
-    assert check(tmp_path, SOUND.replace(f"pass  # {where}\n", f"{statement}\n")) == []
+def test_what_a_handler_may_do(tmp_path):
+    for where, statement in FINE:
+        assert check(tmp_path, SOUND.replace(f"pass  # {where}\n", f"{statement}\n")) == []
 
 
 def test_all_mistakes_are_told_at_once(tmp_path):
@@ -118,44 +117,37 @@ def test_functions_of_other_files(tmp_path):
     assert mentions(error.message, "env.host")
 
 
-@pytest.mark.parametrize(
-    ("body", "line"),
-    [
+def test_ready_returns_a_time(tmp_path):
+    for body, line in [
         ("if now > 3:\n        return now", 0),
         ("if now > 3:\n        return now\n    return", 3),
         ("return None", 1),
         ("for i in range(3):\n        return now", 0),
         ("while True:\n        if now > 3:\n            break", 0),
         ("tx.acked = 0", 0),
-    ],
-)
-def test_ready_returns_a_time(tmp_path, body, line):
-    before, _, after = SOUND.partition("def ready(env, now, tx):\n")
-    after = after[after.index("def build_packet") :]
-    source = f"{before}def ready(env, now, tx):\n    {body}\n\n\n{after}"
-    (error,) = check(tmp_path, source)
-    assert "ready" in error.message
-    assert error.file == f"{tmp_path}/mine.py:{line_of(source, 'def ready') + line}"
-    assert "BLOCKED" in str(error)
+    ]:
+        before, _, after = SOUND.partition("def ready(env, now, tx):\n")
+        after = after[after.index("def build_packet") :]
+        source = f"{before}def ready(env, now, tx):\n    {body}\n\n\n{after}"
+        (error,) = check(tmp_path, source)
+        assert "ready" in error.message
+        assert error.file == f"{tmp_path}/mine.py:{line_of(source, 'def ready') + line}"
+        assert "BLOCKED" in str(error)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_ready_that_always_returns(tmp_path):
+    for body in [
         "while True:\n        return now",
         "if now > 3:\n        return now\n    else:\n        return 3",
         "raise ValueError",
-    ],
-)
-def test_ready_that_always_returns(tmp_path, body):
-    before, _, after = SOUND.partition("def ready(env, now, tx):\n")
-    after = after[after.index("def build_packet") :]
-    assert check(tmp_path, f"{before}def ready(env, now, tx):\n    {body}\n\n\n{after}") == []
+    ]:
+        before, _, after = SOUND.partition("def ready(env, now, tx):\n")
+        after = after[after.index("def build_packet") :]
+        assert check(tmp_path, f"{before}def ready(env, now, tx):\n    {body}\n\n\n{after}") == []
 
 
-@pytest.mark.parametrize(
-    ("added", "message", "hint"),
-    [
+def test_names_that_look_like_the_engines(tmp_path):
+    for added, message, hint in [
         ("def on_ack(env, now, tx, pkt):\n    pass", "on_ack is not a handler", "on_"),
         ("def on_nack(env, now, tx, pkt):\n    pass", "on_nack is not a handler", "on_"),
         ("def onData(env, now, rx, pkt):\n    pass", "onData is not a handler", '"on_data"'),
@@ -167,28 +159,23 @@ def test_ready_that_always_returns(tmp_path, body):
         ("a, FABRICS = 1, {}", "FABRICS is not a declaration", '"FABRIC"'),
         ("PRESET: dict = {}", "PRESET is not a declaration", '"PRESETS"'),
         ("reliable = False", "reliable is not a declaration", '"RELIABLE"'),
-    ],
-)
-def test_names_that_look_like_the_engines(tmp_path, added, message, hint):
-    source = f"{SOUND}\n\n{added}\n"
-    (error,) = check(tmp_path, source)
-    assert mentions(error.message, message)
-    assert hint in str(error.hint)
-    assert error.file == f"{tmp_path}/mine.py:{line_of(source, added.splitlines()[0])}"
+    ]:
+        source = f"{SOUND}\n\n{added}\n"
+        (error,) = check(tmp_path, source)
+        assert mentions(error.message, message)
+        assert hint in str(error.hint)
+        assert error.file == f"{tmp_path}/mine.py:{line_of(source, added.splitlines()[0])}"
 
 
-@pytest.mark.parametrize(
-    "added",
-    [
+def test_names_of_ones_own(tmp_path):
+    for added in [
         "def on_ack(env):\n    pass\n\n\nHANDLERS = (on_ack,)",
         "def _on_ack(env):\n    pass",
         "def unused(env):\n    pass",
         "TX_TIMER = 0\nPACE = TX_TIMER",
         "LARGEST = 3",
-    ],
-)
-def test_names_of_ones_own(tmp_path, added):
-    assert check(tmp_path, f"{SOUND}\n\n{added}\n") == []
+    ]:
+        assert check(tmp_path, f"{SOUND}\n\n{added}\n") == []
 
 
 EXPERIMENT = """
@@ -205,22 +192,22 @@ kind = "./mine.py"
 """
 
 
-@pytest.mark.parametrize("command", ["check", "run", "check-transport"])
-def test_every_command_refuses(tmp_path, command):
-    (tmp_path / "mine.py").write_text(SOUND.replace("pass  # on_forward", "port.delay_ps = 1"))
-    (tmp_path / "mine.toml").write_text(EXPERIMENT)
-    what = "mine.py" if command == "check-transport" else "mine.toml"
-    done = subprocess.run(
-        [sys.executable, "-m", "netsim", command, what],
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    line = line_of((tmp_path / "mine.py").read_text(), "port.delay_ps")
-    assert mentions(done.stderr, tmp_path, "mine.py", line, "port.delay_ps")
+def test_every_command_refuses(tmp_path):
+    for command in ["check", "run", "check-transport"]:
+        (tmp_path / "mine.py").write_text(SOUND.replace("pass  # on_forward", "port.delay_ps = 1"))
+        (tmp_path / "mine.toml").write_text(EXPERIMENT)
+        what = "mine.py" if command == "check-transport" else "mine.toml"
+        done = subprocess.run(
+            [sys.executable, "-m", "netsim", command, what],
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 2
+        line = line_of((tmp_path / "mine.py").read_text(), "port.delay_ps")
+        assert mentions(done.stderr, tmp_path, "mine.py", line, "port.delay_ps")
 
 
 def test_the_page_for_authors_has_what_may_be_set():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from lint_case import line_of, mistakes
 from raises_input import mentions
 
@@ -90,14 +89,12 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("where", "statement", "expected"), MISTAKES)
-def test_a_mistake_is_told_with_its_line(
-    tmp_path: Path, where: str, statement: str, expected: str
-) -> None:
-    source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
-    (found,) = check(tmp_path, source)
-    assert mentions(found.message, expected)
-    assert found.file == f"{tmp_path / 'mine.py'}:{line_of(source, f'# {where}')}"
+def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+    for where, statement, expected in MISTAKES:
+        source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
+        (found,) = check(tmp_path, source)
+        assert mentions(found.message, expected)
+        assert found.file == f"{tmp_path / 'mine.py'}:{line_of(source, f'# {where}')}"
 
 
 FILES = [
@@ -117,7 +114,7 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), FILES)
-def test_what_is_wrong_in_the_file(tmp_path: Path, old: str, new: str, expected: str) -> None:
-    messages = [one.message for one in check(tmp_path, SOUND.replace(old, new, 1))]
-    assert any(message.startswith(expected) for message in messages)
+def test_what_is_wrong_in_the_file(tmp_path: Path) -> None:
+    for old, new, expected in FILES:
+        messages = [one.message for one in check(tmp_path, SOUND.replace(old, new, 1))]
+        assert any(message.startswith(expected) for message in messages)

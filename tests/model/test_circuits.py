@@ -40,15 +40,15 @@ def network_with(schedule: Schedule, rate_bps: int = 100 * GBPS) -> Network:
     return builder.build("circuits")
 
 
-@pytest.mark.parametrize("n", range(1, 12))
-def test_in_a_tournament_each_meets_each_other_one_once(n: int) -> None:
-    matchings = round_robin_matchings(n)
-    assert matchings.shape == (n - 1 if n % 2 == 0 else n, n)
-    Schedule(1, matchings)
-    for port in range(n):
-        met = sorted(matchings[:, port].tolist())
-        alone = [NONE] if n % 2 else []
-        assert met == alone + [other for other in range(n) if other != port]
+def test_in_a_tournament_each_meets_each_other_one_once() -> None:
+    for n in range(1, 12):
+        matchings = round_robin_matchings(n)
+        assert matchings.shape == (n - 1 if n % 2 == 0 else n, n)
+        Schedule(1, matchings)
+        for port in range(n):
+            met = sorted(matchings[:, port].tolist())
+            alone = [NONE] if n % 2 else []
+            assert met == alone + [other for other in range(n) if other != port]
 
 
 @st.composite

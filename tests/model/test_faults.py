@@ -71,21 +71,18 @@ def test_links_without_faults_lose_nothing():
     assert fct_ps(engine)[0] > 0
 
 
-@pytest.mark.parametrize(
-    ("down_ps", "up_ps", "missing"),
-    [
+def test_an_outage_hits_what_is_under_way():
+    for down_ps, up_ps, missing in [
         (0, 1, 1),  # the first packet has begun
         (100, 332_800, 1),  # the second one begins as the link returns
         (332_800, 332_801, 2),
         (2 * US, 2 * US + 1, 4),  # numbers 3 to 6 have begun and have not arrived
         (4_327_999, 9 * US, 1),  # the last of ten arrives at 10 * 332.8 ns + 1 us
         (4_328_000, 9 * US, 0),
-    ],
-)
-def test_an_outage_hits_what_is_under_way(down_ps: int, up_ps: int, missing: int):
-    engine = one_flow(10 * 4096, LinkFault(NIC, outages_ps=((down_ps, up_ps),)))
-    assert lost(engine) == missing
-    conserve(engine)
+    ]:
+        engine = one_flow(10 * 4096, LinkFault(NIC, outages_ps=((down_ps, up_ps),)))
+        assert lost(engine) == missing
+        conserve(engine)
 
 
 SEND = 332_800
@@ -198,9 +195,8 @@ class TestExperiment:
             "up": "2ms",
         }
 
-    @pytest.mark.parametrize(
-        ("section", "message"),
-        [
+    def test_mistakes(self, tmp_path):
+        for section, message in [
             ("loss_rate = 0.1", 'faults.bad.links: missing (such as links = "all")'),
             ('links = "all"', "faults.bad: no fault"),
             (
@@ -236,12 +232,10 @@ class TestExperiment:
                 'links = "all"\ndown = "2us"\nup = "1us"',
                 "faults.bad: up must be later than down",
             ),
-        ],
-    )
-    def test_mistakes(self, tmp_path, section: str, message: str):
-        assert any(
-            message in line for line in messages(tmp_path, text(**{"faults.bad": section}))
-        ), messages(tmp_path, text(**{"faults.bad": section}))
+        ]:
+            assert any(
+                message in line for line in messages(tmp_path, text(**{"faults.bad": section}))
+            ), messages(tmp_path, text(**{"faults.bad": section}))
 
     def test_everything_is_written_back(self, tmp_path):
         some = 'node = "spine*"\nrate = "10Gbps"\nmtbf = "1ms"\nmttr = "5us"\nuntil = "2ms"'
@@ -272,9 +266,8 @@ class TestExperiment:
         assert faults is not None
         assert faults.carrier == again.routing.carrier
 
-    @pytest.mark.parametrize(
-        ("sections", "message"),
-        [
+    def test_mistakes_that_the_network_tells(self, tmp_path):
+        for sections, message in [
             (
                 {"faults.bad": 'node = "leaf9"\nloss_rate = 0.1'},
                 ("faults.bad.node", "leaf9"),
@@ -311,12 +304,10 @@ class TestExperiment:
                 },
                 ("routing.convergence_delay", "x"),
             ),
-        ],
-    )
-    def test_mistakes_that_the_network_tells(self, tmp_path, sections, message: str):
-        (point,) = load(tmp_path, text(**sections)).points()
-        with raises_input(message):
-            prepare(point)
+        ]:
+            (point,) = load(tmp_path, text(**sections)).points()
+            with raises_input(message):
+                prepare(point)
 
     def test_mistakes_of_routing(self, tmp_path):
         late = 'carrier_delay = "2us"\npeer_carrier_delay = "1us"'

@@ -6,7 +6,6 @@ import itertools
 
 import networkx
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
@@ -181,9 +180,8 @@ def broken(*cables: tuple[int, int], rate: int = GBPS, delay: int = US) -> Netwo
     return builder
 
 
-@pytest.mark.parametrize(
-    ("builder", "message"),
-    [
+def test_a_broken_network_names_the_culprit() -> None:
+    for builder, message in [
         (NetworkBuilder(), "host"),
         (broken((0, 2)), "host 1"),
         (broken((0, 1), (2, 3)), ("host 0", "host 1")),
@@ -192,11 +190,9 @@ def broken(*cables: tuple[int, int], rate: int = GBPS, delay: int = US) -> Netwo
         (broken((0, 2), (1, 4)), ("1", "4", "0", "3")),
         (broken((0, 2), rate=0), ("h0", "0", "bit/s")),
         (broken((0, 2), delay=0), "h0"),
-    ],
-)
-def test_a_broken_network_names_the_culprit(builder: NetworkBuilder, message: str) -> None:
-    with raises_input(message):
-        builder.build("broken")
+    ]:
+        with raises_input(message):
+            builder.build("broken")
 
 
 def test_the_builder_refuses_what_cannot_be_meant() -> None:
@@ -222,9 +218,8 @@ def table(**columns) -> FlowTable:
     return FlowTable(**{"src": [0, 1, 2], "dst": [1, 2, 0], "size_bytes": 10} | columns)
 
 
-@pytest.mark.parametrize(
-    ("flows", "message"),
-    [
+def test_a_faulty_flow_is_named() -> None:
+    for flows, message in [
         (table(dst=[1, 1, 0]), ("flow 1", "host 1")),
         (table(src=[0, 1, 9]), ("flow 2", "9", "0..2")),
         (table(dst=[1, -1, 0]), ("flow 1", "-1")),
@@ -236,26 +231,21 @@ def table(**columns) -> FlowTable:
         (table(after_ptr=[0, 1, 2, 3], after_flow=[0, 2, 1]), "flow 0"),
         (table(after_ptr=[0, 0, 1, 2], after_flow=[2, 1]), "flow"),
         (table(after_ptr=[0, 1, 1, 2], after_flow=[0]), "after_ptr"),
-    ],
-)
-def test_a_faulty_flow_is_named(flows: FlowTable, message: str) -> None:
-    with raises_input(message):
-        flows.validate(3)
+    ]:
+        with raises_input(message):
+            flows.validate(3)
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [
+def test_columns_that_do_not_fit_are_refused() -> None:
+    for columns in [
         {"size_bytes": 1.5},
         {"size_bytes": [1, 2]},
         {"src": [0, 1, 2**40]},
         {"after_flow": [0]},
         {"label": ["one"]},
-    ],
-)
-def test_columns_that_do_not_fit_are_refused(columns: dict) -> None:
-    with raises_input("flow"):
-        table(**columns)
+    ]:
+        with raises_input("flow"):
+            table(**columns)
 
 
 def test_dependencies_in_any_order_are_accepted() -> None:

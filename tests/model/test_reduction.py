@@ -33,44 +33,46 @@ def scenario(tree: dict[str, Any], **tables: Any) -> Scenario:
     return prepare(point({**tree, "reduction_delay": "150ns"}, **tables))
 
 
-@pytest.mark.parametrize("tree", [LEAVES, {**LEAVES, "planes": 2}, RACKS])
-def test_a_network_counts_as_one_without_units(tree: dict[str, Any]) -> None:
-    plain, network = topology_of(tree), topology_of({**tree, "reduction_delay": "150ns"})
-    assert plain.reduction is None
-    for name in ("port_node", "port_peer", "port_rate_bps", "port_delay_ps", "route", "port_nic"):
-        np.testing.assert_array_equal(getattr(plain, name), getattr(network, name))
-    assert inventory(network) == inventory(plain)
-    assert network.bisection_bps == plain.bisection_bps
+def test_a_network_counts_as_one_without_units() -> None:
+    for tree in [LEAVES, {**LEAVES, "planes": 2}, RACKS]:
+        plain, network = topology_of(tree), topology_of({**tree, "reduction_delay": "150ns"})
+        assert plain.reduction is None
+        for name in (
+            "port_node",
+            "port_peer",
+            "port_rate_bps",
+            "port_delay_ps",
+            "route",
+            "port_nic",
+        ):
+            np.testing.assert_array_equal(getattr(plain, name), getattr(network, name))
+        assert inventory(network) == inventory(plain)
+        assert network.bisection_bps == plain.bisection_bps
 
 
-@pytest.mark.parametrize(
-    ("tree", "per_unit", "ports", "rate_bps"),
-    [
+def test_units_are_behind_the_hosts_on_links_as_fast_as_their_switches() -> None:
+    for tree, per_unit, ports, rate_bps in [
         (LEAVES, 4, 1, 8 * 200 * GBPS),
         ({**LEAVES, "planes": 2}, 4, 2, 8 * 100 * GBPS),
         (RACKS, 4, 2, 4 * 7200 * GBPS),
-    ],
-)
-def test_units_are_behind_the_hosts_on_links_as_fast_as_their_switches(
-    tree: dict[str, Any], per_unit: int, ports: int, rate_bps: int
-) -> None:
-    network = topology_of({**tree, "reduction_delay": "150ns"})
-    assert network.reduction is not None
-    whole, n = network.reduction.network, network.n_hosts
-    assert whole.n_switches == network.n_switches
-    check_routes(whole)
-    units = np.arange(n, whole.n_hosts)
-    np.testing.assert_array_equal(network.reduction.unit, n + np.arange(n) // per_unit)
-    assert units.size == n // per_unit
-    own = np.flatnonzero(np.isin(whole.port_node, units))
-    assert own.size == ports * units.size
-    for side in (own, whole.port_peer[own]):
-        assert (whole.port_rate_bps[side] == rate_bps).all()
-        assert (whole.port_delay_ps[side] == 150_000).all()
-    # All other ports are as they were, by name.
-    names = [[one.port_name(port) for port in range(one.n_ports)] for one in (network, whole)]
-    assert set(names[0]) <= set(names[1])
-    assert len(names[1]) - len(names[0]) == 2 * own.size
+    ]:
+        network = topology_of({**tree, "reduction_delay": "150ns"})
+        assert network.reduction is not None
+        whole, n = network.reduction.network, network.n_hosts
+        assert whole.n_switches == network.n_switches
+        check_routes(whole)
+        units = np.arange(n, whole.n_hosts)
+        np.testing.assert_array_equal(network.reduction.unit, n + np.arange(n) // per_unit)
+        assert units.size == n // per_unit
+        own = np.flatnonzero(np.isin(whole.port_node, units))
+        assert own.size == ports * units.size
+        for side in (own, whole.port_peer[own]):
+            assert (whole.port_rate_bps[side] == rate_bps).all()
+            assert (whole.port_delay_ps[side] == 150_000).all()
+        # All other ports are as they were, by name.
+        names = [[one.port_name(port) for port in range(one.n_ports)] for one in (network, whole)]
+        assert set(names[0]) <= set(names[1])
+        assert len(names[1]) - len(names[0]) == 2 * own.size
 
 
 @pytest.mark.parametrize("tree", [LEAVES, RACKS])
@@ -88,17 +90,17 @@ def test_ordinary_traffic_knows_nothing_of_units(tree: dict[str, Any], traffic: 
 ALL_REDUCE = {"kind": "collective", "algorithm": "in_network", "size": "1MB", "group_size": 4}
 
 
-@pytest.mark.parametrize("tree", [LEAVES, {**LEAVES, "planes": 2}, RACKS])
-def test_what_is_reduced_goes_by_units(tree: dict[str, Any]) -> None:
-    given = {"traffic": {**ALL_REDUCE, "chunk": "64KiB"}, "fabric": {"queue_bytes": "1000pkt"}}
-    made = scenario(tree, **given)
-    network = network_of(point({**tree, "reduction_delay": "150ns"}, **given))
-    assert network.reduction is not None
-    assert made.network.n_hosts == network.reduction.network.n_hosts > network.n_hosts
-    assert made.segments is None
-    units = np.unique(np.concatenate([made.flows.src, made.flows.dst]))[network.n_hosts :]
-    np.testing.assert_array_equal(units, np.unique(network.reduction.unit))
-    assert mentions(made.load.notes[0], "in_network")
+def test_what_is_reduced_goes_by_units() -> None:
+    for tree in [LEAVES, {**LEAVES, "planes": 2}, RACKS]:
+        given = {"traffic": {**ALL_REDUCE, "chunk": "64KiB"}, "fabric": {"queue_bytes": "1000pkt"}}
+        made = scenario(tree, **given)
+        network = network_of(point({**tree, "reduction_delay": "150ns"}, **given))
+        assert network.reduction is not None
+        assert made.network.n_hosts == network.reduction.network.n_hosts > network.n_hosts
+        assert made.segments is None
+        units = np.unique(np.concatenate([made.flows.src, made.flows.dst]))[network.n_hosts :]
+        np.testing.assert_array_equal(units, np.unique(network.reduction.unit))
+        assert mentions(made.load.notes[0], "in_network")
 
 
 def test_a_job_reduces_within_its_racks() -> None:

@@ -138,34 +138,34 @@ def random_load(rng: random.Random, n_hosts: int, wait: bool) -> Workload:
     return Workload(flows)
 
 
-@pytest.mark.parametrize("chunk_bytes", [None, 8192, 5000])
-def test_flows_wait_for_messages_as_for_flows(chunk_bytes: int | None) -> None:
-    rng, chunked, refused = random.Random(chunk_bytes), 0, 0
-    network = rails(2, 3)
-    for _ in range(60):
-        load = random_load(rng, 6, wait=True)
-        rule = RelayRule(3, 1, rng.choice((SOURCE, DESTINATION)), chunk_bytes)
-        try:
-            engine, segments = go(network, load, rule)
-        except InputError as error:
-            assert mentions(str(error), "host")  # noqa: PT017
-            refused += 1
-            continue
-        states = engine.flow_states()
-        assert (states.finished == 1).all()
-        if segments is None:
-            continue
-        chunked += int(segments.chunk.max() > 0)
-        done = segments.latest(states.done_ps)
-        for f in range(len(load.flows)):
-            waits = load.flows.waits_for(f)
-            ends = [int(done[g]) for g in waits]
-            away = any(load.flows.dst[g] != load.flows.src[f] for g in waits)
-            begin = max(ends, default=0) + away * network.lookahead_ps
-            assert states.start_ps[f] == begin + load.flows.start_ps[f]
-        check_segments(engine, segments)
-    assert (chunked > 10) == (chunk_bytes is not None)
-    assert (refused > 0) == (chunk_bytes is not None)
+def test_flows_wait_for_messages_as_for_flows() -> None:
+    for chunk_bytes in [None, 8192, 5000]:
+        rng, chunked, refused = random.Random(chunk_bytes), 0, 0
+        network = rails(2, 3)
+        for _ in range(60):
+            load = random_load(rng, 6, wait=True)
+            rule = RelayRule(3, 1, rng.choice((SOURCE, DESTINATION)), chunk_bytes)
+            try:
+                engine, segments = go(network, load, rule)
+            except InputError as error:
+                assert mentions(str(error), "host")  # noqa: PT017
+                refused += 1
+                continue
+            states = engine.flow_states()
+            assert (states.finished == 1).all()
+            if segments is None:
+                continue
+            chunked += int(segments.chunk.max() > 0)
+            done = segments.latest(states.done_ps)
+            for f in range(len(load.flows)):
+                waits = load.flows.waits_for(f)
+                ends = [int(done[g]) for g in waits]
+                away = any(load.flows.dst[g] != load.flows.src[f] for g in waits)
+                begin = max(ends, default=0) + away * network.lookahead_ps
+                assert states.start_ps[f] == begin + load.flows.start_ps[f]
+            check_segments(engine, segments)
+        assert (chunked > 10) == (chunk_bytes is not None)
+        assert (refused > 0) == (chunk_bytes is not None)
 
 
 def check_segments(engine: Engine, segments: RelaySegments) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import networkx as nx
 import numpy as np
-import pytest
 from engine_runs import DROP_TAIL, US, build, fat_tree, fct_ps, flow_table, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,34 +114,36 @@ def datagrams(n: int, faults: LinkFaults | None) -> Engine:
     return run(build(NETWORK, flows, "datagram", fabric, faults=faults, jit=False))
 
 
-@pytest.mark.parametrize("convergence_delay_ps", [0, 5 * US, 12 * US + 1, NEVER])
-def test_a_spine_that_fails_loses_what_is_under_way_and_what_is_sent_until_routes_follow(
-    convergence_delay_ps: int,
-) -> None:
-    n, down_ps, up_ps = 200, 20 * US, 40 * US
-    dead = [
-        LinkFault(ports_between(NETWORK, leaf, "spine1"), outages_ps=((down_ps, up_ps),))
-        for leaf in ("leaf0", "leaf1")
-    ]
-    engine = datagrams(n, faults_with_routes(NETWORK, dead, convergence_delay_ps))
-    counters = engine.link_counters()
-    up, other = (int(ports_between(NETWORK, "leaf0", spine)[0]) for spine in ("spine1", "spine0"))
-    # Packet k stands at the leaf at k SEND + HOP, and is at the far leaf two hops later.
-    at_leaf = np.arange(n) * SEND + HOP
-    changed = down_ps + convergence_delay_ps, up_ps + convergence_delay_ps
-    one_path = (changed[0] <= at_leaf) & (at_leaf < changed[1])
-    turn = np.cumsum(~one_path) - 1  # the choices made before
-    entity = np.array([2 * int(NETWORK.port_peer[0]) + 1])  # data that comes in by the host's port
-    first = below(mix(salt(1, PURPOSE_PERMUTATION, entity) ^ (turn // 2)), 2)
-    to_dead = ~one_path & ((turn + first) % 2 == 1)
-    assert counters.sent_packets[up] == to_dead.sum()
-    assert counters.sent_packets[other] == n - to_dead.sum()
-    under_way = to_dead & (at_leaf + 2 * HOP > down_ps)
-    # The second link may be up again when the first was, or go down when the packet is on it.
-    lost = under_way & (at_leaf < up_ps)
-    assert counters.lost_packets.sum() == lost.sum() > 0
-    assert counters.unroutable_packets.sum() == 0
-    conserve(engine)
+def test_a_spine_that_fails_loses_what_is_under_way_and_what_is_sent_until_routes_follow() -> None:
+    for convergence_delay_ps in [0, 5 * US, 12 * US + 1, NEVER]:
+        n, down_ps, up_ps = 200, 20 * US, 40 * US
+        dead = [
+            LinkFault(ports_between(NETWORK, leaf, "spine1"), outages_ps=((down_ps, up_ps),))
+            for leaf in ("leaf0", "leaf1")
+        ]
+        engine = datagrams(n, faults_with_routes(NETWORK, dead, convergence_delay_ps))
+        counters = engine.link_counters()
+        up, other = (
+            int(ports_between(NETWORK, "leaf0", spine)[0]) for spine in ("spine1", "spine0")
+        )
+        # Packet k stands at the leaf at k SEND + HOP, and is at the far leaf two hops later.
+        at_leaf = np.arange(n) * SEND + HOP
+        changed = down_ps + convergence_delay_ps, up_ps + convergence_delay_ps
+        one_path = (changed[0] <= at_leaf) & (at_leaf < changed[1])
+        turn = np.cumsum(~one_path) - 1  # the choices made before
+        entity = np.array(
+            [2 * int(NETWORK.port_peer[0]) + 1]
+        )  # data that comes in by the host's port
+        first = below(mix(salt(1, PURPOSE_PERMUTATION, entity) ^ (turn // 2)), 2)
+        to_dead = ~one_path & ((turn + first) % 2 == 1)
+        assert counters.sent_packets[up] == to_dead.sum()
+        assert counters.sent_packets[other] == n - to_dead.sum()
+        under_way = to_dead & (at_leaf + 2 * HOP > down_ps)
+        # The second link may be up again when the first was, or go down when the packet is on it.
+        lost = under_way & (at_leaf < up_ps)
+        assert counters.lost_packets.sum() == lost.sum() > 0
+        assert counters.unroutable_packets.sum() == 0
+        conserve(engine)
 
 
 def test_a_lone_way_that_fails_makes_packets_unroutable() -> None:

@@ -49,9 +49,8 @@ def taken(network: Network, *flows: tuple[int, int, int]) -> list[tuple[str, str
     ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "large", "small"),
-    [
+def test_large_flows_small_ones_and_control_packets() -> None:
+    for rule, large, small in [
         ({}, "ccc", "ccc"),
         ({"large_min_bytes": 1000}, "ccc", "ccc"),
         ({"large_min_bytes": 1000, "small_table": "packets"}, "ccc", "ppp"),
@@ -61,14 +60,10 @@ def taken(network: Network, *flows: tuple[int, int, int]) -> list[tuple[str, str
             "ccc",
             "pcc",
         ),
-    ],
-)
-def test_large_flows_small_ones_and_control_packets(
-    rule: dict[str, Any], large: str, small: str
-) -> None:
-    names = {"c": "circuits", "p": "packets"}
-    found = taken(hybrid(**rule), (*JOINED, 1000), (*JOINED, 999))
-    assert found == [tuple(names[one] for one in of) for of in (large, small)]
+    ]:
+        names = {"c": "circuits", "p": "packets"}
+        found = taken(hybrid(**rule), (*JOINED, 1000), (*JOINED, 999))
+        assert found == [tuple(names[one] for one in of) for of in (large, small)]
 
 
 def test_what_no_circuit_joins_goes_otherwise() -> None:
@@ -215,18 +210,15 @@ def test_a_spine_that_fails_cuts_off_what_goes_by_it() -> None:
     assert routes.cut_off.size == 2
 
 
-@pytest.mark.parametrize(
-    ("routings", "rule", "message"),
-    [
+def test_rules_that_make_no_sense() -> None:
+    for routings, rule, message in [
         ((), {}, "network"),
         ((CIRCUITS, CIRCUITS), {}, ""),
         ((CIRCUITS, PACKETS), {"small_table": "packet"}, "packets"),
         ((CIRCUITS, PACKETS), {"fallback": "spine"}, "spine"),
-    ],
-)
-def test_rules_that_make_no_sense(routings: Any, rule: dict[str, Any], message: str) -> None:
-    with raises_input(message):
-        RoutingPolicy(routings, **rule)
+    ]:
+        with raises_input(message):
+            RoutingPolicy(routings, **rule)
 
 
 def test_a_network_with_a_routing_policy_is_no_part_of_another_one() -> None:

@@ -116,16 +116,16 @@ def test_what_is_refused() -> None:
     assert "path" in refusal(2, diamond)
 
 
-@pytest.mark.parametrize("way", PLANE_BALANCING)
-def test_ends_that_choose_their_own_pport_pairs_are_refused(way: str) -> None:
-    several = rails(2, [100, 100])
-    if way in ("hash", "entropy"):
-        check_symmetric(several, way)
-    else:
-        with raises_input(way, key="fabric.plane_balancing") as caught:
+def test_ends_that_choose_their_own_pport_pairs_are_refused() -> None:
+    for way in PLANE_BALANCING:
+        several = rails(2, [100, 100])
+        if way in ("hash", "entropy"):
             check_symmetric(several, way)
-        assert caught.value.key == "fabric.plane_balancing"
-    check_symmetric(two_nics_of_a_port(), way)
+        else:
+            with raises_input(way, key="fabric.plane_balancing") as caught:
+                check_symmetric(several, way)
+            assert caught.value.key == "fabric.plane_balancing"
+        check_symmetric(two_nics_of_a_port(), way)
 
 
 def two_nics_of_a_port() -> Network:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from raises_input import mentions, raises_input
 
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
@@ -20,9 +19,8 @@ def table(kind: Any, host: Any, after: Any = None, **given: Any) -> TaskTable:
     return tasks
 
 
-@pytest.mark.parametrize(
-    ("tasks", "message"),
-    [
+def test_what_is_wrong_is_told_with_the_task() -> None:
+    for tasks, message in [
         (table([7], 0), ("task 0", "7", "host 0")),
         (table([JOIN], 3), ("task 0", "host 3", "0..1")),
         (table([COMPUTE], 0, duration_ps=-1), "duration"),
@@ -54,11 +52,9 @@ def table(kind: Any, host: Any, after: Any = None, **given: Any) -> TaskTable:
             table([RECEIVE, SEND] * 2, [1, 1, 0, 0], [[], [0], [], [2]], flow=[0, 1, 1, 0]),
             "",
         ),
-    ],
-)
-def test_what_is_wrong_is_told_with_the_task(tasks: TaskTable, message: str) -> None:
-    with raises_input(message):
-        tasks.validate(FLOWS, 2)
+    ]:
+        with raises_input(message):
+            tasks.validate(FLOWS, 2)
 
 
 def test_labels_are_part_of_names() -> None:

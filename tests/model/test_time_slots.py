@@ -189,20 +189,17 @@ def test_equal_rows_are_there_once() -> None:
     assert [np.unique(column).size for column in slots.row_first.T] == [2, 2, 1]
 
 
-@pytest.mark.parametrize(
-    ("schedules", "message"),
-    [
+def test_circuits_that_make_no_expander() -> None:
+    for schedules, message in [
         ([Schedule(US, [[1, 0, 2], [0, 2, 1]])], "circuit"),
         ([Schedule(US, [[1, 0, 2], [0, 2, 1]], repeats=False)], "schedule"),
         (
             [Schedule(n, [[1, 0, 2], [0, 2, 1]]) for n in (US + 3, US + 1, US)],
             "20,000",
         ),
-    ],
-)  # fmt: skip
-def test_circuits_that_make_no_expander(schedules: list[Schedule], message: str) -> None:
-    with raises_input(message):
-        of(*schedules)
+    ]:
+        with raises_input(message):
+            of(*schedules)
 
 
 def test_one_table_at_most_is_time_slotted() -> None:

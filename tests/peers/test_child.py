@@ -38,19 +38,16 @@ def test_cores(tmp_path: Path) -> None:
     child.run([sys.executable, "-c", check], tmp_path, [core], 60.0)
 
 
-@pytest.mark.parametrize(
-    ("code", "value"),
-    [
+def test_what_fails(tmp_path: Path) -> None:
+    for code, value in [
         ("print('no such file'); raise SystemExit(3)", "no such file"),
         ("import os; os.abort()", "signal 6"),
         ("print('x' * 100_000)", "too much"),
         ("import time; print('still here', flush=True); time.sleep(60)", "0.5 s"),
         ("import time\nwhile time.sleep(0.1) is None: print('here', flush=True)", "0.5 s"),
-    ],
-)
-def test_what_fails(tmp_path: Path, code: str, value: str) -> None:
-    with raises_input(value, file=Path(sys.executable).name):
-        run(tmp_path, code, 0.5 if "sleep" in code else 60.0)
+    ]:
+        with raises_input(value, file=Path(sys.executable).name):
+            run(tmp_path, code, 0.5 if "sleep" in code else 60.0)
 
 
 def test_output_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

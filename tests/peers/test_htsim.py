@@ -45,22 +45,22 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("program", PEERS)
-def test_an_experiment_as_files_and_options(tmp_path: Path, program: str) -> None:
-    one = point(tmp_path, PEERS[program].transport)
-    given = peer_input(PEERS[program], one)
-    words = given.write(tmp_path, 1000)
-    assert " ".join(words) == (
-        "-topo peer.topo -tm peer.cm -nodes 8 -linkspeed 800000 -seed 1 "
-        f"{OPTIONS[program]} -end 1000 -o peer.log"
-    )
-    tree = read_topo(tmp_path / "peer.topo")
-    assert (tree.children, tree.parents, tree.rates_bps[0]) == ((2, 4), (2,), 800 * 10**9)
-    flows = made("htsim_cm", 8, directory=tmp_path, file="peer.cm").flows
-    own = prepare(one).flows
-    for name in ("src", "dst", "size_bytes", "start_ps"):
-        np.testing.assert_array_equal(getattr(flows, name), getattr(own, name))
-    assert given.flows.total() == len(own)
+def test_an_experiment_as_files_and_options(tmp_path: Path) -> None:
+    for program in PEERS:
+        one = point(tmp_path, PEERS[program].transport)
+        given = peer_input(PEERS[program], one)
+        words = given.write(tmp_path, 1000)
+        assert " ".join(words) == (
+            "-topo peer.topo -tm peer.cm -nodes 8 -linkspeed 800000 -seed 1 "
+            f"{OPTIONS[program]} -end 1000 -o peer.log"
+        )
+        tree = read_topo(tmp_path / "peer.topo")
+        assert (tree.children, tree.parents, tree.rates_bps[0]) == ((2, 4), (2,), 800 * 10**9)
+        flows = made("htsim_cm", 8, directory=tmp_path, file="peer.cm").flows
+        own = prepare(one).flows
+        for name in ("src", "dst", "size_bytes", "start_ps"):
+            np.testing.assert_array_equal(getattr(flows, name), getattr(own, name))
+        assert given.flows.total() == len(own)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,8 @@ def test_a_tree_is_read_as_it_was_written(tmp_path: Path, tree: Tree) -> None:
     assert read_topo(path) == tree
 
 
-@pytest.mark.parametrize(
-    ("program", "change", "key"),
-    [
+def test_what_htsim_cannot_express(tmp_path: Path) -> None:
+    for program, change, key in [
         ("htsim_ndp", "topology.planes=2", "topology.planes"),
         ("htsim_ndp", "topology.fabric_rate=1.6Tbps", "topology.fabric_rate"),
         ("htsim_ndp", "topology.link_latency=1500ps", "topology.link_latency"),
@@ -102,12 +101,10 @@ def test_a_tree_is_read_as_it_was_written(tmp_path: Path, tree: Tree) -> None:
         ("htsim_uec", "transport.gamma=0.7", "transport.gamma"),
         ("htsim_uec", "fabric.ecn=false", "fabric.ecn"),
         ("htsim_uec", "fabric.ecn.at=enqueue", "fabric.ecn.at"),
-    ],
-)
-def test_what_htsim_cannot_express(tmp_path: Path, program: str, change: str, key: str) -> None:
-    one = point(tmp_path, PEERS[program].transport, change)
-    with raises_input(file="small.toml", key=key):
-        peer_input(PEERS[program], one)
+    ]:
+        one = point(tmp_path, PEERS[program].transport, change)
+        with raises_input(file="small.toml", key=key):
+            peer_input(PEERS[program], one)
 
 
 FLOWS = {(0, 1): 2, (1, 0): 1}
@@ -133,9 +130,8 @@ def test_what_it_prints() -> None:
     assert (output.began_s, output.ended_s) == (2.0, 5.0)
 
 
-@pytest.mark.parametrize(
-    ("lines", "value"),
-    [
+def test_what_makes_no_sense() -> None:
+    for lines, value in [
         ([], "no completion times"),
         (PRINTED[1:], "no completion times"),
         (PRINTED[:1], "no completion times"),
@@ -145,11 +141,9 @@ def test_what_it_prints() -> None:
         ([*PRINTED[:3], PRINTED[3].replace(b"1e+01", b"1e+99")], "1e+99"),
         ([*PRINTED[:3], PRINTED[3].replace(b"1e+01", b"0")], "at 0"),
         ([*PRINTED[:3], PRINTED[3].replace(b"1e+01", b"1.2.3")], "1.2.3"),
-    ],
-)
-def test_what_makes_no_sense(lines: list[bytes], value: str) -> None:
-    with raises_input(value):
-        read(lines)
+    ]:
+        with raises_input(value):
+            read(lines)
 
 
 def test_programs_are_known_by_name() -> None:

@@ -85,9 +85,9 @@ class TestIdeal:
 
 
 class TestLooks:
-    @pytest.mark.parametrize("kinds", [["ndp"] * 28, ["ndp", "roce", "mine"] * 28, ["ndp"] * 280])
-    def test_no_two_curves_look_the_same(self, kinds):
-        assert len(set(style.curve_styles(kinds))) == len(kinds)
+    def test_no_two_curves_look_the_same(self):
+        for kinds in [["ndp"] * 28, ["ndp", "roce", "mine"] * 28, ["ndp"] * 280]:
+            assert len(set(style.curve_styles(kinds))) == len(kinds)
 
     def test_a_transport_has_one_color_on_every_figure(self):
         shipped = ["ndp", "roce", "smartt", "homa", "dcqcn", "nscc", "dctcp", "hpcc", "swift"]

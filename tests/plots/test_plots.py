@@ -106,12 +106,12 @@ def test_links_of_several_seeds_are_taken_together(make):
     assert [len(line.get_xdata()) for line in lines] == [6, 6]
 
 
-@pytest.mark.parametrize("count", [1, 5, MAX_POINTS, 10 * MAX_POINTS])
-def test_thinning_keeps_both_ends(count):
-    chosen = thin(count)
-    assert chosen[0] == 0
-    assert chosen[-1] == count - 1
-    assert len(chosen) <= MAX_POINTS
+def test_thinning_keeps_both_ends():
+    for count in [1, 5, MAX_POINTS, 10 * MAX_POINTS]:
+        chosen = thin(count)
+        assert chosen[0] == 0
+        assert chosen[-1] == count - 1
+        assert len(chosen) <= MAX_POINTS
 
 
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])

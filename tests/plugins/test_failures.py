@@ -129,25 +129,25 @@ def test_in_a_function(tmp_path, name, function, statement):
     assert caught.value.message.startswith(f"{function}() raised ")
 
 
-@pytest.mark.parametrize("returned", ["None", "3", "params"])
-def test_what_a_function_returns(tmp_path, returned):
-    (tmp_path / "pair.py").write_text(TOPOLOGY)
-    (tmp_path / "one.py").write_text(TRAFFIC)
-    content = text(topology='kind = "./pair.py"', traffic='kind = "./one.py"')
-    for name, source, function, right in (
-        (
-            "one",
-            TRAFFIC.replace("FlowTable([0]", f"{returned} or FlowTable([0]"),
-            "flows",
-            "",
-        ),
-        ("pair", TOPOLOGY.replace('builder.build("pair")', returned), "build", "Network"),
-    ):
-        wrong = source.replace(f"{returned} or FlowTable([0], [1], [1000], [0])", returned)
-        (tmp_path / f"{name}.py").write_text(wrong)
-        (point,) = load(tmp_path, content).points()
-        with raises_input(function, right):
-            prepare(point)
+def test_what_a_function_returns(tmp_path):
+    for returned in ["None", "3", "params"]:
+        (tmp_path / "pair.py").write_text(TOPOLOGY)
+        (tmp_path / "one.py").write_text(TRAFFIC)
+        content = text(topology='kind = "./pair.py"', traffic='kind = "./one.py"')
+        for name, source, function, right in (
+            (
+                "one",
+                TRAFFIC.replace("FlowTable([0]", f"{returned} or FlowTable([0]"),
+                "flows",
+                "",
+            ),
+            ("pair", TOPOLOGY.replace('builder.build("pair")', returned), "build", "Network"),
+        ):
+            wrong = source.replace(f"{returned} or FlowTable([0], [1], [1000], [0])", returned)
+            (tmp_path / f"{name}.py").write_text(wrong)
+            (point,) = load(tmp_path, content).points()
+            with raises_input(function, right):
+                prepare(point)
 
 
 def test_faults_of_netsim_show_their_traceback(tmp_path, monkeypatch):
@@ -165,32 +165,29 @@ def test_faults_of_netsim_show_their_traceback(tmp_path, monkeypatch):
         prepare(point)
 
 
-@pytest.mark.parametrize(
-    ("handler", "statement"),
-    [
+def test_in_a_handler_in_plain_python(tmp_path):
+    """An exit that a handler asks for ended the run, with status 0 and without a word."""
+    for handler, statement in [
         ("build_packet", "sys.exit(0)"),
         ("build_packet", "now // (now - now)"),
         ("setup", "sys.exit(0)"),
-    ],
-)
-def test_in_a_handler_in_plain_python(tmp_path, handler, statement):
-    """An exit that a handler asks for ended the run, with status 0 and without a word."""
-    source = TRANSPORT.replace("PARAMS = []", "import sys\n\nPARAMS = []")
-    source += "def setup(env, tx, rx):\n    tx.prio = 0\n"
-    last = {"build_packet": "    pkt.seq = 0\n", "setup": "    tx.prio = 0\n"}[handler]
-    source = source.replace(last, f"{last}    {statement}\n")
-    (tmp_path / "mine.py").write_text(source)
-    (tmp_path / "mine.toml").write_text(text('name = "mine"', top='transport = "./mine.py"'))
-    done = subprocess.run(
-        [sys.executable, "-m", "netsim", "run", "mine.toml", "--quiet"],
-        cwd=tmp_path,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 1
-    line = source.splitlines().index(f"    {statement}") + 1
-    assert mentions(done.stderr, "mine.py", line, statement)
-    assert "Traceback" not in done.stderr
+    ]:
+        source = TRANSPORT.replace("PARAMS = []", "import sys\n\nPARAMS = []")
+        source += "def setup(env, tx, rx):\n    tx.prio = 0\n"
+        last = {"build_packet": "    pkt.seq = 0\n", "setup": "    tx.prio = 0\n"}[handler]
+        source = source.replace(last, f"{last}    {statement}\n")
+        (tmp_path / "mine.py").write_text(source)
+        (tmp_path / "mine.toml").write_text(text('name = "mine"', top='transport = "./mine.py"'))
+        done = subprocess.run(
+            [sys.executable, "-m", "netsim", "run", "mine.toml", "--quiet"],
+            cwd=tmp_path,
+            env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 1
+        line = source.splitlines().index(f"    {statement}") + 1
+        assert mentions(done.stderr, "mine.py", line, statement)
+        assert "Traceback" not in done.stderr

@@ -11,9 +11,8 @@ from netsim.errors import InputError
 from netsim.plugins.params import REQUIRED, UNITS, Param, resolve_params
 
 
-@pytest.mark.parametrize(
-    ("unit", "written", "value"),
-    [
+def test_convert_and_format():
+    for unit, written, value in [
         ("time", "1us", 10**6),
         ("bytes", "2MB", 2 * 10**6),
         ("rate", "100Gbps", 10**11),
@@ -26,18 +25,15 @@ from netsim.plugins.params import REQUIRED, UNITS, Param, resolve_params
         ("sizes", "2MB", ((2 * 10**6, 1.0),)),
         ("sizes", "web_search", "web_search"),
         ("sizes", [["1KB", 0.5], ["1MB", 1]], ((1000, 0.5), (10**6, 1.0))),
-    ],
-)
-def test_convert_and_format(unit, written, value):
-    param = Param("p", unit, REQUIRED, "")
-    assert param.convert(written) == value
-    assert type(param.convert(written)) is type(value)
-    assert param.convert(param.format(value)) == value
+    ]:
+        param = Param("p", unit, REQUIRED, "")
+        assert param.convert(written) == value
+        assert type(param.convert(written)) is type(value)
+        assert param.convert(param.format(value)) == value
 
 
-@pytest.mark.parametrize(
-    ("param", "written", "message"),
-    [
+def test_refused():
+    for param, written, message in [
         (Param("p", "time", "1us", ""), 1, ("1", "1.5us")),
         (Param("p", "count", 1, ""), 1.0, ("1.0", "15")),
         (Param("p", "count", 1, ""), True, "15"),
@@ -87,11 +83,9 @@ def test_convert_and_format(unit, written, value):
             ("1", "1KB", "0.5]", "1MB", "1.0]]"),
         ),
         (Param("p", "sizes", "1KB", ""), "5", ("5", "64KB")),
-    ],
-)
-def test_refused(param, written, message):
-    with raises_input(message):
-        param.convert(written)
+    ]:
+        with raises_input(message):
+            param.convert(written)
 
 
 def test_optional():
@@ -102,9 +96,8 @@ def test_optional():
     assert param.convert("1bps") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_declarations():
+    for arguments, message in [
         (
             {"unit": "tim", "default": 1},
             ("tim", "time"),
@@ -116,11 +109,9 @@ def test_optional():
             ("4", "15"),
         ),
         ({"unit": "count", "default": 3, "minimum": 4}, ("3", "4")),
-    ],
-)
-def test_wrong_declarations(arguments, message):
-    with raises_input(message, key="p"):
-        Param("p", doc="", **arguments)
+    ]:
+        with raises_input(message, key="p"):
+            Param("p", doc="", **arguments)
 
 
 PARAMS = [
@@ -180,10 +171,10 @@ def test_whatever_is_written_converts_or_is_an_input_error(unit, value):
     assert param.convert(param.format(converted)) == converted
 
 
-@pytest.mark.parametrize("unit", ["count", "fraction", "ratio", "time", "bytes", "bool", "text"])
-def test_a_number_too_long_to_be_written_is_an_input_error(unit):
-    default = {"time": "1us", "bytes": "1B", "bool": True, "text": ""}.get(unit, 1)
-    param = Param("p", unit, default, "")
-    for value in (10**5000, -(16**5000)):
-        with raises_input():
-            param.convert(value)
+def test_a_number_too_long_to_be_written_is_an_input_error():
+    for unit in ["count", "fraction", "ratio", "time", "bytes", "bool", "text"]:
+        default = {"time": "1us", "bytes": "1B", "bool": True, "text": ""}.get(unit, 1)
+        param = Param("p", unit, default, "")
+        for value in (10**5000, -(16**5000)):
+            with raises_input():
+                param.convert(value)

@@ -101,9 +101,8 @@ def test_modules_beside_a_file_may_be_imported_and_changed(tmp_path):
     assert sys.path == path
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "message"),
-    [
+def test_broken_files(tmp_path):
+    for kind, text, message in [
         ("transport", "x = (", ("(", "line 1")),
         ("transport", "\nimport nothing_of_this_name", ("nothing_of_this_name", "line 2")),
         ("transport", "1 / 0", "line 1"),
@@ -116,12 +115,10 @@ def test_modules_beside_a_file_may_be_imported_and_changed(tmp_path):
         ("transport", TRANSPORT.replace("rto", "kind", 1), "PARAMS.kind"),
         ("transport", TRANSPORT.replace("10us", "10"), ("PRESETS", "fast", "10", "1.5us")),
         ("transport", TRANSPORT.replace("1ms", "1"), ("1", "1.5us")),
-    ],
-)  # fmt: skip
-def test_broken_files(tmp_path, kind, text, message):
-    path = write(tmp_path / "mine.py", text)
-    with raises_input(path.name, message):
-        registry.find(kind, "mine.py", relative_to=tmp_path)
+    ]:
+        path = write(tmp_path / "mine.py", text)
+        with raises_input(path.name, message):
+            registry.find(kind, "mine.py", relative_to=tmp_path)
 
 
 def test_missing_file(tmp_path):
@@ -164,15 +161,12 @@ def test_installed_plugins(tmp_path, monkeypatch):
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
+def test_split_preset():
+    for name, parts in [
         ("ndp", ("ndp", None)),
         ("dcqcn:paper-40g", ("dcqcn", "paper-40g")),
         ("./mine.py:fast", ("./mine.py", "fast")),
         ("C:\\mine.py", ("C:\\mine.py", None)),
         ("ndp:", ("ndp", "")),
-    ],
-)
-def test_split_preset(name, parts):
-    assert registry.split_preset(name) == parts
+    ]:
+        assert registry.split_preset(name) == parts

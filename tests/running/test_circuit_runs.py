@@ -50,9 +50,8 @@ def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> P
     return point
 
 
-@pytest.mark.parametrize(
-    ("sections", "table", "message"),
-    [
+def test_rules_of_circuits_that_make_no_sense(tmp_path):
+    for sections, table, message in [
         (ROTOR, 'gard = "1us"', 'fabric.circuits.gard: unknown key (did you mean "guard"?)'),
         (ROTOR, "guard = 1", "fabric.circuits.guard: 1 has no unit"),
         (ROTOR, 'clock_offset = "2ms"', 'fabric.circuits.clock_offset: "2ms" is too large'),
@@ -62,13 +61,11 @@ def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> P
         (ROTOR, "indirect_class = 1", "fabric.circuits.indirect_class: has no effect"),
         (ROTOR, 'indirect = "opportunistic"', "circuits.indirect_class: no class above"),
         (STAR, "", "fabric.circuits: has no effect: no circuit of this network changes"),
-    ],
-)  # fmt: skip
-def test_rules_of_circuits_that_make_no_sense(tmp_path, sections, table, message):
-    with pytest.raises(InputError) as caught:
-        prepare(point_of(tmp_path, sections, **{"fabric.circuits": table}))
-    assert message in str(caught.value)
-    assert str(caught.value).startswith(str(tmp_path))
+    ]:
+        with pytest.raises(InputError) as caught:
+            prepare(point_of(tmp_path, sections, **{"fabric.circuits": table}))
+        assert message in str(caught.value)
+        assert str(caught.value).startswith(str(tmp_path))
 
 
 def test_a_fabric_that_pauses_is_refused_before_the_run(tmp_path):

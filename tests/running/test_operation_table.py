@@ -72,52 +72,52 @@ def random_operations(seed: int) -> Operations:
     return ops
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_what_each_operation_waited_for_ended_as_it_was_ready(seed: int) -> None:
-    table = simulated(random_operations(seed))
-    before, receive = table["blocked_by"], table["operation_type"] == "receive"
-    assert (table["end_ps"] >= table["start_ps"]).all()
-    assert (table["start_ps"] >= table["ready_ps"])[~receive].all()
-    waits = np.flatnonzero(before >= 0)
-    assert (table["rank"][before[waits]] == table["rank"][waits]).all()
-    ready = np.where(receive, table["ready_ps"], table["start_ps"])
-    assert (table["end_ps"][before[waits]] == ready[waits]).all()
-    assert (ready[before < 0] == 0).all()
+def test_what_each_operation_waited_for_ended_as_it_was_ready() -> None:
+    for seed in range(8):
+        table = simulated(random_operations(seed))
+        before, receive = table["blocked_by"], table["operation_type"] == "receive"
+        assert (table["end_ps"] >= table["start_ps"]).all()
+        assert (table["start_ps"] >= table["ready_ps"])[~receive].all()
+        waits = np.flatnonzero(before >= 0)
+        assert (table["rank"][before[waits]] == table["rank"][waits]).all()
+        ready = np.where(receive, table["ready_ps"], table["start_ps"])
+        assert (table["end_ps"][before[waits]] == ready[waits]).all()
+        assert (ready[before < 0] == 0).all()
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_the_time_of_a_step_is_accounted_for(seed: int) -> None:
-    (found,) = step_times(simulated(random_operations(seed)))
-    assert not found.other_ps.any()
-    total = found.compute_ps + found.bubble_ps + found.skew_ps + found.exposed_ps.sum(1)
-    assert (total == found.end_ps).all()
+def test_the_time_of_a_step_is_accounted_for() -> None:
+    for seed in range(8):
+        (found,) = step_times(simulated(random_operations(seed)))
+        assert not found.other_ps.any()
+        total = found.compute_ps + found.bubble_ps + found.skew_ps + found.exposed_ps.sum(1)
+        assert (total == found.end_ps).all()
 
 
-@pytest.mark.parametrize("batches", [1, 3, 5])
-def test_the_bubble_of_a_pipeline(batches: int) -> None:
-    # Of all forwards, then all backwards, through three stages: (stages - 1) (F + B).
-    stages, forward, backward, transfer = 3, 10 * US, 20 * US, 2_665_600
-    ops = Operations(stages)
-    last = {}
-    for up, duration in ((True, forward), (False, backward)):
-        for batch in range(batches):
-            for stage in range(stages) if up else range(stages)[::-1]:
-                last[up, batch, stage] = one = ops.compute(stage, duration)
-                before = stage - 1 if up else stage + 1
-                if 0 <= before < stages:
-                    sent, got = ops.send(before, stage, 4096)
-                    ops.after(last[up, batch, before], sent)
-                    ops.after(got, one)
-    (found,) = step_times(simulated(ops))
-    assert found.kinds == ("pp",)
-    assert (found.compute_ps == batches * (forward + backward)).all()
-    # Of the transfers there and back the first stage sees one, after it has handed over its last
-    # message; the others are part of its bubble.
-    transfers = 2 * (stages - 1) * transfer
-    assert found.end_ps == (batches + stages - 1) * (forward + backward) + transfers
-    idle = (stages - 1) * (forward + backward) + transfers
-    assert (found.bubble_ps + found.exposed_ps[:, 0] == idle).all()
-    assert found.exposed_ps[0, 0] == transfer + 4160 * 80
+def test_the_bubble_of_a_pipeline() -> None:
+    for batches in [1, 3, 5]:
+        # Of all forwards, then all backwards, through three stages: (stages - 1) (F + B).
+        stages, forward, backward, transfer = 3, 10 * US, 20 * US, 2_665_600
+        ops = Operations(stages)
+        last = {}
+        for up, duration in ((True, forward), (False, backward)):
+            for batch in range(batches):
+                for stage in range(stages) if up else range(stages)[::-1]:
+                    last[up, batch, stage] = one = ops.compute(stage, duration)
+                    before = stage - 1 if up else stage + 1
+                    if 0 <= before < stages:
+                        sent, got = ops.send(before, stage, 4096)
+                        ops.after(last[up, batch, before], sent)
+                        ops.after(got, one)
+        (found,) = step_times(simulated(ops))
+        assert found.kinds == ("pp",)
+        assert (found.compute_ps == batches * (forward + backward)).all()
+        # Of the transfers there and back the first stage sees one, after it handed over its last
+        # message; the others are part of its bubble.
+        transfers = 2 * (stages - 1) * transfer
+        assert found.end_ps == (batches + stages - 1) * (forward + backward) + transfers
+        idle = (stages - 1) * (forward + backward) + transfers
+        assert (found.bubble_ps + found.exposed_ps[:, 0] == idle).all()
+        assert found.exposed_ps[0, 0] == transfer + 4160 * 80
 
 
 def test_bandwidths_and_figures() -> None:

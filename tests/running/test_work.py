@@ -46,11 +46,11 @@ def todo_of(name, overrides):
     return work(point, prepare(point))
 
 
-@pytest.mark.parametrize(("name", "overrides", "hops", "seconds"), MEASURED)
-def test_hops_and_time_of_shipped_experiments(name, overrides, hops, seconds):
-    todo = todo_of(name, overrides)
-    assert todo.hops == pytest.approx(hops, rel=0.2)
-    assert 0.5 < todo.seconds(1) / seconds < 2
+def test_hops_and_time_of_shipped_experiments():
+    for name, overrides, hops, seconds in MEASURED:
+        todo = todo_of(name, overrides)
+        assert todo.hops == pytest.approx(hops, rel=0.2)
+        assert 0.5 < todo.seconds(1) / seconds < 2
 
 
 @pytest.mark.parametrize(

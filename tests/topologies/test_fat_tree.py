@@ -7,7 +7,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from raises_input import raises_input
 from tree_case import GBPS, US, build, ports_of
 
@@ -62,9 +61,8 @@ def test_delays_and_rates() -> None:
     assert network.bisection_bps == 400 * GBPS
 
 
-@pytest.mark.parametrize(
-    ("given", "uplinks", "spines"),
-    [
+def test_what_is_left_out_follows() -> None:
+    for given, uplinks, spines in [
         ({}, 16, 16),
         ({"oversubscription": 2}, 8, 8),
         ({"oversubscription": 2, "spines": 4}, 8, 4),
@@ -74,17 +72,14 @@ def test_delays_and_rates() -> None:
         ({"fabric_rate": "1600Gbps"}, 8, 8),
         ({"oversubscription": 1.6, "uplinks": 10, "spines": 5}, 10, 5),
         ({"oversubscription": 1.6}, 10, 10),
-    ],
-)
-def test_what_is_left_out_follows(given: dict, uplinks: int, spines: int) -> None:
-    network = build(hosts_per_leaf=16, leaves=2, **given)
-    assert network.n_switches == 2 + spines
-    assert network.candidates(0, 1).size == uplinks
+    ]:
+        network = build(hosts_per_leaf=16, leaves=2, **given)
+        assert network.n_switches == 2 + spines
+        assert network.candidates(0, 1).size == uplinks
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_contradictions_are_errors() -> None:
+    for given, message in [
         ({"oversubscription": 2, "uplinks": 6}, ("8", "6")),
         ({"oversubscription": 3}, ("3", "5.33333", "800 Gbps")),
         ({"uplinks": 6, "spines": 4}, ("6", "4")),
@@ -93,11 +88,9 @@ def test_what_is_left_out_follows(given: dict, uplinks: int, spines: int) -> Non
         ({"leaves": 0}, ("topology.leaves", "0")),
         ({"host_rate": "0Gbps"}, "topology.host_rate"),
         ({"link_latency": "0us"}, ("h0", "leaf0")),
-    ],
-)
-def test_contradictions_are_errors(given: dict, message: str) -> None:
-    with raises_input(message):
-        build(**({"hosts_per_leaf": 16, "leaves": 4} | given))
+    ]:
+        with raises_input(message):
+            build(**({"hosts_per_leaf": 16, "leaves": 4} | given))
 
 
 def test_missing_sizes_are_errors() -> None:
@@ -116,9 +109,8 @@ def test_a_topo_file(tmp_path: Path) -> None:
     assert network.port_delay_ps[route].tolist() == [US, 550_000, 500_000, US]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_a_faulty_topo_file_names_the_place(tmp_path: Path) -> None:
+    for old, new, message in [
         ("Radix_Up 8", "Radix_Up eight", "topo:9"),
         ("Radix_Up 8", "Radix_Sideways 8", ("topo:9", "Radix_Sideways")),
         (
@@ -136,18 +128,15 @@ def test_a_topo_file(tmp_path: Path) -> None:
         ("Radix_Up 8", "Radix_Up 8\nradix_up 4", ("topo:10", "radix_up")),
         ("Radix_Up 8", "Radix_Up 8\nBundle 2", ("0", "1")),
         ("Radix_Down 16", "", "1"),
-    ],
-)
-def test_a_faulty_topo_file_names_the_place(tmp_path: Path, old, new, message) -> None:
-    path = tmp_path / "faulty.topo"
-    path.write_text(TOPO.replace(old, new))
-    with raises_input(message):
-        build(topo_file=str(path))
+    ]:
+        path = tmp_path / "faulty.topo"
+        path.write_text(TOPO.replace(old, new))
+        with raises_input(message):
+            build(topo_file=str(path))
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_a_network_beyond_reach_is_refused_before_it_is_made() -> None:
+    for given, message in [
         ({"spines": 1_000_000}, "1,000,004"),
         ({"oversubscription": 1e-9}, ("1", "09", "0.001")),
         (
@@ -156,19 +145,17 @@ def test_a_faulty_topo_file_names_the_place(tmp_path: Path, old, new, message) -
         ),
         ({"leaves": 60_000, "spines": 1}, ("240,000", "72", "GB")),
         ({"planes": 1_000_000, "host_rate": "1Tbps"}, "1,000,000"),
-    ],
-)
-def test_a_network_beyond_reach_is_refused_before_it_is_made(given, message) -> None:
-    shape = {"hosts_per_leaf": 4, "leaves": 2} | given
-    with (
-        patch("netsim.memory.available_bytes", return_value=16 * 10**9),
-        patch(
-            "netsim.model.builder.np.broadcast_arrays",
-            side_effect=AssertionError("cables are made"),
-        ),
-        raises_input(message),
-    ):
-        build(**shape)
+    ]:
+        shape = {"hosts_per_leaf": 4, "leaves": 2} | given
+        with (
+            patch("netsim.memory.available_bytes", return_value=16 * 10**9),
+            patch(
+                "netsim.model.builder.np.broadcast_arrays",
+                side_effect=AssertionError("cables are made"),
+            ),
+            raises_input(message),
+        ):
+            build(**shape)
 
 
 def test_switches_that_are_alike_are_looked_at_once() -> None:
@@ -195,14 +182,16 @@ def test_a_topology_that_announces_nothing_is_refused_as_it_grows() -> None:
             builder.cable(0, switches[0], 2**70, 1)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"leaves": 3}, {"tiers": 3}, {"link_latency": {"spine": "2us"}}, {"host_rate": "1Gbps"}],
-)
-def test_a_topo_file_and_a_shape_are_too_much(given: dict) -> None:
-    (key,) = given
-    with raises_input(key, "topo_file"):
-        build(topo_file="any.topo", **given)
+def test_a_topo_file_and_a_shape_are_too_much() -> None:
+    for given in [
+        {"leaves": 3},
+        {"tiers": 3},
+        {"link_latency": {"spine": "2us"}},
+        {"host_rate": "1Gbps"},
+    ]:
+        (key,) = given
+        with raises_input(key, "topo_file"):
+            build(topo_file="any.topo", **given)
 
 
 def test_a_missing_topo_file() -> None:

@@ -64,33 +64,29 @@ def test_four_tiers_are_joined_as_documented() -> None:
     assert network.diameter == 8
 
 
-@pytest.mark.parametrize(("tiers", "radix", "hosts"), [(2, 16, 128), (3, 16, 1024), (4, 8, 512)])
-def test_a_radix_gives_a_full_tree(tiers: int, radix: int, hosts: int) -> None:
-    network = build(tiers=tiers, radix=radix)
-    assert network.n_hosts == hosts
-    assert set(np.diff(network.node_first_port[hosts:]).tolist()) == {radix}
-    assert network.bisection_bps == hosts * 800 * GBPS // 2
+def test_a_radix_gives_a_full_tree() -> None:
+    for tiers, radix, hosts in [(2, 16, 128), (3, 16, 1024), (4, 8, 512)]:
+        network = build(tiers=tiers, radix=radix)
+        assert network.n_hosts == hosts
+        assert set(np.diff(network.node_first_port[hosts:]).tolist()) == {radix}
+        assert network.bisection_bps == hosts * 800 * GBPS // 2
 
 
-@pytest.mark.parametrize(
-    ("given", "children", "parents", "bundles"),
-    [
+def test_a_radix_is_divided_as_asked() -> None:
+    for given, children, parents, bundles in [
         ({"radix": 8}, (4, 4, 8), (4, 4), (1, 1)),
         ({"radix": 8, "bundle": 2}, (4, 2, 4), (2, 2), (2, 2)),
         ({"radix": 8, "oversubscription": 3}, (6, 6, 8), (2, 2), (1, 1)),
         ({"radix": 8, "oversubscription": {"leaf": 3}}, (6, 4, 8), (2, 4), (1, 1)),
         ({"radix": 12, "fabric_rate": {"spine": "1.6Tbps"}}, (6, 8, 12), (6, 4), (1, 1)),
-    ],
-)
-def test_a_radix_is_divided_as_asked(given, children, parents, bundles) -> None:
-    tree = settle(tiers=3, **given)
-    assert (tree.children, tree.parents, tree.bundles) == (children, parents, bundles)
-    assert set(tree.ports) == {given["radix"]}
+    ]:
+        tree = settle(tiers=3, **given)
+        assert (tree.children, tree.parents, tree.bundles) == (children, parents, bundles)
+        assert set(tree.ports) == {given["radix"]}
 
 
-@pytest.mark.parametrize(
-    ("given", "spines", "cores", "bundles"),
-    [
+def test_what_is_left_out_follows() -> None:
+    for given, spines, cores, bundles in [
         ({}, 4, 32, (1, 1)),
         ({"oversubscription": 2}, 2, 8, (1, 1)),
         ({"oversubscription": {"spine": 2}}, 4, 16, (1, 1)),
@@ -103,12 +99,10 @@ def test_a_radix_is_divided_as_asked(given, children, parents, bundles) -> None:
         ({"cores": 4, "bundle": {"spine": 3}}, 4, 4, (1, 3)),
         ({"fabric_rate": "1.6Tbps"}, 2, 16, (1, 1)),
         ({"fabric_rate": {"spine": "1.6Tbps"}}, 4, 16, (1, 1)),
-    ],
-)
-def test_what_is_left_out_follows(given: dict, spines: int, cores: int, bundles) -> None:
-    tree = settle(tiers=3, hosts_per_leaf=4, leaves=8, pods=5, **given)
-    assert tree.switches == (40, 5 * spines, cores)
-    assert tree.bundles == bundles
+    ]:
+        tree = settle(tiers=3, hosts_per_leaf=4, leaves=8, pods=5, **given)
+        assert tree.switches == (40, 5 * spines, cores)
+        assert tree.bundles == bundles
 
 
 def test_values_of_each_tier() -> None:
@@ -133,9 +127,8 @@ def test_values_of_each_tier() -> None:
 COUNTS = {"tiers": 3, "hosts_per_leaf": 4, "leaves": 8, "pods": 4}
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_contradictions_are_errors() -> None:
+    for given, message in [
         ({"tiers": 5}, ("topology.tiers", "5", "4")),
         ({"tiers": 1}, ("topology.tiers", "1", "2")),
         ({"tiers": 3, "hosts_per_leaf": 4, "leaves": 8}, "16"),
@@ -190,11 +183,9 @@ COUNTS = {"tiers": 3, "hosts_per_leaf": 4, "leaves": 8, "pods": 4}
         ),
         ({"radix": 70_000}, ("70,000", "65,535")),
         ({"radix": 65_534, "tiers": 4}, "cable"),
-    ],
-)
-def test_contradictions_are_errors(given: dict, message: str) -> None:
-    with raises_input(message):
-        build(**given)
+    ]:
+        with raises_input(message):
+            build(**given)
 
 
 def test_a_topo_file_of_three_tiers(tmp_path: Path) -> None:
@@ -210,21 +201,18 @@ def test_a_topo_file_of_three_tiers(tmp_path: Path) -> None:
     assert network.port_delay_ps[route].tolist() == delays
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_a_faulty_topo_file_of_three_tiers(tmp_path: Path) -> None:
+    for old, new, message in [
         ("Podsize 36", "", "host"),
         ("Podsize 36", "Podsize 40", "tree"),
         ("Bundle 3", "Bundle 4", "tree"),
         ("Nodes 432", "Nodes 430", ("430", "6", "36")),
         ("Tiers 3", "Tiers 2", ("2", "3")),
-    ],
-)
-def test_a_faulty_topo_file_of_three_tiers(tmp_path: Path, old, new, message) -> None:
-    path = tmp_path / "faulty.topo"
-    path.write_text(TOPO.replace(old, new))
-    with raises_input(message):
-        build(topo_file=str(path))
+    ]:
+        path = tmp_path / "faulty.topo"
+        path.write_text(TOPO.replace(old, new))
+        with raises_input(message):
+            build(topo_file=str(path))
 
 
 @pytest.mark.parametrize("tiers", [3, 4])

@@ -51,22 +51,24 @@ def test_a_network_as_a_graph_is_that_network():
     assert again.switch_names == tree.switch_names
 
 
-@pytest.mark.parametrize("form", ["graphml", "links", "edges"])
-def test_files_of_graphs(tmp_path, form):
-    tree = fat_tree(2, 3, "400Gbps", spines=2, uplinks=2)
-    graph = tree.to_networkx()
-    for *_, values in graph.edges(data=True):
-        values["delay_ps"] = values["delay_ps"][0]
-        del values["ports"]
-    path = tmp_path / ("tree.graphml" if form == "graphml" else "tree.json")
-    if form == "graphml":
-        networkx.write_graphml(graph, path)
-    else:
-        nodes = [{"id": node, **values} for node, values in graph.nodes(data=True)]
-        edges = [{"source": a, "target": b, **values} for a, b, values in graph.edges(data=True)]
-        path.write_text(json.dumps({"directed": False, "nodes": nodes, form: edges}))
-    assert same(built(path), tree)
-    assert built(path).switch_names == tree.switch_names
+def test_files_of_graphs(tmp_path):
+    for form in ["graphml", "links", "edges"]:
+        tree = fat_tree(2, 3, "400Gbps", spines=2, uplinks=2)
+        graph = tree.to_networkx()
+        for *_, values in graph.edges(data=True):
+            values["delay_ps"] = values["delay_ps"][0]
+            del values["ports"]
+        path = tmp_path / ("tree.graphml" if form == "graphml" else "tree.json")
+        if form == "graphml":
+            networkx.write_graphml(graph, path)
+        else:
+            nodes = [{"id": node, **values} for node, values in graph.nodes(data=True)]
+            edges = [
+                {"source": a, "target": b, **values} for a, b, values in graph.edges(data=True)
+            ]
+            path.write_text(json.dumps({"directed": False, "nodes": nodes, form: edges}))
+        assert same(built(path), tree)
+        assert built(path).switch_names == tree.switch_names
 
 
 EDGES = """
@@ -251,14 +253,13 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told_with_their_place(tmp_path, name):
-    file, text, expected = MISTAKES[name]
-    path = tmp_path / file
-    path.write_text(text)
-    with pytest.raises(InputError) as caught:
-        built(path)
-    assert str(caught.value).replace(f"{tmp_path}/", "").startswith(expected)
+def test_mistakes_are_told_with_their_place(tmp_path):
+    for file, text, expected in MISTAKES.values():
+        path = tmp_path / file
+        path.write_text(text)
+        with pytest.raises(InputError) as caught:
+            built(path)
+        assert str(caught.value).replace(f"{tmp_path}/", "").startswith(expected)
 
 
 def test_weights_are_whole_numbers(tmp_path):

@@ -97,9 +97,8 @@ def test_names_and_the_rule() -> None:
     assert rails(2, TREE, relay_at="none").relays is None
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
+def test_what_does_not_fit_is_said() -> None:
+    for wrong, message in [
         ({"gpus_per_rail": 3}, ("topology.gpus_per_rail", "4")),
         ({"gpus_per_rail": 0}, ("topology.gpus_per_rail", "4")),
         ({"scale_up_planes": 7}, ("topology.scale_up_planes", "14.4Tbps")),
@@ -109,11 +108,9 @@ def test_names_and_the_rule() -> None:
             {"gpus_per_rail": 2, "rail": {**TREE, "hosts_per_leaf": 3, "leaves": 1}},
             ("topology.rail", "3", "2"),
         ),
-    ],
-)
-def test_what_does_not_fit_is_said(wrong: dict[str, Any], message: str) -> None:
-    with raises_input(message):
-        rails(4, **{"rail": TREE, **wrong})
+    ]:
+        with raises_input(message):
+            rails(4, **{"rail": TREE, **wrong})
 
 
 @pytest.mark.parametrize("relay", ["source", "destination"])

@@ -197,9 +197,8 @@ def test_traffic_that_stays_in_racks_has_no_circuits(tmp_path: Path) -> None:
         assert simulate(point).complete
 
 
-@pytest.mark.parametrize(
-    ("given", "key", "message"),
-    [
+def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    for given, key, message in [
         ({"stagger": True}, "stagger", "greedy"),
         ({"static_pattern": "ring"}, "static_pattern", ""),
         ({"slot": "1us"}, "slot", "greedy"),
@@ -208,14 +207,10 @@ def test_traffic_that_stays_in_racks_has_no_circuits(tmp_path: Path) -> None:
         ({"schedule": "rotor", "control_delay": "1us"}, "control_delay", "rotor"),
         ({"schedule": "static", "prediction_error": 0.1}, "prediction_error", ""),
         ({"small_message_max": "1KB"}, "small_message_max", "packet_uplink_rate"),
-    ],
-)  # fmt: skip
-def test_what_makes_no_sense_is_refused(
-    tmp_path: Path, given: dict[str, Any], key: str, message: str
-) -> None:
-    with raises_input(message) as caught:
-        prepare(point_of(tmp_path, 'kind = "permutation"', racks=4, **given))
-    assert caught.value.key == f"topology.{key}"
+    ]:
+        with raises_input(message) as caught:
+            prepare(point_of(tmp_path, 'kind = "permutation"', racks=4, **given))
+        assert caught.value.key == f"topology.{key}"
 
 
 def test_what_has_no_circuit_goes_by_packets(tmp_path: Path) -> None:
@@ -277,9 +272,8 @@ def test_any_topology_may_adapt_but_keeps_its_hosts(tmp_path: Path) -> None:
         prepare(more)
 
 
-@pytest.mark.parametrize(
-    ("topology", "packets", "circuits"),
-    [
+def test_presets_run_with_what_belongs_to_them(tmp_path: Path) -> None:
+    for topology, packets, circuits in [
         ('kind = "ocs:rotornet"\ncircuit_switches = 2', "", 'indirect = "opportunistic"'),
         (
             'kind = "ocs:opera"\ncircuit_switches = 4\ndrain_time = "20us"\nsmall_message_max = '
@@ -290,20 +284,16 @@ def test_any_topology_may_adapt_but_keeps_its_hosts(tmp_path: Path) -> None:
         ('kind = "ocs:sirius"\ncircuit_switches = 2', 'payload_bytes = "448B"', 'indirect = "vlb"'),
         ('kind = "ocs:mems"\ncircuit_switches = 2', "", ""),
         ('kind = "ocs:piezo"\ncircuit_switches = 2\ncontrol_delay = "20us"', "", ""),
-    ],
-)
-def test_presets_run_with_what_belongs_to_them(
-    tmp_path: Path, topology: str, packets: str, circuits: str
-) -> None:
-    content = text(
-        top='transport = { kind = "datagram", data_class = 1 }',
-        topology=f"{topology}\nracks = 8\nhosts_per_rack = 1",
-        traffic='kind = "all_to_all"\nsize = "10KB"\ngroup_size = 2',
-        packets=packets,
-        fabric='n_traffic_classes = 2\nqueue_bytes = "1GB"',
-        **{"fabric.circuits": circuits} if circuits else {},
-    )
-    (point,) = load(tmp_path, content).points()
-    result = simulate(point)
-    assert result.complete
-    assert result.summary["lost"] == 0
+    ]:
+        content = text(
+            top='transport = { kind = "datagram", data_class = 1 }',
+            topology=f"{topology}\nracks = 8\nhosts_per_rack = 1",
+            traffic='kind = "all_to_all"\nsize = "10KB"\ngroup_size = 2',
+            packets=packets,
+            fabric='n_traffic_classes = 2\nqueue_bytes = "1GB"',
+            **{"fabric.circuits": circuits} if circuits else {},
+        )
+        (point,) = load(tmp_path, content).points()
+        result = simulate(point)
+        assert result.complete
+        assert result.summary["lost"] == 0

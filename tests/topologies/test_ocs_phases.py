@@ -76,21 +76,22 @@ def test_each_level_has_its_circuits_and_all_uplinks(tmp_path: Path, bidirection
     assert network.phase_of_flow.reshape(4, 4).T.tolist() == [[0, 1, 1, 2]] * 4
 
 
-@pytest.mark.parametrize("transport", ["datagram", "ndp", "nscc", "dctcp"])
-def test_turns_come_as_levels_are_delivered(tmp_path: Path, transport: str) -> None:
+def test_turns_come_as_levels_are_delivered(tmp_path: Path) -> None:
     """With transports that acknowledge, too: acknowledgments come in time."""
-    result = phased(tmp_path, transport=transport)
-    assert result.complete
-    assert result.circuit_slots is not None
-    flows = result.flows
-    ends = (flows["start_ps"] + flows["fct_ps"]).reshape(4, 4).max(axis=1)
-    begins = result.circuit_slots["reconfiguration_start_ps"].tolist()
-    assert begins == [0, ends[0] + CONTROL, ends[2] + CONTROL]
-    starts = flows["start_ps"].reshape(4, 4).min(axis=1)
-    waited = [
-        begin + SWITCHING - start for begin, start in zip(begins[1:], starts[[1, 3]], strict=True)
-    ]
-    assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, *waited]
+    for transport in ["datagram", "ndp", "nscc", "dctcp"]:
+        result = phased(tmp_path, transport=transport)
+        assert result.complete
+        assert result.circuit_slots is not None
+        flows = result.flows
+        ends = (flows["start_ps"] + flows["fct_ps"]).reshape(4, 4).max(axis=1)
+        begins = result.circuit_slots["reconfiguration_start_ps"].tolist()
+        assert begins == [0, ends[0] + CONTROL, ends[2] + CONTROL]
+        starts = flows["start_ps"].reshape(4, 4).min(axis=1)
+        waited = [
+            begin + SWITCHING - start
+            for begin, start in zip(begins[1:], starts[[1, 3]], strict=True)
+        ]
+        assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, *waited]
 
 
 def test_what_is_hidden_costs_nothing(tmp_path: Path) -> None:

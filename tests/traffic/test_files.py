@@ -46,9 +46,8 @@ def test_flow_list_with_written_units(tmp_path: Path) -> None:
     assert flows.start_ps.tolist() == [1_500_000, 0]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_faulty_list_names_the_line(tmp_path: Path) -> None:
+    for text, message in [
         ("", ""),
         ("src,dst,size_bytes\n", "flow"),
         ("src,dest,size_bytes\n0,1,5\n", ("dest", "dst")),
@@ -73,11 +72,9 @@ def test_flow_list_with_written_units(tmp_path: Path) -> None:
         ("src,dst,size_bytes,start_s\n0,1,5,-1\n", ("csv:2", "start_s", "-1")),
         ("src,dst,size_bytes,start_s,start\n0,1,5,0,0ns\n", "column"),
         ("src,dst,size_bytes,after\n0,1,5,3\n", ("csv:2", "flow 3")),
-    ],
-)
-def test_a_faulty_list_names_the_line(tmp_path: Path, text: str, message: str) -> None:
-    with raises_input(message):
-        flow_list(tmp_path, text)
+    ]:
+        with raises_input(message):
+            flow_list(tmp_path, text)
 
 
 def test_all_bad_lines_are_told_and_many_are_counted(tmp_path: Path) -> None:
@@ -99,9 +96,8 @@ def test_flow_list_parquet(tmp_path: Path) -> None:
     assert flows.waits_for(1) == [0]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_a_faulty_parquet_file_names_the_row(tmp_path: Path) -> None:
+    for change, message in [
         ({"src": [0, None]}, "column"),
         ({"src": [0.5, 1.0]}, "column"),
         ({"src": [False, True]}, "column"),
@@ -116,23 +112,19 @@ def test_flow_list_parquet(tmp_path: Path) -> None:
         ({"after": [[None, 1], []]}, "row 0"),
         ({"class": [0, 1]}, ("row 1", "class 1", "class 0")),
         ({"dst": [1, 1]}, ("row 1", "host 1")),
-    ],
-)
-def test_a_faulty_parquet_file_names_the_row(tmp_path: Path, change: dict, message: str) -> None:
-    columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20]} | change
-    parquet.write_table(pa.table(columns), tmp_path / "flows.parquet")
-    with raises_input(message):
-        make("flow_list", 2, directory=tmp_path, file="flows.parquet")
+    ]:
+        columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20]} | change
+        parquet.write_table(pa.table(columns), tmp_path / "flows.parquet")
+        with raises_input(message):
+            make("flow_list", 2, directory=tmp_path, file="flows.parquet")
 
 
-@pytest.mark.parametrize(
-    "after", [[[], []], [[], [0]], ["", "0"], pa.array(["1", ""]).dictionary_encode()]
-)
-def test_what_a_parquet_file_may_say_of_dependencies(tmp_path: Path, after) -> None:
-    columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20], "after": after}
-    parquet.write_table(pa.table(columns), tmp_path / "flows.parquet")
-    flows = make("flow_list", 2, directory=tmp_path, file="flows.parquet")
-    assert len(flows) == 2
+def test_what_a_parquet_file_may_say_of_dependencies(tmp_path: Path) -> None:
+    for after in [[[], []], [[], [0]], ["", "0"], pa.array(["1", ""]).dictionary_encode()]:
+        columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20], "after": after}
+        parquet.write_table(pa.table(columns), tmp_path / "flows.parquet")
+        flows = make("flow_list", 2, directory=tmp_path, file="flows.parquet")
+        assert len(flows) == 2
 
 
 def test_a_parquet_file_of_more_rows_than_fit_is_refused_unread(tmp_path: Path) -> None:
@@ -209,9 +201,8 @@ def test_htsim_start_times_in_either_unit(tmp_path: Path) -> None:
     assert matrix(tmp_path, endless, endless="1GB").size_bytes.tolist() == [10**9]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_a_faulty_matrix_names_the_line(tmp_path: Path) -> None:
+    for old, new, message in [
         ("Nodes 4", "Nodes 5", ("cm:1", "5", "4")),
         ("Nodes 4", "Nodes 3", ("cm:8", "host 3", "0", "2")),
         ("Connections 4", "Connections 5", ("cm:2", "5", "4")),
@@ -233,12 +224,10 @@ def test_htsim_start_times_in_either_unit(tmp_path: Path) -> None:
         ("trigger id 8 oneshot", "trigger id 7 oneshot", ("cm:11", "line 10")),
         (" send_done_trigger 7", "", ("cm:10", "trigger 7", "1", "2")),
         ("3->0 id 4 trigger 8", "3->0 id 4 trigger 9", ("cm:9", "trigger 9")),
-    ],
-)
-def test_a_faulty_matrix_names_the_line(tmp_path: Path, old, new, message) -> None:
-    assert old in MATRIX
-    with raises_input(message):
-        matrix(tmp_path, MATRIX.replace(old, new, 1))
+    ]:
+        assert old in MATRIX
+        with raises_input(message):
+            matrix(tmp_path, MATRIX.replace(old, new, 1))
 
 
 def test_a_multishot_trigger_starts_one_flow_each_time(tmp_path: Path) -> None:

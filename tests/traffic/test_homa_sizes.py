@@ -32,19 +32,19 @@ def test_deciles_are_those_of_the_paper(name: str) -> None:
         assert up_to >= tenth / 10 - 0.004
 
 
-@pytest.mark.parametrize("name", LARGEST)
-def test_distributions_rise_to_one(name: str) -> None:
-    sizes, below = zip(*BUILT_IN[name], strict=True)
-    assert list(sizes) == sorted(sizes)
-    assert list(below) == sorted(below)
-    assert below[-1] == 1.0
-    assert sizes[-1] == LARGEST[name]
+def test_distributions_rise_to_one() -> None:
+    for name, largest in LARGEST.items():
+        sizes, below = zip(*BUILT_IN[name], strict=True)
+        assert list(sizes) == sorted(sizes)
+        assert list(below) == sorted(below)
+        assert below[-1] == 1.0
+        assert sizes[-1] == largest
 
 
-@pytest.mark.parametrize("name", ["homa_w1", "homa_w2", "homa_w3", "homa_w4"])
-def test_a_message_has_one_of_the_sizes_listed(name: str) -> None:
-    drawn = SizeDistribution.from_points(BUILT_IN[name]).draw(100_000, np.random.default_rng(1))
-    assert set(drawn.tolist()) <= {size for size, _ in BUILT_IN[name]}
+def test_a_message_has_one_of_the_sizes_listed() -> None:
+    for name in ["homa_w1", "homa_w2", "homa_w3", "homa_w4"]:
+        drawn = SizeDistribution.from_points(BUILT_IN[name]).draw(100_000, np.random.default_rng(1))
+        assert set(drawn.tolist()) <= {size for size, _ in BUILT_IN[name]}
 
 
 def test_knots_are_kept_and_the_steps_between_follow_the_law() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from raises_input import mentions, raises_input
 from traffic_cases import made
 
@@ -54,9 +53,8 @@ def test_columns_that_concern_no_task_may_be_left_out(tmp_path: Path) -> None:
     assert load.tasks.label is None
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+    for old, new, message in [
         ("compute,0", "think,0", ("tasks.csv:3", "think")),
         ("compute,0,10us", "compute,4,10us", ("tasks.csv:3", "host 4", "0..3")),
         ("compute,0,10us", "compute,,10us", ("tasks.csv:3", "-1")),
@@ -79,27 +77,22 @@ def test_columns_that_concern_no_task_may_be_left_out(tmp_path: Path) -> None:
         ("join,2,,,,,,2 3", "receive,2,,,,,1,2 3", ("tasks.csv:8", "task 1")),
         ("stream", "steam", "steam"),
         ("kind,", "of_kind,", "column"),
-    ],
-)
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert old in GOOD
-    with raises_input(message):
-        graph(tmp_path, GOOD.replace(old, new, 1))
+    ]:
+        assert old in GOOD
+        with raises_input(message):
+            graph(tmp_path, GOOD.replace(old, new, 1))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_file_that_is_none(tmp_path: Path) -> None:
+    for text, message in [
         ("", ""),
         ("kind,host\n", "task"),
         ("kind\njoin\n", "column"),
         ("kind,host\njoin,0\n", "task"),
         ("kind,host\njoin\n", ("tasks.csv:2", "1", "2")),
-    ],
-)
-def test_a_file_that_is_none(tmp_path: Path, text: str, message: str) -> None:
-    with raises_input(message):
-        graph(tmp_path, text)
+    ]:
+        with raises_input(message):
+            graph(tmp_path, text)
 
 
 JSON = """[
@@ -130,9 +123,8 @@ def test_a_json_file_says_the_same(tmp_path: Path) -> None:
         assert list(getattr(one.flows, name)) == list(getattr(other.flows, name))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_a_mistake_in_json_is_told(tmp_path: Path) -> None:
+    for old, new, message in [
         ('"compute", "host": 0', '"compute", "host": 4', ("tasks.json", "0", "host 4")),
         ('"compute", "host": 0', '"compute", "host": 0.5', ("0", "0.5")),
         (
@@ -162,12 +154,10 @@ def test_a_json_file_says_the_same(tmp_path: Path) -> None:
             '[{"kind": "join", "host": 1' + "0" * 5000 + "}]",
             "0",
         ),
-    ],
-)
-def test_a_mistake_in_json_is_told(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert old in JSON
-    with raises_input(message):
-        json_graph(tmp_path, JSON.replace(old, new, 1))
+    ]:
+        assert old in JSON
+        with raises_input(message):
+            json_graph(tmp_path, JSON.replace(old, new, 1))
 
 
 def test_tasks_behind_themselves_across_hosts(tmp_path: Path) -> None:
@@ -182,17 +172,14 @@ send,1,0,1KB,,2
         graph(tmp_path, text)
 
 
-@pytest.mark.parametrize(
-    ("kind", "given", "message"),
-    [
+def test_patterns_that_do_not_fit() -> None:
+    for kind, given, message in [
         ("ring_all_reduce", {"group_size": 3}, ("3", "4")),
         ("ring_all_reduce", {"size": "15B", "chunks": 4}, ("15", "16")),
         ("pipeline_1f1b", {"stages": 3}, ("3", "4")),
-    ],
-)
-def test_patterns_that_do_not_fit(kind: str, given: dict[str, object], message: str) -> None:
-    with raises_input(message):
-        made(kind, 4, **given)  # type: ignore[arg-type]
+    ]:
+        with raises_input(message):
+            made(kind, 4, **given)  # type: ignore[arg-type]
 
 
 def test_pieces_of_a_ring_carry_all_bytes() -> None:

@@ -117,16 +117,16 @@ def test_incast_at_a_given_receiver() -> None:
         make("incast", 9, fan_in=2, receiver=0, groups=2)
 
 
-@pytest.mark.parametrize("group", [2, 3, 12])
-def test_all_to_all(group: int) -> None:
-    flows = make("all_to_all", 12, group_size=group)
-    expected = {(a, b) for a in range(12) for b in range(12) if a // group == b // group} - {
-        (a, a) for a in range(12)
-    }
-    assert len(flows) == len(expected)
-    assert set(pairs(flows)) == expected
-    for step in range(group - 1):
-        assert sorted(flows.dst[step * 12 : (step + 1) * 12]) == list(range(12))
+def test_all_to_all() -> None:
+    for group in [2, 3, 12]:
+        flows = make("all_to_all", 12, group_size=group)
+        expected = {(a, b) for a in range(12) for b in range(12) if a // group == b // group} - {
+            (a, a) for a in range(12)
+        }
+        assert len(flows) == len(expected)
+        assert set(pairs(flows)) == expected
+        for step in range(group - 1):
+            assert sorted(flows.dst[step * 12 : (step + 1) * 12]) == list(range(12))
 
 
 def test_all_to_all_one_by_one() -> None:
@@ -181,9 +181,8 @@ def test_poisson_duration_ends_arrivals() -> None:
     assert (np.diff(flows.start_ps) >= 0).all()
 
 
-@pytest.mark.parametrize(
-    ("given_", "message"),
-    [
+def test_poisson_parameters() -> None:
+    for given_, message in [
         ({"load": 0.5}, "traffic.duration"),
         ({"duration": "1ms"}, "traffic.load"),
         ({"load": 0.5, "rate": 1.0, "duration": "1ms"}, "traffic.load"),
@@ -196,20 +195,18 @@ def test_poisson_duration_ends_arrivals() -> None:
         ({"rate": 1.0, "n_flows": 5, "rack_hosts": 3}, ("4", "3")),
         ({"rate": 1.0, "n_flows": 5, "rack_hosts": 4}, "4"),
         ({"load": 0.5, "n_flows": 5, "sizes": "web_serch"}, "web_search"),
-    ],
-)
-def test_poisson_parameters(given_: dict, message: str) -> None:
-    with raises_input(message):
-        make("poisson", 4, **({"sizes": "1KB"} | given_))
+    ]:
+        with raises_input(message):
+            make("poisson", 4, **({"sizes": "1KB"} | given_))
 
 
-@pytest.mark.parametrize("name", sorted(BUILT_IN))
-def test_drawn_sizes_have_the_computed_means(name: str) -> None:
-    sizes = SizeDistribution.from_points(BUILT_IN[name])
-    drawn = sizes.draw(2_000_000, np.random.default_rng(3))
-    assert drawn.mean() == pytest.approx(sizes.mean_bytes(), rel=0.02)
-    packets = -(-drawn // 1000)
-    assert packets.mean() == pytest.approx(sizes.mean_packets(1000), rel=0.02)
+def test_drawn_sizes_have_the_computed_means() -> None:
+    for name in sorted(BUILT_IN):
+        sizes = SizeDistribution.from_points(BUILT_IN[name])
+        drawn = sizes.draw(2_000_000, np.random.default_rng(3))
+        assert drawn.mean() == pytest.approx(sizes.mean_bytes(), rel=0.02)
+        packets = -(-drawn // 1000)
+        assert packets.mean() == pytest.approx(sizes.mean_packets(1000), rel=0.02)
 
 
 def test_the_published_mean_of_data_mining() -> None:
@@ -266,21 +263,18 @@ DATA_MINING = (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "linear", "step"),
-    [
+def test_the_mean_of_a_table_is_told(tmp_path: Path) -> None:
+    """Tables of other simulators, in percent or fractions: the two readings are far apart."""
+    for text, linear, step in [
         (WEB_SEARCH, "1,711,250.0", "2,434,900.0"),  # as tabulated with HPCC
         (WEB_SEARCH.replace(" ", "\t"), "1,711,250.0", "2,434,900.0"),
         (DATA_MINING, "5,036,535.2", "7,861,994.5"),  # as tabulated with opera-sim
-    ],
-)
-def test_the_mean_of_a_table_is_told(tmp_path: Path, text: str, linear: str, step: str) -> None:
-    """Tables of other simulators, in percent or fractions: the two readings are far apart."""
-    (tmp_path / "t.csv").write_text(text)
-    more = {"directory": tmp_path, "sizes": "t.csv", "rate": 1.0, "n_flows": 1}
-    for mean, value in (("linear", linear), ("step", step)):
-        (note,) = made("poisson", 4, cdf_interpolation=mean, **more).notes
-        assert mentions(note, "t.csv", value)
+    ]:
+        (tmp_path / "t.csv").write_text(text)
+        more = {"directory": tmp_path, "sizes": "t.csv", "rate": 1.0, "n_flows": 1}
+        for mean, value in (("linear", linear), ("step", step)):
+            (note,) = made("poisson", 4, cdf_interpolation=mean, **more).notes
+            assert mentions(note, "t.csv", value)
 
 
 def test_sizes_from_a_file(tmp_path: Path) -> None:

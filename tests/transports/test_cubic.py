@@ -16,9 +16,9 @@ from netsim.transports import cubic
 # -- the window ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("a", [1e-9, 0.3, 1.0, 7.0, 27.0, 1000.0, 6840.0, 1e12])
-def test_cube_root(a: float) -> None:
-    assert cubic.cube_root(a) == pytest.approx(a ** (1 / 3), rel=1e-12)
+def test_cube_root() -> None:
+    for a in [1e-9, 0.3, 1.0, 7.0, 27.0, 1000.0, 6840.0, 1e12]:
+        assert cubic.cube_root(a) == pytest.approx(a ** (1 / 3), rel=1e-12)
 
 
 def test_slow_start_doubles_every_round_trip() -> None:

@@ -144,18 +144,18 @@ def test_one_message_of_a_sender_is_granted_at_a_time() -> None:
     assert second == pytest.approx(alone_ps(1200), rel=0.01)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.1])
-def test_the_oldest_message_has_its_share(share: float) -> None:
+def test_the_oldest_message_has_its_share() -> None:
     """While shorter ones take the link it gets one packet in 1 / share, and nothing without."""
-    flows = [(0, 7, 4000 * PAYLOAD, 0), *((1 + i, 7, 400 * PAYLOAD, 50 * US) for i in range(3))]
-    params, faults = {"fifo_share": share}, combine([], NETWORK.n_ports)
-    engine = build(NETWORK, flow_table(flows), "homa", FABRIC, params=params, faults=faults)
-    run(engine, 100 * US)
-    before = int(engine.flow_states().received_bytes[0])
-    run(engine, 400 * US)
-    assert (fct_ps(engine) < 0).sum() > 1
-    got = (int(engine.flow_states().received_bytes[0]) - before) / PAYLOAD
-    assert 0 <= got - share * 300 * US / FULL < FAR / 2
+    for share in [0.0, 0.05, 0.1]:
+        flows = [(0, 7, 4000 * PAYLOAD, 0), *((1 + i, 7, 400 * PAYLOAD, 50 * US) for i in range(3))]
+        params, faults = {"fifo_share": share}, combine([], NETWORK.n_ports)
+        engine = build(NETWORK, flow_table(flows), "homa", FABRIC, params=params, faults=faults)
+        run(engine, 100 * US)
+        before = int(engine.flow_states().received_bytes[0])
+        run(engine, 400 * US)
+        assert (fct_ps(engine) < 0).sum() > 1
+        got = (int(engine.flow_states().received_bytes[0]) - before) / PAYLOAD
+        assert 0 <= got - share * 300 * US / FULL < FAR / 2
 
 
 # -- priorities ----------------------------------------------------------------------------------
@@ -178,31 +178,31 @@ def test_cutoffs_choose_the_class_of_unscheduled_packets() -> None:
         assert sent[:7] == [unscheduled * (c == chosen) for c in range(7)]
 
 
-@pytest.mark.parametrize("levels", [1, 2, 4])
-def test_fewer_priorities(levels: int) -> None:
-    cuts = {"cutoff_1": "1KB", "cutoff_2": "8KB", "cutoff_3": "9KB"}
-    flows = [(src, 7, size, 0) for src, size in enumerate((500, 5_000, 10_000, 10**6))]
-    sent = sent_in_class(homa(flows, priorities=levels, **cuts), downlink(NETWORK, 7))
-    assert sum(sent[levels:]) == 0
-    assert all(n > 0 for n in sent[:levels])
+def test_fewer_priorities() -> None:
+    for levels in [1, 2, 4]:
+        cuts = {"cutoff_1": "1KB", "cutoff_2": "8KB", "cutoff_3": "9KB"}
+        flows = [(src, 7, size, 0) for src, size in enumerate((500, 5_000, 10_000, 10**6))]
+        sent = sent_in_class(homa(flows, priorities=levels, **cuts), downlink(NETWORK, 7))
+        assert sum(sent[levels:]) == 0
+        assert all(n > 0 for n in sent[:levels])
 
 
-@pytest.mark.parametrize("preset", ["w1", "w2", "w3", "w4", "w5"])
-def test_cutoffs_of_the_presets(preset: str) -> None:
+def test_cutoffs_of_the_presets() -> None:
     """Section 3.4: as many classes as the share of unscheduled bytes, all with equally many."""
-    rtt_bytes = 9_700
-    drawn = SizeDistribution.from_points(BUILT_IN[f"homa_{preset}"]).draw(
-        10**6, np.random.default_rng(1)
-    )
-    unscheduled = np.minimum(drawn, rtt_bytes)
-    share = unscheduled.sum() / drawn.sum()
-    levels = min(max(round(8 * share), 1), 7)
-    cuts = registry.find("transport", "homa").presets[preset]
-    assert len(cuts) == levels - 1
-    edges = [0, *(int(str(size)[:-1]) for size in cuts.values()), 10**9]
-    for low, high in pairwise(edges):
-        part = unscheduled[(drawn > low) & (drawn <= high)].sum() / unscheduled.sum()
-        assert part == pytest.approx(1 / levels, abs=0.02 if preset != "w2" else 0.06)
+    for preset in ["w1", "w2", "w3", "w4", "w5"]:
+        rtt_bytes = 9_700
+        drawn = SizeDistribution.from_points(BUILT_IN[f"homa_{preset}"]).draw(
+            10**6, np.random.default_rng(1)
+        )
+        unscheduled = np.minimum(drawn, rtt_bytes)
+        share = unscheduled.sum() / drawn.sum()
+        levels = min(max(round(8 * share), 1), 7)
+        cuts = registry.find("transport", "homa").presets[preset]
+        assert len(cuts) == levels - 1
+        edges = [0, *(int(str(size)[:-1]) for size in cuts.values()), 10**9]
+        for low, high in pairwise(edges):
+            part = unscheduled[(drawn > low) & (drawn <= high)].sum() / unscheduled.sum()
+            assert part == pytest.approx(1 / levels, abs=0.02 if preset != "w2" else 0.06)
 
 
 # -- buffers -------------------------------------------------------------------------------------
@@ -262,19 +262,16 @@ UP = int(NETWORK.node_first_port[0])
 """Host 0's link to its leaf."""
 
 
-@pytest.mark.parametrize(
-    ("n_packets", "first", "n_lost"),
-    [
+def test_lost_packets_are_asked_for_once() -> None:
+    for n_packets, first, n_lost in [
         (20, 10, 3),
         (200, FAR - 1, 2),
         (200, 100, 5),
         (200, 199, 1),
-    ],
-)
-def test_lost_packets_are_asked_for_once(n_packets: int, first: int, n_lost: int) -> None:
-    engine = homa([(0, 7, n_packets * PAYLOAD, 0)], faults=[lost(UP, first, n_lost)])
-    assert retransmits(engine) == n_lost
-    assert TIMEOUT < fct_ps(engine)[0] < alone_ps(n_packets) + TIMEOUT + 20 * US
+    ]:
+        engine = homa([(0, 7, n_packets * PAYLOAD, 0)], faults=[lost(UP, first, n_lost)])
+        assert retransmits(engine) == n_lost
+        assert TIMEOUT < fct_ps(engine)[0] < alone_ps(n_packets) + TIMEOUT + 20 * US
 
 
 def test_many_gaps_are_all_asked_for_after_one_silence() -> None:
@@ -285,14 +282,14 @@ def test_many_gaps_are_all_asked_for_after_one_silence() -> None:
     assert TIMEOUT < fct_ps(engine)[0] < alone_ps(200) + TIMEOUT + 30 * US
 
 
-@pytest.mark.parametrize("n_packets", [1, 2, 20])
-def test_nothing_arrives_at_all(n_packets: int) -> None:
+def test_nothing_arrives_at_all() -> None:
     """The sender asks, the receiver knows nothing and has all unscheduled packets sent again."""
-    engine = homa([(0, 7, n_packets * PAYLOAD, 0)], faults=[lost(UP, 0, n_packets)])
-    assert retransmits(engine) == n_packets
-    last_sent = (n_packets - 1) * FULL
-    asked = last_sent + TIMEOUT + 8 * (CONTROL + US)
-    assert fct_ps(engine)[0] == asked + alone_ps(n_packets)
+    for n_packets in [1, 2, 20]:
+        engine = homa([(0, 7, n_packets * PAYLOAD, 0)], faults=[lost(UP, 0, n_packets)])
+        assert retransmits(engine) == n_packets
+        last_sent = (n_packets - 1) * FULL
+        asked = last_sent + TIMEOUT + 8 * (CONTROL + US)
+        assert fct_ps(engine)[0] == asked + alone_ps(n_packets)
 
 
 def test_lost_acknowledgment() -> None:

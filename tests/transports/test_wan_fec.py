@@ -86,27 +86,34 @@ def test_design_loss() -> None:
         assert k + m <= 255
 
 
-@pytest.mark.parametrize(("k", "m", "interleave"), [(200, 5, 1), (16, 3, 4), (7, 0, 2)])
-def test_lone_flow(k: int, m: int, interleave: int) -> None:
+def test_lone_flow() -> None:
     """Data is paced with the parity of all groups before the last in between."""
-    n = 1000
-    engine = run(
-        wan(bottleneck(1), [(0, 1, n * PAYLOAD, 0)], rate="5Gbps", k=k, m=m, interleave=interleave)
-    )
-    groups_before = (n - 1) // (k * interleave)
-    sent_before = n - 1 + groups_before * m * interleave
-    gap, hop = PACKET * 8_000 // 5, PACKET * 800
-    done = sent_before * gap + 3 * hop + ONE_WAY
-    assert fct_ps(engine).tolist() == [done]
-    assert acked_ps(engine).tolist() == [done + 3 * 64 * 800 + ONE_WAY]
-    blocks = (
-        -(-n // k)
-        if interleave == 1
-        else groups_before * interleave + min(interleave, n - groups_before * k * interleave)
-    )
-    assert engine.flow_states().sent_packets.tolist() == [n + m * blocks]
-    assert engine.flow_states().retransmits.tolist() == [0]
-    assert_conserved(engine)
+    for k, m, interleave in [(200, 5, 1), (16, 3, 4), (7, 0, 2)]:
+        n = 1000
+        engine = run(
+            wan(
+                bottleneck(1),
+                [(0, 1, n * PAYLOAD, 0)],
+                rate="5Gbps",
+                k=k,
+                m=m,
+                interleave=interleave,
+            )
+        )
+        groups_before = (n - 1) // (k * interleave)
+        sent_before = n - 1 + groups_before * m * interleave
+        gap, hop = PACKET * 8_000 // 5, PACKET * 800
+        done = sent_before * gap + 3 * hop + ONE_WAY
+        assert fct_ps(engine).tolist() == [done]
+        assert acked_ps(engine).tolist() == [done + 3 * 64 * 800 + ONE_WAY]
+        blocks = (
+            -(-n // k)
+            if interleave == 1
+            else groups_before * interleave + min(interleave, n - groups_before * k * interleave)
+        )
+        assert engine.flow_states().sent_packets.tolist() == [n + m * blocks]
+        assert engine.flow_states().retransmits.tolist() == [0]
+        assert_conserved(engine)
 
 
 def test_flows_wait_for_their_rate() -> None:
@@ -213,26 +220,24 @@ def test_without_parity_a_loss_costs_a_round_trip() -> None:
     assert fct_ps(engine)[0] > clean + ONE_WAY
 
 
-@pytest.mark.parametrize(
-    ("transport", "params"), [("cubic", {}), ("bbr", {}), ("wan_fec", {"rate": "5Gbps"})]
-)
-def test_loss_of_the_last_packet(transport: str, params: dict[str, str]) -> None:
+def test_loss_of_the_last_packet() -> None:
     """The link loses the last data packet. TCP is told a round trip later, by
     silence; wan_fec has the packet as soon as one of parity arrives."""
-    network = bottleneck(1)
-    there = int(np.argmax(network.port_delay_ps))
-    flows = [(0, 1, 500 * PAYLOAD, 0)]
-    given = {"transport": transport, "queue": 3000, "jit": False, **params}
-    clean = fct_ps(run(wan(network, flows, **given)))[0]
-    sent = clean - (30 * MS + 10_000 * NS) - 2 * PACKET * 800
-    faults = combine([hit(there, sent + 1, sent + 2, PACKET * 800)], network.n_ports)
-    engine = run(wan(network, flows, faults=faults, **given))
-    assert lost(engine) == 1
-    late = fct_ps(engine)[0] - clean
-    if transport == "wan_fec":
-        assert late == PACKET * 8_000 // 5
-    else:
-        assert late > 2 * ONE_WAY
+    for transport, params in [("cubic", {}), ("bbr", {}), ("wan_fec", {"rate": "5Gbps"})]:
+        network = bottleneck(1)
+        there = int(np.argmax(network.port_delay_ps))
+        flows = [(0, 1, 500 * PAYLOAD, 0)]
+        given = {"transport": transport, "queue": 3000, "jit": False, **params}
+        clean = fct_ps(run(wan(network, flows, **given)))[0]
+        sent = clean - (30 * MS + 10_000 * NS) - 2 * PACKET * 800
+        faults = combine([hit(there, sent + 1, sent + 2, PACKET * 800)], network.n_ports)
+        engine = run(wan(network, flows, faults=faults, **given))
+        assert lost(engine) == 1
+        late = fct_ps(engine)[0] - clean
+        if transport == "wan_fec":
+            assert late == PACKET * 8_000 // 5
+        else:
+            assert late > 2 * ONE_WAY
 
 
 def test_blocks_fail_as_often_as_computed() -> None:
