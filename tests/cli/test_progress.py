@@ -137,9 +137,8 @@ def test_a_bar_comes_and_goes(capsys):
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_durations():
+    for seconds, text in [
         (0.0, "0.0 s"),
         (0.0123, "12 ms"),
         (0.0996, "0.1 s"),
@@ -148,10 +147,8 @@ def test_a_bar_comes_and_goes(capsys):
         (59.6, "1:00"),
         (185, "3:05"),
         (3723, "1:02:03"),
-    ],
-)
-def test_durations(seconds, text):
-    assert format_duration(seconds) == text
+    ]:
+        assert format_duration(seconds) == text
 
 
 def test_numbers_in_tables():
