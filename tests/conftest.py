@@ -28,7 +28,7 @@ def _compiled_code(request: pytest.FixtureRequest) -> None:
 
 SLOW_GROUPS = {
     "slow_reference": ("_against_reference.py", "test_compiled_cases.py"),
-    "slow_experiments": ("_experiments.py", "test_accuracy.py", "test_reproduce.py"),
+    "slow_experiments": ("_experiments.py", "test_validate.py", "test_reproduce.py"),
     "slow_rest": ("",),
 }
 """Group of slow tests -> endings of its files; the first that fits counts."""

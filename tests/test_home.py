@@ -63,7 +63,7 @@ COMMAND_LINES = """
 0 workload lite-gpu
 0 cost
 0 new-transport fresh --directory out
-2 accuracy no_such_transport
+2 validate no_such_group
 2 new-transport linked --directory out
 0 new-topology shape --directory out
 0 new-queue pair --directory out

@@ -1,5 +1,5 @@
-"""Compare transports with analytic results; `netsim accuracy` prints the table.
+"""How right netsim is: cases held against laws, measurements and other simulators.
 
-Each part of the table is a function that measures and returns rows; `netsim.accuracy.parts` lists
-all.
+A group is a file with a function `cases`; `netsim.accuracy.cases` has the record and lists the
+groups, those of applications too. `netsim validate` runs them.
 """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.accuracy.cases import Row, Tolerance
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
@@ -49,6 +49,14 @@ def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int
         builder.cable(host, side, rate_bps=host_bps, delay_ps=delays_ps[0])
     builder.cable(left, right, rate_bps=rate_bps, delay_ps=delays_ps[1])
     return builder.build("dumbbell")
+
+
+def fat_tree(hosts_per_leaf: int, leaves: int, rate_bps: int) -> Network:
+    """Return a fully provisioned tree of two tiers with links of 1 us."""
+    plugin = registry.find("topology", "fat_tree")
+    given = {"hosts_per_leaf": hosts_per_leaf, "leaves": leaves, "host_rate": f"{rate_bps}bps"}
+    values = resolve_params(plugin.params, plugin.presets, given, None, file=None, key="topology")
+    return cast(Network, plugin.module.build(values))
 
 
 def port_to(network: Network, host: int) -> int:
@@ -135,38 +143,26 @@ def fct_ps(engine: Engine) -> NDArray[np.int64]:
     return np.asarray(flows.done_ps - flows.start_ps)
 
 
-WITHIN = 0.05
-"""Deviation up to which a row needs no explanation."""
+def acked_ps(engine: Engine) -> NDArray[np.int64]:
+    """Run to the end; return when each flow's sender knows that all arrived, from its start."""
+    drive(engine)
+    flows = engine.flow_states()
+    return np.asarray(flows.acked_ps - flows.start_ps)
 
 
-class Verdict(StrEnum):
-    """Whether a row's values agree."""
-
-    AGREES = "agrees"
-    EXPLAINED = "explained"
-    DIFFERS = "differs"
+WITHIN = Tolerance(0.05, "means over a few seeds, which vary by some percent")
 
 
-@dataclass(frozen=True)
-class AccuracyRow:
-    """One quantity of one transport; `why` explains its deviation from the formula."""
-
-    transport: str
-    quantity: str
-    formula: str
-    source: str
-    unit: str
-    expected: float
-    measured: float
-    why: str = ""
-
-    @property
-    def deviation(self) -> float:
-        """Relative deviation of the measured value from the expected one."""
-        return self.measured / self.expected - 1
-
-    @property
-    def verdict(self) -> Verdict:
-        if abs(self.deviation) <= WITHIN:
-            return Verdict.AGREES
-        return Verdict.EXPLAINED if self.why else Verdict.DIFFERS
+def law_row(
+    transport: str,
+    quantity: str,
+    formula: str,
+    source: str,
+    unit: str,
+    expected: float,
+    measured: float,
+    why: str = "",
+) -> Row:
+    """Return the row of a transport's quantity against a formula from the literature."""
+    name = f"{transport}: {quantity}"
+    return Row(name, measured, expected, unit, WITHIN, f"{formula}; {source}", why)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from netsim.accuracy import formulas
-from netsim.accuracy.bed import GBPS, US, AccuracyRow, Bed, fct_ps, star
+from netsim.accuracy.bed import GBPS, US, Bed, fct_ps, law_row, star
+from netsim.accuracy.cases import Case, Row
 
 FLOWS, PACKETS = 32, 250
 PAYLOAD, PACKET = 4096, 4160
@@ -23,7 +24,7 @@ TRANSPORTS = (
 )
 
 
-def incast(transport: str) -> Iterator[AccuracyRow]:
+def incast(transport: str) -> Iterator[Row]:
     """Measure when the last of 32 flows of 1 MB at 100 Gbps is complete."""
     rate = 100 * GBPS
     network = star(FLOWS + 1, rate)
@@ -31,7 +32,7 @@ def incast(transport: str) -> Iterator[AccuracyRow]:
         [(1 + i, 0, PACKETS * PAYLOAD, 0) for i in range(FLOWS)]
     )
     links = [(rate, US / 1e12)] * 2
-    yield AccuracyRow(
+    yield law_row(
         transport,
         "32:1 incast of 1 MB each, last flow",
         "bytes / last link's rate + first packet's path",
@@ -43,4 +44,9 @@ def incast(transport: str) -> Iterator[AccuracyRow]:
     )
 
 
-PARTS = {f"incast_{name}": partial(incast, name) for name in TRANSPORTS}
+QUICK = ("roce", "ndp")
+"""Each other transport has to be compiled first, for about 15 s."""
+
+CASES = tuple(
+    Case(f"incast_{name}", partial(incast, name), 3, quick=name in QUICK) for name in TRANSPORTS
+)

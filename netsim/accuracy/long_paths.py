@@ -10,14 +10,15 @@ from netsim.accuracy import formulas
 from netsim.accuracy.bed import (
     GBPS,
     MS,
-    AccuracyRow,
     Bed,
     S,
     bottleneck,
     dumbbell,
+    law_row,
     run_until,
     watch,
 )
+from netsim.accuracy.cases import Row
 from netsim.model.fabric import PacketFormat
 
 JUMBO = PacketFormat(payload_bytes=8936, header_bytes=64)
@@ -27,7 +28,7 @@ PLATEAU = "the cubic is flat near W_max: 0.2 packets above what fits end it 0.8 
 PROBES = "a probe lasts until 1.25 products are in flight, more than a round trip"
 
 
-def cubic() -> Iterator[AccuracyRow]:
+def cubic() -> Iterator[Row]:
     """Measure the time between losses of one flow that fills a buffer, at 1 Gbps and 60 ms."""
     network = dumbbell(1, 10 * GBPS, GBPS, (1 * MS, 28 * MS))
     buffer = 416 * JUMBO.data_bytes
@@ -43,7 +44,7 @@ def cubic() -> Iterator[AccuracyRow]:
             losses.append(at)
         before = drops
     w_max = 1e9 * TRIP_S / 8 / JUMBO.data_bytes + 416
-    yield AccuracyRow(
+    yield law_row(
         "cubic",
         "epoch of one flow, 1 Gbps and 60 ms",
         "K = cbrt(W_max (1 - beta) / C), plus a round trip to detect the loss",
@@ -55,7 +56,7 @@ def cubic() -> Iterator[AccuracyRow]:
     )
 
 
-def bbr() -> Iterator[AccuracyRow]:
+def bbr() -> Iterator[Row]:
     """Measure the queue of one flow, which probes, and of two, which their windows limit."""
     for n, rate in ((1, GBPS), (2, GBPS // 10)):
         network = dumbbell(n, 10 * rate, rate, (1 * MS, 28 * MS))
@@ -63,7 +64,7 @@ def bbr() -> Iterator[AccuracyRow]:
         engine = bed.engine([(i, n + i, 10**11, i * 300 * MS) for i in range(n)])
         seen = watch(engine, bottleneck(network), 4 * S, 9 * S, 7 * MS)
         product = rate * TRIP_S / 8
-        yield AccuracyRow(
+        yield law_row(
             "bbr",
             f"mean queue, {n} flow{'s' * (n > 1)} at {rate // 10**6} Mbps and 60 ms",
             "(1.25 - 1) / 8 of a product" if n == 1 else "2 products in flight less 1 on the path",

@@ -11,14 +11,15 @@ from netsim.accuracy.bed import (
     GBPS,
     MS,
     US,
-    AccuracyRow,
     Bed,
     bottleneck,
     dumbbell,
+    law_row,
     port_to,
     star,
     watch,
 )
+from netsim.accuracy.cases import Row
 from netsim.accuracy.dcqcn_model import DcqcnModel
 from netsim.model.fabric import PacketFormat
 
@@ -32,7 +33,7 @@ BUNCHES = (
 OUT_OF_STEP = "windows of 9 packets are not synchronized, so fewer than N exceed K at once"
 
 
-def dcqcn() -> Iterator[AccuracyRow]:
+def dcqcn() -> Iterator[Row]:
     """Measure the queue of 2 to 10 flows at 40 Gbps, paper-40g."""
     packets = PacketFormat(payload_bytes=1000, header_bytes=48)
     size, trip_s = packets.data_bytes, 2 * (1048 * 8 / 40e9 + 1e-6) + 2 * (64 * 8 / 40e9 + 1e-6)
@@ -46,7 +47,7 @@ def dcqcn() -> Iterator[AccuracyRow]:
             flows = [(i + 1, 0, 10**11, i * 100 * US) for i in range(n)]
             seen = watch(bed.engine(flows), port_to(network, 0), 60 * MS, 180 * MS, 20 * US)
             held.append(seen.held.mean())
-        yield AccuracyRow(
+        yield law_row(
             "dcqcn:paper-40g",
             f"mean queue, {n} flows at 40 Gbps",
             "Monte Carlo",
@@ -58,7 +59,7 @@ def dcqcn() -> Iterator[AccuracyRow]:
         )
 
 
-def dctcp() -> Iterator[AccuracyRow]:
+def dctcp() -> Iterator[Row]:
     """Measure the mean of the sawtooth at 10 Gbps and 100 us; K is 65 packets of 1500 bytes."""
     packets = PacketFormat(payload_bytes=1436, header_bytes=64)
     full, k = packets.data_bytes, 65
@@ -67,7 +68,7 @@ def dctcp() -> Iterator[AccuracyRow]:
         bed = Bed("dctcp:10g", network, packets=packets)
         engine = bed.engine([(i, n + i, 10**10, 0) for i in range(n)])
         seen = watch(engine, bottleneck(network), 20 * MS, 60 * MS, 2 * US)
-        yield AccuracyRow(
+        yield law_row(
             "dctcp:10g",
             f"mean queue, {n} flows at 10 Gbps",
             "K + N - A/2, A = sqrt(2 N (C RTT + K)) / 2",
@@ -79,7 +80,7 @@ def dctcp() -> Iterator[AccuracyRow]:
         )
 
 
-def hpcc() -> Iterator[AccuracyRow]:
+def hpcc() -> Iterator[Row]:
     """Measure the utilization of a shared link."""
     packets = PacketFormat(payload_bytes=1000)
     for n in (2, 8):
@@ -88,7 +89,7 @@ def hpcc() -> Iterator[AccuracyRow]:
         engine = bed.engine([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
         seen = watch(engine, bottleneck(network), 7 * MS, 9 * MS, 3 * US)
         values = bed.values
-        yield AccuracyRow(
+        yield law_row(
             "hpcc",
             f"load of the link, {n} flows at 100 Gbps",
             "eta + N W_AI / W_max",
@@ -99,7 +100,7 @@ def hpcc() -> Iterator[AccuracyRow]:
         )
 
 
-def swift() -> Iterator[AccuracyRow]:
+def swift() -> Iterator[Row]:
     """Measure the round trip to which flows converge."""
     for n in (2, 8):
         network = dumbbell(n, 100 * GBPS, 100 * GBPS, (US, US))
@@ -115,7 +116,7 @@ def swift() -> Iterator[AccuracyRow]:
         for _ in range(100):  # each flow's window is its share of the bytes within the target
             window = 100e9 * target / 8 / PACKET / n
             target = formulas.swift_delay(window, 2, values["base_target"] / 1e12, scaling)
-        yield AccuracyRow(
+        yield law_row(
             "swift",
             f"round trip, {n} flows at 100 Gbps",
             "base + hops h + clamp(alpha / sqrt(w) + beta)",
@@ -126,14 +127,14 @@ def swift() -> Iterator[AccuracyRow]:
         )
 
 
-def expresspass() -> Iterator[AccuracyRow]:
+def expresspass() -> Iterator[Row]:
     """Measure the share of a link that credits leave for data."""
     for n in (1, 8):
         network = star(n + 1, 100 * GBPS)
         bed = Bed("expresspass", network)
         engine = bed.engine([(i + 1, 0, 10**9, 0) for i in range(n)])
         seen = watch(engine, port_to(network, 0), 1 * MS, 3 * MS, 10 * US)
-        yield AccuracyRow(
+        yield law_row(
             "expresspass",
             f"data's share of the link, {n} flow{'s' * (n > 1)}",
             "packet / (packet + credit of 84 bytes)",

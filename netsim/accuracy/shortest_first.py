@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from netsim.accuracy import formulas
-from netsim.accuracy.bed import GBPS, US, AccuracyRow, Bed, Flow, fct_ps, star
+from netsim.accuracy.bed import GBPS, US, Bed, Flow, fct_ps, law_row, star
+from netsim.accuracy.cases import Row
 
 PAYLOAD, PACKET, HEADER = 4096, 4160, 64
 N_SENDERS, RATE_BPS = 15, 100 * GBPS
@@ -34,7 +35,7 @@ def messages(seed: int = 1) -> list[Flow]:
     ]
 
 
-def slowdowns(transport: str) -> Iterator[AccuracyRow]:
+def slowdowns(transport: str) -> Iterator[Row]:
     """Measure the mean slowdown of all messages, and of those of up to 10 packets."""
     flows = messages()
     n = np.array([size // PAYLOAD for _, _, size, _ in flows])
@@ -47,7 +48,7 @@ def slowdowns(transport: str) -> Iterator[AccuracyRow]:
     served = formulas.srpt_times(starts, (n * packet_ps).tolist())
     expected = (served + alone - n * packet_ps) / alone
     for name, which in (("all messages", n > 0), (f"up to {SMALL} packets", n <= SMALL)):
-        yield AccuracyRow(
+        yield law_row(
             transport,
             f"mean slowdown at {LOAD:.0%} load, {name}",
             "SRPT server, same arrivals",
@@ -59,9 +60,9 @@ def slowdowns(transport: str) -> Iterator[AccuracyRow]:
         )
 
 
-def homa() -> Iterator[AccuracyRow]:
+def homa() -> Iterator[Row]:
     yield from slowdowns("homa")
 
 
-def pfabric() -> Iterator[AccuracyRow]:
+def pfabric() -> Iterator[Row]:
     yield from slowdowns("pfabric")

@@ -1,0 +1,182 @@
+"""Run cases and keep what they gave: one file, written anew after each case."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from netsim.accuracy.cases import EXACT, Row, Verdict, cases, find, groups, rows
+from netsim.errors import InputError, RunError, did_you_mean
+from netsim.results.files import plain, write_json
+from netsim.results.provenance import BY_USE, PACKAGE, code_inputs, commits
+from netsim.version import __version__
+from netsim.writing import replacing_file
+
+JSON, PARQUET = "validation.json", "validation.parquet"
+
+Name = tuple[str, str]
+"""Group and case."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The rows of a case, and the seconds that it took."""
+
+    group: str
+    case: str
+    key: str
+    seconds: float
+    rows: list[dict[str, Any]]
+
+    @property
+    def name(self) -> Name:
+        return self.group, self.case
+
+    def count(self, verdict: Verdict) -> int:
+        """Return the number of rows with a verdict."""
+        return sum(row["verdict"] == verdict for row in self.rows)
+
+
+def select(names: Sequence[str], full: bool) -> list[Name]:
+    """Return the cases of these groups (GROUP or GROUP/CASE), quick ones unless `full`.
+
+    A case that is named is chosen in either way.
+    """
+    found: list[Name] = []
+    for name in names or groups():
+        group, _, case = name.partition("/")
+        if group not in groups():
+            hint = did_you_mean(group, groups())
+            raise InputError(f"unknown group {group}", hint=hint, code="unknown_value")
+        if case and case not in cases(group):
+            hint = did_you_mean(case, cases(group))
+            raise InputError(f"{group} has no case {case}", hint=hint, code="unknown_value")
+        every = [case] if case else [n for n, one in cases(group).items() if full or one.quick]
+        found += [(group, one) for one in every]
+    return list(dict.fromkeys(found))
+
+
+@cache
+def _code() -> str:
+    """Return a hash of the code and the tables that decide outcomes."""
+    digest = hashlib.sha256(json.dumps(code_inputs(), sort_keys=True).encode())
+    folders = [Path(one) for name in BY_USE for one in import_module(f"netsim.{name}").__path__]
+    files = [*(file for one in folders for file in one.glob("*.py")), *PACKAGE.rglob("*.toml")]
+    for file in sorted(files):
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def key_of(name: Name, data: Path | None) -> str:
+    """Return what a case's outcome depends on, as a hash."""
+    digest = hashlib.sha256()
+    for needed in cases(name[0])[name[1]].needs:
+        path = find(data, needed)
+        digest.update(path.read_bytes() if path else b"-")
+    return f"{_code()[:16]}-{digest.hexdigest()[:16]}"
+
+
+def divide(
+    chosen: Sequence[Name], earlier: Sequence[Outcome], data: Path | None
+) -> tuple[dict[Name, Outcome], list[tuple[Name, str]]]:
+    """Return earlier outcomes that still hold, and the cases to measure with their keys."""
+    keys = {name: key_of(name, data) for name in chosen}
+    holds = {
+        one.name: one
+        for one in earlier
+        if keys.get(one.name, one.key) == one.key and one.key.startswith(_code()[:16])
+    }
+    return holds, [(name, key) for name, key in keys.items() if name not in holds]
+
+
+def measure(name: Name, key: str, data: Path | None) -> Outcome:
+    """Run a case. An error becomes a row that fails."""
+    began_s = time.monotonic()
+    try:
+        found = list(rows(*name, data))
+    except (InputError, RunError) as error:
+        key = ""  # is measured again
+        found = [Row(name[1], None, None, "", EXACT, "", f"ended with an error: {error}")]
+    records = [plain(row.record()) for row in found]
+    return Outcome(*name, key, round(time.monotonic() - began_s, 1), records)
+
+
+def measured(todo: Sequence[tuple[Name, str]], data: Path | None, jobs: int) -> Iterator[Outcome]:
+    """Run cases, several at a time, and yield their outcomes as they come."""
+    if jobs == 1 or len(todo) < 2:
+        for name, key in todo:
+            yield measure(name, key, data)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, context, initializer=_without_ctrl_c)
+    try:
+        for future in as_completed([pool.submit(measure, *one, data) for one in todo]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            process.terminate()
+
+
+def _without_ctrl_c() -> None:
+    """Leave Ctrl-C to the process that waits."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def read(file: Path) -> list[Outcome]:
+    """Return the outcomes of a file that an earlier command wrote; none if there is no file."""
+    try:
+        content = json.loads(file.read_text("utf-8"))
+        return [Outcome(**one) for one in content["cases"]]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError, KeyError):
+        raise InputError("not a file of netsim validate", file=str(file)) from None
+
+
+def write(folder: Path, outcomes: Sequence[Outcome], machine: str) -> None:
+    """Write all outcomes to `folder`, with date, commit and machine."""
+    order = {name: n for n, name in enumerate(groups())}
+    listed = sorted(outcomes, key=lambda one: order.get(one.group, len(order)))
+    commit = _commit()
+    count = {str(v): sum(one.count(v) for one in listed) for v in Verdict}
+    content = {
+        "version": __version__,
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit.get("commit"),
+        "changed_since_commit": commit.get("dirty"),
+        "machine": machine,
+        "rows": count,
+        "cases": [vars(one) for one in listed],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / JSON, content)
+
+
+@cache
+def _commit() -> Mapping[str, Any]:
+    """Return the commit of netsim's code, where it runs from a repository."""
+    if not (PACKAGE.parent / ".git").exists():
+        return {}
+    return next(iter(commits(PACKAGE.rglob("*.py"))), {})
+
+
+def write_parquet(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write the rows of all outcomes as one table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    flat = [{"group": o.group, "case": o.case, **row} for o in outcomes for row in o.rows]
+    with replacing_file(folder / PARQUET) as file:
+        pq.write_table(pa.Table.from_pylist(flat), file, compression="zstd")

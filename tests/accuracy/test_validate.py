@@ -1,0 +1,91 @@
+"""`netsim validate`: its verdicts, what it stores, the page, and quick cases of each group."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from netsim.accuracy import formulas
+from netsim.accuracy.cases import EXACT, Row, Tolerance, Verdict, cases, groups
+from netsim.accuracy.dcqcn_model import DcqcnModel
+from netsim.accuracy.page import page_text, write_page
+from netsim.cli.app import app
+
+PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
+
+
+def test_formulas() -> None:
+    """Schrage and Miller against one server under SRPT; and limits that are known."""
+    rng = np.random.default_rng(1)
+    sizes, shares, load = (1000, 5000, 20_000), (0.6, 0.3, 0.1), 0.6
+    works = rng.choice(sizes, 100_000, p=shares)
+    gaps = rng.exponential(works.mean() / load, works.size)
+    times = formulas.srpt_times(np.cumsum(gaps).astype(int).tolist(), works.tolist())
+    mean = [times[works == size].mean() for size in sizes]
+    assert mean == pytest.approx(formulas.srpt_mean_time(load, sizes, shares), rel=0.04)
+    assert formulas.srpt_mean_time(1e-9, sizes, shares) == pytest.approx(sizes)
+    assert formulas.cubic_epoch(1000 * 0.4 / 0.3) == pytest.approx(10)
+    assert formulas.dctcp_mean_queue(1, 40, 0) == pytest.approx(41 - np.sqrt(80) / 4)
+    assert formulas.incast_bound(2, 3, 125, [(1e9, 1e-6), (1e9, 0)]) == pytest.approx(8e-6)
+    assert formulas.swift_delay(100, 2, 20, (3, 100, 0.1, 100)) == 26
+
+
+def test_dcqcns_model_meets_the_fixed_point() -> None:
+    """Zhu et al., CoNEXT 2016, equation 14, for three flows."""
+    n, size, c = 3, 1048, 40e9
+    model = DcqcnModel(c, size, 5e3, 200e3, 0.01, 5e-6, 12e6)
+    capacity, ai = c / 8 / size, 40e6 / 8 / size
+    events = 1 / (10e6 / size) + n / (55e-6 * capacity)
+    p = np.cbrt(ai * n**2 / (55e-6 * capacity**2) * events**2)
+    queue = 5e3 + p / 0.01 * 195e3
+    assert model.mean_queue_bytes(n, (0.05, 0.15)) == pytest.approx(queue, rel=0.3)
+
+
+def test_verdicts() -> None:
+    within = Tolerance(0.05, "of noise")
+    rows = {
+        Row("a", 105.0, 100.0, "us", within, "s"): Verdict.PASS,
+        Row("b", 106.0, 100.0, "us", within, "s"): Verdict.FAIL,
+        Row("c", 106.0, 100.0, "us", within, "s", "known, and fails"): Verdict.FAIL,
+        Row("d", 114.0, 100.0, "us", within, "s", spread=(90.0, 110.0)): Verdict.PASS,
+        Row("e", 85.0, 100.0, "us", within, "s", spread=(90.0, 110.0)): Verdict.FAIL,
+        Row("f", 1.1 + 2.2, 3.3, "us", EXACT, "s"): Verdict.PASS,
+        Row("g", float("nan"), 3.3, "us", within, "s"): Verdict.FAIL,
+        Row("h", None, None, "", EXACT, "file.cm"): Verdict.NEEDS_DATA,
+    }
+    assert [row.verdict for row in rows] == list(rows.values())
+    for group in groups():
+        assert any(case.quick for case in cases(group).values())
+
+
+def test_results_are_kept_and_make_the_page(tmp_path: Path) -> None:
+    """Cases of each group; a second command measures nothing, a failing row is status 1."""
+    out, page = tmp_path / "out", tmp_path / "accuracy.md"
+    names = ["closed_forms/lone_roce_100g", "theory/md1", "hardware/steps_megatron"]
+    command = ["validate", *names, "--out", str(out), "--jobs", "1"]
+    first = CliRunner().invoke(app, [*command, "--page", str(page)])
+    assert first.exit_code == 0, first.output
+    assert "3 cases, 11 rows: 11 pass, 0 fail" in first.output
+    content = json.loads((out / "validation.json").read_text("utf-8"))
+    assert page.read_text("utf-8") == page_text(content, "accuracy")
+    assert {one.name for one in tmp_path.glob("accuracy_*.png")} == {
+        "accuracy_values.png",
+        "accuracy_errors.png",
+    }
+    content["cases"][0]["rows"][0] |= {"verdict": "fail", "error": 0.5}
+    (out / "validation.json").write_text(json.dumps(content), "utf-8")
+    second = CliRunner().invoke(app, command)
+    assert second.exit_code == 1
+    assert "3 of 3 cases are in" in second.output
+    assert "10 pass, 1 fail" in second.output
+    write_page(page, out / "validation.json")
+    assert "unexplained" in page.read_text("utf-8")
+
+
+def test_the_page_is_of_its_file() -> None:
+    content = json.loads(PAGE.with_suffix(".json").read_text("utf-8"))
+    assert PAGE.read_text("utf-8") == page_text(content, PAGE.stem)
