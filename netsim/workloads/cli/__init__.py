@@ -8,6 +8,10 @@ COMMANDS = {
             "netsim.workloads.cli.workload",
             "Model training jobs and served models by formula.",
         ),
+        "calibrate": (
+            "netsim.workloads.cli.calibrate",
+            "Make a machine from measured collectives.",
+        ),
         "cost": ("netsim.workloads.cli.cost", "Compare GPUs by cost, power and failures."),
         "reproduce": ("netsim.workloads.cli.reproduce", "Reproduce a figure of the paper."),
     }

@@ -10,6 +10,7 @@ from typing import Any
 
 from netsim.errors import InputError
 from netsim.units import parse_bytes, written
+from netsim.workloads.job.curves import COLLECTIVES, CollectiveCurves, curves_of, read_curves
 from netsim.workloads.job.keys import (
     count,
     flag,
@@ -29,8 +30,6 @@ PS_PER_S = 10**12
 
 FORMATS = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp4": 0.5}
 """Bytes per element of number formats."""
-
-COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send")
 
 
 @dataclass(frozen=True)
@@ -128,6 +127,15 @@ class Link:
     in_network_reduction: bool = key(
         flag(), "switches reduce: an all-reduce sends its buffer once", False
     )
+    measured: tuple[CollectiveCurves, ...] = key(
+        ("table", read_curves),
+        "measured times by collective, which replace the closed form (netsim calibrate)",
+        (),
+    )
+
+    def curves(self, what: str) -> CollectiveCurves | None:
+        """Return the measured times of a collective, or None."""
+        return curves_of(self.measured, what)
 
     def factor(self, what: str) -> float:
         """Return the factor on the closed-form bytes of a collective."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from netsim.workloads.job.curves import Shape
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.machine import Link
 from netsim.workloads.job.memory import Held, embedding_held, head_held, layer_held
@@ -38,13 +39,22 @@ class Message:
         """Return the time of one message on an idle network, in ps.
 
         A ring over several domains uses the ports of all its members in each domain, up to the
-        rate of the scale-up network.
+        rate of the scale-up network. Measured collectives take the measured time.
         """
         link = link_of(job, self.network)
+        if curves := link.curves(self.what):
+            return curves.time_ps(self._shape(job), self.size_bytes, link.rate)
         if self.network == "scale_out" and self.what not in ("send", "all_to_all"):
             together = link.rate * members_of_domain(job, self.group)
             link = replace(link, rate=min(together, max(job.machine.scale_up.rate, link.rate)))
         return link.time_ps(self.what, self.n, self.size_bytes)
+
+    def _shape(self, job: Job) -> Shape:
+        """Return how many domains the group crosses, and its members in each."""
+        if self.network == "scale_up":
+            return Shape(1, self.n)
+        members = min(members_of_domain(job, self.group), self.n)
+        return Shape(2, 1) if self.what == "send" else Shape(-(-self.n // members), members)
 
 
 def link_of(job: Job, network: str) -> Link:

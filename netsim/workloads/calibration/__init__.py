@@ -1,0 +1,1 @@
+"""Machines from measured collectives: read, fit, validate and write."""

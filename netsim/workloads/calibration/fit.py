@@ -1,0 +1,206 @@
+"""Fit the curves of collectives to measured times.
+
+The times of all shapes and sizes of a collective are fitted together, on log t, by damped
+Gauss-Newton. Values that few measurements determine stay near those of NCCL's tuning model, of
+which `START` has the latencies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.workloads.calibration.measured import Measurement
+from netsim.workloads.job.curves import CollectiveCurves, Curve, Factors, Shape, key_size, terms
+
+Floats = NDArray[np.float64]
+
+Fits = dict[tuple[str, bool], CollectiveCurves]
+"""Curves of each collective inside a node (False) and between nodes (True)."""
+
+
+class Start(NamedTuple):
+    """Where the fit of a curve starts: latencies in us, and shares of the links' rates."""
+
+    base: float
+    step: float
+    hop: float
+    inside: float
+    between: float
+
+
+START = {
+    ("ring", "ll"): Start(6.6, 0.6, 2.7, 0.25, 0.25),
+    ("ring", "ll128"): Start(14.0, 1.9, 4.0, 0.7, 0.7),
+    ("ring", "simple"): Start(8.4, 3.4, 14.0, 0.8, 0.95),
+    ("tree", "ll"): Start(6.8, 0.6, 5.0, 0.25, 0.25),
+    ("tree", "ll128"): Start(14.0, 1.25, 8.5, 0.7, 0.7),
+    ("tree", "simple"): Start(8.4, 4.0, 14.0, 0.8, 0.95),
+    ("nvls", "simple"): Start(1.0, 25.0, 18.0, 0.62, 0.85),
+    ("direct", "ll"): Start(6.6, 0.6, 2.7, 0.25, 0.25),
+    ("direct", "simple"): Start(8.4, 3.4, 14.0, 0.8, 0.95),
+}
+
+BY_COLLECTIVE = {
+    "all_reduce": ("ring", "tree", "nvls"),
+    "reduce_scatter": ("ring",),
+    "all_gather": ("ring",),
+    "all_to_all": ("direct",),
+    "send": ("direct",),
+}
+
+NOISE = 0.25
+"""Error of the curves on log t, before factors."""
+
+OWN = (0.3, 0.3, 0.3, 0.2, 0.2)
+COMMON = (("base", 0.4), ("latency", 1.0), ("latency", 1.0), ("inside", 0.4), ("between", 0.4))
+"""Standard deviations of log base, step, hop, inside and between around their start: of each curve,
+and of what all have in common, by a name. Latencies per step and hop scale together."""
+
+SHARPNESS = (6.0, 60.0)
+"""Exponents of the smooth minimum over curves, one fit after the other."""
+
+MAX_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Rates of a GPU inside a node and of its port between nodes, in bit/s."""
+
+    inside_bps: int
+    port_bps: int
+    reduces: bool = False
+    """Whether switches inside a node reduce."""
+
+
+def fit(rows: Sequence[Measurement], rates: Rates) -> CollectiveCurves:
+    """Return curves for measurements of one collective, all inside a node or all between nodes."""
+    what = rows[0].what
+    between = rows[0].shape.nodes > 1
+    names = [
+        (algorithm, protocol)
+        for algorithm, protocol in START
+        if algorithm in BY_COLLECTIVE[what]
+        and (between or algorithm != "tree")
+        and (rates.reduces or algorithm != "nvls")
+    ]
+    start = np.log(
+        [
+            (one.base, one.step, one.hop, one.inside * rates.inside_bps / 8e6, one.between)
+            for one in (START[name] for name in names)
+        ]
+    )
+    times = _timer(rows, [name[0] for name in names], rates)
+    whiten = _whitening(len(names))
+    measured = np.log([row.time_us for row in rows])
+
+    x = start.ravel()
+    for sharpness in SHARPNESS:
+
+        def errors(x: Floats, sharpness: float = sharpness) -> Floats:
+            logs = np.log(times(x.reshape(start.shape)))
+            low = logs.min(axis=0)
+            took = low - np.log(np.exp(-sharpness * (logs - low)).sum(axis=0)) / sharpness
+            return np.concatenate([(took - measured) / NOISE, whiten @ (x - start.ravel())])
+
+        x = _least_squares(errors, x)
+    values = np.exp(x.reshape(start.shape))
+    curves = tuple(
+        Curve(
+            algorithm=algorithm,
+            protocol=protocol,
+            base=_ps(base),
+            step=_ps(step),
+            hop=_ps(hop) if between else 0,
+            inside=round(inside / 1e3) * 8 * 10**9,
+            efficiency=round(share, 4) if between else 1.0,
+        )
+        for (algorithm, protocol), (base, step, hop, inside, share) in zip(
+            names, values.tolist(), strict=True
+        )
+    )
+    return _corrected(CollectiveCurves(what, curves), rows, rates)
+
+
+def _ps(time_us: float) -> int:
+    """Return a time in ps, in whole nanoseconds."""
+    return 1000 * round(1000 * time_us)
+
+
+def _whitening(n: int) -> Floats:
+    """Return the matrix that makes the logarithms of values of `n` curves independent."""
+    names = np.array([name for name, _ in COMMON])
+    spread = np.array([value for _, value in COMMON])
+    same = (names[:, None] == names) * spread[:, None] * spread
+    covariance = np.kron(np.ones((n, n)), same) + np.kron(np.eye(n), np.diag(np.square(OWN)))
+    return np.linalg.inv(np.linalg.cholesky(covariance))
+
+
+def _timer(
+    rows: Sequence[Measurement], algorithms: Sequence[str], rates: Rates
+) -> Callable[[Floats], Floats]:
+    """Return a function from logarithms of values to times in us, by curve and row."""
+    parts = np.array(
+        [[terms(row.what, algorithm, row.shape) for row in rows] for algorithm in algorithms]
+    )
+    size = np.array([row.size_bytes for row in rows], float)
+    steps, hops, inside = (parts[:, :, k] for k in range(3))
+    between = 8e6 * parts[:, :, 3] / (parts[:, :, 4] * rates.port_bps)
+
+    def times(logs: Floats) -> Floats:
+        base, step, hop, rate, share = np.exp(logs).T[:, :, None]
+        return base + steps * step + hops * hop + size * np.maximum(inside / rate, between / share)
+
+    return times
+
+
+def _least_squares(errors: Callable[[Floats], Floats], x: Floats) -> Floats:
+    """Minimize the sum of squares (Levenberg-Marquardt, numerical derivatives)."""
+    now, damping = errors(x), 1.0
+    for _ in range(MAX_STEPS):
+        slopes = np.stack([(errors(x + d) - now) / 1e-5 for d in 1e-5 * np.eye(x.size)], axis=1)
+        square, down = slopes.T @ slopes, -slopes.T @ now
+        before = float(now @ now)
+        while damping < 1e9:
+            step = np.linalg.solve(square + damping * np.diag(np.diag(square)), down)
+            then = errors(x + np.clip(step, -1.0, 1.0))
+            if float(then @ then) < before:
+                break
+            damping *= 4
+        else:
+            break
+        x, now, damping = x + np.clip(step, -1.0, 1.0), then, damping / 6
+        if before - float(now @ now) < 1e-4 * before:
+            break
+    return x
+
+
+def _corrected(
+    bare: CollectiveCurves, rows: Sequence[Measurement], rates: Rates
+) -> CollectiveCurves:
+    """Add the mean factor of each shape and power of two of sizes."""
+    found: dict[Shape, dict[int, list[tuple[float, float]]]] = {}
+    for row in rows:
+        at = math.log2(max(1.0, key_size(row.what, row.shape.n, row.size_bytes)))
+        took = bare.time_ps(row.shape, row.size_bytes, rates.port_bps)
+        by_size = found.setdefault(row.shape, defaultdict(list))
+        by_size[round(at)].append((at, math.log(row.time_us * 1e6 / took)))
+    factors = []
+    for shape, by_size in sorted(found.items()):
+        means = [np.mean(by_size[k], axis=0).tolist() for k in sorted(by_size)]
+        factors.append(Factors(shape, tuple(at for at, _ in means), tuple(log for _, log in means)))
+    return CollectiveCurves(bare.what, bare.curves, tuple(factors))
+
+
+def fitted(rows: Iterable[Measurement], rates: Rates) -> Fits:
+    """Return the curves of each collective, inside a node (False) and between nodes (True)."""
+    groups: dict[tuple[str, bool], list[Measurement]] = defaultdict(list)
+    for row in rows:
+        groups[row.what, row.shape.nodes > 1].append(row)
+    return {key: fit(group, rates) for key, group in sorted(groups.items())}

@@ -1,0 +1,144 @@
+"""`netsim calibrate`: a machine from measured collectives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.cli.options import json_option, print_json
+from netsim.errors import InputError
+from netsim.terminal import Column, Wide, show
+
+if TYPE_CHECKING:
+    from netsim.workloads.calibration.validate import Summary
+
+REDUCES = re.compile(r"\b(H100|H200|H800|H20|GH200|B200|B300|GB200|GB300)\b")
+"""GPUs whose scale-up switches reduce (NVLS)."""
+
+
+@click.command("calibrate")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--machine",
+    default="h100_80gb",
+    show_default=True,
+    metavar="NAME",
+    help="Machine with all other values: a preset or a file.",
+)
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value of that machine: --set scale_out.rate=200Gbps. May be repeated.",
+)
+@click.option(
+    "--shape",
+    metavar="NODESxGPUS",
+    help="Nodes and GPUs per node of files that do not list their ranks: 2x8.",
+)
+@click.option(
+    "--nodes-per-domain",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    help="Nodes of a scale-up network: 18 for 72 GPUs, 4 per node.",
+)
+@click.option("--out", metavar="FILE", help="Write the machine to this TOML file.")
+@json_option
+def command(
+    files: tuple[str, ...],
+    machine: str,
+    overrides: tuple[str, ...],
+    shape: str | None,
+    nodes_per_domain: int,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Make a machine from FILEs: collectives measured by nccl-tests or rccl-tests.
+
+    FILEs are the text that the tests print, or their JSON, with any sizes, collectives and numbers
+    of nodes. Prints errors of the fit, and of sizes and node counts that were left out of it.
+
+    \b
+    netsim calibrate all_reduce_2.txt all_reduce_8.txt --machine h100_80gb --out mine.toml
+    netsim workload show llama3_405b --set machine=./mine.toml
+    """
+    from netsim.inputs import user_path
+    from netsim.workloads.calibration.fit import Rates, fitted
+    from netsim.workloads.calibration.machine_file import machine_toml
+    from netsim.workloads.calibration.measured import parse_shape, read_measured
+    from netsim.workloads.calibration.validate import residuals, summaries
+    from netsim.workloads.job.keys import read_part
+    from netsim.workloads.job.machine import Machine
+    from netsim.writing import write_text
+
+    here = Path.cwd()
+    given = parse_shape(shape) if shape else None
+    base = _base(machine, here, overrides)
+    link = read_part(Machine, base, "")
+    found = [read_measured(user_path(name, here), given) for name in files]
+    rows = [_in_domains(row, nodes_per_domain) for one in found for row in one.rows]
+    devices = " ".join(device for one in found for device in one.devices)
+    reduces = link.scale_up.in_network_reduction or bool(REDUCES.search(devices))
+    rates = Rates(link.scale_up.rate, link.scale_out.rate, reduces)
+    fits = fitted(rows, rates)
+    tables = list(summaries(rows, fits, rates))
+    if out:
+        write_text(user_path(out, here), machine_toml(base, fits, found, tables))
+    if as_json:
+        errors = [
+            {**row._asdict(), "shape": list(row.shape), "error": error}
+            for row, error in residuals(fits, rows, rates)
+        ]
+        print_json({"summaries": [one._asdict() for one in tables], "residuals": errors})
+        return
+    show(_table(tables))
+    for one in found:
+        for why, n in sorted(one.left_out.items()):
+            click.echo(f"{one.name}: left out {n} {why}")
+    if out:
+        click.echo(f"wrote {out}")
+
+
+def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the table of a machine, without curves that it may have."""
+    from netsim.experiment.document import apply_overrides
+    from netsim.inputs import locate
+    from netsim.workloads.job.load import presets, read_toml
+
+    tree = read_toml(locate(name, directory, presets("machines"), "machine"))
+    apply_overrides(tree, overrides)
+    for link in ("scale_up", "scale_out"):
+        if isinstance(tree.get(link), dict):
+            tree[link].pop("measured", None)
+    return tree
+
+
+def _in_domains(row: Any, nodes_per_domain: int) -> Any:
+    """Return a measurement with scale-up networks of several nodes as its nodes."""
+    from netsim.workloads.job.curves import Shape
+
+    nodes, per_node = row.shape
+    together = min(nodes, nodes_per_domain)
+    if nodes % together:
+        message = f"{nodes} nodes do not fill scale-up networks of {together}"
+        raise InputError(message, file=row.file, hint="--nodes-per-domain")
+    return row._replace(shape=Shape(nodes // together, per_node * together))
+
+
+def _table(found: Sequence[Summary]) -> Wide:
+    from netsim.workloads.calibration.validate import BANDS
+
+    columns = [Column("errors", [one.name for one in found], left=True)]
+    for k, (_, name) in enumerate(BANDS):
+        bands = [one.bands[k] for one in found]
+        columns.append(Column(f"{name}: times", [str(n) for n, _, _ in bands]))
+        for label, which in (("median", 1), ("worst", 2)):
+            cells = [f"{100 * one[which]:.1f} %" if one[0] else "-" for one in bands]
+            columns.append(Column(label, cells))
+    return Wide(columns)

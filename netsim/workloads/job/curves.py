@@ -1,0 +1,206 @@
+"""Measured times of collectives, in the form of NCCL's own tuning model.
+
+A curve is one algorithm and protocol: a base latency, a latency per step inside a node and between
+nodes, and a bandwidth. A collective takes the time of its fastest curve, times a factor that
+depends on the size. `netsim calibrate` fits curves to measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.units import parse_bytes, written
+from netsim.workloads.job.keys import choice, count, key, number, rate, read_part, time
+
+PS_PER_S = 10**12
+
+Part = TypeVar("Part")
+
+ALGORITHMS = ("ring", "tree", "nvls", "direct")
+PROTOCOLS = ("ll", "ll128", "simple")
+
+MAX_ENTRIES = 1000
+"""Most curves, or sizes with factors, of a collective."""
+
+COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send")
+
+
+class Shape(NamedTuple):
+    """A group of GPUs: nodes (scale-up domains), and its members in each."""
+
+    nodes: int
+    per_node: int
+
+    @property
+    def n(self) -> int:
+        return self.nodes * self.per_node
+
+
+class Terms(NamedTuple):
+    """Steps of a collective, and the bytes that it sends as shares of the buffer.
+
+    `inside` is per GPU. `between` is per node and divided among `ports` scale-out ports.
+    """
+
+    steps: float
+    hops: float
+    inside: float
+    between: float
+    ports: int
+
+
+def terms(what: str, algorithm: str, shape: Shape) -> Terms:
+    """Return the steps and bytes of a collective by an algorithm.
+
+    A ring takes n - 1 steps, twice for an all-reduce. A tree, and one of nodes whose switches
+    reduce (nvls), cross log2(nodes) levels up and down. An all-to-all sends each part directly, and
+    a GPU uses its own port.
+    """
+    nodes, per_node = shape
+    n, twice = shape.n, 2 if what == "all_reduce" else 1
+    if what == "send":
+        return Terms(int(nodes == 1), int(nodes > 1), 1.0, float(nodes > 1), 1)
+    if algorithm == "direct":
+        return Terms(per_node - 1, n - per_node, (per_node - 1) / n, (n - per_node) / n, 1)
+    if algorithm == "ring":
+        hops = twice * (nodes - 1)
+        share = twice * (n - 1) / n
+        return Terms(twice * (n - 1) - hops, hops, share, share * (nodes > 1), per_node)
+    hops = 2 * math.log2(nodes)
+    if algorithm == "nvls":
+        return Terms(1, hops, 1.0, 2 * (nodes - 1) / nodes, per_node)
+    return Terms(2 * (per_node - 1), hops, 2.0, 2.0 * (nodes > 1), per_node)
+
+
+def key_size(what: str, n: int, size_bytes: float) -> float:
+    """Return the size that factors depend on: the buffer of an all-reduce or send, else a part."""
+    return size_bytes if what in ("all_reduce", "send") else size_bytes / n
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Time of a collective by one algorithm and protocol."""
+
+    algorithm: str = key(choice(ALGORITHMS), "algorithm")
+    protocol: str = key(choice(PROTOCOLS), "protocol")
+    base: int = key(time(), "latency of a collective", 0)
+    step: int = key(time(), "latency per step inside a node", 0)
+    hop: int = key(time(), "latency per step between nodes", 0)
+    inside: int = key(rate(), "rate of a GPU inside a node")
+    efficiency: float = key(number(0, 100), "share of the ports' rate between nodes", 1)
+
+    def time_ps(self, what: str, shape: Shape, size_bytes: float, port_bps: int) -> float:
+        """Return the time of a collective; `port_bps` is a GPU's rate between nodes."""
+        part = terms(what, self.algorithm, shape)
+        between = part.between / (part.ports * port_bps * self.efficiency)
+        wire = 8 * size_bytes * max(part.inside / self.inside, between) * PS_PER_S
+        return self.base + part.steps * self.step + part.hops * self.hop + wire
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Factors of the time in one shape, as logarithms by log2 of the size."""
+
+    shape: Shape
+    log_sizes: tuple[float, ...]
+    log_factors: tuple[float, ...]
+
+    def distance(self, shape: Shape) -> float:
+        """Return how far another shape is, in powers of two."""
+        return sum(
+            abs(math.log2(ours / theirs)) for ours, theirs in zip(self.shape, shape, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class CollectiveCurves:
+    """The curves of a collective, and factors of its time in the measured shapes."""
+
+    what: str
+    curves: tuple[Curve, ...]
+    factors: tuple[Factors, ...] = ()
+
+    def time_ps(self, shape: Shape, size_bytes: float, port_bps: int) -> float:
+        """Return the time of the fastest curve, with the factor of the nearest shape."""
+        fastest = min(
+            curve.time_ps(self.what, shape, size_bytes, port_bps) for curve in self.curves
+        )
+        return fastest * math.exp(self.log_factor(shape, size_bytes))
+
+    def log_factor(self, shape: Shape, size_bytes: float) -> float:
+        """Return the logarithm of the factor, between those of the neighboring sizes."""
+        if not self.factors:
+            return 0.0
+        near = min(self.factors, key=lambda one: one.distance(shape))
+        at = math.log2(max(1.0, key_size(self.what, shape.n, size_bytes)))
+        return float(np.interp(at, near.log_sizes, near.log_factors))
+
+
+def _pairs(value: Any) -> tuple[tuple[int, float], ...]:
+    hint = '[["64KiB", 1.2], ["1MiB", 1.1]], in ascending order'
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_ENTRIES:
+        raise InputError(f"{written(value)} must be pairs of size and factor", hint=hint)
+    found = []
+    for one in value:
+        if not isinstance(one, list) or len(one) != 2:
+            raise InputError(f"{written(one)} must be a pair of size and factor", hint=hint)
+        found.append((max(1, parse_bytes(one[0])), number(0, 1000)[1](one[1])))
+    if any(a >= b for (a, _), (b, _) in pairwise(found)):
+        raise InputError("sizes must ascend", hint=hint)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class FactorTable:
+    """Factors of one shape in a file."""
+
+    nodes: int = key(count(), "nodes")
+    per_node: int = key(count(), "GPUs of a node")
+    by_size: tuple[tuple[int, float], ...] = key(("pairs", _pairs), "factors")
+
+    def factors(self) -> Factors:
+        sizes, factors = zip(*self.by_size, strict=True)
+        return Factors(
+            Shape(self.nodes, self.per_node),
+            tuple(math.log2(size) for size in sizes),
+            tuple(math.log(factor) for factor in factors),
+        )
+
+
+def read_curves(value: Any) -> tuple[CollectiveCurves, ...]:
+    """Read the curves of collectives: tables with `curves` and `factors`."""
+    if not isinstance(value, dict):
+        raise InputError(f"{written(value)} must be a table", code="wrong_type")
+    found = []
+    for what, table in value.items():
+        if what not in COLLECTIVES:
+            hint = "one of " + ", ".join(COLLECTIVES)
+            raise InputError("unknown collective", key=what, hint=hint, code="unknown_value")
+        if not isinstance(table, dict) or table.keys() - {"curves", "factors"}:
+            hint = "with curves and factors"
+            raise InputError(f"{written(table)} must be a table", key=what, hint=hint)
+        curves = _tables(Curve, table.get("curves"), f"{what}.curves")
+        factors = _tables(FactorTable, table.get("factors", []), f"{what}.factors")
+        if not curves:
+            raise InputError("missing", key=f"{what}.curves", hint="one or more", code="missing")
+        found.append(CollectiveCurves(what, curves, tuple(one.factors() for one in factors)))
+    return tuple(found)
+
+
+def _tables(part: type[Part], value: Any, where: str) -> tuple[Part, ...]:
+    if not isinstance(value, list) or len(value) > MAX_ENTRIES:
+        hint = f"at most {MAX_ENTRIES:,} tables"
+        raise InputError(f"{written(value)} must be a list", key=where, hint=hint)
+    return tuple(read_part(part, one, f"{where}[{k}]") for k, one in enumerate(value))
+
+
+def curves_of(measured: Sequence[CollectiveCurves], what: str) -> CollectiveCurves | None:
+    """Return the curves of a collective, or None if it was not measured."""
+    return next((one for one in measured if one.what == what), None)

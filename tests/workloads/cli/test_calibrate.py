@@ -1,0 +1,182 @@
+"""`netsim calibrate`: what it reads and refuses, and that a fit finds known curves again."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from cli_outcome import fails
+from raises_input import raises_input
+
+from netsim.workloads.calibration.fit import Rates, fitted
+from netsim.workloads.calibration.measured import Measurement, read_measured
+from netsim.workloads.calibration.validate import residuals, summaries
+from netsim.workloads.job.curves import CollectiveCurves, Curve, Shape, read_curves
+from netsim.workloads.job.load import load_job
+from netsim.workloads.job.messages import messages
+
+RANK = "#  Rank {0} Group 0 Pid 7{0} on  host{1} device  {2} [0x1b] NVIDIA H100 80GB HBM3\n"
+NAMES = (
+    "#       size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong\n"
+)
+NOISE = "host0:12:34 [0] NCCL INFO Connected all rings\nNCCL version 2.21.5+cuda12.4\n"
+
+
+def text(rows, test="all_reduce", nodes=2, gpus=4):
+    head = f"# Collective test starting: {test}_perf\n# nThread 1 nGpus 1\n#\n# Using devices\n"
+    ranks = "".join(RANK.format(k, k // gpus, k % gpus) for k in range(nodes * gpus))
+    return head + ranks + NOISE + NAMES + "".join(rows) + "# Out of bounds values : 0 OK\n"
+
+
+def line(size, time, wrong="0"):
+    return (
+        f"  {size}  {size // 4}  float  sum  -1  {time}  1.00  1.88  {wrong}  {time}  1.0  1.9  0\n"
+    )
+
+
+def test_text_is_read_with_prefixes_and_older_columns(tmp_path):
+    rows = [line(0, 0.1), line(8, "20.51"), line(1 << 30, "1.2e+06", "N/A"), line(16, 21, 3)]
+    first = text(rows)
+    older = NAMES.replace("  root", "").replace("#wrong", "error")
+    old_row = " 64 16 float none 30.5 0.0 0.0 0e+00 30 0.0 0.0 0e+00 2024-01-01 10:00:00\n"
+    second = text([older, old_row], test="alltoall", nodes=1, gpus=8)
+    last = text([line(4, 9)], test="broadcast")
+    (tmp_path / "all.txt").write_text(
+        "".join(
+            f"[1,{k % 3}]<stdout>:{one}\n"
+            for k, one in enumerate((first + second + last).splitlines())
+        )
+    )
+    found = read_measured(tmp_path / "all.txt")
+    assert [row[:4] for row in found.rows] == [
+        ("all_reduce", (2, 4), 8, 20.51),
+        ("all_reduce", (2, 4), 1 << 30, 1.2e6),
+        ("all_to_all", (1, 8), 64, 30.5),
+    ]
+    assert found.left_out == {"of size 0": 1, "with wrong results": 1, "of broadcast": 1}
+    assert found.versions == {"NCCL version 2.21.5+cuda12.4"}
+    assert found.devices == {"NVIDIA H100 80GB HBM3"}
+
+
+def test_json_of_both_tools_is_read(tmp_path):
+    devices = [{"rank": k, "group": 0, "hostname": f"h{k}", "device_info": "H100"} for k in (0, 1)]
+    results = [
+        {
+            "size": 8,
+            "root": "    -1",
+            "out_of_place": {"time": 5.5, "nwrong": None},
+            "in_place": {},
+        },
+        {"size": 16, "out_of_place": None, "in_place": {"time": 1}},
+        {"size": 32, "out_of_place": {"cpu_time": 6, "nwrong": 0.0}},
+    ]
+    tree = {"args": ["./build/sendrecv_perf", "-b", "8"], "nccl_version": 22907}
+    (tmp_path / "a.json").write_text(json.dumps({**tree, "devices": devices, "results": results}))
+    found = read_measured(tmp_path / "a.json")
+    assert [row[:4] for row in found.rows] == [("send", (2, 1), 8, 5.5), ("send", (2, 1), 32, 6)]
+    assert found.left_out == {"only in place": 1}
+    both = [
+        {"name": "AllGather", "size": 64, "inPlace": place, "time": 7.5, "wrong": "0"}
+        for place in (0, 1)
+    ]
+    (tmp_path / "b.json").write_text(json.dumps(both))
+    found = read_measured(tmp_path / "b.json", Shape(2, 8))
+    assert [row[:4] for row in found.rows] == [("all_gather", (2, 8), 64, 7.5)]
+
+
+MALFORMED = [
+    (text([line(8, 20), " 16 4 float sum\n"]), "x.txt:17", "4 values"),
+    (text([line(8, "nan")]), "x.txt:16", "nan"),
+    (text([line(8, -1)]), "x.txt:16", "time"),
+    (text([line(1 << 60, 5)]), "x.txt:16", "size"),
+    (" 8 2 float sum -1 5 1 1 0\n", "x.txt:1", "column"),
+    (text([line(8, 5)], nodes=0), "x.txt:8", "--shape"),
+    (text([line(8, 5)], test="other"), "x.txt:16", "unknown collective"),
+    (text([]), "x.txt", "no measured"),
+    ('{"results": 3}', "x.txt", "results"),
+    ('{"results": [{"size": 8, "out_of_place": {"time": true}}]}', "x.txt", "True"),
+    ("[" * 100_000, "x.txt", "nested"),
+]
+
+
+def test_malformed_files_are_refused(netsim, tmp_path):
+    for content, place, value in MALFORMED:
+        (tmp_path / "x.txt").write_text(content)
+        assert fails(netsim("calibrate", "x.txt"), 2, place, value)
+
+
+TRUE = {
+    "algorithm": "ring",
+    "inside": 300 * 8 * 10**9,
+    "efficiency": 0.9,
+}
+CURVES = CollectiveCurves(
+    "all_reduce",
+    (
+        Curve(
+            protocol="ll", base=9_000_000, step=500_000, hop=6_000_000, **TRUE | {"efficiency": 0.2}
+        ),
+        Curve(protocol="simple", base=12_000_000, step=3_000_000, hop=25_000_000, **TRUE),
+    ),
+)
+RATES = Rates(3600 * 10**9, 400 * 10**9)
+
+
+def measured(shapes, sizes):
+    return [
+        Measurement("all_reduce", shape, size, CURVES.time_ps(shape, size, RATES.port_bps) / 1e6)
+        for shape in shapes
+        for size in sizes
+    ]
+
+
+def test_sizes_and_node_counts_that_were_left_out_are_predicted():
+    rows = measured([Shape(2, 8), Shape(4, 8), Shape(8, 8)], [2**k for k in range(3, 34)])
+    found = {
+        one.name.partition(": ")[2]: one.bands
+        for one in summaries(rows, fitted(rows, RATES), RATES)
+    }
+    assert all(worst < 1e-9 for _, _, worst in found["fitted"])
+    assert all(middle < 0.03 for _, middle, _ in found["every third size left out"])
+    assert all(middle < 0.15 for _, middle, _ in found["4 nodes left out"])
+
+
+def test_a_network_of_another_rate_changes_the_time():
+    rows = measured([Shape(2, 8)], [2**k for k in range(20, 34)])
+    fits = fitted(rows, RATES)
+    slower = replace(RATES, port_bps=RATES.port_bps // 2)
+    large = [row._replace(time_us=2 * row.time_us) for row in rows[-3:]]
+    assert all(abs(error) < 0.05 for _, error in residuals(fits, large, slower))
+
+
+def test_the_machine_that_is_written_is_used(netsim, tmp_path):
+    (tmp_path / "a.txt").write_text(text([line(8, 20), line(1 << 20, 50)], nodes=1, gpus=8))
+    (tmp_path / "b.txt").write_text(text([line(8, 40), line(1 << 20, 90)], nodes=2, gpus=8))
+    result = netsim("calibrate", "a.txt", "b.txt", "--out", "mine.toml", "--set", "sms=7")
+    assert result.exit_code == 0, result.output
+    written = (tmp_path / "mine.toml").read_text()
+    for one in ("sha256", "NCCL version 2.21.5", "H100 80GB", "sms = 7"):
+        assert one in written
+    changes = {"machine": str(tmp_path / "mine.toml")}
+    layout = {"tp": 8, "dp": 2, "global_batch": 16, "uneven": True}
+    job = load_job({"model": "llama3_8b", "layout": layout, **changes}, fits=False)
+    assert job.machine.scale_up.curves("all_reduce")
+    assert not job.machine.scale_up.curves("all_gather")
+    tp = next(one for one in messages(job) if one.what == "all_reduce" and one.kind == "tp")
+    for size, up_us, out_us in ((8, 20, 40), (1 << 20, 50, 90)):
+        for network, n, expected in (("scale_up", 8, up_us), ("scale_out", 16, out_us)):
+            one = replace(tp, size_bytes=size, network=network, n=n)
+            assert one.time_ps(job) / 1e6 == pytest.approx(expected, rel=1e-3)
+
+
+WRONG_CURVES = [
+    ({"all": {}}, "all"),
+    ({"send": {"curves": []}}, "send.curves"),
+    ({"send": {"curves": [{"algorithm": "ring"}]}}, "send.curves[0].protocol"),
+    ({"send": {"curves": 3}}, "send.curves"),
+]
+
+
+def test_curves_of_a_file_are_checked():
+    for table, key in WRONG_CURVES:
+        with raises_input(key=key):
+            read_curves(table)
