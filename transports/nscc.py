@@ -15,6 +15,11 @@ Its queues hold one bandwidth-delay product and mark from 20 % to 80 % of it. FA
 links of 1 us at 100 Gbps, 29 packets; preset 800g is for 800 Gbps, 197 packets. Gains are for a
 network of 12 us at 100 Gbps, scaled by the path's bandwidth-delay product. The base delay is known,
 not measured.
+
+Two rules of that simulator and of the specification are options. With `base_rtt`, all flows start
+with the same base round trip, the network's longest, and lower it to what they measure. With
+`ack_report = "all"`, an acknowledgment tells how many packets have arrived in all, which frees the
+window for those that its bitmap does not cover.
 """
 
 from netsim.blocks import bdp_queues, paths, reports, rto, rtt, selective, timeouts
@@ -29,6 +34,10 @@ PARAMS = [
         "target_delay", "ratio", 0.75, "target queueing, in base round trips; 1 without trimming"
     ),
     Param("initial_window", "ratio", 1.5, "first and largest window, in bandwidth-delay products"),
+    Param("first_window", "bytes", None, "first window, if smaller than the largest"),
+    Param(
+        "base_rtt", "time", None, "longest base round trip of the network; default: the path's own"
+    ),
     Param("proportional_increase", "ratio", 4.0, "payloads per window and 12 us below the target"),
     Param("fair_increase", "ratio", 5.0, "payloads added per window without marks"),
     Param("fast_increase", "ratio", 0.25, "bytes added per byte acknowledged without queue"),
@@ -37,6 +46,13 @@ PARAMS = [
     Param("delay_gain", "fraction", 0.0125, "weight of the newest delay in the average"),
     Param("quick_adapt_share", "fraction", 0.125, "quick adapt if less of the window is delivered"),
     Param("ack_bytes", "bytes", "16KiB", "bytes on the wire that one acknowledgment covers"),
+    Param(
+        "ack_report",
+        "choice",
+        "block",
+        "arrivals that free the window: of 32 packets around the acknowledged one, or all",
+        choices=("block", "all"),
+    ),
     rto.param(RTO_PS, round_trips=RTO_ROUND_TRIPS),
 ]
 
@@ -55,10 +71,17 @@ MAX_ASKED = 4 * 10**18
 ADJUST_PACKETS = 8
 """Increases take effect when this many packets have been acknowledged."""
 
+ALL = 1
+"""Choice of ack_report."""
+
 TX_STATE = (
     *selective.TX_STATE,
     *timeouts.TX_STATE,
     *paths.TX_STATE,
+    "network_ps",  # base round trip that target and gains are scaled by
+    "network_bytes",  # its bandwidth-delay product
+    "base_ps",  # base round trip that delays are measured from
+    "n_arrived",  # packets known to have arrived
     "target_ps",  # target queueing delay
     "cwnd_bytes",
     "largest_bytes",  # maximum window
@@ -85,9 +108,27 @@ RX_BITMAPS = selective.RX_BITMAPS
 def setup(env, tx, rx):
     tx.prio = DATA_CLASS
     tx.rto_ps = rto.of_path(env.par.rto, RTO_PS, tx, RTO_ROUND_TRIPS)
-    tx.target_ps = int(env.par.target_delay * tx.base_rtt_ps)
-    tx.largest_bytes = max(int(env.par.initial_window * tx.bdp_bytes), full_packet_bytes(env))
+    tx.network_ps = tx.base_rtt_ps
+    tx.network_bytes = tx.bdp_bytes
+    if env.par.base_rtt >= 0:
+        tx.network_ps = env.par.base_rtt
+        tx.network_bytes = int(tx.bdp_bytes * (tx.network_ps / tx.base_rtt_ps))
+    tx.target_ps = int(env.par.target_delay * tx.network_ps)
+    set_base(env, tx, tx.network_ps, tx.network_bytes)
     tx.cwnd_bytes = tx.largest_bytes
+    if env.par.first_window >= 0:
+        tx.cwnd_bytes = bound(env, tx, env.par.first_window)
+
+
+def set_base(env, tx, base_ps, bdp_bytes):
+    tx.base_ps = base_ps
+    tx.largest_bytes = max(int(env.par.initial_window * bdp_bytes), full_packet_bytes(env))
+
+
+def lower_base(env, tx, round_trip_ps):
+    """Lower a base round trip that is the network's to one that was measured."""
+    if env.par.base_rtt >= 0 and round_trip_ps < tx.base_ps:
+        set_base(env, tx, round_trip_ps, int(tx.bdp_bytes * (round_trip_ps / tx.base_rtt_ps)))
 
 
 def on_start(env, now, tx):
@@ -95,8 +136,16 @@ def on_start(env, now, tx):
     tx.decreased_ps = now
 
 
+def in_flight(env, tx):
+    """Return how many packets are sent and neither known to have arrived nor to be lost."""
+    if env.par.ack_report == ALL:
+        return tx.next_seq - tx.n_arrived - tx.n_rtx
+    return selective.outstanding(tx)
+
+
 def ready(env, now, tx):
-    if selective.fits(env, tx, tx.cwnd_bytes):
+    window = (in_flight(env, tx) + 1) * full_packet_bytes(env)
+    if selective.has_data(tx) and window <= tx.cwnd_bytes:
         return now
     return BLOCKED
 
@@ -107,20 +156,20 @@ def build_packet(env, now, tx, pkt):
     pkt.aux = rtt.timestamp(now)
     pkt.entropy = paths.next_entropy(env, tx)
     last = tx.next_seq == tx.n_packets
-    if again or last or (selective.outstanding(tx) + 1) * full_packet_bytes(env) >= tx.cwnd_bytes:
+    if again or last or (in_flight(env, tx) + 1) * full_packet_bytes(env) >= tx.cwnd_bytes:
         pkt.report = reports.ASK
     timeouts.on_send(env, now, tx)
 
 
 def on_data(env, now, rx, pkt):
     paths.answer(env, rx, pkt)
-    reports.on_data(env, now, rx, pkt, env.par.ack_bytes, CONTROL)
+    reports.on_data(env, now, rx, pkt, env.par.ack_bytes, CONTROL, env.par.ack_report)
 
 
 def on_trimmed(env, now, rx, pkt):
     paths.answer(env, rx, pkt)
     if bit_get(env, rx, selective.GOT, int(pkt.seq)) == 1:
-        reports.acknowledge(env, rx, pkt, CONTROL)
+        reports.acknowledge(env, rx, pkt, CONTROL, env.par.ack_report)
     else:
         nack = send(env, rx, NACK, int(pkt.seq), int(pkt.aux), CONTROL)
         nack.entropy = int(pkt.entropy)
@@ -131,9 +180,13 @@ def on_control(env, now, tx, pkt):
     if int(pkt.kind) == NACK:
         timeouts.on_refused(env, now, tx, seq)
         if selective.lose(env, tx, seq):
+            lower_base(env, tx, rtt.elapsed_ps(now, int(pkt.aux)))
             after_trim(env, now, tx)
+            paths.trimmed(env, now, tx, int(pkt.entropy), False)
         return
-    n_bytes = reports.read(env, tx, pkt, tx.oldest) * full_packet_bytes(env)
+    n_bytes = reports.read(env, tx, pkt, tx.oldest, env.par.ack_report) * full_packet_bytes(env)
+    if env.par.ack_report == ALL:
+        n_bytes = reports.count_arrived(tx, pkt) * full_packet_bytes(env)
     timeouts.on_acknowledged(env, now, tx)
     marked = int(pkt.ecn) & ECN_ECHO != 0
     paths.acknowledged(env, now, tx, int(pkt.entropy), marked)
@@ -141,7 +194,8 @@ def on_control(env, now, tx, pkt):
         finish(env, now, tx)
         return
     round_trip_ps = rtt.elapsed_ps(now, int(pkt.aux))
-    adjust_window(env, now, tx, marked, max(round_trip_ps - tx.base_rtt_ps, 0), n_bytes)
+    lower_base(env, tx, round_trip_ps)
+    adjust_window(env, now, tx, marked, max(round_trip_ps - tx.base_ps, 0), n_bytes)
 
 
 def bound(env, tx, cwnd_bytes):
@@ -150,9 +204,9 @@ def bound(env, tx, cwnd_bytes):
 
 def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
     """Process an ACK: ``n_bytes`` more have arrived, the last with this queueing delay."""
-    scale = tx.bdp_bytes / REFERENCE_BYTES * env.par.payload_bytes
+    scale = tx.network_bytes / REFERENCE_BYTES * env.par.payload_bytes
     if not marked and delay_ps > tx.target_ps:
-        average_delay(env, tx, tx.base_rtt_ps * 0.25)
+        average_delay(env, tx, tx.base_ps * 0.25)
     else:
         average_delay(env, tx, float(delay_ps))
     tx.period_bytes += n_bytes
@@ -168,10 +222,10 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
         missing = (tx.target_ps - delay_ps) / REFERENCE_PS
         ask(tx, env.par.proportional_increase * scale * missing * n_bytes)
     tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
-    due = now - tx.adjusted_ps > tx.base_rtt_ps
+    due = now - tx.adjusted_ps > tx.network_ps
     if due or tx.unadjusted_bytes > ADJUST_PACKETS * full_packet_bytes(env):
         tx.cwnd_bytes += tx.increase // tx.cwnd_bytes
-        if now - tx.adjusted_ps >= tx.base_rtt_ps:
+        if now - tx.adjusted_ps >= tx.network_ps:
             tx.cwnd_bytes += int(env.par.eta * scale)
             tx.adjusted_ps = now
         tx.increase = 0
@@ -197,7 +251,7 @@ def increase_fast(env, tx, delay_ps, n_bytes):
     tx.free_bytes += n_bytes
     if tx.free_bytes > tx.cwnd_bytes or tx.growing == 1:
         tx.growing = 1
-        tx.cwnd_bytes += int(env.par.fast_increase * tx.bdp_bytes / REFERENCE_BYTES * n_bytes)
+        tx.cwnd_bytes += int(env.par.fast_increase * tx.network_bytes / REFERENCE_BYTES * n_bytes)
     return tx.growing == 1
 
 
@@ -205,7 +259,7 @@ def decrease(env, now, tx):
     """Shrink once per round trip by the average delay's excess over the target, at most by half."""
     tx.growing = 0
     tx.free_bytes = 0
-    if tx.delay_ps > tx.target_ps and now - tx.decreased_ps > tx.base_rtt_ps:
+    if tx.delay_ps > tx.target_ps and now - tx.decreased_ps > tx.base_ps:
         factor = max(1 - env.par.gamma * (tx.delay_ps - tx.target_ps) / tx.delay_ps, 0.5)
         tx.cwnd_bytes = max(int(tx.cwnd_bytes * factor), full_packet_bytes(env))
         tx.decreased_ps = now
@@ -224,12 +278,12 @@ def quick_adapt(env, now, tx, congested, marked):
         little = tx.period_bytes < env.par.quick_adapt_share * tx.largest_bytes
         if tx.period_end_ps > 0 and (tx.lost == 1 or congested) and little:
             tx.cwnd_bytes = max(tx.period_bytes, full_packet_bytes(env))
-            tx.to_ignore_bytes = selective.outstanding(tx) * full_packet_bytes(env)
+            tx.to_ignore_bytes = in_flight(env, tx) * full_packet_bytes(env)
             tx.heard_bytes = 0
             tx.lost = 0
             acts = True
         tx.period_bytes = 0
-        tx.period_end_ps = now + tx.base_rtt_ps + tx.target_ps
+        tx.period_end_ps = now + tx.base_ps + tx.target_ps
     if acts:
         tx.increase = 0
         tx.unadjusted_bytes = 0
@@ -239,7 +293,7 @@ def quick_adapt(env, now, tx, congested, marked):
 def after_trim(env, now, tx):
     """Treat a trimmed packet as one delayed by a full queue of one round trip."""
     tx.heard_bytes += full_packet_bytes(env)
-    average_delay(env, tx, float(tx.base_rtt_ps))
+    average_delay(env, tx, float(tx.network_ps))
     tx.lost = 1
     if not quick_adapt(env, now, tx, True, True):
         tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - full_packet_bytes(env))

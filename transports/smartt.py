@@ -153,6 +153,7 @@ def on_control(env, now, tx, pkt):
     tx.heard += 1
     if int(pkt.kind) == NACK:
         timeouts.on_refused(env, now, tx, seq)
+        paths.trimmed(env, now, tx, int(pkt.entropy), False)
         if selective.lose(env, tx, seq):
             after_loss(env, now, tx)
         return

@@ -1,7 +1,7 @@
-"""Choose a path per packet: one path, oblivious spraying, or REPS.
+"""Choose a path per packet: one path, spraying, or recycled entropies.
 
 ECMP switches hash a packet's entropy with its flow, so a sender selects a path by its entropy. The
-parameter ``paths`` selects one of three methods:
+parameter ``paths`` selects one of these methods:
 
 - ``ecmp``: always the flow's own entropy, one path;
 - ``oblivious``: ``entropies`` values in round-robin order, from a new random start in each round;
@@ -9,31 +9,43 @@ parameter ``paths`` selects one of three methods:
   congestion mark are put in a ring and used again, oldest first; if the ring is empty, a random
   one is tried. After a timeout only the ring's entropies are used, repeatedly (freezing), since
   a dead path returns no acknowledgment. After ``freeze`` the ring is emptied, and ``EXPLORE``
-  packets take random paths.
+  packets take random paths;
+- ``bitmap``: oblivious, but with a penalty for each entropy: a mark adds 1, a trim 4, a timeout all
+  of ``WORST``, which is also the most. Entropies with a penalty are skipped, at most a round of
+  them for a packet, and the first one skipped loses 1;
+- ``mixed``: entropies of packets acknowledged without a mark wait in a queue and are used once
+  again, oldest first; if none waits, as ``bitmap``. The default of Ultra Ethernet's simulator.
 
     TX_STATE = (*paths.TX_STATE, ...)
 
     def build_packet(env, now, tx, pkt):
         pkt.entropy = paths.next_entropy(env, tx)
 
-The sender also calls ``acknowledged`` and ``timed_out``; the receiver calls ``answer`` before it
-sends anything. Requires load_balancing = "ecmp".
+The sender also calls ``acknowledged``, ``trimmed`` and ``timed_out``; the receiver calls ``answer``
+before it sends anything. Requires load_balancing = "ecmp".
 
 Bonato et al., "REPS: Recycled Entropy Packet Spraying for Adaptive Load Balancing and Failure
 Mitigation", arXiv 2407.21625; rules and numbers are those of its simulator, repository
-tommasobo/REPS_EuroSys_Artifact.
+tommasobo/REPS_EuroSys_Artifact. bitmap and mixed are those of uet-htsim, sim/uec_mp.cpp. There a
+timeout punishes entropy 0, whichever packet it was, and the queue has no limit.
 """
 
 from netsim.params import Param
 from netsim.transport import below, rand32
 
 PARAMS = [
-    Param("paths", "choice", "reps", "path of each packet", choices=("ecmp", "oblivious", "reps")),
+    Param(
+        "paths",
+        "choice",
+        "reps",
+        "path of each packet",
+        choices=("ecmp", "oblivious", "reps", "bitmap", "mixed"),
+    ),
     Param(
         "entropies",
         "count",
         64,
-        "entropies that an oblivious or REPS flow uses",
+        "entropies that a flow uses, unless it has one path; bitmap and mixed at most 128",
         minimum=1,
         maximum=65536,
         source="Ultra Ethernet's simulator, repository uet-htsim: main_uec.cpp, -paths",
@@ -47,9 +59,17 @@ PARAMS = [
     ),
 ]
 
-ECMP, OBLIVIOUS, REPS = 0, 1, 2
+ECMP, OBLIVIOUS, REPS, BITMAP, MIXED = 0, 1, 2, 3, 4
 RING = 8
 EXPLORE = 16
+MARK, TRIM, WORST = 1, 4, 15
+"""Penalties."""
+PENALIZED = 128
+"""Entropies that can have a penalty."""
+PENALTIES_PER_WORD = 15
+WAITING_PER_WORD = 7
+WAITING = RING * WAITING_PER_WORD
+"""Entropies that can wait, in the memory of the ring."""
 PURPOSE = 64
 """Purpose of the random numbers."""
 
@@ -62,6 +82,7 @@ TX_STATE = (
     "path_draws",
     "explore_left",
     "frozen_until_ps",  # 0: not frozen
+    ("penalties", -(-PENALIZED // PENALTIES_PER_WORD)),  # 4 bits each
 )
 
 
@@ -82,7 +103,11 @@ def _chosen(env, tx):
     if env.par.paths == ECMP:
         return tx.entropy
     if env.par.paths == OBLIVIOUS:
-        return _round_robin(env, tx)
+        return _round_robin(env, tx, env.par.entropies)
+    if env.par.paths >= BITMAP:
+        if tx.ring_used > 0:
+            return _take_waiting(tx)
+        return _without_penalty(env, tx)
     if tx.explore_left > 0:
         tx.explore_left -= 1
         return _any(env, tx)
@@ -97,12 +122,53 @@ def _chosen(env, tx):
     return _any(env, tx)
 
 
-def _round_robin(env, tx):
-    n = env.par.entropies
+def _round_robin(env, tx, n):
     start = below(rand32(env.par.seed, PURPOSE, tx.flow, tx.path_draws // n), n)
     entropy = (start + tx.path_draws) % n
     tx.path_draws += 1
     return entropy
+
+
+def _without_penalty(env, tx):
+    """Return the next entropy without a penalty, or after a round of them the next one."""
+    n = min(env.par.entropies, PENALIZED)
+    entropy = _round_robin(env, tx, n)
+    if _penalty(tx, entropy) > 0:
+        _punish(tx, entropy, -1)
+        entropy = _round_robin(env, tx, n)
+        left = n - 1
+        while left > 0 and _penalty(tx, entropy) > 0:
+            left -= 1
+            entropy = _round_robin(env, tx, n)
+    return entropy
+
+
+def _penalty(tx, entropy):
+    shift = 4 * (entropy % PENALTIES_PER_WORD)
+    return (tx.penalties[entropy // PENALTIES_PER_WORD] >> shift) & WORST
+
+
+def _punish(tx, entropy, penalty):
+    """Change an entropy's penalty, to at most ``WORST``."""
+    change = min(penalty, WORST - _penalty(tx, entropy))
+    tx.penalties[entropy // PENALTIES_PER_WORD] += change << 4 * (entropy % PENALTIES_PER_WORD)
+
+
+def _take_waiting(tx):
+    """Return the oldest waiting entropy."""
+    at = (tx.ring_next - tx.ring_used) % WAITING
+    tx.ring_used -= 1
+    return (tx.ring[at // WAITING_PER_WORD] >> 8 * (at % WAITING_PER_WORD)) & 0xFF
+
+
+def _let_wait(tx, entropy):
+    """Add an entropy to those that wait, unless there are too many."""
+    if tx.ring_used < WAITING:
+        at = tx.ring_next // WAITING_PER_WORD
+        shift = 8 * (tx.ring_next % WAITING_PER_WORD)
+        tx.ring[at] = (tx.ring[at] & ~(0xFF << shift)) | entropy << shift
+        tx.ring_next = (tx.ring_next + 1) % WAITING
+        tx.ring_used += 1
 
 
 def _any(env, tx):
@@ -122,6 +188,10 @@ def answer(env, rx, pkt):
 
 def acknowledged(env, now, tx, entropy, marked):
     """Recycle the entropy of an acknowledged packet unless it was ``marked``."""
+    if env.par.paths >= BITMAP and marked:
+        _punish(tx, entropy, MARK)
+    if env.par.paths == MIXED and not marked:
+        _let_wait(tx, entropy)
     if env.par.paths != REPS:
         return
     if tx.frozen_until_ps > 0 and now > tx.frozen_until_ps:
@@ -138,7 +208,17 @@ def acknowledged(env, now, tx, entropy, marked):
         tx.ring_fresh = min(tx.ring_fresh + 1, RING)
 
 
+def trimmed(env, now, tx, entropy, at_last_hop):
+    """Learn from a trimmed packet. One trimmed on the link to the receiver took a good path."""
+    if at_last_hop:
+        acknowledged(env, now, tx, entropy, False)
+    elif env.par.paths >= BITMAP:
+        _punish(tx, entropy, TRIM)
+
+
 def timed_out(env, now, tx):
-    """Freeze after a retransmission timeout."""
+    """Freeze after a retransmission timeout, or punish."""
+    if env.par.paths >= BITMAP:
+        _punish(tx, 0, WORST)
     if env.par.paths == REPS and tx.frozen_until_ps == 0 and tx.explore_left == 0:
         tx.frozen_until_ps = now + env.par.freeze

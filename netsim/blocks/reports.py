@@ -8,6 +8,10 @@ it sends another ACK when no earlier packet is missing. An ACK names the packet 
 - above the lowest 32 bits, the next packet expected in order: all before it have arrived;
 - in the lowest 32 bits, which of the aligned block of 32 packets around ``seq`` have arrived.
 
+A transport with a sender's field ``n_arrived`` may count instead (``counts``, 1 or 0). Then the
+lowest 16 bits report on a block of 16 packets, and those above on how many packets have arrived
+beyond the next expected one.
+
 A later ACK reports the rest. A data packet with ``report`` 1 asks for an ACK. The rules are those
 of Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap covers 64 packets, starting
 anywhere.
@@ -24,7 +28,7 @@ RX_STATE = ("expected", "arrived", "unacked_bytes", "ack_owed")
 ASK = 1
 
 
-def on_data(env, now, rx, pkt, ack_bytes, prio):
+def on_data(env, now, rx, pkt, ack_bytes, prio, counts=0):
     """Deliver a new data packet's payload, and send an ACK if one is due."""
     seq = int(pkt.seq)
     at_once = int(pkt.ecn) & ECN_CE != 0 or rx.arrived == 0
@@ -43,20 +47,33 @@ def on_data(env, now, rx, pkt, ack_bytes, prio):
         at_once = True
     if at_once or rx.unacked_bytes >= ack_bytes:
         rx.unacked_bytes = 0
-        acknowledge(env, rx, pkt, prio)
+        acknowledge(env, rx, pkt, prio, counts)
 
 
-def acknowledge(env, rx, pkt, prio):
+def acknowledge(env, rx, pkt, prio, counts=0):
     """Send an ACK caused by ``pkt``."""
     seq = int(pkt.seq)
     ack = send(env, rx, ACK, seq, int(pkt.aux), prio)
     ack.entropy = int(pkt.entropy)
-    ack.report = (rx.expected << 32) | env.bits[rx.bits + (seq >> 5)]
+    block = env.bits[rx.bits + (seq >> 5)]
+    if counts == 1:
+        beyond = min(rx.arrived - rx.expected, 0xFFFF)
+        block = (beyond << 16) | ((block >> (seq & 16)) & 0xFFFF)
+    ack.report = (rx.expected << 32) | block
     if int(pkt.ecn) & ECN_CE:
         ack.ecn = ECN_ECHO
 
 
-def read(env, tx, pkt, oldest):
+def count_arrived(tx, pkt):
+    """Process an ACK's count; return how many more packets have arrived."""
+    report = int(pkt.report)
+    arrived = (report >> 32) + ((report >> 16) & 0xFFFF)
+    news = max(arrived - tx.n_arrived, 0)
+    tx.n_arrived += news
+    return news
+
+
+def read(env, tx, pkt, oldest, counts=0):
     """Process an ACK; return how many packets it newly acknowledges, from ``oldest`` on."""
     seq = int(pkt.seq)
     report = int(pkt.report)
@@ -64,7 +81,10 @@ def read(env, tx, pkt, oldest):
     for known in range(oldest, report >> 32):
         if selective.acknowledge(env, tx, known):
             news += 1
-    around = report & 0xFFFFFFFF & ~env.bits[tx.bits + (seq >> 5)]
+    around = report & 0xFFFFFFFF
+    if counts == 1:
+        around = (report & 0xFFFF) << (seq & 16)
+    around = around & ~env.bits[tx.bits + (seq >> 5)]
     seq = seq & ~31
     while around > 0:
         if around & 1 == 1 and selective.acknowledge(env, tx, seq):

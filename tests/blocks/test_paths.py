@@ -17,6 +17,7 @@ def chooser(choice: int, entropies: int = 64, flow: int = 5, seed: int = 1) -> S
     names = [field if isinstance(field, str) else field[0] for field in paths.TX_STATE]
     tx = SimpleNamespace(flow=flow, entropy=7, **dict.fromkeys(names, 0))
     tx.ring = [0] * paths.RING
+    tx.penalties = [0] * 9
     return SimpleNamespace(env=SimpleNamespace(par=par), tx=tx)
 
 
@@ -38,7 +39,7 @@ def test_one_path() -> None:
 
 def test_an_entropy_that_says_the_port_is_chosen_a_packet_ahead() -> None:
     """The flow's own entropy is that of the next packet, from the one that it begins with on."""
-    for choice in [paths.ECMP, paths.OBLIVIOUS, paths.REPS]:
+    for choice in range(5):
         ahead, flow = chooser(choice), chooser(choice)
         ahead.env.par.pair_by_entropy = 1
         next_ones = []
@@ -112,3 +113,36 @@ def test_reps_that_knows_no_path_cannot_freeze_on_one() -> None:
     flow = chooser(paths.REPS)
     paths.timed_out(flow.env, 100, flow.tx)
     assert len(set(draw(flow, 100))) > 30
+
+
+def test_bitmap_skips_penalized_entropies() -> None:
+    """The first one skipped loses a penalty with each packet that skips it."""
+    flow = chooser(paths.BITMAP, 128)
+    first = draw(chooser(paths.BITMAP, 128), 128)
+    paths.acknowledged(flow.env, 0, flow.tx, first[2], True)
+    paths.trimmed(flow.env, 0, flow.tx, first[3], False)
+    paths.trimmed(flow.env, 0, flow.tx, first[4], True)
+    paths.timed_out(flow.env, 0, flow.tx)
+    left = [entropy for entropy in first if entropy not in (0, *first[2:4])]
+    assert draw(flow, len(left)) == left
+    rounds = [draw(flow, 127) for _ in range(12)]
+    assert first[2] in rounds[0]
+    assert first[3] in rounds[5]
+    assert not any(0 in chosen for chosen in rounds)
+
+
+def test_bitmap_with_all_penalized_takes_the_next() -> None:
+    flow = chooser(paths.BITMAP, 4)
+    for entropy in range(4):
+        paths.trimmed(flow.env, 0, flow.tx, entropy, False)
+    assert set(draw(flow, 12)) <= set(range(4))
+
+
+def test_mixed_uses_what_worked_once_oldest_first() -> None:
+    flow = chooser(paths.MIXED, 128)
+    waiting = [(37 * i) % 128 for i in range(paths.WAITING + 1)]
+    acknowledge(flow, waiting[:3])
+    assert draw(flow, 2) == waiting[:2]
+    acknowledge(flow, waiting[3:])
+    assert draw(flow, paths.WAITING - 2) == waiting[2:-1]
+    assert draw(flow, 3) == [waiting[-1], *draw(chooser(paths.MIXED, 128), 2)]

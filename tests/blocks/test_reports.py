@@ -116,3 +116,19 @@ def test_what_a_report_says_is_what_is_read() -> None:
     known = [s for s in range(N) if bit_get(tx_env, tx, selective.ACKED, s)]
     assert known == [*range(32), 33]
     assert tx.n_acked == 33
+
+
+def test_a_report_that_counts_tells_all_arrivals() -> None:
+    """Of a block of 16 packets it says which; of the others, how many."""
+    env, rx = receiver()
+    tx_env, tx = sender()
+    tx.n_arrived = 0
+    for seq in (0, 1, 5, 40):
+        arrive(env, rx, seq)
+    pkt = SimpleNamespace(seq=17, aux=0, entropy=0, ecn=0, size_bytes=PACKET, report=1)
+    reports.on_data(env, 0, rx, pkt, ACK_BYTES, 0, 1)
+    ack = env.links.pool[env.hosts.host_ports[0].ctrl_tail - 1]
+    assert reports.read(tx_env, tx, ack, 0, 1) == 3
+    assert [s for s in range(N) if bit_get(tx_env, tx, selective.ACKED, s)] == [0, 1, 17]
+    assert (reports.count_arrived(tx, ack), tx.n_arrived) == (5, 5)
+    assert reports.count_arrived(tx, ack) == 0

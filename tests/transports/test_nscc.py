@@ -105,6 +105,18 @@ def test_acknowledgments_cover_four_packets() -> None:
     assert int(engine.state.hosts.nics["sent_packets"][31]) == 489
 
 
+def test_a_base_round_trip_of_the_network() -> None:
+    """Within a rack a flow has the network's window first, and its own once it has measured."""
+    flows = flow_table([(0, 1, FLOW_BYTES, 0)])
+    params = {"base_rtt": "9.35us", "ack_report": "all", "paths": "mixed"}
+    engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", bdp_queues(), params=params))
+    tx = engine.state.hosts.tx
+    assert int(tx["n_arrived"][0]) == int(tx["n_packets"][0])
+    assert int(tx["network_ps"][0]) == 9_350_000
+    assert int(tx["base_ps"][0]) == pytest.approx(int(tx["base_rtt_ps"][0]), abs=1024)
+    assert int(tx["largest_bytes"][0]) == pytest.approx(1.5 * int(tx["bdp_bytes"][0]), abs=20)
+
+
 def received(engine: Engine) -> np.ndarray:
     return np.array(engine.flow_states().received_bytes, float)
 
@@ -155,6 +167,7 @@ def sender(window_packets: int = 20) -> SimpleNamespace:
     tx = SimpleNamespace(**dict.fromkeys(names, 0))
     tx.cwnd_bytes, tx.largest_bytes = window_packets * PACKET, 225_000
     tx.base_rtt_ps, tx.target_ps, tx.bdp_bytes = 12 * US, 9 * US, 150_000
+    tx.base_ps, tx.network_ps, tx.network_bytes = tx.base_rtt_ps, tx.base_rtt_ps, tx.bdp_bytes
     tx.period_end_ps = 10**15
     return SimpleNamespace(env=SimpleNamespace(par=par), tx=tx)
 
@@ -180,7 +193,8 @@ def test_increases_are_added_up() -> None:
 def test_increases_on_a_path_of_seconds_stay_within_an_integer() -> None:
     """800 Gbps and a round trip of 2 s: an acknowledgment asks for more than 2**63."""
     s = sender()
-    s.tx.base_rtt_ps, s.tx.bdp_bytes = 2 * 10**12, 200 * 10**9
+    s.tx.base_ps = s.tx.network_ps = 2 * 10**12
+    s.tx.network_bytes = 200 * 10**9
     s.tx.target_ps, s.tx.largest_bytes = 15 * 10**11, 300 * 10**9
     for _ in range(3):
         s.tx.free_bytes = s.tx.unadjusted_bytes = 0
