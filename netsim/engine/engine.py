@@ -111,7 +111,7 @@ class Engine:
         began = time.perf_counter()
         files = self.protocol, self.discipline, self.program
         code = Code(*files, constants, jit=self.jit, checked=checked)
-        self._run, self._set_up = code.entries()
+        self._run, self._set_up, *self._of_cut = code.entries()
         self.code_s = time.perf_counter() - began
         """Seconds spent finding, loading or compiling the code."""
 

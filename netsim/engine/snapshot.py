@@ -71,7 +71,7 @@ def put(state: State, snapshot: Snapshot) -> None:
     Raises ForeignSnapshotError, with nothing changed, if its arrays differ or its indices are out
     of range (`snapshot_checks.py`).
     """
-    leaves, in_part = dict(_leaves(state)), _kept_in_part(state)
+    leaves, in_part = dict(_leaves(state)), kept_in_part(state)
     _compare(leaves, in_part, snapshot)
     found = {
         path: stored.raw.view(leaves[path].dtype).reshape(stored.shape)
@@ -116,13 +116,13 @@ def _fields(group: Any) -> Iterable[tuple[str, Any]]:
     return zip(group._fields, group, strict=True)
 
 
-def _occupied(state: State) -> Array:
+def occupied(state: State) -> Array:
     """Return the pool slots that hold a packet."""
     places = (occupancy.on_links(state), occupancy.in_queues(state), occupancy.in_hosts(state))
     return np.concatenate(places)
 
 
-def _kept_in_part(state: State) -> list[str]:
+def kept_in_part(state: State) -> list[str]:
     """Return the paths of arrays that are saved in part. An unused array has one entry."""
     links = {f"links.{name}": array for name, array in _fields(state.links)}
     slots = state.links.pool.shape[0]
@@ -131,8 +131,8 @@ def _kept_in_part(state: State) -> list[str]:
 
 def _in_use(state: State) -> dict[str, Array]:
     """Return the entries of these arrays that a snapshot has."""
-    slots = _occupied(state)
-    return {path: rows_written(state) if path == LOG else slots for path in _kept_in_part(state)}
+    slots = occupied(state)
+    return {path: rows_written(state) if path == LOG else slots for path in kept_in_part(state)}
 
 
 def _entries_of(array: Any) -> Any:

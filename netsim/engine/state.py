@@ -20,7 +20,7 @@ from netsim.engine.kernels.balance import (
     SPRAY_RANDOM,
     SPRAY_ROUND_ROBIN,
 )
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.ids import NO_FLOW, Array
 from netsim.engine.kernels.layout import (
     BLOCK,
     CLOCK,
@@ -207,6 +207,7 @@ def build_clock(simulation: Simulation, hosts: HostState, window_ps: int | None)
     network, clock = simulation.network, np.zeros(1, CLOCK)
     longest_ps = longest_window_ps(network, simulation.flows)
     clock["lookahead_ps"] = network.lookahead_ps
+    clock["last_delivered"] = NO_FLOW
     clock["expected"] = np.count_nonzero(hosts.send_task < 0)
     clock["window_ps"] = min(longest_ps, window_ps or longest_ps)
     next_event = np.full(network.n_nodes, INF, np.int64)

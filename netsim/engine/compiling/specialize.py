@@ -41,6 +41,7 @@ from netsim.engine.compiling.unsupported_code import (
 )
 from netsim.engine.kernels import (
     coupled_switch,
+    cut,
     layout,
     loop,
     switch,
@@ -224,7 +225,7 @@ class Entry:
         return self.prepare(*args)(*args)
 
 
-ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows)
+ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows, *cut.ENTRY_POINTS)
 
 LOADED = 16  # most recently used specializations whose code a process keeps
 

@@ -328,7 +328,7 @@ class TxRecord(FlowRecord):
 class RxRecord(FlowRecord):
     received_bytes: Bytes
     done_ps: Ps
-    next_done: FlowId
+    next_done: FlowId  # in a list of delivered flows
 
 
 class FabricRecord(Declared):
@@ -374,6 +374,7 @@ class ClockRecord(Declared):
     expected: int  # with a program: flows that have started or start on their own
     slot: int  # with phase-driven circuit switches, the latest slot with a known start
     payload_bytes: Bytes
+    last_delivered: FlowId  # list of delivered flows, latest first
 
 
 class StageTimesRecord(Declared):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from netsim.engine.kernels.crew import assist, step, step_all
 from netsim.engine.kernels.env import Env, env_of
-from netsim.engine.kernels.fields import HostRecord, StageTimesRecord, TxRecord
+from netsim.engine.kernels.fields import HostRecord, RxRecord, StageTimesRecord, TxRecord
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
 from netsim.engine.kernels.ids import (
     NO_PORT,
@@ -206,17 +206,24 @@ def release(hosts: HostState, clock: Clock, host: HostRecord) -> None:
     while host.done_head >= 0:
         rx = hosts.rx[host.done_head]
         host.done_head = rx.next_done
+        rx.next_done = clock.clock[0].last_delivered  # other parts may wait for it (cut.py)
+        clock.clock[0].last_delivered = rx.flow
         if PHASE_DRIVEN:
             note_delivery(hosts, clock, rx)
-        for j in range(hosts.next_flow[rx.flow], hosts.next_flow[FlowId(rx.flow + 1)]):
-            tx = hosts.tx[hosts.next_flows[j]]
-            tx.waits_for -= 1
-            tx.ready_from = max(tx.ready_from, rx.done_ps)
-            if tx.waits_for == 0:
-                tx.start_ps += tx.ready_from + clock.clock[0].lookahead_ps
-                source = hosts.nics[nic_of(hosts, tx)]
-                arm(hosts.timers, hosts.heap, source, start_timer(tx), tx.start_ps)
-                expect(clock, tx.host, tx.start_ps)
+        release_followers(hosts, clock, rx)
+
+
+def release_followers(hosts: HostState, clock: Clock, rx: RxRecord) -> None:
+    """Start the flows for which a delivered flow is the last that they waited for."""
+    for j in range(hosts.next_flow[rx.flow], hosts.next_flow[FlowId(rx.flow + 1)]):
+        tx = hosts.tx[hosts.next_flows[j]]
+        tx.waits_for -= 1
+        tx.ready_from = max(tx.ready_from, rx.done_ps)
+        if tx.waits_for == 0:
+            tx.start_ps += tx.ready_from + clock.clock[0].lookahead_ps
+            source = hosts.nics[nic_of(hosts, tx)]
+            arm(hosts.timers, hosts.heap, source, start_timer(tx), tx.start_ps)
+            expect(clock, tx.host, tx.start_ps)
 
 
 def all_done(hosts: HostState, clock: Clock) -> bool:

@@ -1,0 +1,301 @@
+"""One run in several processes, each with a part of the network: an engine per rank.
+
+All ranks simulate the same windows as one process would. After each window, every rank sends the
+packets that leave its part to the ranks that they reach, and all ranks learn the earliest event of
+each. Rank 0 gives the orders; the others follow in `serve`. When the state is read on rank 0, the
+others' rows are gathered first, so results, checkpoints and reports are made as always.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from netsim.engine import snapshot, state_views
+from netsim.engine.compiling.declarations import program_of
+from netsim.engine.division import divide
+from netsim.engine.engine import Engine
+from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.layout import INF
+from netsim.engine.partition import FEW, TOTALS, Partition
+from netsim.engine.records import RecordArray, aligned_zeros
+from netsim.engine.series import thin
+from netsim.engine.simulation import Options, Simulation
+from netsim.engine.snapshot import Snapshot, Stored
+from netsim.engine.state import State
+from netsim.engine.state_views import Counts, Status
+from netsim.errors import InputError, RunError
+
+STEP, GATHER, RESTORE, END = range(4)
+"""Orders of rank 0."""
+
+NEXT, FAILED = range(2)
+"""First columns of what ranks tell each other after each window; the others are TOTALS."""
+
+HAND_OVER, TAKE_OVER, LIST_DELIVERED, NOTE_DELIVERED = range(4)
+"""Entry points of cut.py."""
+
+
+class Ranks(Protocol):
+    """The processes of a run."""
+
+    rank: int
+    n: int
+
+    def broadcast(self, array: Array | None, root: int = 0) -> Array:
+        """Return the array of ``root`` (uint8[...]) on all ranks."""
+
+    def all_gather(self, row: Array) -> Array:
+        """Return the rows of all ranks (int64[k]) as int64[n, k]."""
+
+    def gather(self, array: Array) -> list[Array]:
+        """Return the arrays of all ranks (uint8[...]) on rank 0, and nothing on others."""
+
+    def swap(self, out: Mapping[int, Array]) -> Mapping[int, Array]:
+        """Send an array (int64[...]) to some ranks; return those that they send."""
+
+    def fill(self, out: Mapping[int, Array], into: Mapping[int, Array]) -> None:
+        """Send arrays (uint8[...]) to some ranks, and receive those of known lengths."""
+
+
+def refuse(simulation: Simulation) -> None:
+    """Raise InputError for what several processes cannot simulate together."""
+    if program_of(simulation.feature_set.program).resizes:
+        raise InputError(
+            "conflicts with --mpi: the program sets sizes of flows, which receivers on other "
+            "ranks would not learn",
+            hint="run it in one process, with --threads",
+        )
+
+
+class PartitionedEngine(Engine):
+    """The engine of one rank. On rank 0 it is an engine like any other, to be closed in the end;
+    on other ranks call `serve`."""
+
+    def __init__(self, simulation: Simulation, options: Options, ranks: Ranks) -> None:
+        refuse(simulation)
+        self.ranks = ranks
+        self._is_complete = True  # the state has current rows of all parts
+        self._table: Array | None = None  # what the ranks told each other last
+        super().__init__(simulation, options)
+        self._partition = Partition(self._state, divide(self._state.net, ranks.n), ranks.rank)
+        self._cut = self._partition.cut()
+        self._neighbors = self._partition.neighbors
+        for box in ("outbox", "inbox"):
+            self._make_room(box, FEW)
+
+    @property
+    def state(self) -> State:
+        """The state; on rank 0 with the rows of all parts."""
+        if self.ranks.rank == 0 and not self._is_complete:
+            self._order(GATHER)
+            self._gather()
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+
+    @property
+    def counts(self) -> Counts:
+        """The progress of the run."""
+        own = state_views.counts(self._state)
+        if self._table is None:
+            return own
+        total = dict(zip(TOTALS, self._table[:, FAILED + 1 :].sum(0).tolist(), strict=True))
+        known = {name: total[name] for name in TOTALS if hasattr(own, name)}
+        return replace(own, **known)
+
+    def advance(
+        self,
+        n_windows: int,
+        until_ps: int,
+        *,
+        stop_when_done: bool = False,
+        workers: int | None = None,
+    ) -> Status:
+        """Simulate up to ``n_windows`` windows on all ranks, like `Engine.advance`. Without any,
+        load the code."""
+        workers = workers or self.threads
+        if n_windows == 0:
+            return self._step(0, until_ps, workers)
+        self._order(STEP, n_windows, until_ps, stop_when_done, workers)
+        return self._windows(n_windows, until_ps, stop_when_done, workers)
+
+    def restore(self, earlier: Snapshot) -> None:
+        """Resume all ranks from a snapshot."""
+        snapshot.put(self._state, earlier)
+        self._order(RESTORE)
+        about = [[path, one.kind, one.shape] for path, one in earlier.items()]
+        self.ranks.broadcast(np.frombuffer(json.dumps(about).encode(), np.uint8))
+        for one in earlier.values():
+            self.ranks.broadcast(np.ascontiguousarray(one.raw))
+        self._is_complete, self._table = True, None
+
+    def close(self) -> None:
+        """Let the other ranks go on."""
+        self._order(END)
+
+    def serve(self) -> None:
+        """Follow the orders of rank 0 until it closes its engine."""
+        while True:
+            order, *rest = self.ranks.broadcast(None).view(np.int64).tolist()
+            if order == STEP:
+                with suppress(RunError):  # which rank 0 reports
+                    self._windows(rest[0], rest[1], bool(rest[2]), rest[3])
+            elif order == GATHER:
+                self._gather()
+            elif order == RESTORE:
+                self._receive_snapshot()
+            else:
+                return
+
+    def _order(self, order: int, *rest: int) -> None:
+        self.ranks.broadcast(np.array([order, *rest], np.int64).view(np.uint8))
+
+    def _receive_snapshot(self) -> None:
+        about = json.loads(self.ranks.broadcast(None).tobytes())
+        received = {
+            path: Stored(kind, tuple(shape), self.ranks.broadcast(None))
+            for path, kind, shape in about
+        }
+        snapshot.put(self._state, received)
+        self._is_complete, self._table = True, None
+
+    def _gather(self) -> None:
+        """Complete the state of rank 0."""
+        of_parts: list[dict[str, Array]] = [{} for _ in range(self.ranks.n)]
+        for path, rows in self._partition.own_rows().items():
+            found = self.ranks.gather(np.ascontiguousarray(rows).reshape(-1))
+            for part, raw in zip(of_parts, found, strict=False):
+                part[path] = raw.reshape(-1, rows.shape[1])
+        if self.ranks.rank == 0:
+            snapshot.put(self._state, self._partition.merge(of_parts))
+            self._is_complete = True
+        else:
+            self._partition.forget_totals()
+        self._table = None
+
+    def _windows(
+        self, n_windows: int, until_ps: int, stop_when_done: bool, workers: int
+    ) -> Status:
+        """Simulate windows together with the other ranks, which decide the same."""
+        if self._is_complete:
+            self._partition.hide()
+            self._is_complete = False
+        clock, series = np.asarray(self._state.clock.clock), self._state.links.series_clock
+        table = self._tell() if self._table is None else self._table
+        for _ in range(n_windows):
+            w0 = int(table[:, NEXT].min())
+            if w0 == INF:
+                return Status.IDLE
+            w1 = min(w0 + int(clock["window_ps"][0]), until_ps)
+            while w1 > series["end_ps"][0]:
+                thin(self._state.links)
+            if w0 >= until_ps:
+                clock["w0"], clock["w1"] = w0, w1
+                return Status.TIME_LIMIT
+            n_before, failure = int(clock["windows"][0]), None
+            try:
+                if self._state.clock.soonest.min() < w1:
+                    self._step(1, w1, workers)
+            except RunError as error:
+                failure = str(error)
+            self._exchange()
+            clock["w0"], clock["w1"], clock["windows"] = w0, w1, n_before + 1
+            table = self._tell(failure)
+            if stop_when_done and self._all_done():
+                return Status.DONE
+        return Status.RUNNING
+
+    def _step(self, n_windows: int, until_ps: int, workers: int) -> Status:
+        """Simulate windows of this part."""
+        is_complete, self._is_complete = self._is_complete, True
+        try:
+            return super().advance(n_windows, until_ps, workers=workers)
+        finally:
+            self._is_complete = is_complete
+
+    def _tell(self, failure: str | None = None) -> Array:
+        """Tell the other ranks the next event and the totals of this one; return those of all.
+        Raises RunError with the failure of any rank."""
+        clock = self._state.clock
+        row = [int(clock.soonest.min()), int(failure is not None)]
+        row += [int(clock.clock[name][0]) for name in TOTALS]
+        self._table = table = self.ranks.all_gather(np.array(row, np.int64))
+        failed = np.flatnonzero(table[:, FAILED])
+        if failed.size:
+            text = np.frombuffer((failure or "").encode(), np.uint8)
+            raise RunError(self.ranks.broadcast(text, int(failed[0])).tobytes().decode())
+        return table
+
+    def _all_done(self) -> bool:
+        """Return what `all_done` of loop.py does, for all parts together."""
+        assert self._table is not None
+        total = dict(zip(TOTALS, self._table[:, FAILED + 1 :].sum(0).tolist(), strict=True))
+        if self.has_program:
+            ended = total["under_way"] == 0 and total["delivered"] >= total["expected"]
+            return ended and total["finished"] == total["expected"]
+        n, hosts = len(self.flows), self._state.hosts
+        done = total["delivered"] == total["finished"] == n
+        return done and total["tasks_done"] >= hosts.tasks.shape[0]
+
+    def _exchange(self) -> None:
+        """Send what left this part in the last window to the ranks that it reaches."""
+        s, cut, ranks = self._state, self._cut, self.ranks
+        if (n := self._run_cut(HAND_OVER, s.net, s.links, s.clock, cut)) < 0:
+            self._make_room("outbox", -n)
+            cut = self._cut
+            self._run_cut(HAND_OVER, s.net, s.links, s.clock, cut)
+        flows = cut.flows[: self._run_cut(LIST_DELIVERED, s.hosts, s.clock, cut)]
+        delivered = np.stack([flows, np.asarray(s.hosts.rx)["done_ps"][flows]], axis=1)
+        begins = np.concatenate([[0], np.cumsum(cut.sent)])
+        headers, packets = {}, {}
+        for rank, links in self._neighbors:
+            counts = cut.sent[links]
+            busy = np.flatnonzero(counts)
+            parts = ([busy.size, flows.size], busy, counts[busy], delivered.reshape(-1))
+            headers[rank] = np.concatenate(parts)
+            packets[rank] = cut.outbox[begins[links.start] : begins[links.stop]]
+        self._receive(ranks.swap(headers), packets)
+
+    def _receive(self, headers: Mapping[int, Array], packets: Mapping[int, Array]) -> None:
+        """Receive the packets that messages with ``headers`` announce, and send ``packets``."""
+        s, cut = self._state, self._cut
+        cut.received[:] = 0
+        delivered = []
+        for rank, links in self._neighbors:
+            n, n_flows = headers[rank][:2].tolist()
+            busy, counts, rest = np.split(headers[rank][2:], [n, 2 * n])
+            cut.received[links][busy] = counts
+            delivered.append(rest.reshape(n_flows, 2))
+        ends = np.concatenate([[0], np.cumsum(cut.received)])
+        if ends[-1] > cut.inbox.shape[0]:
+            self._make_room("inbox", int(ends[-1]))
+            cut = self._cut
+        into = {rank: cut.inbox[ends[of.start] : ends[of.stop]] for rank, of in self._neighbors}
+        self.ranks.fill(_bytes(packets), _bytes(into))
+        self._run_cut(TAKE_OVER, s.net, s.links, s.clock, cut)
+        every = np.concatenate([*delivered, np.zeros((0, 2), np.int64)])
+        if every.size or self.feature_set.phase_driven:
+            self._run_cut(NOTE_DELIVERED, s.net, s.links, s.hosts, s.clock, cut, every)
+
+    def _run_cut(self, number: int, *arguments: Any) -> Any:
+        entry = self._of_cut[number]
+        return (entry.run or entry.prepare(*arguments))(*arguments)
+
+    def _make_room(self, box: str, n: int) -> None:
+        """Make room for ``n`` packets in the outbox or the inbox."""
+        packets = aligned_zeros(1 << (n - 1).bit_length(), self._cut.outbox.dtype)
+        given = packets if self.jit else packets.view(RecordArray)
+        self._cut = self._cut._replace(**{box: given})
+
+
+def _bytes(packets: Mapping[int, Array]) -> dict[int, Array]:
+    """Return the memory of packets as uint8[...], where there are any."""
+    return {rank: one.view(np.uint8) for rank, one in packets.items() if one.size}
