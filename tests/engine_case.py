@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -165,11 +166,12 @@ def engine_for(
     trace: bool = True,
     sampling: Sampling | None = None,
     load: Workload | None = None,
+    make: Callable[[Simulation, Options], Engine] = Engine,
     **options: Any,
 ) -> Engine:
     """An engine for the case; with ``trace`` one that keeps every packet (`keep_sent`).
 
-    ``load`` stands in the place of its flows and tasks.
+    ``load`` stands in the place of its flows and tasks. ``make`` builds the engine.
     """
     load = load or Workload(flows_of(case), tasks_of(case))
     uses, of_flow = transports_of(case)
@@ -187,7 +189,7 @@ def engine_for(
         sizes=sizes_of(case),
         transport_of_flow=of_flow,
     )
-    engine = Engine(simulation, Options(**options))
+    engine = make(simulation, Options(**options))
     return keep_sent(engine) if trace else engine
 
 

@@ -36,6 +36,7 @@ PACKETS = (
 """Whose packets are in a snapshot, in this order, and where their ends are."""
 
 LOGGED = ("hosts.program_hosts", "first_row", "next_row")
+"""Likewise for the rows of a program's log."""
 
 TOTALS = (
     *("hops", "delivered", "finished", "tasks_done", "under_way", "expected", "payload_bytes"),
@@ -45,11 +46,11 @@ TOTALS = (
 
 class Partition:
     """The division of a state's rows: ``of_node`` (int32[n_nodes]) is the part of each node, and
-    ``part`` the number of this one."""
+    ``part`` this one of ``n_parts``."""
 
-    def __init__(self, state: State, of_node: Array, part: int) -> None:
-        self._state, self._of_node, self.part = state, of_node, part
-        self.n_parts = int(of_node.max()) + 1
+    def __init__(self, state: State, of_node: Array, part: int, n_parts: int) -> None:
+        self._state, self._of_node = state, of_node
+        self.part, self.n_parts = part, n_parts
 
     @cached_property
     def of_rows(self) -> Mapping[str, Array]:
@@ -142,12 +143,12 @@ class Partition:
         ports = ports[np.argsort(there[ports], kind="stable")]
         return ports, there[ports]
 
-    @property
-    def neighbors(self) -> list[tuple[int, slice]]:
-        """Return the other parts, each with its range of links in `cut`."""
-        ends = np.searchsorted(self._outgoing[1], np.arange(self.n_parts + 1))
-        ranges = [slice(*ends[i : i + 2].tolist()) for i in range(self.n_parts)]
-        return [(i, links) for i, links in enumerate(ranges) if i != self.part]
+    def neighbors(self, *, has_news: bool) -> list[tuple[int, slice]]:
+        """Return the parts with which this one shares cables, each with its range of links in
+        `cut`; with ``has_news`` all others."""
+        ends = np.searchsorted(self._outgoing[1], np.arange(self.n_parts + 1)).tolist()
+        ranges = [(i, slice(*ends[i : i + 2])) for i in range(self.n_parts) if i != self.part]
+        return [(i, links) for i, links in ranges if has_news or links.stop > links.start]
 
     def cut(self) -> Cut:
         """Return the links between this part and others."""
@@ -167,7 +168,7 @@ class Partition:
         )
 
     def hide(self) -> None:
-        """Forget the events and packets of other parts, which a complete state has. The first part
+        """Forget the events, packets and log of other parts, which a complete state has. The first part
         keeps the totals of the clock."""
         state, other = self._state, self._of_node != self.part
         next_event, clock = state.clock.next_event, np.asarray(state.clock.clock)
@@ -180,6 +181,10 @@ class Partition:
         for path, head, tail in PACKETS:
             records, theirs = _array(state, path), self.of_rows[path] != self.part
             records[head][theirs] = records[tail][theirs]
+        path, first, following = LOGGED
+        if path in self.of_rows:
+            records, theirs = _array(state, path), self.of_rows[path] != self.part
+            records[following][theirs] = records[first][theirs]
         pools = [array for array in (state.links.pool, state.links.ingress) if array.size > 1]
         before = snapshot.occupied(state)
         kept = [np.asarray(array)[before] for array in pools]

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from netsim.engine import snapshot, state_views
-from netsim.engine.compiling.declarations import program_of
 from netsim.engine.division import divide
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.ids import Array
@@ -29,7 +28,7 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.engine.snapshot import Snapshot, Stored
 from netsim.engine.state import State
 from netsim.engine.state_views import Counts, Status
-from netsim.errors import InputError, RunError
+from netsim.errors import RunError
 
 STEP, GATHER, RESTORE, END = range(4)
 """Orders of rank 0."""
@@ -39,6 +38,10 @@ NEXT, FAILED = range(2)
 
 HAND_OVER, TAKE_OVER, LIST_DELIVERED, NOTE_DELIVERED = range(4)
 """Entry points of cut.py."""
+
+
+SIZES = ("size_bytes", "n_packets", "last_bytes")
+"""Fields of a flow that a program may set."""
 
 
 class Ranks(Protocol):
@@ -63,31 +66,28 @@ class Ranks(Protocol):
         """Send arrays (uint8[...]) to some ranks, and receive those of known lengths."""
 
 
-def refuse(simulation: Simulation) -> None:
-    """Raise InputError for what several processes cannot simulate together."""
-    if program_of(simulation.feature_set.program).resizes:
-        raise InputError(
-            "conflicts with --mpi: the program sets sizes of flows, which receivers on other "
-            "ranks would not learn",
-            hint="run it in one process, with --threads",
-        )
-
-
 class PartitionedEngine(Engine):
     """The engine of one rank. On rank 0 it is an engine like any other, to be closed in the end;
     on other ranks call `serve`."""
 
     def __init__(self, simulation: Simulation, options: Options, ranks: Ranks) -> None:
-        refuse(simulation)
         self.ranks = ranks
         self._is_complete = True  # the state has current rows of all parts
         self._table: Array | None = None  # what the ranks told each other last
         super().__init__(simulation, options)
-        self._partition = Partition(self._state, divide(self._state.net, ranks.n), ranks.rank)
+        self._partition = Partition(
+            self._state, divide(self._state.net, ranks.n), ranks.rank, ranks.n
+        )
         self._cut = self._partition.cut()
-        self._neighbors = self._partition.neighbors
+        self._neighbors = self._partition.neighbors(has_news=self._has_news)
         for box in ("outbox", "inbox"):
             self._make_room(box, FEW)
+
+    @property
+    def _has_news(self) -> bool:
+        """Return whether ranks learn of events elsewhere other than by packets."""
+        waits = self._state.hosts.next_flows.shape[0] > 1
+        return waits or self.feature_set.phase_driven or self.program.resizes
 
     @property
     def state(self) -> State:
@@ -187,6 +187,7 @@ class PartitionedEngine(Engine):
         """Simulate windows together with the other ranks, which decide the same."""
         if self._is_complete:
             self._partition.hide()
+            self._sizes, self._n_begun = np.array(self._state.hosts.tx["size_bytes"]), -1
             self._is_complete = False
         clock, series = np.asarray(self._state.clock.clock), self._state.links.series_clock
         table = self._tell() if self._table is None else self._table
@@ -254,13 +255,15 @@ class PartitionedEngine(Engine):
             self._run_cut(HAND_OVER, s.net, s.links, s.clock, cut)
         flows = cut.flows[: self._run_cut(LIST_DELIVERED, s.hosts, s.clock, cut)]
         delivered = np.stack([flows, np.asarray(s.hosts.rx)["done_ps"][flows]], axis=1)
+        sizes = self._new_sizes()
         begins = np.concatenate([[0], np.cumsum(cut.sent)])
         headers, packets = {}, {}
         for rank, links in self._neighbors:
             counts = cut.sent[links]
             busy = np.flatnonzero(counts)
-            parts = ([busy.size, flows.size], busy, counts[busy], delivered.reshape(-1))
-            headers[rank] = np.concatenate(parts)
+            lengths = [busy.size, busy.size, delivered.size, sizes.size]
+            parts = (busy, counts[busy], delivered.reshape(-1), sizes.reshape(-1))
+            headers[rank] = np.concatenate([lengths, *parts])
             packets[rank] = cut.outbox[begins[links.start] : begins[links.stop]]
         self._receive(ranks.swap(headers), packets)
 
@@ -268,12 +271,13 @@ class PartitionedEngine(Engine):
         """Receive the packets that messages with ``headers`` announce, and send ``packets``."""
         s, cut = self._state, self._cut
         cut.received[:] = 0
-        delivered = []
+        delivered = [np.zeros((0, 2), np.int64)]
         for rank, links in self._neighbors:
-            n, n_flows = headers[rank][:2].tolist()
-            busy, counts, rest = np.split(headers[rank][2:], [n, 2 * n])
+            lengths, rest = np.split(headers[rank], [4])
+            busy, counts, flows, sizes = np.split(rest, np.cumsum(lengths)[:-1])
             cut.received[links][busy] = counts
-            delivered.append(rest.reshape(n_flows, 2))
+            delivered.append(flows.reshape(-1, 2))
+            self._set_sizes(sizes.reshape(-1, 1 + len(SIZES)))
         ends = np.concatenate([[0], np.cumsum(cut.received)])
         if ends[-1] > cut.inbox.shape[0]:
             self._make_room("inbox", int(ends[-1]))
@@ -281,9 +285,29 @@ class PartitionedEngine(Engine):
         into = {rank: cut.inbox[ends[of.start] : ends[of.stop]] for rank, of in self._neighbors}
         self.ranks.fill(_bytes(packets), _bytes(into))
         self._run_cut(TAKE_OVER, s.net, s.links, s.clock, cut)
-        every = np.concatenate([*delivered, np.zeros((0, 2), np.int64)])
+        every = np.concatenate(delivered)
         if every.size or self.feature_set.phase_driven:
             self._run_cut(NOTE_DELIVERED, s.net, s.links, s.hosts, s.clock, cut, every)
+
+    def _new_sizes(self) -> Array:
+        """Return the flows whose sizes the program has set here, with these sizes. It sets them
+        before a flow starts, and receivers learn them when its first packet arrives."""
+        n_begun = int(self._state.clock.clock["expected"][0])
+        if not self.program.resizes or n_begun == self._n_begun:
+            return np.zeros((0, 1 + len(SIZES)), np.int64)
+        self._n_begun = n_begun
+        tx = np.asarray(self._state.hosts.tx)
+        changed = np.flatnonzero(tx["size_bytes"] != self._sizes)
+        self._sizes[changed] = tx["size_bytes"][changed]
+        return np.stack([changed, *(tx[name][changed] for name in SIZES)], axis=1)
+
+    def _set_sizes(self, sizes: Array) -> None:
+        """Learn sizes that other ranks have set."""
+        tx = np.asarray(self._state.hosts.tx)
+        for name, column in zip(SIZES, sizes.T[1:], strict=True):
+            tx[name][sizes[:, 0]] = column
+        if self.program.resizes:
+            self._sizes[sizes[:, 0]] = sizes[:, 1]
 
     def _run_cut(self, number: int, *arguments: Any) -> Any:
         entry = self._of_cut[number]
