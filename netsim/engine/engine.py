@@ -252,14 +252,11 @@ class Engine:
         """Call a compiled entry point; with several workers, each with its number as the last
         argument. Raises RunError for what a handler raises."""
         began = time.perf_counter()
-        run = entry.prepare(*arguments)
+        run = entry.run or entry.prepare(*arguments)
         self.code_s += time.perf_counter() - began
-        watch: AbstractContextManager[None] = nullcontext()
-        if self.jit and self.on_hang is not None:
-            watch = watched(self._failures.movement, self._hung, watchdog.HANG_TIMEOUT_S)
         try:
             with (
-                watch,
+                self._watch(),
                 assisted(self.state.crew, n_workers, lambda one: run(*arguments[:-1], one)),
             ):
                 return run(*arguments)
@@ -267,6 +264,12 @@ class Engine:
             raise
         except (Exception, SystemExit) as error:
             raise self._failures.raised(error, entry.place) from error
+
+    def _watch(self) -> AbstractContextManager[None]:
+        """Return a context in which `on_hang` is called if compiled code hangs."""
+        if not self.jit or self.on_hang is None:
+            return nullcontext()
+        return watched(self._failures.movement, self._hung, watchdog.HANG_TIMEOUT_S)
 
     def _hung(self) -> None:
         assert self.on_hang is not None

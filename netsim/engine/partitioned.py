@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -44,35 +44,15 @@ SIZES = ("size_bytes", "n_packets", "last_bytes")
 """Fields of a flow that a program may set."""
 
 
-class Ranks(Protocol):
-    """The processes of a run."""
-
-    rank: int
-    n: int
-
-    def broadcast(self, array: Array | None, root: int = 0) -> Array:
-        """Return the array of ``root`` (uint8[...]) on all ranks."""
-
-    def all_gather(self, row: Array) -> Array:
-        """Return the rows of all ranks (int64[k]) as int64[n, k]."""
-
-    def gather(self, array: Array) -> list[Array]:
-        """Return the arrays of all ranks (uint8[...]) on rank 0, and nothing on others."""
-
-    def swap(self, out: Mapping[int, Array]) -> Mapping[int, Array]:
-        """Send an array (int64[...]) to some ranks; return those that they send."""
-
-    def fill(self, out: Mapping[int, Array], into: Mapping[int, Array]) -> None:
-        """Send arrays (uint8[...]) to some ranks, and receive those of known lengths."""
-
-
 class PartitionedEngine(Engine):
     """The engine of one rank. On rank 0 it is an engine like any other, to be closed in the end;
     on other ranks call `serve`."""
 
-    def __init__(self, simulation: Simulation, options: Options, ranks: Ranks) -> None:
-        self.ranks = ranks
+    def __init__(self, simulation: Simulation, options: Options) -> None:
+        assert options.ranks is not None
+        self.ranks = ranks = options.ranks
         self._is_complete = True  # the state has current rows of all parts
+        self._is_watched = False  # one watch for all windows of a call
         self._table: Array | None = None  # what the ranks told each other last
         super().__init__(simulation, options)
         self._partition = Partition(
@@ -189,6 +169,19 @@ class PartitionedEngine(Engine):
             self._partition.hide()
             self._sizes, self._n_begun = np.array(self._state.hosts.tx["size_bytes"]), -1
             self._is_complete = False
+        with self._watch():
+            self._is_watched = True
+            try:
+                return self._simulate(n_windows, until_ps, stop_when_done, workers)
+            finally:
+                self._is_watched = False
+
+    def _watch(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._is_watched else super()._watch()
+
+    def _simulate(
+        self, n_windows: int, until_ps: int, stop_when_done: bool, workers: int
+    ) -> Status:
         clock, series = np.asarray(self._state.clock.clock), self._state.links.series_clock
         table = self._tell() if self._table is None else self._table
         for _ in range(n_windows):

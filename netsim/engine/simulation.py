@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.engine.kernels.trace import CAPACITY
+from netsim.engine.ranks import Ranks
 from netsim.engine.sizes import Sizes
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
@@ -114,7 +115,7 @@ class Options:
     ``jit`` the code runs as plain Python, slowly (default: NUMBA_DISABLE_JIT decides). With
     ``checked``, compiled code checks array bounds. ``on_hang`` is called, in another thread, if
     compiled code hangs. The flows of ``trace`` are traced by one worker, with ``trace_capacity``
-    entries. With ``profile``, one worker times each stage.
+    entries. With ``profile``, one worker times each stage. The processes ``ranks`` divide the run.
     """
 
     threads: int = 1
@@ -126,6 +127,7 @@ class Options:
     trace: Sequence[int] = ()
     trace_capacity: int = CAPACITY
     profile: bool = False
+    ranks: Ranks | None = None
 
     @property
     def workers(self) -> int:

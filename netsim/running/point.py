@@ -29,6 +29,7 @@ from netsim.running.drive import (
     drive,
 )
 from netsim.running.estimate import code_needed, feature_set_of
+from netsim.running.mpi import leading
 from netsim.running.stall import StallDetector
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from netsim.experiment.scenario import Scenario
     from netsim.model.workload import Workload
     from netsim.running.checkpoint import Checkpointer
+    from netsim.running.mpi import MpiRanks
 
 STALLED = "stalled"
 """Status of a run that makes no progress."""
@@ -94,6 +96,7 @@ def simulate(
     checked: bool = False,
     on_hang: Callable[[str], None] | None = None,
     checkpointer: Checkpointer | None = None,
+    ranks: MpiRanks | None = None,
 ) -> RunResult:
     """Simulate `point`.
 
@@ -101,7 +104,7 @@ def simulate(
     called several times a second; if `should_stop` returns true, the run ends with a partial
     result. With `checked`, compiled code checks every array index, in one thread. `on_hang` is
     called in another thread if a handler does not return; only ending the process stops it.
-    `checkpointer` writes checkpoints and may have one to resume from.
+    `checkpointer` writes checkpoints and may have one to resume from. `ranks` divide the run.
 
     Raises InputError if the point cannot be built, RunError if a transport breaks a rule or bytes
     are lost.
@@ -111,16 +114,19 @@ def simulate(
     scenario = prepare(point)
     if is_closed_form(point):
         return closed_form_result(point, scenario)
-    threads = 1 if checked else threads or os.cpu_count() or 1
-    options = Options(threads=threads, checked=checked, on_hang=on_hang)
-    run = _Simulation(point, scenario, options, progress, should_stop, checkpointer)
-    ending = run.simulate()
-    timings = {"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads}
-    return engine_result(point, scenario, run.engine, ending, timings)
+    cores = (ranks and ranks.n_cores) or os.cpu_count() or 1
+    threads = 1 if checked else threads or cores
+    options = Options(threads=threads, checked=checked, on_hang=on_hang, ranks=ranks)
+    with leading(ranks, point, options):
+        run = _Simulation(point, scenario, options, progress, should_stop, checkpointer)
+        ending = run.simulate()
+        timings = {"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads}
+        return engine_result(point, scenario, run.engine, ending, timings)
 
 
 def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
     from netsim.engine.engine import Engine
+    from netsim.engine.partitioned import PartitionedEngine
 
     simulation = Simulation(
         scenario.network,
@@ -137,7 +143,7 @@ def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
         sizes=scenario.sizes,
     )
     try:
-        return Engine(simulation, options)
+        return (PartitionedEngine if options.ranks else Engine)(simulation, options)
     except InputError as error:
         raise error.at(file=point.file) from None
     except MemoryError as error:
@@ -153,9 +159,13 @@ def ready_engine(
     needed = code_needed(
         [point], [feature_set_of(scenario)], checked=options.checked, tracing=bool(options.trace)
     )
+    from netsim.engine.partitioned import PartitionedEngine
+
     report("compile" if needed.missing else "load")
     engine = build_engine(point, scenario, options)
     engine.advance(0, HORIZON_PS)
+    if isinstance(engine, PartitionedEngine):
+        engine.ranks.build(engine)
     return engine
 
 

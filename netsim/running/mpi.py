@@ -1,0 +1,228 @@
+"""One run over MPI: `mpirun -n 4 netsim run X --mpi`.
+
+All ranks load the experiment. Rank 0 runs its points and writes the results, as without MPI; for
+each point it simulates, the other ranks build an engine and follow (`partitioned.py`). Only rank 0
+prints, and only rank 0 is stopped by signals.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.errors import InputError, RunError
+from netsim.limits import HORIZON_PS
+
+if TYPE_CHECKING:
+    from netsim.engine.kernels.ids import Array
+    from netsim.engine.partitioned import PartitionedEngine
+    from netsim.engine.simulation import Options
+    from netsim.experiment import Point
+    from netsim.experiment.scenario import Scenario
+
+INSTALL = "pip install 'netsim[mpi]', with mpich or another MPI for mpirun"
+
+PREPARE, BUILD, QUIT = "prepare", "build", "quit"
+"""Orders of rank 0 between points."""
+
+FAILED = 1
+
+SPIN_S = 100e-6
+"""Seconds that a rank waits on its core before it sleeps."""
+
+LONGEST_SLEEP_S = 1e-3
+
+
+def connect() -> MpiRanks:
+    """Return the ranks that mpirun started. Raises InputError without mpi4py."""
+    try:
+        import mpi4py
+
+        mpi4py.rc(thread_level="funneled")
+        from mpi4py import MPI
+    except ImportError as error:
+        raise InputError(f"--mpi: {error}", hint=INSTALL) from None
+    return MpiRanks(MPI)
+
+
+class MpiRanks:
+    """The ranks of this run. As a context, it lets the others quit in the end, or aborts them."""
+
+    def __init__(self, mpi: Any) -> None:
+        self._mpi, self._world = mpi, mpi.COMM_WORLD
+        self.rank, self.n = self._world.Get_rank(), self._world.Get_size()
+        n_local = self._world.Split_type(mpi.COMM_TYPE_SHARED).Get_size()
+        self.n_cores = max(1, (os.cpu_count() or 1) // n_local)
+        """The share of a machine's cores that each rank has."""
+        self._led: PartitionedEngine | None = None
+        self._stderr = sys.stderr
+        if self.rank > 0:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
+            sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+
+    def __enter__(self) -> MpiRanks:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # After other errors, ranks may wait for each other.
+        if kind is None or issubclass(kind, SystemExit | InputError):
+            if self.rank == 0:
+                self._order(QUIT)
+            return
+        if not issubclass(kind, KeyboardInterrupt):
+            traceback.print_exception(error, file=self._stderr)
+            self._say(f"failed: {error!r}")
+        self._world.Abort(FAILED)
+
+    def _end(self, message: str) -> None:
+        """End this process, as its compiled code hangs, and with it all ranks."""
+        self._say(message)
+        os._exit(FAILED)
+
+    def _say(self, message: str) -> None:
+        where = f"rank {self.rank} on {self._mpi.Get_processor_name()}"
+        print(f"error: {where}: {message}", file=self._stderr, flush=True)
+
+    def broadcast(self, array: Array | None, root: int = 0) -> Array:
+        """Return the array of ``root`` (uint8[...]) on all ranks."""
+        size = np.array([0 if array is None else array.size], np.int64)
+        self._wait(self._world.Ibcast(size, root))
+        found = np.empty(int(size[0]), np.uint8) if array is None or self.rank != root else array
+        self._wait(self._world.Ibcast(found, root))
+        return found
+
+    def all_gather(self, row: Array) -> Array:
+        """Return the rows of all ranks (int64[k]) as int64[n, k]."""
+        found = np.empty((self.n, row.size), np.int64)
+        self._wait(self._world.Iallgather(row, found))
+        return found
+
+    def gather(self, array: Array) -> list[Array]:
+        """Return the arrays of all ranks (uint8[...]) on rank 0, and nothing on others."""
+        sizes = self.all_gather(np.array([array.size], np.int64))[:, 0]
+        if self.rank > 0:
+            self._wait(self._world.Igatherv(array, None))
+            return []
+        found = np.empty(int(sizes.sum()), np.uint8)
+        self._wait(self._world.Igatherv(array, [found, sizes]))
+        return np.split(found, np.cumsum(sizes)[:-1])
+
+    def swap(self, out: Mapping[int, Array]) -> dict[int, Array]:
+        """Send an array (int64[...]) to some ranks; return those that they send."""
+        sending = [self._world.Isend(one, rank) for rank, one in out.items()]
+        found, status = {}, self._mpi.Status()
+        for rank in out:
+            self._until(lambda rank=rank: self._world.Iprobe(rank, status=status))
+            found[rank] = np.empty(status.Get_count(self._mpi.INT64_T), np.int64)
+            self._world.Recv(found[rank], rank)
+        self._wait(*sending)
+        return found
+
+    def fill(self, out: Mapping[int, Array], into: Mapping[int, Array]) -> None:
+        """Send arrays (uint8[...]) to some ranks, and receive those of known lengths."""
+        receiving = [self._world.Irecv(one, rank, 1) for rank, one in into.items()]
+        sending = [self._world.Isend(one, rank, 1) for rank, one in out.items()]
+        self._wait(*receiving, *sending)
+
+    def _wait(self, *requests: Any) -> None:
+        self._until(lambda: self._mpi.Request.Testall(requests))
+
+    def _until(self, done: Callable[[], bool]) -> None:
+        """Wait until something is done: on the core at first, since MPI wakes nobody, then asleep
+        for a part of the time waited, so that ranks may share a core."""
+        began = 0.0
+        while not done():
+            now = time.perf_counter()
+            began = began or now
+            if now - began > SPIN_S:
+                time.sleep(min(LONGEST_SLEEP_S, (now - began) / 4))
+
+    def _order(self, order: str, **about: Any) -> None:
+        self.broadcast(np.frombuffer(json.dumps({"order": order, **about}).encode(), np.uint8))
+
+    def prepare(self, point: Point, options: Options) -> None:
+        """Let the other ranks prepare a point."""
+        about = {"threads": options.threads, "checked": options.checked}
+        self._order(PREPARE, point=point.name, options=about)
+
+    def build(self, engine: PartitionedEngine) -> None:
+        """Let them build and load what ``engine`` needs, and then follow it. Raises RunError if
+        that fails on one of them."""
+        self._order(BUILD)
+        self._agree("")
+        self._led = engine
+
+    def release(self) -> None:
+        """Let them wait for the next point."""
+        if self._led is not None:
+            self._led.close()
+            self._led = None
+
+    def _agree(self, failure: str) -> None:
+        """Raise RunError with the failure of any rank."""
+        failed = np.flatnonzero(self.all_gather(np.array([bool(failure)], np.int64)))
+        if failed.size:
+            first = int(failed[0])
+            text = self.broadcast(np.frombuffer(failure.encode(), np.uint8), first)
+            raise RunError(f"rank {first}: {text.tobytes().decode()}")
+
+    def follow(self, points: Sequence[Point]) -> None:
+        """Follow rank 0 until it is done with its points."""
+        from netsim.engine.simulation import Options
+        from netsim.experiment.scenario import prepare
+
+        of_name = {point.name: point for point in points}
+        while (told := json.loads(self.broadcast(None).tobytes()))["order"] != QUIT:
+            if told["order"] == PREPARE:
+                point = of_name[told["point"]]
+                options = Options(**told["options"], on_hang=self._end, ranks=self)
+                scenario = prepare(point)
+            else:
+                self._serve(point, scenario, options)
+
+    def _serve(self, point: Point, scenario: Scenario, options: Options) -> None:
+        """Build an engine and follow that of rank 0."""
+        from netsim.engine.partitioned import PartitionedEngine
+        from netsim.running.point import build_engine
+
+        engine, failure = None, ""
+        try:
+            engine = build_engine(point, scenario, options)
+            engine.advance(0, HORIZON_PS)
+        except (InputError, RunError) as error:
+            failure = str(error)
+        with suppress(RunError):  # which rank 0 reports
+            self._agree(failure)
+            assert isinstance(engine, PartitionedEngine)
+            engine.serve()
+
+
+@contextmanager
+def leading(ranks: MpiRanks | None, point: Point, options: Options) -> Iterator[None]:
+    """Let other ranks follow while this one simulates a point."""
+    if ranks is None:
+        yield
+        return
+    ranks.prepare(point, options)
+    try:
+        yield
+    except (InputError, RunError):  # after others, ranks may wait for each other
+        ranks.release()
+        raise
+    ranks.release()
