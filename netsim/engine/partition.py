@@ -199,6 +199,19 @@ class Partition:
         for name in TOTALS:
             clock[name] = 0
 
+    def rows(self, path: str) -> Array:
+        """Return the rows of an array that this part owns, as uint8[n, ...]."""
+        return self._bytes(path)[self.of_rows[path] == self.part]
+
+    def set_rows(self, path: str, part: int, rows: Array) -> None:
+        """Set those that another part owns."""
+        entries = self._bytes(path)
+        if part != self.part:
+            entries[self.of_rows[path] == part] = rows.reshape(-1, entries.shape[1])
+
+    def _bytes(self, path: str) -> Array:
+        return _array(self._state, path).view(np.uint8).reshape(-1, self._width(path))
+
     def own_rows(self) -> dict[str, Array]:
         """Return the rows that this part owns, as uint8[n, ...] by path, with its packets, log and
         clock."""

@@ -27,11 +27,15 @@ from netsim.engine.series import thin
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.snapshot import Snapshot, Stored
 from netsim.engine.state import State
-from netsim.engine.state_views import Counts, Status
+from netsim.engine.state_views import Counts, FlowStates, Status
 from netsim.errors import RunError
 
-STEP, GATHER, RESTORE, END = range(4)
+STEP, GATHER, GATHER_ROWS, RESTORE, END = range(5)
 """Orders of rank 0."""
+
+FLOWS, PROGRAM_HOSTS = range(2)
+READ_OFTEN = (("hosts.tx", "hosts.rx"), ("hosts.program_hosts",))
+"""Arrays that are gathered alone, since they are read several times a second."""
 
 NEXT, FAILED = range(2)
 """First columns of what ranks tell each other after each window; the others are TOTALS."""
@@ -52,6 +56,7 @@ class PartitionedEngine(Engine):
         assert options.ranks is not None
         self.ranks = ranks = options.ranks
         self._is_complete = True  # the state has current rows of all parts
+        self._gathered: set[int] = set()  # which of READ_OFTEN are current
         self._is_watched = False  # one watch for all windows of a call
         self._table: Array | None = None  # what the ranks told each other last
         super().__init__(simulation, options)
@@ -62,6 +67,8 @@ class PartitionedEngine(Engine):
         self._neighbors = self._partition.neighbors(has_news=self._has_news)
         for box in ("outbox", "inbox"):
             self._make_room(box, FEW)
+        if not self.jit:
+            self._load_cut()
 
     @property
     def _has_news(self) -> bool:
@@ -91,6 +98,23 @@ class PartitionedEngine(Engine):
         known = {name: total[name] for name in TOTALS if hasattr(own, name)}
         return replace(own, **known)
 
+    def flow_states(self) -> FlowStates:
+        """Return the state of each flow."""
+        self._look_at(FLOWS)
+        return state_views.flow_states(self._state)
+
+    def program_total(self, name: str) -> int:
+        """Return a field of the program's ``HOST_STATE``, summed over all hosts."""
+        self._look_at(PROGRAM_HOSTS)
+        return int(self._state.hosts.program_hosts[name].sum())
+
+    def _look_at(self, what: int) -> None:
+        """Gather what is read often, unless that is done."""
+        if not self._is_complete and what not in self._gathered:
+            self._order(GATHER_ROWS, what)
+            self._gather_rows(what)
+            self._gathered.add(what)
+
     def advance(
         self,
         n_windows: int,
@@ -103,6 +127,7 @@ class PartitionedEngine(Engine):
         load the code."""
         workers = workers or self.threads
         if n_windows == 0:
+            self._load_cut()
             return self._step(0, until_ps, workers)
         self._order(STEP, n_windows, until_ps, stop_when_done, workers)
         return self._windows(n_windows, until_ps, stop_when_done, workers)
@@ -130,6 +155,8 @@ class PartitionedEngine(Engine):
                     self._windows(rest[0], rest[1], bool(rest[2]), rest[3])
             elif order == GATHER:
                 self._gather()
+            elif order == GATHER_ROWS:
+                self._gather_rows(rest[0])
             elif order == RESTORE:
                 self._receive_snapshot()
             else:
@@ -161,10 +188,19 @@ class PartitionedEngine(Engine):
             self._partition.forget_totals()
         self._table = None
 
+    def _gather_rows(self, what: int) -> None:
+        """Update some arrays on rank 0."""
+        for path in READ_OFTEN[what]:
+            rows = self._partition.rows(path)
+            found = self.ranks.gather(np.ascontiguousarray(rows).reshape(-1))
+            for part, raw in enumerate(found):
+                self._partition.set_rows(path, part, raw)
+
     def _windows(
         self, n_windows: int, until_ps: int, stop_when_done: bool, workers: int
     ) -> Status:
         """Simulate windows together with the other ranks, which decide the same."""
+        self._gathered.clear()
         if self._is_complete:
             self._partition.hide()
             self._sizes, self._n_begun = np.array(self._state.hosts.tx["size_bytes"]), -1
@@ -174,7 +210,8 @@ class PartitionedEngine(Engine):
             try:
                 return self._simulate(n_windows, until_ps, stop_when_done, workers)
             finally:
-                self._is_watched = False
+                self._gathered: set[int] = set()  # which of READ_OFTEN are current
+        self._is_watched = False
 
     def _watch(self) -> AbstractContextManager[None]:
         return nullcontext() if self._is_watched else super()._watch()
@@ -303,8 +340,18 @@ class PartitionedEngine(Engine):
             self._sizes[sizes[:, 0]] = sizes[:, 1]
 
     def _run_cut(self, number: int, *arguments: Any) -> Any:
-        entry = self._of_cut[number]
-        return (entry.run or entry.prepare(*arguments))(*arguments)
+        run = self._of_cut[number].run
+        assert run is not None
+        return run(*arguments)
+
+    def _load_cut(self) -> None:
+        """Load or compile the code of cut.py."""
+        s, cut, none = self._state, self._cut, np.zeros((0, 2), np.int64)
+        of_links = s.net, s.links, s.clock, cut
+        of_flows = s.hosts, s.clock, cut
+        arguments = of_links, of_links, of_flows, (s.net, s.links, *of_flows, none)
+        for entry, given in zip(self._of_cut, arguments, strict=True):
+            entry.prepare(*given)
 
     def _make_room(self, box: str, n: int) -> None:
         """Make room for ``n`` packets in the outbox or the inbox."""

@@ -16,6 +16,7 @@ from netsim.engine.kernels.layout import BLOCK, INF, Clock, HostState, LinkState
 from netsim.engine.kernels.loop import release_followers
 from netsim.engine.kernels.rings import first_slot, next_slot
 from netsim.engine.kernels.specialization_constants import PHASE_DRIVEN
+from netsim.engine.kernels.switch import prefetch_link
 from netsim.engine.kernels.windows import (
     expect,
     nodes_of_block,
@@ -61,11 +62,16 @@ def hand_over(net: Net, links: LinkState, clock: Clock, cut: Cut) -> int:
         return -n
     n = 0
     for k in range(cut.outgoing.shape[0]):
+        if k + 1 < cut.outgoing.shape[0]:
+            prefetch_link(links, links.readers[net.port_peer[cut.outgoing[k + 1]]])
         reader = links.readers[net.port_peer[cut.outgoing[k]]]
-        for _ in range(cut.sent[k]):
-            cut.outbox[n] = links.pool[first_slot(links, 0, reader)]
-            reader.head += 1
-            n += 1
+        while reader.head < reader.tail:
+            slot = first_slot(links, 0, reader)
+            some = min(reader.tail, reader.block_end) - reader.head
+            for i in range(some):
+                cut.outbox[n + i] = links.pool[slot + i]
+            reader.head += some
+            n += some
     for k in range(cut.beyond.shape[0]):
         forget_event(clock, cut.beyond[k])
     return n
@@ -81,10 +87,14 @@ def take_over(net: Net, links: LinkState, clock: Clock, cut: Cut) -> None:
         peer = net.port_peer[cut.incoming[k]]
         to = net.port_node[peer]
         expect(clock, to, cut.inbox[n].time)
-        for _ in range(cut.received[k]):
-            links.pool[next_slot(links, 0, port)] = cut.inbox[n]
-            port.tail += 1
-            n += 1
+        last = n + cut.received[k]
+        while n < last:
+            slot = next_slot(links, 0, port)
+            some = min(last - n, port.block_end - port.tail)
+            for i in range(some):
+                links.pool[slot + i] = cut.inbox[n + i]
+            port.tail += some
+            n += some
         links.readers[peer].tail = port.tail
         if to >= net.n_hosts:
             include(links.unread, net.first_word[to], peer - net.first_port[to])
