@@ -196,9 +196,7 @@ class PartitionedEngine(Engine):
             for part, raw in enumerate(found):
                 self._partition.set_rows(path, part, raw)
 
-    def _windows(
-        self, n_windows: int, until_ps: int, stop_when_done: bool, workers: int
-    ) -> Status:
+    def _windows(self, n_windows: int, until_ps: int, stop_when_done: bool, workers: int) -> Status:
         """Simulate windows together with the other ranks, which decide the same."""
         self._gathered.clear()
         if self._is_complete:
@@ -210,8 +208,7 @@ class PartitionedEngine(Engine):
             try:
                 return self._simulate(n_windows, until_ps, stop_when_done, workers)
             finally:
-                self._gathered: set[int] = set()  # which of READ_OFTEN are current
-        self._is_watched = False
+                self._is_watched = False
 
     def _watch(self) -> AbstractContextManager[None]:
         return nullcontext() if self._is_watched else super()._watch()
