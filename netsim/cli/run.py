@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from netsim.experiment import Experiment
     from netsim.results.shard import Shard
+    from netsim.running.mpi import MpiRanks
     from netsim.running.point_run import PointOutcome
     from netsim.running.run_manifest import Checkpoints
     from netsim.running.worker_process import WorkerProcess
@@ -44,6 +46,7 @@ def _run_options(command: Any) -> Any:
             is_flag=True,
             help="Check array bounds in handlers (slow, one thread).",
         ),
+        click.option("--mpi", is_flag=True, help="Divide each point among the ranks of mpirun."),
         click.option("--quiet", is_flag=True, help="Print only errors."),
         json_option,
     )
@@ -83,20 +86,21 @@ def command(
     kept, and a point with a checkpoint resumes from it.
     """
     every_s = checkpoint_seconds(checkpoint)
-    started = _start_processes(options["jobs"])
-    loaded = load_experiment(experiment, overrides, seed)
-    from netsim.results.shard import Shard
-    from netsim.running.run_manifest import Checkpoints, RunManifest
-    from netsim.running.sweep import output_directory
+    with _ranks(options) as ranks:
+        started = _start_processes(options["jobs"])
+        loaded = load_experiment(experiment, overrides, seed)
+        from netsim.results.shard import Shard
+        from netsim.running.run_manifest import Checkpoints, RunManifest
+        from netsim.running.sweep import output_directory
 
-    part = None if shard is None else Shard.parse(shard)
-    manifest = None if every_s is None else RunManifest.of(loaded, every_s, shard)
-    directory = output_directory(loaded.points())
-    if part is not None:
-        directory = directory.with_name(directory.name + part.suffix)
-    force = force or options["checked"]
-    job = _Job(out or directory, Checkpoints(manifest), force, part, started)
-    _run(loaded, job, options)
+        part = None if shard is None else Shard.parse(shard)
+        manifest = None if every_s is None else RunManifest.of(loaded, every_s, shard)
+        directory = output_directory(loaded.points())
+        if part is not None:
+            directory = directory.with_name(directory.name + part.suffix)
+        force = force or options["checked"]
+        job = _Job(out or directory, Checkpoints(manifest), force, part, started, ranks)
+        _run(loaded, job, options)
 
 
 @click.command("resume")
@@ -115,12 +119,25 @@ def resume(result: Path, trust: bool, **options: Any) -> None:
     """
     from netsim.running.run_manifest import Checkpoints, read_manifest
 
-    manifest = read_manifest(result)
-    from netsim.running.sweep import shard_of
+    with _ranks(options) as ranks:
+        manifest = read_manifest(result)
+        from netsim.running.sweep import shard_of
 
-    checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
-    job = _Job(result, checkpoints, shard=shard_of(manifest))
-    _run(manifest.load(trust=trust), job, options)
+        checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
+        job = _Job(result, checkpoints, shard=shard_of(manifest), ranks=ranks)
+        _run(manifest.load(trust=trust), job, options)
+
+
+def _ranks(options: dict[str, Any]) -> AbstractContextManager[MpiRanks | None]:
+    """Return the ranks of --mpi, or None. They simulate one point at a time."""
+    if not options["mpi"]:
+        return nullcontext()
+    if (options["jobs"] or 1) > 1:
+        raise InputError("--jobs conflicts with --mpi")
+    from netsim.running.mpi import connect
+
+    options["jobs"] = 1
+    return connect()
 
 
 def _start_processes(jobs: int | None) -> list[WorkerProcess]:
@@ -156,10 +173,14 @@ class _Job:
     force: bool = False
     shard: Shard | None = None
     started: Sequence[WorkerProcess] = ()
+    ranks: MpiRanks | None = None
 
 
 def _run(experiment: Experiment, job: _Job, options: dict[str, Any]) -> None:
     """Run an experiment, print its results, and exit with the status of the run."""
+    if job.ranks is not None and job.ranks.rank > 0:
+        job.ranks.follow(experiment.points())
+        return
     from netsim.running.executors import executor_of
     from netsim.running.point_run import RunOptions
 
@@ -170,7 +191,7 @@ def _run(experiment: Experiment, job: _Job, options: dict[str, Any]) -> None:
     outcomes, interruption = simulate_points(
         points,
         directory,
-        RunOptions(threads, options["checked"], job.force, job.checkpoints),
+        RunOptions(threads, options["checked"], job.force, job.checkpoints, job.ranks),
         executor_of(options["jobs"], threads, job.started),
         job.shard,
         quiet=options["quiet"],

@@ -168,8 +168,8 @@ class Partition:
         )
 
     def hide(self) -> None:
-        """Forget the events, packets and log of other parts, which a complete state has. The first part
-        keeps the totals of the clock."""
+        """Forget the events, packets and log of other parts, which a complete state has. The
+        totals of the clock stay with the first part."""
         state, other = self._state, self._of_node != self.part
         next_event, clock = state.clock.next_event, np.asarray(state.clock.clock)
         next_event[other] = INF

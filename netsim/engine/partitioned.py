@@ -9,6 +9,7 @@ others' rows are gathered first, so results, checkpoints and reports are made as
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
@@ -37,8 +38,9 @@ FLOWS, PROGRAM_HOSTS = range(2)
 READ_OFTEN = (("hosts.tx", "hosts.rx"), ("hosts.program_hosts",))
 """Arrays that are gathered alone, since they are read several times a second."""
 
-NEXT, FAILED = range(2)
-"""First columns of what ranks tell each other after each window; the others are TOTALS."""
+NEXT, FAILED, LATE = range(3)
+"""First columns of what ranks tell each other after each window; the others are TOTALS. Rank 0 is
+late when its call has taken its time."""
 
 HAND_OVER, TAKE_OVER, LIST_DELIVERED, NOTE_DELIVERED = range(4)
 """Entry points of cut.py."""
@@ -57,6 +59,7 @@ class PartitionedEngine(Engine):
         self.ranks = ranks = options.ranks
         self._is_complete = True  # the state has current rows of all parts
         self._gathered: set[int] = set()  # which of READ_OFTEN are current
+        self._end_s: float = INF  # when rank 0 ends the current call
         self._is_watched = False  # one watch for all windows of a call
         self._table: Array | None = None  # what the ranks told each other last
         super().__init__(simulation, options)
@@ -94,7 +97,7 @@ class PartitionedEngine(Engine):
         own = state_views.counts(self._state)
         if self._table is None:
             return own
-        total = dict(zip(TOTALS, self._table[:, FAILED + 1 :].sum(0).tolist(), strict=True))
+        total = dict(zip(TOTALS, self._table[:, LATE + 1 :].sum(0).tolist(), strict=True))
         known = {name: total[name] for name in TOTALS if hasattr(own, name)}
         return replace(own, **known)
 
@@ -122,6 +125,7 @@ class PartitionedEngine(Engine):
         *,
         stop_when_done: bool = False,
         workers: int | None = None,
+        seconds: float | None = None,
     ) -> Status:
         """Simulate up to ``n_windows`` windows on all ranks, like `Engine.advance`. Without any,
         load the code."""
@@ -129,6 +133,7 @@ class PartitionedEngine(Engine):
         if n_windows == 0:
             self._load_cut()
             return self._step(0, until_ps, workers)
+        self._end_s = INF if seconds is None else time.monotonic() + seconds
         self._order(STEP, n_windows, until_ps, stop_when_done, workers)
         return self._windows(n_windows, until_ps, stop_when_done, workers)
 
@@ -239,6 +244,8 @@ class PartitionedEngine(Engine):
             table = self._tell(failure)
             if stop_when_done and self._all_done():
                 return Status.DONE
+            if table[0, LATE]:
+                break
         return Status.RUNNING
 
     def _step(self, n_windows: int, until_ps: int, workers: int) -> Status:
@@ -253,7 +260,8 @@ class PartitionedEngine(Engine):
         """Tell the other ranks the next event and the totals of this one; return those of all.
         Raises RunError with the failure of any rank."""
         clock = self._state.clock
-        row = [int(clock.soonest.min()), int(failure is not None)]
+        late = time.monotonic() >= self._end_s
+        row = [int(clock.soonest.min()), int(failure is not None), int(late)]
         row += [int(clock.clock[name][0]) for name in TOTALS]
         self._table = table = self.ranks.all_gather(np.array(row, np.int64))
         failed = np.flatnonzero(table[:, FAILED])
@@ -265,7 +273,7 @@ class PartitionedEngine(Engine):
     def _all_done(self) -> bool:
         """Return what `all_done` of loop.py does, for all parts together."""
         assert self._table is not None
-        total = dict(zip(TOTALS, self._table[:, FAILED + 1 :].sum(0).tolist(), strict=True))
+        total = dict(zip(TOTALS, self._table[:, LATE + 1 :].sum(0).tolist(), strict=True))
         if self.has_program:
             ended = total["under_way"] == 0 and total["delivered"] >= total["expected"]
             return ended and total["finished"] == total["expected"]

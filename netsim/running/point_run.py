@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.results import Result
     from netsim.running.estimate import Estimate
+    from netsim.running.mpi import MpiRanks
     from netsim.running.point import Progress
 
 Report = Callable[["Progress"], None]
@@ -51,12 +52,15 @@ class PointOutcome:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How points run, as for `simulate`; with `force`, also those with a complete result."""
+    """How points run, as for `simulate`; with `force`, also those with a complete result. `ranks`
+    run them in this process only.
+    """
 
     threads: int | None = None
     checked: bool = False
     force: bool = False
     checkpoints: Checkpoints = NO_CHECKPOINTS
+    ranks: MpiRanks | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,7 @@ class PointRun:
                 checked=options.checked,
                 on_hang=partial(self._record_hang, hung, callbacks.on_hang),
                 checkpointer=checkpointer,
+                ranks=options.ranks,
             )
         except RunError as error:
             return self.failed(str(error))
