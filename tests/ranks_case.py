@@ -25,9 +25,9 @@ class ThreadRanks:
 
     def _meet(self, mine: Any) -> list[Any]:
         self._meeting.left[self.rank] = mine
-        self._meeting.barrier.wait(10)
+        self._meeting.barrier.wait(300)
         found = list(self._meeting.left)
-        self._meeting.barrier.wait(10)
+        self._meeting.barrier.wait(300)
         return found
 
     def broadcast(self, array: Any, root: int = 0) -> Any:

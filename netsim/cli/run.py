@@ -137,7 +137,11 @@ def _ranks(options: dict[str, Any]) -> AbstractContextManager[MpiRanks | None]:
     from netsim.running.mpi import connect
 
     options["jobs"] = 1
-    return connect()
+    ranks = connect()
+    processes = ranks.processes()
+    if ranks.rank == 0 and not options["quiet"]:
+        click.echo(processes, err=True)
+    return ranks
 
 
 def _start_processes(jobs: int | None) -> list[WorkerProcess]:
@@ -179,7 +183,9 @@ class _Job:
 def _run(experiment: Experiment, job: _Job, options: dict[str, Any]) -> None:
     """Run an experiment, print its results, and exit with the status of the run."""
     if job.ranks is not None and job.ranks.rank > 0:
-        job.ranks.follow(experiment.points())
+        from netsim.running.following import follow
+
+        follow(job.ranks, experiment.points())
         return
     from netsim.running.executors import executor_of
     from netsim.running.point_run import RunOptions

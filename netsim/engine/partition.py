@@ -16,7 +16,7 @@ from netsim.engine import snapshot
 from netsim.engine.kernels import layout
 from netsim.engine.kernels.cut import Cut
 from netsim.engine.kernels.ids import NO_FLOW, Array
-from netsim.engine.kernels.layout import BLOCK, INF, TIMER_RX
+from netsim.engine.kernels.layout import BLOCK, INF, TIMER_RX, grouped
 from netsim.engine.kernels.series import BINS_APART
 from netsim.engine.pool import lay_out
 from netsim.engine.records import aligned_zeros
@@ -117,8 +117,8 @@ class Partition:
         links = self._state.links
         levels, n_rows = np.asarray(links.levels), int(links.series_clock["n_rows"][0])
         of_levels = np.zeros(levels.size, np.int32)
-        first, n_classes = links.level_of, queues.size // ports.size
-        for cls in range(n_classes):
+        first, classes = links.level_of, queues.size // ports.size
+        for cls in range(classes):
             of_levels[first[first >= 0] + cls] = ports[first >= 0]
         if n_rows == 0:
             return of_levels, np.zeros(0, np.int32)
@@ -155,7 +155,8 @@ class Partition:
         net, packet = self._state.net, self._state.links.pool.dtype
         outgoing, there = self._outgoing
         incoming = net.port_peer[outgoing].astype(np.int64)
-        return Cut(
+        return grouped(
+            Cut,
             own=(self._of_node == self.part).astype(np.int64),
             beyond=np.unique(net.port_node[incoming]).astype(np.int64),
             outgoing=outgoing,
@@ -201,7 +202,8 @@ class Partition:
 
     def rows(self, path: str) -> Array:
         """Return the rows of an array that this part owns, as uint8[n, ...]."""
-        return self._bytes(path)[self.of_rows[path] == self.part]
+        rows: Array = self._bytes(path)[self.of_rows[path] == self.part]
+        return rows
 
     def set_rows(self, path: str, part: int, rows: Array) -> None:
         """Set those that another part owns."""

@@ -274,12 +274,11 @@ class PartitionedEngine(Engine):
         """Return what `all_done` of loop.py does, for all parts together."""
         assert self._table is not None
         total = dict(zip(TOTALS, self._table[:, LATE + 1 :].sum(0).tolist(), strict=True))
+        n_tasks, n = self._state.hosts.tasks.shape[0], len(self.flows)
         if self.has_program:
-            ended = total["under_way"] == 0 and total["delivered"] >= total["expected"]
-            return ended and total["finished"] == total["expected"]
-        n, hosts = len(self.flows), self._state.hosts
-        done = total["delivered"] == total["finished"] == n
-        return done and total["tasks_done"] >= hosts.tasks.shape[0]
+            n_tasks, n = 0, total["expected"]
+        done = total["delivered"] >= n and total["tasks_done"] >= n_tasks
+        return bool(done and total["finished"] == n and total["under_way"] == 0)
 
     def _exchange(self) -> None:
         """Send what left this part in the last window to the ranks that it reaches."""
@@ -361,7 +360,7 @@ class PartitionedEngine(Engine):
     def _make_room(self, box: str, n: int) -> None:
         """Make room for ``n`` packets in the outbox or the inbox."""
         packets = aligned_zeros(1 << (n - 1).bit_length(), self._cut.outbox.dtype)
-        given = packets if self.jit else packets.view(RecordArray)
+        given: Any = packets if self.jit else packets.view(RecordArray)
         self._cut = self._cut._replace(**{box: given})
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from netsim.engine.kernels.ids import Array
 
-if TYPE_CHECKING:
-    from netsim.engine.partitioned import PartitionedEngine
+
+class Led(Protocol):
+    """The engine of rank 0, which those of other ranks follow."""
+
+    def close(self) -> None:
+        """Let the other ranks go on."""
 
 
 class Ranks(Protocol):
@@ -32,5 +36,5 @@ class Ranks(Protocol):
     def fill(self, out: Mapping[int, Array], into: Mapping[int, Array]) -> None:
         """Send arrays (uint8[...]) to some ranks, and receive those of known lengths."""
 
-    def build(self, engine: PartitionedEngine) -> None:
+    def build(self, engine: Led) -> None:
         """Let the other ranks build theirs, which follow ``engine`` of rank 0."""

@@ -1,7 +1,7 @@
 """One run over MPI: `mpirun -n 4 netsim run X --mpi`.
 
 All ranks load the experiment. Rank 0 runs its points and writes the results, as without MPI; for
-each point it simulates, the other ranks build an engine and follow (`partitioned.py`). Only rank 0
+each point it simulates, the other ranks build an engine and follow (`following.py`). Only rank 0
 prints, and only rank 0 is stopped by signals.
 """
 
@@ -13,22 +13,21 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.errors import InputError, RunError
-from netsim.limits import HORIZON_PS
 
 if TYPE_CHECKING:
     from netsim.engine.kernels.ids import Array
-    from netsim.engine.partitioned import PartitionedEngine
+    from netsim.engine.ranks import Led
     from netsim.engine.simulation import Options
     from netsim.experiment import Point
-    from netsim.experiment.scenario import Scenario
 
 INSTALL = "pip install 'netsim[mpi]', with mpich or another MPI for mpirun"
 
@@ -64,7 +63,7 @@ class MpiRanks:
         n_local = self._world.Split_type(mpi.COMM_TYPE_SHARED).Get_size()
         self.n_cores = max(1, (os.cpu_count() or 1) // n_local)
         """The share of a machine's cores that each rank has."""
-        self._led: PartitionedEngine | None = None
+        self._led: Led | None = None
         self._stderr = sys.stderr
         if self.rank > 0:
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -90,7 +89,7 @@ class MpiRanks:
             self._say(f"failed: {error!r}")
         self._world.Abort(FAILED)
 
-    def _end(self, message: str) -> None:
+    def end(self, message: str) -> None:
         """End this process, as its compiled code hangs, and with it all ranks."""
         self._say(message)
         os._exit(FAILED)
@@ -128,7 +127,7 @@ class MpiRanks:
         sending = [self._world.Isend(one, rank) for rank, one in out.items()]
         found, status = {}, self._mpi.Status()
         for rank in out:
-            self._until(lambda rank=rank: self._world.Iprobe(rank, status=status))
+            self._until(partial(self._world.Iprobe, rank, status=status))
             found[rank] = np.empty(status.Get_count(self._mpi.INT64_T), np.int64)
             self._world.Recv(found[rank], rank)
         self._wait(*sending)
@@ -153,6 +152,17 @@ class MpiRanks:
             if now - began > SPIN_S:
                 time.sleep(min(LONGEST_SLEEP_S, (now - began) / 4))
 
+    def processes(self) -> str:
+        """Return which process each rank is, since mpirun names processes; on rank 0 only."""
+        own = f"{os.getpid()} on {self._mpi.Get_processor_name()}".encode()
+        found = self.gather(np.frombuffer(own, np.uint8))
+        where = (f"{i} is process {one.tobytes().decode()}" for i, one in enumerate(found))
+        return f"{self.n} ranks: {', '.join(where)}"
+
+    def told(self) -> Any:
+        """Return the next order of rank 0."""
+        return json.loads(self.broadcast(None).tobytes())
+
     def _order(self, order: str, **about: Any) -> None:
         self.broadcast(np.frombuffer(json.dumps({"order": order, **about}).encode(), np.uint8))
 
@@ -161,11 +171,11 @@ class MpiRanks:
         about = {"threads": options.threads, "checked": options.checked}
         self._order(PREPARE, point=point.name, options=about)
 
-    def build(self, engine: PartitionedEngine) -> None:
+    def build(self, engine: Led) -> None:
         """Let them build and load what ``engine`` needs, and then follow it. Raises RunError if
         that fails on one of them."""
         self._order(BUILD)
-        self._agree("")
+        self.agree("")
         self._led = engine
 
     def release(self) -> None:
@@ -174,43 +184,13 @@ class MpiRanks:
             self._led.close()
             self._led = None
 
-    def _agree(self, failure: str) -> None:
+    def agree(self, failure: str) -> None:
         """Raise RunError with the failure of any rank."""
         failed = np.flatnonzero(self.all_gather(np.array([bool(failure)], np.int64)))
         if failed.size:
             first = int(failed[0])
             text = self.broadcast(np.frombuffer(failure.encode(), np.uint8), first)
             raise RunError(f"rank {first}: {text.tobytes().decode()}")
-
-    def follow(self, points: Sequence[Point]) -> None:
-        """Follow rank 0 until it is done with its points."""
-        from netsim.engine.simulation import Options
-        from netsim.experiment.scenario import prepare
-
-        of_name = {point.name: point for point in points}
-        while (told := json.loads(self.broadcast(None).tobytes()))["order"] != QUIT:
-            if told["order"] == PREPARE:
-                point = of_name[told["point"]]
-                options = Options(**told["options"], on_hang=self._end, ranks=self)
-                scenario = prepare(point)
-            else:
-                self._serve(point, scenario, options)
-
-    def _serve(self, point: Point, scenario: Scenario, options: Options) -> None:
-        """Build an engine and follow that of rank 0."""
-        from netsim.engine.partitioned import PartitionedEngine
-        from netsim.running.point import build_engine
-
-        engine, failure = None, ""
-        try:
-            engine = build_engine(point, scenario, options)
-            engine.advance(0, HORIZON_PS)
-        except (InputError, RunError) as error:
-            failure = str(error)
-        with suppress(RunError):  # which rank 0 reports
-            self._agree(failure)
-            assert isinstance(engine, PartitionedEngine)
-            engine.serve()
 
 
 @contextmanager

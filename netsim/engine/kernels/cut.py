@@ -10,7 +10,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from netsim.engine.kernels.fields import PacketRecord
-from netsim.engine.kernels.ids import NO_FLOW, FlowId, GlobalPort, NodeId, Numbers, Ps, Records
+from netsim.engine.kernels.ids import (
+    NO_FLOW,
+    FlowId,
+    GlobalPort,
+    NodeId,
+    Numbers,
+    Ps,
+    Records,
+    span,
+)
 from netsim.engine.kernels.indexing import include
 from netsim.engine.kernels.layout import BLOCK, INF, Clock, HostState, LinkState, Net
 from netsim.engine.kernels.loop import release_followers
@@ -145,9 +154,9 @@ def note_delivered(
                 forget_event(clock, host)
     if PHASE_DRIVEN:
         start_reconfigurations(net, links, clock)
-        for node in range(cut.own.shape[0]):
+        for node in span(NodeId(0), NodeId(cut.own.shape[0])):
             if cut.own[node] == 0:
-                forget_event(clock, NodeId(node))
+                forget_event(clock, node)
 
 
 ENTRY_POINTS = (hand_over, take_over, list_delivered, note_delivered)

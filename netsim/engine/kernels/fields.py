@@ -63,9 +63,8 @@ class PortRecord(Declared):
     paused: int  # bit c: the neighbor paused class c
     pause_requested: int  # bit c: pause of class c; bit PFC_FRAME_PENDING: frame not yet sent
     ecn_draws: int
-    # Sums over all classes, set for `on_forward` of a transport only.
-    held_bytes: Bytes
-    sent_bytes: Bytes
+    held_bytes: Bytes  # of all classes, set for `on_forward` of a transport only
+    sent_bytes: Bytes  # likewise
 
 
 class LinkReaderRecord(Declared):

@@ -1,0 +1,104 @@
+"""`mpirun netsim run --mpi`: real processes, in plain Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+MPIRUN = shutil.which(
+    "mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+)
+NETSIM = [sys.executable, "-c", "from netsim.cli import main; main()"]
+SMALL = ["--set", "traffic.fan_in=4", "--set", "transport=ndp", "--set", "traffic.size=64KB"]
+PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+
+with_mpi = pytest.mark.skipif(
+    find_spec("mpi4py") is None or MPIRUN is None, reason="needs mpi4py and mpirun"
+)
+
+
+def started(out: Path, *options: str, command: str = "run incast", n: int = 2) -> subprocess.Popen:
+    """A run on several ranks."""
+    assert MPIRUN is not None
+    ranks = [MPIRUN, "-n", str(n), *NETSIM, *command.split(), "--mpi", "--threads", "1"]
+    to = ["--out", str(out)] if command.startswith("run") else []
+    return subprocess.Popen(
+        [*ranks, *to, *options],
+        env=PLAIN,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def hash_in(out: Path) -> str:
+    return str(json.loads((out / "summary.json").read_text())["hash"])
+
+
+@with_mpi
+def test_ranks_write_the_result_of_one_process(tmp_path: Path) -> None:
+    subprocess.run(
+        [*NETSIM, "run", "incast", *SMALL, "--threads", "1", "--out", tmp_path / "one", "--quiet"],
+        env=PLAIN,
+        check=True,
+    )
+    run = started(tmp_path / "two", *SMALL)
+    printed, _ = run.communicate(timeout=120)
+    assert run.returncode == 0, printed
+    assert printed.count("results in") == 1
+    assert hash_in(tmp_path / "two") == hash_in(tmp_path / "one")
+
+
+@with_mpi
+def test_a_lost_rank_ends_the_others_and_its_checkpoint_serves(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run = started(out, *SMALL[:4], "--checkpoint", "10ms")
+    checkpoint = out / "checkpoint.netsim"
+    end = time.monotonic() + 60
+    while not checkpoint.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert checkpoint.exists(), run.communicate(timeout=1)
+    lost = ranks_of(run.pid)[-1]
+    os.kill(lost, signal.SIGKILL)
+    printed, _ = run.communicate(timeout=10)
+    assert run.returncode != 0
+    assert f"1 is process {lost}" in printed
+    assert f"PID {lost}" in printed  # mpirun names it
+    resumed = started(out, command=f"resume {out}", n=1)
+    printed, _ = resumed.communicate(timeout=120)
+    assert resumed.returncode == 0, printed
+    assert "resumes at" in printed
+
+
+def ranks_of(pid: int) -> list[int]:
+    """The processes below mpirun that have none below them."""
+    below = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.split()
+    return [one for each in below for one in ranks_of(int(each))] or [pid]
+
+
+@with_mpi
+def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
+    run = started(tmp_path / "out", "--set", "traffic.fan_in=-1")
+    printed, _ = run.communicate(timeout=60)
+    assert run.returncode == 2
+    assert printed.count("traffic.fan_in") == 1
+
+
+def test_without_mpi4py_one_line_says_how_to_install_it(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['mpi4py'] = None; from netsim.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", "incast", "--mpi", "--out", str(tmp_path)]
+    run = subprocess.run(command, env=PLAIN, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert len(run.stderr.splitlines()) == 1
+    assert "netsim[mpi]" in run.stderr

@@ -1,0 +1,115 @@
+"""A run divided among ranks is the run of one process: after any window, and resumed by others.
+
+The ranks are threads of this process; `tests/cli/test_mpi.py` has processes of mpirun.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import cut_short
+from engine_case import (
+    engine_for,
+    flow_results,
+    kept,
+    log_rows,
+    run,
+    slot_begins,
+    task_results,
+)
+from ranks_case import ThreadRanks, with_ranks
+from reference.cases import random_case
+from series_case import equal, reading, sampled
+
+from netsim.engine.engine import Engine
+from netsim.engine.kernels.layout import INF
+from netsim.engine.partitioned import PartitionedEngine
+from netsim.engine.snapshot import Snapshot
+
+PLACES = ("block", "block_end", "off", "mask", "ctrl_off", "ctrl_mask")
+"""Fields of records that say where packets are, which no two engines need agree on ..."""
+
+WORKING = ("worker", "handler", "next_done", "tx_ingress")
+"""... and what a step leaves behind."""
+
+KEPT = ("ports", "readers", "queues", "nics", "host_ports", "tx", "rx", "tasks", "program_hosts")
+
+
+def seen(engine: Engine) -> tuple[Any, ...]:
+    """What can be asked of an engine."""
+    links = [column.tolist() for column in vars(engine.link_counters()).values()]
+    flows, tasks, rows = flow_results(engine), task_results(engine), log_rows(engine)
+    slots = slot_begins(engine, INF) if engine.feature_set.phase_driven else []
+    return engine.digest(), engine.counts, engine.conservation(), links, flows, tasks, rows, slots
+
+
+def records(engine: Engine) -> dict[str, Any]:
+    """The fields of the engine's records that only one value fits."""
+    groups = {**engine.state.links._asdict(), **engine.state.hosts._asdict()}
+    return {
+        f"{name}.{field}": np.array(np.asarray(groups[name])[field])
+        for name in KEPT
+        for field in groups[name].dtype.names
+        if field not in PLACES + WORKING
+    }
+
+
+def check(seed: int, **named: Any) -> None:
+    """Run a case on some ranks, and go on from its middle with another number of them."""
+    rng = random.Random(seed)
+    case = cut_short(random_case(seed, **named), 800)
+    sampling = sampled(case, case.until_ps // 20 + 1) if rng.random() < 0.3 else None
+    until_ps = INF if case.until_ps is None else case.until_ps
+    given: dict[str, Any] = {"jit": False, "trace": False, "sampling": sampling}
+    windows, first, then = rng.randint(1, 30), rng.randint(2, 4), rng.randint(1, 4)
+
+    def divided(ranks: ThreadRanks) -> Engine:
+        def make(simulation: Any, options: Any) -> Engine:
+            return PartitionedEngine(simulation, replace(options, ranks=ranks))
+
+        return engine_for(case, make=make, **given)
+
+    whole = engine_for(case, **given)
+    whole.advance(windows, until_ps)
+    half, at_half = seen(whole), records(whole)
+
+    def begin(engine: Engine) -> Snapshot:
+        engine.advance(windows, until_ps)
+        assert seen(engine) == half
+        for name, column in records(engine).items():
+            assert np.array_equal(column, at_half[name]), name
+        return kept(engine)
+
+    snapshot = with_ranks(first, divided, begin)
+    run(whole, until_ps)
+
+    def end(engine: Engine) -> None:
+        engine.restore(snapshot)
+        engine.advance(3, until_ps)
+        assert engine.flow_states().done_ps.size == len(case.flows)  # gathered alone
+        run(engine, until_ps)
+        assert seen(engine) == seen(whole)
+        if sampling is not None:
+            equal(reading(engine), reading(whole))
+
+    with_ranks(then, divided, end)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ranks_agree_with_one_process(seed: int) -> None:
+    check(seed)
+
+
+def test_ranks_agree_when_circuits_follow_the_flows() -> None:
+    check(1, racks=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4, 60))
+def test_ranks_agree_with_one_process_long(seed: int) -> None:
+    check(seed)
+    check(seed, racks=True)
