@@ -139,7 +139,8 @@ def _whitening(n: int) -> Floats:
     spread = np.array([value for _, value in COMMON])
     same = (names[:, None] == names) * spread[:, None] * spread
     covariance = np.kron(np.ones((n, n)), same) + np.kron(np.eye(n), np.diag(np.square(OWN)))
-    return np.linalg.inv(np.linalg.cholesky(covariance))
+    made: Floats = np.linalg.inv(np.linalg.cholesky(covariance))
+    return made
 
 
 def _timer(

@@ -9,9 +9,13 @@ from typing import NamedTuple
 
 from netsim.workloads.calibration.fit import Fits, Rates, fitted
 from netsim.workloads.calibration.measured import Measurement
+from netsim.workloads.job.curves import Shape
 
 BANDS = ((64 << 10, "<= 64 KiB"), (16 << 20, "<= 16 MiB"), (1 << 60, "above"))
 """Largest size and name of each band."""
+
+MAX_NODE_COUNTS = 32
+"""Most numbers of nodes that are left out in turn."""
 
 
 class Residual(NamedTuple):
@@ -55,26 +59,27 @@ def summaries(rows: Sequence[Measurement], fits: Fits, rates: Rates) -> Iterator
     by_what: dict[str, list[Measurement]] = defaultdict(list)
     for row in rows:
         by_what[row.what].append(row)
+    left_out = without_sizes(rows, rates)
     for what, some in by_what.items():
         yield summary(f"{what}: fitted", residuals(fits, some, rates))
-        yield summary(f"{what}: every third size left out", _without_sizes(some, rates))
+        yield summary(f"{what}: every third size left out", left_out[what])
         counts = sorted({row.shape.nodes for row in some if row.shape.nodes > 1})
-        for nodes in counts if len(counts) > 1 else ():
+        for nodes in counts if 1 < len(counts) <= MAX_NODE_COUNTS else ():
             out = [row for row in some if row.shape.nodes == nodes]
             rest = [row for row in some if row.shape.nodes != nodes]
             found = residuals(fitted(rest, rates), out, rates)
             yield summary(f"{what}: {nodes} nodes left out", found)
 
 
-def _without_sizes(rows: Iterable[Measurement], rates: Rates) -> list[Residual]:
-    """Return the errors of inner sizes, each third of which is left out of a fit in turn."""
-    groups: dict[object, list[Measurement]] = defaultdict(list)
+def without_sizes(rows: Iterable[Measurement], rates: Rates) -> dict[str, list[Residual]]:
+    """Return the errors of inner sizes by collective; a third in turn is left out of a fit."""
+    groups: dict[tuple[str, Shape], list[Measurement]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.size_bytes):
-        groups[row.shape].append(row)
-    found = []
+        groups[row.what, row.shape].append(row)
+    found: dict[str, list[Residual]] = {what: [] for what, _ in groups}
     for start in range(3):
         out = {row for group in groups.values() for row in group[1:-1][start::3]}
         rest = [row for group in groups.values() for row in group if row not in out]
-        if out:
-            found += residuals(fitted(rest, rates), sorted(out), rates)
+        for one in residuals(fitted(rest, rates), sorted(out), rates):
+            found[one.row.what].append(one)
     return found

@@ -16,6 +16,8 @@ from netsim.terminal import Column, Wide, show
 if TYPE_CHECKING:
     from netsim.workloads.calibration.validate import Summary
 
+DRAWS = True
+
 REDUCES = re.compile(r"\b(H100|H200|H800|H20|GH200|B200|B300|GB200|GB300)\b")
 """GPUs whose scale-up switches reduce (NVLS)."""
 
@@ -49,6 +51,7 @@ REDUCES = re.compile(r"\b(H100|H200|H800|H20|GH200|B200|B300|GB200|GB300)\b")
     help="Nodes of a scale-up network: 18 for 72 GPUs, 4 per node.",
 )
 @click.option("--out", metavar="FILE", help="Write the machine to this TOML file.")
+@click.option("--plot", metavar="FILE", help="Plot the errors of left-out sizes to this file.")
 @json_option
 def command(
     files: tuple[str, ...],
@@ -56,8 +59,7 @@ def command(
     overrides: tuple[str, ...],
     shape: str | None,
     nodes_per_domain: int,
-    out: str | None,
-    as_json: bool,
+    **outputs: Any,
 ) -> None:
     """Make a machine from FILEs: collectives measured by nccl-tests or rccl-tests.
 
@@ -69,19 +71,24 @@ def command(
     netsim workload show llama3_405b --set machine=./mine.toml
     """
     from netsim.inputs import user_path
+    from netsim.plots import save
     from netsim.workloads.calibration.fit import Rates, fitted
     from netsim.workloads.calibration.machine_file import machine_toml
-    from netsim.workloads.calibration.measured import parse_shape, read_measured
-    from netsim.workloads.calibration.validate import residuals, summaries
+    from netsim.workloads.calibration.measured import MAX_ROWS, parse_shape, read_measured
+    from netsim.workloads.calibration.validate import residuals, summaries, without_sizes
     from netsim.workloads.job.keys import read_part
     from netsim.workloads.job.machine import Machine
+    from netsim.workloads.plots.calibration import draw
     from netsim.writing import write_text
 
     here = Path.cwd()
+    out, plot = outputs["out"], outputs["plot"]
     given = parse_shape(shape) if shape else None
     base = _base(machine, here, overrides)
     link = read_part(Machine, base, "")
     found = [read_measured(user_path(name, here), given) for name in files]
+    if sum(len(one.rows) for one in found) > MAX_ROWS:
+        raise InputError(f"more than {MAX_ROWS:,} measurements", file=files[-1])
     rows = [_in_domains(row, nodes_per_domain) for one in found for row in one.rows]
     devices = " ".join(device for one in found for device in one.devices)
     reduces = link.scale_up.in_network_reduction or bool(REDUCES.search(devices))
@@ -89,8 +96,14 @@ def command(
     fits = fitted(rows, rates)
     tables = list(summaries(rows, fits, rates))
     if out:
-        write_text(user_path(out, here), machine_toml(base, fits, found, tables))
-    if as_json:
+        try:
+            write_text(user_path(out, here), machine_toml(base, fits, found, tables))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(f"cannot be written: {reason}", file=out) from None
+    if plot:
+        save(draw(without_sizes(rows, rates)), user_path(plot, here))
+    if outputs["as_json"]:
         errors = [
             {**row._asdict(), "shape": list(row.shape), "error": error}
             for row, error in residuals(fits, rows, rates)
@@ -101,8 +114,9 @@ def command(
     for one in found:
         for why, n in sorted(one.left_out.items()):
             click.echo(f"{one.name}: left out {n} {why}")
-    if out:
-        click.echo(f"wrote {out}")
+    for name in (out, plot):
+        if name:
+            click.echo(f"wrote {name}")
 
 
 def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any]:

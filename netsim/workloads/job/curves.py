@@ -73,10 +73,10 @@ def terms(what: str, algorithm: str, shape: Shape) -> Terms:
         hops = twice * (nodes - 1)
         share = twice * (n - 1) / n
         return Terms(twice * (n - 1) - hops, hops, share, share * (nodes > 1), per_node)
-    hops = 2 * math.log2(nodes)
+    levels = 2 * math.log2(nodes)
     if algorithm == "nvls":
-        return Terms(1, hops, 1.0, 2 * (nodes - 1) / nodes, per_node)
-    return Terms(2 * (per_node - 1), hops, 2.0, 2.0 * (nodes > 1), per_node)
+        return Terms(1, levels, 1.0, 2 * (nodes - 1) / nodes, per_node)
+    return Terms(2 * (per_node - 1), levels, 2.0, 2.0 * (nodes > 1), per_node)
 
 
 def key_size(what: str, n: int, size_bytes: float) -> float:

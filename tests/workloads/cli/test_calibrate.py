@@ -151,8 +151,11 @@ def test_a_network_of_another_rate_changes_the_time():
 def test_the_machine_that_is_written_is_used(netsim, tmp_path):
     (tmp_path / "a.txt").write_text(text([line(8, 20), line(1 << 20, 50)], nodes=1, gpus=8))
     (tmp_path / "b.txt").write_text(text([line(8, 40), line(1 << 20, 90)], nodes=2, gpus=8))
-    result = netsim("calibrate", "a.txt", "b.txt", "--out", "mine.toml", "--set", "sms=7")
+    result = netsim(
+        "calibrate", "a.txt", "b.txt", "--out", "mine.toml", "--plot", "a.png", "--set", "sms=7"
+    )
     assert result.exit_code == 0, result.output
+    assert fails(netsim("calibrate", "a.txt", "--out", "no/mine.toml"), 2, "no/mine.toml")
     written = (tmp_path / "mine.toml").read_text()
     for one in ("sha256", "NCCL version 2.21.5", "H100 80GB", "sms = 7"):
         assert one in written
