@@ -28,7 +28,8 @@ class FaultSpec:
 
     Either `links` or `node` is a pattern of names, the other None. From `at_ps` until `until_ps`,
     packets are lost at random, links have the rate `rate_bps` (NOMINAL: their own), and they fail
-    and recover with mean times `mtbf_ps` and `mttr_ps` (None: never).
+    and recover with mean times `mtbf_ps` and `mttr_ps` (None: never). With `resize_queues`, sizes
+    in bdp are of `rate_bps`.
     """
 
     name: str
@@ -37,6 +38,7 @@ class FaultSpec:
     loss_rate: float
     bit_error_rate: float
     rate_bps: int
+    resize_queues: bool
     mtbf_ps: int | None
     mttr_ps: int | None
     at_ps: int

@@ -79,6 +79,16 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
     return faults
 
 
+def queue_rates(point: Point, network: Network) -> Ints:
+    """Return int64[n_ports], the rate of each link that sizes in bdp are for."""
+    rates_bps = network.port_rate_bps.copy()
+    for use in point.faults:
+        if use.resize_queues:
+            ports = np.concatenate(parts_named(use.links, use.node, f"faults.{use.name}", network))
+            rates_bps[ports] = use.rate_bps
+    return rates_bps
+
+
 def ports_named(written: str, network: Network) -> Ints:
     """Return the ports that a pattern of links or nodes matches, as in [faults].
 

@@ -56,6 +56,8 @@ def describe_faults(faults: Sequence[FaultSpec]) -> dict[str, Any]:
         table |= {"loss_rate": fault.loss_rate, "bit_error_rate": fault.bit_error_rate}
         if fault.rate_bps != NOMINAL:
             table["rate"] = format_rate(fault.rate_bps)
+        if fault.resize_queues:
+            table["resize_queues"] = True
         if fault.mtbf_ps is not None and fault.mttr_ps is not None:
             table |= {"mtbf": format_time(fault.mtbf_ps), "mttr": format_time(fault.mttr_ps)}
         if (fault.at_ps, fault.until_ps) != (0, INT64):
@@ -108,6 +110,10 @@ def _contradictions(section: FaultSection, key: str) -> list[InputError]:
     for name in ("at", "until"):
         if name in written_keys and not written_keys & set(FOR_A_TIME):
             wrong("has no effect", f"only with {', '.join(FOR_A_TIME)}", name)
+    if section.resize_queues and section.rate is None:
+        wrong("has no effect", "add rate", "resize_queues")
+    elif section.resize_queues and (section.at, section.until) != (0, None):
+        wrong("conflicts with at and until", "queues keep their sizes", "resize_queues")
     if section.until is not None and section.until <= section.at:
         wrong("must be later than at", f"later than {format_time(section.at)}", "until")
     if not written_keys & {*FOR_A_TIME, "mttr", "down", "up"}:
@@ -126,6 +132,7 @@ def _fault(name: str, section: FaultSection) -> FaultSpec:
         loss_rate=section.loss_rate,
         bit_error_rate=section.bit_error_rate,
         rate_bps=NOMINAL if section.rate is None else section.rate,
+        resize_queues=section.resize_queues,
         mtbf_ps=section.mtbf,
         mttr_ps=section.mttr,
         at_ps=section.at,

@@ -11,7 +11,7 @@ import numpy as np
 from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times, round_trips
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
-from netsim.experiment.place_faults import link_faults
+from netsim.experiment.place_faults import link_faults, queue_rates
 from netsim.experiment.resolve_fabric import wrong_sizes
 from netsim.experiment.resolve_run import sampling_of
 from netsim.inventory.inventory import shares_of_networks
@@ -265,13 +265,13 @@ def _final_fabric(
         fastest = replace(network, port_rate_bps=faults.fastest_bps(network))
     settled = point.fabric.for_network(fastest, point.packets)
     if sizes_differ(settled, network):
-        sizes = port_sizes(settled, network, point.packets)
+        sizes = port_sizes(settled, network, point.packets, queue_rates(point, network))
         kinds = zip(sizes.fabrics, sizes.rate_bps, sizes.round_trip_ps, strict=True)
         for fabric, rate_bps, round_trip_ps in kinds:
             where = f"at {format_rate(rate_bps)} and a base round trip of"
             for error in wrong_sizes(fabric, point.packets):
                 raise error.with_suffix(f"{where} {format_time(round_trip_ps, 5)}")
-    return settle_sizes(settled, network, point.packets)
+    return settle_sizes(settled, network, point.packets, queue_rates(point, network))
 
 
 def _located(error: InputError, point: Point) -> InputError:

@@ -187,6 +187,8 @@ class FaultSection(_Section):
     """probability that a bit is wrong; the packet is then lost"""
     rate: Annotated[int | None, BeforeValidator(_Convert("rate", optional=True))] = None
     """reduced or raised link rate; the lowest counts if several apply"""
+    resize_queues: _Bool = False
+    """sizes in bdp are of `rate`, which then lasts from the start to the end"""
     mtbf: _Limit = None
     """mean time between random failures"""
     mttr: _Limit = None

@@ -39,13 +39,13 @@ class PortSizes:
 
 
 def settle_sizes(
-    fabric: Fabric, network: Network, packets: PacketFormat
+    fabric: Fabric, network: Network, packets: PacketFormat, rate_bps: Ints | None = None
 ) -> tuple[Fabric, PortSizes | None]:
     """Return a settled fabric with sizes in bytes if they are the same everywhere, else all
     sizes. Raises InputError as `port_sizes`."""
     if not sizes_differ(fabric, network):
         return fabric, None
-    sizes = port_sizes(fabric, network, packets)
+    sizes = port_sizes(fabric, network, packets, rate_bps)
     return (sizes.fabrics[0], None) if len(sizes.fabrics) == 1 else (fabric, sizes)
 
 
@@ -53,8 +53,10 @@ def sizes_differ(fabric: Fabric, network: Network) -> bool:
     return fabric.has_bdp_sizes or network.switch_queue_bytes is not None
 
 
-def port_sizes(fabric: Fabric, network: Network, packets: PacketFormat) -> PortSizes:
-    """Return the sizes of a settled fabric at each port.
+def port_sizes(
+    fabric: Fabric, network: Network, packets: PacketFormat, rate_bps: Ints | None = None
+) -> PortSizes:
+    """Return the sizes of a settled fabric at each port, for `rate_bps` instead of its own rate.
 
     Ports of hosts, which have no queues, are of kind 0. Raises InputError, without a file, for a
     size that is too large, and for switches with their own queue size if the discipline has no
@@ -64,7 +66,8 @@ def port_sizes(fabric: Fabric, network: Network, packets: PacketFormat) -> PortS
     n = network.n_host_ports
     switch = network.port_node[n:] - network.n_hosts
     own = _own_queues(fabric, network)[switch]
-    columns = [network.port_rate_bps[n:], round_trips[network.switch_network[switch]], own]
+    rate_bps = network.port_rate_bps if rate_bps is None else rate_bps
+    columns = [rate_bps[n:], round_trips[network.switch_network[switch]], own]
     kinds, kind = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     rates, trips, owns = kinds.T.tolist()
     return PortSizes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+import numpy as np
 import pytest
 from experiment_text import load, messages
 from raises_input import mentions
@@ -121,3 +122,25 @@ def test_what_does_not_fit_the_network_names_the_table(tmp_path):
         prepare(spine)
     told = str(caught.value).replace(f"{tmp_path}/", "")
     assert mentions(told, "e.toml", "faults.broken.node", "spine9")
+
+
+def test_queues_of_a_slow_link_may_follow_its_rate(tmp_path):
+    slow = """
+[fabric]
+queue_bytes = "1bdp"
+[faults.slow]
+links = "spine0 -> leaf*"
+rate = "25Gbps"
+"""
+    rest = REST.split("[routing]", maxsplit=1)[0] + slow
+    scenario = prepare(load(tmp_path, rest + "resize_queues = true").points()[0])
+    network, sizes = scenario.network, scenario.sizes
+    assert sizes is not None
+    rate = np.array(sizes.rate_bps)[sizes.kind[network.n_host_ports :]]
+    of_spine = network.port_node[network.n_host_ports :] == network.n_hosts + 4
+    assert (rate == np.where(of_spine, 25 * 10**9, network.port_rate_bps[0])).all()
+    small, large = (int(one.queue.params["queue_bytes"]) for one in sizes.fabrics)
+    assert small == pytest.approx(large * 25e9 / network.port_rate_bps[0], abs=1)
+    for wrong in (rest.replace('rate = "25Gbps"', ""), rest + 'at = "1us"\n'):
+        with pytest.raises(InputError, match="resize_queues"):
+            load(tmp_path, wrong + "resize_queues = true").points()
