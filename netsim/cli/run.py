@@ -23,16 +23,17 @@ from netsim.cli.points import simulate_points
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from netsim.experiment import Experiment
     from netsim.results.shard import Shard
     from netsim.running.mpi import MpiRanks
+    from netsim.running.executor import Executor
     from netsim.running.point_run import PointOutcome
     from netsim.running.run_manifest import Checkpoints
     from netsim.running.worker_process import WorkerProcess
 
 DRAWS = True
+
+SLURM_CHECKPOINT_S = 300.0
 
 
 def _run_options(command: Any) -> Any:
@@ -65,6 +66,12 @@ def _run_options(command: Any) -> Any:
     help="Write a checkpoint every TIME (such as 60s) and on Ctrl-C, for netsim resume.",
 )
 @click.option("--shard", metavar="K/N", help="Run only part K of N, for netsim merge.")
+@click.option(
+    "--scheduler",
+    metavar="NAME",
+    help="Run points on dask (a local cluster), tcp://HOST:PORT (a scheduler of dask), or slurm.",
+)
+@click.option("--partition", metavar="NAME", help="Partition of Slurm.")
 @_run_options
 def command(
     experiment: str,
@@ -74,6 +81,8 @@ def command(
     force: bool,
     checkpoint: str | None,
     shard: str | None,
+    scheduler: str | None,
+    partition: str | None,
     **options: Any,
 ) -> None:
     """Run EXPERIMENT: a TOML file, or the name of a shipped experiment.
@@ -86,8 +95,15 @@ def command(
     kept, and a point with a checkpoint resumes from it.
     """
     every_s = checkpoint_seconds(checkpoint)
+    if scheduler and options["mpi"]:
+        raise InputError("--scheduler conflicts with --mpi")
+    if every_s is None and scheduler == "slurm":
+        every_s = SLURM_CHECKPOINT_S  # for preemption
     with _ranks(options) as ranks:
-        started = _start_processes(options["jobs"])
+        started = [] if scheduler else _start_processes(options["jobs"])
+        from netsim.running.executors import executor_of
+
+        executor = executor_of(options["jobs"], options["threads"], started, scheduler, partition)
         loaded = load_experiment(experiment, overrides, seed)
         from netsim.results.shard import Shard
         from netsim.running.run_manifest import Checkpoints, RunManifest
@@ -99,7 +115,7 @@ def command(
         if part is not None:
             directory = directory.with_name(directory.name + part.suffix)
         force = force or options["checked"]
-        job = _Job(out or directory, Checkpoints(manifest), force, part, started, ranks)
+        job = _Job(out or directory, Checkpoints(manifest), executor, force, part, ranks)
         _run(loaded, job, options)
 
 
@@ -117,6 +133,7 @@ def resume(result: Path, trust: bool, **options: Any) -> None:
 
     Plugins outside netsim, and checkpoints written elsewhere or by others, need --trust.
     """
+    from netsim.running.executors import executor_of
     from netsim.running.run_manifest import Checkpoints, read_manifest
 
     with _ranks(options) as ranks:
@@ -124,7 +141,8 @@ def resume(result: Path, trust: bool, **options: Any) -> None:
         from netsim.running.sweep import shard_of
 
         checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
-        job = _Job(result, checkpoints, shard=shard_of(manifest), ranks=ranks)
+        executor = executor_of(options["jobs"], options["threads"])
+        job = _Job(result, checkpoints, executor, shard=shard_of(manifest), ranks=ranks)
         _run(manifest.load(trust=trust), job, options)
 
 
@@ -170,13 +188,13 @@ def checkpoint_seconds(written: str | None) -> float | None:
 
 @dataclass(frozen=True)
 class _Job:
-    """What is run, and with which processes that have been started already."""
+    """Where results go, and which points run where."""
 
     directory: Path
     checkpoints: Checkpoints
+    executor: Executor
     force: bool = False
     shard: Shard | None = None
-    started: Sequence[WorkerProcess] = ()
     ranks: MpiRanks | None = None
 
 
@@ -187,7 +205,6 @@ def _run(experiment: Experiment, job: _Job, options: dict[str, Any]) -> None:
 
         follow(job.ranks, experiment.points())
         return
-    from netsim.running.executors import executor_of
     from netsim.running.point_run import RunOptions
 
     as_json = options["as_json"]
@@ -198,12 +215,12 @@ def _run(experiment: Experiment, job: _Job, options: dict[str, Any]) -> None:
         points,
         directory,
         RunOptions(threads, options["checked"], job.force, job.checkpoints, job.ranks),
-        executor_of(options["jobs"], threads, job.started),
+        job.executor,
         job.shard,
         quiet=options["quiet"],
     )
     if job.shard is not None:
-        points = [outcome.point for outcome in outcomes]
+        points = points[job.shard.number - 1 :: job.shard.count]
     if not quiet:
         _print_tables(experiment, outcomes, len(points) > 1)
     picture = _save_picture(directory, outcomes) if options["plot"] else None

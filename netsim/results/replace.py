@@ -107,17 +107,17 @@ def recover(parent: Path, name: str | None = None) -> None:
 
 
 @contextmanager
-def exclusive(directory: Path) -> Iterator[int]:
+def exclusive(directory: Path, *, patient: bool = False) -> Iterator[int]:
     """Lock `directory` during the block; yield the lock's file descriptor.
 
     The lock is on a file next to it. It ends with the process and those that inherit the
-    descriptor. Raises InputError if another run holds it; processes that a killed run leaves behind
-    get a few seconds to end.
+    descriptor. Raises InputError if another run holds it, unless `patient`; processes that a killed
+    run leaves behind get a few seconds to end.
     """
     lock = directory.parent / f".{directory.name}.lock"
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _locked_soon(lock)
+        descriptor = _locked_soon(lock, patient=patient)
     except _HeldError as error:
         raise InputError(
             f"{directory} is in use by {error}", hint="wait, or choose another --out"
@@ -147,14 +147,14 @@ class _HeldError(Exception):
         return True
 
 
-def _locked_soon(lock: Path) -> int:
+def _locked_soon(lock: Path, *, patient: bool) -> int:
     """Open and lock the file `lock`; wait for what a process that has ended leaves behind."""
     end = time.monotonic() + ORPHANS_S
     while True:
         try:
             return _locked(lock)
         except _HeldError as error:
-            if error.is_running or time.monotonic() > end:
+            if not patient and (error.is_running or time.monotonic() > end):
                 raise
             time.sleep(0.05)
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from netsim.errors import CombinedInputError, InputError, warn_once
 from netsim.memory import available_bytes
-from netsim.results import destination, load_result
+from netsim.results import destination
+from netsim.results.received import checked, receive
 from netsim.results.replace import recover
 from netsim.running.estimate import BASE_BYTES, Estimate, require_memory
 from netsim.running.executor import Batch, Executor
@@ -101,7 +102,7 @@ class Processes(Executor):
                     continue
                 worker.run = None
                 if kind == "error":
-                    raise _input_error(content)
+                    raise input_error(content)
                 if kind == "done":
                     yield outcome_of(run, content)
                     continue
@@ -120,7 +121,7 @@ class Processes(Executor):
         has ended, so its run will show why.
         """
         if kind == "error":
-            raise _input_error(content)
+            raise input_error(content)
         if kind != "estimate":
             return replace(UNKNOWN, memory_bytes=self._memory or 0)
         work = None if content["work"] is None else Work(**content["work"])
@@ -218,15 +219,16 @@ def outcome_of(run: PointRun, content: Mapping[str, Any]) -> PointOutcome:
         return run.failed(str(content["error"]).removeprefix(f"{run.name}: "))
     folders = (run.folder, destination.partial_directory(run.folder))
     folder = next((one for one in folders if str(one) == directory), run.folder)
+    fingerprint = run.provenance.fingerprint
     try:
-        result = load_result(folder)
-        if result.experiment["fingerprint"] != run.provenance.fingerprint:
-            raise InputError("is of another experiment", file=str(folder))
+        if content.get("files") is not None:
+            folder = receive(run.folder, content["files"], fingerprint)
+        result = checked(folder, fingerprint)
     except InputError as error:
         return run.failed(f"the result cannot be read: {error}")
     return run.outcome(result)
 
 
-def _input_error(content: Sequence[Mapping[str, Any]]) -> InputError:
+def input_error(content: Sequence[Mapping[str, Any]]) -> InputError:
     errors = [InputError(**one) for one in content]
     return errors[0] if len(errors) == 1 else CombinedInputError(errors)

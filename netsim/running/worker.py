@@ -2,7 +2,7 @@
 
 It answers each message that is no stop with one that ends the work: "estimate", "done", "error" or
 "hang"; before that it sends "progress", "note" and "warning". It ends when the socket closes. It
-ignores Ctrl-C and SIGTERM, which reach whole groups of processes: the other process decides.
+ignores signals that reach whole groups of processes, such as Ctrl-C: the other process decides.
 """
 
 from __future__ import annotations
@@ -11,28 +11,32 @@ import gc
 import json
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from netsim import errors
 from netsim.errors import InputError
 from netsim.results.files import plain
+from netsim.results.received import packed
+from netsim.results.replace import exclusive
 from netsim.running.estimate import estimate
 from netsim.running.point import Progress
-from netsim.running.point_run import Callbacks, PointOutcome
+from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
 from netsim.running.point_spec import rebuild
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
 
-MAX_BYTES = 1 << 28
+MAX_BYTES = 1 << 30
 """Longest message."""
 
 OBJECTS_PER_COLLECTION = 100_000
@@ -48,7 +52,7 @@ ESTIMATED = (*COUNTS, "simulated_ps", "memory_bytes", "seconds", "setup_seconds"
 
 def main(descriptor: int) -> None:
     """Serve the process at the other end of a socket until it closes."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     import netsim.engine.engine  # noqa: F401  (takes half a second; do it before work comes)
@@ -111,6 +115,20 @@ class Worker:
 
     def _run(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         run, options = rebuild(spec)
+        store = spec.get("store")
+        if store is None:
+            return self._simulate(run, options)
+        lock = Path(store["lock"])
+        if lock.is_file() and lock.read_bytes() == store["token"].encode():
+            with exclusive(run.folder, patient=True):  # of another task for the same point
+                return self._simulate(run, options)
+        with tempfile.TemporaryDirectory(prefix="netsim-point-") as folder:
+            reply = self._simulate(replace(run, folder=Path(folder) / run.folder.name), options)
+            if reply["directory"] is not None:
+                reply["files"] = packed(Path(reply["directory"]))
+            return reply
+
+    def _simulate(self, run: PointRun, options: RunOptions) -> dict[str, Any]:
         if not options.force and (kept := run.kept()) is not None:
             return _reply(kept)  # the process before this one was killed after its last step
         callbacks = Callbacks(

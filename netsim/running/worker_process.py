@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CODE = "import sys; sys.path[:] = {path}; from netsim.running.worker import main; main({fd})"
 """Program of a worker process: like this one, it finds only what this one finds."""
 
-MAX_BYTES = 1 << 26
+MAX_BYTES = 1 << 30
 """Longest message of a worker."""
 
 END_S = 0.1

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import difflib
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,21 +10,12 @@ from typing import Any
 
 from netsim.errors import InputError
 from netsim.experiment import Experiment, Point
-from netsim.experiment.document import PLUGIN_SECTIONS
 from netsim.inputs import path_problem
 from netsim.plugins import files as plugin_files
-from netsim.plugins import registry
 from netsim.results import Result
 from netsim.results.files import EXPERIMENT
 from netsim.results.provenance import provenances
-from netsim.units import written
-from netsim.writing import write_text
-
-EXTRACTED = "netsim-stored-"
-"""Prefix of the temporary directory for plugin sources stored in a result."""
-
-PLUGIN_KEYS = ("kind", "queue_discipline")
-"""Keys that name a plugin; the second is in [fabric]."""
+from netsim.running.stored_sources import EXTRACTED, plugin_files_of, with_stored_sources
 
 MAX_NAMED = 5
 """Maximum number of folders, or ranges of changed lines, in a message."""
@@ -47,13 +35,14 @@ def point_of(result: Result, directory: Path | None = None, *, trust: bool = Fal
     file = str(result.path / EXPERIMENT)
     tree = dict(result.experiment["resolved"])
     folders = [directory] if directory else list(_search_path(result))
-    names = _plugin_files(tree)
+    names = plugin_files_of(tree)
     complete = [one for one in folders if all((one / name).is_file() for name in names)]
     if not trust:
         _require_trusted(result, names, complete)
     tries = [(tree, folder) for folder in complete]
-    if not complete and (stored := _with_stored_sources(result, tree)) is not None:
-        tries = [(stored, folder) for folder in folders]
+    if not complete:
+        stored, _ = with_stored_sources(tree, result.experiment["plugins"], file)
+        tries = [(stored, folder) for folder in folders if stored is not None]
     for tried, folder in tries:
         with nullcontext() if trust else plugin_files.untrusted():
             (point,) = Experiment.from_tree(tried, file, folder.resolve()).points()
@@ -78,40 +67,6 @@ def _require_trusted(result: Result, names: Sequence[str], complete: Sequence[Pa
         shown = ", ".join(f"{name} ({place})" for name, place in foreign.items())
         message = f"needs code that is not part of netsim: {shown}"
         raise InputError(message, file=str(result.path / EXPERIMENT), hint=plugin_files.TRUST)
-
-
-def _with_stored_sources(result: Result, tree: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the tree with plugin files extracted from the result; None if it lacks one."""
-    stored = {plugin["name"]: plugin for plugin in result.experiment["plugins"]}
-    names = _plugin_files(tree)
-    if not names or not all(stored.get(name, {}).get("sources") for name in names):
-        return None
-    root = Path(tempfile.mkdtemp(prefix=EXTRACTED))
-    atexit.register(shutil.rmtree, root, ignore_errors=True)
-    files = {}
-    for number, name in enumerate(dict.fromkeys(names)):
-        folder = root / str(number)
-        sources = stored[name]["sources"]
-        for path, text in sources.items():
-            target = folder / path
-            is_inside = not path_problem(path) and target.resolve().is_relative_to(folder.resolve())
-            if not is_inside or stored[name]["file"] not in sources:
-                message = f"{written(path)} must be in the directory of {name}"
-                raise InputError(message, file=str(result.path / EXPERIMENT))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_text(target, text.encode("utf-8", "replace").decode())
-        files[name] = str(folder / stored[name]["file"])
-
-    def extracted(value: Any, key: str = "") -> Any:
-        if isinstance(value, dict):
-            return {name: extracted(inner, name) for name, inner in value.items()}
-        if key in PLUGIN_KEYS and isinstance(value, str):
-            name, preset = registry.split_preset(value)
-            return files.get(name, name) + (f":{preset}" if preset else "")
-        return value
-
-    changed: dict[str, Any] = extracted(tree)
-    return changed
 
 
 def differences(result: Result, point: Point) -> list[str]:
@@ -162,18 +117,6 @@ def _search_path(result: Result) -> Iterator[Path]:
     yield Path.cwd()
     yield from result.path.resolve().parents
     yield from {path.parent for path in built_in().values()}
-
-
-def _plugin_files(tree: Mapping[str, Any]) -> list[str]:
-    """Return the plugins that are given as files."""
-    tables = [tree, *tree.get("flow_classes", {}).values()]
-    sections = [table.get(section, {}) for table in tables for section in PLUGIN_SECTIONS]
-    for section in sections:  # also tables within tables, as of a nested topology
-        sections += [value for value in section.values() if isinstance(value, dict)]
-    sections.append(tree.get("fabric", {}))
-    kinds = [str(section[key]) for section in sections for key in PLUGIN_KEYS if key in section]
-    files = [registry.split_preset(kind)[0] for kind in kinds]
-    return [name for name in files if name.endswith(".py")]
 
 
 def _data_files(point: Point) -> list[str]:

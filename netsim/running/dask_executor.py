@@ -1,0 +1,200 @@
+"""Points on a cluster of dask (`netsim[dask]`): a local one, or that of a scheduler."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError, RunError
+from netsim.memory import available_bytes
+from netsim.running import remote
+from netsim.running.estimate import Estimate, estimate
+from netsim.running.executor import Batch, Executor
+from netsim.running.point_run import PointOutcome, PointRun
+from netsim.running.processes import input_error, outcome_of
+from netsim.units import format_bytes
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+INSTALL = "pip install 'netsim[dask]'"
+MEMORY = "MEM"
+"""Resource of workers: bytes that points may need at the same time."""
+
+POLL_S = 0.05
+CONNECT_S = 30
+NOTE_S = 5.0
+"""Seconds without workers after which a note says so."""
+
+LOST_S = 5.0
+"""Seconds without a scheduler after which a run ends."""
+
+_stopped: set[str] = set()
+"""Runs that have been stopped; in a process of workers."""
+
+
+def run_task(spec: Mapping[str, Any], run: str) -> dict[str, Any]:
+    """Run a point in a worker of dask, until it is stopped or the client has gone."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    key = worker.get_current_task()
+
+    def should_stop() -> bool:
+        task = worker.state.tasks.get(key)
+        return run in _stopped or task is None or task.state in ("cancelled", "released")
+
+    return remote.run_remotely(spec, should_stop)
+
+
+def stop_tasks(run: str) -> None:
+    """Stop the points of a run that this process has."""
+    _stopped.add(run)
+
+
+class Dask(Executor):
+    """Points as tasks of dask; `jobs` at a time if the cluster is a local one."""
+
+    def __init__(
+        self, address: str | None = None, jobs: int | None = None, threads: int | None = None
+    ) -> None:
+        try:
+            import distributed  # noqa: F401
+        except ImportError:
+            raise InputError("dask.distributed is not installed", hint=INSTALL) from None
+        self._address, self._jobs = address, jobs or os.cpu_count() or 1
+        self.threads = threads or max(1, (os.cpu_count() or 1) // self._jobs if not address else 1)
+        self._lock = -1
+        self._client: Client | None = None
+        self._cluster: Any = None
+
+    def open(self, lock: int) -> None:
+        self._lock = lock
+
+    def estimates(
+        self, runs: Sequence[PointRun], should_stop: Callable[[], bool]
+    ) -> dict[str, Estimate]:
+        if self._address is None:
+            return super().estimates(runs, should_stop)
+        self._connect()
+        return {run.name: estimate(run.point) for run in runs if not should_stop()}
+
+    def run(self, batch: Batch) -> Iterator[PointOutcome]:
+        from distributed import as_completed
+
+        client, runs = self._connect(), {}
+        run_id = f"netsim-{os.getpid()}-{time.time_ns()}"
+        options = replace(batch.options, threads=self.threads)
+        futures = as_completed()
+        limit = self._memory_limit(client)
+        for run in batch.runs:
+            self._require_memory(run, batch.estimates[run.name], limit)
+            spec = remote.remote_spec(run, options, self._lock)
+            future = client.submit(
+                run_task,
+                spec,
+                run_id,
+                key=_key(run),
+                pure=False,
+                priority=batch.estimates[run.name].seconds_with(self.threads),
+                resources={} if limit is None else {MEMORY: batch.estimates[run.name].memory_bytes},
+            )
+            runs[future.key] = run
+            futures.add(future)
+        batch.callbacks.parallel(max(1, min(len(runs), sum(client.nthreads().values()))))
+        stopped, began_s = False, time.monotonic()
+        heard_s = began_s
+        while runs:
+            if not stopped and batch.callbacks.should_stop():
+                stopped = True
+                client.run(stop_tasks, run_id)
+            if began_s and time.monotonic() > began_s + NOTE_S and not client.nthreads():
+                batch.callbacks.note(f"{self._address} has no workers: waiting for some")
+                began_s = 0.0
+            if client.status == "running":
+                heard_s = time.monotonic()
+            elif time.monotonic() > heard_s + LOST_S:
+                raise _lost(self._address, len(runs))
+            found = futures.next_batch(block=False) if not futures.is_empty() else []
+            for future in found:
+                if future.status in ("cancelled", "lost"):
+                    raise _lost(self._address, len(runs))
+                run = runs.pop(future.key)
+                outcome = _outcome(run, future)
+                if outcome is not None:
+                    yield outcome
+            if not found:
+                time.sleep(POLL_S)
+        client.run(remote.end_idle)
+
+    def close(self) -> None:
+        remote.end_idle()
+        for one in (self._client, self._cluster):
+            if one is not None:
+                one.close(timeout=2)
+
+    def _connect(self) -> Client:
+        if self._client is not None:
+            return self._client
+        import logging
+
+        from distributed import Client, LocalCluster
+
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        try:
+            if self._address is None:
+                resources = {MEMORY: available_bytes() or 1 << 60}
+                self._cluster = LocalCluster(
+                    n_workers=1,
+                    threads_per_worker=self._jobs,
+                    processes=False,
+                    dashboard_address=None,
+                    resources=resources,
+                )
+            self._client = Client(self._cluster or self._address, timeout=CONNECT_S)
+        except (OSError, ValueError, TimeoutError) as error:
+            message = f"cannot connect to {self._address}: {error}"
+            raise InputError(message, file="--scheduler") from None
+        return self._client
+
+    def _memory_limit(self, client: Client) -> float | None:
+        """Return the largest memory that a worker declares; None if none does."""
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        return max((one["resources"].get(MEMORY, 0) for one in workers), default=0) or None
+
+    def _require_memory(self, run: PointRun, predicted: Estimate, limit: float | None) -> None:
+        if limit is not None and predicted.memory_bytes > limit:
+            needed, most = format_bytes(predicted.memory_bytes, 3), format_bytes(int(limit), 3)
+            message = f"{run.name} needs about {needed} of memory, the largest worker has {most}"
+            raise InputError(message, file=run.point.file)
+
+
+def _key(run: PointRun) -> str:
+    """Return the key of a point: the hash of a finished one, and where its result goes."""
+    folder = hashlib.sha256(str(run.folder).encode()).hexdigest()
+    return f"netsim-{run.provenance.fingerprint[:32]}-{folder[:8]}"
+
+
+def _outcome(run: PointRun, future: Future) -> PointOutcome | None:
+    """Return the outcome of a task that has ended; None if it was stopped."""
+    if future.status == "finished":
+        reply = future.result()
+        future.release()
+        if "input_error" in reply:
+            raise input_error(reply["input_error"])
+        return None if "stopped" in reply else outcome_of(run, reply)
+    error = future.exception()
+    if type(error).__name__ == "KilledWorker":
+        return run.failed("its workers were lost again and again, perhaps for lack of memory")
+    return run.failed(f"its worker failed: {type(error).__name__}: {error}")
+
+
+def _lost(address: str | None, count: int) -> RunError:
+    points = f"{count} point" + ("s" if count > 1 else "")
+    return RunError(
+        f"lost the scheduler {address or 'of dask'} with {points} to go: the same command continues"
+    )
