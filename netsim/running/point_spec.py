@@ -83,7 +83,8 @@ def rebuild(spec: Mapping[str, Any]) -> tuple[PointRun, RunOptions]:
 def _point(spec: Mapping[str, Any]) -> Point:
     from netsim.experiment import Experiment
 
-    known, names = spec["provenance"]["plugins"], {}
+    known = spec["provenance"]["plugins"]
+    names: dict[str, str] = {}
     tree, directory = spec["resolved"], Path(spec["directory"])
     if not all(_is_here(directory / one["name"], one) for one in known if one.get("sources")):
         stored, names = with_stored_sources(tree, known, spec["file"])
@@ -102,7 +103,7 @@ def _point(spec: Mapping[str, Any]) -> Point:
 def _is_here(path: Path, plugin: Mapping[str, Any]) -> bool:
     """Return whether a plugin's file is the one that the run has."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() == plugin["sha256"]
+        return hashlib.sha256(path.read_bytes()).hexdigest() == str(plugin["sha256"])
     except OSError:
         return False
 
