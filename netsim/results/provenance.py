@@ -95,6 +95,7 @@ def run_inputs(point: Point) -> dict[str, Any]:
     return _run_inputs(point, plugins, data_files(point), _sha256)
 
 
+@cache
 def code_inputs() -> dict[str, Any]:
     """Return the hash of netsim's own code, and the versions of libraries that decide results."""
     libraries = {name: metadata.version(name) for name in LIBRARIES}

@@ -129,10 +129,9 @@ class Dask(Executor):
                     yield outcome
             if not found:
                 time.sleep(POLL_S)
-        client.run(remote.end_idle)
 
     def close(self) -> None:
-        remote.end_idle()
+        remote.end_idle()  # of a local cluster; others end theirs after a while
         for one in (self._client, self._cluster):
             if one is not None:
                 one.close(timeout=2)

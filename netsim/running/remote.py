@@ -19,6 +19,9 @@ from netsim.running.worker_process import WorkerProcess
 
 POLL_S = 0.2
 ATTEMPTS = 2
+IDLE_S = 60.0
+"""Seconds after which worker processes with nothing to do end."""
+
 ENDS = ("done", "error", "hang")
 """Messages that end a point."""
 
@@ -62,6 +65,11 @@ def run_remotely(spec: Mapping[str, Any], should_stop: Callable[[], bool]) -> di
     return {"stopped": True} if should_stop() else {"directory": None, "error": f"{reason} twice"}
 
 
+def _end_if_idle() -> None:
+    if not _active:
+        end_idle()
+
+
 def stop_and_wait() -> None:
     """Stop the points that run; return when they have been written."""
     for worker in _active:
@@ -89,6 +97,10 @@ def _give_back(worker: WorkerProcess, *, ended: bool = False) -> None:
         _active.remove(worker)
         if not ended:
             _idle.append(worker)
+    if not _active:
+        timer = threading.Timer(IDLE_S, _end_if_idle)
+        timer.daemon = True
+        timer.start()
 
 
 def _answer(worker: WorkerProcess, should_stop: Callable[[], bool]) -> tuple[str, Any]:
