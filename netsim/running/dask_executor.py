@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -121,10 +123,16 @@ class Dask(Executor):
                 raise _lost(self._address, len(runs))
             found = futures.next_batch(block=False) if not futures.is_empty() else []
             for future in found:
-                if future.status in ("cancelled", "lost"):
+                if future.status == "cancelled":
                     raise _lost(self._address, len(runs))
-                run = runs.pop(future.key)
-                outcome = _outcome(run, future)
+                if future.status not in ("finished", "error"):
+                    futures.add(future)  # its worker was lost with the answer: computed again
+                    continue
+                try:
+                    outcome = _outcome(runs[future.key], future)
+                except (asyncio.CancelledError, CancelledError, OSError):
+                    raise _lost(self._address, len(runs)) from None
+                del runs[future.key]
                 if outcome is not None:
                     yield outcome
             if not found:
