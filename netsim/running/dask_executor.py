@@ -86,6 +86,12 @@ class Dask(Executor):
         return {run.name: estimate(run.point) for run in runs if not should_stop()}
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:
+        try:
+            yield from self._run(batch)
+        except (asyncio.CancelledError, CancelledError, OSError):
+            raise self._lost() from None
+
+    def _run(self, batch: Batch) -> Iterator[PointOutcome]:
         from distributed import as_completed
 
         client, runs = self._connect(), {}
@@ -109,29 +115,27 @@ class Dask(Executor):
             futures.add(future)
         batch.callbacks.parallel(max(1, min(len(runs), sum(client.nthreads().values()))))
         stopped, began_s = False, time.monotonic()
-        heard_s = began_s
+        heard_s = time.monotonic()
         while runs:
             if not stopped and batch.callbacks.should_stop():
                 stopped = True
                 client.run(stop_tasks, run_id)
-            if began_s and time.monotonic() > began_s + NOTE_S and not client.nthreads():
-                batch.callbacks.note(f"{self._address} has no workers: waiting for some")
+            if began_s and time.monotonic() > began_s + NOTE_S:
                 began_s = 0.0
+                if client.status == "running" and not client.nthreads():
+                    batch.callbacks.note(f"{self._address} has no workers: waiting for some")
             if client.status == "running":
                 heard_s = time.monotonic()
             elif time.monotonic() > heard_s + LOST_S:
-                raise _lost(self._address, len(runs))
+                raise self._lost()
             found = futures.next_batch(block=False) if not futures.is_empty() else []
             for future in found:
                 if future.status == "cancelled":
-                    raise _lost(self._address, len(runs))
+                    raise self._lost()
                 if future.status not in ("finished", "error"):
                     futures.add(future)  # its worker was lost with the answer: computed again
                     continue
-                try:
-                    outcome = _outcome(runs[future.key], future)
-                except (asyncio.CancelledError, CancelledError, OSError):
-                    raise _lost(self._address, len(runs)) from None
+                outcome = _outcome(runs[future.key], future)
                 del runs[future.key]
                 if outcome is not None:
                     yield outcome
@@ -151,7 +155,9 @@ class Dask(Executor):
 
         from distributed import Client, LocalCluster
 
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        for name in [*logging.root.manager.loggerDict]:
+            if name.partition(".")[0] in ("distributed", "tornado"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
             if self._address is None:
                 resources = {MEMORY: available_bytes() or 1 << 60}
@@ -167,6 +173,10 @@ class Dask(Executor):
             message = f"cannot connect to {self._address}: {error}"
             raise InputError(message, file="--scheduler") from None
         return self._client
+
+    def _lost(self) -> RunError:
+        where = self._address or "of dask"
+        return RunError(f"lost the scheduler {where}: the same command continues")
 
     def _memory_limit(self, client: Client) -> float | None:
         """Return the largest memory that a worker declares; None if none does."""
@@ -198,10 +208,3 @@ def _outcome(run: PointRun, future: Future) -> PointOutcome | None:
     if type(error).__name__ == "KilledWorker":
         return run.failed("its workers were lost again and again, perhaps for lack of memory")
     return run.failed(f"its worker failed: {type(error).__name__}: {error}")
-
-
-def _lost(address: str | None, count: int) -> RunError:
-    points = f"{count} point" + ("s" if count > 1 else "")
-    return RunError(
-        f"lost the scheduler {address or 'of dask'} with {points} to go: the same command continues"
-    )
