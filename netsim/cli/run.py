@@ -25,8 +25,8 @@ from netsim.errors import InputError
 if TYPE_CHECKING:
     from netsim.experiment import Experiment
     from netsim.results.shard import Shard
-    from netsim.running.mpi import MpiRanks
     from netsim.running.executor import Executor
+    from netsim.running.mpi import MpiRanks
     from netsim.running.point_run import PointOutcome
     from netsim.running.run_manifest import Checkpoints
     from netsim.running.worker_process import WorkerProcess
