@@ -100,6 +100,7 @@ class FakeSimulate:
         on_hang: Callable[[str], None] | None = None,
         checked: bool = False,
         checkpointer: Any = None,
+        **_: Any,
     ) -> FakeResult:
         """As netsim.running.point.simulate, with a result that has nothing to do with the point."""
         self.seen.append(point)
