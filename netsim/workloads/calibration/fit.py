@@ -2,7 +2,8 @@
 
 The times of all shapes and sizes of a collective are fitted together, on log t, by damped
 Gauss-Newton. Values that few measurements determine stay near those of NCCL's tuning model, of
-which `START` has the latencies.
+which `START` has the latencies. Its spreads and `NOISE` were chosen so that published times of
+other node counts and networks are predicted well.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ START = {
     ("ring", "simple"): Start(8.4, 3.4, 14.0, 0.8, 0.95),
     ("tree", "ll"): Start(6.8, 0.6, 5.0, 0.25, 0.25),
     ("tree", "ll128"): Start(14.0, 1.25, 8.5, 0.7, 0.7),
-    ("tree", "simple"): Start(8.4, 4.0, 14.0, 0.8, 0.95),
+    ("tree", "simple"): Start(8.4, 4.0, 14.0, 0.8, 0.87),
     ("nvls", "simple"): Start(1.0, 25.0, 18.0, 0.62, 0.85),
     ("direct", "ll"): Start(6.6, 0.6, 2.7, 0.25, 0.25),
     ("direct", "simple"): Start(8.4, 3.4, 14.0, 0.8, 0.95),
@@ -55,10 +56,10 @@ BY_COLLECTIVE = {
     "send": ("direct",),
 }
 
-NOISE = 0.25
+NOISE = 0.3
 """Error of the curves on log t, before factors."""
 
-OWN = (0.3, 0.3, 0.3, 0.2, 0.2)
+OWN = (0.2, 0.2, 0.2, 0.1, 0.1)
 COMMON = (("base", 0.4), ("latency", 1.0), ("latency", 1.0), ("inside", 0.4), ("between", 0.4))
 """Standard deviations of log base, step, hop, inside and between around their start: of each curve,
 and of what all have in common, by a name. Latencies per step and hop scale together."""
