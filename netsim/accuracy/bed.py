@@ -18,6 +18,8 @@ from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_sizes import settle_sizes
+from netsim.model.tasks import TaskTable
+from netsim.model.workload import Workload
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginSpec
@@ -90,7 +92,7 @@ class Bed:
             plugin.params, plugin.presets, given, preset, file=file, key="transport"
         )
 
-    def engine(self, flows: Sequence[Flow] | FlowTable) -> Engine:
+    def engine(self, flows: Sequence[Flow] | FlowTable, tasks: TaskTable | None = None) -> Engine:
         name, preset = registry.split_preset(self.transport)
         plugin = registry.find("transport", name)
         table = merge(fabric_defaults(plugin.module, preset), self.fabric)
@@ -101,9 +103,16 @@ class Bed:
             flows = FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)
         uses = (PluginSpec(plugin, self.values),)
         simulation = Simulation(
-            self.network, flows, fabric, self.packets, uses, self.seed, sizes=sizes
+            self.network, flows, fabric, self.packets, uses, self.seed, tasks=tasks, sizes=sizes
         )
         return Engine(simulation, Options())
+
+
+def simulated(network: Network, load: Workload) -> int:
+    """Return when the last task of a workload ends, with datagrams that no queue drops."""
+    engine = Bed("datagram", network, fabric={"queue_bytes": "1TB"}).engine(load.flows, load.tasks)
+    drive(engine)
+    return int(engine.task_states().end_ps.max())
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from netsim.discovery import applications
 GROUPS: dict[str, str] = {
     "closed_forms": "netsim.accuracy.closed_forms",
     "theory": "netsim.accuracy.theory",
+    "simulators": "netsim.accuracy.simulators",
 }
 """Group -> module with a function `cases`. Applications list theirs in `GROUPS` of their package
-`accuracy`."""
+`accuracy`; those of a group that both have come last."""
 
 ROUNDING = 1e-12
 """Relative error of a quotient of exact numbers."""
@@ -112,18 +113,20 @@ class Case:
 
 
 @cache
-def groups() -> dict[str, str]:
-    """Return the modules of the groups of netsim and its applications."""
-    found = dict(GROUPS)
+def groups() -> dict[str, list[str]]:
+    """Return the modules of each group of netsim and its applications."""
+    found = {group: [module] for group, module in GROUPS.items()}
     for package in applications("accuracy"):
-        found |= package.GROUPS
+        for group, module in package.GROUPS.items():
+            found.setdefault(group, []).append(module)
     return found
 
 
 @cache
 def cases(group: str) -> dict[str, Case]:
     """Return the cases of a group by name."""
-    return {case.name: case for case in import_module(groups()[group]).cases()}
+    modules = map(import_module, groups()[group])
+    return {case.name: case for module in modules for case in module.cases()}
 
 
 def find(data: Path | None, name: str) -> Path | None:

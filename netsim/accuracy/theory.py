@@ -116,7 +116,7 @@ def cases() -> Iterator[Case]:
     for load in LARGE_TREE:
         yield Case(f"max_min_{load}", partial(max_min, load, 300), 60)
     yield Case("max_min_12_trials", partial(max_min, 1.0, 12), 4, quick=True)
-    quick = ("hpcc", "swift")
+    quick = ("hpcc",)
     measures = (
         *(queues.dcqcn, queues.dctcp, queues.hpcc, queues.swift, queues.expresspass),
         *(long_paths.cubic, long_paths.bbr, shortest_first.homa, shortest_first.pfabric),

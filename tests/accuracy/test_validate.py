@@ -65,11 +65,14 @@ def test_verdicts() -> None:
 def test_results_are_kept_and_make_the_page(tmp_path: Path) -> None:
     """Cases of each group; a second command measures nothing, a failing row is status 1."""
     out, page = tmp_path / "out", tmp_path / "accuracy.md"
-    names = ["closed_forms/lone_roce_100g", "theory/md1", "hardware/steps_megatron"]
+    alone = ("roce_100g", "roce_800g", "ndp_100g", "ndp_800g")
+    names = [f"closed_forms/lone_{name}" for name in alone]
+    names += ["theory/md1", "theory/max_min_12_trials", "simulators/128n_100g_ndp_perm"]
+    names += ["hardware/steps_megatron"]
     command = ["validate", *names, "--out", str(out), "--jobs", "1"]
     first = CliRunner().invoke(app, [*command, "--page", str(page)])
     assert first.exit_code == 0, first.output
-    assert "3 cases, 11 rows: 11 pass, 0 fail" in first.output
+    assert "8 cases, 23 rows: 23 pass, 0 fail" in first.output
     content = json.loads((out / "validation.json").read_text("utf-8"))
     assert page.read_text("utf-8") == page_text(content, "accuracy")
     assert {one.name for one in tmp_path.glob("accuracy_*.png")} == {
@@ -80,8 +83,8 @@ def test_results_are_kept_and_make_the_page(tmp_path: Path) -> None:
     (out / "validation.json").write_text(json.dumps(content), "utf-8")
     second = CliRunner().invoke(app, command)
     assert second.exit_code == 1
-    assert "3 of 3 cases are in" in second.output
-    assert "10 pass, 1 fail" in second.output
+    assert "8 of 8 cases are in" in second.output
+    assert "22 pass, 1 fail" in second.output
     write_page(page, out / "validation.json")
     assert "unexplained" in page.read_text("utf-8")
 

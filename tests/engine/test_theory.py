@@ -28,7 +28,6 @@ from engine_runs import (
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Fabric
-from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 
 PAYLOAD = 4096
@@ -103,70 +102,7 @@ def test_a_lone_packet_on_every_path() -> None:
         assert paths == all_paths(network, src, dst)
 
 
-@pytest.mark.parametrize(
-    ("rate", "rate_bps", "window", "far_us"),
-    [("100Gbps", 100 * G, 50, 171.758), ("800Gbps", 800 * G, 300, 28.470)],
-)
-@pytest.mark.parametrize(("transport", "fabric"), [("roce", LOSSLESS), ("ndp", TRIM)])
-def test_a_lone_flow(
-    transport: str, fabric: Fabric, rate: str, rate_bps: int, window: int, far_us: float
-) -> None:
-    """489 full packets, over 4 links and over 2."""
-    network = fat_tree(8, 4, rate)
-    n = 489
-    flows = flow_table([(0, 31, n * PAYLOAD, 0), (0, 1, n * PAYLOAD, 1000 * US)])
-    params = {"initial_window": window} if transport == "ndp" else {}
-    engine = run(build(network, flows, transport, fabric, params=params))
-    for f, links in ((0, 4), (1, 2)):
-        there = (n + links - 1) * send_ps(PACKET, rate_bps) + links * US
-        back = links * (send_ps(64, rate_bps) + US)
-        assert fct_ps(engine)[f] == there
-        assert acked_ps(engine)[f] == there + back
-    assert round(int(acked_ps(engine)[0]) / US, 3) == far_us
-    assert counter(engine, "drops") == counter(engine, "trims") == 0
-    assert_conserved(engine)
-
-
-# -- queues --------------------------------------------------------------------------------------
-
-
-def mean_wait(load: float, n_packets: int, seed: int) -> tuple[float, int]:
-    """Mean wait in a queue with Poisson arrivals, in service times, and the packets counted.
-
-    64 hosts at 800 Gbps send one-packet flows to a host at 10 Gbps, so that a host's own
-    queue (of load 0.0002) hardly disturbs the arrivals. The first tenth is not counted.
-    """
-    builder = NetworkBuilder()
-    hosts = builder.add_hosts(65)
-    switch = builder.add_switch()
-    for h in hosts:
-        builder.cable(h, switch, rate_bps=(10 if h == 64 else 800) * G, delay_ps=US)
-    network = builder.build("queue")
-    rng = np.random.Generator(np.random.Philox(seed))
-    service = send_ps(PACKET, 10 * G)
-    start = np.cumsum(rng.exponential(service / load, n_packets)).astype(np.int64)
-    src = rng.integers(0, 64, n_packets, dtype=np.int32)
-    dst = np.full(n_packets, 64, np.int32)
-    flows = FlowTable(src, dst, np.full(n_packets, PAYLOAD, np.int64), start)
-    engine = run(build(network, flows, "datagram", DROP_TAIL))
-    assert_conserved(engine)
-    waits = fct_ps(engine) - (send_ps(PACKET, 800 * G) + service + 2 * US)
-    assert waits.min() >= 0
-    counted = waits[n_packets // 10 :]
-    return float(counted.mean()) / service, counted.size
-
-
-@pytest.mark.parametrize(
-    ("load", "n_packets", "batches"),
-    [
-        (0.5, 200_000, 1),
-        (0.9, 250_000, 10),
-    ],
-)
-def test_md1(load: float, n_packets: int, batches: int) -> None:
-    """Pollaczek and Khinchine: rho / (2 (1 - rho)) service times."""
-    waits = [mean_wait(load, n_packets, seed)[0] for seed in range(batches)]
-    assert np.mean(waits) == pytest.approx(load / (2 * (1 - load)), rel=0.02)
+# -- queues -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n_senders", "rate", "gbps"), [(8, "100Gbps", 100), (32, "800Gbps", 800)])

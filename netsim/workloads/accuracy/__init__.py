@@ -1,4 +1,7 @@
 """Cases of AI workloads."""
 
-GROUPS = {"hardware": "netsim.workloads.accuracy.hardware"}
+GROUPS = {
+    "closed_forms": "netsim.workloads.accuracy.collectives",
+    "hardware": "netsim.workloads.accuracy.hardware",
+}
 """As in `netsim.accuracy.cases`."""
