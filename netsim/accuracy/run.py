@@ -157,6 +157,8 @@ def write(folder: Path, outcomes: Sequence[Outcome], machine: str) -> None:
         "commit": commit.get("commit"),
         "changed_since_commit": commit.get("dirty"),
         "machine": machine,
+        "n_cases": len(listed),
+        "n_known_cases": sum(len(cases(group)) for group in groups()),
         "rows": count,
         "cases": [vars(one) for one in listed],
     }

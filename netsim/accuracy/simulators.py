@@ -34,7 +34,7 @@ HASHED = Tolerance(0.10, "hashes of flows are other ones")
 
 REASON = "hashes differ: ours is a mean, of {:.0f} to {:.0f} us over {} seeds"
 
-Figures = tuple[float, float, float, float]
+Figures = tuple[float, ...]
 """Microseconds at QUANTILES."""
 
 
@@ -147,7 +147,7 @@ def _flows(setup: Setup, seed: int, matrix: Path | None) -> FlowTable:
     """Return the flows of a matrix, or a permutation of our own, in whole packets."""
     network = fat_tree(*setup.bed[:2], setup.bed[2] * GBPS)
     if matrix is None:
-        params = {"size": FLOW_BYTES, "load": 1.0}
+        params: dict[str, Any] = {"size": FLOW_BYTES, "load": 1.0}
         rng = np.random.default_rng(seed)
         flows = find("traffic", "permutation").module.flows(params, network, rng, None)
     else:

@@ -94,8 +94,8 @@ def max_min(load: float, trials: int) -> Iterator[Row]:
         rng = np.random.default_rng(trial)
         params = {"size": 2_000_000, "load": load}
         flows = find("traffic", "permutation").module.flows(params, network, rng, None)
-        ends = (one.astype(np.int64) for one in (flows.src, flows.dst))
-        times = 1 / max_min_rates(ecmp_paths(network, *ends, rng), capacity)
+        src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
+        times = 1 / max_min_rates(ecmp_paths(network, src, dst, rng), capacity)
         last.append(times.max())
         mean.append(times.mean())
     source = "Monte Carlo of hash collisions and max-min shares, written apart from netsim"

@@ -27,7 +27,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "resume": ("netsim.cli.run:resume", "Resume a run from its checkpoint."),
         "merge": ("netsim.cli.merge", "Merge the shards of a sweep."),
         "check": ("netsim.cli.check", "Check an experiment and predict time and memory."),
-        "validate": ("netsim.cli.validate", "Compare with laws, measurements, other simulators."),
+        "validate": ("netsim.cli.validate", "Compare with laws, machines and other simulators."),
         "bench": ("netsim.cli.bench", "Measure the simulator's speed on this machine."),
     },
     "Look": {

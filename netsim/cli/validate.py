@@ -134,7 +134,7 @@ def _report(found: Sequence[Outcome]) -> bool:
     if needy:
         text += f", {needy} need files (--data FOLDER)"
     click.echo(text)
-    return failed > 0
+    return bool(failed)
 
 
 def _table(group: str, rows: Sequence[Mapping[str, Any]]) -> Wide:

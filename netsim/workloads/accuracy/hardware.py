@@ -17,6 +17,7 @@ FORMULAS = Tolerance(0.10, "another model of the same iteration, with other deta
 KNOWN = {
     "mtnlg": "30 % slower per micro-batch than row 5, of the same model: software or cluster",
 }
+MACHINES = {"h100": "H100", "a100": "A100", "other": "A100, FasterTransformer"}
 LARGE = "beyond 2,048 prompt tokens in an iteration, on four and eight GPUs; cause unknown"
 
 
@@ -43,8 +44,12 @@ def iterations(group: str) -> Iterator[Row]:
     for row in served.rows():
         if row.group == group and not row.fitted:
             what = {"prefill": "prompt tokens", "prefills": "prompts", "decode": "sequences"}
-            name = f"{row.model} on {row.deployment.tp} GPUs: {row.size:,} {what[row.phase]}"
-            source, why = served.groups()[group]["title"], LARGE if row.large else ""
+            gpus = f"{row.deployment.tp} {MACHINES[group]}"
+            name = f"{row.model} on {gpus}: {row.size:,} {what[row.phase]}"
+            source, why = (
+                served.groups()[group]["title"],
+                LARGE if row.large and row.deployment.tp > 2 else "",
+            )
             yield Row(name, row.ms, row.measured_ms, "ms", ITERATIONS, source, why)
 
 
