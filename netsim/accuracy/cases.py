@@ -16,6 +16,7 @@ GROUPS: dict[str, str] = {
     "closed_forms": "netsim.accuracy.closed_forms",
     "theory": "netsim.accuracy.theory",
     "simulators": "netsim.accuracy.simulators",
+    "uec_outcomes": "netsim.accuracy.uec_outcomes",
 }
 """Group -> module with a function `cases`. Applications list theirs in `GROUPS` of their package
 `accuracy`; those of a group that both have come last."""

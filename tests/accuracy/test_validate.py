@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from netsim.accuracy import formulas
-from netsim.accuracy.cases import EXACT, Row, Tolerance, Verdict, cases, groups
+from netsim.accuracy.cases import EXACT, Row, Tolerance, Verdict, cases, groups, rows
 from netsim.accuracy.dcqcn_model import DcqcnModel
 from netsim.accuracy.page import page_text, write_page
 from netsim.cli.app import app
@@ -92,3 +92,19 @@ def test_results_are_kept_and_make_the_page(tmp_path: Path) -> None:
 def test_the_page_is_of_its_file() -> None:
     content = json.loads(PAGE.with_suffix(".json").read_text("utf-8"))
     assert PAGE.read_text("utf-8") == page_text(content, PAGE.stem)
+
+
+def test_uec_outcomes_are_read_and_run(tmp_path: Path) -> None:
+    """A lone flow of ten packets over six links, as its simulator has it; credits fail."""
+    matrix = "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 40860\n"
+    for name in ("test_cr_1f1m10p.cm", "test_cr_1f1m100p.cm"):
+        (tmp_path / name).write_text(matrix)
+    plan = "-tm connection_matrices/test_cr_1f10m1p.cm -end 1000"
+    lines = ["case,options,last_us,rtx_pkts,acks"]
+    lines += [f"connreuse-1,{plan} -sender_cc_only,17.0107,0,4"]
+    lines += [f"connreuse-2,{plan} -receiver_cc_only,17.0107,0,4"]
+    (tmp_path / "validate.csv").write_text("\n".join(lines))
+    (row,) = rows("uec_outcomes", "connections", tmp_path)
+    assert row.ours == pytest.approx(17.0107, abs=1e-4)
+    (row,) = rows("uec_outcomes", "receivers", tmp_path)
+    assert (row.verdict, row.ours) == (Verdict.FAIL, None)

@@ -1,0 +1,172 @@
+"""Outcomes that Ultra Ethernet's simulator records: its validate.csv, a row of it a run.
+
+Repository ultraethernet/uet-htsim, htsim/sim/datacenter: validate_outputs has the outcomes of its
+plans of 2025-08, connection_matrices and topologies their inputs. `validate.csv` has a line for
+each plan: case, options, first_us, last_us, new_pkts, rtx_pkts, acks and more. Its rules are taken
+as they are: base round trip of the network, all arrivals counted in ACKs, queues of one
+bandwidth-delay product, also on slow links.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.accuracy.cases import Case, Row, Tolerance
+from netsim.engine.simulation import Options
+from netsim.experiment import Experiment
+from netsim.experiment.scenario import prepare
+from netsim.running.drive import drive
+from netsim.running.point import build_engine
+
+SOURCE = "uet-htsim 2658277, validate.csv"
+SEEDS = 5
+DRAWS = Tolerance(0.05, "mean of five draws against one of theirs")
+COUNTED = 1000
+"""Packets from which on a count is compared."""
+
+PACKET, RATE_GBPS = 4150, 100
+DIAMETERS = {2: (4, 29, 6, 24), 3: (6, 43, 9, 35)}
+"""By tiers: links of the longest path, queue and ECN thresholds in packets."""
+
+NO_CREDITS = "netsim has no receiver credits (RCCC)"
+ONE_CONNECTION = {"1f10m1p": "1f1m10p", "1f10m10p": "1f1m100p"}
+"""Matrices of several messages in a connection, and those of one with as many packets."""
+
+LARGE = "perm_1024n_1024c_0u_2000000b.cm"
+SMALL = ("bidir.cm", "perm_16n_16c_2MB.cm", "outcast_incast.cm", "incast_128.cm")
+INCASTS = ("incast_1024_100K.cm", "incast_3-1_overlapped.tm")
+CONNECTIONS = ("test_cr_1f1m10p.cm", "test_cr_1f1m100p.cm")
+TREES = ("leaf_spine_1024_oversub.topo", "leaf_spine_1024_oversub_8-1.topo")
+
+
+def cases() -> Iterator[Case]:
+    """Yield the plans of the simulator that control senders, and one of all others."""
+    plans = (
+        ("connections", r"connreuse", 3.0, CONNECTIONS),
+        ("senders", r"uec_sender", 180.0, (*SMALL, *INCASTS, LARGE, *TREES)),
+        ("load_balancing", r"load_balancing_snd", 480.0, (LARGE,)),
+        ("slow_links", r"load_balancing_failed_snd", 600.0, (LARGE,)),
+    )
+    for name, pattern, seconds, files in plans:
+        measure = partial(_senders, pattern)
+        yield Case(name, measure, seconds, name == "connections", ("validate.csv", *files))
+    yield Case("receivers", _receivers, 0.1, needs=("validate.csv",))
+
+
+def _read(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _options(row: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a plan; those without a value have ""."""
+    words = row["options"].split()
+    following = [*words[1:], "-"]
+    values = {a: "" if b.startswith("-") else b for a, b in zip(words, following, strict=True)}
+    return {name: value for name, value in values.items() if name.startswith("-")}
+
+
+def _uses_credits(options: Mapping[str, str]) -> bool:
+    return "-receiver_cc" in options or "-receiver_cc_only" in options
+
+
+def _receivers(plans: Path) -> Iterator[Row]:
+    for row in _read(plans):
+        if _uses_credits(_options(row)):
+            theirs = float(row["last_us"])
+            yield Row(row["case"], None, theirs, "us", DRAWS, SOURCE, NO_CREDITS)
+
+
+def _senders(pattern: str, plans: Path, *files: Path) -> Iterator[Row]:
+    for row in _read(plans):
+        options = _options(row)
+        if re.search(pattern, row["case"]) and not _uses_credits(options):
+            case = experiment(options, {file.name: file for file in files})
+            yield from _rows(row, [outcome(case, seed) for seed in range(1, SEEDS + 1)])
+
+
+def _rows(row: Mapping[str, str], ours: Sequence[Sequence[float]]) -> Iterator[Row]:
+    names = ("last_us", "rtx_pkts", "acks")
+    whats = ("last finish", "retransmissions", "ACKs")
+    for name, what, value in zip(names, whats, np.mean(ours, axis=0).tolist(), strict=True):
+        theirs = float(row[name])
+        if name == "last_us" or theirs > COUNTED:
+            unit = "us" if name == "last_us" else "packets"
+            yield Row(f"{row['case']}: {what}", value, theirs, unit, DRAWS, SOURCE)
+
+
+def experiment(options: Mapping[str, str], files: Mapping[str, Path]) -> dict[str, Any]:
+    """Return a plan as an experiment."""
+    name = Path(options["-tm"]).name
+    for several, one in ONE_CONNECTION.items():
+        name = name.replace(f"_{several}.", f"_{one}.")
+    matrix = files[name]
+    nodes = re.search(r"Nodes (\d+)", matrix.read_text("utf-8"))
+    assert nodes is not None
+    topology: dict[str, Any] = {"kind": "fat_tree"}
+    if "-topo" in options:
+        topology["topo_file"] = str(files[Path(options["-topo"]).name])
+    else:
+        topology |= {"tiers": 3, "radix": round((4 * int(nodes[1])) ** (1 / 3))}
+        topology["host_rate"] = f"{RATE_GBPS}Gbps"
+    links, queue, kmin, kmax = DIAMETERS[2 if "-topo" in options else 3]
+    queue = int(options.get("-q", queue))
+    base_ps = links * (2 * 10**6 + (PACKET + 64) * 8000 // RATE_GBPS)
+    product = base_ps * RATE_GBPS / 8000
+
+    def in_bdp(packets: int) -> str:
+        return f"{packets * PACKET / product:.7f}bdp"
+
+    n_paths = int(options.get("-paths", 64))
+    transport = {
+        "kind": "nscc",
+        "rto": f"{15_000_000 + 6 * queue * PACKET * 8000 // RATE_GBPS}ps",
+        "ack_bytes": options.get("-sack_threshold", "16384") + "B",
+        "base_rtt": f"{base_ps}ps",
+        "ack_report": "all",
+        "paths": "ecmp" if n_paths == 1 else options.get("-load_balancing_algo", "mixed"),
+        "entropies": n_paths,
+    }
+    if "-cwnd" in options:
+        transport["first_window"] = f"{int(options['-cwnd']) * PACKET}B"
+    slow = {"rate": f"{RATE_GBPS // 4}Gbps", "resize_queues": True}
+    ecn = {"kmin_bytes": in_bdp(kmin), "kmax_bytes": in_bdp(kmax), "pmax": 1.0, "at": "dequeue"}
+    content: dict[str, Any] = {
+        "name": "plan",
+        "topology": topology,
+        "packets": {"payload_bytes": "4086B", "header_bytes": "64B", "control_bytes": "64B"},
+        "traffic": {"kind": "htsim_cm", "file": str(matrix), "start_unit": "us"},
+        "transport": transport,
+        "stop": {"max_time": "60ms"},
+        "fabric": {
+            "queue_discipline": "trim",
+            "load_balancing": "ecmp",
+            "queue_bytes": in_bdp(queue),
+            "header_queue_bytes": f"{2 * queue * PACKET}B",
+            "header_ratio": 100_000,
+            "ecn": ecn,
+        },
+    }
+    failed = range(int(options.get("-failed", 0)))
+    if failed:
+        content["faults"] = {f"f{n}": {"links": f"core{n} -> spine0", **slow} for n in failed}
+    return content
+
+
+def outcome(content: Mapping[str, Any], seed: int) -> tuple[float, float, float]:
+    """Return the last finish in us, retransmissions and ACKs of a run."""
+    (point,) = Experiment.from_mapping({**content, "seed": seed}).points()
+    engine = build_engine(point, prepare(point), Options())
+    drive(engine)
+    flows, links = engine.flow_states(), engine.link_counters()
+    sent = engine.conservation().packets.sent - int(flows.sent_packets.sum())
+    nacks = int(links.trims.sum() - links.drops.sum())  # dropped: headers without room
+    last = int(flows.acked_ps.max()) if (flows.acked_ps >= 0).all() else -1
+    return last / 1e6, float(flows.retransmits.sum()), float(sent - nacks)
