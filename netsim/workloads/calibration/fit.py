@@ -157,7 +157,9 @@ def _timer(
 
     def times(logs: Floats) -> Floats:
         base, step, hop, rate, share = np.exp(logs).T[:, :, None]
-        return base + steps * step + hops * hop + size * np.maximum(inside / rate, between / share)
+        wire: Floats = size * np.maximum(inside / rate, between / share)
+        latency: Floats = base + steps * step + hops * hop
+        return latency + wire
 
     return times
 
