@@ -33,7 +33,15 @@ DATA = """\
 
 Cases that need them say so, and name them as their source. `netsim validate --data FOLDER` finds
 them by name anywhere in the folder. Connection matrices (`.cm`) are inputs of csg-htsim
-(github.com/Broadcom/csg-htsim) and uet-htsim (github.com/ultraethernet/uet-htsim).
+(github.com/Broadcom/csg-htsim) and uet-htsim (github.com/ultraethernet/uet-htsim). Completion
+times are CSV files with columns draw and fct_us. Tables of collectives are CSV files with columns
+collective, nodes, gpus_per_node, size_bytes and oop_time_us, as nccl-tests prints them.
+
+## Make it again
+
+`netsim validate` runs quick cases; none of them failed when they were chosen, so a failing one is a
+change. `--full` runs all cases. Interrupted, it continues: results are stored after each case. The
+exit status is 1 if any row fails.
 """
 
 LEAST = 1e-5
