@@ -64,6 +64,8 @@ COMMAND_LINES = """
 0 cost
 0 new-transport fresh --directory out
 2 validate no_such_group
+2 merge out/s
+2 calibrate docs/thesis.tex
 2 new-transport linked --directory out
 0 new-topology shape --directory out
 0 new-queue pair --directory out

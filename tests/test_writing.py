@@ -114,6 +114,7 @@ MAY_WRITE = {
     "netsim.writing": {"mkstemp", "O_CREAT", "open"},
     "netsim.results.replace": {"O_CREAT"},  # locks
     "netsim.cli.streams": {"open"},  # /dev/null
+    "netsim.running.mpi": {"open"},  # /dev/null
 }
 
 

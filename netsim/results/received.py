@@ -12,6 +12,7 @@ from netsim.errors import InputError
 from netsim.results import destination, files
 from netsim.results.read import Result
 from netsim.results.replace import real, replacing
+from netsim.writing import replacing_file
 
 
 def packed(directory: Path) -> dict[str, str]:
@@ -33,9 +34,11 @@ def receive(directory: Path, content: Mapping[str, Any], fingerprint: str) -> Pa
             if name not in (*files.tables(), files.SUMMARY, files.EXPERIMENT):
                 raise InputError(f"a worker sent the file {name!r}, which no result has")
             try:
-                (received / name).write_bytes(base64.b64decode(text, validate=True))
+                raw = base64.b64decode(text, validate=True)
             except (TypeError, ValueError):
                 raise InputError(f"a worker sent {name} damaged") from None
+            with replacing_file(received / name) as file:
+                file.write(raw)
         complete = checked(received, fingerprint).complete
         if not complete and destination.holds_complete(target):
             target = destination.partial_directory(target)

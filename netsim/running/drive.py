@@ -26,11 +26,11 @@ TRIAL_S = 0.01
 TRIAL_EVERY = 12
 """Calls between trials; a third of that in the first hundred."""
 
-FIRST_CALLS = 4
+FIRST_CALLS = 10
 """Trials at the beginning, in turn. Of these only the last two count, since the first load code and
 touch memory first."""
 
-MANY_WINDOWS = 1 << 40  # more than a run has
+MANY_WINDOWS = 40  # log2 of more than a run has
 
 LONG_WINDOW = 100_000
 """Packet-hops per window from which several workers are never slower than one."""
@@ -62,6 +62,12 @@ class Tuner:
         if self.calls % every == 0:
             return 1 if best == self.threads else self.threads, TRIAL_S
         return best, CHUNK_S
+
+    @property
+    def windows(self) -> int:
+        """Windows of a call at most: 1, 2, 4, ... So short runs are looked at, too, and at the
+        same moments on any machine."""
+        return 1 << min(self.calls - 1, MANY_WINDOWS)
 
     def learn(self, workers: int, windows: int, hops: int, seconds: float) -> None:
         """Record what a call did; speeds are packet-hops per second."""
@@ -122,7 +128,7 @@ def drive(
         workers, seconds = (engine.threads, None) if windows else tuner.next_call()
         last, before = counts, time.perf_counter()
         status = engine.advance(
-            windows or MANY_WINDOWS,
+            windows or tuner.windows,
             until_ps,
             stop_when_done=stop_when_done,
             workers=workers,

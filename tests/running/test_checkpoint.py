@@ -20,6 +20,7 @@ from netsim.cli import app
 from netsim.engine.snapshot import Stored
 from netsim.plugins import registry
 from netsim.results import files
+from netsim.results.provenance import code_inputs
 from netsim.running import checkpoint
 from netsim.running.checkpoint import Checkpoint, CheckpointHeader
 
@@ -325,7 +326,8 @@ def test_what_is_not_done_is_no_result_yet(runs: Runs) -> None:
 
 def test_other_code(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
-    monkeypatch.setattr("netsim.results.provenance.package_hash", lambda: "edited")
+    other = {**code_inputs(), "netsim": "edited"}
+    monkeypatch.setattr("netsim.results.provenance.code_inputs", lambda: other)
     code, said = runs.netsim("resume", "r")
     assert code == 2
     assert "netsim" in said

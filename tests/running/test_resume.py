@@ -155,7 +155,7 @@ class TestKept:
 
     def test_other_code_is_another_result(self, run, monkeypatch):
         run()
-        monkeypatch.setattr("netsim.results.provenance.package_hash", lambda: "edited")
+        monkeypatch.setattr("netsim.results.provenance.code_inputs", lambda: {"netsim": "edited"})
         assert run() == (0, [1, 2, 3])
 
     @pytest.mark.parametrize("damage", ["flows.parquet", "experiment.json", "summary.json"])
