@@ -154,7 +154,8 @@ def _table(rows: Sequence[TableRow]) -> Iterator[str]:
 
 
 def _title(group: str) -> str:
-    return group.replace("_", " ").capitalize()
+    words = group.replace("_", " ")
+    return (words[0].upper() + words[1:]).replace("Uec ", "UEC ")
 
 
 def scatter_figure(rows: Sequence[TableRow]) -> Figure:

@@ -18,10 +18,10 @@ from typing import Any
 
 from netsim.accuracy.cases import EXACT, Row, Verdict, cases, find, groups, rows
 from netsim.errors import InputError, RunError, did_you_mean
-from netsim.results.files import plain, write_json
+from netsim.results.files import plain
 from netsim.results.provenance import BY_USE, PACKAGE, code_inputs, commits
 from netsim.version import __version__
-from netsim.writing import replacing_file
+from netsim.writing import replacing_file, write_text
 
 JSON, PARQUET = "validation.json", "validation.parquet"
 
@@ -160,10 +160,11 @@ def write(folder: Path, outcomes: Sequence[Outcome], machine: str) -> None:
         "n_cases": len(listed),
         "n_known_cases": sum(len(cases(group)) for group in groups()),
         "rows": count,
-        "cases": [vars(one) for one in listed],
     }
+    head = json.dumps(plain(content))[:-1]
+    lines = ",\n".join(json.dumps(plain(vars(one)), ensure_ascii=False) for one in listed)
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / JSON, content)
+    write_text(folder / JSON, f'{head}, "cases": [\n{lines}\n]}}\n')
 
 
 @cache
