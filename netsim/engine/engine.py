@@ -62,7 +62,7 @@ from netsim.plugins.registry import PluginSpec
 
 
 def grow_scratch(state: State, network: Network, threads: int) -> None:
-    """Give every node of the window the scratch memory that it needs."""
+    """Enlarge the scratch memory for the switches that ran out of it."""
     clock = state.clock
     active = clock.active[: int(clock.clock["n_active"][0])]
     need = int(clock.what[active[clock.status[active] == GROW_SCRATCH]].max(initial=0))

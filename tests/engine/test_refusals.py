@@ -136,7 +136,7 @@ def test_a_function_that_a_handler_calls(tmp_path, name, at, message):
 
 
 def test_what_can_be_compiled(tmp_path):
-    """Functions within a handler see the names of its file as it does."""
+    """Functions nested in a handler see the same module-level names as the handler."""
     for statement, n in [
         ("tx.n = several(now, 7, 8)", 7),
         ("tx.n = triple(*(now,))", 15),

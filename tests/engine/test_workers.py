@@ -21,7 +21,7 @@ from netsim.running.drive import drive
 
 
 def engine(bytes_per_flow: int, threads: int) -> Engine:
-    """Every host sends to one in another rack, and two to the same."""
+    """Each host sends to a host in another rack; every receiver has two senders."""
     flows = [(host, (host + 9) % 64 // 2 * 2, bytes_per_flow, 0) for host in range(64)]
     network = fat_tree(8, 8, "400Gbps", switch_latency="200ns")
     return build(network, flow_table(flows), "ndp", TRIM, threads=threads)

@@ -126,7 +126,7 @@ def test_a_spine_that_fails_loses_what_is_under_way_and_what_is_sent_until_route
         up, other = (
             int(ports_between(NETWORK, "leaf0", spine)[0]) for spine in ("spine1", "spine0")
         )
-        # Packet k stands at the leaf at k SEND + HOP, and is at the far leaf two hops later.
+        # Packet k reaches the leaf at k SEND + HOP and the far leaf two hops later.
         at_leaf = np.arange(n) * SEND + HOP
         changed = down_ps + convergence_delay_ps, up_ps + convergence_delay_ps
         one_path = (changed[0] <= at_leaf) & (at_leaf < changed[1])

@@ -151,7 +151,7 @@ def _content(path: Path) -> bytes:
 
 
 def _parts(content: bytes) -> tuple[MachineCode, Lines]:
-    """Return the code and the source positions in a file. Raises an exception of any kind."""
+    """Return the code and the source positions in a file. Raises whatever a damaged file causes."""
     from netsim.engine.compiling.machine_code import MachineCode
 
     if hashlib.sha256(content[DIGEST_BYTES:]).digest() != content[:DIGEST_BYTES]:

@@ -46,7 +46,7 @@ def available_cores() -> int:
 
 
 def kind_of(argument: Any) -> str:
-    """Return the type of an argument of compiled code: a number, an array or a group of them."""
+    """Return the kind of an argument of compiled code: a number, an array or a group of them."""
     if isinstance(argument, np.ndarray):
         flags = argument.flags  # a single row is contiguous both ways, which Numba counts as C
         layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
