@@ -78,13 +78,13 @@ def cut_short(case: Case, transmissions: int) -> Case:
     return replace(case, until_ps=starts[transmissions])
 
 
-def check(rng_seed: int, transmissions: int = 2000, **named: Any) -> None:
-    """The case of that number, with what is named (see `random_case`) and else whatever it has.
+def check(rng_seed: int, transmissions: int = 2000, **named: Any) -> tuple[Engine, Simulator]:
+    """Compare the case of that number, with what is named (see `random_case`).
 
     It ends after about so many transmissions.
     """
     case = cut_short(random_case(rng_seed, **named), transmissions)
-    compare(case, way_of(case, random.Random(f"way {rng_seed}")))
+    return compare(case, way_of(case, random.Random(f"way {rng_seed}")))
 
 
 def compare(

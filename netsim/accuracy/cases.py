@@ -14,6 +14,7 @@ from netsim.discovery import applications
 
 GROUPS: dict[str, str] = {
     "closed_forms": "netsim.accuracy.closed_forms",
+    "reference": "netsim.accuracy.reference",
     "theory": "netsim.accuracy.theory",
     "simulators": "netsim.accuracy.simulators",
     "uec_outcomes": "netsim.accuracy.uec_outcomes",
@@ -35,7 +36,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A relative deviation up to which a row passes, and why it is not smaller."""
+    """The largest relative deviation at which a row passes, and why it is not smaller."""
 
     share: float
     why: str
@@ -102,8 +103,8 @@ class Case:
     """Something to measure, which gives rows.
 
     `needs` names files of the user's data folder, wherever in it they are; `measure` gets their
-    paths. `seconds` is about what it takes on one core with compiled code. `quick` cases run by
-    default.
+    paths. `reads` are other files that decide the outcome. `seconds` is about what it takes on one
+    core with compiled code. `quick` cases run by default.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Case:
     seconds: float
     quick: bool = False
     needs: tuple[str, ...] = ()
+    reads: tuple[Path, ...] = ()
 
 
 @cache

@@ -31,7 +31,7 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of a case, and the seconds that it took."""
+    """The rows of a case, and its run time in seconds."""
 
     group: str
     case: str
@@ -80,9 +80,8 @@ def _code() -> str:
 
 def key_of(name: Name, data: Path | None) -> str:
     """Return what a case's outcome depends on, as a hash."""
-    digest = hashlib.sha256()
-    for needed in cases(name[0])[name[1]].needs:
-        path = find(data, needed)
+    digest, case = hashlib.sha256(), cases(name[0])[name[1]]
+    for path in (*(find(data, needed) for needed in case.needs), *case.reads):
         digest.update(path.read_bytes() if path else b"-")
     return f"{_code()[:16]}-{digest.hexdigest()[:16]}"
 

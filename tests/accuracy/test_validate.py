@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import agreement
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -60,6 +61,24 @@ def test_verdicts() -> None:
     assert [row.verdict for row in rows] == list(rows.values())
     for group in groups():
         assert any(case.quick for case in cases(group).values())
+
+
+def test_a_case_that_differs_from_the_reference_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others pass, with as many departures of both simulators."""
+    (row,) = rows("reference", "trees", None)
+    assert row.verdict == Verdict.PASS
+    assert row.theirs is not None
+    assert row.theirs > 1000
+    check = agreement.check
+
+    def differs(seed: int, length: int, **named: bool) -> object:
+        assert seed != 2
+        return check(seed, length, **named)
+
+    monkeypatch.setattr(agreement, "check", differs)
+    (row,) = rows("reference", "trees", None)
+    assert (row.verdict, row.ours) == (Verdict.FAIL, None)
+    assert "case 2" in row.why
 
 
 def test_results_are_kept_and_make_the_page(tmp_path: Path) -> None:
