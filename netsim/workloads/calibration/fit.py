@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.workloads.calibration.measured import Measurement
-from netsim.workloads.job.curves import CollectiveCurves, Curve, Factors, Shape, key_size, terms
+from netsim.workloads.job.curves import CollectiveCurves, Curve, Factors, Shape, part_count, terms
 
 Floats = NDArray[np.float64]
 
@@ -188,13 +188,13 @@ def _least_squares(errors: Callable[[Floats], Floats], x: Floats) -> Floats:
 def _corrected(
     bare: CollectiveCurves, rows: Sequence[Measurement], rates: Rates
 ) -> CollectiveCurves:
-    """Add the mean factor of each shape and power of two of sizes."""
+    """Add the factors of each shape: of sizes, or the mean of sizes within about 20 %."""
     found: dict[Shape, dict[int, list[tuple[float, float]]]] = {}
     for row in rows:
-        at = math.log2(max(1.0, key_size(row.what, row.shape.n, row.size_bytes)))
+        at = math.log2(max(1.0, row.size_bytes / part_count(row.what, row.shape.n)))
         took = bare.time_ps(row.shape, row.size_bytes, rates.port_bps)
         by_size = found.setdefault(row.shape, defaultdict(list))
-        by_size[round(at)].append((at, math.log(row.time_us * 1e6 / took)))
+        by_size[round(4 * at)].append((at, math.log(row.time_us * 1e6 / took)))
     factors = []
     for shape, by_size in sorted(found.items()):
         means = [np.mean(by_size[k], axis=0).tolist() for k in sorted(by_size)]

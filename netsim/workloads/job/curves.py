@@ -8,6 +8,7 @@ depends on the size. `netsim calibrate` fits curves to measurements.
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -79,9 +80,9 @@ def terms(what: str, algorithm: str, shape: Shape) -> Terms:
     return Terms(2 * (per_node - 1), levels, 2.0, 2.0 * (nodes > 1), per_node)
 
 
-def key_size(what: str, n: int, size_bytes: float) -> float:
-    """Return the size that factors depend on: the buffer of an all-reduce or send, else a part."""
-    return size_bytes if what in ("all_reduce", "send") else size_bytes / n
+def part_count(what: str, n: int) -> int:
+    """Return into how many parts a buffer is divided; factors depend on the size of a part."""
+    return 1 if what in ("all_reduce", "send") else n
 
 
 @dataclass(frozen=True)
@@ -128,19 +129,29 @@ class CollectiveCurves:
     factors: tuple[Factors, ...] = ()
 
     def time_ps(self, shape: Shape, size_bytes: float, port_bps: int) -> float:
-        """Return the time of the fastest curve, with the factor of the nearest shape."""
-        fastest = min(
-            curve.time_ps(self.what, shape, size_bytes, port_bps) for curve in self.curves
-        )
-        return fastest * math.exp(self.log_factor(shape, size_bytes))
+        """Return the time of a collective.
 
-    def log_factor(self, shape: Shape, size_bytes: float) -> float:
-        """Return the logarithm of the factor, between those of the neighboring sizes."""
+        At sizes with a factor, it is that of the fastest curve times the factor of the nearest
+        shape, between two of them linear in the size, and beyond them the last factor holds.
+        """
         if not self.factors:
-            return 0.0
+            return self._fastest(shape, size_bytes, port_bps)
         near = min(self.factors, key=lambda one: one.distance(shape))
-        at = math.log2(max(1.0, key_size(self.what, shape.n, size_bytes)))
-        return float(np.interp(at, near.log_sizes, near.log_factors))
+        parts = part_count(self.what, shape.n)
+        at = math.log2(max(1.0, size_bytes / parts))
+        k = bisect(near.log_sizes, at)
+        if k in (0, len(near.log_sizes)):
+            factor = math.exp(near.log_factors[min(k, len(near.log_sizes) - 1)])
+            return self._fastest(shape, size_bytes, port_bps) * factor
+        sizes = [parts * 2**one for one in near.log_sizes[k - 1 : k + 1]]
+        times = [
+            self._fastest(shape, size, port_bps) * math.exp(factor)
+            for size, factor in zip(sizes, near.log_factors[k - 1 : k + 1], strict=True)
+        ]
+        return float(np.interp(size_bytes, sizes, times))
+
+    def _fastest(self, shape: Shape, size_bytes: float, port_bps: int) -> float:
+        return min(curve.time_ps(self.what, shape, size_bytes, port_bps) for curve in self.curves)
 
 
 def _pairs(value: Any) -> tuple[tuple[int, float], ...]:

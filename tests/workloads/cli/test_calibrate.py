@@ -140,6 +140,20 @@ def test_sizes_and_node_counts_that_were_left_out_are_predicted():
     assert all(middle < 0.15 for _, middle, _ in found["4 nodes left out"])
 
 
+def test_between_measured_sizes_the_time_is_linear_in_the_size():
+    times = ((2, 8, 1 << 20, 100), (2, 8, 1 << 22, 400), (2, 8, 1 << 24, 300), (4, 8, 1 << 22, 500))
+    rows = [
+        Measurement("all_reduce", Shape(nodes, gpus), size, time)
+        for nodes, gpus, size, time in times
+    ]
+    curves = fitted(rows, RATES)["all_reduce", True]
+    middle = curves.time_ps(Shape(2, 8), (1 << 21) + (1 << 19), RATES.port_bps) / 1e6
+    assert middle == pytest.approx(250, rel=1e-6)
+    for nodes, gpus, size, time in times:
+        found = curves.time_ps(Shape(nodes, gpus), size, RATES.port_bps) / 1e6
+        assert found == pytest.approx(time, rel=1e-6)
+
+
 def test_a_network_of_another_rate_changes_the_time():
     rows = measured([Shape(2, 8)], [2**k for k in range(20, 34)])
     fits = fitted(rows, RATES)
