@@ -1,4 +1,4 @@
-"""Find the available memory, and refuse runs that need more."""
+"""Find the available memory and cores, and refuse runs that need more memory."""
 
 from __future__ import annotations
 
@@ -21,6 +21,18 @@ def available_bytes(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = CGROUP
     """
     limits = [*_machine(meminfo), *_container(cgroup)]
     return min(limits, default=None)
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(own_cores())
+
+
+def own_cores() -> set[int]:
+    """Return the numbers of the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
 
 
 def require_room(n_bytes: float, *, what: str, key: str | None = None) -> None:

@@ -122,7 +122,7 @@ def command(
     hosts that send 2 MB each, or on the experiment of --experiment. It prints the medians of
     times, memory and completion times of both.
     """
-    from netsim.engine.compiling.machine_code import available_cores
+    from netsim.memory import available_cores
     from netsim.terminal import Column, Wide, show
 
     cores = available_cores()

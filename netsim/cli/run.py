@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,20 +147,22 @@ def resume(result: Path, trust: bool, **options: Any) -> None:
         _run(manifest.load(trust=trust), job, options)
 
 
-def _ranks(options: dict[str, Any]) -> AbstractContextManager[MpiRanks | None]:
-    """Return the ranks of --mpi, or None. They simulate one point at a time."""
+@contextmanager
+def _ranks(options: dict[str, Any]) -> Iterator[MpiRanks | None]:
+    """Yield the ranks of --mpi, or None without it. Ranks simulate one point at a time."""
     if not options["mpi"]:
-        return nullcontext()
+        yield None
+        return
     if (options["jobs"] or 1) > 1:
         raise InputError("--jobs conflicts with --mpi")
-    from netsim.running.mpi import connect
+    from netsim.running.mpi import connected
 
     options["jobs"] = 1
-    ranks = connect()
-    processes = ranks.processes()
-    if ranks.rank == 0 and not options["quiet"]:
-        click.echo(processes, err=True)
-    return ranks
+    with connected() as ranks:
+        processes = ranks.processes()
+        if ranks.rank == 0 and not options["quiet"]:
+            click.echo(processes, err=True)
+        yield ranks
 
 
 def _start_processes(jobs: int | None) -> list[WorkerProcess]:

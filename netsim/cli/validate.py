@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from netsim.cli.bench import processor
 from netsim.cli.progress import format_duration
 from netsim.errors import InputError
 from netsim.limits import THREADS
+from netsim.memory import available_cores
 
 if TYPE_CHECKING:
     from netsim.accuracy.run import Name, Outcome
@@ -72,7 +72,7 @@ def command(
     done, todo = divide(chosen, read(out / JSON), data)
     if old := len(chosen) - len(todo):
         click.echo(f"{old} of {len(chosen)} cases are in {out}", err=True)
-    workers = min(jobs or os.cpu_count() or 1, max(1, len(todo)))
+    workers = min(jobs or available_cores(), max(1, len(todo)))
     progress, failed = _Progress([name for name, _ in todo], workers), False
     try:
         for outcome in measured(todo, data, workers):

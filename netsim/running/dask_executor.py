@@ -12,13 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError, RunError
-from netsim.memory import available_bytes
+from netsim.memory import available_bytes, available_cores
 from netsim.running import remote
-from netsim.running.estimate import Estimate, estimate
+from netsim.running.estimate import Estimate, require_memory
 from netsim.running.executor import Batch, Executor
 from netsim.running.point_run import PointOutcome, PointRun
-from netsim.running.processes import input_error, outcome_of
-from netsim.units import format_bytes
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -68,8 +66,10 @@ class Dask(Executor):
             import distributed  # noqa: F401
         except ImportError:
             raise InputError("dask.distributed is not installed", hint=INSTALL) from None
-        self._address, self._jobs = address, jobs or os.cpu_count() or 1
-        self.threads = threads or max(1, (os.cpu_count() or 1) // self._jobs if not address else 1)
+        cores = available_cores()
+        self._address, self._jobs = address, jobs or cores
+        self.threads = threads or (1 if address else max(1, cores // self._jobs))
+        self.has_own_memory = address is not None
         self._lock = -1
         self._client: Client | None = None
         self._cluster: Any = None
@@ -80,10 +80,9 @@ class Dask(Executor):
     def estimates(
         self, runs: Sequence[PointRun], should_stop: Callable[[], bool]
     ) -> dict[str, Estimate]:
-        if self._address is None:
-            return super().estimates(runs, should_stop)
-        self._connect()
-        return {run.name: estimate(run.point) for run in runs if not should_stop()}
+        if self.has_own_memory:
+            self._connect()
+        return super().estimates(runs, should_stop)
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:
         try:
@@ -100,7 +99,9 @@ class Dask(Executor):
         futures = as_completed()
         limit = self._memory_limit(client)
         for run in batch.runs:
-            self._require_memory(run, batch.estimates[run.name], limit)
+            if limit is not None:
+                predicted, where = batch.estimates[run.name], " on the largest worker"
+                require_memory(predicted, what=run.point.file, available=limit, where=where)
             spec = remote.remote_spec(run, options, self._lock)
             future = client.submit(
                 run_task,
@@ -178,16 +179,10 @@ class Dask(Executor):
         where = self._address or "of dask"
         return RunError(f"lost the scheduler {where}: the same command continues")
 
-    def _memory_limit(self, client: Client) -> float | None:
+    def _memory_limit(self, client: Client) -> int | None:
         """Return the largest memory that a worker declares; None if none does."""
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        return max((one["resources"].get(MEMORY, 0) for one in workers), default=0) or None
-
-    def _require_memory(self, run: PointRun, predicted: Estimate, limit: float | None) -> None:
-        if limit is not None and predicted.memory_bytes > limit:
-            needed, most = format_bytes(predicted.memory_bytes, 3), format_bytes(int(limit), 3)
-            message = f"{run.name} needs about {needed} of memory, the largest worker has {most}"
-            raise InputError(message, file=run.point.file)
+        return int(max((one["resources"].get(MEMORY, 0) for one in workers), default=0)) or None
 
 
 def _key(run: PointRun) -> str:
@@ -201,9 +196,7 @@ def _outcome(run: PointRun, future: Future) -> PointOutcome | None:
     if future.status == "finished":
         reply = future.result()
         future.release()
-        if "input_error" in reply:
-            raise input_error(reply["input_error"])
-        return None if "stopped" in reply else outcome_of(run, reply)
+        return remote.reply_outcome(run, reply)
     error = future.exception()
     if type(error).__name__ == "KilledWorker":
         return run.failed("its workers were lost again and again, perhaps for lack of memory")

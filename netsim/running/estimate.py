@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
-from netsim.memory import available_bytes
+from netsim.memory import available_bytes, available_cores
 from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
 from netsim.running.work import COMPILE_S, LOAD_S, Work, work
 from netsim.units import format_bytes
@@ -137,7 +136,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         packet_hops=0 if closed else needed.hops,
         simulated_ps=needed.simulated_ps,
         memory_bytes=_memory(scenario, point, None if closed else needed),
-        seconds=0.0 if closed else needed.seconds(os.cpu_count() or 1),
+        seconds=0.0 if closed else needed.seconds(available_cores()),
         setup_seconds=needed.setup_seconds,
         assumptions="nothing is simulated" if closed else _assumptions(scenario, needed),
         feature_set=feature_set_of(scenario),
@@ -146,14 +145,16 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
     )
 
 
-def require_memory(estimate: Estimate, *, what: str, available: int | None = None) -> None:
+def require_memory(
+    estimate: Estimate, *, what: str, available: int | None = None, where: str = ""
+) -> None:
     """Raise InputError if `what` needs more memory than is available."""
     room = available_bytes() if available is None else available
     if room is None or estimate.memory_bytes <= room:
         return
     raise InputError(
         f"needs about {format_bytes(estimate.memory_bytes, 3)} of memory, "
-        f"only {format_bytes(room, 3)} is available",
+        f"only {format_bytes(room, 3)} is available{where}",
         file=what,
         hint=f"{estimate.n_hosts:,} hosts, {estimate.n_links:,} links, "
         f"{estimate.n_flows:,} flows, {estimate.packets:,} packets",

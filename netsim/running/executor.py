@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
@@ -29,7 +28,10 @@ class Batch:
 
 
 class Executor:
-    """Simulates points somewhere. It is a context: leaving it ends what it has started."""
+    """Simulates points somewhere."""
+
+    has_own_memory = False
+    """Whether points use the memory of other machines."""
 
     def open(self, lock: int) -> None:
         """Prepare to run; `lock` is the descriptor of the lock on the result directory, which all
@@ -40,7 +42,8 @@ class Executor:
     ) -> dict[str, Estimate]:
         """Return the estimates of points by name; incomplete once `should_stop` is true.
 
-        Raises InputError for a point that cannot be built or exceeds the memory.
+        Raises InputError for a point that cannot be built or exceeds the memory of this machine, if
+        it is simulated here.
         """
         from netsim.running.estimate import estimate, require_memory
 
@@ -49,7 +52,8 @@ class Executor:
             if should_stop():
                 break
             found[run.name] = estimate(run.point)
-            require_memory(found[run.name], what=run.point.file)
+            if not self.has_own_memory:
+                require_memory(found[run.name], what=run.point.file)
         return found
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:
@@ -61,17 +65,6 @@ class Executor:
 
     def close(self) -> None:
         """End everything that still runs, without waiting for its results."""
-
-    def __enter__(self) -> Executor:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Serial(Executor):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
-from netsim.memory import available_bytes
+from netsim.memory import available_bytes, available_cores
 from netsim.running.executor import Batch, Executor, Serial
 from netsim.running.point_run import PointOutcome, PointRun
 from netsim.units import written
@@ -87,7 +86,7 @@ class Automatic(Executor):
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads
-        self._cores = os.cpu_count() or 1
+        self._cores = available_cores()
         self._lock: int | None = None
         self._helpers: Executor | None = None
 

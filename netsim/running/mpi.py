@@ -16,12 +16,12 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.errors import InputError, RunError
+from netsim.memory import own_cores
 
 if TYPE_CHECKING:
     from netsim.engine.kernels.ids import Array
@@ -41,9 +41,15 @@ SPIN_S = 100e-6
 
 LONGEST_SLEEP_S = 1e-3
 
+MAX_CORES = 1 << 16
 
-def connect() -> MpiRanks:
-    """Return the ranks that mpirun started. Raises InputError without mpi4py."""
+
+@contextmanager
+def connected() -> Iterator[MpiRanks]:
+    """Yield the ranks that mpirun started; in the end, let the others quit, or abort them.
+
+    Raises InputError without mpi4py.
+    """
     try:
         import mpi4py
 
@@ -51,17 +57,30 @@ def connect() -> MpiRanks:
         from mpi4py import MPI
     except ImportError as error:
         raise InputError(f"--mpi: {error}", hint=INSTALL) from None
-    return MpiRanks(MPI)
+    ranks = MpiRanks(MPI)
+    try:
+        yield ranks
+    except (SystemExit, InputError):
+        ranks.quit()
+        raise
+    except BaseException as error:  # ranks may wait for each other
+        ranks.abort(error)
+        raise
+    else:
+        ranks.quit()
 
 
 class MpiRanks:
-    """The ranks of this run. As a context, it lets the others quit in the end, or aborts them."""
+    """The ranks of this run."""
 
     def __init__(self, mpi: Any) -> None:
         self._mpi, self._world = mpi, mpi.COMM_WORLD
         self.rank, self.n = self._world.Get_rank(), self._world.Get_size()
-        n_local = self._world.Split_type(mpi.COMM_TYPE_SHARED).Get_size()
-        self.n_cores = max(1, (os.cpu_count() or 1) // n_local)
+        local = self._world.Split_type(mpi.COMM_TYPE_SHARED)
+        cores = np.zeros(MAX_CORES, np.uint8)
+        cores[list(own_cores())] = 1
+        local.Allreduce(mpi.IN_PLACE, cores, mpi.BOR)  # mpirun may bind each to some
+        self.n_cores = max(1, int(cores.sum()) // local.Get_size())
         """The share of a machine's cores that each rank has."""
         self._led: Led | None = None
         self._stderr = sys.stderr
@@ -70,21 +89,14 @@ class MpiRanks:
                 signal.signal(number, signal.SIG_IGN)
             sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
 
-    def __enter__(self) -> MpiRanks:
-        return self
+    def quit(self) -> None:
+        """Let the other ranks quit, if this is rank 0."""
+        if self.rank == 0:
+            self._order(QUIT)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # After other errors, ranks may wait for each other.
-        if kind is None or issubclass(kind, SystemExit | InputError):
-            if self.rank == 0:
-                self._order(QUIT)
-            return
-        if not issubclass(kind, KeyboardInterrupt):
+    def abort(self, error: BaseException) -> None:
+        """End all ranks, and say why unless the user wants it."""
+        if not isinstance(error, KeyboardInterrupt):
             traceback.print_exception(error, file=self._stderr)
             self._say(f"failed: {error!r}")
         self._world.Abort(FAILED)

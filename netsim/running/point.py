@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from netsim.engine.simulation import Options, Simulation
 from netsim.errors import InputError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, INT64, THREADS
+from netsim.memory import available_cores
 from netsim.reports.circuits import no_indirect_packets
 from netsim.reports.flows import as_sent
 from netsim.results.columns import each
@@ -114,7 +114,7 @@ def simulate(
     scenario = prepare(point)
     if is_closed_form(point):
         return closed_form_result(point, scenario)
-    cores = (ranks and ranks.n_cores) or os.cpu_count() or 1
+    cores = (ranks and ranks.n_cores) or available_cores()
     threads = 1 if checked else threads or cores
     options = Options(threads=threads, checked=checked, on_hang=on_hang, ranks=ranks)
     with leading(ranks, point, options):

@@ -7,7 +7,6 @@ runs at the same time stays within what was available at the start.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from netsim.errors import CombinedInputError, InputError, warn_once
-from netsim.memory import available_bytes
+from netsim.memory import available_bytes, available_cores
 from netsim.results import destination
 from netsim.results.received import checked, receive
 from netsim.results.replace import recover
@@ -43,7 +42,7 @@ class Processes(Executor):
         self, jobs: int, threads: int | None = None, started: Sequence[WorkerProcess] = ()
     ) -> None:
         self.jobs = jobs
-        self.threads = threads or max(1, (os.cpu_count() or 1) // jobs)
+        self.threads = threads or max(1, available_cores() // jobs)
         self._memory = available_bytes()
         self._lock: int | None = None
         self._workers = [*started]

@@ -13,8 +13,9 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from netsim.running.point_run import PointRun, RunOptions
+from netsim.running.point_run import PointOutcome, PointRun, RunOptions
 from netsim.running.point_spec import point_spec
+from netsim.running.processes import input_error, outcome_of
 from netsim.running.worker_process import WorkerProcess
 
 POLL_S = 0.2
@@ -63,6 +64,16 @@ def run_remotely(spec: Mapping[str, Any], should_stop: Callable[[], bool]) -> di
         if kind == "hang":
             return {"directory": None, "error": str(content)}
     return {"stopped": True} if should_stop() else {"directory": None, "error": f"{reason} twice"}
+
+
+def reply_outcome(run: PointRun, reply: Mapping[str, Any]) -> PointOutcome | None:
+    """Return the outcome of a point from an answer of `run_remotely`; None if it was stopped.
+
+    Raises InputError if its input is wrong.
+    """
+    if "input_error" in reply:
+        raise input_error(reply["input_error"])
+    return None if "stopped" in reply else outcome_of(run, reply)
 
 
 def _end_if_idle() -> None:

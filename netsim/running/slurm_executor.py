@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError
 from netsim.running import remote
-from netsim.running.estimate import Estimate, estimate
 from netsim.running.executor import Batch, Executor
 from netsim.running.point_run import PointOutcome, PointRun
-from netsim.running.processes import input_error, outcome_of
 
 INSTALL = "pip install 'netsim[slurm]'"
 
@@ -58,7 +56,9 @@ class PointsTask:
 
 
 class Slurm(Executor):
-    """Jobs of Slurm; with the cluster "local", processes of this machine."""
+    """Slurm jobs, or local processes if `cluster` is "local"."""
+
+    has_own_memory = True
 
     def __init__(
         self,
@@ -80,11 +80,6 @@ class Slurm(Executor):
 
     def open(self, lock: int) -> None:
         self._lock = lock
-
-    def estimates(
-        self, runs: Sequence[PointRun], should_stop: Callable[[], bool]
-    ) -> dict[str, Estimate]:
-        return {run.name: estimate(run.point) for run in runs if not should_stop()}
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:
         if not batch.runs:
@@ -153,9 +148,8 @@ class Slurm(Executor):
             replies = replies[-len(group) :] if group else []
         for run, reply in zip(list(group), replies, strict=False):
             group.remove(run)
-            if "input_error" in reply:
-                raise input_error(reply["input_error"])
-            yield outcome_of(run, reply)
+            if (outcome := remote.reply_outcome(run, reply)) is not None:
+                yield outcome
         for run in list(group):
             group.remove(run)
             yield replace(

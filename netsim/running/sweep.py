@@ -6,7 +6,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +162,7 @@ def run_points(
     runs = _plan(points, target, sweep=sweep)
     executor = executor or Serial()
     with ExitStack() as stack:
-        stack.enter_context(executor)
+        stack.enter_context(closing(executor))
         todo = [run for run in runs if options.force or run.kept() is None]
         estimates = executor.estimates(todo, callbacks.should_stop)
         if len(estimates) < len(todo):  # stopped

@@ -32,12 +32,10 @@ from netsim.running.estimate import estimate
 from netsim.running.point import Progress
 from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
 from netsim.running.point_spec import rebuild
+from netsim.running.worker_process import MAX_BYTES
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-
-MAX_BYTES = 1 << 30
-"""Longest message."""
 
 OBJECTS_PER_COLLECTION = 100_000
 """As in the command line: collections go through all that was imported."""

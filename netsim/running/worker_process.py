@@ -21,7 +21,7 @@ CODE = "import sys; sys.path[:] = {path}; from netsim.running.worker import main
 """Program of a worker process: like this one, it finds only what this one finds."""
 
 MAX_BYTES = 1 << 30
-"""Longest message of a worker."""
+"""Longest message."""
 
 END_S = 0.1
 """Seconds that a process has to end once its socket is closed."""

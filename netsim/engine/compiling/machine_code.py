@@ -7,7 +7,6 @@ are in extension modules, loaded here by their paths.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -36,13 +35,6 @@ class MachineCode(NamedTuple):
     environments: dict[str, list[Any]]
     needed: list[str]
     content: bytes
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def kind_of(argument: Any) -> str:
