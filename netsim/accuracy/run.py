@@ -148,13 +148,9 @@ def write(folder: Path, outcomes: Sequence[Outcome], machine: str) -> None:
     """Write all outcomes to `folder`, with date, commit and machine."""
     order = {name: n for n, name in enumerate(groups())}
     listed = sorted(outcomes, key=lambda one: order.get(one.group, len(order)))
-    commit = _commit()
     count = {str(v): sum(one.count(v) for one in listed) for v in Verdict}
     content = {
-        "version": __version__,
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit.get("commit"),
-        "changed_since_commit": commit.get("dirty"),
+        **stamp(),
         "machine": machine,
         "n_cases": len(listed),
         "n_known_cases": sum(len(cases(group)) for group in groups()),
@@ -164,6 +160,17 @@ def write(folder: Path, outcomes: Sequence[Outcome], machine: str) -> None:
     lines = ",\n".join(json.dumps(plain(vars(one)), ensure_ascii=False) for one in listed)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / JSON, f'{head}, "cases": [\n{lines}\n]}}\n')
+
+
+def stamp() -> dict[str, Any]:
+    """Return netsim's version and commit, and the date."""
+    commit = _commit()
+    return {
+        "version": __version__,
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit.get("commit"),
+        "changed_since_commit": commit.get("dirty"),
+    }
 
 
 @cache

@@ -47,6 +47,18 @@ FIRM_S = 10.0
     help="Write a Markdown page of all results in the folder, with pictures beside it.",
 )
 @click.option("--jobs", type=click.IntRange(1, THREADS), help="Cases at a time (cores).")
+@click.option(
+    "--blind",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Predict the cases of a TOML file; the predictions are written beside it.",
+)
+@click.option(
+    "--reveal",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Hold these predictions against the truth that FILE has by now.",
+)
 def command(
     groups: tuple[str, ...],
     quick: bool,
@@ -54,6 +66,8 @@ def command(
     out: Path,
     page: Path | None,
     jobs: int | None,
+    blind: Path | None,
+    reveal: Path | None,
 ) -> None:
     """Hold netsim against laws, measurements and other simulators.
 
@@ -68,6 +82,14 @@ def command(
 
     if data is not None and not data.is_dir():
         raise InputError("no such folder", file=str(data), code="unreadable")
+    if blind or reveal:
+        if groups or page or (blind and reveal):
+            raise InputError("--blind FILE and --reveal FILE stand alone", code="conflict")
+        if blind:
+            _predict(blind, data)
+        elif reveal and _reveal(reveal):
+            raise SystemExit(FAILED)
+        return
     chosen = select(groups, full=not quick)
     done, todo = divide(chosen, read(out / JSON), data)
     if old := len(chosen) - len(todo):
@@ -90,6 +112,26 @@ def command(
         write_page(page, out / JSON)
     if failed:
         raise SystemExit(FAILED)
+
+
+def _predict(file: Path, data: Path | None) -> None:
+    from netsim.accuracy.blind import load, predict
+    from netsim.accuracy.run import stamp
+
+    cases = load(file)
+    digest = predict(cases, data, stamp(), lambda name: click.echo(f"{name}: predicted", err=True))
+    click.echo(f"{cases.predictions}, sha256 {digest}")
+
+
+def _reveal(file: Path) -> bool:
+    """Print predictions beside the truth; return whether one fails."""
+    from netsim.accuracy.blind import load, reveal
+    from netsim.accuracy.cases import Verdict
+    from netsim.terminal import show
+
+    rows = list(reveal(load(file)))
+    show(_table(file.stem, [row.record() for row in rows]))
+    return any(row.verdict == Verdict.FAIL for row in rows)
 
 
 class _Progress:

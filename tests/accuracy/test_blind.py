@@ -1,0 +1,109 @@
+"""Predictions: written before the truth, refused if they or their cases were changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from netsim.cli.app import app
+
+CASES = """
+[experiment]
+transport = "ideal"
+[experiment.topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+host_rate = "100Gbps"
+[experiment.traffic]
+kind = "permutation"
+size = "1MB"
+[quantities.last]
+of = "flows.fct_ps.max"
+tolerance = 0.01
+because = "of a test"
+[cases.one]
+about = "one megabyte"
+[cases.two]
+about = "two megabytes"
+set = { "traffic.size" = "2MB", "seed" = [1, 2] }
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(CASES)
+    return path
+
+
+def validate(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["validate", *map(str, arguments)])
+
+
+def told(file: Path, last_us: float) -> None:
+    """Add the truth of the first case."""
+    truth = f'truth = {{ last = {last_us} }}\nsource = "here"\nabout = "one megabyte"'
+    file.write_text(CASES.replace('about = "one megabyte"', truth))
+
+
+def test_predict_and_reveal(file: Path) -> None:
+    """A deviation fails; what is not known yet does not."""
+    assert validate("--reveal", file).exit_code == 2
+    assert validate("--blind", file).exit_code == 0
+    written = json.loads((file.parent / "mine.predictions.json").read_text())
+    last = {name: values["last"] for name, values in written["predictions"].items()}
+    assert (last["one"]["runs"], last["two"]["runs"]) == (1, 2)
+    assert last["one"]["unit"] == "us"
+    assert last["one"]["mean"] == pytest.approx(88, rel=0.05)  # of 81 us at the rate, and headers
+    assert last["two"]["mean"] > 1.8 * last["one"]["mean"]
+    for factor, status in ((1.0, 0), (1.02, 1)):
+        told(file, factor * last["one"]["mean"])
+        shown = validate("--reveal", file)
+        assert shown.exit_code == status, shown.output
+        assert "needs data" in shown.output
+        assert "here; predicted 20" in shown.output
+    assert validate("--blind", file).exit_code == 2  # predictions are made once
+
+
+def test_changes_are_refused(file: Path) -> None:
+    assert validate("--blind", file).exit_code == 0
+    told(file, 80)
+    honest = file.read_text()
+    for one, other in (("1MB", "3MB"), ("0.01", "0.5"), ("fct_ps.max", "fct_ps.p50")):
+        file.write_text(honest.replace(one, other))
+        assert validate("--reveal", file).exit_code == 2
+    file.write_text(honest)
+    predictions = file.parent / "mine.predictions.json"
+    text = predictions.read_text()
+    for forged in (text.replace('"mean": ', '"mean": 1'), text.replace("us", "ps"), "[]", "{"):
+        predictions.write_text(forged)
+        found = validate("--reveal", file)
+        assert found.exit_code == 2
+        assert "mine.predictions.json" in found.output
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "key"),
+    [
+        ("fct_ps.max", "fct_ps", "quantities.last.of"),
+        ("fct_ps.max", "nothing.max", "quantities.last.of"),
+        ("tolerance = 0.01", "tolerance = -1", "quantities.last.tolerance"),
+        ("tolerance = 0.01", "", "quantities.last.tolerance"),
+        ("[cases.two]", "[cases.two]\ntruth = { first = 1 }", "cases.two.truth.first"),
+        ("[cases.two]", "[cases.two]\ntruth = { last = 1 }", "cases.two.truth"),
+        ("[cases.two]", "[cases.two]\nnone = 1", "none"),
+        ("[cases.two]", '[cases.two]\nfiles = { "traffic.file" = "a.cm" }', "a.cm"),
+        ("1MB", "1 apple", "traffic.size"),
+    ],
+)
+def test_mistakes_have_a_message(file: Path, one: str, other: str, key: str) -> None:
+    file.write_text(CASES.replace(one, other))
+    found = validate("--blind", file)
+    assert found.exit_code == 2
+    assert "mine.toml" in found.output
+    assert key in found.output
+    assert not list(file.parent.glob("*.json"))
