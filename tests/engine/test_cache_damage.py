@@ -8,7 +8,8 @@ import resource
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -17,8 +18,16 @@ from cache_folders import no_compiler
 from raises_input import mentions
 
 from netsim import errors
+from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.cache import FOLDER, MARK, UnsafeError, cache_folder, require_private
+from netsim.engine.compiling.cache import (
+    FOLDER,
+    LOCK,
+    MARK,
+    UnsafeError,
+    cache_folder,
+    require_private,
+)
 from netsim.engine.compiling.code_fingerprint import lines_of
 from netsim.engine.compiling.specialize import Compiled, Entry
 
@@ -31,7 +40,7 @@ def twice(number):
     return 2 * number
 
 
-def compiled(folder: Path | None, function: FunctionType = twice) -> Callable[[int], int]:
+def compiled(folder: Path | None, function: FunctionType = twice) -> Entry:
     """A new compiled copy, as a process that begins makes it."""
     return Entry(Compiled(function, Bindings({}, [PLUGIN]), "cache_test", folder))
 
@@ -273,3 +282,55 @@ def test_processes_side_by_side(tmp_path):
         thread.join()
     assert [(one.returncode, one.stderr) for one in done] == [(0, ""), (0, "")]
     assert {path.suffix for path in tmp_path.iterdir() if path.name != MARK} <= {".code"}
+
+
+def test_one_compiles_and_the_others_wait(tmp_path, monkeypatch):
+    compiled(tmp_path)(1)
+    file = only_file(tmp_path)
+    file.unlink()
+    made, make = [], Compiled._made
+
+    def noted(*given):
+        made.append(given)
+        return make(*given)
+
+    monkeypatch.setattr(Compiled, "_made", noted)
+    with ThreadPoolExecutor(3) as threads:
+        each = [compiled(tmp_path) for _ in range(3)]
+        assert list(threads.map(Entry.__call__, each, range(3))) == [0, 2, 4]
+    assert len(made) == 1
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", ".code"]
+
+
+@pytest.mark.parametrize("kind", ["killed", "suspended", "a link"])
+def test_nobody_waits_for_a_process_that_cannot_compile(tmp_path, monkeypatch, kind):
+    compiled(tmp_path)(1)
+    file = only_file(tmp_path)
+    file.unlink()
+    lock = file.with_suffix(LOCK)
+    if kind == "a link":
+        lock.symlink_to(tmp_path / "elsewhere")
+        assert compiled(tmp_path)(21) == 42
+        assert not (tmp_path / "elsewhere").exists()
+        return
+    command = [sys.executable, "-c", HOLD, lock]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        if kind == "killed":
+            threading.Timer(0.3, holder.kill).start()
+        else:
+            monkeypatch.setattr(cache, "WAIT_S", 0.3)
+        began_s = time.monotonic()
+        assert compiled(tmp_path)(21) == 42
+        assert time.monotonic() - began_s > 0.3
+        holder.kill()
+
+
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+input()
+"""

@@ -16,6 +16,7 @@ warns once and continues. Only folders named like a key, with a mark inside, are
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -23,7 +24,9 @@ import re
 import shutil
 import stat
 import struct
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,6 +89,10 @@ FOLDER = "netsim-compiled-v1"
 KEY = re.compile("[0-9a-f]{20}")  # names of the folders in it
 MARK = "made-by-netsim"  # empty file in each of them; a folder without it is never removed
 
+LOCK = ".lock"  # file next to code that is being compiled; a file without a lock means nothing
+WAIT_S = 120.0  # most seconds that a process waits for another one to compile a function
+POLL_S = 0.05
+
 DIGEST_BYTES = hashlib.sha256().digest_size
 LENGTH = struct.Struct("<Q")
 
@@ -109,6 +116,39 @@ def load(folder: Path, name: str, kind: str) -> tuple[MachineCode, Lines] | None
     except Exception:  # damaged, or of another form
         remove(folder, name, kind)
         return None
+
+
+@contextmanager
+def compiling(folder: Path | None, name: str, kind: str) -> Iterator[None]:
+    """Wait while another process compiles a function, then let the caller look again and compile.
+
+    The lock ends with its process, and after WAIT_S, as for a process that is suspended, nobody
+    waits for it. Where no lock can be made, all processes compile.
+    """
+    if folder is None:
+        yield
+        return
+    path = _path(folder, name, kind).with_suffix(LOCK)
+    with ExitStack() as stack:
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            stack.callback(os.close, descriptor)
+            if _is_locked(descriptor, fcntl.LOCK_EX):
+                stack.callback(_remove, path)
+            else:
+                end = time.monotonic() + WAIT_S
+                while not _is_locked(descriptor, fcntl.LOCK_SH) and time.monotonic() < end:
+                    time.sleep(POLL_S)
+        yield
+
+
+def _is_locked(descriptor: int, kind: int) -> bool:
+    """Lock a file, if no other process has; return whether that is done. Raises OSError."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def save(folder: Path, name: str, kind: str, code: MachineCode, lines: Lines) -> None:

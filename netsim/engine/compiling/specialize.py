@@ -150,8 +150,12 @@ class Compiled:
         """Return the function for such arguments, loaded or compiled, and its source lines."""
         kind = kind_of(arguments)
         if kind not in self._ready:
-            self._ready[kind] = self._loaded(kind) or self._made(arguments, kind)
+            self._ready[kind] = self._loaded(kind) or self._made_once(arguments, kind)
         return self._ready[kind]
+
+    def _made_once(self, arguments: tuple[Any, ...], kind: str) -> tuple[Callable[..., Any], Lines]:
+        with cache.compiling(self._folder, self._function.__name__, kind):
+            return self._loaded(kind) or self._made(arguments, kind)
 
     def _loaded(self, kind: str) -> tuple[Callable[..., Any], Lines] | None:
         """Load the function from disk, if it is there, without Numba."""
