@@ -123,9 +123,12 @@ def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any
     """Return the table of a machine, without curves that it may have."""
     from netsim.experiment.document import apply_overrides
     from netsim.inputs import locate
-    from netsim.workloads.job.load import presets, read_toml
+    from netsim.workloads.job.load import presets, read_preset, read_toml
+    from netsim.workloads.job.machine import Machine
 
-    tree = read_toml(locate(name, directory, presets("machines"), "machine"))
+    known = presets("machines")
+    path = locate(name, directory, known, "machine")
+    tree = read_preset(path, Machine) if path in known.values() else read_toml(path)
     apply_overrides(tree, overrides)
     for link in ("scale_up", "scale_out"):
         if isinstance(tree.get(link), dict):

@@ -90,7 +90,9 @@ def _conflicts(job: Job) -> Iterator[InputError]:
 
 def _formats(job: Job) -> Iterator[InputError]:
     """Yield number formats of compute that the machine lacks."""
-    for key, unit in (("compute", job.machine.matrix), ("vector", job.machine.vector)):
+    machine = job.machine
+    units = {"compute": machine.matrix, "vector": machine.vector, "activations": machine.attention}
+    for key, unit in units.items():
         if unit is None:
             continue
         try:

@@ -129,15 +129,24 @@ def _with_preset(
             raise InputError("missing", key=key, hint=hint, code="missing")
         return read_part(part, value, key)
     changes = {name: one for name, one in value.items() if name != "preset"}
-    base = _preset(key, value["preset"], known, directory)
+    base = _preset(key, value["preset"], known, directory, part)
     return read_part(part, merged(base, changes, part), key)
 
 
-def _preset(key: str, name: Any, known: Mapping[str, Path], directory: Path) -> dict[str, Any]:
+def read_preset(path: Path, part: type[Any]) -> dict[str, Any]:
+    """Read a preset's table, which may extend another preset of its folder."""
+    table = read_toml(path)
+    base = table.pop("preset", None)
+    return merged(read_toml(path.with_name(f"{base}.toml")), table, part) if base else table
+
+
+def _preset(
+    key: str, name: Any, known: Mapping[str, Path], directory: Path, part: type[Any]
+) -> dict[str, Any]:
     if not isinstance(name, str):
         raise InputError(f"{written(name)} is not a name", key=f"{key}.preset", code="wrong_type")
     if name in known:
-        return read_toml(known[name])
+        return read_preset(known[name], part)
     path = user_path(name, directory)
     if is_file(path):
         return read_toml(path)

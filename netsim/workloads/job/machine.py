@@ -77,11 +77,14 @@ def _share(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Unit:
-    """Matrix units, or all other (vector) units."""
+    """Matrix units, fused attention on them, or all other (vector) units."""
 
     peak: tuple[tuple[str, float], ...] = key(peaks(FORMATS), "FLOP/s without sparsity")
     efficiency: Efficiency = key(
         steps(parse_flops, "GFLOP"), "share of the peak, by operations per kernel", Efficiency()
+    )
+    fp8_efficiency: Efficiency | None = key(
+        steps(parse_flops, "GFLOP"), "the same for fp8; without it, efficiency", None
     )
 
     def rate(self, number_format: str) -> float:
@@ -91,6 +94,12 @@ class Unit:
                 return value
         names = ", ".join(name for name, _ in self.peak)
         raise InputError(f'no peak for "{number_format}"', hint=f"the machine has {names}")
+
+    def time_ps(self, number_format: str, flops: float) -> float:
+        """Return the time of a kernel's operations, in ps."""
+        fp8 = self.fp8_efficiency if number_format == "fp8" else None
+        share = (fp8 or self.efficiency).at(flops)
+        return flops / (self.rate(number_format) * share) * PS_PER_S
 
 
 def _factors() -> tuple[str, Any]:
@@ -185,6 +194,11 @@ class Machine:
     vector: Unit | None = key(
         ("table", lambda value: read_part(Unit, value, "")), "all other units", None
     )
+    attention: Unit | None = key(
+        ("table", lambda value: read_part(Unit, value, "")),
+        "fused attention, in the format of activations; without it, as other matrix products",
+        None,
+    )
     memory_rate: float | None = key(memory_rate(), "memory bandwidth", None)
     memory_efficiency: Efficiency = key(
         steps(lambda value: float(parse_bytes(value)), "MB"),
@@ -208,14 +222,12 @@ class Machine:
             raise InputError("missing", key="machine.memory_rate", hint=hint, code="missing")
         return self.memory_rate
 
-    def kernel_ps(self, unit: str, number_format: str, flops: float, size_bytes: float) -> float:
-        """Return the time of a kernel on the matrix or vector unit, in ps."""
-        engine = self.matrix if unit == "matrix" else self.vector
+    def kernel_ps(self, unit: Unit | None, number_format: str, flops: float, moved: float) -> float:
+        """Return the time of a kernel that reads and writes `moved` bytes, in ps."""
         computing = reading = 0.0
-        if engine is not None and flops > 0:
-            peak = engine.rate(number_format)
-            computing = flops / (peak * engine.efficiency.at(flops)) * PS_PER_S
-        if self.memory_rate is not None and size_bytes > 0:
-            share = self.memory_efficiency.at(size_bytes)
-            reading = size_bytes / (self.memory_rate * share) * PS_PER_S
+        if unit is not None and flops > 0:
+            computing = unit.time_ps(number_format, flops)
+        if self.memory_rate is not None and moved > 0:
+            share = self.memory_efficiency.at(moved)
+            reading = moved / (self.memory_rate * share) * PS_PER_S
         return max(computing, reading) if self.memory_overlap else computing + reading

@@ -149,7 +149,7 @@ def model_flops(job: Job) -> float:
 
 def matrix_flops(kernels: Iterable[Kernel]) -> float:
     """Return the forward FLOP of kernels on matrix units."""
-    return sum(one.count * one.forward.flops for one in kernels if one.unit == "matrix")
+    return sum(one.count * one.forward.flops for one in kernels if one.unit != "vector")
 
 
 def _stage(job: Job, stage: int) -> StageStep:

@@ -92,8 +92,14 @@ def kernels_ps(job: Job, kernels: Iterable[Kernel], which: str) -> float:
 
 
 def _kernel_ps(job: Job, unit: str, work: Work) -> float:
-    number_format = job.precision.compute if unit == "matrix" else job.precision.vector
-    return job.machine.kernel_ps(unit, number_format, work.flops, work.bytes)
+    machine, precision = job.machine, job.precision
+    if unit == "vector":
+        engine, number_format = machine.vector, precision.vector
+    elif unit == "attention" and machine.attention:
+        engine, number_format = machine.attention, precision.activations
+    else:
+        engine, number_format = machine.matrix, precision.compute
+    return machine.kernel_ps(engine, number_format, work.flops, work.bytes)
 
 
 def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTimes:

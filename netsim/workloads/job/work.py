@@ -229,7 +229,9 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
         flops = score_flops + sum_flops
         backward = Work(back * flops, 2 * moved)
         kept = a * (queries + key_numbers + values)
-        found.append(Kernel("attention", "matrix", Work(flops, moved), backward, kept_bytes=kept))
+        found.append(
+            Kernel("attention", "attention", Work(flops, moved), backward, kept_bytes=kept)
+        )
     else:
         moved = a * (queries + key_numbers + pairs)
         kept = a * (queries + key_numbers)

@@ -25,7 +25,7 @@ def forward_flops(model):
         for experts, n in layers.items()
         if n
         for kernel in layer_kernels(job, experts)
-        if kernel.unit == "matrix"
+        if kernel.unit != "vector"
     )
 
 

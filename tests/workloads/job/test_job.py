@@ -10,6 +10,7 @@ from netsim.workloads.job.load import read_part, read_toml
 from netsim.workloads.job.memory import layer_held
 from netsim.workloads.job.model import Model, parameters
 from netsim.workloads.job.ranks import Ranks
+from netsim.workloads.job.times import kernels_ps
 from netsim.workloads.job.work import head_kernels, layer_kernels
 
 
@@ -78,6 +79,28 @@ def test_layers_have_the_operations_of_the_closed_form():
     assert forward == (24 * s * h**2 + 4 * s**2 * h) / t
     assert backward == 2 * forward
     assert [k.forward.flops for k in head_kernels(job) if k.unit == "matrix"] == [2 * s * h * v / t]
+
+
+def test_attention_and_fp8_have_efficiencies_of_their_own():
+    """The H200 is an H100 with another memory; fused attention computes in 16 bits."""
+    model = {"preset": "llama3_8b", "sequence": 4096}
+    times = {}
+    for name in ("h100_80gb_measured", "h200_141gb_measured"):
+        for compute in ("bf16", "fp8"):
+            parts = {"machine": {"preset": name, "memory_overlap": True}, "model": model}
+            layout, precision = {"global_batch": 1, "dp": 1}, {"compute": compute}
+            job = load_job({**parts, "layout": layout, "precision": precision}, fits=False)
+            for kernel in layer_kernels(job, False):
+                times[name, compute, kernel.name] = kernels_ps(job, [kernel], "forward")
+                if kernel.name == "attention":
+                    assert kernel.forward.flops == 2 * 4096**2 * 4096
+    for kernel, compute, flops, rate in (
+        ("attention", "fp8", 2 * 4096**2 * 4096, 989e12 * 0.49),
+        ("attention output", "bf16", 2 * 4096 * 4096**2, 989e12 * 0.785),
+        ("attention output", "fp8", 2 * 4096 * 4096**2, 1979e12 * 0.615),
+    ):
+        for name in ("h100_80gb_measured", "h200_141gb_measured"):
+            assert times[name, compute, kernel] == pytest.approx(1e12 * flops / rate, rel=1e-3)
 
 
 def test_experts_work_on_all_routed_tokens():
