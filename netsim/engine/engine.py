@@ -92,8 +92,7 @@ class Engine:
         self.sampling = simulation.sampling
         self.program = program_of(self.feature_set.program)
         check_setups(self.program, simulation.uses)
-        tracing = bool(options.trace)
-        self._compile(tracing=tracing, profile=options.profile, checked=options.checked)
+        self._find_code(options)
         self.state = build_state(
             simulation, self.protocol, self.discipline, self.program, pars, options, jit=self.jit
         )
@@ -103,14 +102,16 @@ class Engine:
         self._call(self._set_up, self.state.hosts, self.state.links, self.state.clock)
         self._failures.look()
 
-    def _compile(self, *, tracing: bool, profile: bool, checked: bool) -> None:
+    def _find_code(self, options: Options) -> None:
         constants = _constants(
             self.protocol, self.discipline, self.program, self.fabric, self.feature_set
         )
-        constants |= {"TRACE": tracing, "PROFILE": profile}
+        constants |= {"TRACE": bool(options.trace), "PROFILE": options.profile}
         began = time.perf_counter()
         files = self.protocol, self.discipline, self.program
-        code = Code(*files, constants, jit=self.jit, checked=checked)
+        code = Code(*files, constants, jit=self.jit, checked=options.checked)
+        if options.on_code is not None:
+            options.on_code(not code.is_kept())
         self._run, self._set_up, *self._of_cut = code.entries()
         self.code_s = time.perf_counter() - began
         """Seconds spent finding, loading or compiling the code."""

@@ -116,6 +116,7 @@ class Options:
     ``checked``, compiled code checks array bounds. ``on_hang`` is called, in another thread, if
     compiled code hangs. The flows of ``trace`` are traced by one worker, with ``trace_capacity``
     entries. With ``profile``, one worker times each stage. The processes ``ranks`` divide the run.
+    ``on_code`` is called before state is allocated; its argument says whether code is missing.
     """
 
     threads: int = 1
@@ -128,6 +129,7 @@ class Options:
     trace_capacity: int = CAPACITY
     profile: bool = False
     ranks: Ranks | None = None
+    on_code: Callable[[bool], None] | None = None
 
     @property
     def workers(self) -> int:

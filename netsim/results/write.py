@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,7 +100,7 @@ def _experiment(point: Point, result: RunResult, provenance: Provenance) -> dict
         "axes": point.axes,
         "seed": point.seed,
         "hash": result.hash,
-        "versions": versions(),
+        "versions": dict(versions()),
         "git": list(provenance.git),
         "fingerprint": provenance.fingerprint,
         "plugins": list(provenance.plugins),
@@ -109,6 +110,7 @@ def _experiment(point: Point, result: RunResult, provenance: Provenance) -> dict
     }
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of netsim, Python and decisive libraries, and the machine."""
     found = {"netsim": __version__, "python": platform.python_version()}

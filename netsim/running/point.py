@@ -28,7 +28,6 @@ from netsim.running.drive import (
     StepReport,
     drive,
 )
-from netsim.running.estimate import code_needed, feature_set_of
 from netsim.running.mpi import leading
 from netsim.running.stall import StallDetector
 
@@ -156,13 +155,12 @@ def ready_engine(
     point: Point, scenario: Scenario, report: Callable[[str], None], options: Options
 ) -> Engine:
     """Return the engine with its code compiled or loaded; `report` gets the phase first."""
-    needed = code_needed(
-        [point], [feature_set_of(scenario)], checked=options.checked, tracing=bool(options.trace)
-    )
     from netsim.engine.partitioned import PartitionedEngine
 
-    report("compile" if needed.missing else "load")
-    engine = build_engine(point, scenario, options)
+    def told(missing: bool) -> None:
+        report("compile" if missing else "load")
+
+    engine = build_engine(point, scenario, replace(options, on_code=told))
     engine.advance(0, HORIZON_PS)
     if isinstance(engine, PartitionedEngine):
         engine.ranks.build(engine)

@@ -108,10 +108,11 @@ def global_names(code: types.CodeType) -> tuple[str, ...]:
     return tuple(sorted(names.union(*map(global_names, within))))
 
 
-def _attribute_names(code: types.CodeType) -> set[str]:
+@lru_cache(maxsize=4096)
+def _attribute_names(code: types.CodeType) -> frozenset[str]:
     """Return the names that a function, or one within it, may look up in a module."""
     within = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return set(code.co_names).union(*map(_attribute_names, within))
+    return frozenset(code.co_names).union(*map(_attribute_names, within))
 
 
 class Bindings:

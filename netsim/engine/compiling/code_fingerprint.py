@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netsim.engine.compiling.bindings import Bindings, is_ours, source_files, top_package
+from netsim.engine.compiling.machine_code import text_of
 from netsim.engine.compiling.unsupported_code import contents
 
 MACHINERY = (
@@ -118,7 +119,7 @@ class _CodeWalker:
             return
         code, bindings = function.__code__, self._bindings
         self.put("function", function.__name__, sorted(bindings.options(function).items()))
-        self.parts.append(_content(code, _documented(function)))
+        self.parts.append(_content(code, _is_documented(code, function.__doc__)))
         self.codes.append(code)
         for what in (function.__defaults__, function.__kwdefaults__):
             self.value(what)
@@ -147,7 +148,7 @@ class _CodeWalker:
         elif isinstance(value, PLAIN):
             self.put(type(value).__name__, value)
         elif isinstance(value, np.dtype):
-            self.put("dtype", value)
+            self.put("dtype", text_of(value))
         elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
             order = np.asarray(value).flags
             self.put("array", value.dtype, value.shape, order.c_contiguous, order.f_contiguous)
@@ -204,10 +205,10 @@ def _module_of(value: Any) -> str | None:
     return getattr(value, "__module__", None)
 
 
-def _documented(function: types.FunctionType) -> bool:
-    """Return whether the first constant of a function is only its docstring."""
-    code = function.__code__
-    if not (isinstance(function.__doc__, str) and function.__doc__ in code.co_consts[:1]):
+@lru_cache(maxsize=4096)
+def _is_documented(code: types.CodeType, text: str | None) -> bool:
+    """Return whether the first constant of a function is only its docstring, the ``text``."""
+    if not (isinstance(text, str) and text in code.co_consts[:1]):
         return False
     loads = zip(code.co_code[::2], code.co_code[1::2], strict=True)
     return (dis.opmap["LOAD_CONST"], 0) not in loads

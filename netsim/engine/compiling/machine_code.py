@@ -43,13 +43,13 @@ def kind_of(argument: Any) -> str:
         flags = argument.flags  # a single row is contiguous both ways, which Numba counts as C
         layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
         kind = f"{argument.ndim}{layout} {flags.aligned} {flags.writeable}"
-        return f"{_text_of(argument.dtype)} {kind}"
+        return f"{text_of(argument.dtype)} {kind}"
     if isinstance(argument, tuple):
         return f"{type(argument).__name__}({', '.join(map(kind_of, argument))})"
     return type(argument).__name__
 
 
-_text_of = cache(repr)
+text_of = cache(repr)
 
 
 @cache
