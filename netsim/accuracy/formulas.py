@@ -57,25 +57,6 @@ def incast_bound(
     return first + (n * packets - 1) * packet_bytes * 8 / links[-1][0]
 
 
-def srpt_mean_time(
-    load: float, sizes: Sequence[float], shares: Sequence[float]
-) -> NDArray[np.float64]:
-    """Return the mean time in an M/G/1 queue under preemptive SRPT per job size (rate 1).
-
-    Schrage and Miller, Operations Research 14 (1966): E[T(x)] = lambda (m2(x) + x^2 (1 - F(x))) /
-    (2 (1 - rho(x-)) (1 - rho(x))) + integral of dt / (1 - rho(t)) from 0 to x; equals in FIFO
-    order.
-    """
-    x, p = np.array(sizes, float), np.array(shares, float) / np.sum(shares)
-    rate = load / float(x @ p)
-    upto = rate * np.cumsum(x * p)
-    below = upto - rate * x * p
-    second = np.cumsum(x * x * p) + x * x * (1 - np.cumsum(p))
-    waiting = rate * second / (2 * (1 - below) * (1 - upto))
-    steps = np.diff(x, prepend=0.0) / (1 - below)
-    return np.asarray(waiting + np.cumsum(steps))
-
-
 def srpt_times(starts: Sequence[int], works: Sequence[int]) -> NDArray[np.int64]:
     """Return each job's time in one server under preemptive SRPT; jobs are in start order."""
     done = np.zeros(len(starts), np.int64)

@@ -1,4 +1,4 @@
-"""NSCC: against Ultra Ethernet's simulator, alone, in an incast, and its rules one by one."""
+"""NSCC: alone, in an incast, and its rules one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from engine_runs import (
     resolve,
     run,
 )
-from htsim_permutation import FLOW_BYTES, TREES, flows_by_link, permutation
 
 from netsim.engine.engine import Engine
 from netsim.plugins import registry
@@ -29,60 +28,9 @@ from netsim.plugins import registry
 nscc = registry.find("transport", "nscc").module
 
 PAYLOAD = 4096
+FLOW_BYTES = 489 * PAYLOAD
 PACKET_US = 0.3328
 """Of a full packet at 100 Gbps."""
-
-
-# -- against uet-htsim ---------------------------------------------------------------------------
-
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-MEASURED_US = {
-    "reps": ((176.0, 185.5, 190.0, 193.6, 199.5), 200.9),
-    "oblivious": ((174.5, 184.8, 191.5, 197.6, 204.8), 245.0),
-    "ecmp": ((172.6, 220.7, 334.0, 409.5, 604.3), 877.3),
-}
-"""Completion times at the sender in uet-htsim, one run each: quantiles, and the longest. The
-permutation of 128 hosts and the network are those of test_against_htsim; 64 entropies, an ACK per
-16 KiB. Queues are not on record with the runs: taken here are the defaults of its main_uec.cpp,
-trimming, one bandwidth-delay product (29 packets), ECN from 6 to 24 packets at dequeue."""
-
-
-def permutation_us(paths: str, seed: int) -> np.ndarray:
-    flows = flow_table([(s, d, FLOW_BYTES, 0) for s, d in enumerate(permutation(128))])
-    network = fat_tree(*TREES[128])
-    engine = run(build(network, flows, "nscc", bdp_queues(), seed=seed, params={"paths": paths}))
-    assert_conserved(engine)
-    assert counter(engine, "drops") == 0
-    assert (acked_ps(engine) > 0).all()
-    return np.sort(acked_ps(engine)) / US
-
-
-@pytest.mark.parametrize("paths", ["reps", "oblivious"])
-def test_many_paths_against_htsim(paths: str) -> None:
-    """Random draws are other ones, so means over seeds: within 3 %, the longest within 10 %."""
-    runs = [permutation_us(paths, seed) for seed in range(1, 7)]
-    quantiles, longest = MEASURED_US[paths]
-    assert np.mean([np.quantile(r, QUANTILES) for r in runs], axis=0) == pytest.approx(
-        np.array(quantiles), rel=0.03
-    )
-    assert np.mean([r[-1] for r in runs]) == pytest.approx(longest, rel=0.1)
-
-
-def test_one_path_against_htsim() -> None:
-    """The draw of the hash decides: quantiles of it within 10 % in the mean over seeds.
-
-    The longest flow of htsim takes 5.1 times the ideal, so five flows share a link there; of ours
-    those draws are compared in which the busiest link has five.
-    """
-    quantiles, longest = MEASURED_US["ecmp"]
-    runs = {seed: permutation_us("ecmp", seed) for seed in range(1, 21)}
-    assert np.mean([np.quantile(r, QUANTILES) for r in runs.values()], axis=0) == pytest.approx(
-        np.array(quantiles), rel=0.1
-    )
-    busiest = {seed: max(max(n.values()) for n in flows_by_link(128, seed)) for seed in runs}
-    alike = [runs[seed][-1] for seed in runs if busiest[seed] == 5]
-    assert len(alike) >= 3
-    assert np.mean(alike) == pytest.approx(longest, rel=0.05)
 
 
 # -- alone, and in an incast ---------------------------------------------------------------------
