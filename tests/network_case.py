@@ -119,16 +119,18 @@ def routes_of(case: Case) -> RouteChanges | None:
         (network.edge_switch[begin:end] + case.n_hosts).tolist()
         for begin, end in pairwise(network.first_group.tolist())
     ]
-    route = lists.translated(network.route, network.route_ports)
+    wiring = network.wiring()
+    route = network.table.dense(wiring) if network.policy is None else network.route
+    route = lists.translated(route, network.route_ports)
     for reroute in sorted(case.reroutes, key=lambda one: one.at_ps):
         switch = reroute.switch - case.n_hosts
         edges = groups[network.switch_network[switch]]
-        first = int(network.route_first[switch]) + reroute.table * len(edges)
+        first = int(wiring.route_first[switch]) * network.n_tables + reroute.table * len(edges)
         for edge, ports in reroute.ports.items():
             entry = lists.entry(np.array(ports)) if ports else NO_ROUTE
             route[first + edges.index(edge)] = entry
-        table = lists.table(route)
+        table = lists.table(route, network.n_tables * wiring.route_first)
         from_ps = np.full(network.n_switches, NEVER)
         from_ps[switch] = reroute.at_ps
-        writer.add(table.route, table.route_ports, from_ps)
+        writer.add(table, from_ps)
     return writer.changes(np.zeros(0, np.int64))

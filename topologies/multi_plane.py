@@ -43,7 +43,6 @@ def build(params: Mapping[str, Any]) -> Network:
         hosts=plane.n_hosts,
         switches=planes * plane.n_switches,
         cables=planes * plane.n_ports // 2,
-        edges=plane.n_groups,
         ports=planes * -(-plane.n_host_ports // plane.n_hosts),
     )
     hosts = builder.add_hosts(plane.n_hosts)

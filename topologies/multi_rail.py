@@ -81,7 +81,6 @@ def build(params: Mapping[str, Any]) -> Network:
         hosts=racks * gpus,
         switches=racks * planes + rails * rail.n_switches,
         cables=racks * gpus * planes + rails * rail.n_ports // 2,
-        edges=rail.n_groups,
         ports=max(gpus, planes),
     )
     hosts = np.array(builder.add_hosts(racks * gpus)).reshape(racks, gpus)

@@ -51,7 +51,7 @@ from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import PATH_FOR_LIFE, Fabric
 from netsim.model.network import Network
 from netsim.model.port_pairs import PLANE_BALANCING
-from netsim.model.reroute import RowWriter
+from netsim.model.reroute import constant_routes
 from netsim.model.symmetry import heights
 
 BALANCING = {
@@ -175,7 +175,7 @@ def build_net(simulation: Simulation) -> Net:
         node_salt[network.n_hosts :] = salt(seed, PURPOSE_SYMMETRIC, heights(network))
     routes = None if faults is None else faults.routes
     if routes is None and faults is not None:
-        routes = RowWriter(network).changes(np.zeros(0, np.int64))
+        routes = constant_routes(network)
     none, slots = np.zeros(1, np.int64), network.time_slots
     ends_ps = none if slots is None else np.cumsum(slots.slots_ps)
     return grouped(

@@ -51,12 +51,12 @@ def path_counts(
     """Return a network's paths in one routing table, to as many edge switches as `most` allows."""
     n_groups = int(np.diff(network.first_group)[number])
     switches = np.flatnonzero(network.switch_network == number)
-    rows = network.route_first[switches][:, None] + table_number * n_groups + np.arange(n_groups)
-    steps = int(_counts(network.route[rows]).sum())
+    first = network.route_first[switches] + table_number * n_groups
+    before = np.concatenate([[0], np.cumsum(_counts(network.route))])
+    steps = int((before[first + n_groups] - before[first]).sum())
     n_chosen = min(n_groups, max(1, n_groups * most // max(steps, 1)))
     groups = np.unique(np.linspace(0, n_groups - 1, n_chosen).round().astype(np.int64))
-    own = RoutingTable(network.route, network.route_ports)
-    return reach_by(network, number, own, groups, table_number)
+    return reach_by(network, number, network.table, groups, table_number)
 
 
 def reach_by(
@@ -65,7 +65,8 @@ def reach_by(
     """Return the paths of a network to some edge switches, by the routes of one routing table."""
     switches = np.flatnonzero(network.switch_network == number)
     places = table_number * np.diff(network.first_group)[number] + groups
-    entries = table.route[network.route_first[switches][:, None] + places].reshape(-1)
+    first = table.row_first(network.wiring())[switches]
+    entries = table.route[first[:, None] + places].reshape(-1)
     return PathCounts(groups, *_walk(network, switches, entries, table.route_ports))
 
 

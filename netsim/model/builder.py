@@ -252,13 +252,14 @@ class NetworkBuilder:
             usable=None if circuits is None else circuits.ever_up,
         )
         n_tables = 1 if policy is None else len(policy.routings)
-        self.reserve(
-            hosts=self._n_hosts,
-            switches=len(self._names),
-            cables=len(cables),
-            edges=n_tables * int(of_network.max()),
-        )
         routing = policy or routing or shortest_paths
+        if routing is not shortest_paths:  # which knows itself what it needs
+            self.reserve(
+                hosts=self._n_hosts,
+                switches=len(self._names),
+                cables=len(cables),
+                edges=n_tables * int(of_network.max()),
+            )
         table = routing(wiring)
         host_network = switch_network[host_switch]
         first_entry = np.arange(n_tables)[:, None] * of_network[host_network]  # of each table
@@ -282,7 +283,7 @@ class NetworkBuilder:
             edge_switch=wiring.edge_switch,
             first_group=first_group,
             switch_network=wiring.switch_network,
-            route_first=n_tables * wiring.route_first,
+            route_first=table.row_first(wiring),
             route=table.route,
             route_ports=table.route_ports,
             routing=routing,

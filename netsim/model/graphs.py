@@ -207,8 +207,7 @@ class WeightedPaths:
 
     def __call__(self, wiring: Wiring) -> RoutingTable:
         writer = TableWriter()
-        lengths = np.diff(wiring.first_group)[wiring.switch_network]
-        route = np.full(int(lengths.sum()), NO_ROUTE, np.int64)
+        route = np.full(wiring.n_entries, NO_ROUTE, np.int64)
         for network in range(wiring.n_networks):
             switches = wiring.switches_of(network).tolist()
             ports = {switch: self._ports(wiring, switch) for switch in switches}

@@ -16,7 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.model.circuits import Circuits
 from netsim.model.relays import RelayRule
-from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, Routing, Wiring, shortest_paths
+from netsim.model.routing import (
+    COUNT_BITS,
+    COUNT_MASK,
+    NO_ROUTE,
+    Routing,
+    RoutingTable,
+    Wiring,
+    shortest_paths,
+)
 from netsim.model.routing_policy import CompactSlotTables, RoutingPolicy
 from netsim.model.schedules import NONE
 
@@ -79,7 +87,8 @@ class Network:
             network.
         first_group: int64[n_networks + 1], first group of each network.
         switch_network: int32[n_switches], network of each switch.
-        route_first: int64[n_switches], start of a switch's row of the routing table.
+        route_first: int64[n_switches], start of a switch's row of the routing table; rows may
+            overlap.
         route, route_ports: see `netsim.model.routing.RoutingTable`.
         routing: makes routing tables, also when links are down.
         policy: several routing tables and which packets use which; None: a single table.
@@ -183,6 +192,11 @@ class Network:
     @property
     def n_groups(self) -> int:
         return int(self.edge_switch.size)
+
+    @property
+    def table(self) -> RoutingTable:
+        """The routing tables."""
+        return RoutingTable(self.route, self.route_ports, self.route_first)
 
     def wiring(self, usable: Flags | None = None) -> Wiring:
         """Return the wiring for routing; routes leave by `usable` ports (bool[n_ports]) only.

@@ -30,21 +30,22 @@ class RowWriter:
     """Collects the rows of all switches with the times from which they apply."""
 
     def __init__(self, network: Network) -> None:
-        self._first = np.append(network.route_first, network.route.size)
+        self._wiring, self._n_tables = network.wiring(), network.n_tables
         self._writer = TableWriter()
         self._rows: list[list[tuple[int, Ints]]] = [[] for _ in range(network.n_switches)]
         self._n_bytes = 0
-        self.add(network.route, network.route_ports, np.zeros(network.n_switches, np.int64))
+        self.add(network.table, np.zeros(network.n_switches, np.int64))
 
-    def add(self, route: Ints, route_ports: NDArray[np.int32], from_ps: Ints) -> None:
+    def add(self, table: RoutingTable, from_ps: Ints) -> None:
         """Add a table that each switch applies from its own time on, int64[n_switches].
 
         Times of a switch must rise; `NEVER` or later adds nothing. Raises InputError if the rows do
         not fit into memory.
         """
-        route = self._writer.translated(route, route_ports)
+        route = self._writer.translated(table.route, table.route_ports)
+        first, lengths = table.row_first(self._wiring), self._n_tables * self._wiring.row_lengths
         for switch in np.flatnonzero(from_ps < NEVER).tolist():
-            row = route[self._first[switch] : self._first[switch + 1]]
+            row = route[first[switch] :][: lengths[switch]]
             rows = self._rows[switch]
             if not rows or not np.array_equal(rows[-1][1], row):
                 rows.append((int(from_ps[switch]), row.copy()))
@@ -66,6 +67,18 @@ class RowWriter:
         )
 
 
+def constant_routes(network: Network) -> RouteChanges:
+    """Return the rows of every switch without changes."""
+    return RouteChanges(
+        row_ptr=np.arange(network.n_switches + 1),
+        row_from_ps=np.zeros(network.n_switches, np.int64),
+        row_first=network.route_first,
+        route=network.route,
+        route_ports=network.route_ports,
+        cut_off=np.zeros(0, np.int64),
+    )
+
+
 def follow_failures(
     network: Network, faults: LinkFaults, convergence_delay_ps: Ints
 ) -> RouteChanges:
@@ -83,7 +96,7 @@ def follow_failures(
     alone = np.zeros(network.n_hosts, bool)
     for time, down in _states(network, faults):
         table = network.routing(network.wiring(~down))
-        writer.add(table.route, table.route_ports, np.minimum(time + convergence_delay_ps, NEVER))
+        writer.add(table, np.minimum(time + convergence_delay_ps, NEVER))
         alone |= cut_off(network, table, down)
     return writer.changes(np.flatnonzero(alone & ~never_joined(network)))
 
@@ -119,17 +132,16 @@ def never_joined(network: Network) -> Flags:
     """Return bool[n_hosts], hosts that are `cut_off` without failures."""
     if network.reaches_all:
         return np.zeros(network.n_hosts, bool)
-    own = RoutingTable(network.route, network.route_ports)
-    return cut_off(network, own, np.zeros(network.n_ports, bool))
+    return cut_off(network, network.table, np.zeros(network.n_ports, bool))
 
 
 def cut_off(network: Network, table: RoutingTable, down: Flags) -> Flags:
     """Return bool[n_hosts], hosts not connected to the largest part of any of their networks.
     Connected means in both directions, by any routing table."""
-    uplink = np.arange(network.n_host_ports)
+    uplink, wiring = np.arange(network.n_host_ports), network.wiring()
     lone: Flags = down[uplink] | down[network.port_peer[uplink]]
     for number, (begin, end) in enumerate(pairwise(network.first_group.tolist())):
-        first = network.route_first[network.edge_switch[begin:end]]
+        first = table.row_first(wiring)[network.edge_switch[begin:end]]
         joined = np.zeros((end - begin, end - begin), bool)
         for which in range(network.n_tables):
             at = which * (end - begin) + np.arange(end - begin)

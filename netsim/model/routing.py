@@ -2,7 +2,8 @@
 
 A *group* is the hosts under one edge switch. A table lists no paths: a switch looks up the
 candidate ports of the destination's group, and the fabric's load balancing selects one. Equal
-candidate lists are stored once, so a table grows with (switches x groups).
+candidate lists are stored once, and so are equal rows. The rows of a tree are shorter still
+(`up_down.py`); others grow with (switches x groups).
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.limits import HORIZON_PS
+from netsim.memory import require_room
 from netsim.model.circuits import Circuits
 
 Ints = NDArray[np.int64]
 
 COUNT_BITS = 16
 COUNT_MASK = (1 << COUNT_BITS) - 1
+
+ENTRY_BYTES = 20
+"""Memory needed to find an entry of the routing table."""
 
 NEVER = HORIZON_PS
 """Convergence delay of routes that do not change."""
@@ -73,18 +78,23 @@ class Wiring:
     def n_networks(self) -> int:
         return int(self.first_group.size) - 1
 
+    @property
+    def row_lengths(self) -> Ints:
+        """int64[n_switches], entries of each switch's row of a routing table: one for each group
+        of the switch's own network."""
+        lengths: Ints = np.diff(self.first_group)[self.switch_network]
+        return lengths
+
     @cached_property
     def route_first(self) -> Ints:
-        """int64[n_switches], start of each switch's row of a routing table. A row has an entry
-        for each group of the switch's own network."""
-        lengths = np.diff(self.first_group)[self.switch_network]
-        first: Ints = np.cumsum(lengths) - lengths
+        """int64[n_switches], start of each switch's row if they follow one another."""
+        first: Ints = np.cumsum(self.row_lengths) - self.row_lengths
         return first
 
     @property
     def n_entries(self) -> int:
-        """Total number of entries of a routing table."""
-        return int(np.diff(self.first_group)[self.switch_network].sum())
+        """Total number of entries of these rows."""
+        return int(self.row_lengths.sum())
 
     def switches_of(self, network: int) -> Ints:
         return np.flatnonzero(self.switch_network == network)
@@ -120,15 +130,29 @@ class RoutingTable:
     """Candidate ports of every switch for every group of its network.
 
     Attributes:
-        route: int64[...], the rows of all switches (`Wiring.route_first`), with an entry for each
-            group of the switch's network: `offset << 16 | count`. Count 0: the switch's own group.
-            NO_ROUTE: unreachable.
+        route: int64[...], the rows of all switches, with an entry for each group of the switch's
+            network: `offset << 16 | count`. Count 0: the switch's own group. NO_ROUTE: unreachable.
         route_ports: int32[...]; the candidates of an entry are `route_ports[offset : offset +
             count]`, local port numbers, ascending.
+        first: int64[n_switches], start of each switch's row; rows may overlap. None: they follow
+            one another (`Wiring.route_first`).
     """
 
     route: NDArray[np.int64]
     route_ports: NDArray[np.int32]
+    first: Ints | None = None
+
+    def row_first(self, wiring: Wiring) -> Ints:
+        """Return int64[n_switches], the start of each switch's row."""
+        return wiring.route_first if self.first is None else self.first
+
+    def dense(self, wiring: Wiring) -> Ints:
+        """Return the rows of all switches one after the other, in the layout of
+        `Wiring.route_first`."""
+        if self.first is None:
+            return self.route
+        moved = np.repeat(self.first - wiring.route_first, wiring.row_lengths)
+        return self.route[moved + np.arange(moved.size)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,27 +235,30 @@ class TableWriter:
         found: Ints = np.array(own, np.int64)[which.reshape(-1)]
         return found
 
-    def table(self, route: Ints) -> RoutingTable:
-        """Return the finished table; `route` has the results of `entry`, row by row."""
+    def table(self, route: Ints, first: Ints | None = None) -> RoutingTable:
+        """Return the finished table; `route` has the results of `entry`, row by row, and `first`
+        the start of each switch's row (default: they follow one another)."""
         ports = np.concatenate(self._lists) if self._lists else np.zeros(0, np.int32)
-        return RoutingTable(np.ascontiguousarray(route, np.int64).reshape(-1), ports)
+        return RoutingTable(np.ascontiguousarray(route, np.int64).reshape(-1), ports, first)
 
 
 def shortest_paths(wiring: Wiring) -> RoutingTable:
     """Return all shortest paths by hop count; parallel cables are separate candidates. Paths of
-    networks with the same wiring, such as planes, are computed once."""
-    writer = TableWriter()
-    lengths = np.diff(wiring.first_group)[wiring.switch_network]
-    route = np.zeros(int(lengths.sum()), np.int64)
+    networks with the same wiring, such as planes, are computed once. Raises InputError if the rows
+    of a network that is no tree do not fit into memory."""
+    from netsim.model.up_down import up_down_rows
+
+    writer, first = TableWriter(), np.zeros(wiring.n_switches, np.int64)
+    trees, rows = up_down_rows(wiring, writer, first)
     known: dict[tuple[bytes, ...], Ints] = {}  # wiring -> its switches
-    for network in range(wiring.n_networks):
+    for network in np.setdiff1d(np.arange(wiring.n_networks), trees).tolist():
         switches = wiring.switches_of(network)
         like = known.setdefault(_cabling(wiring, network), switches)
         if like is switches:
-            _write_rows(wiring, network, writer, route)
+            rows += _rows(wiring, network, writer, first, sum(map(len, rows)))
         else:
-            _copy_rows(wiring, like, switches, route)
-    return writer.table(route)
+            first[switches] = first[like]
+    return writer.table(np.concatenate(rows), first)
 
 
 def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
@@ -247,35 +274,29 @@ def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
     )
 
 
-def _copy_rows(wiring: Wiring, known: Ints, switches: Ints, route: Ints) -> None:
-    """Copy the rows of ``known`` switches to ``switches`` of a network with the same wiring."""
-    length = int(np.diff(wiring.first_group)[wiring.switch_network[switches[0]]])
-    first = wiring.route_first
-    for there, here in zip(first[known].tolist(), first[switches].tolist(), strict=True):
-        route[here : here + length] = route[there : there + length]
-
-
-def _write_rows(wiring: Wiring, network: int, writer: TableWriter, route: Ints) -> None:
-    """Write the rows of the switches of a network into ``route``."""
+def _rows(wiring: Wiring, network: int, writer: TableWriter, first: Ints, at: int) -> list[Ints]:
+    """Return the distinct rows of a network, which begin at ``at``; set those of its switches in
+    ``first``."""
     switches = wiring.switches_of(network)
     distance = switch_distances(wiring, network)
-    n_groups = distance.shape[1]
     index = _indices(wiring, switches)
-    known: dict[tuple[bytes, bytes, bytes], Ints] = {}
-    for at, switch in enumerate(switches.tolist()):
+    known: dict[tuple[bytes, bytes, bytes], int] = {}
+    rows: list[Ints] = []
+    for row_distance, switch in zip(distance, switches.tolist(), strict=True):
         ports, peers = wiring.fabric_ports(switch), wiring.fabric_peers(switch)
-        key = (ports.tobytes(), peers.tobytes(), distance[at].tobytes())
+        key = (ports.tobytes(), peers.tobytes(), row_distance.tobytes())
         if key not in known:
-            row = np.zeros(n_groups, np.int64)
+            known[key] = at + len(rows) * row_distance.size
+            row = np.zeros(row_distance.size, np.int64)
             if ports.size:
                 near = distance[index[peers]]
-                lists, which = _distinct_columns((near == distance[at] - 1) & (near >= 0))
+                lists, which = _distinct_columns((near == row_distance - 1) & (near >= 0))
                 entries = np.array([writer.entry(ports[column]) for column in lists], np.int64)
                 row = entries[which]
-            row[distance[at] < 0] = NO_ROUTE
-            known[key] = row
-        first = int(wiring.route_first[switch])
-        route[first : first + n_groups] = known[key]
+            row[row_distance < 0] = NO_ROUTE
+            rows.append(row)
+        first[switch] = known[key]
+    return rows
 
 
 def _indices(wiring: Wiring, switches: Ints) -> Ints:
@@ -294,6 +315,8 @@ def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
     -1 means unreachable.
     """
     switches, edges = wiring.switches_of(network), wiring.edges_of(network)
+    what = f"the routes of {switches.size:,} switches to {edges.size:,} edge switches"
+    require_room(switches.size * edges.size * ENTRY_BYTES, what=what, key="topology")
     index = _indices(wiring, switches)
     distance = np.full((switches.size, edges.size), -1, np.int16)
     distance[index[edges], np.arange(edges.size)] = 0

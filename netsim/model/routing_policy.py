@@ -168,7 +168,7 @@ def _check_joined(wiring: Wiring, table: RoutingTable, when: str) -> None:
     """Refuse a slot in which edge switches of a network do not reach each other."""
     for begin, end in pairwise(wiring.first_group.tolist()):
         edges = wiring.edge_switch[begin:end]
-        rows = table.route[wiring.route_first[edges][:, None] + np.arange(end - begin)]
+        rows = table.route[table.row_first(wiring)[edges][:, None] + np.arange(end - begin)]
         for a, b in np.argwhere(rows == NO_ROUTE)[:1].tolist():
             message = f"no circuits connect edge switches {a} and {b} {when}"
             hint = "use more staggered circuit switches, other matchings, or a shorter drain"
@@ -187,14 +187,13 @@ def circuit_routes(wiring: Wiring) -> RoutingTable:
 def direct_circuit_routes(wiring: Wiring) -> RoutingTable:
     """Return only circuits to the edge switch of the destination."""
     table = circuit_routes(wiring)
-    lengths = np.diff(wiring.first_group)[wiring.switch_network]
-    switch = np.repeat(np.arange(wiring.n_switches), lengths)
-    place = np.arange(switch.size) - np.repeat(wiring.route_first, lengths)
+    switch = np.repeat(np.arange(wiring.n_switches), wiring.row_lengths)
+    place = np.arange(switch.size) - np.repeat(wiring.route_first, wiring.row_lengths)
     edge = wiring.edge_switch[wiring.first_group[wiring.switch_network[switch]] + place]
-    led = np.flatnonzero(table.route > 0)
-    local = table.route_ports[table.route[led] >> COUNT_BITS]
+    route = table.dense(wiring).copy()
+    led = np.flatnonzero(route > 0)
+    local = table.route_ports[route[led] >> COUNT_BITS]
     next_switch = wiring.peer_switch[wiring.node_first_port[switch[led] + wiring.n_hosts] + local]
-    route = table.route.copy()
     route[led[next_switch != edge[led]]] = NO_ROUTE
     return RoutingTable(route, table.route_ports)
 
@@ -272,9 +271,8 @@ class RoutingPolicy:
     def __call__(self, wiring: Wiring) -> RoutingTable:
         """Return the rows of all switches, each with the entries of all tables in order."""
         writer = TableWriter()
-        return writer.table(
-            _joined(writer, wiring, [routing.routing(wiring) for routing in self.routings])
-        )
+        route = _joined(writer, wiring, [routing.routing(wiring) for routing in self.routings])
+        return writer.table(route, len(self.routings) * wiring.route_first)
 
     def time_slots(self, wiring: Wiring) -> CompactSlotTables | None:
         """Return these rows for every slot if a table is time-slotted. Raises InputError if they
@@ -293,13 +291,13 @@ class RoutingPolicy:
 
 def _joined(writer: TableWriter, wiring: Wiring, tables: Sequence[RoutingTable]) -> Ints:
     """Return the entries of several tables, joined for each switch, with offsets of `writer`."""
-    length = np.diff(wiring.first_group)[wiring.switch_network]
+    length = wiring.row_lengths
     before = np.repeat(wiring.route_first, length)
     within = np.arange(before.size) - before
     route = np.empty(before.size * len(tables), np.int64)
     for number, table in enumerate(tables):
         place = before * len(tables) + number * np.repeat(length, length) + within
-        route[place] = writer.translated(table.route, table.route_ports)
+        route[place] = writer.translated(table.dense(wiring), table.route_ports)
     return route
 
 

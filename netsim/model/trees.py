@@ -97,7 +97,6 @@ def reserve_trees(builder: NetworkBuilder, tree: Tree, planes: int = 1) -> None:
         hosts=tree.n_hosts,
         switches=planes * sum(tree.switches),
         cables=planes * sum(tree.cables),
-        edges=tree.switches[0],
         ports=max(planes, *tree.ports),
     )
 
