@@ -20,7 +20,7 @@ from netsim.model.network import Network
 from netsim.model.parts import build_subtopology, build_topology
 from netsim.model.reduction import with_reduction
 from netsim.model.relays import RelayRule
-from netsim.model.routing import Routing, RoutingTable, Wiring, shortest_paths
+from netsim.model.routing import Routing, RoutingTable, Wiring
 from netsim.model.routing_policy import (
     Expander,
     NamedRouting,
@@ -31,6 +31,7 @@ from netsim.model.routing_policy import (
     routes_in_slot,
 )
 from netsim.model.schedules import Schedule, pairs_by_circuits, random_rounds, round_robin_matchings
+from netsim.model.shortest_paths import shortest_paths
 from netsim.model.trees import TIERS, Tree, add_tree, reserve_trees
 from netsim.renames import former
 

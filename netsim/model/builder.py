@@ -15,9 +15,10 @@ from netsim.memory import require_room
 from netsim.model.circuits import CircuitSwitch, cables_of, circuits_of
 from netsim.model.network import HOST_TIER, Network, Plan
 from netsim.model.parts import placed
-from netsim.model.routing import COUNT_MASK, Routing, Wiring, networks_of, shortest_paths
+from netsim.model.routing import COUNT_MASK, Routing, Wiring, networks_of
 from netsim.model.routing_policy import RoutingPolicy
 from netsim.model.schedules import Schedule
+from netsim.model.shortest_paths import shortest_paths
 from netsim.units import format_time, written
 
 Ints = NDArray[np.int64]

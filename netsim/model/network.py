@@ -16,17 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.model.circuits import Circuits
 from netsim.model.relays import RelayRule
-from netsim.model.routing import (
-    COUNT_BITS,
-    COUNT_MASK,
-    NO_ROUTE,
-    Routing,
-    RoutingTable,
-    Wiring,
-    shortest_paths,
-)
+from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, Routing, RoutingTable, Wiring
 from netsim.model.routing_policy import CompactSlotTables, RoutingPolicy
 from netsim.model.schedules import NONE
+from netsim.model.shortest_paths import shortest_paths
 
 if TYPE_CHECKING:
     import networkx

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import CombinedInputError, InputError
 from netsim.model.network import Network, Plan
-from netsim.model.routing import shortest_paths
+from netsim.model.shortest_paths import shortest_paths
 from netsim.plugins import registry
 from netsim.plugins.calls import call
 from netsim.plugins.params import resolve_params

@@ -22,16 +22,9 @@ from netsim.errors import InputError, did_you_mean
 from netsim.limits import HORIZON_PS
 from netsim.memory import require_room
 from netsim.model.circuits import Circuits
-from netsim.model.routing import (
-    COUNT_BITS,
-    NO_ROUTE,
-    Routing,
-    RoutingTable,
-    TableWriter,
-    Wiring,
-    shortest_paths,
-)
+from netsim.model.routing import COUNT_BITS, NO_ROUTE, Routing, RoutingTable, TableWriter, Wiring
 from netsim.model.schedules import NONE
+from netsim.model.shortest_paths import shortest_paths
 from netsim.units import format_time
 
 MAX_SLOTS = 20_000

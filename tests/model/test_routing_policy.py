@@ -23,7 +23,8 @@ from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.port_sizes import longest_paths
 from netsim.model.reroute import follow_failures
-from netsim.model.routing import NO_ROUTE, RoutingTable, Wiring, shortest_paths
+from netsim.model.routing import NO_ROUTE, RoutingTable, Wiring
+from netsim.model.shortest_paths import shortest_paths
 from netsim.network import (
     NamedRouting,
     NetworkBuilder,
