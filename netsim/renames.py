@@ -51,7 +51,11 @@ RENAMED: dict[str, dict[str, str]] = {
     "file": {"legs.parquet": "relay_segments.parquet", "slots.parquet": "circuit_slots.parquet"},
     "event": {"give": "indirect", "lose": "lost"},
     "command": {"economics": "cost"},
-    "workload": {"inference": "lite-gpu", "--validate": "validate"},
+    "workload": {"inference": "lite-gpu"},
+    "subcommand": {
+        "workload validate": "validate hardware",
+        "workload --validate": "validate hardware",
+    },
     "plot": {
         "fct": "fct_cdf",
         "goodput": "serving_goodput",
@@ -217,10 +221,10 @@ RENAMED: dict[str, dict[str, str]] = {
 }
 """Kind -> old name -> new name.
 
-A kind is "command", "plot", "option", "column", "file" (of a result), "event", a section of an
-experiment ("fabric.circuits"), a plugin and its keys ("topology ocs"), a key and its values
-("topology ocs.schedule"), "handler" (of a plugin), "field" (of its records), "attribute" (or
-argument, of objects that plugins use), or a module ("netsim.queue").
+A kind is "command", "subcommand" (after its command), "plot", "option", "column", "file" (of a
+result), "event", a section of an experiment ("fabric.circuits"), a plugin and its keys ("topology
+ocs"), a key and its values ("topology ocs.schedule"), "handler" (of a plugin), "field" (of its
+records), "attribute" (or argument, of objects that plugins use), or a module ("netsim.queue").
 """
 
 

@@ -57,7 +57,7 @@ NAMES = {
     "handler": [*HANDLERS, *QUEUE_HANDLERS],
     "attribute": {name for kind in CALLED for name in (*dir(kind), *signature(kind).parameters)},
 }
-ELSEWHERE = {"option", "site", "prices", "deployment", "deployment overheads", "job"}
+ELSEWHERE = {"option", "subcommand", "site", "prices", "deployment", "deployment overheads", "job"}
 
 
 def declared(kind: str) -> Iterable[str]:

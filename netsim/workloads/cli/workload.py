@@ -10,7 +10,7 @@ import click
 
 from netsim.cli.options import json_option, print_json
 from netsim.errors import InputError, did_you_mean
-from netsim.renames import new_name
+from netsim.renames import RENAMED, new_name
 from netsim.units import written
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ class WorkloadGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
-            new = new_name(args[0], self.commands)
-            write = f"netsim workload {new or f'show {args[0]}'}"
-            raise InputError(f"unknown subcommand {written(args[0])}", hint=f"write {write}")
+            old = f"workload {args[0]}"
+            own = new_name(args[0], self.commands) or f"show {args[0]}"
+            write = RENAMED["subcommand"].get(old, f"workload {own}")
+            raise InputError(f"unknown subcommand {written(args[0])}", hint=f"write netsim {write}")
         return super().parse_args(ctx, args)
 
 
@@ -154,18 +155,6 @@ def lite_gpu(overrides: tuple[str, ...], as_json: bool) -> None:
         print_json(workload_inference.comparison_json(found))
     else:
         show_lines(workload_inference.comparison_tables(found))
-
-
-@command.command("validate")
-@json_option
-def validate(as_json: bool) -> None:
-    """Compare the model's step and iteration times with published measurements."""
-    from netsim.workloads.cli import workload_validation
-
-    if as_json:
-        print_json(workload_validation.validation_json())
-    else:
-        show_lines(workload_validation.validation_tables())
 
 
 def show_lines(lines: Iterable[Table | Wide | str]) -> None:

@@ -25,21 +25,10 @@ SMALLEST_STEP = 1e-3
 MAX_STEPS = 50
 
 
-FORMS: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "launches beside computing": {"async_launch": True},
-    "no latency of steps": {"step_latency": 0},
-    "no passes over activations": {"activation_passes": 0},
-    "network at its full rate": {"network_efficiency": 1.0},
-    "memory at its full rate": {"memory_efficiency": 1.0},
-}
-"""Variants of the fixed values; each is fitted again."""
-
-
-def fitted_overheads(group: str, form: str = "as it is") -> Overheads:
-    """Return a group's overheads in one of `FORMS`, fitted."""
+def fitted_overheads(group: str, **fixed: Any) -> Overheads:
+    """Return a group's overheads, fitted, with other fixed values."""
     chosen = [row for row in rows() if row.group == group and row.fitted]
-    base = replace(chosen[0].deployment.overheads, **FORMS[form])
+    base = replace(chosen[0].deployment.overheads, **fixed)
     x = np.array(START)
     for _ in range(MAX_STEPS):
         now = _errors(chosen, base, x)

@@ -91,12 +91,17 @@ def _conflicts(job: Job) -> Iterator[InputError]:
 def _formats(job: Job) -> Iterator[InputError]:
     """Yield number formats of compute that the machine lacks."""
     machine = job.machine
-    units = {"compute": machine.matrix, "vector": machine.vector, "activations": machine.attention}
-    for key, unit in units.items():
-        if unit is None:
+    precision = job.precision
+    for key, unit, number_format in (
+        ("compute", machine.matrix, precision.compute),
+        ("logits", machine.matrix, precision.head),
+        ("vector", machine.vector, precision.vector),
+        ("activations", machine.attention, precision.activations),
+    ):
+        if unit is None or (key == "logits" and precision.logits == "compute"):
             continue
         try:
-            unit.rate(getattr(job.precision, key))
+            unit.rate(number_format)
         except InputError as error:
             yield error.at(key=f"precision.{key}")
 

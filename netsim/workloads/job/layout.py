@@ -114,7 +114,17 @@ class Precision:
     )
     optimizer: str = key(_format(), "format of optimizer states", "fp32")
     compute: str = key(_format(), "format of matrix multiplication", "bf16")
+    logits: str = key(
+        choice((*FORMATS, "compute")),
+        "format of the last matrix multiplication; compute: as the others",
+        "compute",
+    )
     vector: str = key(_format(), "format of other operations", "bf16")
+
+    @property
+    def head(self) -> str:
+        """Format of the logits' matrix multiplication."""
+        return self.compute if self.logits == "compute" else self.logits
 
     def bytes_of(self, tensor: str) -> float:
         """Return the bytes per element of a tensor: "weights", "master", ..."""

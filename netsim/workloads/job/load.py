@@ -137,7 +137,7 @@ def read_preset(path: Path, part: type[Any]) -> dict[str, Any]:
     """Read a preset's table, which may extend another preset of its folder."""
     table = read_toml(path)
     base = table.pop("preset", None)
-    return merged(read_toml(path.with_name(f"{base}.toml")), table, part) if base else table
+    return merged(read_preset(path.with_name(f"{base}.toml"), part), table, part) if base else table
 
 
 def _preset(

@@ -98,7 +98,8 @@ def _kernel_ps(job: Job, unit: str, work: Work) -> float:
     elif unit == "attention" and machine.attention:
         engine, number_format = machine.attention, precision.activations
     else:
-        engine, number_format = machine.matrix, precision.compute
+        engine = machine.matrix
+        number_format = precision.head if unit == "head" else precision.compute
     return machine.kernel_ps(engine, number_format, work.flops, work.bytes)
 
 

@@ -28,6 +28,7 @@ class TrainingRow:
     job: Job
     measured_s: float
     step: StepTime
+    why: str = ""
 
     @property
     def seconds(self) -> float:
@@ -37,11 +38,6 @@ class TrainingRow:
     def error(self) -> float:
         """Ours over theirs, minus one."""
         return self.seconds / self.measured_s - 1
-
-    @property
-    def measured_mfu(self) -> float:
-        """MFU of the measured time, by our count of FLOP."""
-        return self.step.mfu * self.seconds / self.measured_s
 
 
 @dataclass(frozen=True)
@@ -72,13 +68,25 @@ def rows() -> tuple[TrainingRow, ...]:
     found = []
     for number, row in enumerate(tree["row"], 1):
         group = tree["group"][row["group"]]
-        parts = {name: group[name] for name in ("machine", "precision")}
-        job = load_job(
-            {"name": row["name"], "model": row["model"], "layout": row["layout"], **parts}
-        )
+        parts = {
+            name: row.get(name, group.get(name, {})) for name in ("machine", "precision", "overlap")
+        }
+        layout, model = row["layout"], row["model"]
+        job = load_job({"name": row["name"], "model": model, "layout": layout, **parts}, fits=False)
         step = step_time(job)
-        found.append(TrainingRow(number, row["group"], row["name"], job, row["seconds"], step))
+        why = row.get("why", group.get("why", ""))
+        measured_s = _measured_s(row, job, step)
+        found.append(TrainingRow(number, row["group"], row["name"], job, measured_s, step, why))
     return tuple(found)
+
+
+def _measured_s(row: dict[str, Any], job: Job, step: StepTime) -> float:
+    """Return the seconds of a step from what a row tells."""
+    if tokens := row.get("tokens"):
+        return job.layout.global_batch * job.model.sequence / (tokens * job.layout.gpus)
+    if mfu := row.get("mfu"):
+        return step.mfu / mfu * step.total_ps / PS_PER_S
+    return float(row["seconds"])
 
 
 def errors(group: str) -> tuple[float, float]:
@@ -119,35 +127,3 @@ def _model(row: TrainingRow) -> Any:
 def _without(job: Job) -> Job:
     """Return the job without sequence parallelism and recomputation."""
     return replace(job, layout=replace(job.layout, sp=False, recompute="none"))
-
-
-TRACED = 6
-"""Row for `trace`: one of the largest errors, with every part of a step."""
-
-
-@cache
-def trace() -> tuple[tuple[str, float], ...]:
-    """Return the step time of the traced row with one assumption changed at a time."""
-    job = rows()[TRACED - 1].job
-    machine = job.machine
-    matrix, up = machine.matrix, machine.scale_up
-    capped = replace(matrix.efficiency, shares=tuple(min(0.9, x) for x in matrix.efficiency.shares))
-    changes = {
-        "as it is": job,
-        "no head, no embedding": replace(job, model=replace(job.model, vocabulary=job.layout.tp)),
-        "matrices at 90 % of the peak at most": _on(job, matrix=replace(matrix, efficiency=capped)),
-        "memory traffic hidden by compute": _on(job, memory_overlap=True),
-        "reduce-scatter and all-gather by their closed form": _on(
-            job, scale_up=replace(up, factors=())
-        ),
-        "inputs gathered once more, hidden": replace(
-            job, layout=replace(job.layout, regather=False)
-        ),
-        "pipeline transfers hidden": replace(job, overlap=replace(job.overlap, p2p_comm=True)),
-    }
-    return tuple((what, step_time(one).total_ps / PS_PER_S) for what, one in changes.items())
-
-
-def _on(job: Job, **changes: Any) -> Job:
-    """Return the job on a changed machine."""
-    return replace(job, machine=replace(job.machine, **changes))

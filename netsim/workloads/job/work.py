@@ -104,12 +104,13 @@ def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
 def head_kernels(job: Job) -> tuple[Kernel, ...]:
     """Return the kernels of the head: norm, logits, and loss in 32 bits."""
     sizes, model = sizes_of(job), job.model
-    logits = sizes.tokens * model.vocabulary / sizes.tp
-    loss, back = (Work(per * logits, 8 * logits) for per in SOFTMAX)
+    logits = _linear("logits", sizes, model.hidden, model.vocabulary / sizes.tp, shared=True)
+    n = sizes.tokens * model.vocabulary / sizes.tp
+    loss, back = (Work(per * n, 8 * n) for per in SOFTMAX)
     return (
         _norm(model, sizes, "last norm"),
-        _linear("logits", sizes, model.hidden, model.vocabulary / sizes.tp, shared=True),
-        Kernel("loss", "vector", loss, back, kept_bytes=4 * logits),
+        replace(logits, unit="head"),
+        Kernel("loss", "vector", loss, back, kept_bytes=4 * n),
     )
 
 

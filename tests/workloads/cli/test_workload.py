@@ -71,18 +71,12 @@ def test_the_papers_figures(netsim):
     assert sum(one["post_hoc"] for one in told) == sum("POST-HOC" in line for line in found) - 1
 
 
-def test_validation(netsim):
-    found = lines(netsim("workload", "validate"))
-    assert mentions(found, "3.5", "4.9")
-    told = json.loads(netsim("workload", "validate", "--json").stdout)
-    assert [row["row"] for row in told["steps"]] == list(range(1, 22))
-
-
 def test_what_is_refused(netsim, tmp_path):
     assert fails(netsim("workload", "show", "gpt3_17b"), 2, "job", "gpt3_175b")
     assert fails(netsim("workload", "gpt3_175b"), 2, "netsim workload show gpt3_175b")
-    for old, new in RENAMED["workload"].items():
-        assert fails(netsim("workload", old), 2, f"netsim workload {new}")
+    for old, new in RENAMED["subcommand"].items():
+        assert fails(netsim(*old.split()), 2, f"write netsim {new}")
+    assert fails(netsim("workload", "inference"), 2, "netsim workload lite-gpu")
     assert fails(netsim("workload", "show", "p2p_512"), 2, "p2p_512.toml")
     file = tmp_path / "run.toml"
     file.write_text('[traffic]\nkind = "training"\n[traffic.job]\nmodel = "gpt5"\n')

@@ -78,24 +78,25 @@ def test_layers_have_the_operations_of_the_closed_form():
     backward = sum(one.backward_input.flops + one.backward_weight.flops for one in matrices)
     assert forward == (24 * s * h**2 + 4 * s**2 * h) / t
     assert backward == 2 * forward
-    assert [k.forward.flops for k in head_kernels(job) if k.unit == "matrix"] == [2 * s * h * v / t]
+    assert [k.forward.flops for k in head_kernels(job) if k.unit == "head"] == [2 * s * h * v / t]
 
 
 def test_attention_and_fp8_have_efficiencies_of_their_own():
-    """The H200 is an H100 with another memory; fused attention computes in 16 bits."""
+    """The H200 is an H100 with another memory; attention and logits compute in 16 bits."""
     model = {"preset": "llama3_8b", "sequence": 4096}
     times = {}
     for name in ("h100_80gb_measured", "h200_141gb_measured"):
         for compute in ("bf16", "fp8"):
             parts = {"machine": {"preset": name, "memory_overlap": True}, "model": model}
-            layout, precision = {"global_batch": 1, "dp": 1}, {"compute": compute}
+            layout, precision = {"global_batch": 1, "dp": 1}, {"compute": compute, "logits": "bf16"}
             job = load_job({**parts, "layout": layout, "precision": precision}, fits=False)
-            for kernel in layer_kernels(job, False):
+            for kernel in (*layer_kernels(job, False), *head_kernels(job)):
                 times[name, compute, kernel.name] = kernels_ps(job, [kernel], "forward")
                 if kernel.name == "attention":
                     assert kernel.forward.flops == 2 * 4096**2 * 4096
     for kernel, compute, flops, rate in (
         ("attention", "fp8", 2 * 4096**2 * 4096, 989e12 * 0.49),
+        ("logits", "fp8", 2 * 4096**2 * 128256, 989e12 * 0.785),
         ("attention output", "bf16", 2 * 4096 * 4096**2, 989e12 * 0.785),
         ("attention output", "fp8", 2 * 4096 * 4096**2, 1979e12 * 0.615),
     ):
