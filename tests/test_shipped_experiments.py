@@ -25,7 +25,14 @@ DIGESTS = Path(__file__).parent / "data" / "completion_times.json"
 QUICK = ("all_to_all", "incast", "p2p_512", "pfc_victim", "topologies")
 """They share two specializations of the engine, which other tests need as well, or need none."""
 
-LEFT_OUT = ("p2p_8192", "p2p_fabrics_8192", "p2p_ocs_8192", "serving_lite_256", "serving_load")
+LEFT_OUT = (
+    "p2p_8192",
+    "p2p_fabrics_8192",
+    "p2p_ocs_8192",
+    "roce_pfc",
+    "serving_lite_256",
+    "serving_load",
+)
 
 LARGER_PACKETS = ("inference_", "serving_fabrics")
 """How experiments begin whose packets are twice as large here, and half as many."""

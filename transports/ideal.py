@@ -3,6 +3,9 @@
 Nothing is simulated. A flow takes its size at the rate of its path's slowest link, plus
 propagation, plus store-and-forward of one packet per hop, including headers. Simulated runs report
 the same value for every flow as its ideal.
+
+With `load_balancing = "ecmp"` the result also has `fair_max_ps`: the last flow's time with max-min
+fair shares on the paths that the hash selects.
 """
 
 from netsim.params import Param

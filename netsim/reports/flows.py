@@ -256,7 +256,11 @@ def report(run: Run) -> dict[str, Any]:
     point, scenario, engine = run.point, run.scenario, run.engine
     if engine is None:
         flows = run.tables["flows"] = ideal_flows(point, scenario)
-        return {**flow_metrics(flows), **traffic_notes(scenario)}
+        return {
+            **flow_metrics(flows),
+            **fair_metrics(point, scenario),
+            **traffic_notes(scenario),
+        }
     flows, segments = simulated_flows(point, scenario, engine.flow_states())
     run.tables["flows"] = flows
     if segments is not None:
