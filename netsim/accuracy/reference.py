@@ -26,7 +26,7 @@ SHORT, LONG = 600, 2000
 def departures(name: str, seeds: Sequence[int], length: int, **named: bool) -> Iterator[Row]:
     """Compare random cases: when each packet leaves each port, flows, tasks and counters."""
     if not (TESTS / "agreement.py").is_file():
-        yield Row(name, None, None, "departures", EQUAL, "a checkout of netsim, with tests/")
+        yield Row(name, None, None, "departures", EQUAL, "a checkout installed with pip install -e")
         return
     if str(TESTS) not in sys.path:
         sys.path.insert(0, str(TESTS))

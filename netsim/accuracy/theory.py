@@ -119,7 +119,13 @@ def cases() -> Iterator[Case]:
     quick = ("hpcc",)
     measures = (
         *(queues.dcqcn, queues.dctcp, queues.hpcc, queues.swift, queues.expresspass),
-        *(long_paths.cubic, long_paths.bbr, shortest_first.homa, shortest_first.pfabric),
+        *(
+            long_paths.cubic,
+            long_paths.bbr,
+            long_paths.pie,
+            shortest_first.homa,
+            shortest_first.pfabric,
+        ),
     )
     for measure in measures:
         name = measure.__name__
