@@ -20,7 +20,7 @@ from netsim.model.network import Network
 from netsim.model.parts import build_subtopology, build_topology
 from netsim.model.reduction import with_reduction
 from netsim.model.relays import RelayRule
-from netsim.model.routing import Routing, RoutingTable, Wiring
+from netsim.model.routing import Routing, RoutingTable, TableWriter, Wiring
 from netsim.model.routing_policy import (
     Expander,
     NamedRouting,
@@ -37,11 +37,11 @@ from netsim.renames import former
 
 __all__ = [
     "TIERS", "CircuitSwitch", "Demand", "Expander", "GraphDefaults", "NamedRouting", "Network",
-    "NetworkBuilder", "RelayRule", "Routing", "RoutingPolicy", "RoutingTable", "Schedule", "Tree",
-    "Wiring", "add_tree", "build_subtopology", "build_topology", "circuit_routes",
-    "direct_circuit_routes", "from_networkx", "packet_fabric_routes", "pairs_by_circuits",
-    "random_rounds", "read_graph", "read_topo", "reserve_trees", "round_robin_matchings",
-    "routes_in_slot", "shortest_paths", "with_reduction",
+    "NetworkBuilder", "RelayRule", "Routing", "RoutingPolicy", "RoutingTable", "Schedule",
+    "TableWriter", "Tree", "Wiring", "add_tree", "build_subtopology", "build_topology",
+    "circuit_routes", "direct_circuit_routes", "from_networkx", "packet_fabric_routes",
+    "pairs_by_circuits", "random_rounds", "read_graph", "read_topo", "reserve_trees",
+    "round_robin_matchings", "routes_in_slot", "shortest_paths", "with_reduction",
 ]  # fmt: skip
 
 __getattr__ = former(__name__)

@@ -317,6 +317,8 @@ def _kind_lines(row: NetworkRow, part: str) -> Lines:
     if row.bisection is not None:
         found[part, "bisection"] = _rate(row.bisection.rate_bps)
         found[part, "oversubscription"] = _ratio(row.oversubscription)
+    if row.uniform is not None:
+        found[part, "uniform traffic"] = f"{100 * row.uniform:.4g} % of the hosts' rate"
     for one in row.path_diversity:
         fewest, most = format_number(one.fewest), format_number(one.most)
         shown = fewest if one.fewest == one.most else f"{fewest} to {most}"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from netsim.inventory.bisection import MAX_FLOW, TIERS, Bisection, bisection, halves, middle_of
 from netsim.inventory.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.inventory.circuits import CircuitRow, circuit_switches
+from netsim.inventory.link_loads import uniform_saturation
 from netsim.inventory.paths import (
     Distance,
     PathCounts,
@@ -62,6 +63,8 @@ class NetworkRow:
         switches, tiers: numbers of each.
         bisection: from the first half of its hosts, by number, to the second; None for one host.
         oversubscription: what that half can send, divided by the bisection.
+        uniform: share of their rate at which all hosts can send evenly to each other, None if not
+            computed (`link_loads.py`).
         across: what all `count` networks carry from the first half of all hosts to the second.
         across_sent_bps: what that half can send into them.
         path_diversity: pairs of hosts by distance, for each routing table; destinations are
@@ -83,6 +86,7 @@ class NetworkRow:
     edges: int
     to_edges: int
     slot_paths: SlotPaths | None = None
+    uniform: float | None = None
 
     @property
     def diameter(self) -> int:
@@ -221,6 +225,7 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
         edges=int(np.diff(network.first_group)[number]),
         to_edges=min(int(one.groups.size) for one in found),
         slot_paths=slot_paths(network, number),
+        uniform=uniform_saturation(network, number),
     )
 
 

@@ -74,33 +74,55 @@ def _counts(entries: Ints) -> Ints:
     return np.where(entries == NO_ROUTE, 0, entries & COUNT_MASK)
 
 
-def _walk(
+class Steps(NamedTuple):
+    """The candidate ports of table entries, of which entry i has those from `begin[i]` on.
+
+    `pairs` are the entries that have any, `ports` their global ports, and `onward` the entries
+    toward the same group at the other end. Entries count switch by switch, group by group.
+    """
+
+    pairs: Ints
+    counts: Ints
+    begin: Ints
+    ports: Ints
+    onward: Ints
+
+
+def steps_of(
     network: Network, switches: Ints, entries: Ints, route_ports: NDArray[np.int32]
-) -> tuple[Ints, Floats]:
-    """Return hops and paths of each table entry, computed backward from the destinations."""
+) -> Steps:
+    """Return the candidates of all entries of some switches, int64[switches * groups]."""
     n_groups = entries.size // switches.size
     place = np.zeros(network.n_switches, np.int64)
     place[switches] = np.arange(switches.size)
     counts = _counts(entries)
-    open_pairs = np.flatnonzero(counts > 0)
-    count = counts[open_pairs]
+    pairs = np.flatnonzero(counts > 0)
+    count = counts[pairs]
     begin = np.cumsum(count) - count
     within = np.arange(int(count.sum())) - np.repeat(begin, count)
-    offset = entries[open_pairs] >> COUNT_BITS
-    local = route_ports[np.repeat(offset, count) + within]
-    own_first = network.node_first_port[switches[open_pairs // n_groups] + network.n_hosts]
-    onward = place[network.next_switch(np.repeat(own_first, count) + local)]
-    onward = onward * n_groups + np.repeat(open_pairs % n_groups, count)
-    hops = np.where((counts == 0) & (entries != NO_ROUTE), 0, -1)
+    local = route_ports[np.repeat(entries[pairs] >> COUNT_BITS, count) + within]
+    own_first = network.node_first_port[switches[pairs // n_groups] + network.n_hosts]
+    ports = np.repeat(own_first, count) + local
+    onward = place[network.next_switch(ports)] * n_groups + np.repeat(pairs % n_groups, count)
+    return Steps(pairs, count, begin, ports, onward)
+
+
+def _walk(
+    network: Network, switches: Ints, entries: Ints, route_ports: NDArray[np.int32]
+) -> tuple[Ints, Floats]:
+    """Return hops and paths of each table entry, computed backward from the destinations."""
+    steps = steps_of(network, switches, entries, route_ports)
+    hops = np.where((_counts(entries) == 0) & (entries != NO_ROUTE), 0, -1)
     paths = np.where(hops == 0, 1.0, 0.0)
-    while open_pairs.size:
-        ready = np.logical_and.reduceat(hops[onward] >= 0, begin) & (hops[open_pairs] < 0)
+    while steps.pairs.size:
+        onward = hops[steps.onward] >= 0
+        ready = np.logical_and.reduceat(onward, steps.begin) & (hops[steps.pairs] < 0)
         if not ready.any():
             break
-        done = open_pairs[ready]
-        hops[done] = np.maximum.reduceat(hops[onward], begin)[ready] + 1
-        paths[done] = np.add.reduceat(paths[onward], begin)[ready]
-    shape = (switches.size, n_groups)
+        done = steps.pairs[ready]
+        hops[done] = np.maximum.reduceat(hops[steps.onward], steps.begin)[ready] + 1
+        paths[done] = np.add.reduceat(paths[steps.onward], steps.begin)[ready]
+    shape = (switches.size, entries.size // switches.size)
     return hops.reshape(shape), paths.reshape(shape)
 
 

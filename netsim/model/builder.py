@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS, INT64
 from netsim.memory import require_room
-from netsim.model.circuits import CircuitSwitch, cables_of, circuits_of
+from netsim.model.circuits import (
+    CABLE_COLUMNS,
+    DIMENSION,
+    NIC,
+    WEIGHT,
+    CircuitSwitch,
+    cables_of,
+    circuits_of,
+)
 from netsim.model.network import HOST_TIER, Network, Plan
 from netsim.model.parts import placed
 from netsim.model.routing import COUNT_MASK, Routing, Wiring, networks_of
@@ -25,6 +33,7 @@ Ints = NDArray[np.int64]
 
 MAX_SWITCH_PORTS = COUNT_MASK
 MAX_NICS = 16
+MAX_WEIGHT = 1 << 31
 
 # Memory needed to build a network.
 HOST_BYTES, SWITCH_BYTES, CABLE_BYTES, ROUTE_BYTES = 200, 600, 400, 20
@@ -41,7 +50,7 @@ class NetworkBuilder:
         self._latency_ps: list[int] = []
         self._circuit_switches: list[CircuitSwitch] = []
         self._cables: list[Ints] = []
-        self._single: list[tuple[int, int, int, int, int]] = []
+        self._single: list[tuple[int, ...]] = []
 
     def reserve(
         self, *, hosts: int, switches: int, cables: int, edges: int = 1, ports: int = 0
@@ -103,33 +112,49 @@ class NetworkBuilder:
         self._latency_ps.extend([latency_ps] * len(names))
         return range(first, first + len(names))
 
-    def cable(self, a: int, b: int, rate_bps: int, delay_ps: int, *, nic: int = 0) -> None:
+    def cable(
+        self, a: int, b: int, rate_bps: int, delay_ps: int, *, nic: int = 0, weight: int = 1
+    ) -> None:
         """Connect nodes a and b in both directions, with the same propagation delay.
 
         At a host, the cable is a port of NIC `nic`, counted from 0. Ports of one NIC that lead to
-        different networks are its planes.
+        different networks are its planes. Shortest paths have the smallest sum of weights.
         """
         a, b = _integer(a, "node id"), _integer(b, "node id")
         nic = _nic(nic)
         rate_bps = _integer(rate_bps, "rate of a cable in bit/s")
         delay_ps = _integer(delay_ps, "delay of a cable in ps")
-        self._single.append((a, b, rate_bps, delay_ps, nic))
+        self._single.append((a, b, rate_bps, delay_ps, nic, _weight(weight), 0))
 
     def cables(
-        self, a: ArrayLike, b: ArrayLike, rate_bps: int, delay_ps: int, *, nic: int = 0
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        rate_bps: int,
+        delay_ps: int,
+        *,
+        nic: int = 0,
+        weight: int = 1,
+        dimension: int = 0,
     ) -> None:
-        """Call `cable` for each pair of two integer arrays, in order."""
+        """Call `cable` for each pair of two integer arrays, in order.
+
+        Of several shortest paths, packets take those that cross cables of low dimensions first
+        (dimension-order routing).
+        """
         self._flush()
         first, second = np.broadcast_arrays(np.asarray(a), np.asarray(b))
         for ends in (first, second):
             if not np.issubdtype(ends.dtype, np.integer):
                 raise InputError(f"node ids must be whole numbers, not {ends.dtype}")
         self.reserve(hosts=0, switches=0, cables=first.size)
-        block = np.empty((first.size, 5), np.int64)
+        block = np.empty((first.size, CABLE_COLUMNS), np.int64)
         block[:, 0], block[:, 1] = first.reshape(-1), second.reshape(-1)
         block[:, 2] = _integer(rate_bps, "rate of a cable in bit/s")
         block[:, 3] = _integer(delay_ps, "delay of a cable in ps")
-        block[:, 4] = _nic(nic)
+        block[:, NIC] = _nic(nic)
+        block[:, WEIGHT] = _weight(weight)
+        block[:, DIMENSION] = _integer(dimension, "dimension of a cable")
         self._cables.append(block)
 
     def add_circuit_switch(self, name: str, schedule: Schedule) -> CircuitSwitch:
@@ -200,7 +225,7 @@ class NetworkBuilder:
         """
         self._flush()
         n_nodes = self._n_hosts + len(self._names)
-        cables = np.concatenate([np.zeros((0, 5), np.int64), *self._cables])
+        cables = np.concatenate([np.zeros((0, CABLE_COLUMNS), np.int64), *self._cables])
         n_plain = len(cables)
         by_circuit = cables_of(self._circuit_switches) if self._circuit_switches else None
         if by_circuit is not None:
@@ -223,7 +248,7 @@ class NetworkBuilder:
         )
         delay_ps = cables[order >> 1, 3] + latency[entered]
         n_host_ports = int(first_port[self._n_hosts])
-        port_nic = cables[order[:n_host_ports] >> 1, 4]
+        port_nic = cables[order[:n_host_ports] >> 1, NIC]
         self._check_nics(port_node[:n_host_ports], port_nic)
 
         host_peer = port_peer[:n_host_ports]
@@ -240,6 +265,10 @@ class NetworkBuilder:
         circuits = None
         if by_circuit is not None:
             circuits = circuits_of(self._circuit_switches, by_circuit, order - 2 * n_plain)
+        weight, dimension = (
+            None if (cables[:, column] == cables[0, column]).all() else cables[order >> 1, column]
+            for column in (WEIGHT, DIMENSION)
+        )
         wiring = Wiring(
             n_hosts=self._n_hosts,
             n_nodes=n_nodes,
@@ -251,6 +280,8 @@ class NetworkBuilder:
             switch_network=switch_network.astype(np.int32),
             circuits=circuits,
             usable=None if circuits is None else circuits.ever_up,
+            weight=weight,
+            dimension=dimension,
         )
         n_tables = 1 if policy is None else len(policy.routings)
         routing = policy or routing or shortest_paths
@@ -288,6 +319,8 @@ class NetworkBuilder:
             route=table.route,
             route_ports=table.route_ports,
             routing=routing,
+            port_weight=weight,
+            port_dimension=dimension,
             policy=policy,
             time_slots=None if policy is None else policy.time_slots(wiring),
             circuits=circuits,
@@ -322,7 +355,7 @@ class NetworkBuilder:
             raise InputError(message)
 
     def _check_links(self, cables: Ints) -> None:
-        a, b, rate, delay, _ = cables.T
+        a, b, rate, delay = cables[:, :4].T
         for bad, what in (
             (a == b, "connects a node to itself"),
             (rate <= 0, "must have a positive rate"),
@@ -369,6 +402,13 @@ def _nic(value: Any) -> int:
     if not 0 <= nic < MAX_NICS:
         raise InputError(f"NIC {nic} is out of range", hint=f"0 to {MAX_NICS - 1}")
     return nic
+
+
+def _weight(value: Any) -> int:
+    weight = _integer(value, "weight of a cable")
+    if not 1 <= weight <= MAX_WEIGHT:
+        raise InputError(f"weight {weight} is out of range", hint=f"1 to {MAX_WEIGHT}")
+    return weight
 
 
 def _integer(value: Any, what: str) -> int:

@@ -20,6 +20,10 @@ from netsim.limits import DELAY_PS
 from netsim.model.schedules import END_PS, NONE, Schedule, days_of
 from netsim.units import format_rate, format_time
 
+CABLE_COLUMNS = 7
+NIC, WEIGHT, DIMENSION = range(4, CABLE_COLUMNS)
+"""Columns of a cable, after two nodes, bit/s and ps."""
+
 
 @dataclass(frozen=True, eq=False)
 class PhaseSchedule:
@@ -242,8 +246,9 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
         for a, b in pairs[ends[:, 0] == ends[:, 1]][:1].tolist():
             message = f"circuit switch {one.name} joins ports {a} and {b} of the same switch"
             raise InputError(message)
-        cables = np.zeros((len(pairs), 5), np.int64)
+        cables = np.zeros((len(pairs), CABLE_COLUMNS), np.int64)
         cables[:, :2], cables[:, 2], cables[:, 3] = ends, one.rate_bps, near.sum(axis=1)
+        cables[:, WEIGHT] = 1
         count = np.diff(days.first_day)
         dated = count > 0
         n_dated = int(dated.sum())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,22 +9,17 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.model.builder import NetworkBuilder
+from netsim.model.builder import MAX_WEIGHT, NetworkBuilder
 from netsim.model.network import Network
-from netsim.model.routing import NO_ROUTE, RoutingTable, TableWriter, Wiring
 from netsim.units import parse_rate_bps, parse_time_ps, written
 
 if TYPE_CHECKING:
     import networkx
 
-Ints = NDArray[np.int64]
-
 AUTO, DEGREE = "auto", "degree"
 HOST, SWITCH = "host", "switch"
-MAX_WEIGHT = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,6 @@ def from_networkx(
     for node, is_one in is_host.items():
         if not is_one:
             number[node] = _add_switch(builder, node, graph.nodes[node], defaults)
-    weights = []
     for a, b, values in graph.edges(data=True):
         place = f"edge {a} - {b}"
         if is_host[a] and is_host[b]:
@@ -84,12 +77,10 @@ def from_networkx(
         rate_bps = _value(place, values, ("rate", "rate_bps"), parse_rate_bps, defaults.rate_bps)
         delay_ps = _value(place, values, ("delay", "delay_ps"), parse_time_ps, defaults.delay_ps)
         nic = _whole(place, "nic", values.get("nic", 0), 0)
-        builder.cable(number[a], number[b], rate_bps, delay_ps, nic=nic)
-        weights.append(1 if weight is None else _weight(place, weight, values))
+        own = 1 if weight is None else _weight(place, weight, values)
+        builder.cable(number[a], number[b], rate_bps, delay_ps, nic=nic, weight=own)
     _require_connected(graph)
-    if weight is None:
-        return builder.build(name)
-    return builder.build(name, WeightedPaths(_weight_of_port(graph, number, weights)))
+    return builder.build(name)
 
 
 def _hosts(graph: networkx.Graph[Any], hosts: str) -> dict[Any, bool]:
@@ -169,16 +160,6 @@ def _weight(place: str, key: str, values: Mapping[str, Any]) -> int:
     return number
 
 
-def _weight_of_port(
-    graph: networkx.Graph[Any], number: Mapping[Any, int], weights: list[int]
-) -> Ints:
-    """Return int64[n_ports], the weight of the cable at each port, as the builder numbers ports."""
-    ends = np.array([[number[a], number[b]] for a, b in graph.edges()], np.int64).reshape(-1)
-    order = np.argsort(ends, kind="stable")
-    of_port: Ints = np.array(weights, np.int64)[order >> 1]
-    return of_port
-
-
 def _require_connected(graph: networkx.Graph[Any]) -> None:
     import networkx
 
@@ -190,56 +171,3 @@ def _require_connected(graph: networkx.Graph[Any]) -> None:
             key=f"node {next(node for node in graph if node in smallest)}",
             hint="every host must reach every other",
         )
-
-
-Links = dict[int, list[tuple[int, int]]]
-"""Switch -> (neighbor, weight) of each port."""
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedPaths:
-    """A routing by all paths with the smallest sum of cable weights.
-
-    ``weight`` is int64[n_ports], positive, that of the cable at each port.
-    """
-
-    weight: NDArray[np.int64]
-
-    def __call__(self, wiring: Wiring) -> RoutingTable:
-        writer = TableWriter()
-        route = np.full(wiring.n_entries, NO_ROUTE, np.int64)
-        for network in range(wiring.n_networks):
-            switches = wiring.switches_of(network).tolist()
-            ports = {switch: self._ports(wiring, switch) for switch in switches}
-            toward: Links = {switch: [] for switch in switches}
-            for switch, (_, peers, weights) in ports.items():
-                for peer, weight in zip(peers.tolist(), weights.tolist(), strict=True):
-                    toward[peer].append((switch, weight))
-            for group, edge in enumerate(wiring.edges_of(network).tolist()):
-                away = _distances(toward, edge, wiring.n_switches)
-                for switch in switches:
-                    local, peers, weights = ports[switch]
-                    best = (away[peers] >= 0) & (away[peers] + weights == away[switch])
-                    if away[switch] >= 0:
-                        index = int(wiring.route_first[switch]) + group
-                        route[index] = writer.entry(local[best])
-        return writer.table(route)
-
-    def _ports(self, wiring: Wiring, switch: int) -> tuple[Ints, Ints, Ints]:
-        """Return a switch's local ports to other switches, those switches, and the weights."""
-        local = wiring.fabric_ports(switch)
-        first = int(wiring.node_first_port[wiring.n_hosts + switch])
-        return local, wiring.fabric_peers(switch), self.weight[first + local]
-
-
-def _distances(toward: Links, edge: int, n_switches: int) -> Ints:
-    away = np.full(n_switches, -1, np.int64)
-    pending = [(0, edge)]
-    while pending:
-        distance, switch = heapq.heappop(pending)
-        if away[switch] < 0:
-            away[switch] = distance
-            for neighbor, weight in toward[switch]:
-                if away[neighbor] < 0:
-                    heapq.heappush(pending, (distance + weight, neighbor))
-    return away

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
-from netsim.model.circuits import Circuits
+from netsim.model.circuits import CABLE_COLUMNS, Circuits
 from netsim.model.relays import RelayRule
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, Routing, RoutingTable, Wiring
 from netsim.model.routing_policy import CompactSlotTables, RoutingPolicy
@@ -37,15 +37,15 @@ class Plan:
 
     Attributes:
         names, tiers, latency_ps: of the switches.
-        cables: int64[n, 5], two nodes, bit/s, ps, and the NIC of a host's end; without those of
-            circuit switches.
+        cables: int64[n, 7], two nodes, bit/s, ps, the NIC of a host's end, weight and dimension;
+            without those of circuit switches.
         circuit_switches: with their fibers.
     """
 
     names: list[str] = field(default_factory=list)
     tiers: list[int] = field(default_factory=list)
     latency_ps: list[int] = field(default_factory=list)
-    cables: Ints = field(default_factory=lambda: np.zeros((0, 5), np.int64))
+    cables: Ints = field(default_factory=lambda: np.zeros((0, CABLE_COLUMNS), np.int64))
     circuit_switches: list[CircuitSwitch] = field(default_factory=list)
 
 
@@ -84,6 +84,8 @@ class Network:
             overlap.
         route, route_ports: see `netsim.model.routing.RoutingTable`.
         routing: makes routing tables, also when links are down.
+        port_weight, port_dimension: int64[n_ports], of cables (see `NetworkBuilder.cables`); None:
+            1 and 0 for all.
         policy: several routing tables and which packets use which; None: a single table.
         time_slots: routes of each time slot (those above are of slot 0); None: routes do not
             change.
@@ -117,6 +119,8 @@ class Network:
     route: NDArray[np.int64]
     route_ports: NDArray[np.int32]
     routing: Routing = shortest_paths
+    port_weight: NDArray[np.int64] | None = None
+    port_dimension: NDArray[np.int64] | None = None
     policy: RoutingPolicy | None = None
     time_slots: CompactSlotTables | None = None
     circuits: Circuits | None = None
@@ -208,6 +212,8 @@ class Network:
             switch_network=self.switch_network,
             circuits=self.circuits,
             usable=usable,
+            weight=self.port_weight,
+            dimension=self.port_dimension,
         )
 
     @cached_property

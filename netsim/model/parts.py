@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import CombinedInputError, InputError
+from netsim.model.circuits import NIC
 from netsim.model.network import Network, Plan
 from netsim.model.shortest_paths import shortest_paths
 from netsim.plugins import registry
@@ -87,7 +88,7 @@ def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: fl
     node = np.concatenate([hosts.astype(np.int64), first + np.arange(n_switches)])
     cables = part.plan.cables.copy()
     cables[:, :2] = node[cables[:, :2]]
-    cables[:, 4] += nic
+    cables[:, NIC] += nic
     if rate != 1:
         cables[:, 2] = np.maximum(np.round(cables[:, 2] * rate), 1)
     circuits = [

@@ -45,6 +45,10 @@ class Wiring:
         switch_network: int32[n_switches], network of each switch.
         circuits: cables through circuit switches; None if there are none.
         usable: bool[n_ports], whether routes may leave by a port; None: by all.
+        weight: int64[n_ports], weight of the cable at each port, of which paths have the smallest
+            sum; None: 1.
+        dimension: int64[n_ports], dimension of the cable at each port: of several shortest paths,
+            packets take those that cross low dimensions first; None: all.
     """
 
     n_hosts: int
@@ -57,6 +61,8 @@ class Wiring:
     switch_network: NDArray[np.int32]
     circuits: Circuits | None = None
     usable: NDArray[np.bool_] | None = None
+    weight: Ints | None = None
+    dimension: Ints | None = None
 
     def only(self, ports: NDArray[np.bool_]) -> Wiring:
         """Return this wiring with routes that leave only by `ports` (bool[n_ports])."""

@@ -5,22 +5,27 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.limits import INT64
 from netsim.memory import require_room
 from netsim.model.routing import NO_ROUTE, RoutingTable, TableWriter, Wiring
 from netsim.model.up_down import up_down_rows
 
 Ints = NDArray[np.int64]
 
+FAR = 1 << 60
+"""More than the sum of any path's weights."""
+
 ENTRY_BYTES = 20
 """Memory needed to find an entry of the routing table."""
 
 
 def shortest_paths(wiring: Wiring) -> RoutingTable:
-    """Return all shortest paths by hop count; parallel cables are separate candidates. Paths of
-    networks with the same wiring, such as planes, are computed once. Raises InputError if the rows
+    """Return all shortest paths by the weights of cables, in the order of their dimensions;
+    parallel cables are separate candidates. Paths of networks with the same wiring, such as planes,
+    are computed once. Raises InputError if the rows
     of a network that is no tree do not fit into memory."""
     writer, first = TableWriter(), np.zeros(wiring.n_switches, np.int64)
-    trees, rows = up_down_rows(wiring, writer, first)
+    trees, rows = ([], []) if _costs(wiring) else up_down_rows(wiring, writer, first)
     known: dict[tuple[bytes, ...], Ints] = {}  # wiring -> its switches
     for network in np.setdiff1d(np.arange(wiring.n_networks), trees).tolist():
         switches = wiring.switches_of(network)
@@ -32,6 +37,11 @@ def shortest_paths(wiring: Wiring) -> RoutingTable:
     return writer.table(np.concatenate(rows), first)
 
 
+def _costs(wiring: Wiring) -> list[Ints]:
+    """Return the weights and dimensions of cables, if they differ."""
+    return [of_ports for of_ports in (wiring.weight, wiring.dimension) if of_ports is not None]
+
+
 def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
     """Return everything that determines the rows of a network, with switches counted within it."""
     switches = wiring.switches_of(network)
@@ -40,9 +50,10 @@ def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
     peers = [index[wiring.fabric_peers(switch)] for switch in switches.tolist()]
     counts = np.array([one.size for one in ports])
     edges = index[wiring.edges_of(network)]
-    return tuple(
-        one.tobytes() for one in (counts, np.concatenate(ports), np.concatenate(peers), edges)
-    )
+    begins = np.repeat(wiring.node_first_port[wiring.n_hosts + switches], counts)
+    local = np.concatenate(ports)
+    costs = [of_ports[begins + local] for of_ports in _costs(wiring)]
+    return tuple(one.tobytes() for one in (counts, local, np.concatenate(peers), edges, *costs))
 
 
 def _rows(wiring: Wiring, network: int, writer: TableWriter, first: Ints, at: int) -> list[Ints]:
@@ -51,17 +62,24 @@ def _rows(wiring: Wiring, network: int, writer: TableWriter, first: Ints, at: in
     switches = wiring.switches_of(network)
     distance = switch_distances(wiring, network)
     index = _indices(wiring, switches)
-    known: dict[tuple[bytes, bytes, bytes], int] = {}
+    known: dict[tuple[bytes, ...], int] = {}
     rows: list[Ints] = []
     for row_distance, switch in zip(distance, switches.tolist(), strict=True):
         ports, peers = wiring.fabric_ports(switch), wiring.fabric_peers(switch)
-        key = (ports.tobytes(), peers.tobytes(), row_distance.tobytes())
+        own = int(wiring.node_first_port[wiring.n_hosts + switch]) + ports
+        costs = [of_ports[own] for of_ports in _costs(wiring)]
+        key = tuple(one.tobytes() for one in (ports, peers, *costs, row_distance))
         if key not in known:
             known[key] = at + len(rows) * row_distance.size
             row = np.zeros(row_distance.size, np.int64)
             if ports.size:
                 near = distance[index[peers]]
-                lists, which = _distinct_columns((near == row_distance - 1) & (near >= 0))
+                step = 1 if wiring.weight is None else wiring.weight[own, None]
+                leads = (near == row_distance - step) & (near >= 0)
+                if wiring.dimension is not None:
+                    dimension = np.where(leads, wiring.dimension[own, None], INT64)
+                    leads &= dimension == dimension.min(axis=0)
+                lists, which = _distinct_columns(leads)
                 entries = np.array([writer.entry(ports[column]) for column in lists], np.int64)
                 row = entries[which]
             row[row_distance < 0] = NO_ROUTE
@@ -77,17 +95,45 @@ def _indices(wiring: Wiring, switches: Ints) -> Ints:
     return index
 
 
-def switch_distances(wiring: Wiring, network: int) -> NDArray[np.int16]:
-    """Return int16[switches, groups], hops from each switch of a network to each group's edge
-    switch.
+def switch_distances(wiring: Wiring, network: int) -> NDArray[np.signedinteger]:
+    """Return [switches, groups], the sum of weights from each switch of a network to each group's
+    edge switch; -1 means unreachable. Raises InputError if that does not fit into memory."""
+    n_switches, n_edges = wiring.switches_of(network).size, wiring.edges_of(network).size
+    what = f"the routes of {n_switches:,} switches to {n_edges:,} edge switches"
+    require_room(n_switches * n_edges * ENTRY_BYTES, what=what, key="topology")
+    return _hops(wiring, network) if wiring.weight is None else _distances(wiring, network)
+
+
+def _distances(wiring: Wiring, network: int) -> Ints:
+    """Return `switch_distances` by Bellman and Ford's algorithm, for all groups at once."""
+    assert wiring.weight is not None
+    switches, edges = wiring.switches_of(network), wiring.edges_of(network)
+    index = _indices(wiring, switches)
+    distance = np.full((switches.size, edges.size), FAR, np.int64)
+    distance[index[edges], np.arange(edges.size)] = 0
+    peers, weights = [], []
+    for switch in switches.tolist():
+        own = int(wiring.node_first_port[wiring.n_hosts + switch]) + wiring.fabric_ports(switch)
+        peers.append(index[wiring.fabric_peers(switch)])
+        weights.append(wiring.weight[own, None])
+    changed = True
+    while changed:
+        changed = False
+        for at, (near, weight) in enumerate(zip(peers, weights, strict=True)):
+            if near.size:
+                found = np.minimum(distance[at], (distance[near] + weight).min(axis=0))
+                changed |= not np.array_equal(found, distance[at])
+                distance[at] = found
+    return np.where(distance < FAR, distance, -1)
+
+
+def _hops(wiring: Wiring, network: int) -> NDArray[np.int16]:
+    """Return `switch_distances` without weights: hops.
 
     Uses one breadth-first search for all groups: the groups that reach a switch in a number of hops
     are a row of bits. Switches with the same neighbors, such as all spines of a tree, share a row.
-    -1 means unreachable.
     """
     switches, edges = wiring.switches_of(network), wiring.edges_of(network)
-    what = f"the routes of {switches.size:,} switches to {edges.size:,} edge switches"
-    require_room(switches.size * edges.size * ENTRY_BYTES, what=what, key="topology")
     index = _indices(wiring, switches)
     distance = np.full((switches.size, edges.size), -1, np.int16)
     distance[index[edges], np.arange(edges.size)] = 0

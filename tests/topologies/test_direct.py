@@ -1,0 +1,152 @@
+"""Direct networks: their cables and routes, and at what load they saturate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from raises_input import raises_input
+from topology_of import check_routes, topology_of
+
+from netsim.inventory.link_loads import saturation, uniform_saturation
+from netsim.model.network import Network
+
+RATE = 800e9
+
+DRAGONFLY = {"kind": "dragonfly", "switches_per_group": 4}
+RING = {"kind": "torus", "shape": "8"}
+
+
+def switch_graph(network: Network) -> nx.Graph[int]:
+    graph: nx.Graph[int] = nx.Graph()
+    node, far = network.port_node, network.port_node[network.port_peer]
+    between = (node >= network.n_hosts) & (far > node)
+    graph.add_edges_from(zip(node[between].tolist(), far[between].tolist(), strict=True))
+    return graph
+
+
+def to_one(network: Network, to: Any, hosts: int = 1) -> np.ndarray:
+    """The hosts of each switch send to those of another."""
+    demand = np.zeros((network.n_groups, network.n_groups))
+    demand[np.arange(network.n_groups), to] = hosts * RATE
+    return demand
+
+
+def test_counts() -> None:
+    """Hosts, switches, cables between switches, cables of a switch, and cables on the longest
+    path."""
+    for given, expected in [
+        ({"kind": "torus", "shape": "4x4x8"}, (128, 128, 384, {6}, 8)),
+        ({"kind": "torus", "shape": "4x4x8", "twist": 4, "routing": "minimal"},
+         (128, 128, 384, {6}, 6)),
+        ({"kind": "torus", "shape": "4x8x8", "twist": 4, "routing": "minimal"},
+         (256, 256, 768, {6}, 6)),
+        ({"kind": "torus", "shape": "2x3"}, (6, 6, 9, {3}, 2)),
+        ({"kind": "torus", "shape": "4x4", "wrap": False}, (16, 16, 24, {2, 3, 4}, 6)),
+        ({"kind": "hyperx", "shape": "4x4", "hosts_per_switch": 4}, (64, 16, 48, {6}, 2)),
+        (DRAGONFLY, (72, 36, 90, {5}, 3)),
+        ({"kind": "dragonfly", "switches_per_group": 8}, (1056, 264, 1452, {11}, 3)),
+        ({**DRAGONFLY, "groups": 5, "arrangement": "relative"}, (40, 20, 50, {5}, 3)),
+        ({"kind": "dragonfly_plus", "radix": 8}, (272, 136, 408, {4, 8}, 3)),
+        ({"kind": "slim_fly", "q": 5}, (200, 50, 175, {7}, 2)),
+        ({"kind": "slim_fly", "q": 13}, (3380, 338, 3211, {19}, 2)),
+        ({"kind": "hamming_mesh", "board": "2x2", "boards": "3x4"}, (48, 62, 144, {4, 6, 8}, 4)),
+        ({"kind": "jellyfish", "switches": 50, "degree": 7, "hosts_per_switch": 4},
+         (200, 50, 175, {7}, 3)),
+    ]:  # fmt: skip
+        network = topology_of(given)
+        graph = switch_graph(network)
+        degrees = {degree for _, degree in graph.degree()}
+        n_cables = network.n_ports // 2 - network.n_hosts
+        counts = (network.n_hosts, network.n_switches, n_cables, degrees, network.diameter - 2)
+        assert counts == expected, given
+        assert graph.number_of_edges() == n_cables, "two cables between the same switches"
+        by_hops = network.port_weight is None and network.port_dimension is None
+        if by_hops and network.n_switches < 100:
+            check_routes(network)
+
+
+def test_dimension_order() -> None:
+    """The first coordinate is corrected before the second, by a single path."""
+    network = topology_of({"kind": "hyperx", "shape": "3x3", "routing": "dimension_order"})
+    at = [network.node_name(network.port_node[port]) for port in network.path(0, 8)]
+    assert at == ["h0", "s0_0", "s2_0", "s2_2"]
+    assert all(network.candidates(0, group).size == 1 for group in range(1, 9))
+    ring = topology_of({"kind": "torus", "shape": "4x5"})
+    assert ring.candidates(0, 2 * 5 + 3).size == 2  # both ways around four switches
+    assert ring.candidates(0, 3).size == 1
+
+
+def test_minimal_routes_of_a_dragonfly_cross_one_cable_between_groups() -> None:
+    network = topology_of(DRAGONFLY)
+    group = (np.arange(network.n_nodes) - network.n_hosts) // 4
+    for to in range(0, network.n_hosts, 2):
+        ends = network.port_node[network.port_peer[network.path(0, to)[:-1]]]
+        crossed = int((np.diff(group[ends]) != 0).sum())
+        assert crossed == (to >= 8), to
+    cable = np.flatnonzero(network.port_weight == 3)[0]
+    usable = np.ones(network.n_ports, bool)
+    usable[[cable, network.port_peer[cable]]] = False
+    table = network.routing(network.wiring(usable))
+    assert (table.route >= 0).all()
+
+
+def test_saturation_of_uniform_traffic() -> None:
+    """Each host sends to all others: Dally and Towles for tori, exact loads for the others."""
+    for given, expected in [
+        (RING, 0.875),
+        ({"kind": "torus", "shape": "16"}, 0.46875),
+        ({"kind": "torus", "shape": "8x8"}, 63 / 64),
+        ({"kind": "hyperx", "shape": "4x4", "hosts_per_switch": 4}, 63 / 64),
+        ({"kind": "slim_fly", "q": 5}, 199 / (4 * 4 * 13)),
+        ({"kind": "fat_tree", "hosts_per_leaf": 8, "leaves": 8, "oversubscription": 4},
+         0.25 * 63 / 56),
+    ]:  # fmt: skip
+        assert uniform_saturation(topology_of(given)) == pytest.approx(expected), given
+    for shape, plain, twisted in [("4x4x8", 0.992, 1.732), ("4x8x8", 0.996, 1.386)]:
+        torus = {"kind": "torus", "shape": shape, "routing": "minimal"}
+        for twist, bound in ((0, plain), (4, twisted)):
+            network = topology_of({**torus, "twist": twist})
+            n = network.n_hosts
+            among = np.full((n, n), RATE / (n - 1))
+            assert saturation(network, among) == pytest.approx(bound, abs=1e-3), (shape, twist)
+
+
+def test_saturation_of_adversarial_traffic() -> None:
+    ring = topology_of(RING)
+    k = np.arange(8)
+    assert saturation(ring, to_one(ring, (k + 3) % 8)) == pytest.approx(1 / 3)  # tornado
+    assert saturation(ring, to_one(ring, 7 - k)) == pytest.approx(1 / 2)  # complement
+    grid = topology_of({"kind": "torus", "shape": "8x8"})
+    x, y = np.divmod(np.arange(64), 8)
+    assert saturation(grid, to_one(grid, y * 8 + x)) == pytest.approx(2 / 7)  # transpose
+    mesh = topology_of({"kind": "hyperx", "shape": "8", "hosts_per_switch": 7})
+    assert saturation(mesh, to_one(mesh, (k + 1) % 8, 7)) == pytest.approx(1 / 7)
+    dragonfly = topology_of(DRAGONFLY)  # every host to a random one of the next group: 1 / (a p)
+    group = np.arange(36) // 4
+    demand = np.where(group == (group[:, None] + 1) % 9, 2 * RATE / 4, 0)
+    assert saturation(dragonfly, demand) == pytest.approx(1 / 8)
+
+
+def test_a_direct_network_as_a_plane() -> None:
+    network = topology_of({"kind": "multi_plane", "planes": 2, "plane": DRAGONFLY})
+    assert (network.n_hosts, network.first_group.size - 1, network.diameter) == (72, 2, 5)
+
+
+def test_parameters_that_make_no_sense() -> None:
+    for given, message in [
+        ({"kind": "torus", "shape": "4x"}, "topology.shape"),
+        ({"kind": "torus", "shape": "4x1"}, ("topology.shape", "2 or more")),
+        ({"kind": "torus", "shape": "4x4", "wrap": False, "twist": 1}, "topology.twist"),
+        ({"kind": "torus", "shape": "4x4", "twist": 4}, "topology.twist"),
+        ({**DRAGONFLY, "groups": 7}, ("topology.groups", "9")),
+        ({"kind": "dragonfly_plus", "radix": 5}, "topology.radix"),
+        ({"kind": "slim_fly", "q": 9}, "topology.q"),
+        ({"kind": "hamming_mesh", "board": "2x2x2", "boards": "2x2"}, "topology.board"),
+        ({"kind": "jellyfish", "switches": 5, "degree": 5}, "topology.degree"),
+        ({"kind": "jellyfish", "switches": 5, "degree": 3}, "topology.degree"),
+    ]:
+        with raises_input(message):
+            topology_of(given)

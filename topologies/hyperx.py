@@ -1,0 +1,61 @@
+"""HyperX (flattened butterfly, Hamming graph): a full mesh in every dimension.
+
+`shape = "8x8"`: switches in a grid; each has `bundle` cables to every other one that differs in one
+coordinate only. One dimension is a full mesh of all switches. Hosts are numbered switch by switch,
+and the last coordinate changes fastest.
+
+`routing`: "dimension_order" corrects the first coordinate, then the second, and so on, by a single
+path; "minimal" takes all shortest paths.
+
+Ahn et al., "HyperX: Topology, Routing, and Packaging of Efficient Large-Scale Networks", SC 2009;
+Kim, Dally and Abts, "Flattened Butterfly: A Cost-Efficient Topology for High-Radix Networks", ISCA
+2007.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.network import Network
+from netsim.params import REQUIRED, Param
+from netsim.topologies._direct import LINKS, Cables, build_direct, names_of, numbers, places
+from netsim.topologies.torus import DIMENSION_ORDER, MINIMAL
+
+Ints = NDArray[np.int64]
+
+PARAMS = [
+    Param("shape", "text", REQUIRED, 'switches in each dimension, such as "8x8"'),
+    Param("hosts_per_switch", "count", 1, "hosts at every switch", minimum=1),
+    Param("bundle", "count", 1, "parallel cables between two switches", minimum=1),
+    Param(
+        "routing", "choice", MINIMAL, "which shortest paths packets take",
+        choices=(DIMENSION_ORDER, MINIMAL),
+    ),
+    *LINKS,
+]  # fmt: skip
+
+
+def build(params: Mapping[str, Any]) -> Network:
+    """Return the network of `params` (see PARAMS). Raises InputError for a wrong shape."""
+    shape = numbers(params["shape"], "shape", 1)
+    in_order = params["routing"] == DIMENSION_ORDER
+    cables = [
+        Cables(np.repeat(_cables(shape, k), params["bundle"], axis=0), dimension=k * in_order)
+        for k in range(len(shape))
+    ]
+    names = names_of("s", places(shape))
+    name = f"hyperx_{params['shape']}"
+    return build_direct(name, params, [names], params["hosts_per_switch"], cables)
+
+
+def _cables(shape: tuple[int, ...], dimension: int) -> Ints:
+    """Return int64[n, 2], all pairs of switches that differ in one dimension only."""
+    number = np.arange(np.prod(shape)).reshape(shape)
+    lines = np.moveaxis(number, dimension, -1).reshape(-1, shape[dimension])
+    pairs = np.array(list(combinations(range(shape[dimension]), 2)), np.int64).reshape(-1, 2)
+    return lines[:, pairs].reshape(-1, 2)
