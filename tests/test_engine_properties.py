@@ -24,6 +24,8 @@ from hypothesis import strategies as st
 
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
+from netsim.engine.kernels.layout import INF
+from netsim.engine.state_views import Status
 from netsim.model.fabric import LOAD_BALANCING, Ecn, Fabric, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -136,6 +138,18 @@ def test_nothing_vanishes(setting: Setting, until_ps: int) -> None:
 @given(settings_of_runs(lossy=False), st.integers(2, 50))
 @settings(max_examples=EXAMPLES // 2)
 def test_windows_of_any_length(setting: Setting, parts: int) -> None:
+    """They change neither what happens nor when the run ends: one lookahead after all is done."""
     shorter = setting.network.lookahead_ps // parts + 1
-    whole = run(setting.engine()).digest()
-    assert run(setting.engine(window_ps=shorter)).digest() == whole
+    whole, other = setting.engine(), setting.engine(window_ps=shorter)
+    for stop_when_done in (True, False):
+        for engine in (whole, other):
+            while engine.advance(20, INF, stop_when_done=stop_when_done) is Status.RUNNING:
+                pass
+        assert other.now_ps == whole.now_ps
+        assert other.digest() == whole.digest()
+        links = vars(other.link_counters()), vars(whole.link_counters())
+        assert all(np.array_equal(links[0][name], links[1][name]) for name in links[0])
+        if stop_when_done:
+            flows = whole.flow_states()
+            done_ps = max(flows.done_ps.max(), flows.acked_ps.max())
+            assert whole.now_ps == done_ps + setting.network.lookahead_ps

@@ -36,7 +36,7 @@ from netsim.engine.kernels.layout import (
     NEEDS_GROWTH,
     NEEDS_THINNING,
 )
-from netsim.engine.kernels.loop import Limits, WindowTimes, window_times
+from netsim.engine.kernels.loop import Goal, Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.series import thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
@@ -224,7 +224,7 @@ class Engine:
         first, none that would begin after ``seconds``.
 
         ``workers`` is the number of threads to use, by default all. With ``stop_when_done`` the run
-        ends with the window in which the last flow ends. Raises RunError if a handler raises or
+        ends when all flows and tasks are done (MODEL.md). Raises RunError if a handler raises or
         breaks a rule.
         """
         s = self.state
@@ -234,7 +234,7 @@ class Engine:
         last = self.counts.windows + n_windows
         while True:
             left = last - self.counts.windows
-            limits = Limits(left, Ps(until_ps), until_ns, shared_ns, stop_when_done)
+            limits = Limits(left, Ps(until_ps), until_ns, shared_ns, stop_when_done, self._goal())
             if n_workers > 1:
                 rebalance(s.net, s.links, s.crew)
             groups = (s.net, s.links, s.hosts, s.clock, s.crew, s.scratch)
@@ -242,12 +242,21 @@ class Engine:
             if status == NEEDS_THINNING:
                 thin(s.links)
                 continue
+            if status == Status.IDLE:
+                s.clock.clock["w1"] = min(until_ps, state_views.idle_ps(s))
             if status != NEEDS_GROWTH:
                 return Status(status)
             self._failures.look()
             if s.links.pool_full[0]:
                 raise RunError("no memory is left for the packets in flight")
             grow_scratch(self.state, self.network, self.threads)
+
+    def _goal(self) -> Goal:
+        """Return what the clock has counted when all is done."""
+        if self.has_program:
+            return Goal(0, 0, 0)
+        n_flows, n_tasks = len(self.flows), self.state.hosts.tasks.shape[0]
+        return Goal(n_flows, n_flows, n_tasks if self.feature_set.tasks else 0)
 
     def _call(self, entry: Entry, *arguments: Any, n_workers: int = 1) -> Any:
         """Call a compiled entry point; with several workers, each with its number as the last

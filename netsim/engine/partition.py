@@ -243,6 +243,7 @@ class Partition:
         clock = clocks[0].copy()
         for name in TOTALS:
             clock[name] = sum(one[name] for one in clocks)
+        clock["last_done_ps"] = max(int(one["last_done_ps"][0]) for one in clocks)
         clock["last_delivered"] = NO_FLOW
         whole[CLOCK] = whole[CLOCK]._replace(raw=clock.view(np.uint8))
         of_packets = [self._of_entries(whole, path, *ends) for path, *ends in PACKETS]

@@ -38,7 +38,7 @@ FLOWS, PROGRAM_HOSTS = range(2)
 READ_OFTEN = (("hosts.tx", "hosts.rx"), ("hosts.program_hosts",))
 """Arrays that are gathered alone, since they are read several times a second."""
 
-NEXT, FAILED, LATE = range(3)
+NEXT, FAILED, LATE, LAST_DONE, FIRST_TOTAL = range(5)
 """First columns of what ranks tell each other after each window; the others are TOTALS. Rank 0 is
 late when its call has taken its time."""
 
@@ -97,7 +97,7 @@ class PartitionedEngine(Engine):
         own = state_views.counts(self._state)
         if self._table is None:
             return own
-        total = dict(zip(TOTALS, self._table[:, LATE + 1 :].sum(0).tolist(), strict=True))
+        total = dict(zip(TOTALS, self._table[:, FIRST_TOTAL:].sum(0).tolist(), strict=True))
         known = {name: total[name] for name in TOTALS if hasattr(own, name)}
         return replace(own, **known)
 
@@ -224,15 +224,21 @@ class PartitionedEngine(Engine):
         clock, series = np.asarray(self._state.clock.clock), self._state.links.series_clock
         table = self._tell() if self._table is None else self._table
         for _ in range(n_windows):
+            is_done = stop_when_done and self._all_done()
+            end_ps = until_ps
+            if is_done:
+                end_ps = min(until_ps, int(table[:, LAST_DONE].max() + clock["ending_ps"][0]))
             w0 = int(table[:, NEXT].min())
-            if w0 == INF:
-                return Status.IDLE
-            w1 = min(w0 + int(clock["window_ps"][0]), until_ps)
+            if w0 == INF and not is_done:
+                end_ps = min(until_ps, self._idle_ps())
+            w1 = min(w0 + int(clock["window_ps"][0]), end_ps)
             while w1 > series["end_ps"][0]:
                 thin(self._state.links)
-            if w0 >= until_ps:
+            if w0 >= end_ps:
                 clock["w0"], clock["w1"] = w0, w1
-                return Status.TIME_LIMIT
+                if is_done:
+                    return Status.DONE
+                return Status.IDLE if w0 == INF else Status.TIME_LIMIT
             n_before, failure = int(clock["windows"][0]), None
             try:
                 if self._state.clock.soonest.min() < w1:
@@ -242,8 +248,6 @@ class PartitionedEngine(Engine):
             self._exchange()
             clock["w0"], clock["w1"], clock["windows"] = w0, w1, n_before + 1
             table = self._tell(failure)
-            if stop_when_done and self._all_done():
-                return Status.DONE
             if table[0, LATE]:
                 break
         return Status.RUNNING
@@ -262,6 +266,7 @@ class PartitionedEngine(Engine):
         clock = self._state.clock
         late = time.monotonic() >= self._end_s
         row = [int(clock.soonest.min()), int(failure is not None), int(late)]
+        row += [int(clock.clock["last_done_ps"][0])]
         row += [int(clock.clock[name][0]) for name in TOTALS]
         self._table = table = self.ranks.all_gather(np.array(row, np.int64))
         failed = np.flatnonzero(table[:, FAILED])
@@ -273,12 +278,18 @@ class PartitionedEngine(Engine):
     def _all_done(self) -> bool:
         """Return what `all_done` of loop.py does, for all parts together."""
         assert self._table is not None
-        total = dict(zip(TOTALS, self._table[:, LATE + 1 :].sum(0).tolist(), strict=True))
-        n_tasks, n = self._state.hosts.tasks.shape[0], len(self.flows)
+        total = dict(zip(TOTALS, self._table[:, FIRST_TOTAL:].sum(0).tolist(), strict=True))
+        goal, started = self._goal(), 0
         if self.has_program:
-            n_tasks, n = 0, total["expected"]
-        done = total["delivered"] >= n and total["tasks_done"] >= n_tasks
-        return bool(done and total["finished"] == n and total["under_way"] == 0)
+            started = total["expected"]
+        done = total["delivered"] >= started + goal.delivered and total["under_way"] <= 0
+        done = done and total["finished"] >= started + goal.finished
+        return bool(done and total["tasks_done"] >= goal.tasks_done)
+
+    def _idle_ps(self) -> int:
+        """Return when the run ends, as no rank has an event left."""
+        own = np.array([state_views.idle_ps(self._state)], np.int64)
+        return int(self.ranks.all_gather(own).max())
 
     def _exchange(self) -> None:
         """Send what left this part in the last window to the ranks that it reaches."""

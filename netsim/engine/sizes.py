@@ -35,12 +35,18 @@ class Sizes:
     blocks: int | None = None
 
 
-def longest_window_ps(network: Network, flows: FlowTable) -> int:
-    """Return the longest window: no packet sent in one may arrive in it. Cables of networks without
-    flows do not count, such as those in racks whose hosts only send to other racks."""
-    shortest_ps = network.lookahead_ps
+def shortest_delay_ps(network: Network, flows: FlowTable) -> int:
+    """Return the smallest delay of any link in use, after which a run ends (MODEL.md). Cables of
+    networks without flows do not count, such as those in racks whose hosts only send to other
+    racks."""
     if network.has_several_ports and not _told_out_of_band(network, flows):
-        shortest_ps = _shortest_used_ps(network, flows)
+        return _shortest_used_ps(network, flows)
+    return network.lookahead_ps
+
+
+def longest_window_ps(network: Network, flows: FlowTable) -> int:
+    """Return the longest window: no packet sent in one may arrive in it."""
+    shortest_ps = shortest_delay_ps(network, flows)
     return min(shortest_ps, MAX_WINDOW_PS - 1, _numbered_ps(network))
 
 

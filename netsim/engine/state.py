@@ -45,7 +45,7 @@ from netsim.engine.link_state import build_links, first_words
 from netsim.engine.pool import build_pool, lay_out
 from netsim.engine.records import attribute_access
 from netsim.engine.simulation import FeatureSet, Options, Simulation
-from netsim.engine.sizes import Sizes, longest_window_ps
+from netsim.engine.sizes import Sizes, longest_window_ps, shortest_delay_ps
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import PATH_FOR_LIFE, Fabric
@@ -210,6 +210,7 @@ def build_clock(simulation: Simulation, hosts: HostState, window_ps: int | None)
     clock["last_delivered"] = NO_FLOW
     clock["expected"] = np.count_nonzero(hosts.send_task < 0)
     clock["window_ps"] = min(longest_ps, window_ps or longest_ps)
+    clock["ending_ps"] = shortest_delay_ps(network, simulation.flows)
     next_event = np.full(network.n_nodes, INF, np.int64)
     nics = hosts.nics
     started = np.flatnonzero(hosts.heap[nics["heap_off"] - 1] > 0)

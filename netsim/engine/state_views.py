@@ -31,6 +31,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.state import State
+from netsim.limits import HORIZON_PS
 
 
 def on_links(state: State) -> Array:
@@ -177,9 +178,8 @@ class LinkCounters:
     """Link counters: copies, int64, at port * n_traffic_classes + class.
 
     Sent packets and bytes count from the start of transmission. `queue_bytes` includes the packet
-    in transmission, which an idle port counts until next visited. Unroutable
-    packets came in by the port and had no route. `pfc_pauses` are those that the port requested;
-    `paused_ps` is how long the neighbor paused the port.
+    in transmission. Unroutable packets came in by the port and had no route. `pfc_pauses` are those
+    that the port requested; `paused_ps` is how long the neighbor paused the port.
     """
 
     sent_packets: Ints
@@ -241,6 +241,16 @@ def counts(state: State) -> Counts:
         payload_bytes=int(clock["payload_bytes"]),
         tasks_done=int(clock["tasks_done"]),
     )
+
+
+def idle_ps(state: State) -> int:
+    """Return when a run ends that has no events left (MODEL.md)."""
+    clock, ports = state.clock.clock[0], np.asarray(state.links.ports)
+    is_known = ports["free_at"] < HORIZON_PS  # else the port waits forever
+    arrivals = (ports["free_at"] + ports["delay_ps"])[is_known]
+    events = np.asarray(state.hosts.nics)["now_ps"]
+    last_ps = max(arrivals.max(initial=0), events.max(initial=0), clock["last_done_ps"])
+    return int(last_ps + clock["ending_ps"])
 
 
 def flow_states(state: State) -> FlowStates:
@@ -312,13 +322,16 @@ def link_counters(state: State, n_traffic_classes: int) -> LinkCounters:
     port, cls = np.divmod(np.arange(n), n_traffic_classes)
     paused_ps = np.array(queues["paused_ps"])
     still = (paused_classes(state)[port] >> cls) & 1 == 1
-    paused_ps[still] += counts(state).now_ps - queues["paused_since"][still]
+    now_ps = counts(state).now_ps
+    paused_ps[still] += now_ps - queues["paused_since"][still]
+    ports = np.asarray(state.links.ports)[port]
+    ended = (ports["tx_bytes"] > 0) & (ports["free_at"] < now_ps) & (ports["tx_class"] == cls)
     # Without losses there is one record for all.
     lost = {name: np.array(np.broadcast_to(losses[name], n)) for name in LOST}
     return LinkCounters(
         sent_packets=np.array(queues["sent_packets"]),
         sent_bytes=np.array(queues["sent_bytes"]),
-        queue_bytes=np.array(queues["bytes"]),
+        queue_bytes=queues["bytes"] - np.where(ended, ports["tx_bytes"], 0),
         max_queue_bytes=np.array(queues["max_bytes"]),
         drops=np.array(queues["drops"]),
         drop_bytes=np.array(queues["drop_bytes"]),

@@ -90,8 +90,7 @@ class BalanceRecord(Declared):
 
 
 class QueueRecord(Declared):
-    # One cache line for the fields that every packet uses ...
-    off: Slot
+    off: Slot  # from here, one cache line for the fields that every packet uses ...
     mask: int  # slots of the ring minus 1
     head: int
     tail: int
@@ -99,8 +98,7 @@ class QueueRecord(Declared):
     max_bytes: Bytes
     sent_packets: int
     sent_bytes: Bytes
-    # ... and one for rare events.
-    drops: int
+    drops: int  # ... and one for rare events
     drop_bytes: Bytes
     trims: int
     trim_bytes: Bytes
@@ -252,7 +250,8 @@ class HostRecord(Declared):
     payload_bytes: Bytes  # delivered to the application ...
     counted_bytes: Bytes  # ... of which the clock has counted this many
     n_timers: int
-    now_ps: Ps  # current time, for loss of carrier
+    now_ps: Ps  # current time, for loss of carrier; in a host's first NIC that of its last event
+    last_done_ps: Ps  # last time that a flow or task ended here
     worker: int  # that steps the host
     handler: int  # current or last handler of this step (handlers.py)
     rule_broken: int  # number of the rule (rules.py), or 0
@@ -362,6 +361,8 @@ class ClockRecord(Declared):
     w1: Ps
     lookahead_ps: Ps
     window_ps: Ps
+    ending_ps: Ps  # from the time that all is done to the run's end
+    last_done_ps: Ps  # last time that a flow or task ended
     n_active: int
     resume: int  # 1 if the last window is incomplete because a switch needs more scratch
     windows: int
@@ -397,8 +398,7 @@ class SlotRecord(Declared):
     up_ps: Ps  # likewise
     waits_for: int  # undelivered flows of its phase
     done_ps: Ps  # last delivery of its phase
-    # Rows of `reconfiguring_ports`: ports whose circuit goes down ...
-    first_ending: int
+    first_ending: int  # rows of `reconfiguring_ports`: ports whose circuit goes down ...
     first_beginning: int  # ... ports whose circuit comes up ...
     behind: int  # ... and the row past them
 
@@ -445,6 +445,5 @@ class ProgramHostRecord(Declared):
     end_row: int  # ... and end of the host's rows
     calls: int  # calls of its handlers at one instant ...
     calls_at: Ps  # ... and that instant
-    # Changes in this window:
-    under_way: int  # tasks started and not reported, and timers set
-    begun_flows: int  # flows started by send tasks
+    under_way: int  # in this window: tasks started less those reported, timers set less gone
+    begun_flows: int  # in this window: flows started by send tasks

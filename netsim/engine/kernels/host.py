@@ -194,6 +194,7 @@ def host_step(
     now = clock.next_event[host_id]  # a port that became free earlier sends from now on
     nic = first_nic_of(hosts, host_id)
     first = hosts.nics[nic]  # the host's NICs share its heap of timers
+    last = first.now_ps  # of an event
     firings = 0  # timer firings at this instant
     for each in nics_of(hosts, host_id):
         hosts.nics[each].worker = worker
@@ -206,7 +207,7 @@ def host_step(
             break
         if t_next > now:
             firings = 0
-        now = t_next
+        now = last = t_next
         if HAS_SERIES:
             look_at_host(links, hosts, host_id, now)
         for p in ports_of_host(net, host_id):
@@ -246,6 +247,7 @@ def host_step(
             if not sends:
                 hosts.host_ports[p].stuck = 0
     clock.next_event[host_id] = t_next
+    first.now_ps = last
     if hosts.nics[nic].rule_broken != 0:
         return BROKEN
     for each in nics_of(hosts, host_id):

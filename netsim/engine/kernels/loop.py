@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 from netsim.engine.kernels.crew import assist, step, step_all
 from netsim.engine.kernels.env import Env, env_of
-from netsim.engine.kernels.fields import HostRecord, RxRecord, StageTimesRecord, TxRecord
+from netsim.engine.kernels.fields import (
+    ClockRecord,
+    HostRecord,
+    RxRecord,
+    StageTimesRecord,
+    TxRecord,
+)
 from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
 from netsim.engine.kernels.ids import (
     NO_PORT,
@@ -102,6 +108,15 @@ def window_times(parts: Records[int, StageTimesRecord]) -> WindowTimes:
     )
 
 
+class Goal(NamedTuple):
+    """What the clock has counted when all is done. With a program, `delivered` and `finished` are
+    relative to the flows that have started."""
+
+    delivered: int
+    finished: int
+    tasks_done: int
+
+
 class Limits(NamedTuple):
     """Conditions that end a call."""
 
@@ -109,7 +124,8 @@ class Limits(NamedTuple):
     until_ps: Ps  # windows start and end before it
     until_ns: int  # on the clock; but a call has at least one window
     shared_ns: int  # expected duration from which a window is shared (crew.py)
-    stop_when_done: bool  # after the first window in which all is done
+    stop_when_done: bool  # a little after all is done: ending_ps
+    goal: Goal
 
 
 def step_apart(
@@ -189,6 +205,7 @@ def collect(net: Net, hosts: HostState, clock: Clock) -> None:
             host.delivered = 0
             host.finished = 0
             host.counted_bytes = host.payload_bytes
+            window.last_done_ps = max(window.last_done_ps, host.last_done_ps)
             if TASKS:
                 window.tasks_done += host.tasks_done
                 host.tasks_done = 0
@@ -226,19 +243,17 @@ def release_followers(hosts: HostState, clock: Clock, rx: RxRecord) -> None:
             expect(clock, tx.host, tx.start_ps)
 
 
-def all_done(hosts: HostState, clock: Clock) -> bool:
+def all_done(window: ClockRecord, goal: Goal) -> bool:
     """Return whether every flow is delivered and finished, and every task done. With a program,
     only what has started counts, and no timer of its own may be set."""
-    window = clock.clock[0]
+    started = 0
     if PROGRAM:
-        if window.under_way > 0 or window.delivered < window.expected:
+        if window.under_way > 0:
             return False
-        return window.finished == window.expected
-    n_flows: int = hosts.tx.shape[0]
-    if TASKS:
-        if window.tasks_done < hosts.tasks.shape[0]:
-            return False
-    return window.delivered == n_flows and window.finished == n_flows
+        started = window.expected
+    if window.delivered < started + goal.delivered or window.finished < started + goal.finished:
+        return False
+    return window.tasks_done >= goal.tasks_done
 
 
 def run_windows(
@@ -268,14 +283,21 @@ def run_windows(
             start_reconfigurations(net, links, clock)  # for phases without flows
     for _ in range(limits.n_windows):
         if window.resume == 0:
+            until = limits.until_ps
+            is_done = limits.stop_when_done and all_done(window, limits.goal)
+            if is_done:
+                until = min(until, window.last_done_ps + window.ending_ps)
             if not find_active(clock):
-                return IDLE
-            window.w1 = min(window.w1, limits.until_ps)
+                if not is_done:
+                    return IDLE
+                window.w0 = until
+                window.w1 = until
+            window.w1 = min(window.w1, until)
             if HAS_SERIES:
                 if window.w1 > links.series_clock[0].end_ps:
                     return NEEDS_THINNING
-            if window.w0 >= limits.until_ps:
-                return TIME_LIMIT
+            if window.w0 >= until:
+                return DONE if is_done else TIME_LIMIT
         if PROFILE:
             step_apart(net, links, hosts, clock, scratch)
         else:
@@ -295,9 +317,6 @@ def run_windows(
         if PROFILE:
             parts = clock.parts[0]
             parts.publish_ns += lap(parts)
-        if limits.stop_when_done:
-            if all_done(hosts, clock):
-                return DONE
         if TRACE:
             if half_full(links.trace):
                 return RUNNING

@@ -70,6 +70,7 @@ def deliver(env: Env, now: Ps, rx: RxRecord, n_bytes: int) -> None:
     if rx.received_bytes == rx.size_bytes and rx.done_ps < 0:
         rx.done_ps = now
         host.delivered += 1
+        host.last_done_ps = now
         rx.next_done = host.done_head
         host.done_head = rx.flow
         if TASKS:
@@ -82,6 +83,7 @@ def finish(env: Env, now: Ps, tx: TxRecord) -> None:
         tx.finished = 1
         tx.acked_ps = now
         env.host.finished += 1
+        env.host.last_done_ps = now
         if TASKS:
             flow_finished(env, now, tx)
 

@@ -68,6 +68,7 @@ def complete_task(env: Env, now: Ps, first: TaskId) -> None:
         task = env.hosts.tasks[done]
         task.end_ps = now
         env.host.tasks_done += 1
+        env.host.last_done_ps = now
         holds_up = True
         if PROGRAM:
             holds_up = note_end(env, now, done)
@@ -184,7 +185,8 @@ def report_task(env: Env, now: Ps, k: TaskId) -> bool:
 
 
 def count_call(env: Env, host: ProgramHostRecord, now: Ps) -> None:
-    """Break a rule if the program is called endlessly at one instant."""
+    """Note a call of the program; break a rule if it is called endlessly at one instant."""
+    env.host.last_done_ps = now
     if now > host.calls_at:
         host.calls_at = now
         host.calls = 0
