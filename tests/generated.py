@@ -37,6 +37,7 @@ from netsim.workloads.cost.cost_tables import (
 )
 from netsim.workloads.inference.deployment import Formats, Options, Overheads
 from netsim.workloads.inference.limits import LatencyLimits
+from netsim.workloads.job import validation
 from netsim.workloads.job.keys import keys_of as job_keys_of
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Efficiency, Link, Machine, Unit
@@ -261,6 +262,15 @@ SECTIONS = {
 }
 
 
+def steps() -> Iterator[str]:
+    """Mean and largest error of the training steps of each source."""
+    rows = []
+    for group, title in validation.groups().items():
+        n = sum(row.group == group for row in validation.rows())
+        rows.append([title, str(n), *(f"{100 * one:.1f} %" for one in validation.errors(group))])
+    return _table(("source", "steps", "mean", "largest"), rows)
+
+
 def cli() -> Iterator[str]:
     """Every command, by group."""
     context = click.Context(app, info_name="netsim")
@@ -294,6 +304,7 @@ TABLES: dict[str, Any] = {
     "columns": columns,
     "keys": keys,
     "cli": cli,
+    "steps": steps,
 }
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ Cases that need them say so, and name them as their source. `netsim validate --d
 them by name anywhere in the folder. Connection matrices (`.cm`) are inputs of csg-htsim
 (github.com/Broadcom/csg-htsim) and uet-htsim (github.com/ultraethernet/uet-htsim). Completion
 times are CSV files with columns draw and fct_us. Tables of collectives are CSV files with columns
-collective, nodes, gpus_per_node, size_bytes and oop_time_us, as nccl-tests prints them.
+collective, nodes, gpus_per_node, size_bytes, oop_time_us and ip_time_us, which nccl-tests prints.
 
 ## Make it again
 

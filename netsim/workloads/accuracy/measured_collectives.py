@@ -22,6 +22,7 @@ from netsim.workloads.calibration.fit import Rates, fitted
 from netsim.workloads.calibration.measured import NAMES, Measurement
 from netsim.workloads.calibration.validate import Residual, residuals, without_sizes
 from netsim.workloads.job.curves import Shape
+from netsim.workloads.job.load import load_machine
 
 GBPS = 10**9
 BAND = 1 << 20
@@ -63,6 +64,9 @@ TABLES = {
 }
 """Tables of nccl-tests and rccl-tests, `NAME.csv`."""
 
+NODE_COUNTS = ("gb200_nvl72", "polaris_a100", "mi325x_Nx8_ring")
+"""Tables of several numbers of nodes with as many GPUs each."""
+
 OTHER_NETWORKS = {
     "h100_a3mega_2x8": "h100_10x8",
     "h100_8x8_sharp": "h100_10x8",
@@ -71,6 +75,7 @@ OTHER_NETWORKS = {
 """Table -> one of the same GPU on another network, to which the curves are fitted."""
 
 VERSIONS = "256 nodes ran NCCL 2.21, 540 ran 2.18"
+SHORT = "the machine's collectives are measured from 32 MB on"
 KNOWN = {
     "h100_nt290: h100_10x8": "a fault, which the issue reports: two nodes reach a third of one's",
     "gb200_nvl72: all_reduce, 2 to 20": "two racks take as long as one; what limits 20 is not seen",
@@ -81,6 +86,18 @@ KNOWN = {
 """Beginning of a row's name -> reason."""
 
 CHANGE = "another algorithm or protocol"
+
+AZURE = {
+    "h100_80gb_measured": (
+        *(0.07, 0.14, 0.27, 0.53, 0.95, 1.71, 2.72, 5.4, 10.86, 21.35, 43.7, 81.93, 128.73, 172.13),
+        *(234.45, 295.53, 361.78, 400.61, 423.38, 438.46, 466.35, 472.36, 475.54, 478.87),
+    ),
+    "h200_141gb_measured": (
+        *(0.06, 0.12, 0.23, 0.47, 0.93, 1.84, 3.72, 7.39, 14.75, 29.38, 52.96, 88.78, 138.44),
+        *(181.94, 240.41, 300.91, 368.11, 412.45, 432.24, 442.72, 467.58, 472.57, 477.41, 479.98),
+    ),
+}
+"""Machine -> bus bandwidth of all-reduces of 1 KiB, 2 KiB, ... 8 GiB on eight GPUs, in GB/s."""
 
 
 class Times(NamedTuple):
@@ -139,21 +156,32 @@ def other_networks(name: str, path: Path, known_path: Path) -> Iterator[Row]:
     yield from _medians(title, found, OTHER_NETWORK, f"nccl-tests, {table.source}")
 
 
+def azure() -> Iterator[Row]:
+    """Compare shipped machines with all-reduces on another's eight GPUs."""
+    shape = Shape(1, 8)
+    for name, bandwidths in AZURE.items():
+        machine = load_machine(name)
+        curves = machine.scale_up.curves("all_reduce")
+        rows = [
+            Measurement("all_reduce", shape, size, 2 * 7 / 8 * size / bandwidth / 1e3)
+            for size, bandwidth in ((1 << 10 + k, one) for k, one in enumerate(bandwidths))
+        ]
+        found = residuals({("all_reduce", False): curves} if curves else {}, rows, Rates(1, 1))
+        source = "Azure/AI-benchmarking-guide 0126c30, NDv5 Results.md; in place, NVLS"
+        yield from _medians(f"{name}: all_reduce on Azure", found, OTHER_NETWORK, source, SHORT)
+
+
 def _medians(
     title: str, found: Sequence[Residual], tolerance: Tolerance | None, source: str, why: str = ""
 ) -> Iterator[Row]:
-    """Yield the median factor between predicted and measured times, up to and above 1 MiB."""
+    """Yield 1 plus the median error, up to and above 1 MiB."""
     why = next((why for name, why in KNOWN.items() if title.startswith(name)), why)
     for large, band in ((False, "up to 1 MiB"), (True, "above 1 MiB")):
-        factors = [
-            math.exp(abs(math.log1p(error)))
-            for row, error in found
-            if (row.size_bytes > BAND) is large
-        ]
-        if factors:
+        errors = [abs(error) for row, error in found if (row.size_bytes > BAND) is large]
+        if errors:
             limit = tolerance or (LARGE_SIZES if large else SMALL_SIZES)
-            name = f"{title}: median factor {band}, {len(factors)} times"
-            yield Row(name, median(factors), 1.0, "", limit, source, why)
+            name = f"{title}: 1 + median error {band}, {len(errors)} times"
+            yield Row(name, 1 + median(errors), 1.0, "", limit, source, why)
 
 
 def _neighbors(rows: Iterable[Measurement]) -> dict[Measurement, list[Measurement]]:
@@ -225,10 +253,13 @@ def _measurement(row: Mapping[str, str], nodes_per_domain: int, file: str) -> Me
 
 
 def cases() -> Iterator[Case]:
+    yield Case("collectives_azure", azure, 0.1)
     for name in TABLES:
-        needs = (f"{name}.csv",)
-        yield Case(f"collectives_{name}", partial(left_out_sizes, name), 1, needs=needs)
-        yield Case(f"node_counts_{name}", partial(next_node_counts, name), 1, needs=needs)
+        compare = partial(left_out_sizes, name)
+        yield Case(f"collectives_{name}", compare, 1, needs=(f"{name}.csv",))
+    for name in NODE_COUNTS:
+        compare = partial(next_node_counts, name)
+        yield Case(f"node_counts_{name}", compare, 1, needs=(f"{name}.csv",))
     for name, known in OTHER_NETWORKS.items():
         compare = partial(other_networks, name)
         yield Case(f"network_of_{name}", compare, 1, needs=(f"{name}.csv", f"{known}.csv"))

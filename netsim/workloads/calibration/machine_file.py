@@ -25,7 +25,9 @@ def machine_toml(
     files: Sequence[MeasuredFile],
     found: Iterable[Summary],
 ) -> str:
-    """Return the file of a machine: values of `base`, curves, and where they are from."""
+    """Return the text of a machine file: the values of `base`, the fitted curves, and their
+    provenance.
+    """
     table = {**base, "source": _source(base, files)}
     for between, link in ((False, "scale_up"), (True, "scale_out")):
         curves = {what: _curves(one) for (what, far), one in fits.items() if far == between}

@@ -60,7 +60,8 @@ class Terms(NamedTuple):
 def terms(what: str, algorithm: str, shape: Shape) -> Terms:
     """Return the steps and bytes of a collective by an algorithm.
 
-    A ring takes n - 1 steps, twice for an all-reduce. A tree, and one of nodes whose switches
+    A ring takes n - 1 steps, twice for an all-reduce; the slowest part crosses all links between
+    nodes, unless each node has one GPU. A tree, and one of nodes whose switches
     reduce (nvls), cross log2(nodes) levels up and down. An all-to-all sends each part directly, and
     a GPU uses its own port.
     """
@@ -71,7 +72,7 @@ def terms(what: str, algorithm: str, shape: Shape) -> Terms:
     if algorithm == "direct":
         return Terms(per_node - 1, n - per_node, (per_node - 1) / n, (n - per_node) / n, 1)
     if algorithm == "ring":
-        hops = twice * (nodes - 1)
+        hops = twice * (nodes if nodes > 1 and per_node > 1 else nodes - 1)
         share = twice * (n - 1) / n
         return Terms(twice * (n - 1) - hops, hops, share, share * (nodes > 1), per_node)
     levels = 2 * math.log2(nodes)

@@ -133,6 +133,11 @@ def _with_preset(
     return read_part(part, merged(base, changes, part), key)
 
 
+def load_machine(name: str) -> Machine:
+    """Return a shipped machine."""
+    return read_part(Machine, read_preset(presets("machines")[name], Machine), "")
+
+
 def read_preset(path: Path, part: type[Any]) -> dict[str, Any]:
     """Read a preset's table, which may extend another preset of its folder."""
     table = read_toml(path)

@@ -10,10 +10,7 @@ from raises_input import raises_input
 from netsim.errors import InputError
 from netsim.workloads.cost import compare, load_cost_tables, presets
 from netsim.workloads.cost.load import cost_tables_from
-from netsim.workloads.job.keys import read_part
-from netsim.workloads.job.load import presets as job_presets
-from netsim.workloads.job.load import read_toml
-from netsim.workloads.job.machine import Machine
+from netsim.workloads.job.load import load_machine, read_toml
 
 
 @pytest.fixture
@@ -35,13 +32,9 @@ def refused(tree, *words):
 def test_gpus_of_the_preset_are_machines_of_jobs():
     costs = load_cost_tables("lite")
     for name, gpu in costs.gpus.items():
-        machine = machine_of(name)
+        machine = load_machine(name)
         assert (gpu.memory, gpu.rate) == (machine.memory, machine.scale_up.rate), name
         assert gpu.group == machine.domain_gpus
-
-
-def machine_of(name):
-    return read_part(Machine, read_toml(job_presets("machines")[name]), "")
 
 
 def test_a_row_is_the_sum_of_its_parts(tree):
