@@ -18,6 +18,7 @@ GROUPS: dict[str, str] = {
     "theory": "netsim.accuracy.theory",
     "simulators": "netsim.accuracy.simulators",
     "uec_outcomes": "netsim.accuracy.uec_outcomes",
+    "predictions": "netsim.accuracy.blind",
 }
 """Group -> module with a function `cases`. Applications list theirs in `GROUPS` of their package
 `accuracy`; those of a group that both have come last."""
