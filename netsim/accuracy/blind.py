@@ -242,7 +242,7 @@ def reveal(blind: Blind) -> Iterator[Row]:
             theirs = case.get("truth", {}).get(which)
             predicted = predictions[name][which]
             yield Row(
-                f"{case['about']}: {which}",
+                f"{case['about']}: {which.replace('_', ' ')}",
                 predicted["mean"],
                 theirs,
                 predicted["unit"],

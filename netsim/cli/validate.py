@@ -174,7 +174,7 @@ def _report(found: Sequence[Outcome]) -> bool:
         reasons = sum(row["verdict"] == Verdict.FAIL and bool(row["why"]) for row in rows)
         text += f" ({reasons} with a reason)"
     if needy:
-        text += f", {needy} need files (--data FOLDER)"
+        text += f", {needy} need data"
     click.echo(text)
     return bool(failed)
 
