@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +12,10 @@ from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptio
 
 if TYPE_CHECKING:
     from netsim.running.estimate import Estimate
+
+
+ALONE_S = 1.0
+"""Seconds in which this process predicts points before it lets others help."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,9 @@ class Batch:
 class Executor:
     """Simulates points somewhere."""
 
+    alone_s = math.inf
+    """Seconds in which this process predicts points."""
+
     has_own_memory = False
     """Whether points use the memory of other machines."""
 
@@ -40,16 +49,18 @@ class Executor:
     def estimates(
         self, runs: Sequence[PointRun], should_stop: Callable[[], bool]
     ) -> dict[str, Estimate]:
-        """Return the estimates of points by name; incomplete once `should_stop` is true.
+        """Return the estimates of points by name; incomplete once `should_stop` is true, or after
+        `alone_s`.
 
         Raises InputError for a point that cannot be built or exceeds the memory of this machine, if
         it is simulated here.
         """
         from netsim.running.estimate import estimate, require_memory
 
-        found = {}
+        found: dict[str, Estimate] = {}
+        end = time.monotonic() + self.alone_s
         for run in runs:
-            if should_stop():
+            if should_stop() or (found and time.monotonic() > end):
                 break
             found[run.name] = estimate(run.point)
             if not self.has_own_memory:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
 from netsim.memory import available_bytes, available_cores
-from netsim.running.executor import Batch, Executor, Serial
+from netsim.running.executor import ALONE_S, Batch, Executor, Serial
 from netsim.running.point_run import PointOutcome, PointRun
 from netsim.units import written
 
 if TYPE_CHECKING:
     from netsim.running.estimate import Estimate
+    from netsim.running.processes import Processes
     from netsim.running.worker_process import WorkerProcess
 
 DASK, SLURM, ADDRESSES = "dask", "slurm", ("tcp://", "tls://")
@@ -23,9 +24,6 @@ START_S = 1.0
 
 SAVED_S = 3.0
 """Predicted gain below which points run in this process."""
-
-ALONE_S = 1.0
-"""Seconds in which this process predicts points before it lets others help."""
 
 
 def executor_of(
@@ -87,21 +85,19 @@ class Automatic(Executor):
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads
         self._cores = available_cores()
+        self.alone_s = ALONE_S if self._cores > 1 else math.inf
         self._lock: int | None = None
-        self._helpers: Executor | None = None
+        self._helpers: Processes | None = None
 
     def open(self, lock: int) -> None:
         self._lock = lock
+        if self._helpers is not None:
+            self._helpers.open(lock)
 
     def estimates(
         self, runs: Sequence[PointRun], should_stop: Callable[[], bool]
     ) -> dict[str, Estimate]:
-        end = time.monotonic() + ALONE_S
-        found: dict[str, Estimate] = {}
-        for run in runs:
-            if found and self._cores > 1 and time.monotonic() > end:
-                break
-            found |= super().estimates([run], should_stop)
+        found = super().estimates(runs, should_stop)
         rest = runs[len(found) :]
         if rest and not should_stop():
             helpers = self._processes(min(self._cores, len(rest)))
@@ -120,6 +116,8 @@ class Automatic(Executor):
     def _processes(self, jobs: int) -> Executor:
         from netsim.running.processes import Processes
 
+        if self._helpers is not None and self._helpers.jobs == jobs:
+            return self._helpers
         self.close()
         self._helpers = Processes(jobs, self._threads)
         if self._lock is not None:

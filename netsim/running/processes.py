@@ -19,7 +19,7 @@ from netsim.results import destination
 from netsim.results.received import checked, receive
 from netsim.results.replace import recover
 from netsim.running.estimate import BASE_BYTES, Estimate, require_memory
-from netsim.running.executor import Batch, Executor
+from netsim.running.executor import ALONE_S, Batch, Executor
 from netsim.running.point import Progress
 from netsim.running.point_run import PointOutcome, PointRun, RunOptions
 from netsim.running.point_spec import point_spec
@@ -37,6 +37,8 @@ STOP_S = 3.0
 class Processes(Executor):
     """At most `jobs` worker processes, each with its share of the threads unless `threads` is
     given."""
+
+    alone_s = ALONE_S
 
     def __init__(
         self, jobs: int, threads: int | None = None, started: Sequence[WorkerProcess] = ()
@@ -57,7 +59,8 @@ class Processes(Executor):
         self, runs: Sequence[PointRun], should_stop: Callable[[], bool]
     ) -> dict[str, Estimate]:
         self._grow(len(runs))
-        waiting, found = list(runs[::-1]), {}
+        found = super().estimates(runs, should_stop)  # while the processes start
+        waiting = list(runs[len(found) :][::-1])
         wrong: list[tuple[int, InputError]] = []
         while (waiting and not wrong) or self._busy():
             if should_stop():
@@ -88,8 +91,7 @@ class Processes(Executor):
             if self._stop_s is None and batch.callbacks.should_stop():
                 waiting.clear()
                 self._stop()
-            while (run := self._start_next(waiting, batch, options)) is not None:
-                attempts[run.name] += 1
+            self._start(waiting, attempts, batch, options)
             for worker, kind, content in self._messages():
                 assert worker.run is not None
                 run = worker.run
@@ -103,6 +105,7 @@ class Processes(Executor):
                 if kind == "error":
                     raise input_error(content)
                 if kind == "done":
+                    self._start(waiting, attempts, batch, options)  # before the table is written
                     yield outcome_of(run, content)
                     continue
                 recover(run.folder.parent, run.folder.name)
@@ -143,20 +146,19 @@ class Processes(Executor):
         while len(self._workers) < min(self.jobs, n_points):
             self._workers.append(WorkerProcess(self._lock))
 
-    def _start_next(
-        self, waiting: list[PointRun], batch: Batch, options: RunOptions
-    ) -> PointRun | None:
-        """Start the first waiting point that fits into the memory, if any; return it."""
-        if len(self._busy()) >= self.jobs:
-            return None
-        for run in waiting:
+    def _start(
+        self, waiting: list[PointRun], attempts: dict[str, int], batch: Batch, options: RunOptions
+    ) -> None:
+        """Start the first of the waiting points that fit into the memory, and count attempts."""
+        for run in list(waiting):
+            if len(self._busy()) >= self.jobs:
+                return
             worker = self._worker_for(run, batch)
             if worker is not None:
                 waiting.remove(run)
+                attempts[run.name] += 1
                 worker.report = batch.callbacks.watch(run.point)
                 worker.give("run", run, point_spec(run, options))
-                return run
-        return None
 
     def _worker_for(self, run: PointRun, batch: Batch) -> WorkerProcess | None:
         """Return an idle process for a point; None if the point does not fit into the memory now.
@@ -187,6 +189,8 @@ class Processes(Executor):
                     worker.process.kill()
         for channel in wait(list(by_channel), POLL_S):
             worker = by_channel[channel]  # type: ignore[index]
+            if worker not in self._workers:  # ended meanwhile
+                continue
             message = worker.receive()
             if message is None:
                 self._workers.remove(worker)

@@ -53,9 +53,17 @@ def main(descriptor: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     gc.set_threshold(OBJECTS_PER_COLLECTION)
-    import netsim.engine.engine  # noqa: F401  (takes half a second; do it before work comes)
-
+    _load_libraries()
     Worker(Connection(descriptor)).serve()
+
+
+def _load_libraries() -> None:
+    """Load what every point needs and is loaded late elsewhere, before work comes."""
+    import pyarrow.parquet  # noqa: F401
+
+    from netsim.results.columns import reports
+
+    reports()
 
 
 class Worker:

@@ -118,7 +118,8 @@ def test_a_process_that_is_killed_twice_fails_its_point(sweep):
     assert load("r").table["status"].to_list().count("failed") == 1
 
 
-def test_wrong_input_in_a_process_is_one_error(sweep):
+def test_wrong_input_in_a_process_is_one_error(sweep, monkeypatch):
+    monkeypatch.setattr(Processes, "alone_s", 0)
     sweep()
     Path("traffic.py").write_text(
         TRAFFIC.format(when=THIRD, then='raise InputError("no third", key="x")')
