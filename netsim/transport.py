@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from netsim.engine.kernels.layout import INF
-from netsim.engine.kernels.packets import ACK, CNP, DATA, ECN_CE, ECN_ECHO, NACK, PULL, TRIMMED
+from netsim.engine.kernels.packets import (
+    ACK,
+    CNP,
+    DATA,
+    ECN_CE,
+    ECN_ECHO,
+    NACK,
+    PULL,
+    TRIMMED,
+    TRIMMED_AT_LAST_HOP,
+)
 from netsim.engine.kernels.services import (
     BLOCKED,
     armed,
@@ -29,10 +39,10 @@ from netsim.renames import former
 
 __all__ = [
     "ACK", "BLOCKED", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "INF", "NACK", "PULL", "TRIMMED",
-    "armed", "below", "bit_clear", "bit_first", "bit_first_clear", "bit_get", "bit_set",
-    "cancel_timer", "deliver", "finish", "full_packet_bytes", "host_timer_armed", "mix",
-    "or_default", "packet_payload_bytes", "rand32", "send", "serialization_ps", "set_host_timer",
-    "set_timer", "wire_bytes",
+    "TRIMMED_AT_LAST_HOP", "armed", "below", "bit_clear", "bit_first", "bit_first_clear",
+    "bit_get", "bit_set", "cancel_timer", "deliver", "finish", "full_packet_bytes",
+    "host_timer_armed", "mix", "or_default", "packet_payload_bytes", "rand32", "send",
+    "serialization_ps", "set_host_timer", "set_timer", "wire_bytes",
 ]  # fmt: skip
 
 __getattr__ = former(__name__)

@@ -45,6 +45,7 @@ from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import State, build_scratch, build_state, features
 from netsim.engine.state_views import (
     Conservation,
+    ControlCounts,
     Counts,
     FlowStates,
     Ints,
@@ -154,6 +155,10 @@ class Engine:
     def link_counters(self) -> LinkCounters:
         """Return the counters of every link and class."""
         return state_views.link_counters(self.state, self.fabric.n_traffic_classes)
+
+    def control_counts(self) -> ControlCounts:
+        """Return how many ACKs, NACKs and pulls senders received."""
+        return state_views.control_counts(self.state)
 
     def series(self) -> SeriesReading | None:
         """Return the series of queues, hosts and flows, or None."""

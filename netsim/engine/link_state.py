@@ -58,6 +58,7 @@ def build_links(
     ports["delay_ps"] = network.port_delay_ps
     readers = aligned_zeros(n, LINK_READER)
     readers["packet_ps"] = send_time(simulation.packets.data_bytes, ports["ps_per_byte_q20"])
+    readers["from_host"] = network.port_peer < network.n_host_ports
     readers["order_salt"] = salt(seed, PURPOSE_ARRIVAL_ORDER, np.arange(n, dtype=np.int64))
 
     queues = aligned_zeros(n * c, discipline.queue)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
 
@@ -227,6 +227,22 @@ class Conservation:
 
     packets: Account
     bytes: Account
+
+
+@dataclass(frozen=True)
+class ControlCounts:
+    """Control packets that senders received, by kind; other kinds are not counted."""
+
+    acks: int
+    nacks: int
+    pulls: int
+
+
+def control_counts(state: State) -> ControlCounts:
+    """Return how many control packets senders received so far."""
+    nics = state.hosts.nics
+    kinds = (field.name for field in fields(ControlCounts))
+    return ControlCounts(*(int(nics[f"received_{kind}"].sum()) for kind in kinds))
 
 
 def counts(state: State) -> Counts:

@@ -97,6 +97,7 @@ class Ecn:
         "whether the queue is measured at enqueue, without the packet, or at dequeue, with it",
         choices=("enqueue", "dequeue"),
     )
+    last_hop: bool = _key("bool", True, "whether ports that lead to hosts mark")
 
 
 WAIT, DROP = AT_CIRCUIT_END = ("wait", "drop")
@@ -206,6 +207,11 @@ class Fabric:
         """Whether any size is a bandwidth-delay product (netsim/model/port_sizes.py)."""
         ecn = () if self.ecn is None else (self.ecn.kmin_bytes, self.ecn.kmax_bytes)
         return any(isinstance(value, Bdp) for value in (*self.queue.params.values(), *ecn))
+
+    @property
+    def marks_last_hop(self) -> bool:
+        """Whether ports that lead to hosts mark like others."""
+        return self.ecn is None or self.ecn.last_hop
 
     @property
     def trims(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.limits import SIZE_BYTES
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.network import Network
@@ -50,7 +51,8 @@ def settle_sizes(
 
 
 def sizes_differ(fabric: Fabric, network: Network) -> bool:
-    return fabric.has_bdp_sizes or network.switch_queue_bytes is not None
+    own = network.switch_queue_bytes is not None
+    return fabric.has_bdp_sizes or own or not fabric.marks_last_hop
 
 
 def port_sizes(
@@ -67,11 +69,12 @@ def port_sizes(
     switch = network.port_node[n:] - network.n_hosts
     own = _own_queues(fabric, network)[switch]
     rate_bps = network.port_rate_bps if rate_bps is None else rate_bps
-    columns = [rate_bps[n:], round_trips[network.switch_network[switch]], own]
+    unmarked = (network.port_peer[n:] < n) & (not fabric.marks_last_hop)
+    columns = [rate_bps[n:], round_trips[network.switch_network[switch]], own, unmarked]
     kinds, kind = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    rates, trips, owns = kinds.T.tolist()
+    rates, trips, owns, plain = kinds.T.tolist()
     return PortSizes(
-        fabrics=tuple(map(fabric_at, [fabric] * len(kinds), rates, trips, owns)),
+        fabrics=tuple(map(fabric_at, [fabric] * len(kinds), rates, trips, owns, plain)),
         rate_bps=tuple(rates),
         round_trip_ps=tuple(trips),
         kind=np.concatenate([np.zeros(n, np.int64), kind.reshape(-1).astype(np.int64)]),
@@ -92,9 +95,12 @@ def _own_queues(fabric: Fabric, network: Network) -> Ints:
     return own
 
 
-def fabric_at(fabric: Fabric, rate_bps: int, round_trip_ps: int, own_bytes: int = 0) -> Fabric:
+def fabric_at(
+    fabric: Fabric, rate_bps: int, round_trip_ps: int, own_bytes: int = 0, unmarked: int = 0
+) -> Fabric:
     """Return the fabric, in bytes, of a port with this rate and base round trip. If `own_bytes`
-    is not 0, it is the queue size of the port's switch."""
+    is not 0, it is the queue size of the port's switch. An `unmarked` port's queue never reaches
+    the ECN thresholds."""
 
     def in_bytes(value: Any) -> Any:
         return value.at(rate_bps, round_trip_ps) if isinstance(value, Bdp) else value
@@ -105,6 +111,8 @@ def fabric_at(fabric: Fabric, rate_bps: int, round_trip_ps: int, own_bytes: int 
     ecn = fabric.ecn
     if ecn is not None:
         kmin, kmax = in_bytes(ecn.kmin_bytes), in_bytes(ecn.kmax_bytes)
+        if unmarked:
+            kmin = kmax = SIZE_BYTES
         ecn = replace(ecn, kmin_bytes=kmin, kmax_bytes=kmax)
     return replace(fabric, queue=replace(fabric.queue, params=params), ecn=ecn)
 

@@ -84,6 +84,9 @@ SWEEP = (
     Metric("trims", "packets", "packets trimmed to their header"),
     Metric("ecn_marks", "packets", "packets marked by ECN"),
     Metric("pfc_pauses", "frames", "PFC frames that pause"),
+    Metric("acks", "packets", "acknowledgments that senders received"),
+    Metric("nacks", "packets", "negative acknowledgments that senders received"),
+    Metric("pulls", "packets", "pulls (credits of a receiver) that senders received"),
 )
 
 SUMS = ("drops", "lost", "unroutable", "trims", "ecn_marks")
@@ -112,12 +115,13 @@ def report(run: Run) -> dict[str, Any]:
     if run.engine is None:
         names = ("link", "traffic_class", *LINK_COUNTERS)
         run.tables["links"] = {name: np.zeros(0, np.int64) for name in names}
-        return {**dict.fromkeys(SUMS, 0), "pfc_pauses": 0}
+        return dict.fromkeys((*SUMS, "pfc_pauses", "acks", "nacks", "pulls"), 0)
     conservation = conserve(run.engine)
     links = run.tables["links"] = link_table(run.engine)
     return {
         **{name: int(links[name].sum()) for name in SUMS},
         "pfc_pauses": int(links["pfc_pauses_sent"].sum()),
+        **vars(run.engine.control_counts()),
         "conservation": conservation,
     }
 

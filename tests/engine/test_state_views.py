@@ -101,6 +101,16 @@ def test_counters_of_links() -> None:
     assert one.link_counters().drops[last] > 0  # that was a copy
 
 
+def test_control_packets_that_senders_receive() -> None:
+    """Of NDP, in an incast: every packet that arrives, whole or trimmed, is answered."""
+    flows = flow_table([(h, 3, 30 * 4096, 0) for h in range(3)])
+    one = run(build(NETWORK, flows, "ndp", TRIM, jit=False))
+    found, trims = one.control_counts(), int(one.link_counters().trims.sum())
+    assert (found.acks, found.nacks) == (90, trims)
+    assert trims > 0
+    assert found.pulls <= found.acks + found.nacks
+
+
 def test_packets_that_links_lose() -> None:
     faults = combine([LinkFault(np.array([0]), outages_ps=((0, 500 * NS),))], NETWORK.n_ports)
     flows = flow_table([(0, 3, SIZE, 0)])

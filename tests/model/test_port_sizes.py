@@ -110,6 +110,18 @@ def test_pairs_are_followed_some_at_a_time(monkeypatch):
     assert np.array_equal(longest_paths(network, 100), whole)
 
 
+def test_ports_to_hosts_that_do_not_mark():
+    network = fat_tree(2, 2, "100Gbps")
+    wanted = replace(fabric(queue_bytes=5000), ecn=Ecn(1000, 2000, last_hop=False))
+    settled, sizes = settle_sizes(wanted, network, PACKETS)
+    assert settled == wanted
+    assert sizes is not None
+    to_host = network.port_peer[network.n_host_ports :] < network.n_host_ports
+    marks = [one.ecn.kmax_bytes == 2000 for one in sizes.fabrics]
+    assert (np.array(marks)[sizes.kind[network.n_host_ports :]] == ~to_host).all()
+    assert {one.queue.params["queue_bytes"] for one in sizes.fabrics} == {5000}
+
+
 def test_a_product_that_is_too_large():
     with pytest.raises(InputError) as caught:
         Bdp(Fraction(10**12)).at(800 * GBPS, 10**7)

@@ -13,6 +13,7 @@ from .model import (
     DATA,
     ECN_DRAW,
     FLAG_CE,
+    FLAG_TRIMMED_LAST,
     PFC,
     PFC_BYTES,
     TRIMMED,
@@ -112,6 +113,8 @@ class SwitchPort(Port):
         control_bytes = self.sim.case.packets["control_bytes"]
         self.sim.balance.trimmed_bytes += packet.size - control_bytes
         packet.kind, packet.size = TRIMMED, control_bytes
+        if not isinstance(self.peer.node, Switch):
+            packet.flags |= FLAG_TRIMMED_LAST
 
     def mark(self, c: int, packet: Packet) -> None:
         """Set a packet's CE bit."""

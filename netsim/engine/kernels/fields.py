@@ -44,7 +44,7 @@ class PacketRecord(Declared):
     entropy: U2  # what ECMP hashes besides the flow
     kind: U1
     prio: U1  # traffic class, 0 is the highest
-    ecn: U1  # bit 0: congestion experienced; bit 1: echo of it
+    ecn: U1  # bits: congestion experienced, echo of it, trimmed at a port that leads to a host
     hops: U1  # links crossed so far
 
 
@@ -76,6 +76,7 @@ class LinkReaderRecord(Declared):
     tail: int
     packet_ps: Ps  # send time of a full data packet; for switch.py, like order_salt
     order_salt: int
+    from_host: int  # 1 if a host feeds the link, and so the port leads to one
 
 
 class BalanceRecord(Declared):
@@ -246,6 +247,9 @@ class HostRecord(Declared):
     sent_bytes: Bytes
     received_packets: int
     received_bytes: Bytes
+    received_acks: int  # of the kinds of packets.py
+    received_nacks: int
+    received_pulls: int
     tasks_done: int  # in this window
     payload_bytes: Bytes  # delivered to the application ...
     counted_bytes: Bytes  # ... of which the clock has counted this many

@@ -59,7 +59,7 @@ from netsim.engine.kernels.nic import (
     start_to_send,
     wake,
 )
-from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PFC, TRIMMED
+from netsim.engine.kernels.packets import ACK, DATA, FIRST_CONTROL, NACK, PFC, PULL, TRIMMED
 from netsim.engine.kernels.ports import set_paused
 from netsim.engine.kernels.rings import first_slot
 from netsim.engine.kernels.rules import ENDLESS, MAX_FIRINGS, MAX_FIRINGS_OF_A_TIMER, broken
@@ -128,6 +128,12 @@ def receive(env: Env, p: GlobalPort, slot: Slot, now: Ps) -> None:
         if TRACE:
             trace_rx(links, env, flow, p, now, HANDLER)
     else:
+        if kind == ACK:
+            host.received_acks += 1
+        elif kind == NACK:
+            host.received_nacks += 1
+        elif kind == PULL:
+            host.received_pulls += 1
         tx = env.tx[flow]
         if tx.finished == 0:
             host.handler = IN_ON_CONTROL

@@ -9,5 +9,6 @@ PFC = 15
 
 ECN_CE = 1
 ECN_ECHO = 2
+TRIMMED_AT_LAST_HOP = 4
 
 CONTROL_BURST = 8  # most control packets that one handler call may send

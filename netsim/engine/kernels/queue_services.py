@@ -23,7 +23,7 @@ from netsim.engine.kernels.indexing import (
     queue_of,
     ring_slot,
 )
-from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED
+from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED, TRIMMED_AT_LAST_HOP
 from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE_CLASS
 from netsim.engine.kernels.rules import (
     ENQUEUED_TWICE,
@@ -163,6 +163,8 @@ def trim(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
         trace_record(env.links, TRIMS, port.number, pkt, now, queue.bytes)
     pkt.kind = TRIMMED
     pkt.size_bytes = header
+    if env.links.readers[port.number].from_host == 1:
+        pkt.ecn = int(pkt.ecn) | TRIMMED_AT_LAST_HOP
 
 
 def mark(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, pkt: PacketRecord) -> None:
