@@ -40,6 +40,7 @@ NAMES = {
     "target_ps": "target",
     "interval_ps": "interval",
     "gap_ps": "gap",
+    "base_rtt_ps": "base_rtt",
 }
 """The reference's names of parameters, and the engine's where they are others."""
 

@@ -18,6 +18,7 @@ FIELDS = {
     "datagram": (),
     "roce": ("tx.next_seq", "tx.una"),
     "ndp": ("tx.pulled", "tx.n_nacks"),
+    "rccc": ("tx.pulled", "tx.credit_bytes"),
     "mixed": ("tx.draws", "tx.sent"),
 }
 

@@ -22,284 +22,52 @@ with the same base round trip, the network's longest, and lower it to what they 
 window for those that its bitmap does not cover.
 """
 
-from netsim.blocks import bdp_queues, paths, reports, rto, rtt, selective, timeouts
-from netsim.params import Param
-from netsim.transport import BLOCKED, ECN_ECHO, NACK, bit_get, finish, full_packet_bytes, send
+from netsim.blocks import bdp_queues, reports, ultra_ethernet
+from netsim.transport import BLOCKED
 
-RTO_PS, RTO_ROUND_TRIPS = 100 * rto.US, 6
-
-PARAMS = [
-    *paths.PARAMS,
-    Param(
-        "target_delay", "ratio", 0.75, "target queueing, in base round trips; 1 without trimming"
-    ),
-    Param("initial_window", "ratio", 1.5, "first and largest window, in bandwidth-delay products"),
-    Param("first_window", "bytes", None, "first window, if smaller than the largest"),
-    Param(
-        "base_rtt", "time", None, "longest base round trip of the network; default: the path's own"
-    ),
-    Param("proportional_increase", "ratio", 4.0, "payloads per window and 12 us below the target"),
-    Param("fair_increase", "ratio", 5.0, "payloads added per window without marks"),
-    Param("fast_increase", "ratio", 0.25, "bytes added per byte acknowledged without queue"),
-    Param("eta", "ratio", 0.15, "payloads always added once per round trip"),
-    Param("gamma", "fraction", 0.8, "strength of the decrease"),
-    Param("delay_gain", "fraction", 0.0125, "weight of the newest delay in the average"),
-    Param("quick_adapt_share", "fraction", 0.125, "quick adapt if less of the window is delivered"),
-    Param("ack_bytes", "bytes", "16KiB", "bytes on the wire that one acknowledgment covers"),
-    Param(
-        "ack_report",
-        "choice",
-        "block",
-        "arrivals that free the window: of 32 packets around the acknowledged one, or all",
-        choices=("block", "all"),
-    ),
-    rto.param(RTO_PS, round_trips=RTO_ROUND_TRIPS),
-]
-
+PARAMS = [*ultra_ethernet.PARAMS, ultra_ethernet.last_hop_trims("ignored")]
 PRESETS: dict[str, dict[str, object]] = {"800g": {}}
 
 FABRIC = bdp_queues.FABRIC
 PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 
-CONTROL, DATA_CLASS = 0, 1
-REFERENCE_PS = 12_000_000
-REFERENCE_BYTES = 150_000
-"""Round trip and bandwidth-delay product, at 100 Gbps, of the network that gains are given for."""
-NO_QUEUE_PS = 1_000_000
-"""Delay below which a packet counts as unqueued."""
-MAX_ASKED = 4 * 10**18
-ADJUST_PACKETS = 8
-"""Increases take effect when this many packets have been acknowledged."""
-
-ALL = 1
-"""Choice of ack_report."""
-
-TX_STATE = (
-    *selective.TX_STATE,
-    *timeouts.TX_STATE,
-    *paths.TX_STATE,
-    "network_ps",  # base round trip that target and gains are scaled by
-    "network_bytes",  # its bandwidth-delay product
-    "base_ps",  # base round trip that delays are measured from
-    "n_arrived",  # packets known to have arrived
-    "target_ps",  # target queueing delay
-    "cwnd_bytes",
-    "largest_bytes",  # maximum window
-    "increase",  # pending increase times the window, square bytes
-    "unadjusted_bytes",  # acknowledged since increases took effect
-    "adjusted_ps",
-    "decreased_ps",
-    ("delay_ps", float),  # moving average
-    "free_bytes",  # acknowledged in a row without queueing
-    "growing",  # 1 during the fast increase
-    "period_bytes",  # acknowledged in the current period of quick adapt
-    "period_end_ps",
-    "lost",  # a packet was trimmed or timed out since the last quick adapt
-    "to_ignore_bytes",  # in flight at the last quick adapt
-    "heard_bytes",  # acknowledged or lost since then
-)
-PACKET_FIELDS = reports.PACKET_FIELDS
-RX_STATE = reports.RX_STATE
+TX_STATE = ultra_ethernet.TX_STATE
+PACKET_FIELDS = ultra_ethernet.PACKET_FIELDS
+RX_STATE = ultra_ethernet.RX_STATE
 TX_TIMERS = 1
-TX_BITMAPS = selective.TX_BITMAPS
-RX_BITMAPS = selective.RX_BITMAPS
+TX_BITMAPS = ultra_ethernet.TX_BITMAPS
+RX_BITMAPS = ultra_ethernet.RX_BITMAPS
 
 
 def setup(env, tx, rx):
-    tx.prio = DATA_CLASS
-    tx.rto_ps = rto.of_path(env.par.rto, RTO_PS, tx, RTO_ROUND_TRIPS)
-    tx.network_ps = tx.base_rtt_ps
-    tx.network_bytes = tx.bdp_bytes
-    if env.par.base_rtt >= 0:
-        tx.network_ps = env.par.base_rtt
-        tx.network_bytes = int(tx.bdp_bytes * (tx.network_ps / tx.base_rtt_ps))
-    tx.target_ps = int(env.par.target_delay * tx.network_ps)
-    set_base(env, tx, tx.network_ps, tx.network_bytes)
-    tx.cwnd_bytes = tx.largest_bytes
-    if env.par.first_window >= 0:
-        tx.cwnd_bytes = bound(env, tx, env.par.first_window)
-
-
-def set_base(env, tx, base_ps, bdp_bytes):
-    tx.base_ps = base_ps
-    tx.largest_bytes = max(int(env.par.initial_window * bdp_bytes), full_packet_bytes(env))
-
-
-def lower_base(env, tx, round_trip_ps):
-    """Lower a base round trip that is the network's to one that was measured."""
-    if env.par.base_rtt >= 0 and round_trip_ps < tx.base_ps:
-        set_base(env, tx, round_trip_ps, int(tx.bdp_bytes * (round_trip_ps / tx.base_rtt_ps)))
+    ultra_ethernet.setup(env, tx)
 
 
 def on_start(env, now, tx):
-    tx.adjusted_ps = now
-    tx.decreased_ps = now
-
-
-def in_flight(env, tx):
-    """Return how many packets are sent and neither known to have arrived nor to be lost."""
-    if env.par.ack_report == ALL:
-        return tx.next_seq - tx.n_arrived - tx.n_rtx
-    return selective.outstanding(tx)
+    ultra_ethernet.start(now, tx)
 
 
 def ready(env, now, tx):
-    window = (in_flight(env, tx) + 1) * full_packet_bytes(env)
-    if selective.has_data(tx) and window <= tx.cwnd_bytes:
-        return now
-    return BLOCKED
+    return now if ultra_ethernet.fits(env, tx) else BLOCKED
 
 
 def build_packet(env, now, tx, pkt):
-    again = tx.n_rtx > 0
-    pkt.seq = selective.take(env, tx)
-    pkt.aux = rtt.timestamp(now)
-    pkt.entropy = paths.next_entropy(env, tx)
-    last = tx.next_seq == tx.n_packets
-    if again or last or (in_flight(env, tx) + 1) * full_packet_bytes(env) >= tx.cwnd_bytes:
+    ultra_ethernet.build_packet(env, now, tx, pkt)
+    if ultra_ethernet.is_full(env, tx):
         pkt.report = reports.ASK
-    timeouts.on_send(env, now, tx)
 
 
 def on_data(env, now, rx, pkt):
-    paths.answer(env, rx, pkt)
-    reports.on_data(env, now, rx, pkt, env.par.ack_bytes, CONTROL, env.par.ack_report)
+    ultra_ethernet.on_data(env, now, rx, pkt)
 
 
 def on_trimmed(env, now, rx, pkt):
-    paths.answer(env, rx, pkt)
-    if bit_get(env, rx, selective.GOT, int(pkt.seq)) == 1:
-        reports.acknowledge(env, rx, pkt, CONTROL, env.par.ack_report)
-    else:
-        nack = send(env, rx, NACK, int(pkt.seq), int(pkt.aux), CONTROL)
-        nack.entropy = int(pkt.entropy)
+    ultra_ethernet.on_trimmed(env, rx, pkt)
 
 
 def on_control(env, now, tx, pkt):
-    seq = int(pkt.seq)
-    if int(pkt.kind) == NACK:
-        timeouts.on_refused(env, now, tx, seq)
-        if selective.lose(env, tx, seq):
-            lower_base(env, tx, rtt.elapsed_ps(now, int(pkt.aux)))
-            after_trim(env, now, tx)
-            paths.trimmed(env, now, tx, int(pkt.entropy), False)
-        return
-    n_bytes = reports.read(env, tx, pkt, tx.oldest, env.par.ack_report) * full_packet_bytes(env)
-    if env.par.ack_report == ALL:
-        n_bytes = reports.count_arrived(tx, pkt) * full_packet_bytes(env)
-    timeouts.on_acknowledged(env, now, tx)
-    marked = int(pkt.ecn) & ECN_ECHO != 0
-    paths.acknowledged(env, now, tx, int(pkt.entropy), marked)
-    if selective.is_done(tx):
-        finish(env, now, tx)
-        return
-    round_trip_ps = rtt.elapsed_ps(now, int(pkt.aux))
-    lower_base(env, tx, round_trip_ps)
-    adjust_window(env, now, tx, marked, max(round_trip_ps - tx.base_ps, 0), n_bytes)
-
-
-def bound(env, tx, cwnd_bytes):
-    return min(max(cwnd_bytes, full_packet_bytes(env)), tx.largest_bytes)
-
-
-def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
-    """Process an ACK: ``n_bytes`` more have arrived, the last with this queueing delay."""
-    scale = tx.network_bytes / REFERENCE_BYTES * env.par.payload_bytes
-    if not marked and delay_ps > tx.target_ps:
-        average_delay(env, tx, tx.base_ps * 0.25)
-    else:
-        average_delay(env, tx, float(delay_ps))
-    tx.period_bytes += n_bytes
-    tx.heard_bytes += n_bytes
-    tx.unadjusted_bytes += n_bytes
-    if quick_adapt(env, now, tx, delay_ps > 4 * tx.target_ps, marked):
-        return
-    if marked and delay_ps >= tx.target_ps:
-        decrease(env, now, tx)
-    elif not marked and delay_ps >= tx.target_ps:
-        ask(tx, env.par.fair_increase * scale * n_bytes)
-    elif not marked and not increase_fast(env, tx, delay_ps, n_bytes):
-        missing = (tx.target_ps - delay_ps) / REFERENCE_PS
-        ask(tx, env.par.proportional_increase * scale * missing * n_bytes)
-    tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
-    due = now - tx.adjusted_ps > tx.network_ps
-    if due or tx.unadjusted_bytes > ADJUST_PACKETS * full_packet_bytes(env):
-        tx.cwnd_bytes += tx.increase // tx.cwnd_bytes
-        if now - tx.adjusted_ps >= tx.network_ps:
-            tx.cwnd_bytes += int(env.par.eta * scale)
-            tx.adjusted_ps = now
-        tx.increase = 0
-        tx.unadjusted_bytes = 0
-    tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
-
-
-def ask(tx, square_bytes):
-    """Add to the pending increase, at most half an int64, enough for paths of seconds."""
-    tx.increase = min(tx.increase + int(min(square_bytes, MAX_ASKED)), MAX_ASKED)
-
-
-def average_delay(env, tx, delay_ps):
-    tx.delay_ps += env.par.delay_gain * (delay_ps - tx.delay_ps)
-
-
-def increase_fast(env, tx, delay_ps, n_bytes):
-    """Grow if a window's worth in a row met no queue. Return whether it did."""
-    if delay_ps >= NO_QUEUE_PS:
-        tx.free_bytes = 0
-        tx.growing = 0
-        return False
-    tx.free_bytes += n_bytes
-    if tx.free_bytes > tx.cwnd_bytes or tx.growing == 1:
-        tx.growing = 1
-        tx.cwnd_bytes += int(env.par.fast_increase * tx.network_bytes / REFERENCE_BYTES * n_bytes)
-    return tx.growing == 1
-
-
-def decrease(env, now, tx):
-    """Shrink once per round trip by the average delay's excess over the target, at most by half."""
-    tx.growing = 0
-    tx.free_bytes = 0
-    if tx.delay_ps > tx.target_ps and now - tx.decreased_ps > tx.base_ps:
-        factor = max(1 - env.par.gamma * (tx.delay_ps - tx.target_ps) / tx.delay_ps, 0.5)
-        tx.cwnd_bytes = max(int(tx.cwnd_bytes * factor), full_packet_bytes(env))
-        tx.decreased_ps = now
-
-
-def quick_adapt(env, now, tx, congested, marked):
-    """Once per period, set the window to what was delivered if that was little.
-
-    Returns whether the window is settled: just set, or set before most of what is reported now was
-    sent.
-    """
-    acts = False
-    if marked and tx.heard_bytes < tx.to_ignore_bytes:
-        acts = True
-    elif now > tx.period_end_ps:
-        little = tx.period_bytes < env.par.quick_adapt_share * tx.largest_bytes
-        if tx.period_end_ps > 0 and (tx.lost == 1 or congested) and little:
-            tx.cwnd_bytes = max(tx.period_bytes, full_packet_bytes(env))
-            tx.to_ignore_bytes = in_flight(env, tx) * full_packet_bytes(env)
-            tx.heard_bytes = 0
-            tx.lost = 0
-            acts = True
-        tx.period_bytes = 0
-        tx.period_end_ps = now + tx.base_ps + tx.target_ps
-    if acts:
-        tx.increase = 0
-        tx.unadjusted_bytes = 0
-    return acts
-
-
-def after_trim(env, now, tx):
-    """Treat a trimmed packet as one delayed by a full queue of one round trip."""
-    tx.heard_bytes += full_packet_bytes(env)
-    average_delay(env, tx, float(tx.network_ps))
-    tx.lost = 1
-    if not quick_adapt(env, now, tx, True, True):
-        tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - full_packet_bytes(env))
+    ultra_ethernet.on_control(env, now, tx, pkt, True)
 
 
 def on_timer(env, now, tx, k):
-    paths.timed_out(env, now, tx)
-    lost = timeouts.on_timer(env, now, tx)
-    tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - lost * full_packet_bytes(env))
+    ultra_ethernet.on_timer(env, now, tx)

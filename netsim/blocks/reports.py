@@ -12,9 +12,9 @@ A transport with a sender's field ``n_arrived`` may count instead (``counts``, 1
 lowest 16 bits report on a block of 16 packets, and those above on how many packets have arrived
 beyond the next expected one.
 
-A later ACK reports the rest. A data packet with ``report`` 1 asks for an ACK. The rules are those
-of Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap covers 64 packets, starting
-anywhere.
+A later ACK reports the rest. The lowest bit of a data packet's ``report`` asks for an ACK. The
+rules are those of Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap covers 64
+packets, starting anywhere.
 
     PACKET_FIELDS = reports.PACKET_FIELDS
     RX_STATE = reports.RX_STATE
@@ -35,7 +35,7 @@ def on_data(env, now, rx, pkt, ack_bytes, prio, counts=0):
     if selective.accept(env, now, rx, pkt):
         rx.arrived += 1
         rx.unacked_bytes += int(pkt.size_bytes)
-        if int(pkt.report) == ASK:
+        if int(pkt.report) & ASK:
             at_once = True
             rx.ack_owed = 1
         if seq == rx.expected:

@@ -45,7 +45,6 @@ from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import State, build_scratch, build_state, features
 from netsim.engine.state_views import (
     Conservation,
-    ControlCounts,
     Counts,
     FlowStates,
     Ints,
@@ -156,8 +155,8 @@ class Engine:
         """Return the counters of every link and class."""
         return state_views.link_counters(self.state, self.fabric.n_traffic_classes)
 
-    def control_counts(self) -> ControlCounts:
-        """Return how many ACKs, NACKs and pulls senders received."""
+    def control_counts(self) -> dict[str, int]:
+        """Return how many control packets senders received: acks, nacks, pulls."""
         return state_views.control_counts(self.state)
 
     def series(self) -> SeriesReading | None:

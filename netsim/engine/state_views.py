@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -229,20 +229,10 @@ class Conservation:
     bytes: Account
 
 
-@dataclass(frozen=True)
-class ControlCounts:
-    """Control packets that senders received, by kind; other kinds are not counted."""
-
-    acks: int
-    nacks: int
-    pulls: int
-
-
-def control_counts(state: State) -> ControlCounts:
-    """Return how many control packets senders received so far."""
+def control_counts(state: State) -> dict[str, int]:
+    """Return how many control packets senders received: acks, nacks, pulls."""
     nics = state.hosts.nics
-    kinds = (field.name for field in fields(ControlCounts))
-    return ControlCounts(*(int(nics[f"received_{kind}"].sum()) for kind in kinds))
+    return {kind: int(nics[f"received_{kind}"].sum()) for kind in ("acks", "nacks", "pulls")}
 
 
 def counts(state: State) -> Counts:

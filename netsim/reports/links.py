@@ -121,7 +121,7 @@ def report(run: Run) -> dict[str, Any]:
     return {
         **{name: int(links[name].sum()) for name in SUMS},
         "pfc_pauses": int(links["pfc_pauses_sent"].sum()),
-        **vars(run.engine.control_counts()),
+        **run.engine.control_counts(),
         "conservation": conservation,
     }
 

@@ -106,9 +106,9 @@ def test_control_packets_that_senders_receive() -> None:
     flows = flow_table([(h, 3, 30 * 4096, 0) for h in range(3)])
     one = run(build(NETWORK, flows, "ndp", TRIM, jit=False))
     found, trims = one.control_counts(), int(one.link_counters().trims.sum())
-    assert (found.acks, found.nacks) == (90, trims)
+    assert (found["acks"], found["nacks"]) == (90, trims)
     assert trims > 0
-    assert found.pulls <= found.acks + found.nacks
+    assert found["pulls"] <= 90 + trims
 
 
 def test_packets_that_links_lose() -> None:

@@ -56,6 +56,8 @@ PAIRS = (
     ("ndp", "drop_tail"),
     ("ndp", "trim"),
     ("ndp", "lossless"),
+    ("rccc", "drop_tail"),
+    ("rccc", "trim"),
     *((each, model) for model in BESIDES for each in TRANSPORTS),
     *(("mixed", model) for model in ("drop_tail", "trim", "lossless", *BESIDES)),
 )
@@ -130,9 +132,9 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
         "control_bytes": CONTROL_BYTES,
     }
     full = packets["payload_bytes"] + packets["header_bytes"]
-    two = model in ("trim", "credit_shaper") or transport == "ndp"
+    two = model in ("trim", "credit_shaper") or transport in ("ndp", "rccc")
     n_traffic_classes = 2 if two else rng.randint(1, 8)
-    if model == "trim" and transport != "ndp":
+    if model == "trim" and transport not in ("ndp", "rccc"):
         n_traffic_classes = rng.choice((2, 2, 3, 5))
     rto_ps = rng.choice((20 * US, 60 * US, 200 * US))
     flows = _flows(rng, n_hosts, list(graph.reach), packets["payload_bytes"])
@@ -147,7 +149,7 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
         fabric=fabric,
         packets=packets,
         transport=transport,
-        params=_params(rng, transport, model, n_traffic_classes, rto_ps),
+        params=_params(rng, drawn, n_traffic_classes, rto_ps),
         flows=flows,
         seed=rng.choice((0, 1, rng.getrandbits(31))),
         until_ps=until_ps,
@@ -221,8 +223,9 @@ def _ecn(rng: random.Random, full: int) -> dict[str, Any] | None:
 
 
 def _params(
-    rng: random.Random, transport: str, model: str, n_traffic_classes: int, rto_ps: int
+    rng: random.Random, drawn: dict[str, Any], n_traffic_classes: int, rto_ps: int
 ) -> dict[str, Any]:
+    transport, model = drawn["transport"], drawn["model"]
     if transport == "datagram":
         rate = None if rng.random() < 0.5 else rng.choice((3, 7, 10, 90)) * 10**9 + 1
         data_class = rng.randrange(1 if model == "trim" else 0, n_traffic_classes)
@@ -240,6 +243,19 @@ def _params(
             "rto_ps": rto_ps,
             "data_class": rng.randrange(n_traffic_classes),
             "ack_class": rng.choice((None, rng.randrange(n_traffic_classes))),
+        }
+    if transport == "rccc":
+        return {
+            "credit_window": rng.choice((1000, 5000, 40_000)),
+            "base_rtt_ps": rng.choice((3 * US, 10 * US)),
+            "ack_bytes": rng.choice((1, 5000, 16_384)),
+            "ack_report": rng.choice(("block", "all")),
+            "pull_bytes": rng.choice((256, 4096, 16_384)),
+            "pull_rate": rng.choice((0.99, 0.5)),
+            "oversubscription": rng.choice((1.0, 4.0)),
+            "paths": "ecmp" if drawn["planes"] == "entropy" else rng.choice(("ecmp", "oblivious")),
+            "entropies": rng.choice((2, 5, 64)),
+            "rto_ps": rto_ps,
         }
     return {"initial_window": rng.choice((1, 2, 8, 30)), "rto_ps": rto_ps}
 

@@ -206,6 +206,8 @@ class Packet:
     entropy: int = 0
     remaining: int = 0
     note: int = 0
+    asks: bool = False  # for an ACK
+    arrived: tuple[int, set[int]] = (0, set())  # of an ACK: all before a number, and others
     arrived_ps: int = 0
     hops: int = 0
     table: int = 0

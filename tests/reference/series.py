@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .mixed_transport import MixedReceiver, MixedSender
 from .model import Counters
+from .rccc import CreditReceiver, CreditSender
 from .sides import Receiver, Sender
 from .transports import DatagramReceiver, NdpReceiver, NdpSender, RoceReceiver, RoceSender
 
@@ -85,7 +86,7 @@ def _delivered(receiver: Receiver) -> int:
         return flow.size_bytes - receiver.missing_bytes
     if isinstance(receiver, RoceReceiver):
         return sum(map(flow.packet_payload_bytes, range(receiver.expected)))
-    assert isinstance(receiver, NdpReceiver | MixedReceiver)
+    assert isinstance(receiver, NdpReceiver | CreditReceiver | MixedReceiver)
     return sum(map(flow.packet_payload_bytes, receiver.received))
 
 
@@ -94,6 +95,8 @@ def _state(sender: Sender) -> dict[str, int]:
         return {"tx.next_seq": sender.next, "tx.una": sender.una}
     if isinstance(sender, NdpSender):
         return {"tx.pulled": sender.pulled, "tx.n_nacks": sender.nacks}
+    if isinstance(sender, CreditSender):
+        return {"tx.pulled": sender.pulled, "tx.credit_bytes": sender.credit}
     if isinstance(sender, MixedSender):
         return {"tx.draws": sender.draws, "tx.sent": sender.sent}
     return {}

@@ -9,6 +9,7 @@ from .host import HOST_TIMERS, SENDER_TIMERS, Nic
 from .mixed_transport import MixedReceiver, MixedSender, Pacer
 from .model import ACK, DATA, NACK, PULL, TRIMMED, Flow, Packet, serialization_ps
 from .port_pairs import Spread, port_pairs_of
+from .rccc import CreditReceiver, Credits, CreditSender
 from .sides import Receiver, Sender
 
 if TYPE_CHECKING:
@@ -282,6 +283,7 @@ class Sides:
         self.sim = sim
         self.pull_pacers: dict[Nic, PullPacer] = {}
         self.mixed_pacers: dict[Nic, Pacer] = {}
+        self.credits: dict[Nic, Credits] = {}
         for flow in sim.flows:
             self.attach(flow)
 
@@ -305,6 +307,11 @@ class Sides:
                 self.pull_pacers[dst] = PullPacer(dst)
             sender = NdpSender(src, flow, params)
             receiver = NdpReceiver(dst, flow, self.pull_pacers[dst])
+        elif transport == "rccc":
+            for nic in (src, dst):
+                self.credits.setdefault(nic, Credits(nic))
+            sender = CreditSender(src, flow, params, self.credits[src])
+            receiver = CreditReceiver(dst, flow, params, self.credits[dst])
         elif transport == "mixed":
             if dst not in self.mixed_pacers:
                 self.mixed_pacers[dst] = Pacer(dst)

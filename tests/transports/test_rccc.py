@@ -1,0 +1,140 @@
+"""RCCC: alone, in incasts, under oversubscription, and together with NSCC's window.
+
+The reference simulator has its rules (``tests/reference/rccc.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from engine_runs import (
+    PACKET,
+    US,
+    acked_ps,
+    assert_conserved,
+    bdp_queues,
+    build,
+    counter,
+    fat_tree,
+    fct_ps,
+    flow_table,
+    run,
+)
+
+from netsim.engine.engine import Engine
+from netsim.model.fabric import Fabric
+
+PAYLOAD = 4096
+PACKET_PS, HEADER_PS = 332_800, 5_120
+PULL = 16_384
+
+
+def inside_only() -> Fabric:
+    """Ports to hosts do not mark."""
+    fabric = bdp_queues()
+    assert fabric.ecn is not None
+    return replace(fabric, ecn=replace(fabric.ecn, last_hop=False))
+
+
+def engine(flows: list[tuple[int, int, int, int]], leaves: int = 2, **params: object) -> Engine:
+    network = fat_tree(8, leaves, "100Gbps")
+    return build(network, flow_table(flows), "rccc", inside_only(), params=params)
+
+
+@pytest.mark.parametrize("packets", [1, 10, 45, 100])
+def test_a_lone_flow_is_never_slowed(packets: int) -> None:
+    """Its first window lasts until the first pulls come, which are faster than the link."""
+    one = run(engine([(0, 8, packets * PAYLOAD, 0)]))
+    assert acked_ps(one)[0] == (packets + 3) * PACKET_PS + 8 * US + 4 * HEADER_PS
+    assert one.control_counts()["nacks"] == 0
+
+
+def test_pulls_come_at_their_rate() -> None:
+    """Each pull has credit for 16 KiB, and there is one in the time of so much at 0.99."""
+    one = engine([(0, 8, 4000 * PAYLOAD, 0)])
+    run(one, 200 * US)
+    before = one.control_counts()["pulls"]
+    run(one, 1200 * US)
+    assert one.control_counts()["pulls"] - before == pytest.approx(1000 * US / gap_ps(), abs=1)
+
+
+def gap_ps() -> float:
+    return PULL * 80 / 0.99
+
+
+@pytest.mark.parametrize("n", [2, 4, 7])
+def test_an_incast_ends_with_the_pulls_for_it(n: int) -> None:
+    """The link is never idle, and all share it equally to within a pull and what was trimmed."""
+    size = 400 * PAYLOAD
+    one = run(engine([(h, 8, size, 0) for h in range(n)]))
+    assert_conserved(one)
+    assert (
+        one.control_counts()["nacks"]
+        == counter(one, "trims")
+        == one.flow_states().retransmits.sum()
+    )
+    paced = 400 - 28  # a first window comes at the link's rate
+    last = n * (28 + paced / 0.99) * PACKET_PS + 4 * US
+    assert fct_ps(one).max() == pytest.approx(last, rel=0.02)
+    assert fct_ps(one).min() > 0.95 * fct_ps(one).max()
+
+
+def test_credit_is_for_what_is_wanted() -> None:
+    """A flow within its first window is pulled for what it has sent, not more."""
+    one = engine([(0, 8, 10 * PAYLOAD, 0)])
+    run(one, 7 * US)
+    rx = one.state.hosts.rx[0]
+    wanted = sum(-(-PACKET * k // 256) - -(-PACKET * (k - 1) // 256) for k in range(1, 11))
+    assert 0 < rx["granted"] <= wanted
+
+
+def test_a_sender_of_several_flows_wants_a_share_for_each() -> None:
+    """Four flows of a host to four others: every receiver learns of a quarter of a window."""
+    one = engine([(0, 8 + k, 400 * PAYLOAD, 0) for k in range(4)])
+    run(one, 60 * US)
+    hosts = one.state.hosts
+    pending = hosts.rx["target"] - hosts.rx["granted"]
+    window = int(hosts.tx["most_credit_bytes"][0]) // 256
+    assert pending.max() <= window // 2
+    assert np.ptp(one.flow_states().received_bytes) < 10 * PACKET
+
+
+def test_all_headers_lost() -> None:
+    """Nothing reports the losses: after a timeout senders ask for credit."""
+    fabric = inside_only()
+    tiny = {**fabric.queue.params, "queue_bytes": PACKET, "header_queue_bytes": 64}
+    fabric = replace(fabric, queue=replace(fabric.queue, params=tiny))
+    flows = flow_table([(h, 8, 40 * PAYLOAD, 0) for h in range(7)])
+    one = run(build(fat_tree(8, 2, "100Gbps"), flows, "rccc", fabric))
+    assert counter(one, "drops") > 0
+    assert (acked_ps(one) > 0).all()
+
+
+def test_the_pull_rate_of_an_oversubscribed_network() -> None:
+    """Two uplinks for eight hosts that all send to the other leaf: a quarter of the rate."""
+    network = fat_tree(8, 2, "100Gbps", spines=2)
+    flows = flow_table([(h, 8 + h, 2000 * PAYLOAD, 0) for h in range(8)])
+    runs = []
+    for ratio in (1.0, 4.0):
+        params = {"oversubscription": ratio, "paths": "oblivious"}
+        one = build(network, flows, "rccc", inside_only(), params=params)
+        run(one, 1000 * US)
+        runs.append(one)
+    plain, adapted = (counter(one, "trims") for one in runs)
+    assert adapted < plain / 4
+    rate = 1 - runs[1].state.hosts.nics["withheld"][8:]
+    assert rate.min() == pytest.approx(0.225)
+    assert rate.mean() < 0.3
+    received = runs[1].flow_states().received_bytes.sum() / PAYLOAD
+    assert received == pytest.approx(1000 * US / PACKET_PS * 2, rel=0.1)
+
+
+def test_a_window_of_the_sender_as_well() -> None:
+    """Seven first windows meet at a host: with NSCC's too, fewer packets are trimmed later."""
+    flows = [(h, 8, 200 * PAYLOAD, 0) for h in range(7)]
+    alone, both = run(engine(flows)), run(engine(flows, sender_window=True))
+    assert (both.state.hosts.tx["cwnd_bytes"] < both.state.hosts.tx["largest_bytes"]).any()
+    assert (alone.state.hosts.tx["cwnd_bytes"] == alone.state.hosts.tx["largest_bytes"]).all()
+    assert fct_ps(both).max() == pytest.approx(fct_ps(alone).max(), rel=0.03)
