@@ -22,7 +22,7 @@ from reference.small import FULL, PAYLOAD, cable, case, fabric
 
 from netsim.engine.kernels.layout import RUNNING
 
-CASES = 240
+CASES = 279
 """Random cases of everything."""
 MORE_CASES = 6000
 """Up to which number those of the slow test go."""

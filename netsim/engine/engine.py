@@ -157,7 +157,8 @@ class Engine:
 
     def control_counts(self) -> dict[str, int]:
         """Return how many control packets senders received: acks, nacks, pulls."""
-        return state_views.control_counts(self.state)
+        nics = self.state.hosts.nics
+        return {kind: int(nics[f"received_{kind}"].sum()) for kind in ("acks", "nacks", "pulls")}
 
     def series(self) -> SeriesReading | None:
         """Return the series of queues, hosts and flows, or None."""

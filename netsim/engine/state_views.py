@@ -229,12 +229,6 @@ class Conservation:
     bytes: Account
 
 
-def control_counts(state: State) -> dict[str, int]:
-    """Return how many control packets senders received: acks, nacks, pulls."""
-    nics = state.hosts.nics
-    return {kind: int(nics[f"received_{kind}"].sum()) for kind in ("acks", "nacks", "pulls")}
-
-
 def counts(state: State) -> Counts:
     """Return the progress of the run."""
     clock = state.clock.clock[0]

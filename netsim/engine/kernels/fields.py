@@ -79,9 +79,7 @@ class LinkReaderRecord(Declared):
     from_host: int  # 1 if a host feeds the link, and so the port leads to one
 
 
-class BalanceRecord(Declared):
-    """Load-balancing counters of an ingress port."""
-
+class BalanceRecord(Declared):  # load-balancing counters of an ingress port
     choices: int
     data_choices: int
     other_choices: int
@@ -353,9 +351,7 @@ class CommonParameters(Declared):
     seed: int
 
 
-class ParameterRecord(CommonParameters):
-    """Parameters of a transport."""
-
+class ParameterRecord(CommonParameters):  # parameters of a transport
     first_host_timer: int  # first host timer of this transport
     pair_by_entropy: int  # 1 if `tx.entropy` chooses the next packet's port
 
