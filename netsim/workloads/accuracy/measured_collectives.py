@@ -76,9 +76,12 @@ OTHER_NETWORKS = {
 
 VERSIONS = "256 nodes ran NCCL 2.21, 540 ran 2.18"
 SHORT = "the machine's collectives are measured from 32 MB on"
+LEVELS = "small ones take nearly no time but levels of the tree; NCCL's model has more base"
 KNOWN = {
     "h100_nt290: h100_10x8": "a fault, which the issue reports: two nodes reach a third of one's",
     "gb200_nvl72: all_reduce, 2 to 20": "two racks take as long as one; what limits 20 is not seen",
+    "polaris_a100: all_reduce, 2 to 8": LEVELS,
+    "polaris_a100: all_reduce, 8 to 256": LEVELS,
     "polaris_a100: all_reduce, 256 to 540": VERSIONS,
     "polaris_a100: all_gather, 256 to 540": VERSIONS,
     "polaris_a100: all_to_all, 256 to 540": VERSIONS,

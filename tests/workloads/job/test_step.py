@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from netsim.workloads.job import load_job, messages, presets, stage_times
+from netsim.workloads.job.load import load_machine
 from netsim.workloads.job.paper import paper_job, stage_seconds
 from netsim.workloads.job.step import model_flops, step_time
 from netsim.workloads.job.validation import errors, memory_rows, rows
@@ -90,7 +91,7 @@ def test_gradients_of_the_paper_show_what_the_backward_pass_does_not_hide():
 
 
 def test_a_ring_over_nodes_leaves_each_by_all_its_ports():
-    job = load_job("llama3_8b")
+    job = replace(load_job("llama3_8b"), machine=load_machine("h100_80gb"))
     gather = next(one for one in messages(job) if one.what == "all_gather")
     wire = 63 / 64 * gather.size_bytes * 8 / (8 * 400e9 * 0.9)
     assert gather.time_ps(job) == pytest.approx(20e6 + 1e12 * wire)

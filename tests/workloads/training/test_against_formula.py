@@ -46,13 +46,18 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_a_step_takes_what_its_formula_says(name: str, changes: dict[str, Any]) -> None:
     """Within one percent: nothing is shared on the network that the simulated part has."""
     job = load_job(name)
+    # Transfers in time have the rate of their port, and measured ones another.
+    up, out = (replace(link, measured=()) for link in (job.machine.scale_up, job.machine.scale_out))
+    machine = replace(job.machine, scale_up=up, scale_out=out)
     layout = {key: value for key, value in changes.items() if hasattr(job.layout, key)}
     overlap = {key: value for key, value in changes.items() if hasattr(job.overlap, key)}
     job = replace(
-        job, layout=replace(job.layout, **layout), overlap=replace(job.overlap, **overlap)
+        job,
+        machine=machine,
+        layout=replace(job.layout, **layout),
+        overlap=replace(job.overlap, **overlap),
     )
     part = sample_job(job, SampleSize(tensor_ranks=1, replicas=job.layout.ep), formula=TIMED)
-    out = job.machine.scale_out
     rate = round(out.rate * out.efficiency.at(1e7))
     ends = [0]
     # Weights that are gathered beside the next step show in that one, if at all.
