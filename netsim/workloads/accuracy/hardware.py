@@ -16,7 +16,10 @@ ITERATIONS = Tolerance(0.10, "overheads are fitted to ten times of one deploymen
 FORMULAS = Tolerance(0.10, "another model of the same iteration, with other details")
 
 MACHINES = {"h100": "H100", "a100": "A100", "other": "A100, FasterTransformer"}
-LARGE = "beyond 2,048 prompt tokens in an iteration, on four and eight GPUs; cause unknown"
+LARGE = (
+    "beyond 2,048 prompt tokens in an iteration, on four and eight GPUs: probably memory that the "
+    "server allocates anew (netsim/workloads/inference/README.md)"
+)
 
 
 def steps(group: str) -> Iterator[Row]:

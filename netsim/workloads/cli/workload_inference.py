@@ -145,6 +145,7 @@ def iteration_table(deployment: Deployment, limits: LatencyLimits, best: int) ->
             ("head\nread", part.head_read_ps),
             ("activations", part.activations_ps),
             ("software", part.launches_ps + part.iteration_ps + part.sequences_ps),
+            ("long\nprompt", part.long_prompt_ps),
             ("floor", part.floor_ps),
             ("without\nall-reduces", compute_ps(cost, *work)),
             ("all-reduces", network_ps(cost, tokens)),

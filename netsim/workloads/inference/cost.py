@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+LONG_PROMPT = 2048
+"""Prompt tokens of an iteration above which `IterationCost.long_prompt_row_ps` counts."""
+
 
 class IterationCost(NamedTuple):
     """Parameters of iteration times at each GPU; times in ps, over all layers."""
@@ -45,6 +48,8 @@ class IterationCost(NamedTuple):
     """Software overhead per sequence."""
     prefill_floor_ps: float
     """Shortest time of an iteration with prompts, without all-reduces."""
+    long_prompt_row_ps: float
+    """Empirical time per row of prompts, if there are more than `LONG_PROMPT`."""
     one_roofline: bool
     """One roofline for all compute and reads, not one each for matrices, attention and head."""
     async_launch: bool
@@ -84,6 +89,7 @@ class ComputeParts(NamedTuple):
     iteration_ps: float
     sequences_ps: float
     floor_ps: float
+    long_prompt_ps: float
 
 
 def compute_parts(
@@ -104,6 +110,7 @@ def compute_parts(
         cost.iteration_ps,
         cost.sequence_ps * sequences,
         cost.prefill_floor_ps if prompt_rows > 0 else 0.0,
+        cost.long_prompt_row_ps * prompt_rows if prompt_rows > LONG_PROMPT else 0.0,
     )
 
 
@@ -125,7 +132,8 @@ def compute_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context
     device += part.activations_ps
     launches = part.launches_ps
     both = max(device, launches) if cost.async_launch else device + launches
-    return int(max(both + part.iteration_ps + part.sequences_ps, part.floor_ps) + 0.5)
+    longer = both + part.iteration_ps + part.sequences_ps + part.long_prompt_ps
+    return int(max(longer, part.floor_ps) + 0.5)
 
 
 def network_ps(cost: IterationCost, tokens: int) -> int:

@@ -80,6 +80,12 @@ class Overheads:
     prefill_floor: int = key(
         time(), "shortest compute time of an iteration with prompts: launches", 0
     )
+    empirical_long_prompt: int = key(
+        time(),
+        "time per prompt token and doubling of GPUs beyond two, in iterations of more than 2,048 "
+        "prompt tokens: fitted, its cause is not confirmed",
+        0,
+    )
     async_launch: bool = key(
         flag(), "launches overlap compute: the longer time counts, not the sum", False
     )

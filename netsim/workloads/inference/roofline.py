@@ -172,6 +172,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
         iteration_ps=float(overheads.iteration_overhead),
         sequence_ps=float(overheads.sequence_overhead),
         prefill_floor_ps=float(overheads.prefill_floor),
+        long_prompt_row_ps=overheads.empirical_long_prompt * math.log2(max(1.0, tp / 2)),
         one_roofline=options.roofline == "layer",
         async_launch=overheads.async_launch,
         all_reduces=n_reduces,

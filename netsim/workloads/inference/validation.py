@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from netsim.workloads.inference.cost import iteration_ps, prompt_pairs
+from netsim.workloads.inference.cost import LONG_PROMPT, iteration_ps, prompt_pairs
 from netsim.workloads.inference.deployment import BARE, Deployment, Overheads
 from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.inference.roofline import iteration_cost
@@ -23,9 +23,6 @@ PROMPT = 512
 
 CONTEXT = PROMPT + 128 // 2
 """Mean context of a decoded token."""
-
-LARGE = 2048
-"""Prompt tokens per iteration above which measurements follow another trend."""
 
 PHASES = ("prefill", "prefills", "decode")
 
@@ -48,9 +45,9 @@ class InferenceRow:
 
     @property
     def large(self) -> bool:
-        """Whether its prompts have more than `LARGE` tokens in total."""
+        """Whether its prompts have more than `LONG_PROMPT` tokens in total."""
         tokens = {"prefill": self.size, "prefills": self.size * PROMPT, "decode": 0}[self.phase]
-        return tokens > LARGE
+        return tokens > LONG_PROMPT
 
     @property
     def ms(self) -> float:

@@ -28,6 +28,7 @@ def cost_of(host):
         iteration_ps=host.cost_iteration_ps,
         sequence_ps=host.cost_sequence_ps,
         prefill_floor_ps=host.cost_prefill_floor_ps,
+        long_prompt_row_ps=host.cost_long_prompt_row_ps,
         one_roofline=host.cost_one_roofline != 0,
         async_launch=host.cost_async_launch != 0,
         all_reduces=host.cost_all_reduces,

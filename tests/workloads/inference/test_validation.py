@@ -1,5 +1,7 @@
 """Times that others measured: one deployment of a machine is fitted, the others are predicted."""
 
+from dataclasses import replace
+
 import pytest
 
 from netsim.workloads.inference.fit import fitted_overheads
@@ -58,6 +60,16 @@ def test_what_was_not_fitted_is_predicted_within_a_fifth(group):
 def test_many_tokens_on_many_gpus_were_slower_than_these_overheads_say(group):
     for row in predicted(group, large=True):
         assert (abs(row.error) < 0.13) if row.deployment.tp == 2 else (row.error < -0.1)
+
+
+@pytest.mark.parametrize(("group", "us", "error"), [("h100", 19, 0.034), ("a100", 45, 0.132)])
+def test_the_empirical_term_fits_long_prompts_and_leaves_the_others_alone(group, us, error):
+    def changed(row):
+        overheads = replace(row.deployment.overheads, empirical_long_prompt=us * 1_000_000)
+        return row.with_overheads(overheads)
+
+    assert errors([changed(row) for row in predicted(group, large=True)])[0] < error
+    assert all(changed(row).ms == row.ms for row in rows() if row.group == group and not row.large)
 
 
 @pytest.mark.parametrize("group", fitted_groups())

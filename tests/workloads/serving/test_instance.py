@@ -110,9 +110,10 @@ def test_the_record_of_a_leader_is_its_cost(tmp_path: Path) -> None:
         step_latency="2us",
         async_launch=True,
         prefill_floor="1us",
+        empirical_long_prompt="1us",
         activation_passes=2,
     )
-    table["options"] |= {"overlap": True, "embeddings": True, "roofline": "layer"}
+    table["options"] |= {"tp": 4, "overlap": True, "embeddings": True, "roofline": "layer"}
     run = Served(tmp_path, [(0, 10, 2)], instances=1, deployment=table)
     record = run.engine.state.hosts.program_hosts[0]
     wanted = iteration_cost(load_deployment(table))
