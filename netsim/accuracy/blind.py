@@ -262,4 +262,4 @@ def cases() -> Iterator[Case]:
         name = predictions.name.removesuffix(".predictions.json")
         path = predictions.with_name(f"{name}.toml")
         measure = partial(revealed, path)
-        yield Case(name, measure, 0.1, quick=True, reads=(path, predictions))
+        yield Case(name, measure, 0.1, reads=(path, predictions))
