@@ -56,7 +56,7 @@ PREDICTIONS = {
     "sha256": str,
 }
 FORMAT = "docs/predictions.md describes the file"
-STATISTICS = {
+STATISTICS: dict[str, Callable[..., Any]] = {
     "min": np.min,
     "mean": np.mean,
     "p50": np.median,
