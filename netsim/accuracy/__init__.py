@@ -1,5 +1,5 @@
-"""How right netsim is: cases held against laws, measurements and other simulators.
+"""How accurate netsim is: cases held against laws, measurements and other simulators.
 
-A group is a file with a function `cases`; `netsim.accuracy.cases` has the record and lists the
-groups, those of applications too. `netsim validate` runs them.
+A group is one or more files with a function `cases`. `netsim.accuracy.cases` defines `Case` and
+`Row` and lists the groups, including those of applications. `netsim validate` runs them.
 """

@@ -42,7 +42,10 @@ def star(n_hosts: int, rate_bps: int, delay_ps: int = US) -> Network:
 
 
 def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int]) -> Network:
-    """Return two groups of hosts joined by a bottleneck; delays of host links and bottleneck."""
+    """Return two groups of hosts joined by a bottleneck.
+
+    `delays_ps` are those of host links and of the bottleneck.
+    """
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2 * pairs)
     left, right = builder.add_switch("left"), builder.add_switch("right")
@@ -73,7 +76,7 @@ def bottleneck(network: Network) -> int:
 
 @dataclass(frozen=True)
 class Bed:
-    """A transport on a network, with its declared fabric changed by `fabric`."""
+    """A transport on a network; `fabric` changes the fabric that the transport declares."""
 
     transport: str
     network: Network
@@ -112,7 +115,7 @@ class Bed:
 def simulated(network: Network, load: Workload) -> int:
     """Return when the last task of a workload ends, with datagrams that no queue drops.
 
-    Plain Python is faster than compiling for the few packets.
+    It runs as plain Python: compiling would take longer than so few packets.
     """
     bed = Bed("datagram", network, fabric={"queue_bytes": "1TB"}, jit=False)
     engine = bed.engine(load.flows, load.tasks)

@@ -1,4 +1,4 @@
-"""A case: something to measure, and the rows that hold it against what others say."""
+"""A case: something to measure, and the rows that compare it with what others say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run cases and keep what they gave: one file, written anew after each case."""
+"""Run cases and keep their outcomes in one file, rewritten after each case."""
 
 from __future__ import annotations
 

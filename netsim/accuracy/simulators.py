@@ -29,9 +29,9 @@ from netsim.plugins.registry import find
 PAYLOAD, FLOW_BYTES = 4096, 2_000_000
 QUANTILES = {"median": 0.5, "nine in ten": 0.9, "p99": 0.99, "last flow": 1.0}
 
-SPRAYED = Tolerance(0.03, "means over seeds; random paths of packets are other ones")
+SPRAYED = Tolerance(0.03, "means over seeds; packets take other random paths")
 TAIL = Tolerance(0.10, "the slowest flows of single runs")
-HASHED = Tolerance(0.10, "hashes of flows are other ones")
+HASHED = Tolerance(0.10, "flows hash to other paths")
 
 REASON = "hashes differ: ours is a mean over {} draws from {:.0f} to {:.0f} us, {:.0%} below theirs"
 

@@ -80,8 +80,12 @@ LARGE_TREE = {
     0.8: (6.14, 2.18),
     1.0: (6.78, 2.41),
 }
-LAST = {12: Tolerance(0.12, "12 trials; the last of each is a whole number")}
-LAST[300] = Tolerance(0.025, "300 trials; the last of each is a whole number")
+LAST = {
+    12: Tolerance(0.12, "12 trials, in each of which the last flow takes a whole number of times")
+}
+LAST[300] = Tolerance(
+    0.025, "300 trials, in each of which the last flow takes a whole number of times"
+)
 MEAN = {12: Tolerance(0.02, "12 trials"), 300: Tolerance(0.006, "300 trials")}
 
 
