@@ -31,6 +31,9 @@ from netsim.engine.series import intervals
 from netsim.model.sampling import MIN_INTERVALS, Sampling
 from netsim.model.workload import Workload
 
+VARIANTS = 8
+"""Cases for which the same is compiled."""
+
 
 @dataclass(frozen=True)
 class Way:
@@ -76,6 +79,19 @@ def cut_short(case: Case, transmissions: int) -> Case:
     if len(starts) <= transmissions:
         return case
     return replace(case, until_ps=starts[transmissions])
+
+
+def variants(case: Case, rng: random.Random) -> list[Case]:
+    """The case, and others for which the same is compiled."""
+    others = [
+        replace(
+            case,
+            seed=rng.getrandbits(31),
+            flows=[(*ends, rng.randint(1, 2 * size), start) for *ends, size, start in case.flows],
+        )
+        for _ in range(VARIANTS - 1)
+    ]
+    return [cut_short(each, 20_000) for each in (case, *others)]
 
 
 def check(rng_seed: int, transmissions: int = 2000, **named: Any) -> tuple[Engine, Simulator]:

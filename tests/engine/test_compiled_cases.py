@@ -7,10 +7,9 @@ that differ in their seed and in the sizes of flows.
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
-from agreement import compare_totals, cut_short, way_of
+from agreement import compare_totals, variants, way_of
 from engine_case import NARROW, engine_for, run, run_in_pieces
 from reference.cases import random_case
 from reference.model import Case
@@ -21,20 +20,6 @@ from netsim.engine.engine import Engine
 
 FIRST = 10_000
 POINTS = 12
-VARIANTS = 8
-
-
-def variants(case: Case, rng: random.Random) -> list[Case]:
-    """The case, and others for which the same is compiled."""
-    others = [
-        replace(
-            case,
-            seed=rng.getrandbits(31),
-            flows=[(*ends, rng.randint(1, 2 * size), start) for *ends, size, start in case.flows],
-        )
-        for _ in range(VARIANTS - 1)
-    ]
-    return [cut_short(each, 20_000) for each in (case, *others)]
 
 
 @pytest.mark.slow

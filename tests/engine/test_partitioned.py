@@ -5,13 +5,15 @@ The ranks are threads of this process; `tests/cli/test_mpi.py` has processes of 
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from agreement import cut_short
+from agreement import cut_short, variants, way_of
 from engine_case import (
     engine_for,
     flow_results,
@@ -23,9 +25,11 @@ from engine_case import (
 )
 from ranks_case import ThreadRanks, with_ranks
 from reference.cases import random_case
+from reference.model import Case
 from series_case import equal, reading, sampled
 
 from netsim.engine.engine import Engine
+from netsim.engine.kernels import crew
 from netsim.engine.kernels.layout import INF
 from netsim.engine.partitioned import PartitionedEngine
 from netsim.engine.snapshot import Snapshot
@@ -58,6 +62,20 @@ def records(engine: Engine) -> dict[str, Any]:
     }
 
 
+def divided(case: Case, **given: Any) -> Callable[[ThreadRanks], Engine]:
+    """What builds the engine of a rank."""
+
+    def built(ranks: ThreadRanks) -> Engine:
+        def make(simulation: Any, options: Any) -> Engine:
+            return PartitionedEngine(simulation, replace(options, ranks=ranks))
+
+        engine = engine_for(case, make=make, **given)
+        engine.advance(0, INF)  # load code
+        return engine
+
+    return built
+
+
 def check(seed: int, **named: Any) -> None:
     """Run a case on some ranks, and go on from its middle with another number of them."""
     rng = random.Random(seed)
@@ -66,12 +84,6 @@ def check(seed: int, **named: Any) -> None:
     until_ps = INF if case.until_ps is None else case.until_ps
     given: dict[str, Any] = {"jit": False, "trace": False, "sampling": sampling}
     windows, first, then = rng.randint(1, 30), rng.randint(2, 4), rng.randint(1, 4)
-
-    def divided(ranks: ThreadRanks) -> Engine:
-        def make(simulation: Any, options: Any) -> Engine:
-            return PartitionedEngine(simulation, replace(options, ranks=ranks))
-
-        return engine_for(case, make=make, **given)
 
     whole = engine_for(case, **given)
     whole.advance(windows, until_ps)
@@ -84,7 +96,7 @@ def check(seed: int, **named: Any) -> None:
             assert np.array_equal(column, at_half[name]), name
         return kept(engine)
 
-    snapshot = with_ranks(first, divided, begin)
+    snapshot = with_ranks(first, divided(case, **given), begin)
     run(whole, until_ps)
 
     def end(engine: Engine) -> None:
@@ -96,7 +108,7 @@ def check(seed: int, **named: Any) -> None:
         if sampling is not None:
             equal(reading(engine), reading(whole))
 
-    with_ranks(then, divided, end)
+    with_ranks(then, divided(case, **given), end)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -113,3 +125,25 @@ def test_ranks_agree_when_circuits_follow_the_flows() -> None:
 def test_ranks_agree_with_one_process_long(seed: int) -> None:
     check(seed)
     check(seed, racks=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25))
+def test_compiled_cases_have_one_hash(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 1 to 4 ranks of 1 or 2 threads, which share all windows."""
+    monkeypatch.setattr(crew, "SHARED_NS", 0)
+    rng = random.Random(seed)
+    drawn = random_case(seed)
+    sampling = way_of(drawn, rng).sampling
+    for case in variants(drawn, rng):
+        given: dict[str, Any] = {"trace": False, "sampling": sampling}
+        whole = run(engine_for(case, **given), case.until_ps)
+
+        def compared(engine: Engine, whole: Engine = whole, until_ps: Any = case.until_ps) -> None:
+            run(engine, until_ps)
+            assert seen(engine) == seen(whole)
+            if sampling is not None:
+                equal(reading(engine), reading(whole))
+
+        for ranks, threads in itertools.product(range(1, 5), (1, 2)):
+            with_ranks(ranks, divided(case, threads=threads, **given), compared)
