@@ -8,27 +8,31 @@ from typing import Any
 
 import numpy as np
 
+from netsim.running.mpi import MpiRanks
+
 
 class Meeting:
     """Where ranks meet: each leaves something, and all see what the others left."""
 
     def __init__(self, n: int) -> None:
         self.barrier = threading.Barrier(n)
-        self.left: list[Any] = [None] * n
+        self.left: tuple[list[Any], list[Any]] = ([None] * n, [None] * n)
+        """Of two meetings: one may begin while some still look at what the last one left."""
 
 
-class ThreadRanks:
-    """A `Ranks` whose ranks are threads."""
+class ThreadRanks(MpiRanks):
+    """Ranks that are threads. As in MPI, what one sends is copied."""
 
     def __init__(self, rank: int, meeting: Meeting) -> None:
-        self.rank, self.n, self._meeting = rank, len(meeting.left), meeting
+        self.rank, self.n, self._meeting = rank, meeting.barrier.parties, meeting
+        self._turn, self._led, self.n_cores = 0, None, 2
 
     def _meet(self, mine: Any) -> list[Any]:
-        self._meeting.left[self.rank] = mine
+        self._turn ^= 1
+        found = self._meeting.left[self._turn]
+        found[self.rank] = mine
         self._meeting.barrier.wait(300)
-        found = list(self._meeting.left)
-        self._meeting.barrier.wait(300)
-        return found
+        return list(found)
 
     def broadcast(self, array: Any, root: int = 0) -> Any:
         return self._meet(None if array is None else array.copy())[root].copy()
@@ -51,31 +55,40 @@ class ThreadRanks:
             one[:] = found[rank]
 
 
-def with_ranks(n: int, make: Callable[[ThreadRanks], Any], use: Callable[[Any], Any]) -> Any:
-    """What ``use`` returns of the engine of rank 0, while other ranks serve theirs."""
+def on_ranks(n: int, lead: Callable[[Any], Any], serve: Callable[[Any], None]) -> Any:
+    """What ``lead`` returns on rank 0, while ``serve`` is called on the others."""
     meeting = Meeting(n)
     failures: list[BaseException] = []
 
-    def serve(rank: int) -> None:
+    def call(rank: int) -> None:
         try:
-            make(ThreadRanks(rank, meeting)).serve()
+            serve(ThreadRanks(rank, meeting))
         except threading.BrokenBarrierError:
             pass
         except BaseException as error:
             failures.append(error)
             meeting.barrier.abort()
 
-    others = [threading.Thread(target=serve, args=(rank,)) for rank in range(1, n)]
+    others = [threading.Thread(target=call, args=(rank,)) for rank in range(1, n)]
     for one in others:
         one.start()
     try:
-        engine = make(ThreadRanks(0, meeting))
+        return lead(ThreadRanks(0, meeting))
+    except BaseException as error:
+        meeting.barrier.abort()
+        raise failures[0] if failures else error from None
+    finally:
+        for one in others:
+            one.join(60)
+
+
+def with_ranks(n: int, make: Callable[[Any], Any], use: Callable[[Any], Any]) -> Any:
+    """What ``use`` returns of the engine of rank 0, while other ranks serve theirs."""
+
+    def lead(ranks: ThreadRanks) -> Any:
+        engine = make(ranks)
         found = use(engine)
         engine.close()
         return found
-    except threading.BrokenBarrierError:
-        raise failures[0] from None
-    finally:
-        meeting.barrier.abort() if failures else None
-        for one in others:
-            one.join(60)
+
+    return on_ranks(n, lead, lambda ranks: make(ranks).serve())
