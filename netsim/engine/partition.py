@@ -23,7 +23,7 @@ from netsim.engine.records import aligned_zeros
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import State
 
-CLOCK = "clock.clock"
+CLOCK, NEXT_EVENT, SOONEST = "clock.clock", "clock.next_event", "clock.soonest"
 
 FEW = 1024
 """Packets for which there is room at first."""
@@ -174,8 +174,7 @@ class Partition:
         state, other = self._state, self._of_node != self.part
         next_event, clock = state.clock.next_event, np.asarray(state.clock.clock)
         next_event[other] = INF
-        blocks = np.arange(0, next_event.size, BLOCK)
-        state.clock.soonest[:] = np.minimum.reduceat(next_event, blocks)
+        state.clock.soonest[:] = _soonest(next_event)
         clock["last_delivered"] = NO_FLOW
         if self.part:
             self.forget_totals()
@@ -239,6 +238,8 @@ class Partition:
 
         for path, of_rows in self.of_rows.items():
             put_together(path, of_rows)
+        soonest = _soonest(whole[NEXT_EVENT].raw.view(np.int64))
+        whole[SOONEST] = whole[SOONEST]._replace(raw=soonest.view(np.uint8))
         clocks = [rows[CLOCK].reshape(-1).view(layout.CLOCK) for rows in of_parts]
         clock = clocks[0].copy()
         for name in TOTALS:
@@ -262,6 +263,11 @@ class Partition:
         records = whole[path].raw.view(_array(self._state, path).dtype)
         of_rows = self.of_rows.get(path, np.zeros(records.size, np.int32))
         return np.repeat(of_rows, records[tail] - records[head])
+
+
+def _soonest(next_event: Array) -> Array:
+    """Return the earliest of the events of each block of nodes."""
+    return np.minimum.reduceat(next_event, np.arange(0, next_event.size, BLOCK))
 
 
 def _array(state: State, path: str) -> Array:

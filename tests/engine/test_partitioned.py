@@ -99,16 +99,21 @@ def check(seed: int, **named: Any) -> None:
     snapshot = with_ranks(first, divided(case, **given), begin)
     run(whole, until_ps)
 
-    def end(engine: Engine) -> None:
+    def end(engine: Engine) -> Snapshot:
         engine.restore(snapshot)
         engine.advance(3, until_ps)
         assert engine.flow_states().done_ps.size == len(case.flows)  # gathered alone
+        later = kept(engine)
         run(engine, until_ps)
         assert seen(engine) == seen(whole)
         if sampling is not None:
             equal(reading(engine), reading(whole))
+        return later
 
-    with_ranks(then, divided(case, **given), end)
+    later = with_ranks(then, divided(case, **given), end)
+    alone = engine_for(case, **given)
+    alone.restore(later)
+    assert seen(run(alone, until_ps)) == seen(whole)
 
 
 @pytest.mark.parametrize("seed", range(4))
