@@ -65,7 +65,7 @@ def test_one_hash_with_any_ranks_and_threads(name: str) -> None:
 if __name__ == "__main__":
     with connected() as of_mpi:
         for each, n_threads in itertools.product(sys.argv[1:], (1, 2)):
-            for one, found in zip(simulated(each), hashes(each, of_mpi, n_threads), strict=False):
+            for found, one in zip(hashes(each, of_mpi, n_threads), simulated(each), strict=False):
                 print(each, one.name, f"{of_mpi.n} ranks", f"{n_threads} threads", found)
         if of_mpi.rank > 0:
             follow(of_mpi, [])

@@ -160,7 +160,7 @@ def _ranks(options: dict[str, Any]) -> Iterator[MpiRanks | None]:
     options["jobs"] = 1
     with connected() as ranks:
         processes = ranks.processes()
-        if ranks.rank == 0 and not options["quiet"]:
+        if ranks.rank == 0:  # also with --quiet: mpirun names the process of a rank that dies
             click.echo(processes, err=True)
         yield ranks
 
