@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 from netsim.workloads.inference.cost import LONG_PROMPT, iteration_ps, prompt_pairs
-from netsim.workloads.inference.deployment import BARE, Deployment, Overheads
+from netsim.workloads.inference.deployment import Deployment, Overheads
 from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.inference.roofline import iteration_cost
 from netsim.workloads.job.load import read_toml
@@ -59,11 +58,6 @@ class InferenceRow:
         """Ours over theirs, minus one."""
         return self.ms / self.measured_ms - 1
 
-    @property
-    def bare_error(self) -> float:
-        """Error of the roofline alone."""
-        return self.with_overheads(BARE).error
-
     def with_overheads(self, overheads: Overheads) -> InferenceRow:
         """Return the row with other overheads."""
         return replace(self, deployment=replace(self.deployment, overheads=overheads))
@@ -101,12 +95,6 @@ def groups() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def fitted_groups() -> tuple[str, ...]:
-    """Return the groups with fitted rows."""
-    return tuple(dict.fromkeys(row.group for row in rows() if row.fitted))
-
-
-@cache
 def rows() -> tuple[InferenceRow, ...]:
     """Return all measured times."""
     return tuple(one for table in read_toml(FILE)["row"] for one in _rows_of(table))
@@ -130,12 +118,6 @@ def _rows_of(table: dict[str, Any]) -> Iterator[InferenceRow]:
             )
 
 
-def predicted(group: str, *, large: bool = False) -> list[InferenceRow]:
-    """Return the rows of a group that are not fitted, with few or many tokens."""
-    chosen = [row for row in rows() if row.group == group and not row.fitted]
-    return [row for row in chosen if row.large is large]
-
-
 @cache
 def formulas() -> tuple[Formula, ...]:
     """Return other models' times and ours: 16 bits, full attention."""
@@ -155,9 +137,3 @@ def formulas() -> tuple[Formula, ...]:
             ms = time_ms(deployment, phase, size, PROMPT)
             found.append(Formula(table["name"], phase, table[f"{phase}_ms"], ms))
     return tuple(found)
-
-
-def errors(found: Sequence[InferenceRow | Formula]) -> tuple[float, float]:
-    """Return the mean and largest absolute error."""
-    all_of = [abs(one.error) for one in found]
-    return mean(all_of), max(all_of)

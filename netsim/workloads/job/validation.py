@@ -82,10 +82,11 @@ def rows() -> tuple[TrainingRow, ...]:
 
 def _measured_s(row: dict[str, Any], job: Job, step: StepTime) -> float:
     """Return the seconds of a step from what a row tells."""
-    if tokens := row.get("tokens"):
-        return job.layout.global_batch * job.model.sequence / (tokens * job.layout.gpus)
-    if mfu := row.get("mfu"):
-        return step.mfu / mfu * step.total_ps / PS_PER_S
+    if "tokens" in row:
+        tokens = job.layout.global_batch * job.model.sequence
+        return tokens / (float(row["tokens"]) * job.layout.gpus)
+    if "mfu" in row:
+        return step.mfu / float(row["mfu"]) * step.total_ps / PS_PER_S
     return float(row["seconds"])
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from marked import values
+from measured_rows import GROUPS, errors, predicted
 
 from netsim.workloads.cli import workload_inference as compared
 from netsim.workloads.inference.load import presets
-from netsim.workloads.inference.validation import errors, fitted_groups, predicted
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "netsim" / "workloads" / "inference" / "README.md").read_text("utf-8")
@@ -37,9 +37,9 @@ def test_every_preset_is_named(kind):
 
 
 def test_what_the_text_says_of_errors():
-    decoding = [row for group in fitted_groups() for row in predicted(group)]
+    decoding = [row for group in GROUPS for row in predicted(group)]
     decoding = [row for row in decoding if row.phase == "decode"]
-    many = [row for group in fitted_groups() for row in predicted(group, large=True)]
+    many = [row for group in GROUPS for row in predicted(group, large=True)]
     found = sorted(100 * row.error for row in many if row.deployment.tp > 2)
     two = [row for row in many if row.deployment.tp == 2]
     assert values(PAGE) == {
