@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from netsim.engine.kernels.layout import (
     grouped,
 )
 from netsim.engine.records import aligned_zeros
+from netsim.engine.share import ALL, Rows, Share, rows_of
 from netsim.engine.simulation import Simulation
 from netsim.engine.tasks import Tasks, build_tasks, waiting
 from netsim.limits import RATE_SHIFT
@@ -48,28 +49,34 @@ def build_hosts(
     protocol: Protocol,
     program: Program,
     pars: Sequence[Mapping[str, int | float]],
-) -> HostState:
-    """Return the hosts' state; ``pars`` are the parameters of each transport."""
+    share: Share,
+) -> tuple[HostState, Array]:
+    """Return the hosts' state with the rows of a share, and int64[n_hosts + 1], the first timer of
+    each host; ``pars`` are the parameters of each transport."""
     network, flows = simulation.network, simulation.flows
     port_pairs = pairs_used(network, flows, simulation.fabric.plane_balancing, simulation.seed)
     carrier = simulation.feature_set.carrier
-    tx, rx = _sides(simulation, protocol, port_pairs)
-    bits = _bitmaps(tx, rx, protocol)
-    nics = _nics(network, protocol)
+    tx, rx = _sides(simulation, protocol, port_pairs, share.flows)
+    bits = _bitmaps(tx, rx, bitmap_words(simulation, protocol), share.flows)
+    nics = _nics(network, protocol, share.sources)
     used_ports = port_pairs.src_port, port_pairs.dst_port
     flow_nics = tuple(network.nic_of_port[side[port_pairs.first[:-1]]] for side in used_ports)
     found = waiting(simulation)
     next_flow, next_flows = _successors(flows, found.elsewhere)
     built = build_tasks(found.tasks, simulation, program)
-    tx["waits_for"] = np.bincount(next_flows[:-1], minlength=len(flows))
+    waits_for = np.bincount(next_flows[:-1], minlength=len(flows))
     if found.tasks is not None:
-        tx["waits_for"][built.send_task >= 0] = 1
-    timers, heap = _build_timers(nics, (tx, rx), flow_nics, built, (protocol, program))
-    return grouped(
+        waits_for[built.send_task >= 0] = 1
+    tx["waits_for"][share.flows] = waits_for[share.flows]
+    files = protocol, program
+    timers, heap, first_timer = _build_timers(
+        network, nics, (tx, rx), flow_nics, built, files, share
+    )
+    state = grouped(
         HostState,
         nics=nics,
         first_nic=network.first_nic,
-        host_ports=_host_ports(network),
+        host_ports=_host_ports(network, share.host_ports),
         **_port_choices(
             simulation, port_pairs_of(network, flows) if carrier else port_pairs, flow_nics
         ),
@@ -85,74 +92,92 @@ def build_hosts(
         phase=phases(simulation),
         **vars(built),
     )
+    return state, first_timer
 
 
 def _sides(
-    simulation: Simulation, protocol: Protocol, port_pairs: PortPairs
+    simulation: Simulation, protocol: Protocol, port_pairs: PortPairs, at: Rows
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sender and receiver records of all flows."""
+    """Return the sender and receiver records of all flows, with the rows ``at`` written."""
     network, flows, packets = simulation.network, simulation.flows, simulation.packets
     n = len(flows)
-    n_packets = packet_counts(flows.size_bytes, packets)
+    number, sizes = np.arange(n)[at], flows.size_bytes[at]
+    n_packets = packet_counts(sizes, packets)
     tx = aligned_zeros(n, protocol.tx)
     rx = aligned_zeros(n, protocol.rx)
     for side, here, there in ((tx, flows.src, flows.dst), (rx, flows.dst, flows.src)):
-        side["flow"] = np.arange(n)
+        side["flow"][at] = number
         if simulation.transport_of_flow is not None:
-            side["transport"] = simulation.transport_of_flow
-        side["host"] = here
-        side["peer"] = there
-        side["size_bytes"] = flows.size_bytes
-        side["n_packets"] = n_packets
-        side["last_bytes"] = flows.size_bytes - (n_packets - 1) * packets.payload_bytes
-        side["prio"] = flows.cls
+            side["transport"][at] = simulation.transport_of_flow[at]
+        side["host"][at] = here[at]
+        side["peer"][at] = there[at]
+        side["size_bytes"][at] = sizes
+        side["n_packets"][at] = n_packets
+        side["last_bytes"][at] = sizes - (n_packets - 1) * packets.payload_bytes
+        side["prio"][at] = flows.cls[at]
     if network.has_several_ports or network.n_tables > 1:
-        tx["port_choice"], rx["port_choice"] = np.arange(n), n + np.arange(n)
+        tx["port_choice"][at], rx["port_choice"][at] = number, n + number
     rate_bps = np.add.reduceat(network.port_rate_bps[port_pairs.src_port], port_pairs.first[:-1])
-    q20 = byte_quotient(rate_bps)
+    q20 = byte_quotient(rate_bps)[at]
     if _pair_by_entropy(simulation):
-        draws = mix(salt(simulation.seed, PURPOSE_ENTROPY, np.arange(n)))
-        tx["entropy"] = rx["entropy"] = draws & 0xFFFF
-    tx["next_ready"] = -1
-    tx["start_ps"] = flows.start_ps
-    tx["acked_ps"] = -1
-    tx["ps_per_byte_q20"] = q20
-    tx["base_rtt_ps"] = round_trips(network, port_pairs, packets)
-    tx["bdp_bytes"] = (tx["base_rtt_ps"].astype(float) * 2**RATE_SHIFT / q20).astype(np.int64)
-    rx["done_ps"] = -1
-    rx["next_done"] = -1
+        draws = mix(salt(simulation.seed, PURPOSE_ENTROPY, number))
+        tx["entropy"][at] = rx["entropy"][at] = draws & 0xFFFF
+    base_rtt_ps = round_trips(network, port_pairs, packets)[at]
+    tx["next_ready"][at] = -1
+    tx["start_ps"][at] = flows.start_ps[at]
+    tx["acked_ps"][at] = -1
+    tx["ps_per_byte_q20"][at] = q20
+    tx["base_rtt_ps"][at] = base_rtt_ps
+    tx["bdp_bytes"][at] = (base_rtt_ps.astype(float) * 2**RATE_SHIFT / q20).astype(np.int64)
+    rx["done_ps"][at] = -1
+    rx["next_done"][at] = -1
     return tx, rx
 
 
-def _bitmaps(tx: np.ndarray, rx: np.ndarray, protocol: Protocol) -> Array:
+class BitmapWords(NamedTuple):
+    """Words of each flow's bitmaps, int64[n_flows]: of the sender, of which the last are the
+    engine's own of skipped packets, and of the receiver. All senders' come first."""
+
+    tx: Array
+    tx_own: Array
+    rx: Array
+
+
+def bitmap_words(simulation: Simulation, protocol: Protocol) -> BitmapWords:
+    """Return the sizes of all bitmaps."""
+    words = (packet_counts(simulation.flows.size_bytes, simulation.packets) + 31) >> 5
+    own = words * protocol.tx_bitmaps
+    return BitmapWords(words + own, own, words * protocol.rx_bitmaps)
+
+
+def _bitmaps(tx: np.ndarray, rx: np.ndarray, words: BitmapWords, at: Rows) -> Array:
     """Return empty bitmaps of all flows; set where each side's begin and end."""
-    words = (tx["n_packets"] + 31) >> 5
-    # A sender's bitmaps, then the engine's own of skipped packets.
-    tx_words, rx_words = words * (protocol.tx_bitmaps + 1), words * protocol.rx_bitmaps
-    tx["bits"] = np.cumsum(tx_words) - tx_words
-    rx["bits"] = tx_words.sum() + np.cumsum(rx_words) - rx_words
-    tx["bits_end"] = tx["bits"] + words * protocol.tx_bitmaps
-    rx["bits_end"] = rx["bits"] + rx_words
-    return np.zeros(max(1, int(tx_words.sum() + rx_words.sum())), np.int64)
+    tx_begin = np.cumsum(words.tx) - words.tx
+    rx_begin = words.tx.sum() + np.cumsum(words.rx) - words.rx
+    tx["bits"][at], rx["bits"][at] = tx_begin[at], rx_begin[at]
+    tx["bits_end"][at] = (tx_begin + words.tx_own)[at]
+    rx["bits_end"][at] = (rx_begin + words.rx)[at]
+    return np.zeros(max(1, int(words.tx.sum() + words.rx.sum())), np.int64)
 
 
-def _nics(network: Network, protocol: Protocol) -> np.ndarray:
+def _nics(network: Network, protocol: Protocol, at: Rows) -> np.ndarray:
     """Return the NICs of all hosts."""
     n_nics = int(network.first_nic[-1])
+    host = np.repeat(np.arange(network.n_hosts), np.diff(network.first_nic))[at]
     nics = np.zeros(n_nics, protocol.host)
-    nics["nic"] = np.arange(n_nics)
-    nics["host"] = np.repeat(np.arange(network.n_hosts), np.diff(network.first_nic))
-    nics["port"] = network.node_first_port[nics["host"]]
-    nics["ps_per_byte_q20"] = byte_quotient(network.nic_rate_bps)
-    nics["done_head"] = -1
+    nics["nic"][at] = np.arange(n_nics)[at]
+    nics["host"][at] = host
+    nics["port"][at] = network.node_first_port[host]
+    nics["ps_per_byte_q20"][at] = byte_quotient(network.nic_rate_bps[at])
+    nics["done_head"][at] = -1
     return nics
 
 
-def _host_ports(network: Network) -> np.ndarray:
+def _host_ports(network: Network, at: Rows) -> np.ndarray:
     """Return the host ports, with empty queues."""
     host_ports = np.zeros(network.n_host_ports, HOST_PORT)
-    host_ports["ready_head"] = host_ports["ready_tail"] = -1
-    host_ports["nic"] = network.nic_of_port
+    host_ports["ready_head"][at] = host_ports["ready_tail"][at] = -1
+    host_ports["nic"][at] = network.nic_of_port[at]
     return host_ports
 
 
@@ -236,23 +261,27 @@ def _successors(flows: FlowTable, elsewhere: Array) -> tuple[np.ndarray, np.ndar
 
 
 def _build_timers(
+    network: Network,
     nics: Any,
     sides: tuple[Any, Any],
     flow_nics: Sequence[Array],
     built: Tasks,
     files: tuple[Protocol, Program],
-) -> tuple[Any, np.ndarray]:
+    share: Share,
+) -> tuple[Any, np.ndarray, Array]:
     """Number the timers, host by host.
 
     First those of each NIC, then those of the flows it sends and receives; then the program's start
     timer, those of tasks, and the program's own. ``flow_nics`` are the NICs of the flows'
-    ``sides``. Timers of flows and tasks that wait for nothing are set.
+    ``sides``. Timers of flows and tasks that wait for nothing are set. Also return the first timer
+    of each host.
     """
     protocol, program = files
     tasks: Any = built.tasks
-    n_nics, h = nics.shape[0], int(nics["host"][-1]) + 1
+    n_nics, h = nics.shape[0], network.n_hosts
+    host_of_nic = np.repeat(np.arange(h), np.diff(network.first_nic))
     (tx, rx), (tx_nic, rx_nic) = sides, flow_nics
-    n = tx.shape[0]
+    number = np.arange(tx.shape[0])
     per_tx, per_rx = 1 + protocol.tx_timers, protocol.rx_timers
     own = protocol.host_timers
     n_tx = np.bincount(tx_nic, minlength=n_nics)
@@ -263,14 +292,15 @@ def _build_timers(
     if program.modules:
         begins[built.program_hosts["n_tasks"] > 0] = 1
     behind = n_tasks + begins * (1 + program.timers)
-    per_host = np.bincount(nics["host"], per_nic, h).astype(np.int64) + behind
+    per_host = np.bincount(host_of_nic, per_nic, h).astype(np.int64) + behind
     first_of_host = np.cumsum(per_host) - per_host
     behind_before = np.cumsum(behind) - behind
-    first = np.cumsum(per_nic) - per_nic + behind_before[nics["host"]]
+    first = np.cumsum(per_nic) - per_nic + behind_before[host_of_nic]
     heap_off = 1 + np.arange(h) + first_of_host
-    nics["first_timer"] = first
-    nics["n_timers"] = per_nic
-    nics["heap_off"] = heap_off[nics["host"]]
+    at = share.sources
+    nics["first_timer"][at] = first[at]
+    nics["n_timers"][at] = per_nic[at]
+    nics["heap_off"][at] = heap_off[host_of_nic[at]]
 
     def rank(owner: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Return the rank of each entry among those of its owner."""
@@ -280,31 +310,36 @@ def _build_timers(
         return ranks
 
     start = first[tx_nic] + own + rank(tx_nic, n_tx) * per_tx
-    tx["first_timer"] = start + 1
-    rx["first_timer"] = first[rx_nic] + own + (n_tx * per_tx)[rx_nic] + rank(rx_nic, n_rx) * per_rx
+    first_rx = first[rx_nic] + own + (n_tx * per_tx)[rx_nic] + rank(rx_nic, n_rx) * per_rx
+    at = share.flows
+    tx["first_timer"][at], rx["first_timer"][at] = start[at] + 1, first_rx[at]
     after_nics = first_of_host + per_host - behind
     tasks["timer"] = (after_nics + begins)[tasks["host"]] + rank(tasks["host"], n_tasks)
     begin, begin_host = after_nics[begins == 1], np.flatnonzero(begins)
     # Padding, so that no search for a timer leaves the array.
-    timers = np.zeros(int(per_host.sum()) + TIMER_RX, TIMER)
-    timers["owner"] = -1
-    timers["deadline"] = INF
-    timers["key"] = INF
-    timers["pos"] = -1
-    for k in range(own):
-        timers["owner"][first + k] = nics["host"]
-        timers["code"][first + k] = k
-    timers["owner"][start] = np.arange(n)
-    timers["code"][start] = TIMER_START
-    for k in range(protocol.tx_timers):
-        timers["owner"][start + 1 + k] = np.arange(n)
-        timers["code"][start + 1 + k] = TIMER_TX + k
-    for k in range(per_rx):
-        timers["owner"][rx["first_timer"] + k] = np.arange(n)
-        timers["code"][rx["first_timer"] + k] = TIMER_RX + k
+    n_timers = int(per_host.sum())
+    timers = np.zeros(n_timers + TIMER_RX, TIMER)
+    at = ALL
+    if not isinstance(share.hosts, slice):
+        own_timers = rows_of(first_of_host[share.hosts], per_host[share.hosts])
+        at = np.append(own_timers, n_timers + np.arange(TIMER_RX))
+    timers["owner"][at] = -1
+    timers["deadline"][at] = INF
+    timers["key"][at] = INF
+    timers["pos"][at] = -1
 
-    timers["owner"][tasks["timer"]] = np.arange(tasks.size)
-    timers["code"][tasks["timer"]] = TIMER_TASK
+    def set_up(slots: Array, owners: Array, code: int) -> None:
+        timers["owner"][slots] = owners
+        timers["code"][slots] = code
+
+    for k in range(own):
+        set_up(first[share.nics] + k, host_of_nic[share.nics], k)
+    set_up(start[share.sent], number[share.sent], TIMER_START)
+    for k in range(protocol.tx_timers):
+        set_up(start[share.sent] + 1 + k, number[share.sent], TIMER_TX + k)
+    for k in range(per_rx):
+        set_up(first_rx[share.received] + k, number[share.received], TIMER_RX + k)
+    set_up(tasks["timer"], np.arange(tasks.size), TIMER_TASK)
     if program.modules:
         built.program_hosts["first_timer"] = own_timers = after_nics + begins + n_tasks
         timers["code"][begin] = TIMER_BEGIN
@@ -312,7 +347,8 @@ def _build_timers(
             timers["code"][own_timers[begin_host] + k] = TIMER_PROGRAM - k
 
     heap = np.zeros(h + int(per_host.sum()), np.int64)
-    free = np.flatnonzero(tx["waits_for"] == 0)
+    free = number[share.sent]
+    free = free[tx["waits_for"][free] == 0]
     first_tasks = tasks[(tasks["edges"] == 0) & (tasks["pending"] == 0)]
     slots = np.concatenate([start[free], begin, first_tasks["timer"]])
     at = np.concatenate([tx["start_ps"][free], np.zeros(slots.size - free.size, np.int64)])
@@ -325,6 +361,6 @@ def _build_timers(
     counts = np.bincount(host, minlength=h)
     pos = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
     heap[heap_off[host] + pos] = slots[order]
-    heap[heap_off - 1] = counts
+    heap[heap_off[share.hosts] - 1] = counts[share.hosts]
     timers["pos"][slots[order]] = pos
-    return timers, heap
+    return timers, heap, np.append(first_of_host, n_timers)

@@ -25,6 +25,7 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.trace import Trace
 from netsim.engine.records import aligned_zeros
 from netsim.engine.series import build_series
+from netsim.engine.share import Share
 from netsim.engine.simulation import Simulation
 from netsim.model.arithmetic import (
     PURPOSE_ARRIVAL_ORDER,
@@ -45,21 +46,24 @@ def build_links(
     discipline: Discipline,
     pool: dict[str, Array],
     trace: Trace | Array,
+    share: Share,
 ) -> LinkState:
-    """Return the links' state, with the record types of a protocol."""
+    """Return the links' state, with the record types of a protocol and the rows of a share."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, c = network.n_ports, fabric.n_traffic_classes
     sized = simulation.sizes
     kinds = (fabric,) if sized is None else sized.fabrics
 
+    number, at = np.arange(n, dtype=np.int64), share.links
+    q20 = byte_quotient(network.port_rate_bps[at])
     ports = aligned_zeros(n, discipline.port)
-    ports["number"] = np.arange(n)
-    ports["ps_per_byte_q20"] = byte_quotient(network.port_rate_bps)
-    ports["delay_ps"] = network.port_delay_ps
+    ports["number"][at] = number[at]
+    ports["ps_per_byte_q20"][at] = q20
+    ports["delay_ps"][at] = network.port_delay_ps[at]
     readers = aligned_zeros(n, LINK_READER)
-    readers["packet_ps"] = send_time(simulation.packets.data_bytes, ports["ps_per_byte_q20"])
-    readers["from_host"] = network.port_peer < network.n_host_ports
-    readers["order_salt"] = salt(seed, PURPOSE_ARRIVAL_ORDER, np.arange(n, dtype=np.int64))
+    readers["packet_ps"][at] = send_time(simulation.packets.data_bytes, q20)
+    readers["from_host"][at] = network.port_peer[at] < network.n_host_ports
+    readers["order_salt"][at] = salt(seed, PURPOSE_ARRIVAL_ORDER, number[at])
 
     queues = aligned_zeros(n * c, discipline.queue)
 
@@ -71,11 +75,12 @@ def build_links(
     switches["next_wakeup_ps"] = INF
     switches["indirect_from"] = switches["indirect_by"] = NO_PORT
     words = int(first_words(network)[-1])
-    entity = np.arange(n, dtype=np.int64)
-    balance = np.zeros(n, BALANCE)
-    balance["salt_random"] = salt(seed, PURPOSE_SPRAY, entity)
-    balance["salt_data"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity + 1)
-    balance["salt_other"] = salt(seed, PURPOSE_PERMUTATION, 2 * entity)
+    balance, at = np.zeros(n, BALANCE), share.ports
+    balance["salt_random"][at] = salt(seed, PURPOSE_SPRAY, number[at])
+    balance["salt_data"][at] = salt(seed, PURPOSE_PERMUTATION, 2 * number[at] + 1)
+    balance["salt_other"][at] = salt(seed, PURPOSE_PERMUTATION, 2 * number[at])
+    first_new = np.zeros(n, np.int64)
+    first_new[at] = INF
     return grouped(
         LinkState,
         **pool,
@@ -89,7 +94,7 @@ def build_links(
             [_discipline_record(one, discipline, simulation.packets, seed) for one in kinds]
         ),
         size_kind=np.zeros(1, np.int64) if sized is None else sized.kind.copy(),
-        first_new=np.full(n, INF, np.int64),
+        first_new=first_new,
         unread=np.zeros(words, np.int64),
         busy=np.zeros(words, np.int64),
         dirty_ports=np.zeros(words, np.int64),

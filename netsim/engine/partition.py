@@ -1,29 +1,30 @@
 """One part of a network in a process of its own: which rows of the state it owns.
 
-Every part has arrays for the whole network, of which it changes the rows of its own nodes. `merge`
-makes an ordinary snapshot of those of all parts, from which any number of parts can resume.
+Every part has arrays for the whole network, but writes few rows other than its own (`share.py`). A
+complete state, to which all parts have given their rows, is that of one process: its snapshot is an
+ordinary one, from which any number of parts can resume.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from netsim.engine import snapshot
-from netsim.engine.kernels import layout
+from netsim.engine.compiling.declarations import Protocol
+from netsim.engine.host_state import bitmap_words
 from netsim.engine.kernels.cut import Cut
 from netsim.engine.kernels.ids import NO_FLOW, Array
 from netsim.engine.kernels.layout import BLOCK, INF, TIMER_RX, grouped
 from netsim.engine.kernels.series import BINS_APART
 from netsim.engine.pool import lay_out
 from netsim.engine.records import aligned_zeros
-from netsim.engine.snapshot import Snapshot
+from netsim.engine.share import rows_of
+from netsim.engine.simulation import Simulation
 from netsim.engine.state import State
-
-CLOCK, NEXT_EVENT, SOONEST = "clock.clock", "clock.next_event", "clock.soonest"
 
 FEW = 1024
 """Packets for which there is room at first."""
@@ -43,105 +44,151 @@ TOTALS = (
 )
 """Fields of the clock that each part counts for itself since the last snapshot."""
 
+KINDS = {
+    **dict.fromkeys(("ports", "readers", "balance", "faults", "circuits", "first_new"), "port"),
+    **dict.fromkeys(("queues", "losses"), "queue"),
+    **dict.fromkeys(("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready"), "word"),
+    "switches": "switch",
+    "fibers": "fiber",
+    "levels": "level",
+    "level_times": "level_time",
+    "samples": "sample",
+    "series_due": "host",
+    "copies": "copy",
+    "nics": "nic",
+    "host_ports": "host_port",
+    "port_choices": "choice",
+    "tx": "sender",
+    "rx": "receiver",
+    "send_task": "sender",
+    "bits": "bit",
+    "timers": "timer",
+    "heap": "heap",
+    "tasks": "task",
+    "program_hosts": "host",
+    "next_event": "node",
+}
+"""What the rows of arrays are of that several parts change. Other arrays are the same in all."""
+
 
 class Partition:
-    """The division of a state's rows: ``of_node`` (int32[n_nodes]) is the part of each node, and
-    ``part`` this one of ``n_parts``."""
+    """The rows that part ``part`` of ``n_parts`` owns of a state that was built for it."""
 
-    def __init__(self, state: State, of_node: Array, part: int, n_parts: int) -> None:
-        self._state, self._of_node = state, of_node
+    def __init__(
+        self, state: State, simulation: Simulation, protocol: Protocol, part: int, n_parts: int
+    ) -> None:
+        assert state.share.of_node is not None
+        self._state, self._of_node = state, state.share.of_node
+        self._simulation, self._protocol = simulation, protocol
         self.part, self.n_parts = part, n_parts
 
     @cached_property
-    def of_rows(self) -> Mapping[str, Array]:
-        """Return the part of each row of arrays that several parts change, by path. All others are
-        the same in every part."""
-        net, links, hosts = self._state.net, self._state.links, self._state.hosts
-        host, switch = self._of_node[: net.n_hosts], self._of_node[net.n_hosts :]
-        ports = self._of_node[net.port_node]
-        queues = np.repeat(ports, links.queues.shape[0] // ports.size)
-        words = np.repeat(switch, np.diff(net.first_word)[net.n_hosts :])
-        tx, rx = (host[np.asarray(side)["host"]] for side in (hosts.tx, hosts.rx))
-        heap_off = np.asarray(hosts.nics)["heap_off"][hosts.first_nic[:-1]]
-        timers = np.repeat(host, np.diff(np.append(heap_off, hosts.heap.shape[0] + 1)) - 1)
-        levels, samples = self._of_series(ports, queues)
-        found = {
-            "links": {
-                **dict.fromkeys(("ports", "readers", "balance", "faults", "circuits"), ports),
-                **dict.fromkeys(("queues", "losses"), queues),
-                **dict.fromkeys(("unread", "busy", "dirty_ports"), words),
-                **dict.fromkeys(("waiting_ports", "indirect_ready"), words),
-                "switches": switch,
-                "fibers": self._of_fibers(switch),
-                "levels": levels,
-                "level_times": np.repeat(levels, BINS_APART),
-                "samples": samples,
-                "series_due": host,
-                "copies": self._of_copies(host),
-            },
-            "hosts": {
-                "nics": host[np.asarray(hosts.nics)["host"]],
-                "host_ports": ports[: hosts.host_ports.shape[0]],
-                "port_choices": np.concatenate([tx, rx]),
-                "tx": tx,
-                "rx": rx,
-                "timers": np.append(timers, np.zeros(TIMER_RX, np.int32)),
-                "heap": np.repeat(host, np.diff(np.append(heap_off - 1, hosts.heap.shape[0]))),
-                "bits": self._of_bits(tx, rx),
-                "send_task": tx,
-                "tasks": host[np.asarray(hosts.tasks)["host"]],
-                "program_hosts": host,
-            },
-            "clock": {"next_event": self._of_node},
-        }
-        # An array of a feature that the run does not use has one row.
+    def paths(self) -> list[str]:
+        """The arrays that several parts change; the log, whose rows others tell, is the last."""
+        groups = {name: getattr(self._state, name) for name in ("links", "hosts", "clock")}
+        found = [
+            f"{group}.{name}"
+            for name, kind in KINDS.items()
+            for group, arrays in groups.items()
+            # An array of a feature that the run does not use has one row.
+            if hasattr(arrays, name) and getattr(arrays, name).shape[0] == self._kinds[kind][0]
+        ]
+        return [*found, snapshot.LOG] if LOGGED[0] in found else found
+
+    def rows(self, path: str) -> Array:
+        """Return the rows of an array that this part owns, int64[...]."""
+        if path == snapshot.LOG:
+            hosts, first, following = LOGGED
+            records = array_at(self._state, hosts)[self.rows(hosts)]
+            return rows_of(records[first], records[following] - records[first])
+        return self._kinds[KINDS[path.split(".")[1]]][1]()
+
+    @cached_property
+    def _kinds(self) -> Mapping[str, tuple[int, Callable[[], Array]]]:
+        """The number of rows of each kind, and what finds own ones."""
+        net, links = self._state.net, self._state.links
+        share: Any = self._state.share
+        ports, hosts, sent, received = share.ports, share.hosts, share.sent, share.received
+        first_timer = self._state.first_timer
+        own = np.flatnonzero(self._of_node == self.part)
+        switches = own[own >= net.n_hosts]
+        n_ports, n_flows = net.port_node.shape[0], len(self._simulation.flows)
+        classes, levels = links.queues.shape[0] // n_ports, links.levels.shape[0]
+        n_rows = int(links.series_clock["n_rows"][0])
+        words, tasks = bitmap_words(self._simulation, self._protocol), self._state.hosts.tasks
+        n_tx_bits, n_rx_bits = int(words.tx.sum()), int(words.rx.sum())
+        fibers = np.asarray(links.switches)["first_fiber"], np.asarray(links.switches)["last_fiber"]
+        n_watched = links.watched.shape[0]
+
+        def cut_from(first: Array, at: Array) -> Array:
+            """Return the rows of some owners; those of each are from ``first`` on."""
+            return rows_of(first[at], first[at + 1] - first[at])
+
+        def bits() -> Array:
+            sides = (0, words.tx, sent), (n_tx_bits, words.rx, received)
+            return np.concatenate(
+                [at + cut_from(np.append(0, np.cumsum(n)), side) for at, n, side in sides]
+            )
+
+        def own_levels() -> Array:
+            first = links.level_of[ports]
+            return rows_of(first[first >= 0], classes)
+
+        def samples() -> Array:
+            records = np.asarray(links.levels)[own_levels()]
+            columns = records["row"][records["due_ps"] < INF] % n_rows
+            return np.add.outer(np.arange(0, links.samples.shape[0], n_rows), columns).reshape(-1)
+
+        def copies() -> Array:
+            columns = cut_from(links.first_watched, hosts)
+            begins = np.arange(0, links.copies.shape[0], n_watched)
+            return np.add.outer(begins, columns).reshape(-1)
+
         return {
-            f"{group}.{name}": rows
-            for group, arrays in found.items()
-            for name, rows in arrays.items()
-            if getattr(getattr(self._state, group), name).shape[0] == rows.size
+            "node": (self._of_node.size, lambda: own),
+            "switch": (self._of_node.size - net.n_hosts, lambda: switches - net.n_hosts),
+            "word": (int(net.first_word[-1]), lambda: cut_from(net.first_word, switches)),
+            "fiber": (
+                int((fibers[1] - fibers[0]).sum()),
+                lambda: rows_of(
+                    *(one[switches - net.n_hosts] for one in (fibers[0], fibers[1] - fibers[0]))
+                ),
+            ),
+            "port": (n_ports, lambda: ports),
+            "queue": (n_ports * classes, lambda: rows_of(ports * classes, classes)),
+            "level": (levels, own_levels),
+            "level_time": (
+                levels * BINS_APART,
+                lambda: rows_of(own_levels() * BINS_APART, BINS_APART),
+            ),
+            "sample": (links.samples.shape[0] if n_rows else 0, samples),
+            "copy": (links.copies.shape[0] if n_watched else 0, copies),
+            "host": (net.n_hosts, lambda: hosts),
+            "host_port": (self._simulation.network.n_host_ports, lambda: share.host_ports),
+            "nic": (self._state.hosts.nics.shape[0], lambda: share.nics),
+            "sender": (n_flows, lambda: sent),
+            "receiver": (n_flows, lambda: received),
+            "choice": (2 * n_flows, lambda: np.concatenate([sent, n_flows + received])),
+            "bit": (n_tx_bits + n_rx_bits, bits),
+            "timer": (int(first_timer[-1]) + TIMER_RX, lambda: cut_from(first_timer, hosts)),
+            "heap": (
+                int(first_timer[-1]) + net.n_hosts,
+                lambda: cut_from(first_timer + np.arange(first_timer.size), hosts),
+            ),
+            "task": (
+                tasks.shape[0],
+                lambda: np.flatnonzero(self._of_node[np.asarray(tasks)["host"]] == self.part),
+            ),
         }
-
-    def _of_fibers(self, switch: Array) -> Array:
-        switches = np.asarray(self._state.links.switches)
-        return np.repeat(switch, switches["last_fiber"] - switches["first_fiber"])
-
-    def _of_bits(self, tx: Array, rx: Array) -> Array:
-        """Return the parts of bitmaps: those of all senders, then those of all receivers."""
-        sides = np.asarray(self._state.hosts.tx)["bits"], np.asarray(self._state.hosts.rx)["bits"]
-        ends = np.append(np.concatenate(sides), self._state.hosts.bits.shape[0])
-        return np.repeat(np.concatenate([tx, rx]), np.diff(ends))
-
-    def _of_series(self, ports: Array, queues: Array) -> tuple[Array, Array]:
-        """Return the parts of levels and of samples."""
-        links = self._state.links
-        levels, n_rows = np.asarray(links.levels), int(links.series_clock["n_rows"][0])
-        of_levels = np.zeros(levels.size, np.int32)
-        first, classes = links.level_of, queues.size // ports.size
-        for cls in range(classes):
-            of_levels[first[first >= 0] + cls] = ports[first >= 0]
-        if n_rows == 0:
-            return of_levels, np.zeros(0, np.int32)
-        sampled = levels["due_ps"] < INF
-        of_columns = np.zeros(n_rows, np.int32)
-        of_columns[levels["row"][sampled] % n_rows] = of_levels[sampled]
-        return of_levels, np.tile(of_columns, links.samples.shape[0] // n_rows)
-
-    def _of_copies(self, host: Array) -> Array:
-        links = self._state.links
-        of_columns = np.repeat(host, np.diff(links.first_watched))
-        n = of_columns.size
-        return np.tile(of_columns, links.copies.shape[0] // n if n else 0)
 
     @cached_property
     def _outgoing(self) -> tuple[Array, Array]:
         """Return own ports with a cable to another part, part by part, and these parts."""
-        net, of_node = self._state.net, self._of_node
-        there = of_node[net.port_node[net.port_peer]]
-        leaves = (of_node[net.port_node] == self.part) & (there != self.part)
-        ports = np.flatnonzero(leaves)
-        ports = ports[np.argsort(there[ports], kind="stable")]
-        return ports, there[ports]
+        net, ports = self._state.net, self.rows("links.ports")
+        there = self._of_node[net.port_node[net.port_peer[ports]]]
+        leaves = there != self.part
+        order = np.argsort(there[leaves], kind="stable")
+        return ports[leaves][order], there[leaves][order]
 
     def neighbors(self, *, has_news: bool) -> list[tuple[int, slice]]:
         """Return the parts with which this one shares cables, each with its range of links in
@@ -168,108 +215,79 @@ class Partition:
             flows=np.zeros(self._state.hosts.rx.shape[0], np.int64),
         )
 
-    def hide(self) -> None:
-        """Forget the events, packets and log of other parts, which a complete state has. The
-        totals of the clock stay with the first part."""
+    def begin(self) -> None:
+        """Forget the events of other parts. The first part has the totals until now."""
         state, other = self._state, self._of_node != self.part
-        next_event, clock = state.clock.next_event, np.asarray(state.clock.clock)
+        next_event = state.clock.next_event
         next_event[other] = INF
-        state.clock.soonest[:] = _soonest(next_event)
-        clock["last_delivered"] = NO_FLOW
+        set_soonest(state)
+        np.asarray(state.clock.clock)["last_delivered"] = NO_FLOW
         if self.part:
             self.forget_totals()
-        for path, head, tail in PACKETS:
-            records, theirs = _array(state, path), self.of_rows[path] != self.part
-            records[head][theirs] = records[tail][theirs]
-        path, first, following = LOGGED
-        if path in self.of_rows:
-            records, theirs = _array(state, path), self.of_rows[path] != self.part
-            records[following][theirs] = records[first][theirs]
-        pools = [array for array in (state.links.pool, state.links.ingress) if array.size > 1]
-        before = snapshot.occupied(state)
-        kept = [np.asarray(array)[before] for array in pools]
-        lay_out(state.net, state.links, state.hosts)
-        after = snapshot.occupied(state)
-        for array, entries in zip(pools, kept, strict=True):
-            np.asarray(array)[after] = entries
 
     def forget_totals(self) -> None:
         """Count from 0 on; rank 0 has what was before."""
-        clock = np.asarray(self._state.clock.clock)
         for name in TOTALS:
-            clock[name] = 0
+            np.asarray(self._state.clock.clock)[name] = 0
 
-    def rows(self, path: str) -> Array:
-        """Return the rows of an array that this part owns, as uint8[n, ...]."""
-        rows: Array = self._bytes(path)[self.of_rows[path] == self.part]
-        return rows
+    def hide(self) -> None:
+        """Forget the events, packets and log of other parts, which a complete state has."""
+        state = self._state
+        self.begin()
+        packets = self.packets()
+        for path, first, end in PACKETS:
+            records, theirs = array_at(state, path), self._others(path)
+            records[first][theirs] = records[end][theirs]
+        if LOGGED[0] in self.paths:
+            records, theirs = array_at(state, LOGGED[0]), self._others(LOGGED[0])
+            records[LOGGED[2]][theirs] = records[LOGGED[1]][theirs]
+        lay_out(state.net, state.links, state.hosts)
+        self.set_packets(packets)
 
-    def set_rows(self, path: str, part: int, rows: Array) -> None:
-        """Set those that another part owns."""
-        entries = self._bytes(path)
-        if part != self.part:
-            entries[self.of_rows[path] == part] = rows.reshape(-1, entries.shape[1])
+    def _others(self, path: str) -> Array:
+        theirs = np.ones(array_at(self._state, path).shape[0], bool)
+        theirs[self.rows(path)] = False
+        return theirs
 
-    def _bytes(self, path: str) -> Array:
-        return _array(self._state, path).view(np.uint8).reshape(-1, self._width(path))
+    def packets(self) -> list[Array]:
+        """Return the packets of this part, and what else the pool has of them, as uint8[n, ...]."""
+        own = snapshot.occupied(self._state, self._state.share)
+        return [snapshot.entries_of(pool)[own] for pool in snapshot.pools(self._state)]
 
-    def own_rows(self) -> dict[str, Array]:
-        """Return the rows that this part owns, as uint8[n, ...] by path, with its packets, log and
-        clock."""
-        rows = {}
-        for path, stored in snapshot.take(self._state).items():
-            entries = stored.raw.reshape(stored.shape[0], self._width(path))
-            if path in self.of_rows:
-                rows[path] = entries[self.of_rows[path] == self.part]
-            elif path in (CLOCK, *snapshot.kept_in_part(self._state)):
-                rows[path] = entries
-        return rows
+    def set_packets(self, packets: Sequence[Array]) -> None:
+        """Put them back after the memory of packets is laid out anew."""
+        own = snapshot.occupied(self._state, self._state.share)
+        for pool, entries in zip(snapshot.pools(self._state), packets, strict=True):
+            snapshot.entries_of(pool)[own] = entries
 
-    def merge(self, of_parts: Sequence[Mapping[str, Array]]) -> Snapshot:
-        """Return the snapshot of the run from the rows of all parts."""
-        whole = snapshot.take(self._state)
+    def slots_of_parts(self) -> list[Array]:
+        """Return the slots of the packets of each part, in the order of `packets`, in a complete
+        state."""
+        slots, of_ports = snapshot.occupied(self._state), self._of_node[self._state.net.port_node]
+        of_packets = []
+        for path, head, tail in PACKETS:
+            records = array_at(self._state, path)
+            of_rows = np.repeat(of_ports, max(1, records.size // of_ports.size))[: records.size]
+            of_packets.append(np.repeat(of_rows, records[tail] - records[head]))
+        part = np.concatenate(of_packets)
+        return [slots[part == i] for i in range(self.n_parts)]
 
-        def put_together(path: str, of_rows: Array) -> None:
-            raw = np.empty((of_rows.size, self._width(path)), np.uint8)
-            for part, rows in enumerate(of_parts):
-                raw[of_rows == part] = rows[path]
-            shape = (of_rows.size, *whole[path].shape[1:])
-            whole[path] = whole[path]._replace(shape=shape, raw=raw.reshape(-1))
-
-        for path, of_rows in self.of_rows.items():
-            put_together(path, of_rows)
-        soonest = _soonest(whole[NEXT_EVENT].raw.view(np.int64))
-        whole[SOONEST] = whole[SOONEST]._replace(raw=soonest.view(np.uint8))
-        clocks = [rows[CLOCK].reshape(-1).view(layout.CLOCK) for rows in of_parts]
-        clock = clocks[0].copy()
-        for name in TOTALS:
-            clock[name] = sum(one[name] for one in clocks)
-        clock["last_done_ps"] = max(int(one["last_done_ps"][0]) for one in clocks)
-        clock["last_delivered"] = NO_FLOW
-        whole[CLOCK] = whole[CLOCK]._replace(raw=clock.view(np.uint8))
-        of_packets = [self._of_entries(whole, path, *ends) for path, *ends in PACKETS]
-        for path in snapshot.kept_in_part(self._state):
-            rows = self._of_entries(whole, *LOGGED) if path == snapshot.LOG else None
-            put_together(path, np.concatenate(of_packets) if rows is None else rows)
-        return whole
-
-    def _width(self, path: str) -> int:
-        """Return the bytes of an array's row."""
-        array = _array(self._state, path)
-        return array.dtype.itemsize * math.prod(array.shape[1:])
-
-    def _of_entries(self, whole: Snapshot, path: str, head: str, tail: str) -> Array:
-        """Return the part of each entry from ``head`` to ``tail`` of each record."""
-        records = whole[path].raw.view(_array(self._state, path).dtype)
-        of_rows = self.of_rows.get(path, np.zeros(records.size, np.int32))
-        return np.repeat(of_rows, records[tail] - records[head])
+    def forget_sent(self) -> None:
+        """Let links to other parts have no packets, after own rows and those of other parts' ports
+        at the ends of own cables are set."""
+        links, peer = self._state.links, self._state.net.port_peer
+        readers, at = np.asarray(links.readers), peer[self._outgoing[0]]
+        for name in ("head", "tail"):
+            readers[name][at] = np.asarray(links.ports)["tail"][self._outgoing[0]]
 
 
-def _soonest(next_event: Array) -> Array:
-    """Return the earliest of the events of each block of nodes."""
-    return np.minimum.reduceat(next_event, np.arange(0, next_event.size, BLOCK))
-
-
-def _array(state: State, path: str) -> Array:
+def array_at(state: State, path: str) -> Array:
+    """Return an array of the state by its path, such as "links.ports"."""
     group, name = path.split(".")
     return np.asarray(getattr(getattr(state, group), name))
+
+
+def set_soonest(state: State) -> None:
+    """Set the earliest event of each block of nodes."""
+    blocks = np.arange(0, state.clock.next_event.size, BLOCK)
+    state.clock.soonest[:] = np.minimum.reduceat(state.clock.next_event, blocks)

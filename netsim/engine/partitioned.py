@@ -8,7 +8,6 @@ others' rows are gathered first, so results, checkpoints and reports are made as
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -18,15 +17,15 @@ from typing import Any
 import numpy as np
 
 from netsim.engine import snapshot, state_views
-from netsim.engine.division import divide
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import INF
-from netsim.engine.partition import FEW, TOTALS, Partition
+from netsim.engine.partition import FEW, TOTALS, Partition, array_at, set_soonest
+from netsim.engine.pool import lay_out
 from netsim.engine.records import RecordArray, aligned_zeros
 from netsim.engine.series import thin
 from netsim.engine.simulation import Options, Simulation
-from netsim.engine.snapshot import Snapshot, Stored
+from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import State
 from netsim.engine.state_views import Counts, FlowStates, Status
 from netsim.errors import RunError
@@ -37,6 +36,14 @@ STEP, GATHER, GATHER_ROWS, RESTORE, END = range(5)
 FLOWS, PROGRAM_HOSTS = range(2)
 READ_OFTEN = (("hosts.tx", "hosts.rx"), ("hosts.program_hosts",))
 """Arrays that are gathered alone, since they are read several times a second."""
+
+ENDS = ("links.ports", "links.readers")
+"""Arrays of which a part needs the rows of ports at the other ends of its cables."""
+
+FLOWS_OF_NEWS = ("hosts.tx", "hosts.rx")
+"""Arrays of which a part needs all rows if it learns of flows elsewhere."""
+
+PIECE_BYTES = 1 << 26
 
 NEXT, FAILED, LATE, LAST_DONE, FIRST_TOTAL = range(5)
 """First columns of what ranks tell each other after each window; the others are TOTALS. Rank 0 is
@@ -63,9 +70,9 @@ class PartitionedEngine(Engine):
         self._is_watched = False  # one watch for all windows of a call
         self._table: Array | None = None  # what the ranks told each other last
         super().__init__(simulation, options)
-        self._partition = Partition(
-            self._state, divide(self._state.net, ranks.n), ranks.rank, ranks.n
-        )
+        self._partition = Partition(self._state, simulation, self.protocol, ranks.rank, ranks.n)
+        self._partition.begin()
+        self._begin()
         self._cut = self._partition.cut()
         self._neighbors = self._partition.neighbors(has_news=self._has_news)
         for box in ("outbox", "inbox"):
@@ -115,7 +122,7 @@ class PartitionedEngine(Engine):
         """Gather what is read often, unless that is done."""
         if not self._is_complete and what not in self._gathered:
             self._order(GATHER_ROWS, what)
-            self._gather_rows(what)
+            self._gather_often(what)
             self._gathered.add(what)
 
     def advance(
@@ -139,13 +146,9 @@ class PartitionedEngine(Engine):
 
     def restore(self, earlier: Snapshot) -> None:
         """Resume all ranks from a snapshot."""
-        snapshot.put(self._state, earlier)
+        snapshot.put(self.state, earlier)
         self._order(RESTORE)
-        about = [[path, one.kind, one.shape] for path, one in earlier.items()]
-        self.ranks.broadcast(np.frombuffer(json.dumps(about).encode(), np.uint8))
-        for one in earlier.values():
-            self.ranks.broadcast(np.ascontiguousarray(one.raw))
-        self._is_complete, self._table = True, None
+        self._scatter()
 
     def close(self) -> None:
         """Let the other ranks go on."""
@@ -161,53 +164,110 @@ class PartitionedEngine(Engine):
             elif order == GATHER:
                 self._gather()
             elif order == GATHER_ROWS:
-                self._gather_rows(rest[0])
+                self._gather_often(rest[0])
             elif order == RESTORE:
-                self._receive_snapshot()
+                self._scatter()
             else:
                 return
 
     def _order(self, order: int, *rest: int) -> None:
         self.ranks.broadcast(np.array([order, *rest], np.int64).view(np.uint8))
 
-    def _receive_snapshot(self) -> None:
-        about = json.loads(self.ranks.broadcast(None).tobytes())
-        received = {
-            path: Stored(kind, tuple(shape), self.ranks.broadcast(None))
-            for path, kind, shape in about
-        }
-        snapshot.put(self._state, received)
-        self._is_complete, self._table = True, None
-
     def _gather(self) -> None:
         """Complete the state of rank 0."""
-        of_parts: list[dict[str, Array]] = [{} for _ in range(self.ranks.n)]
-        for path, rows in self._partition.own_rows().items():
-            found = self.ranks.gather(np.ascontiguousarray(rows).reshape(-1))
-            for part, raw in zip(of_parts, found, strict=False):
-                part[path] = raw.reshape(-1, rows.shape[1])
+        s, partition = self._state, self._partition
+        packets = partition.packets()
+        for path in partition.paths:
+            self._gather_rows(path)
+        of_parts = [self.ranks.gather(_bytes_of(one)) for one in packets]
+        clocks = self.ranks.gather(_bytes_of(s.clock.clock))
         if self.ranks.rank == 0:
-            snapshot.put(self._state, self._partition.merge(of_parts))
+            lay_out(s.net, s.links, s.hosts)
+            slots = partition.slots_of_parts()
+            for pool, found in zip(snapshot.pools(s), of_parts, strict=True):
+                entries = snapshot.entries_of(pool)
+                for at, raw in zip(slots, found, strict=True):
+                    entries[at] = raw.reshape(-1, entries.shape[1])
+            clock = np.asarray(s.clock.clock)
+            for name in TOTALS:
+                clock[name] = sum(one.view(clock.dtype)[name] for one in clocks)
+            clock["last_done_ps"] = max(one.view(clock.dtype)["last_done_ps"][0] for one in clocks)
+            set_soonest(s)
             self._is_complete = True
         else:
-            self._partition.forget_totals()
+            partition.forget_totals()
         self._table = None
 
-    def _gather_rows(self, what: int) -> None:
+    def _gather_often(self, what: int) -> None:
         """Update some arrays on rank 0."""
         for path in READ_OFTEN[what]:
-            rows = self._partition.rows(path)
-            found = self.ranks.gather(np.ascontiguousarray(rows).reshape(-1))
-            for part, raw in enumerate(found):
-                self._partition.set_rows(path, part, raw)
+            self._gather_rows(path)
+
+    def _gather_rows(self, path: str) -> None:
+        """Set the rows of other ranks on rank 0, so many at a time that messages stay small."""
+        rows, entries = self._partition.rows(path), snapshot.entries_of(array_at(self._state, path))
+        own = rows if self.ranks.rank else rows[:0]
+        most = int(self.ranks.all_gather(np.array([own.size], np.int64)).max())
+        for some in np.array_split(own, 1 + most * entries.shape[1] // PIECE_BYTES):
+            numbers = self.ranks.gather(_bytes_of(some))
+            found = self.ranks.gather(entries[some].reshape(-1))
+            for at, raw in zip(numbers, found, strict=True):
+                entries[at.view(np.int64)] = raw.reshape(-1, entries.shape[1])
+
+    def _scatter(self) -> None:
+        """Give other ranks their rows of the state of rank 0, which is complete."""
+        s, partition, ranks = self._state, self._partition, self.ranks
+        for path in snapshot.paths(s):
+            array = array_at(s, path)
+            if path in partition.paths and not (self._has_news and path in FLOWS_OF_NEWS):
+                rows = s.share.links if path in ENDS else partition.rows(path)
+                self._scatter_rows(snapshot.entries_of(array), np.asarray(rows))
+            elif path not in snapshot.kept_in_part(s):
+                _bytes_of(array)[:] = ranks.broadcast(_bytes_of(array) if ranks.rank == 0 else None)
+        if ranks.rank == 0:
+            slots = partition.slots_of_parts()
+        else:
+            partition.forget_sent()
+            lay_out(s.net, s.links, s.hosts, s.share)
+            slots = [snapshot.occupied(s, s.share)]
+        for pool in snapshot.pools(s):
+            entries = snapshot.entries_of(pool)
+            if ranks.rank == 0:
+                out = {i: entries[at].reshape(-1) for i, at in enumerate(slots) if i and at.size}
+                ranks.fill(out, {})
+            else:
+                raw = np.empty((slots[0].size, entries.shape[1]), np.uint8)
+                ranks.fill({}, {0: raw.reshape(-1)} if raw.size else {})
+                entries[slots[0]] = raw
+        if ranks.rank:
+            partition.begin()
+            self._begin()
+        else:
+            self._is_complete = True
+        self._table = None
+
+    def _scatter_rows(self, entries: Array, rows: Array) -> None:
+        """Set some rows of an array as on rank 0."""
+        numbers = self.ranks.gather(_bytes_of(rows if self.ranks.rank else rows[:0]))
+        if self.ranks.rank == 0:
+            wanted = {i: entries[at.view(np.int64)].reshape(-1) for i, at in enumerate(numbers)}
+            self.ranks.fill({i: raw for i, raw in wanted.items() if raw.size}, {})
+        else:
+            raw = np.empty((rows.size, entries.shape[1]), np.uint8)
+            self.ranks.fill({}, {0: raw.reshape(-1)} if raw.size else {})
+            entries[rows] = raw
+
+    def _begin(self) -> None:
+        """Begin with a state that has current rows of this part only."""
+        self._sizes, self._n_begun = np.array(self._state.hosts.tx["size_bytes"]), -1
+        self._is_complete = False
 
     def _windows(self, n_windows: int, until_ps: int, stop_when_done: bool, workers: int) -> Status:
         """Simulate windows together with the other ranks, which decide the same."""
         self._gathered.clear()
         if self._is_complete:
             self._partition.hide()
-            self._sizes, self._n_begun = np.array(self._state.hosts.tx["size_bytes"]), -1
-            self._is_complete = False
+            self._begin()
         with self._watch():
             self._is_watched = True
             try:
@@ -373,6 +433,11 @@ class PartitionedEngine(Engine):
         packets = aligned_zeros(1 << (n - 1).bit_length(), self._cut.outbox.dtype)
         given: Any = packets if self.jit else packets.view(RecordArray)
         self._cut = self._cut._replace(**{box: given})
+
+
+def _bytes_of(array: Array) -> Array:
+    """Return the memory of an array as uint8[...]."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _bytes(packets: Mapping[int, Array]) -> dict[int, Array]:

@@ -16,6 +16,7 @@ from netsim.engine.kernels import rings
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import HostState, LinkState, Net
 from netsim.engine.records import untouched_zeros
+from netsim.engine.share import WHOLE, Rows, Share
 from netsim.memory import available_bytes
 
 UNKNOWN_BYTES = 1 << 36
@@ -67,15 +68,17 @@ def _share_of_addresses() -> list[int]:
     return [limit // 8]
 
 
-def lay_out(net: Net, links: LinkState, hosts: HostState) -> None:
-    """Give every link and queue the blocks that its packets need."""
+def lay_out(net: Net, links: LinkState, hosts: HostState, share: Share = WHOLE) -> None:
+    """Give every link and queue of a share the blocks that its packets need."""
     ports, readers, queues = map(np.asarray, (links.ports, links.readers, links.queues))
     used = ports.size
-    used = _chains(links, np.asarray(net.port_peer), ports, readers, used)
-    used = _rings(queues, ("off", "mask", "head", "tail"), used)
+    used = _chains(links, np.asarray(net.port_peer), ports, readers, used, share.links)
+    own_queues = share.queues(queues.size // ports.size)
+    used = _rings(queues, ("off", "mask", "head", "tail"), used, own_queues)
     fifos = np.asarray(hosts.host_ports)
-    used = _rings(fifos, ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail"), used)
-    fifos["checked"] = fifos["ctrl_tail"]
+    names = ("ctrl_off", "ctrl_mask", "ctrl_head", "ctrl_tail")
+    used = _rings(fifos, names, used, share.host_ports)
+    fifos["checked"][share.host_ports] = fifos["ctrl_tail"][share.host_ports]
     free_blocks = np.asarray(links.free_blocks)
     free_blocks[:] = 0
     free_blocks[:, rings.FREE] = rings.NO_BLOCK
@@ -89,30 +92,33 @@ def blocks_needed(head: Array, tail: Array) -> Array:
     return n
 
 
-def _chains(links: LinkState, peer: Array, ports: Array, readers: Array, used: int) -> int:
-    """Lay out links from block ``used`` on; return the first block behind them."""
-    size = rings.BLOCK_SLOTS
-    n = blocks_needed(readers["head"], readers["tail"])
-    behind = used + np.cumsum(n)
-    links.next_block[used : behind[-1]] = np.arange(used, behind[-1]) + 1
+def _chains(
+    links: LinkState, peer: Array, ports: Array, readers: Array, used: int, at: Rows
+) -> int:
+    """Lay out links from block ``used`` on; return the first block behind them. ``at`` are the
+    ports that they lead to."""
+    size, peer = rings.BLOCK_SLOTS, peer[at]
+    n = blocks_needed(readers["head"][at], readers["tail"][at])
+    behind, end = used + np.cumsum(n), used + int(n.sum())
+    links.next_block[used:end] = np.arange(used, end) + 1
     # Without packets, a link is in its first block, which is never used.
-    readers["block"] = np.where(n > 0, behind - n, peer)
-    begin = readers["head"] // size * size
-    readers["block_end"] = begin + size * (n > 0)
+    readers["block"][at] = np.where(n > 0, behind - n, peer)
+    begin = readers["head"][at] // size * size
+    readers["block_end"][at] = begin + size * (n > 0)
     ports["block"][peer] = np.where(n > 0, behind - 1, peer)
     ports["block_end"][peer] = begin + size * n
-    return int(behind[-1])
+    return end
 
 
-def _rings(records: Array, names: tuple[str, str, str, str], used: int) -> int:
+def _rings(records: Array, names: tuple[str, str, str, str], used: int, at: Rows) -> int:
     """Lay out rings, whose fields have these names, likewise."""
     off, mask, head, tail = names
-    length = records[tail] - records[head]
+    length = records[tail][at] - records[head][at]
     n = np.zeros(length.size, np.int64)
     some = length > 0
     need = np.maximum(length[some] + 1, rings.BLOCK_SLOTS)
     n[some] = 1 << np.ceil(np.log2(need)).astype(np.int64)
     behind = used * rings.BLOCK_SLOTS + np.cumsum(n)
-    records[off] = np.where(some, behind - n, 0)
-    records[mask] = np.where(some, n - 1, rings.NO_RING)
-    return int(behind[-1]) // rings.BLOCK_SLOTS
+    records[off][at] = np.where(some, behind - n, 0)
+    records[mask][at] = np.where(some, n - 1, rings.NO_RING)
+    return used + int(n.sum()) // rings.BLOCK_SLOTS

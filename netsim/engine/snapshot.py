@@ -17,11 +17,12 @@ import numpy as np
 from netsim.engine import state_views as occupancy
 from netsim.engine.kernels.ids import Array
 from netsim.engine.pool import lay_out
+from netsim.engine.share import WHOLE, Share
 from netsim.engine.snapshot_checks import ImpossibleError, check
 from netsim.engine.state import State
 from netsim.engine.state_views import rows_written
 
-REBUILT = ("net", "crew", "scratch")  # groups that are not saved
+REBUILT = ("net", "crew", "scratch", "share", "first_timer")  # what is not saved
 LAID_OUT = (
     "links.next_block",
     "links.free_blocks",
@@ -59,7 +60,7 @@ def take(state: State) -> Snapshot:
     for path, array in _leaves(state):
         kept = array
         if path in in_use:
-            kept = _entries_of(array)[in_use[path]]
+            kept = entries_of(array)[in_use[path]]
         shape = (kept.shape[0], *array.shape[1:])
         snapshot[path] = Stored(_kind(array.dtype), shape, _bytes_of(kept))
     return snapshot
@@ -86,8 +87,13 @@ def put(state: State, snapshot: Snapshot) -> None:
     # What is kept in part has its place once all else is restored.
     lay_out(state.net, state.links, state.hosts)
     for path, entries in _in_use(state).items():
-        kept = _entries_of(leaves[path])
+        kept = entries_of(leaves[path])
         kept[entries] = snapshot[path].raw.reshape(-1, kept.shape[1])
+
+
+def paths(state: State) -> list[str]:
+    """Return the paths of all arrays that are saved, except within nested groups."""
+    return [path for path, _ in _leaves(state) if path.count(".") == 1]
 
 
 def _groups() -> list[str]:
@@ -116,17 +122,26 @@ def _fields(group: Any) -> Iterable[tuple[str, Any]]:
     return zip(group._fields, group, strict=True)
 
 
-def occupied(state: State) -> Array:
-    """Return the pool slots that hold a packet."""
-    places = (occupancy.on_links(state), occupancy.in_queues(state), occupancy.in_hosts(state))
-    return np.concatenate(places)
+def occupied(state: State, share: Share = WHOLE) -> Array:
+    """Return the pool slots that hold a packet of a share."""
+    queues = share.queues(state.links.queues.shape[0] // state.links.ports.shape[0])
+    of_share = (
+        occupancy.on_links(state, share.ports),
+        occupancy.in_queues(state, queues),
+        occupancy.in_hosts(state, share.host_ports),
+    )
+    return np.concatenate(of_share)
+
+
+def pools(state: State) -> list[Array]:
+    """Return the arrays with an entry for each pool slot."""
+    links = state.links
+    return [links.pool, *([links.ingress] if links.ingress.shape[0] > 1 else [])]
 
 
 def kept_in_part(state: State) -> list[str]:
     """Return the paths of arrays that are saved in part. An unused array has one entry."""
-    links = {f"links.{name}": array for name, array in _fields(state.links)}
-    slots = state.links.pool.shape[0]
-    return [LOG, *(path for path in BY_SLOT if links[path].shape[0] == slots)]
+    return [LOG, *BY_SLOT[: len(pools(state))]]
 
 
 def _in_use(state: State) -> dict[str, Array]:
@@ -135,9 +150,9 @@ def _in_use(state: State) -> dict[str, Array]:
     return {path: rows_written(state) if path == LOG else slots for path in kept_in_part(state)}
 
 
-def _entries_of(array: Any) -> Any:
-    """Return an array's memory as uint8[n, ...], with the same first axis."""
-    return _bytes_of(array).reshape(array.shape[0], -1)
+def entries_of(array: Any) -> Any:
+    """Return an array's memory as a view: uint8[n, ...], with the same first axis."""
+    return _bytes_of(array).reshape(array.shape[0], array.itemsize * math.prod(array.shape[1:]))
 
 
 def _compare(leaves: Mapping[str, Any], in_part: Sequence[str], snapshot: Snapshot) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.engine.circuits import build_detours, build_slots, indirect
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol
-from netsim.engine.division import build_crew, worker_rows
+from netsim.engine.division import build_crew, divide, worker_rows
 from netsim.engine.host_state import build_hosts
 from netsim.engine.kernels.balance import (
     ECMP,
@@ -44,6 +44,7 @@ from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.link_state import build_links, first_words
 from netsim.engine.pool import build_pool, lay_out
 from netsim.engine.records import attribute_access
+from netsim.engine.share import WHOLE, Rows, Share, share_of
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.sizes import Sizes, longest_window_ps, shortest_delay_ps
 from netsim.errors import InputError
@@ -74,6 +75,9 @@ class State:
     clock: Clock
     crew: Crew
     scratch: Scratch
+    share: Share
+    first_timer: Array
+    """int64[n_hosts + 1], first timer of each host."""
 
 
 def build_state(
@@ -101,17 +105,21 @@ def build_state(
     if options.trace:
         records = (protocol.packet, protocol.tx, protocol.rx)
         trace = build_trace(len(simulation.flows), options.trace, records, options.trace_capacity)
-    hosts = build_hosts(simulation, protocol, program, pars)
-    net = build_net(simulation)
+    net, share, ranks = build_net(simulation), WHOLE, options.ranks
+    if ranks is not None:
+        share = share_of(simulation, divide(net, ranks.n), ranks.rank)
+    hosts, first_timer = build_hosts(simulation, protocol, program, pars, share)
     state = State(
         net=net,
-        links=build_links(simulation, protocol, discipline, pool, trace),
+        links=build_links(simulation, protocol, discipline, pool, trace, share),
         hosts=hosts,
-        clock=build_clock(simulation, hosts, options.window_ps),
+        clock=build_clock(simulation, hosts, options.window_ps, share.nics),
         crew=build_crew(net, options.workers),
         scratch=build_scratch(network, options.workers, sizes.scratch),
+        share=share,
+        first_timer=first_timer,
     )
-    lay_out(state.net, state.links, state.hosts)
+    lay_out(state.net, state.links, state.hosts, share)
     if not jit:
         groups = (state.links, state.hosts, state.clock, state.crew)
         state.links, state.hosts, state.clock, state.crew = map(attribute_access, groups)
@@ -202,8 +210,11 @@ def build_net(simulation: Simulation) -> Net:
     )
 
 
-def build_clock(simulation: Simulation, hosts: HostState, window_ps: int | None) -> Clock:
-    """Return the clock before the first window: hosts wake at their first flow's start."""
+def build_clock(
+    simulation: Simulation, hosts: HostState, window_ps: int | None, own: Rows
+) -> Clock:
+    """Return the clock before the first window: hosts with the NICs ``own`` wake at their first
+    flow's start."""
     network, clock = simulation.network, np.zeros(1, CLOCK)
     longest_ps = longest_window_ps(network, simulation.flows)
     clock["lookahead_ps"] = network.lookahead_ps
@@ -212,10 +223,9 @@ def build_clock(simulation: Simulation, hosts: HostState, window_ps: int | None)
     clock["window_ps"] = min(longest_ps, window_ps or longest_ps)
     clock["ending_ps"] = shortest_delay_ps(network, simulation.flows)
     next_event = np.full(network.n_nodes, INF, np.int64)
-    nics = hosts.nics
-    started = np.flatnonzero(hosts.heap[nics["heap_off"] - 1] > 0)
-    top = hosts.heap[nics["heap_off"][started]]
-    next_event[nics["host"][started]] = hosts.timers["key"][top]
+    nics = hosts.nics[own]
+    nics = nics[hosts.heap[nics["heap_off"] - 1] > 0]
+    next_event[nics["host"]] = hosts.timers["key"][hosts.heap[nics["heap_off"]]]
     n = network.n_nodes
     return grouped(
         Clock,

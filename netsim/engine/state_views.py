@@ -30,13 +30,15 @@ from netsim.engine.kernels.layout import (
     fields_of,
 )
 from netsim.engine.kernels.packets import PFC
+from netsim.engine.share import ALL, Rows
 from netsim.engine.state import State
 from netsim.limits import HORIZON_PS
 
 
-def on_links(state: State) -> Array:
-    """Return the slots of packets on links, PFC frames included. Call it between windows."""
-    readers, size = np.asarray(state.links.readers), rings.BLOCK_SLOTS
+def on_links(state: State, ports: Rows = ALL) -> Array:
+    """Return the slots of packets on links to some ports, PFC frames included. Call it between
+    windows."""
+    readers, size = np.asarray(state.links.readers)[ports], rings.BLOCK_SLOTS
     owner, position = _positions(readers["head"], readers["tail"])
     slots = np.empty(owner.size, np.int64)
     block, end = readers["block"].astype(np.int64), readers["block_end"].copy()
@@ -51,15 +53,15 @@ def on_links(state: State) -> Array:
     return slots
 
 
-def in_queues(state: State) -> Array:
-    """Return the slots of packets in switch queues."""
-    queues = state.links.queues
+def in_queues(state: State, which: Rows = ALL) -> Array:
+    """Return the slots of packets in some of the queues of switches."""
+    queues = np.asarray(state.links.queues)[which]
     return _slots(queues["off"], queues["mask"], queues["head"], queues["tail"])
 
 
-def in_hosts(state: State) -> Array:
-    """Return the slots of control packets that hosts have yet to send."""
-    host_ports = state.hosts.host_ports
+def in_hosts(state: State, ports: Rows = ALL) -> Array:
+    """Return the slots of control packets that hosts have yet to send by some ports."""
+    host_ports = np.asarray(state.hosts.host_ports)[ports]
     ends = host_ports["ctrl_head"], host_ports["ctrl_tail"]
     return _slots(host_ports["ctrl_off"], host_ports["ctrl_mask"], *ends)
 
