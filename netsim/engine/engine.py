@@ -96,6 +96,7 @@ class Engine:
         self.state = build_state(
             simulation, self.protocol, self.discipline, self.program, pars, options, jit=self.jit
         )
+        self._n_tasks = self.state.hosts.tasks.shape[0] if self.feature_set.tasks else 0
         self._failures = Failures(
             self.state, self.protocol, self.discipline, simulation.program, self.name, self.fabric
         )
@@ -260,8 +261,7 @@ class Engine:
         """Return what the clock has counted when all is done."""
         if self.has_program:
             return Goal(0, 0, 0)
-        n_flows, n_tasks = len(self.flows), self.state.hosts.tasks.shape[0]
-        return Goal(n_flows, n_flows, n_tasks if self.feature_set.tasks else 0)
+        return Goal(len(self.flows), len(self.flows), self._n_tasks)
 
     def _call(self, entry: Entry, *arguments: Any, n_workers: int = 1) -> Any:
         """Call a compiled entry point; with several workers, each with its number as the last
