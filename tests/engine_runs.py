@@ -13,9 +13,9 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels import crew
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.packets import PFC
+from netsim.engine.occupancy import in_queues, on_links
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
-from netsim.engine.state_views import in_queues, on_links
 from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec
 from netsim.model.faults import LinkFault
 from netsim.model.flows import FlowTable

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine import state_views as occupancy
+from netsim.engine import occupancy
 from netsim.engine.kernels.ids import Array
 from netsim.engine.pool import lay_out
 from netsim.engine.share import WHOLE, Share
 from netsim.engine.snapshot_checks import ImpossibleError, check
 from netsim.engine.state import State
-from netsim.engine.state_views import rows_written
 
 REBUILT = ("net", "crew", "scratch", "share", "first_timer")  # what is not saved
 LAID_OUT = (
@@ -147,7 +146,10 @@ def kept_in_part(state: State) -> list[str]:
 def _in_use(state: State) -> dict[str, Array]:
     """Return the entries of these arrays that a snapshot has."""
     slots = occupied(state)
-    return {path: rows_written(state) if path == LOG else slots for path in kept_in_part(state)}
+    return {
+        path: occupancy.rows_written(state) if path == LOG else slots
+        for path in kept_in_part(state)
+    }
 
 
 def entries_of(array: Any) -> Any:

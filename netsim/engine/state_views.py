@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.engine.kernels import layout, rings
+from netsim.engine.kernels import layout
 from netsim.engine.kernels.fields import LossRecord
-from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
     HOST_FIELDS,
     PORT_FIELDS,
@@ -30,64 +29,9 @@ from netsim.engine.kernels.layout import (
     fields_of,
 )
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.share import ALL, Rows
+from netsim.engine.occupancy import in_queues, on_links, rows_written
 from netsim.engine.state import State
 from netsim.limits import HORIZON_PS
-
-
-def on_links(state: State, ports: Rows = ALL) -> Array:
-    """Return the slots of packets on links to some ports, PFC frames included. Call it between
-    windows."""
-    readers, size = np.asarray(state.links.readers)[ports], rings.BLOCK_SLOTS
-    owner, position = _positions(readers["head"], readers["tail"])
-    slots = np.empty(owner.size, np.int64)
-    block, end = readers["block"].astype(np.int64), readers["block_end"].copy()
-    rest = np.arange(owner.size)
-    while rest.size:
-        here = position[rest] < end[owner[rest]]
-        of, at = owner[rest[here]], position[rest[here]]
-        slots[rest[here]] = block[of] * size + at % size
-        rest = rest[~here]
-        on = np.unique(owner[rest])
-        block[on], end[on] = state.links.next_block[block[on]], end[on] + size
-    return slots
-
-
-def in_queues(state: State, which: Rows = ALL) -> Array:
-    """Return the slots of packets in some of the queues of switches."""
-    queues = np.asarray(state.links.queues)[which]
-    return _slots(queues["off"], queues["mask"], queues["head"], queues["tail"])
-
-
-def in_hosts(state: State, ports: Rows = ALL) -> Array:
-    """Return the slots of control packets that hosts have yet to send by some ports."""
-    host_ports = np.asarray(state.hosts.host_ports)[ports]
-    ends = host_ports["ctrl_head"], host_ports["ctrl_tail"]
-    return _slots(host_ports["ctrl_off"], host_ports["ctrl_mask"], *ends)
-
-
-def _slots(off: Any, mask: Any, head: Any, tail: Any) -> Array:
-    """Return the slots of positions head .. tail of each ring."""
-    owner, position = _positions(head, tail)
-    slots: Array = off[owner] + (position & mask[owner])
-    return slots
-
-
-def _positions(head: Any, tail: Any) -> tuple[Array, Array]:
-    """Return the owner of each packet, and its position there."""
-    length = tail - head
-    owner = np.repeat(np.arange(length.size), length)
-    rank = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)
-    return owner, head[owner] + rank
-
-
-def rows_written(state: State) -> Array:
-    """Return the written rows of a program's log, host by host."""
-    hosts: Any = np.asarray(state.hosts.program_hosts)
-    counts = hosts["next_row"] - hosts["first_row"]
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.asarray(np.repeat(hosts["first_row"], counts) + within)
-
 
 Ints = NDArray[np.int64]
 
