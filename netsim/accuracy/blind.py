@@ -245,7 +245,7 @@ def reveal(blind: Blind) -> Iterator[Row]:
                 f"{case['about']}: {which.replace('_', ' ')}",
                 predicted["mean"],
                 theirs,
-                predicted["unit"],
+                predicted["unit"] if predicted["unit"] != "1" else "",
                 Tolerance(one["tolerance"], one["because"]),
                 f"{case.get('source', '')}; predicted {content['date']}".lstrip("; "),
                 case.get("why", {}).get(which, ""),
