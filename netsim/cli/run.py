@@ -101,7 +101,8 @@ def command(
     if every_s is None and scheduler == "slurm":
         every_s = SLURM_CHECKPOINT_S  # for preemption
     with _ranks(options) as ranks:
-        started = [] if scheduler else _start_processes(options["jobs"])
+        here = scheduler in (None, "dask")
+        started = _start_processes() if here and (options["jobs"] or 1) > 1 else []
         from netsim.running.executors import executor_of
 
         executor = executor_of(options["jobs"], options["threads"], started, scheduler, partition)
@@ -165,10 +166,8 @@ def _ranks(options: dict[str, Any]) -> Iterator[MpiRanks | None]:
         yield ranks
 
 
-def _start_processes(jobs: int | None) -> list[WorkerProcess]:
+def _start_processes() -> list[WorkerProcess]:
     """Start the first processes while this one imports what it needs; they end with it."""
-    if jobs is None or jobs == 1:
-        return []
     from netsim.running.worker_process import WorkerProcess
 
     return [WorkerProcess(), WorkerProcess()]

@@ -21,6 +21,8 @@ from netsim.running.point_run import PointOutcome, PointRun
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+    from netsim.running.worker_process import WorkerProcess
+
 INSTALL = "pip install 'netsim[dask]'"
 MEMORY = "MEM"
 """Resource of workers: bytes that points may need at the same time."""
@@ -60,7 +62,11 @@ class Dask(Executor):
     """Points as tasks of dask; `jobs` at a time if the cluster is a local one."""
 
     def __init__(
-        self, address: str | None = None, jobs: int | None = None, threads: int | None = None
+        self,
+        address: str | None = None,
+        jobs: int | None = None,
+        threads: int | None = None,
+        started: Sequence[WorkerProcess] = (),
     ) -> None:
         try:
             import distributed  # noqa: F401
@@ -70,6 +76,7 @@ class Dask(Executor):
         self._address, self._jobs = address, jobs or cores
         self.threads = threads or (1 if address else max(1, cores // self._jobs))
         self.has_own_memory = address is not None
+        remote.adopt(started)
         self._lock = -1
         self._client: Client | None = None
         self._cluster: Any = None

@@ -50,7 +50,7 @@ def executor_of(
             raise InputError(f"{written(scheduler)} is unknown", file="--scheduler", hint=hint)
         from netsim.running.dask_executor import Dask
 
-        return Dask(None if scheduler == DASK else scheduler, jobs, threads)
+        return Dask(None if scheduler == DASK else scheduler, jobs, threads, started)
     if jobs == 1:
         return Serial()
     if jobs is None:

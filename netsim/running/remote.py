@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,12 @@ def stop_and_wait() -> None:
     for worker in _active:
         while (message := worker.receive()) is not None and message[0] not in ENDS:
             pass
+
+
+def adopt(started: Iterable[WorkerProcess]) -> None:
+    """Use worker processes that have been started already."""
+    with _lock:
+        _idle.extend(started)
 
 
 def end_idle() -> None:
