@@ -1,72 +1,86 @@
-"""Points on dask and, by submitit, in jobs: the same results, also if a process is killed."""
+"""Points in processes, on dask, in jobs of submitit and in shards: the same results."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from cli_outcome import fails
 from click.testing import CliRunner
+from sweep_case import SweepCase, done, until
 
-from netsim import load, run_experiment
 from netsim.cli import app
-from netsim.experiment import Experiment
 from netsim.results.provenance import provenances
-from netsim.results.read import recorded_complete
 from netsim.results.received import packed
+from netsim.results.shard import Shard, merge
 from netsim.running import remote
 from netsim.running.point_run import PointRun
-from netsim.running.processes import outcome_of
+from netsim.running.processes import Processes, outcome_of
 from netsim.running.sweep import run_points
-
-EXPERIMENT = """
-name = "e"
-seed = "1..6"
-transport = "ideal"
-topology = {kind = "./topology.py", hosts = 4}
-traffic = {kind = "./traffic.py", size = "30KB"}
-"""
-TOPOLOGY = "from netsim.topologies.dumbbell import *"
-TRAFFIC = """
-import time, sys
-from netsim.traffic.permutation import *
-from netsim.traffic import permutation
-def flows(*given):
-    if "netsim.running.worker" in sys.modules:
-        time.sleep({seconds})
-    return permutation.flows(*given)
-"""
 
 
 @pytest.fixture
-def sweep(tmp_path, monkeypatch):
-    """A sweep whose points take this long in processes for points."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-
-    def write(seconds: float) -> list:
-        Path("e.toml").write_text(EXPERIMENT)
-        Path("topology.py").write_text(TOPOLOGY)
-        Path("traffic.py").write_text(TRAFFIC.format(seconds=seconds))
-        run_experiment("e.toml", out="serial")
-        return Experiment.load("e.toml").points()
-
-    return write
+def sweep(tmp_path, monkeypatch) -> Callable[..., SweepCase]:
+    return lambda **options: SweepCase(tmp_path, monkeypatch, **options)
 
 
-def same_as_serial(directory: str) -> bool:
-    tables = [load(one).table for one in ("serial", directory)]
-    hashes = [
-        [point.summary["hash"] for point in load(one).points] for one in ("serial", directory)
-    ]
-    names = [[x for x in sorted(os.listdir(one)) if x[0] != "."] for one in ("serial", directory)]
-    return tables[0].equals(tables[1]) and hashes[0] == hashes[1] and names[0] == names[1]
+def in_processes(points, _):
+    return run_points(points, Path("r"), executor=Processes(2))
+
+
+def on_dask_without_a_shared_directory(points, monkeypatch):
+    """A local cluster; results come over the wire, and plugin files go there."""
+    pytest.importorskip("distributed")
+    from netsim.running.dask_executor import Dask
+
+    spec_of = remote.remote_spec
+    nothing = {"store": {"lock": "/nothing", "token": ""}, "directory": "/nowhere"}
+    monkeypatch.setattr(remote, "remote_spec", lambda *given: {**spec_of(*given), **nothing})
+    return run_points(points, Path("r"), executor=Dask(jobs=2))
+
+
+def in_jobs_one_of_them_preempted(points, _):
+    """Its signal comes in a point; the job is queued again and does the rest."""
+    pytest.importorskip("submitit")
+    from netsim.running.slurm_executor import Slurm
+
+    executor = Slurm(jobs=2, cluster="local")
+    for number, outcome in enumerate(run_points(points, Path("r"), executor=executor)):
+        if number == 0:
+            executor.submitted[0]._interrupt()
+        yield outcome
+
+
+def in_shards_that_are_merged(points, _):
+    for number in (2, 1):
+        shard = Shard.parse(f"{number}/2")
+        yield from run_points(points, Path(f"r{number}"), shard=shard)
+    merge([Path("r2"), Path("r1")], Path("r"))
+    shutil.rmtree("r1")
+    shutil.rmtree("r2")
+
+
+@pytest.mark.parametrize(
+    ("run", "seconds"),
+    [
+        (in_processes, 0.0),
+        (on_dask_without_a_shared_directory, 0.0),
+        (in_jobs_one_of_them_preempted, 0.3),
+        (in_shards_that_are_merged, 0.0),
+    ],
+)
+def test_the_same_table_hashes_and_order_as_one_after_the_other(sweep, monkeypatch, run, seconds):
+    case = sweep(points=3, transport='["ideal", "datagram"]', seconds=seconds)
+    outcomes = list(run(case.points, monkeypatch))
+    assert all(outcome.complete for outcome in outcomes), outcomes
+    assert len(outcomes) == len(case.points)
+    assert case.same_as_serial("r")
 
 
 @pytest.fixture
@@ -103,65 +117,29 @@ def cluster(tmp_path):
         process.wait()
 
 
-@pytest.mark.parametrize("victim", ["worker", "scheduler", "client"])
-def test_dask_with_a_process_killed_in_the_middle(sweep, cluster, victim):
-    sweep(0.3)
+def test_dask_without_one_of_its_processes(sweep, cluster):
+    """A worker is killed in the middle of a run, and the scheduler in that of another one."""
+    case = sweep(seconds=0.3)
     address, scheduler, workers = cluster(2)
-    command = [sys.executable, "-m", "netsim", "run", "e.toml", "--out", "r", "--quiet"]
-    command += ["--scheduler", address]
-    client = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    until(lambda: len(done()) >= 2)
-    before = done()
-    {"worker": workers[0], "scheduler": scheduler, "client": client}[victim].kill()
-    said = client.communicate(timeout=120)[1]
-    if victim == "worker":
-        assert client.returncode == 0, said
-    elif victim == "scheduler":
-        assert client.returncode == 1
-        assert "lost the scheduler" in said, said
-        assert "Traceback" not in said
-        command[-2:] = ["--jobs", "1"]
-    assert before.items() <= done().items()
-    before = done()
-    again = subprocess.run(command, capture_output=True, check=False, text=True)
-    assert again.returncode == 0, again.stderr
-    assert before.items() <= done().items()
-    assert same_as_serial("r")
-
-
-def test_dask_without_a_shared_directory(sweep, monkeypatch):
-    """A local cluster; results come over the wire, and plugin files go there."""
-    pytest.importorskip("distributed")
-    from netsim.running.dask_executor import Dask
-
-    points = sweep(0.0)
-    spec_of = remote.remote_spec
-    nothing = {"store": {"lock": "/nothing", "token": ""}, "directory": "/nowhere"}
-    monkeypatch.setattr(remote, "remote_spec", lambda *given: {**spec_of(*given), **nothing})
-    outcomes = list(run_points(points, Path("r"), executor=Dask(jobs=2)))
-    assert all(outcome.complete for outcome in outcomes), outcomes
-    assert same_as_serial("r")
-
-
-def test_jobs_of_submitit_one_of_them_preempted(sweep):
-    """Its signal comes in a point; the job is queued again and does the rest."""
-    pytest.importorskip("submitit")
-    from netsim.running.slurm_executor import Slurm
-
-    points = sweep(0.4)
-    executor = Slurm(jobs=2, cluster="local")
-    outcomes = []
-    for outcome in run_points(points, Path("r"), executor=executor):
-        if not outcomes:
-            executor.submitted[0]._interrupt()
-        outcomes.append(outcome)
-    assert all(outcome.complete for outcome in outcomes), outcomes
-    assert same_as_serial("r")
-    assert not Path("r.jobs").exists()
+    command = [sys.executable, "-m", "netsim", "run", "e.toml", "--quiet", "--scheduler", address]
+    for victim, folder in ((workers[0], "r"), (scheduler, "r2")):
+        run = [*command, "--out", folder]
+        with subprocess.Popen(run, stderr=subprocess.PIPE, text=True) as client:
+            until(lambda: len(done(folder)) >= 2)  # noqa: B023
+            victim.kill()
+            said = client.communicate(timeout=120)[1]
+        if victim is scheduler:
+            assert client.returncode == 1
+            assert "lost the scheduler" in said, said
+            assert "Traceback" not in said
+            assert len(done(folder)) >= 2
+        else:
+            assert client.returncode == 0, said
+            assert case.same_as_serial(folder)
 
 
 def test_results_over_the_wire_are_checked(sweep):
-    (point, *_) = sweep(0.0)
+    (point, *_) = sweep().points
     run = PointRun(point, Path("r"), provenances([point])[0])
     good = packed(Path("serial/seed=1"))
     assert outcome_of(run, {"directory": "x", "error": None, "files": good}).complete
@@ -181,23 +159,10 @@ def test_results_over_the_wire_are_checked(sweep):
 
 
 def test_without_the_libraries(sweep, monkeypatch):
-    sweep(0.0)
+    sweep()
     for name, module in (("dask", "distributed"), ("slurm", "submitit")):
         monkeypatch.setitem(sys.modules, module, None)
         run = CliRunner().invoke(app, ["run", "e.toml", "--scheduler", name])
         assert fails(run, 2, "not installed", f"netsim[{name}]")
     assert fails(CliRunner().invoke(app, ["run", "e.toml", "--scheduler", "x"]), 2, "tcp://")
     assert fails(CliRunner().invoke(app, ["run", "e.toml", "--partition", "x"]), 2, "slurm")
-
-
-def done() -> dict[str, int]:
-    """The points that have a complete result, and the numbers of their files."""
-    found = Path("r").glob("seed=*/summary.json")
-    return {one.parent.name: one.stat().st_ino for one in found if recorded_complete(one.parent)}
-
-
-def until(condition, limit_s=60.0):
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
