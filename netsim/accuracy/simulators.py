@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.accuracy import rotors
+from netsim.accuracy import homa, rotors
 from netsim.accuracy.bed import GBPS, US, Bed, acked_ps, fat_tree
 from netsim.accuracy.cases import Case, Row, Tolerance
 from netsim.errors import InputError
@@ -215,3 +215,4 @@ def cases() -> Iterator[Case]:
         needs = (setup.matrix, setup.file)
         yield Case(f"{name}_their_flows", on_theirs, seconds, needs=needs)
     yield from rotors.cases()
+    yield from homa.cases()
