@@ -36,7 +36,7 @@ from netsim.engine.kernels.layout import (
     NEEDS_GROWTH,
     NEEDS_THINNING,
 )
-from netsim.engine.kernels.loop import Goal, Limits, WindowTimes, window_times
+from netsim.engine.kernels.loop import Beyond, Goal, Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.series import thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
@@ -85,6 +85,7 @@ class Engine:
         self.fabric, self.feature_set = simulation.fabric, simulation.feature_set
         self.faults = simulation.faults
         self.threads = options.workers
+        self._beyond = Beyond(np.zeros(0, np.int64), np.zeros(0, np.int64), False)
         self.on_hang = options.on_hang
         self.jit = jit_enabled() if options.jit is None else options.jit
         self.name = simulation.name
@@ -113,7 +114,7 @@ class Engine:
         code = Code(*files, constants, jit=self.jit, checked=options.checked)
         if options.on_code is not None:
             options.on_code(not code.is_kept())
-        self._run, self._set_up, *self._of_cut = code.entries()
+        self._run, self._set_up, *self.of_cut = code.entries()
         self.code_s = time.perf_counter() - began
         """Seconds spent finding, loading or compiling the code."""
 
@@ -240,7 +241,10 @@ class Engine:
         last = self.counts.windows + n_windows
         while True:
             left = last - self.counts.windows
-            limits = Limits(left, Ps(until_ps), until_ns, shared_ns, stop_when_done, self._goal())
+            limits = Limits(
+                *(left, Ps(until_ps), until_ns, shared_ns),
+                *(stop_when_done, self._goal(), self._beyond),
+            )
             if n_workers > 1:
                 rebalance(s.net, s.links, s.crew)
             groups = (s.net, s.links, s.hosts, s.clock, s.crew, s.scratch)
@@ -249,13 +253,17 @@ class Engine:
                 thin(s.links)
                 continue
             if status == Status.IDLE:
-                s.clock.clock["w1"] = min(until_ps, state_views.idle_ps(s))
+                self._end_idle(until_ps)
             if status != NEEDS_GROWTH:
                 return Status(status)
             self._failures.look()
             if s.links.pool_full[0]:
                 raise RunError("no memory is left for the packets in flight")
             grow_scratch(self.state, self.network, self.threads)
+
+    def _end_idle(self, until_ps: int) -> None:
+        """End a run that has no events left."""
+        self.state.clock.clock["w1"] = min(until_ps, state_views.idle_ps(self.state))
 
     def _goal(self) -> Goal:
         """Return what the clock has counted when all is done."""

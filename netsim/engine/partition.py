@@ -15,10 +15,12 @@ import numpy as np
 
 from netsim.engine import snapshot
 from netsim.engine.compiling.declarations import Protocol
+from netsim.engine.horizons import shortest_delays
 from netsim.engine.host_state import bitmap_words
 from netsim.engine.kernels.cut import Cut
 from netsim.engine.kernels.ids import NO_FLOW, Array
 from netsim.engine.kernels.layout import BLOCK, INF, TIMER_RX, grouped
+from netsim.engine.kernels.loop import Beyond, Goal
 from netsim.engine.kernels.series import BINS_APART
 from netsim.engine.pool import lay_out
 from netsim.engine.records import aligned_zeros
@@ -197,6 +199,39 @@ class Partition:
         ranges = [(i, slice(*ends[i : i + 2])) for i in range(self.n_parts) if i != self.part]
         return [(i, links) for i, links in ranges if has_news or links.stop > links.start]
 
+    def goal(self) -> Goal | None:
+        """Return what the clock has counted when all is done in this part; None if that is
+        unknown, since a program has begun."""
+        hosts, clock, sent = self._state.hosts, self._state.clock.clock[0], self.rows("hosts.tx")
+        if self._simulation.program is not None:
+            begun = np.count_nonzero(hosts.send_task[sent] < 0)
+            at_once = Goal(-INF, int(begun - clock["expected"]), 0)
+            return at_once if clock["w1"] == 0 else None
+        n_tasks = 0
+        if self._simulation.feature_set.tasks:
+            end_ps = np.asarray(hosts.tasks)["end_ps"][self.rows("hosts.tasks")]
+            n_tasks = int(clock["tasks_done"] + np.count_nonzero(end_ps < 0))
+        left = np.asarray(hosts.rx)["done_ps"][self.rows("hosts.rx")] < 0
+        unfinished = np.asarray(hosts.tx)["finished"][sent] == 0
+        delivered = int(clock["delivered"] + np.count_nonzero(left))
+        return Goal(delivered, int(clock["finished"] + np.count_nonzero(unfinished)), n_tasks)
+
+    def delays(self, told_ps: int) -> Array:
+        """Return the least time from an event in one part to an event that it causes in another,
+        int64[n_parts, n_parts]. Any part learns of deliveries elsewhere after ``told_ps``."""
+        net = self._state.net
+        here, there = self._of_node[net.port_node], self._of_node[net.port_node[net.port_peer]]
+        direct = np.full((self.n_parts, self.n_parts), told_ps)
+        np.minimum.at(direct, (here, there), self._simulation.network.port_delay_ps)
+        return shortest_delays(direct)
+
+    def beyond(self, delays: Array, *, tells: bool) -> Beyond:
+        """Return other parts' nodes at the ends of own links."""
+        net, (outgoing, _) = self._state.net, self._outgoing
+        nodes = np.unique(net.port_node[net.port_peer[outgoing]]).astype(np.int64)
+        back_ps = np.ascontiguousarray(delays[self._of_node[nodes], self.part])
+        return Beyond(nodes, back_ps, tells)
+
     def cut(self) -> Cut:
         """Return the links between this part and others."""
         net, packet = self._state.net, self._state.links.pool.dtype
@@ -205,7 +240,6 @@ class Partition:
         return grouped(
             Cut,
             own=(self._of_node == self.part).astype(np.int64),
-            beyond=np.unique(net.port_node[incoming]).astype(np.int64),
             outgoing=outgoing,
             sent=np.zeros(outgoing.size, np.int64),
             incoming=incoming[np.lexsort((incoming, there))],

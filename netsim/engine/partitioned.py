@@ -1,15 +1,15 @@
 """One run in several processes, each with a part of the network: an engine per rank.
 
-All ranks simulate the same windows as one process would. After each window, every rank sends the
-packets that leave its part to the ranks that they reach, and all ranks learn the earliest event of
-each. Rank 0 gives the orders; the others follow in `serve`. When the state is read on rank 0, the
-others' rows are gathered first, so results, checkpoints and reports are made as always.
+Every rank simulates its part up to a time before which no other can affect it (`horizons.py`). Then
+it sends the packets that leave its part to the ranks that they reach (`exchange.py`), and all ranks
+learn the earliest event of each. Rank 0 gives the orders; the others follow in `serve`. When the
+state is read on rank 0, the others' rows are gathered first, so results, checkpoints and reports
+are made as always.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -18,11 +18,13 @@ import numpy as np
 
 from netsim.engine import snapshot, state_views
 from netsim.engine.engine import Engine
+from netsim.engine.exchange import Exchange
+from netsim.engine.horizons import LONG_S, NEVER, Horizons
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import INF
-from netsim.engine.partition import FEW, TOTALS, Partition, array_at, set_soonest
+from netsim.engine.kernels.loop import Goal
+from netsim.engine.partition import TOTALS, Partition, array_at, set_soonest
 from netsim.engine.pool import lay_out
-from netsim.engine.records import RecordArray, aligned_zeros
 from netsim.engine.series import thin
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.snapshot import Snapshot
@@ -45,16 +47,15 @@ FLOWS_OF_NEWS = ("hosts.tx", "hosts.rx")
 
 PIECE_BYTES = 1 << 26
 
-NEXT, FAILED, LATE, LAST_DONE, FIRST_TOTAL = range(5)
-"""First columns of what ranks tell each other after each window; the others are TOTALS. Rank 0 is
-late when its call has taken its time."""
+NEXT, FAILED, LATE, LAST_DONE, REACHED, ALIVE, SPENT_NS, FIRST_TOTAL = range(8)
+"""First columns of what ranks tell each other after each exchange; the others are TOTALS. Rank 0 is
+late when its call has taken its time. A rank is alive up to the time that it has reached, or 0."""
 
-HAND_OVER, TAKE_OVER, LIST_DELIVERED, NOTE_DELIVERED = range(4)
-"""Entry points of cut.py."""
+FEW_WINDOWS = 256
+"""A call of so many windows simulates those that one process would, so that runs that stall end as
+they do there."""
 
-
-SIZES = ("size_bytes", "n_packets", "last_bytes")
-"""Fields of a flow that a program may set."""
+MANY_WINDOWS = 1 << 40
 
 
 class PartitionedEngine(Engine):
@@ -72,19 +73,25 @@ class PartitionedEngine(Engine):
         super().__init__(simulation, options)
         self._partition = Partition(self._state, simulation, self.protocol, ranks.rank, ranks.n)
         self._partition.begin()
+        self._exchange = Exchange(self, self._partition, ranks, has_news=self._has_news)
         self._begin()
-        self._cut = self._partition.cut()
-        self._neighbors = self._partition.neighbors(has_news=self._has_news)
-        for box in ("outbox", "inbox"):
-            self._make_room(box, FEW)
+        clock = self._state.clock.clock[0]
+        told_ps = int(clock["lookahead_ps"]) if self._tells else NEVER
+        delays = self._partition.delays(told_ps)
+        self._beyond = self._partition.beyond(delays, tells=self._tells)
+        self._horizons = Horizons(delays, ranks.rank, int(clock["window_ps"]))
         if not self.jit:
-            self._load_cut()
+            self._exchange.load()
+
+    @property
+    def _tells(self) -> bool:
+        """Return whether ranks wait for deliveries elsewhere."""
+        return self._state.hosts.next_flows.shape[0] > 1 or self.feature_set.phase_driven
 
     @property
     def _has_news(self) -> bool:
         """Return whether ranks learn of events elsewhere other than by packets."""
-        waits = self._state.hosts.next_flows.shape[0] > 1
-        return waits or self.feature_set.phase_driven or self.program.resizes
+        return self._tells or self.program.resizes
 
     @property
     def state(self) -> State:
@@ -138,7 +145,7 @@ class PartitionedEngine(Engine):
         load the code."""
         workers = workers or self.threads
         if n_windows == 0:
-            self._load_cut()
+            self._exchange.load()
             return self._step(0, until_ps, workers)
         self._end_s = INF if seconds is None else time.monotonic() + seconds
         self._order(STEP, n_windows, until_ps, stop_when_done, workers)
@@ -259,7 +266,8 @@ class PartitionedEngine(Engine):
 
     def _begin(self) -> None:
         """Begin with a state that has current rows of this part only."""
-        self._sizes, self._n_begun = np.array(self._state.hosts.tx["size_bytes"]), -1
+        self._exchange.begin()
+        self._own_goal = self._partition.goal()
         self._is_complete = False
 
     def _windows(self, n_windows: int, until_ps: int, stop_when_done: bool, workers: int) -> Status:
@@ -281,53 +289,114 @@ class PartitionedEngine(Engine):
     def _simulate(
         self, n_windows: int, until_ps: int, stop_when_done: bool, workers: int
     ) -> Status:
-        clock, series = np.asarray(self._state.clock.clock), self._state.links.series_clock
+        clock = np.asarray(self._state.clock.clock)
         table = self._tell() if self._table is None else self._table
-        for _ in range(n_windows):
+        together, stop_ps, n = n_windows <= FEW_WINDOWS, until_ps, 0
+        while True:
             is_done = stop_when_done and self._all_done()
             end_ps = until_ps
             if is_done:
-                end_ps = min(until_ps, int(table[:, LAST_DONE].max() + clock["ending_ps"][0]))
+                end_ps = min(end_ps, int(table[:, LAST_DONE].max() + clock["ending_ps"][0]))
             w0 = int(table[:, NEXT].min())
             if w0 == INF and not is_done:
-                end_ps = min(until_ps, self._idle_ps())
-            w1 = min(w0 + int(clock["window_ps"][0]), end_ps)
-            while w1 > series["end_ps"][0]:
-                thin(self._state.links)
+                return self._end(min(until_ps, self._idle_ps()), Status.IDLE)
             if w0 >= end_ps:
-                clock["w0"], clock["w1"] = w0, w1
-                if is_done:
-                    return Status.DONE
-                return Status.IDLE if w0 == INF else Status.TIME_LIMIT
-            n_before, failure = int(clock["windows"][0]), None
-            try:
-                if self._state.clock.soonest.min() < w1:
-                    self._step(1, w1, workers)
-            except RunError as error:
-                failure = str(error)
-            self._exchange()
-            clock["w0"], clock["w1"], clock["windows"] = w0, w1, n_before + 1
-            table = self._tell(failure)
-            if table[0, LATE]:
-                break
-        return Status.RUNNING
+                return self._end(end_ps, Status.DONE if is_done else Status.TIME_LIMIT)
+            if n == n_windows or (n and table[0, LATE]):
+                stop_ps = min(stop_ps, int(table[:, REACHED].max()))
+            if w0 >= stop_ps:
+                return self._end(stop_ps, Status.RUNNING)
+            limit_ps = min(stop_ps, end_ps)
+            if together:
+                table = self._window(w0, min(w0 + self._horizons.window_ps, limit_ps), workers)
+            else:
+                ends_alone = bool(stop_when_done and table[self.ranks.rank, ALIVE])
+                if stop_when_done and not is_done and not ends_alone:
+                    known_ps = max(w0, int(table[:, [LAST_DONE, ALIVE]].max()))
+                    limit_ps = min(limit_ps, int(known_ps + clock["ending_ps"][0]))
+                limit_ps = min(limit_ps, self._horizons.horizon_ps(table[:, NEXT]))
+                table = self._alone(limit_ps, ends_alone, workers)
+            n += 1
 
-    def _step(self, n_windows: int, until_ps: int, workers: int) -> Status:
-        """Simulate windows of this part."""
+    def _end(self, end_ps: int, status: Status) -> Status:
+        """End a call: all parts have simulated everything before ``end_ps``."""
+        while end_ps > self._state.links.series_clock["end_ps"][0]:
+            thin(self._state.links)
+        clock = np.asarray(self._state.clock.clock)
+        clock["w1"], clock["returns_ps"] = end_ps, INF
+        return status
+
+    def _window(self, w0: int, w1: int, workers: int) -> Array:
+        """Simulate the window that one process would."""
+        clock = np.asarray(self._state.clock.clock)
+        n_before = int(clock["windows"][0])
+        failure = self._try(1, w1, workers) if self._next_ps() < w1 else None
+        clock["w0"], clock["w1"], clock["windows"] = w0, w1, n_before + 1
+        self._exchange.run()
+        return self._tell(failure)
+
+    def _alone(self, until_ps: int, ends_alone: bool, workers: int) -> Array:
+        """Simulate this part on its own, up to ``until_ps``, until others may send something that
+        depends on it, or until it is done if it ``ends_alone``."""
+        began, failure = time.perf_counter(), None
+        if self._next_ps() < until_ps:
+            failure = self._try(MANY_WINDOWS, until_ps, workers, stop_when_done=ends_alone)
+        spent_s = time.perf_counter() - began
+        self._exchange.run()
+        table = self._tell(failure, spent_s)
+        self._horizons.learn(float(table[:, SPENT_NS].max()) / 1e9)
+        return table
+
+    def _next_ps(self) -> int:
+        return int(self._state.clock.soonest.min())
+
+    def _try(
+        self, n_windows: int, until_ps: int, workers: int, *, stop_when_done: bool = False
+    ) -> str | None:
+        """Simulate windows of this part; return what failed."""
+        np.asarray(self._state.clock.clock)["returns_ps"] = INF
+        try:
+            self._step(n_windows, until_ps, workers, stop_when_done=stop_when_done)
+        except RunError as error:
+            return str(error)
+        return None
+
+    def _step(
+        self, n_windows: int, until_ps: int, workers: int, *, stop_when_done: bool = False
+    ) -> Status:
         is_complete, self._is_complete = self._is_complete, True
         try:
-            return super().advance(n_windows, until_ps, workers=workers)
+            return super().advance(
+                n_windows,
+                until_ps,
+                stop_when_done=stop_when_done,
+                workers=workers,
+                seconds=LONG_S if n_windows > 1 else None,
+            )
         finally:
             self._is_complete = is_complete
 
-    def _tell(self, failure: str | None = None) -> Array:
+    def _end_idle(self, until_ps: int) -> None:
+        """Leave the time of the end to all parts together."""
+
+    def _goal(self) -> Goal:
+        return self._own_goal or super()._goal()
+
+    def _is_alive(self) -> bool:
+        """Return whether all is known not to be done in this part."""
+        return self._own_goal is not None and not self._reaches(
+            self._own_goal, self._state.clock.clock[0]
+        )
+
+    def _tell(self, failure: str | None = None, spent_s: float = 0) -> Array:
         """Tell the other ranks the next event and the totals of this one; return those of all.
         Raises RunError with the failure of any rank."""
-        clock = self._state.clock
+        clock = self._state.clock.clock[0]
+        reached_ps = int(clock["w1"])
         late = time.monotonic() >= self._end_s
-        row = [int(clock.soonest.min()), int(failure is not None), int(late)]
-        row += [int(clock.clock["last_done_ps"][0])]
-        row += [int(clock.clock[name][0]) for name in TOTALS]
+        row = [self._next_ps(), failure is not None, late, int(clock["last_done_ps"]), reached_ps]
+        row += [reached_ps if self._is_alive() else 0, int(1e9 * spent_s)]
+        row += [int(clock[name]) for name in TOTALS]
         self._table = table = self.ranks.all_gather(np.array(row, np.int64))
         failed = np.flatnonzero(table[:, FAILED])
         if failed.size:
@@ -339,107 +408,24 @@ class PartitionedEngine(Engine):
         """Return what `all_done` of loop.py does, for all parts together."""
         assert self._table is not None
         total = dict(zip(TOTALS, self._table[:, FIRST_TOTAL:].sum(0).tolist(), strict=True))
-        goal, started = self._goal(), 0
-        if self.has_program:
-            started = total["expected"]
-        done = total["delivered"] >= started + goal.delivered and total["under_way"] <= 0
-        done = done and total["finished"] >= started + goal.finished
-        return bool(done and total["tasks_done"] >= goal.tasks_done)
+        return self._reaches(super()._goal(), total)
+
+    def _reaches(self, goal: Goal, counted: Any) -> bool:
+        """Return whether the counted totals reach a goal."""
+        started = int(counted["expected"]) if self.has_program else 0
+        return bool(
+            counted["under_way"] <= 0
+            and counted["delivered"] >= started + goal.delivered
+            and counted["finished"] >= started + goal.finished
+            and counted["tasks_done"] >= goal.tasks_done
+        )
 
     def _idle_ps(self) -> int:
         """Return when the run ends, as no rank has an event left."""
         own = np.array([state_views.idle_ps(self._state)], np.int64)
         return int(self.ranks.all_gather(own).max())
 
-    def _exchange(self) -> None:
-        """Send what left this part in the last window to the ranks that it reaches."""
-        s, cut, ranks = self._state, self._cut, self.ranks
-        if (n := self._run_cut(HAND_OVER, s.net, s.links, s.clock, cut)) < 0:
-            self._make_room("outbox", -n)
-            cut = self._cut
-            self._run_cut(HAND_OVER, s.net, s.links, s.clock, cut)
-        flows = cut.flows[: self._run_cut(LIST_DELIVERED, s.hosts, s.clock, cut)]
-        delivered = np.stack([flows, np.asarray(s.hosts.rx)["done_ps"][flows]], axis=1)
-        sizes = self._new_sizes()
-        begins = np.concatenate([[0], np.cumsum(cut.sent)])
-        headers, packets = {}, {}
-        for rank, links in self._neighbors:
-            counts = cut.sent[links]
-            busy = np.flatnonzero(counts)
-            lengths = [busy.size, busy.size, delivered.size, sizes.size]
-            parts = (busy, counts[busy], delivered.reshape(-1), sizes.reshape(-1))
-            headers[rank] = np.concatenate([lengths, *parts])
-            packets[rank] = cut.outbox[begins[links.start] : begins[links.stop]]
-        self._receive(ranks.swap(headers), packets)
-
-    def _receive(self, headers: Mapping[int, Array], packets: Mapping[int, Array]) -> None:
-        """Receive the packets that messages with ``headers`` announce, and send ``packets``."""
-        s, cut = self._state, self._cut
-        cut.received[:] = 0
-        delivered = [np.zeros((0, 2), np.int64)]
-        for rank, links in self._neighbors:
-            lengths, rest = np.split(headers[rank], [4])
-            busy, counts, flows, sizes = np.split(rest, np.cumsum(lengths)[:-1])
-            cut.received[links][busy] = counts
-            delivered.append(flows.reshape(-1, 2))
-            self._set_sizes(sizes.reshape(-1, 1 + len(SIZES)))
-        ends = np.concatenate([[0], np.cumsum(cut.received)])
-        if ends[-1] > cut.inbox.shape[0]:
-            self._make_room("inbox", int(ends[-1]))
-            cut = self._cut
-        into = {rank: cut.inbox[ends[of.start] : ends[of.stop]] for rank, of in self._neighbors}
-        self.ranks.fill(_bytes(packets), _bytes(into))
-        self._run_cut(TAKE_OVER, s.net, s.links, s.clock, cut)
-        every = np.concatenate(delivered)
-        if every.size or self.feature_set.phase_driven:
-            self._run_cut(NOTE_DELIVERED, s.net, s.links, s.hosts, s.clock, cut, every)
-
-    def _new_sizes(self) -> Array:
-        """Return the flows whose sizes the program has set here, with these sizes. It sets them
-        before a flow starts, and receivers learn them when its first packet arrives."""
-        n_begun = int(self._state.clock.clock["expected"][0])
-        if not self.program.resizes or n_begun == self._n_begun:
-            return np.zeros((0, 1 + len(SIZES)), np.int64)
-        self._n_begun = n_begun
-        tx = np.asarray(self._state.hosts.tx)
-        changed = np.flatnonzero(tx["size_bytes"] != self._sizes)
-        self._sizes[changed] = tx["size_bytes"][changed]
-        return np.stack([changed, *(tx[name][changed] for name in SIZES)], axis=1)
-
-    def _set_sizes(self, sizes: Array) -> None:
-        """Learn sizes that other ranks have set."""
-        tx = np.asarray(self._state.hosts.tx)
-        for name, column in zip(SIZES, sizes.T[1:], strict=True):
-            tx[name][sizes[:, 0]] = column
-        if self.program.resizes:
-            self._sizes[sizes[:, 0]] = sizes[:, 1]
-
-    def _run_cut(self, number: int, *arguments: Any) -> Any:
-        run = self._of_cut[number].run
-        assert run is not None
-        return run(*arguments)
-
-    def _load_cut(self) -> None:
-        """Load or compile the code of cut.py."""
-        s, cut, none = self._state, self._cut, np.zeros((0, 2), np.int64)
-        of_links = s.net, s.links, s.clock, cut
-        of_flows = s.hosts, s.clock, cut
-        arguments = of_links, of_links, of_flows, (s.net, s.links, *of_flows, none)
-        for entry, given in zip(self._of_cut, arguments, strict=True):
-            entry.prepare(*given)
-
-    def _make_room(self, box: str, n: int) -> None:
-        """Make room for ``n`` packets in the outbox or the inbox."""
-        packets = aligned_zeros(1 << (n - 1).bit_length(), self._cut.outbox.dtype)
-        given: Any = packets if self.jit else packets.view(RecordArray)
-        self._cut = self._cut._replace(**{box: given})
-
 
 def _bytes_of(array: Array) -> Array:
     """Return the memory of an array as uint8[...]."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def _bytes(packets: Mapping[int, Array]) -> dict[int, Array]:
-    """Return the memory of packets as uint8[...], where there are any."""
-    return {rank: one.view(np.uint8) for rank, one in packets.items() if one.size}

@@ -226,6 +226,7 @@ def _check_clock(state: State, found: Mapping[str, Any]) -> None:
     _within(clock["slot"], -1, state.clock.slots.shape[0] + 1, "clock.clock.slot")
     for name in ("w0", "w1", "last_done_ps", "hops", "windows", "payload_bytes"):
         _within(clock[name], 0, int(INF) + 1, f"clock.clock.{name}")
+    _within(clock["returns_ps"], int(INF), int(INF) + 1, "clock.clock.returns_ps")
     _within(found["clock.active"], 0, n_nodes, "clock.active")
 
 

@@ -219,6 +219,7 @@ def build_clock(
     longest_ps = longest_window_ps(network, simulation.flows)
     clock["lookahead_ps"] = network.lookahead_ps
     clock["last_delivered"] = NO_FLOW
+    clock["returns_ps"] = INF
     clock["expected"] = np.count_nonzero(hosts.send_task < 0)
     clock["window_ps"] = min(longest_ps, window_ps or longest_ps)
     clock["ending_ps"] = shortest_delay_ps(network, simulation.flows)

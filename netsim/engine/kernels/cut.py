@@ -21,14 +21,14 @@ from netsim.engine.kernels.ids import (
     span,
 )
 from netsim.engine.kernels.indexing import include
-from netsim.engine.kernels.layout import BLOCK, INF, Clock, HostState, LinkState, Net
+from netsim.engine.kernels.layout import Clock, HostState, LinkState, Net
 from netsim.engine.kernels.loop import release_followers
 from netsim.engine.kernels.rings import first_slot, next_slot
 from netsim.engine.kernels.specialization_constants import PHASE_DRIVEN
 from netsim.engine.kernels.switch import prefetch_link
 from netsim.engine.kernels.windows import (
     expect,
-    nodes_of_block,
+    forget_event,
     note_delivery,
     start_reconfigurations,
 )
@@ -38,28 +38,16 @@ class Cut(NamedTuple):
     """The links between a part and others, part by part in the order of ports."""
 
     own: Numbers[NodeId, int]  # int64[n_nodes]: 1 if the node belongs to this part
-    beyond: Numbers[int, NodeId]  # int64[...]: other parts' nodes at the end of such a link
     outgoing: Numbers[int, GlobalPort]  # int64[...]: own ports ...
-    sent: Numbers[int, int]  # int64[...]: ... and packets that they sent in this window
+    sent: Numbers[int, int]  # int64[...]: ... and packets that they sent
     incoming: Numbers[int, GlobalPort]  # int64[...]: other parts' ports ...
     received: Numbers[int, int]  # int64[...]: ... and packets that they sent
     outbox: Records[int, PacketRecord]  # packets sent, link after link ...
     inbox: Records[int, PacketRecord]  # ... and received
-    flows: Numbers[int, FlowId]  # int64[...]: flows delivered in this window, for others
+    flows: Numbers[int, FlowId]  # int64[...]: flows delivered, for others
 
 
-def forget_event(clock: Clock, node: NodeId) -> None:
-    """Leave the next event of another part's node to that part."""
-    if clock.next_event[node] != INF:
-        clock.next_event[node] = INF
-        block = int(node) // BLOCK
-        soonest = INF
-        for each in nodes_of_block(clock, block):
-            soonest = min(soonest, clock.next_event[each])
-        clock.soonest[block] = soonest
-
-
-def hand_over(net: Net, links: LinkState, clock: Clock, cut: Cut) -> int:
+def hand_over(net: Net, links: LinkState, cut: Cut) -> int:
     """Move the packets of outgoing links to the outbox. Return their number, or minus that if it
     has too little room."""
     n = 0
@@ -81,8 +69,6 @@ def hand_over(net: Net, links: LinkState, clock: Clock, cut: Cut) -> int:
                 cut.outbox[n + i] = links.pool[slot + i]
             reader.head += some
             n += some
-    for k in range(cut.beyond.shape[0]):
-        forget_event(clock, cut.beyond[k])
     return n
 
 

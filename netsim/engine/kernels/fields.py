@@ -363,6 +363,7 @@ class ClockRecord(Declared):
     window_ps: Ps
     ending_ps: Ps  # from the time that all is done to the run's end
     last_done_ps: Ps  # last time that a flow or task ended
+    returns_ps: Ps  # from when on what other parts send may depend on this one's last packets
     n_active: int
     resume: int  # 1 if the last window is incomplete because a switch needs more scratch
     windows: int

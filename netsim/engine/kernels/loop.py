@@ -21,6 +21,7 @@ from netsim.engine.kernels.ids import (
     GlobalPort,
     HostId,
     NodeId,
+    Numbers,
     Ps,
     Records,
     span,
@@ -68,6 +69,7 @@ from netsim.engine.kernels.trace import half_full
 from netsim.engine.kernels.windows import (
     expect,
     find_active,
+    forget_event,
     note_delivery,
     note_next_events,
     start_reconfigurations,
@@ -117,6 +119,14 @@ class Goal(NamedTuple):
     tasks_done: int
 
 
+class Beyond(NamedTuple):
+    """Other parts of the network (cut.py), if this is one."""
+
+    nodes: Numbers[int, NodeId]  # int64[...]: their nodes at the ends of own links
+    back_ps: Numbers[int, Ps]  # int64[...]: from an arrival there until what it causes arrives here
+    tells: bool  # others may wait for deliveries
+
+
 class Limits(NamedTuple):
     """Conditions that end a call."""
 
@@ -126,6 +136,7 @@ class Limits(NamedTuple):
     shared_ns: int  # expected duration from which a window is shared (crew.py)
     stop_when_done: bool  # a little after all is done: ending_ps
     goal: Goal
+    beyond: Beyond
 
 
 def step_apart(
@@ -256,6 +267,17 @@ def all_done(window: ClockRecord, goal: Goal) -> bool:
     return window.tasks_done >= goal.tasks_done
 
 
+def note_returns(clock: Clock, beyond: Beyond) -> None:
+    """Note when other parts may answer what was sent to them, and leave it to them."""
+    window = clock.clock[0]
+    for k in range(beyond.nodes.shape[0]):
+        node = beyond.nodes[k]
+        arrival = clock.next_event[node]
+        if arrival < INF:
+            window.returns_ps = min(window.returns_ps, arrival + beyond.back_ps[k])
+            forget_event(clock, node)
+
+
 def run_windows(
     net: Net,
     links: LinkState,
@@ -283,7 +305,7 @@ def run_windows(
             start_reconfigurations(net, links, clock)  # for phases without flows
     for _ in range(limits.n_windows):
         if window.resume == 0:
-            until = limits.until_ps
+            until = min(limits.until_ps, window.returns_ps)
             is_done = limits.stop_when_done and all_done(window, limits.goal)
             if is_done:
                 until = min(until, window.last_done_ps + window.ending_ps)
@@ -314,9 +336,13 @@ def run_windows(
             start_reconfigurations(net, links, clock)
         note_next_events(clock)
         window.windows += 1
+        if limits.beyond.nodes.shape[0] > 0:
+            note_returns(clock, limits.beyond)
         if PROFILE:
             parts = clock.parts[0]
             parts.publish_ns += lap(parts)
+        if limits.beyond.tells and window.last_delivered >= 0:
+            return RUNNING
         if TRACE:
             if half_full(links.trace):
                 return RUNNING

@@ -55,6 +55,17 @@ def expect(clock: Clock, node: NodeId, time: Ps) -> None:
         clock.soonest[block] = min(clock.soonest[block], time)
 
 
+def forget_event(clock: Clock, node: NodeId) -> None:
+    """Leave the next event of another part's node to that part."""
+    if clock.next_event[node] != INF:
+        clock.next_event[node] = INF
+        block = int(node) // BLOCK
+        soonest = INF
+        for each in nodes_of_block(clock, block):
+            soonest = min(soonest, clock.next_event[each])
+        clock.soonest[block] = soonest
+
+
 def note_next_events(clock: Clock) -> None:
     """Record the next event of every node that was active."""
     done = -1
