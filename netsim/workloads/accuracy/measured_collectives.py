@@ -30,9 +30,7 @@ BAND = 1 << 20
 
 SMALL_SIZES = Tolerance(0.10, "up to 1 MiB; latencies vary between runs")
 LARGE_SIZES = Tolerance(0.05, "above 1 MiB; pairs of nodes of one machine differ as much")
-NEXT_COUNT = Tolerance(
-    0.15, "of node counts, a fit knows one, and what NCCL's model says of others"
-)
+NEXT_COUNT = Tolerance(0.15, "fitted to one number of nodes; others follow NCCL's model")
 OTHER_NETWORK = Tolerance(0.25, "fitted to another network; only the rate of ports is known")
 
 
@@ -74,14 +72,12 @@ OTHER_NETWORKS = {
 }
 """Table -> one of the same GPU on another network, to which the curves are fitted."""
 
-VERSIONS = "256 nodes ran NCCL 2.21, 540 ran 2.18"
+VERSIONS = "256 nodes ran NCCL 2.21, the others 2.18"
 SHORT = "the machine's collectives are measured from 32 MB on"
-LEVELS = "small ones take nearly no time but levels of the tree; NCCL's model has more base"
 KNOWN = {
     "h100_nt290: h100_10x8": "a fault, which the issue reports: two nodes reach a third of one's",
     "gb200_nvl72: all_reduce, 2 to 20": "two racks take as long as one; what limits 20 is not seen",
-    "polaris_a100: all_reduce, 2 to 8": LEVELS,
-    "polaris_a100: all_reduce, 8 to 256": LEVELS,
+    "polaris_a100: all_reduce, 8 to 256": VERSIONS,
     "polaris_a100: all_reduce, 256 to 540": VERSIONS,
     "polaris_a100: all_gather, 256 to 540": VERSIONS,
     "polaris_a100: all_to_all, 256 to 540": VERSIONS,
