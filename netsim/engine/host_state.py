@@ -25,7 +25,6 @@ from netsim.engine.kernels.layout import (
     HostState,
     grouped,
 )
-from netsim.engine.records import aligned_zeros
 from netsim.engine.share import ALL, Rows, Share, rows_of
 from netsim.engine.simulation import Simulation
 from netsim.engine.tasks import Tasks, build_tasks, waiting
@@ -56,9 +55,9 @@ def build_hosts(
     network, flows = simulation.network, simulation.flows
     port_pairs = pairs_used(network, flows, simulation.fabric.plane_balancing, simulation.seed)
     carrier = simulation.feature_set.carrier
-    tx, rx = _sides(simulation, protocol, port_pairs, share.flows)
+    tx, rx = _sides(simulation, protocol, port_pairs, share)
     bits = _bitmaps(tx, rx, bitmap_words(simulation, protocol), share.flows)
-    nics = _nics(network, protocol, share.sources)
+    nics = _nics(network, protocol, share)
     used_ports = port_pairs.src_port, port_pairs.dst_port
     flow_nics = tuple(network.nic_of_port[side[port_pairs.first[:-1]]] for side in used_ports)
     found = waiting(simulation)
@@ -96,15 +95,15 @@ def build_hosts(
 
 
 def _sides(
-    simulation: Simulation, protocol: Protocol, port_pairs: PortPairs, at: Rows
+    simulation: Simulation, protocol: Protocol, port_pairs: PortPairs, share: Share
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sender and receiver records of all flows, with the rows ``at`` written."""
+    """Return the sender and receiver records of all flows, with the rows of a share written."""
     network, flows, packets = simulation.network, simulation.flows, simulation.packets
     n = len(flows)
+    tx, rx = share.zeros(n, protocol.tx), share.zeros(n, protocol.rx)
+    at = share.flows
     number, sizes = np.arange(n)[at], flows.size_bytes[at]
     n_packets = packet_counts(sizes, packets)
-    tx = aligned_zeros(n, protocol.tx)
-    rx = aligned_zeros(n, protocol.rx)
     for side, here, there in ((tx, flows.src, flows.dst), (rx, flows.dst, flows.src)):
         side["flow"][at] = number
         if simulation.transport_of_flow is not None:
@@ -160,11 +159,11 @@ def _bitmaps(tx: np.ndarray, rx: np.ndarray, words: BitmapWords, at: Rows) -> Ar
     return np.zeros(max(1, int(words.tx.sum() + words.rx.sum())), np.int64)
 
 
-def _nics(network: Network, protocol: Protocol, at: Rows) -> np.ndarray:
+def _nics(network: Network, protocol: Protocol, share: Share) -> np.ndarray:
     """Return the NICs of all hosts."""
-    n_nics = int(network.first_nic[-1])
+    n_nics, at = int(network.first_nic[-1]), share.sources
     host = np.repeat(np.arange(network.n_hosts), np.diff(network.first_nic))[at]
-    nics = np.zeros(n_nics, protocol.host)
+    nics = share.zeros(n_nics, protocol.host)
     nics["nic"][at] = np.arange(n_nics)[at]
     nics["host"][at] = host
     nics["port"][at] = network.node_first_port[host]

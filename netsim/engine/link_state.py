@@ -56,11 +56,11 @@ def build_links(
 
     number, at = np.arange(n, dtype=np.int64), share.links
     q20 = byte_quotient(network.port_rate_bps[at])
-    ports = aligned_zeros(n, discipline.port)
+    ports = share.zeros(n, discipline.port)
     ports["number"][at] = number[at]
     ports["ps_per_byte_q20"][at] = q20
     ports["delay_ps"][at] = network.port_delay_ps[at]
-    readers = aligned_zeros(n, LINK_READER)
+    readers = share.zeros(n, LINK_READER)
     readers["packet_ps"][at] = send_time(simulation.packets.data_bytes, q20)
     readers["from_host"][at] = network.port_peer[at] < network.n_host_ports
     readers["order_salt"][at] = salt(seed, PURPOSE_ARRIVAL_ORDER, number[at])

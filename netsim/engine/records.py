@@ -133,11 +133,11 @@ def aligned_zeros(n: int, dtype: np.dtype) -> np.ndarray:
     return raw[start : start + n_bytes].view(dtype)
 
 
-def untouched_zeros(n: int, dtype: np.dtype) -> np.ndarray:
-    """Return ``n`` zeroed records that take memory, in large pages, when first touched. They may
-    exceed memory, where the system allows it."""
+def untouched_zeros(n: int, dtype: np.dtype, *, large_pages: bool = True) -> np.ndarray:
+    """Return ``n`` zeroed records that take memory when first touched, in large pages or in small
+    ones. They may exceed memory, where the system allows it."""
     n_bytes = n * dtype.itemsize
-    advice = getattr(mmap, "MADV_HUGEPAGE", None)
+    advice = getattr(mmap, "MADV_HUGEPAGE" if large_pages else "MADV_NOHUGEPAGE", None)
     if advice is None:  # not Linux
         return np.zeros(n, dtype)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)

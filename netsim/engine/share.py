@@ -12,12 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim.engine.kernels.ids import Array
+from netsim.engine.records import aligned_zeros, untouched_zeros
 from netsim.engine.simulation import Simulation
 
 Rows = Array | slice
 """Numbers of rows, or all."""
 
 ALL = slice(None)
+
+LARGE_BYTES = 1 << 26
+"""Size of arrays from which small pages, with which runs are slower, save much memory."""
 
 
 class Share(NamedTuple):
@@ -41,6 +45,13 @@ class Share(NamedTuple):
     received: Rows = ALL
     flows: Rows = ALL
     sources: Rows = ALL
+
+    def zeros(self, n: int, dtype: np.dtype) -> np.ndarray:
+        """Return ``n`` zeroed records, of which a part needs scattered ones: if they are many, in
+        small pages, of which it takes fewer bytes."""
+        if self.of_node is None or n * dtype.itemsize < LARGE_BYTES:
+            return aligned_zeros(n, dtype)
+        return untouched_zeros(n, dtype, large_pages=False)
 
     def queues(self, n_traffic_classes: int) -> Rows:
         """Return the queues of own ports."""

@@ -225,33 +225,28 @@ class NetworkBuilder:
         """
         self._flush()
         n_nodes = self._n_hosts + len(self._names)
-        cables = np.concatenate([np.zeros((0, CABLE_COLUMNS), np.int64), *self._cables])
-        n_plain = len(cables)
+        cables = plain = np.concatenate([np.zeros((0, CABLE_COLUMNS), np.int64), *self._cables])
+        self._cables = [plain]
+        n_plain = len(plain)
         by_circuit = cables_of(self._circuit_switches) if self._circuit_switches else None
         if by_circuit is not None:
             cables = np.concatenate([cables, by_circuit.cables])
         self._check_nodes(cables, n_nodes)
         self._check_links(cables)
-        # Ends of all cables in the order added; a stable sort by node numbers the ports.
-        ends = cables[:, :2].reshape(-1)
-        order = np.argsort(ends, kind="stable")
-        port_of_end = np.empty(order.size, np.int64)
-        port_of_end[order] = np.arange(order.size)
-        port_peer = port_of_end[order ^ 1]
-        port_node = ends[order]
-        counts = np.bincount(ends, minlength=n_nodes)
+        order, port_node, port_peer = _ports(cables)
+        counts = np.bincount(port_node, minlength=n_nodes)
         first_port = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._check_ports(counts, port_node, port_peer)
-        entered = port_node[port_peer]
         latency = np.concatenate(
             [np.zeros(self._n_hosts, np.int64), np.array(self._latency_ps, np.int64)]
         )
-        delay_ps = cables[order >> 1, 3] + latency[entered]
+        delay_ps = cables[order >> 1, 3] + latency[port_node[port_peer]]
+        rate_bps = cables[order >> 1, 2]
         n_host_ports = int(first_port[self._n_hosts])
         port_nic = cables[order[:n_host_ports] >> 1, NIC]
         self._check_nics(port_node[:n_host_ports], port_nic)
 
-        host_peer = port_peer[:n_host_ports]
+        host_peer = port_peer[:n_host_ports].astype(np.int64)
         host_switch = port_node[host_peer] - self._n_hosts
         switch_network = networks_of(port_node - self._n_hosts, port_peer, len(self._names))
         self._check_reached(switch_network, host_switch)
@@ -273,8 +268,8 @@ class NetworkBuilder:
             n_hosts=self._n_hosts,
             n_nodes=n_nodes,
             node_first_port=first_port,
-            port_node=port_node.astype(np.int32),
-            port_peer=port_peer.astype(np.int32),
+            port_node=port_node,
+            port_peer=port_peer,
             edge_switch=edge_switch.astype(np.int32),
             first_group=first_group,
             switch_network=switch_network.astype(np.int32),
@@ -283,6 +278,7 @@ class NetworkBuilder:
             weight=weight,
             dimension=dimension,
         )
+        del order
         n_tables = 1 if policy is None else len(policy.routings)
         routing = policy or routing or shortest_paths
         if routing is not shortest_paths:  # which knows itself what it needs
@@ -304,7 +300,7 @@ class NetworkBuilder:
             node_first_port=first_port,
             port_node=wiring.port_node,
             port_peer=wiring.port_peer,
-            port_rate_bps=cables[order >> 1, 2],
+            port_rate_bps=rate_bps,
             port_delay_ps=delay_ps,
             tier=np.array(tiers, np.int8),
             switch_names=tuple(self._names),
@@ -328,7 +324,7 @@ class NetworkBuilder:
                 names=self._names,
                 tiers=self._tiers,
                 latency_ps=self._latency_ps,
-                cables=cables[:n_plain],
+                cables=plain,
                 circuit_switches=self._circuit_switches,
             ),
         )
@@ -395,6 +391,18 @@ class NetworkBuilder:
         reached = np.isin(switch_network, switch_network[host_switch])
         for switch in np.flatnonzero(~reached)[:1].tolist():
             raise InputError(f"switch {self._names[switch]} is unreachable from all hosts")
+
+
+def _ports(cables: Ints) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
+    """Return the ends of cables in the order of ports, and the node and peer of each port.
+
+    Ends are numbered in the order in which cables were added; a stable sort by node numbers ports.
+    """
+    ends = cables[:, :2].astype(np.int32).reshape(-1)
+    order = np.argsort(ends, kind="stable")
+    port_of_end = np.empty(order.size, np.int32)
+    port_of_end[order] = np.arange(order.size, dtype=np.int32)
+    return order, ends[order], port_of_end[order ^ 1]
 
 
 def _nic(value: Any) -> int:

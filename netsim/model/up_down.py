@@ -37,7 +37,7 @@ UP = -1
 class _Tree(NamedTuple):
     """A network that is a tree: its switches and the first and last group below each.
 
-    `ports`, int64[..., 3], are its ports to other switches: local number, and the first and last
+    `ports`, int32[..., 3], are its ports to other switches: local number, and the first and last
     group below the other switch, counted from the first below its own; UP for cables upward. Those
     of switch k of `switches` begin at `first[k]`.
     """
@@ -46,7 +46,7 @@ class _Tree(NamedTuple):
     low: Ints
     high: Ints
     first: Ints
-    ports: Ints
+    ports: NDArray[np.int32]
 
 
 def up_down_rows(wiring: Wiring, writer: TableWriter, first: Ints) -> tuple[list[int], list[Ints]]:
@@ -66,7 +66,7 @@ def up_down_rows(wiring: Wiring, writer: TableWriter, first: Ints) -> tuple[list
     for ports, rows in alike.items():
         switch, before, behind = np.array(rows).T
         left, right = int(before.max()), int(behind.max())
-        below, up = _entries(np.frombuffer(ports, np.int64).reshape(-1, 3), writer)
+        below, up = _entries(np.frombuffer(ports, np.int32).reshape(-1, 3), writer)
         what = f"the routes of {wiring.n_switches:,} switches"
         require_room(16 * (at + left + below.size + right), what=what, key="topology")
         stretches.append(np.concatenate([np.full(left, up), below, np.full(right, up)]))
@@ -75,7 +75,7 @@ def up_down_rows(wiring: Wiring, writer: TableWriter, first: Ints) -> tuple[list
     return trees, stretches
 
 
-def _entries(ports: Ints, writer: TableWriter) -> tuple[Ints, int]:
+def _entries(ports: NDArray[np.int32], writer: TableWriter) -> tuple[Ints, int]:
     """Return the entries for the groups below a switch, and the one for all others."""
     local, low, high = ports.T
     below = np.zeros(int(high.max(initial=0)) + 1, np.int64)
@@ -91,10 +91,12 @@ def _tree(wiring: Wiring, network: int) -> _Tree | None:
     n, place = switches.size, np.zeros(wiring.n_switches, np.int64)
     place[switches] = np.arange(n)
     begin, end = (wiring.node_first_port[wiring.n_hosts + switches + k] for k in (0, 1))
-    own = np.repeat(np.arange(n), end - begin)
-    local = np.arange(own.size) - np.repeat(np.cumsum(end - begin) - (end - begin), end - begin)
-    peer = wiring.peer_switch[begin[own] + local]
-    own, local, other = own[peer >= 0], local[peer >= 0], place[peer[peer >= 0]]
+    own = np.repeat(np.arange(n, dtype=np.int32), end - begin)
+    before = np.cumsum(end - begin) - (end - begin)
+    local = (np.arange(own.size) - before[own]).astype(np.int32)
+    peer = wiring.port_node[wiring.port_peer[begin[own] + local]] - wiring.n_hosts
+    fabric = peer >= 0
+    own, local, other = own[fabric], local[fabric], place[peer[fabric]].astype(np.int32)
 
     level, low, high = np.full(n, -1), np.zeros(n, np.int64), np.zeros(n, np.int64)
     level[place[edges]] = 0
@@ -121,7 +123,7 @@ def _tree(wiring: Wiring, network: int) -> _Tree | None:
     if not has_all.all():
         return None
     spans = (np.where(is_up, UP, of[other] - low[own]) for of in (low, high))
-    ports = np.stack([local, *spans], axis=1)
+    ports = np.stack([local, *spans], axis=1).astype(np.int32)
     return _Tree(switches, low, high, np.searchsorted(own, np.arange(n + 1)), ports)
 
 
