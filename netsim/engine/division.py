@@ -4,18 +4,32 @@ Each gets a range of nodes in the order of their cables: a switch comes amid the
 several switches above the same hosts come at even distances among them. So most cables join nodes
 of one worker, and their packets stay in its core's cache; ranks have leaves with their hosts and a
 share of the switches above. The ranges of workers are equal in packets that arrived so far, and
-follow them between calls of the engine; those of ranks are equal in ports.
+follow them between calls of the engine. Those of ranks are equal in ports, weighted with the bytes
+of the flows of the hosts there, and end where only long cables are cut if that is near.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from netsim.engine.kernels.ids import Array
-from netsim.engine.kernels.layout import CACHE_LINE, Crew, LinkState, Net, grouped
+from netsim.engine.kernels.layout import CACHE_LINE, INF, Crew, LinkState, Net, grouped
 from netsim.engine.records import aligned_zeros
+from netsim.model.flows import FlowTable
 
 PAIR = 2 * CACHE_LINE // 8  # int64 in two cache lines
+
+IDLE = 1 / 20
+"""Weight of a port without traffic, relative to the mean."""
+
+LONG = 10
+"""A cable is long if it is so many times as long as the shortest one. Ranks that are joined by long
+cables alone seldom wait for each other ..."""
+
+NEAR = 1 / 8
+"""... so they may differ from equal weights, at either end by this share of one rank's weight."""
 
 
 def worker_rows(n_workers: int, n: int) -> Array:
@@ -51,10 +65,36 @@ def rebalance(net: Net, links: LinkState, crew: Crew) -> None:
     _divide(crew, np.diff(arrived[net.first_port]) + 1)
 
 
-def divide(net: Net, n_parts: int) -> Array:
-    """Return int32[n_nodes]: the part of each node."""
+def divide(net: Net, delay_ps: Array, flows: FlowTable, n_parts: int) -> Array:
+    """Return int32[n_nodes]: the part of each node. ``delay_ps`` are the delays of cables, by port.
+    All ranks compute the same, since sums are in a fixed order."""
     order = np.argsort(_positions(net), kind="stable")
-    return _parts(order, np.diff(net.first_port) + 1, n_parts)
+    weights = (np.diff(net.first_port) + 1) * (_activity(net, flows) + IDLE)
+    weights = (1024 * weights).astype(np.int64) + 1
+    last, share = np.arange(1, n_parts), weights.sum() / n_parts
+    ends = np.searchsorted(_parts(order, weights, n_parts)[order], last)
+    places = _ends_of_short_cables(net, delay_ps, order)
+    before = (np.cumsum(weights[order]) - weights[order])[places]
+    after = np.searchsorted(before, last * share).clip(1, before.size - 1)
+    nearest = after - (2 * last * share < before[after - 1] + before[after])
+    is_near = abs(before[nearest] - last * share) <= NEAR * share
+    parts = np.empty(order.size, np.int32)
+    ends = np.where(is_near, places[nearest], ends)
+    parts[order] = np.searchsorted(ends, np.arange(order.size), side="right")
+    return parts
+
+
+def _ends_of_short_cables(net: Net, delay_ps: Array, order: Array) -> Array:
+    """Return the places in ``order`` before which only long cables are cut, and the last one."""
+    n_nodes = order.size
+    place = np.empty(n_nodes, np.int64)
+    place[order] = np.arange(n_nodes)
+    short = delay_ps < LONG * delay_ps.min(initial=INF)
+    here, there = place[net.port_node[short]], place[net.port_node[net.port_peer[short]]]
+    begins = np.bincount(np.minimum(here, there) + 1, minlength=n_nodes)
+    ended = np.bincount(np.maximum(here, there) + 1, minlength=n_nodes)
+    n_cut = np.cumsum(begins[:n_nodes] - ended[:n_nodes])
+    return np.append(np.flatnonzero(n_cut == 0), n_nodes - 1)
 
 
 def _divide(crew: Crew, weights: Array) -> None:
@@ -73,24 +113,43 @@ def _parts(order: Array, weights: Array, n_parts: int) -> Array:
     return parts
 
 
+def _tiers(net: Net) -> Iterator[tuple[Array, Array]]:
+    """Yield the cables to each tier of switches, lowest first: the nodes above, and those below."""
+    near, far = net.port_node, net.port_node[net.port_peer]
+    reached = np.arange(net.first_port.shape[0] - 1) < net.n_hosts
+    while (new := ~reached[near] & reached[far]).any():
+        yield near[new], far[new]
+        reached[near[new]] = True
+
+
+def _activity(net: Net, flows: FlowTable) -> Array:
+    """Return float64[n_nodes]: bytes that a host sends and receives, relative to the mean, and the
+    mean of these below each switch."""
+    n_nodes = net.first_port.shape[0] - 1
+    moved = np.zeros(n_nodes, np.int64)
+    np.add.at(moved, flows.src, flows.size_bytes)
+    np.add.at(moved, flows.dst, flows.size_bytes)
+    activity = moved * (net.n_hosts / max(1, int(moved.sum())))
+    for above, below in _tiers(net):
+        np.add.at(activity, above, activity[below])
+        activity /= np.maximum(1, np.bincount(above, minlength=n_nodes))
+    return activity
+
+
 def _positions(net: Net) -> Array:
     """Return float64[n_nodes]: hosts in a row, switches among the hosts below them."""
     n_nodes = net.first_port.shape[0] - 1
-    near, far = net.port_node, net.port_node[net.port_peer]
     low, high = np.full(n_nodes, np.inf), np.full(n_nodes, -np.inf)
     low[: net.n_hosts] = high[: net.n_hosts] = np.arange(net.n_hosts)
     positions = np.full(n_nodes, net.n_hosts / 2)
     positions[: net.n_hosts] = low[: net.n_hosts]
-    while True:
-        new = np.isinf(low[near]) & ~np.isinf(low[far])
-        if not new.any():
-            return positions
-        above, below = near[new], far[new]
+    for above, below in _tiers(net):
         first, last = low[below], high[below]
         np.minimum.at(low, above, first)
         np.maximum.at(high, above, last)
         tier = np.unique(above)
         positions[tier] = _spread(low[tier], high[tier])
+    return positions
 
 
 def _spread(low: Array, high: Array) -> Array:

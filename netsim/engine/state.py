@@ -107,7 +107,8 @@ def build_state(
         trace = build_trace(len(simulation.flows), options.trace, records, options.trace_capacity)
     net, share, ranks = build_net(simulation), WHOLE, options.ranks
     if ranks is not None:
-        share = share_of(simulation, divide(net, ranks.n), ranks.rank)
+        parts = divide(net, network.port_delay_ps, simulation.flows, ranks.n)
+        share = share_of(simulation, parts, ranks.rank)
     hosts, first_timer = build_hosts(simulation, protocol, program, pars, share)
     state = State(
         net=net,
