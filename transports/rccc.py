@@ -305,17 +305,20 @@ def count_received(env, now, rx):
     host.n_packets += 1
     adapts = env.par.oversubscription > 1.0 and env.par.sender_window == 0
     if adapts and not host_timer_armed(env, ADAPT):
+        # As if the host's periods had begun at time 0.
         host.period_ps = rx.period_ps
-        await_next_period(env, now)
+        end_ps = now - now % host.period_ps + about_a_period(env)
+        if end_ps <= now:
+            end_ps += host.period_ps
+        set_host_timer(env, now, ADAPT, end_ps)
 
 
-def await_next_period(env, now):
-    """Set the timer to a random time around a period from now."""
+def about_a_period(env):
+    """Return a random time around a period."""
     host = env.host
     draw = rand32(env.par.seed, PURPOSE, host.host, host.n_periods)
     host.n_periods += 1
-    jitter = 0.75 + draw / 4294967296.0 / 2.0
-    set_host_timer(env, now, ADAPT, now + int(jitter * host.period_ps))
+    return int((0.75 + draw / 4294967296.0 / 2.0) * host.period_ps)
 
 
 def adapt(env, now):
@@ -348,4 +351,4 @@ def adapt(env, now):
     if idle and host.withheld == 0.0:
         host.congestion = 0.0
     else:
-        await_next_period(env, now)
+        set_host_timer(env, now, ADAPT, now + about_a_period(env))

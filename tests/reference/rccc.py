@@ -278,12 +278,13 @@ class Credits:
         self.params = receiver.params
         if self.params["oversubscription"] > 1 and not self.adapt_timer.armed:
             self.period_ps = 3 * self.params["base_rtt_ps"] // 2
-            self._await()
+            end_ps = self.sim.now // self.period_ps * self.period_ps + self._jittered()
+            self.adapt_timer.set(end_ps + (self.period_ps if end_ps <= self.sim.now else 0))
 
-    def _await(self) -> None:
+    def _jittered(self) -> int:
         draw = rand32(self.sim.case.seed, PERIODS, self.nic.host.index, self.draws)
         self.draws += 1
-        self.adapt_timer.set(self.sim.now + int((0.75 + draw / 2**32 / 2) * self.period_ps))
+        return int((0.75 + draw / 2**32 / 2) * self.period_ps)
 
     def _adapt(self) -> None:
         rate, slower = 1 - self.withheld, False
@@ -306,4 +307,4 @@ class Credits:
         if arrived == 0 and self.withheld == 0:
             self.g = 0.0
         else:
-            self._await()
+            self.adapt_timer.set(self.sim.now + self._jittered())
