@@ -170,7 +170,7 @@ def predict(
         if "truth" in case:
             what = "has its truth, so nothing is left to predict"
             raise InputError(what, file=str(blind.path), key=f"cases.{name}.truth")
-    points = {name: experiment(blind, name, data) for name in blind.cases}
+    points = {name: experiment_of(blind, name, data) for name in blind.cases}
     quantities = blind.content["quantities"]
     found: dict[str, dict[str, Any]] = {}
     for name, experiment in points.items():
@@ -201,7 +201,7 @@ def _file(blind: Blind, name: str, data: Path | None) -> Path:
     return path
 
 
-def experiment(blind: Blind, name: str, data: Path | None) -> Experiment:
+def experiment_of(blind: Blind, name: str, data: Path | None) -> Experiment:
     """Return the experiment of a case."""
     case, file = blind.cases[name], blind.experiment_file()
     tree = read(file) if file else deepcopy(blind.content["experiment"])

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.accuracy.blind import experiment, load
+from netsim.accuracy.blind import experiment_of, load
 from netsim.accuracy.cases import Case, Row, Tolerance
 from netsim.running.point import simulate
 
@@ -37,7 +37,7 @@ ACKNOWLEDGED = "acknowledgments, 64 bytes for messages of 261 on average, make t
 
 def slowdowns(workload: int) -> Iterator[Row]:
     """Compare the mean and p99 of short messages and the mean of long ones."""
-    (point,) = experiment(load(FILE), f"homa_w{workload}_80", None).points()
+    (point,) = experiment_of(load(FILE), f"homa_w{workload}_80", None).points()
     flows = simulate(point).flows
     size, slowdown = flows["size_bytes"], flows["slowdown"]
     (short, mean, p99), (long, long_mean) = THEIRS[workload - 1]

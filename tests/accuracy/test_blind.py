@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,22 @@ def test_changes_are_refused(file: Path) -> None:
         found = validate("--reveal", file)
         assert found.exit_code == 2
         assert "mine.predictions.json" in found.output
+
+
+def test_damage_is_refused(file: Path) -> None:
+    """Bytes of either file replaced, doubled or cut: a message, never another end."""
+    assert validate("--blind", file).exit_code == 0
+    rng = random.Random(1)
+    for path in (file, file.parent / "mine.predictions.json"):
+        honest = path.read_bytes()
+        for _ in range(150):
+            at, length = rng.randrange(len(honest)), rng.randrange(1, 30)
+            put = rng.choice((b"", b"[", b"9" * 40, b"nan", b"\xff", honest[at : at + length] * 2))
+            path.write_bytes(honest[:at] + put + honest[at + length :])
+            found = validate("--reveal", file)
+            assert found.exit_code in (0, 2), found.output
+            assert isinstance(found.exception, SystemExit | None), path.read_text("latin-1")
+        path.write_bytes(honest)
 
 
 @pytest.mark.parametrize(
