@@ -14,6 +14,7 @@ from netsim.engine.kernels import crew
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.occupancy import in_queues, on_links
+from netsim.engine.partitioned import PartitionedEngine
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
 from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec
@@ -114,7 +115,7 @@ def build(
     parts = ("transport_of_flow", "faults", "tasks", "program", "sampling")
     simulated = {name: more.pop(name) for name in parts if name in more}
     simulation = Simulation(network, flows, fabric, packets, uses, seed, **simulated)
-    return Engine(simulation, Options(**more))
+    return (PartitionedEngine if "ranks" in more else Engine)(simulation, Options(**more))
 
 
 def run(engine: Engine, until_ps: int = INF) -> Engine:

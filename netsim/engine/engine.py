@@ -35,6 +35,7 @@ from netsim.engine.kernels.layout import (
     INF,
     NEEDS_GROWTH,
     NEEDS_THINNING,
+    grouped,
 )
 from netsim.engine.kernels.loop import Beyond, Goal, Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
@@ -85,7 +86,8 @@ class Engine:
         self.fabric, self.feature_set = simulation.fabric, simulation.feature_set
         self.faults = simulation.faults
         self.threads = options.workers
-        self._beyond = Beyond(np.zeros(0, np.int64), np.zeros(0, np.int64), False)
+        none = np.zeros(0, np.int64)
+        self._beyond = grouped(Beyond, nodes=none, back_ps=none, tells=False)
         self.on_hang = options.on_hang
         self.jit = jit_enabled() if options.jit is None else options.jit
         self.name = simulation.name
@@ -263,7 +265,7 @@ class Engine:
 
     def _end_idle(self, until_ps: int) -> None:
         """End a run that has no events left."""
-        self.state.clock.clock["w1"] = min(until_ps, state_views.idle_ps(self.state))
+        np.asarray(self.state.clock.clock)["w1"] = min(until_ps, state_views.idle_ps(self.state))
 
     def _goal(self) -> Goal:
         """Return what the clock has counted when all is done."""

@@ -230,7 +230,7 @@ class Partition:
         net, (outgoing, _) = self._state.net, self._outgoing
         nodes = np.unique(net.port_node[net.port_peer[outgoing]]).astype(np.int64)
         back_ps = np.ascontiguousarray(delays[self._of_node[nodes], self.part])
-        return Beyond(nodes, back_ps, tells)
+        return grouped(Beyond, nodes=nodes, back_ps=back_ps, tells=tells)
 
     def cut(self) -> Cut:
         """Return the links between this part and others."""
