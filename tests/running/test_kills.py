@@ -25,7 +25,7 @@ from netsim import load
 
 pytestmark = pytest.mark.slow
 
-KILLS, POINTS = 20, 12
+KILLS, POINTS, LIMIT_S = 20, 12, 280
 MARK = "NETSIM_TEST_OF_KILLS"
 """Variable of the environment of all processes of a test."""
 
@@ -163,7 +163,11 @@ def test_kills(tmp_path, monkeypatch, system, kind, library):
             kill(rng.choice(found[victim]))
         else:
             victim = "nobody"
-        status = client.wait(150)
+        try:
+            status = client.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            log = (tmp_path / "log").read_text()
+            pytest.fail(f"hangs after {victim} was killed: {runs.processes()}\n{log}")
         after = done()
         what = f"{victim} killed: status {status}, {len(before)} points before, {len(after)} after"
         print(what, flush=True)
@@ -182,7 +186,7 @@ def test_kills(tmp_path, monkeypatch, system, kind, library):
         if len(after) == POINTS:
             shutil.rmtree("r")
     runs.mend()
-    until(lambda: runs.start(runs.arguments()).wait(150) == 0, 300)
+    until(lambda: runs.start(runs.arguments()).wait(LIMIT_S) == 0, 2 * LIMIT_S)
     assert sweep.same_as_serial("r")
 
 
