@@ -203,6 +203,7 @@ class PartitionedEngine(Engine):
             self._is_complete = True
         else:
             partition.forget_totals()
+            self._own_goal = partition.goal()  # in what is counted from now on
         self._table = None
 
     def _gather_often(self, what: int) -> None:

@@ -131,7 +131,7 @@ def check(seed: int, **named: Any) -> None:
     assert seen(alone) == seen(whole)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, 2, 14])
 def test_ranks_agree_with_one_process(seed: int) -> None:
     check(seed)
 
@@ -176,7 +176,7 @@ def test_a_long_cable_between_ranks_costs_few_exchanges(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4, 60))
+@pytest.mark.parametrize("seed", range(3, 60))
 def test_ranks_agree_with_one_process_long(seed: int) -> None:
     check(seed)
     check(seed, racks=True)
