@@ -27,6 +27,9 @@ INSTALL = "pip install 'netsim[dask]'"
 MEMORY = "MEM"
 """Resource of workers: bytes that points may need at the same time."""
 
+HERE = "127.0.0.1:0"
+"""Where a local cluster listens for HTTP, which it always does: for this machine only."""
+
 POLL_S = 0.05
 CONNECT_S = 30
 NOTE_S = 5.0
@@ -173,7 +176,8 @@ class Dask(Executor):
                     n_workers=1,
                     threads_per_worker=self._jobs,
                     processes=False,
-                    dashboard_address=None,
+                    dashboard_address=HERE,
+                    worker_dashboard_address=HERE,
                     resources=resources,
                 )
             self._client = Client(self._cluster or self._address, timeout=CONNECT_S)
