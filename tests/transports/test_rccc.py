@@ -125,7 +125,7 @@ def test_the_pull_rate_of_an_oversubscribed_network() -> None:
     plain, adapted = (counter(one, "trims") for one in runs)
     assert adapted < plain / 4
     rate = 1 - runs[1].state.hosts.nics["withheld"][8:]
-    assert rate.min() == pytest.approx(0.225)
+    assert rate.min() > 0.9 / 4 - 1e-9
     assert rate.mean() < 0.3
     received = runs[1].flow_states().received_bytes.sum() / PAYLOAD
     assert received == pytest.approx(1000 * US / PACKET_PS * 2, rel=0.1)
