@@ -75,7 +75,7 @@ class Tuner:
             speed = hops / seconds
             before = speed if self.calls <= FIRST_CALLS else self.speeds.get(workers, speed)
             self.speeds[workers] = MEMORY * speed + (1 - MEMORY) * before
-            self.hops_per_window = hops / windows
+            self.hops_per_window = hops / max(1, windows)  # this rank may have had none
 
 
 FINISHED, INTERRUPTED = "finished", "interrupted"

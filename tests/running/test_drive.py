@@ -14,7 +14,7 @@ from raises_input import mentions, raises
 from netsim.engine.engine import Engine
 from netsim.engine.state_views import Counts, Status
 from netsim.errors import RunError
-from netsim.running.drive import StepReport, drive
+from netsim.running.drive import StepReport, Tuner, drive
 from netsim.running.stall import StallDetector
 
 FLOWS = flow_table([(0, 3, 200_000, 0), (1, 2, 400_000, 50 * US)])
@@ -102,3 +102,9 @@ def test_patience() -> None:
     assert not stall_detector.is_stalled(at(35, 6), 1)
     assert stall_detector.since_ps == 35
     assert not StallDetector(10).is_stalled(at(5, 1000), 0)
+
+
+def test_a_rank_may_have_no_window_in_a_call() -> None:
+    tuner = Tuner(2)
+    tuner.learn(1, 0, 1000, 0.5)
+    assert tuner.speeds == {1: 2000.0}
