@@ -14,7 +14,9 @@ from fakes import FakeResult, fake_result
 from netsim.engine.simulation import FeatureSet
 from netsim.errors import RunError
 from netsim.running import estimate, point
-from netsim.running.estimate import Code
+from netsim.running.estimate import Code, Memory
+
+MEMORY = Memory(held=10**6, state=8 * 10**6, ends=0, flows=0, n_flows=0, packets=0, results=10**6)
 
 
 @dataclass
@@ -34,6 +36,7 @@ class FakeEstimate:
     feature_set: FeatureSet = field(default_factory=FeatureSet)
     assumptions: str = "a machine that does not exist"
     notes: tuple[str, ...] = ()
+    memory: Memory = MEMORY
 
     def seconds_with(self, _: int) -> float:
         """So little that one process does all points."""

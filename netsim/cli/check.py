@@ -24,28 +24,49 @@ NAMED_POINTS = 2
 
 @click.command("check")
 @experiment_options
+@click.option(
+    "--ranks", type=click.IntRange(1), metavar="N", help="Predict memory for N ranks of --mpi."
+)
 @json_option
-def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_json: bool) -> None:
-    """Check EXPERIMENT, print every value, and predict run time and memory."""
+def command(
+    experiment: str,
+    overrides: tuple[str, ...],
+    seed: str | None,
+    ranks: int | None,
+    as_json: bool,
+) -> None:
+    """Check EXPERIMENT, print every value, and predict run time and memory.
+
+    Points that exceed the memory of this machine are an error, unless --ranks is given.
+    """
     from netsim.cli.tables import estimate_table
     from netsim.experiment.resolve_fabric import report_queue_sizes
     from netsim.results.files import plain
     from netsim.running.estimate import code_needed, estimate, require_memory
     from netsim.terminal import show
+    from netsim.units import format_bytes
 
     loaded = load_experiment(experiment, overrides, seed)
     points = loaded.points()
     estimates = [estimate(point) for point in points]
+
+    def require_room() -> None:
+        for point, one in zip(points, estimates, strict=True):
+            if ranks is None:
+                require_memory(one, what=point.file)
+
     if as_json:
         code = code_needed(points, [one.feature_set for one in estimates])
         print_json(
             {
                 "seconds": seconds(estimates, code),
-                "points": [described(*both) for both in zip(points, estimates, strict=True)],
+                "points": [
+                    described(*both) | memory_of_ranks(both[1], ranks)
+                    for both in zip(points, estimates, strict=True)
+                ],
             }
         )
-        for point, one in zip(points, estimates, strict=True):
-            require_memory(one, what=point.file)
+        require_room()
         return
     click.echo(json.dumps(plain(points[0].resolved), indent=2, ensure_ascii=False))
     if len(points) > 1:
@@ -60,8 +81,22 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, as_js
     click.echo(total_line(estimates, code_needed(points, [one.feature_set for one in estimates])))
     for names, assumptions in assumed(points, estimates):
         click.echo(f"Assumed{names}: {assumptions}")
-    for point, one in zip(points, estimates, strict=True):
-        require_memory(one, what=point.file)
+    largest = max(estimates, key=lambda one: one.memory_bytes)
+    if of_ranks := memory_of_ranks(largest, ranks):
+        first, other = (format_bytes(n_bytes, 3) for n_bytes in of_ranks["memory_of_ranks"])
+        point = f", {points[estimates.index(largest)].name}" if len(points) > 1 else ""
+        click.echo(
+            f"With --mpi on {ranks:,} ranks{point}: about {first} on rank 0, "
+            f"which gathers the result, and {other} on each other rank."
+        )
+    require_room()
+
+
+def memory_of_ranks(estimate: Estimate, ranks: int | None) -> dict[str, tuple[int, int]]:
+    """Return the memory of rank 0 and of each other rank, as an item of the prediction."""
+    if ranks is None or estimate.memory is None:
+        return {}
+    return {"memory_of_ranks": estimate.memory.of_ranks(ranks)}
 
 
 def total_line(estimates: Sequence[Estimate], code: Code) -> str:
@@ -87,7 +122,7 @@ def seconds(estimates: Sequence[Estimate], code: Code) -> float:
 def described(point: Point, estimate: Estimate) -> dict[str, Any]:
     """Return a point and its prediction as JSON."""
     figures = {field.name: getattr(estimate, field.name) for field in fields(estimate)}
-    del figures["feature_set"]
+    del figures["feature_set"], figures["memory"]
     return {"point": point.name, "axes": point.axes, **figures, "experiment": point.resolved}
 
 

@@ -35,10 +35,45 @@ HOST_BYTES = 250
 ROW_BYTES = 280
 """A row of the links table while it is built."""
 
+RESULT_FLOW_BYTES, HELD_FLOW_BYTES, SET_UP_FLOW_BYTES = 125, 150, 700
+"""A flow's rows in results, in traffic, and its records on a rank that sets it up."""
+
+HELD_PORT_BYTES, HELD_HOST_BYTES = 80, 140
+"""What every rank of a run over MPI has of each port and each host of the whole network."""
+
+SCATTERED_BYTES = 3 * 4096
+"""Pages that hold the records of a flow between other ranks' rows."""
+
 NO_FEATURES = FeatureSet()
 
 WAITING, WAITING_PAUSING = 0, 40
 """Slots per port for packets that wait in queues, without and with PFC."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a simulation needs memory for, in bytes.
+
+    Ranks of a run over MPI have `held` each, and divide `state` and `packets`. `ends` are the parts
+    of `state` of which they also have the rows at the other ends of their cables, and `flows` those
+    of flows that they set up; `n_flows` may be set up anywhere. Rank 0 gathers `state` when it
+    writes `results`.
+    """
+
+    held: int
+    state: int
+    ends: int
+    flows: int
+    n_flows: int
+    packets: int
+    results: int
+
+    def of_ranks(self, n: int) -> tuple[int, int]:
+        """Return the bytes of rank 0 and of each other one of ``n`` ranks."""
+        of_flows = min(self.flows, self.n_flows * SCATTERED_BYTES // n)
+        other = self.held + (self.state + self.ends + self.packets) // n + of_flows
+        first = self.held + self.state + self.packets // n + self.results
+        return max(first, other), other
 
 
 @dataclass(frozen=True)
@@ -47,7 +82,7 @@ class Estimate:
 
     `seconds` are those of the simulation on all cores, `setup_seconds` come before and after it,
     and those of `Code` once per transport and fabric. `notes` are the traffic's (`Workload`).
-    `work` is None if nothing is simulated.
+    `work` and `memory` are None if nothing is simulated.
     """
 
     n_hosts: int
@@ -64,6 +99,7 @@ class Estimate:
     feature_set: FeatureSet = NO_FEATURES
     notes: tuple[str, ...] = ()
     work: Work | None = None
+    memory: Memory | None = None
 
     def seconds_with(self, threads: int) -> float:
         """Wall-clock time of the point with this many threads, without loading its code."""
@@ -142,6 +178,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         feature_set=feature_set_of(scenario),
         notes=scenario.notes,
         work=None if closed else needed,
+        memory=None if closed else _memory_of_ranks(scenario, point, needed),
     )
 
 
@@ -204,6 +241,28 @@ def _memory(scenario: Scenario, point: Point, needed: Work | None) -> int:
         + _pool_bytes(scenario, point, needed)
         + _bitmap_bytes(scenario, point)
         + _series_bytes(scenario, point, needed)
+    )
+
+
+def _memory_of_ranks(scenario: Scenario, point: Point, needed: Work) -> Memory:
+    """Return what `_memory` is for, with what ranks have of the whole network."""
+    from netsim.engine import circuits, sizes
+
+    network, classes, n = scenario.network, scenario.fabric.n_traffic_classes, len(scenario.flows)
+    results = n * RESULT_FLOW_BYTES + network.n_ports * classes * ROW_BYTES
+    packets = _pool_bytes(scenario, point, needed)
+    tables = network.route.nbytes + circuits.memory_bytes(network, classes)
+    tables += 0 if network.time_slots is None else network.time_slots.nbytes
+    divided = _memory(scenario, point, needed) - BASE_BYTES - results - packets - tables
+    held = network.n_ports * HELD_PORT_BYTES + network.n_hosts * HELD_HOST_BYTES
+    return Memory(
+        held=BASE_BYTES + tables + held + n * HELD_FLOW_BYTES,
+        state=divided - n * HELD_FLOW_BYTES,
+        ends=network.n_ports * sizes.PORT_BYTES,
+        flows=n * SET_UP_FLOW_BYTES,
+        n_flows=n,
+        packets=packets,
+        results=results,
     )
 
 

@@ -21,13 +21,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.errors import InputError, RunError
-from netsim.memory import own_cores
+from netsim.limits import INT64
+from netsim.memory import available_bytes, own_cores
+from netsim.units import format_bytes
 
 if TYPE_CHECKING:
     from netsim.engine.kernels.ids import Array
     from netsim.engine.ranks import Led
     from netsim.engine.simulation import Options
     from netsim.experiment import Point
+    from netsim.running.estimate import Estimate
 
 INSTALL = "pip install 'netsim[mpi]', with mpich or another MPI for mpirun"
 
@@ -82,12 +85,33 @@ class MpiRanks:
         local.Allreduce(mpi.IN_PLACE, cores, mpi.BOR)  # mpirun may bind each to some
         self.n_cores = max(1, int(cores.sum()) // local.Get_size())
         """The share of a machine's cores that each rank has."""
+        first = np.array([self.rank], np.int64)
+        local.Allreduce(mpi.IN_PLACE, first, mpi.MIN)
+        machine = [int(first[0]), local.Get_size(), available_bytes() or INT64]
+        self._machines = self.all_gather(np.array(machine, np.int64))
+        """Of each rank's machine: its first rank, the number of ranks, and available bytes."""
         self._led: Led | None = None
         self._stderr = sys.stderr
         if self.rank > 0:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
             sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+
+    def require_memory(self, estimate: Estimate, *, what: str) -> None:
+        """Raise InputError if `what` needs more memory than is available on some machine."""
+        if estimate.memory is None:
+            return
+        first, other = estimate.memory.of_ranks(self.n)
+        for lowest, n_local, room in np.unique(self._machines, axis=0).tolist():
+            needed = other * n_local + (first - other if lowest == 0 else 0)
+            if needed > room:
+                where = f"on the machine of rank {lowest}"
+                raise InputError(
+                    f"needs about {format_bytes(needed, 3)} of memory {where}, "
+                    f"only {format_bytes(room, 3)} is available",
+                    file=what,
+                    hint=f"{n_local} of {self.n} ranks are there; use more machines",
+                )
 
     def quit(self) -> None:
         """Let the other ranks quit, if this is rank 0."""

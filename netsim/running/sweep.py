@@ -164,9 +164,13 @@ def run_points(
     with ExitStack() as stack:
         stack.enter_context(closing(executor))
         todo = [run for run in runs if options.force or run.kept() is None]
+        if options.ranks is not None:
+            executor.has_own_memory = True
         estimates = executor.estimates(todo, callbacks.should_stop)
         if len(estimates) < len(todo):  # stopped
             return
+        for run in todo if options.ranks is not None else ():
+            options.ranks.require_memory(estimates[run.name], what=run.point.file)
         callbacks.predicted(estimates)
         executor.open(stack.enter_context(exclusive(target)))
         table = _SweepTable(target, runs) if sweep else None

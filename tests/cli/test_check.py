@@ -42,3 +42,8 @@ def test_check_says_what_does_not_fit(netsim, fake):
     result = netsim("check", "small.toml")
     assert fails(result, 2, "memory")
     assert "Prediction" in result.stdout
+    result = netsim("check", "small.toml", "--ranks", "4")
+    assert result.exit_code == 0
+    assert mentions(result.stdout, "4", "10MB", "3MB")
+    told = json.loads(netsim("check", "small.toml", "--ranks", "4", "--json").stdout)
+    assert told["points"][0]["memory_of_ranks"] == [10**7, 3 * 10**6]
