@@ -69,8 +69,8 @@ def divide(net: Net, delay_ps: Array, flows: FlowTable, n_parts: int) -> Array:
     """Return int32[n_nodes]: the part of each node. ``delay_ps`` are the delays of cables, by port.
     All ranks compute the same, since sums are in a fixed order."""
     order = np.argsort(_positions(net), kind="stable")
-    weights = (np.diff(net.first_port) + 1) * (_activity(net, flows) + IDLE)
-    weights = (1024 * weights).astype(np.int64) + 1
+    work = (np.diff(net.first_port) + 1) * (_activity(net, flows) + IDLE)
+    weights = (1024 * work).astype(np.int64) + 1
     last, share = np.arange(1, n_parts), weights.sum() / n_parts
     ends = np.searchsorted(_parts(order, weights, n_parts)[order], last)
     places = _ends_of_short_cables(net, delay_ps, order)

@@ -133,12 +133,12 @@ class Partition:
             )
 
         def own_levels() -> Array:
-            first = links.level_of[ports]
+            first = np.asarray(links.level_of)[ports]
             return rows_of(first[first >= 0], classes)
 
         def samples() -> Array:
             records = np.asarray(links.levels)[own_levels()]
-            columns = records["row"][records["due_ps"] < INF] % n_rows
+            columns: Array = records["row"][records["due_ps"] < INF] % n_rows
             return np.add.outer(np.arange(0, links.samples.shape[0], n_rows), columns).reshape(-1)
 
         def copies() -> Array:
@@ -149,7 +149,10 @@ class Partition:
         return {
             "node": (self._of_node.size, lambda: own),
             "switch": (self._of_node.size - net.n_hosts, lambda: switches - net.n_hosts),
-            "word": (int(net.first_word[-1]), lambda: cut_from(net.first_word, switches)),
+            "word": (
+                int(np.asarray(net.first_word)[-1]),
+                lambda: cut_from(net.first_word, switches),
+            ),
             "fiber": (
                 int((fibers[1] - fibers[0]).sum()),
                 lambda: rows_of(

@@ -38,7 +38,7 @@ def link_loads(network: Network, demand: Floats, number: int = 0) -> Floats:
         if not parts.any():
             return loads
         loads += np.bincount(steps.ports, parts, network.n_ports)
-        held = np.bincount(steps.onward, parts, held.size)
+        held = np.bincount(steps.onward, parts, held.size).astype(float)
 
 
 def saturation(network: Network, demand: Floats, number: int = 0) -> float:

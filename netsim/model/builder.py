@@ -30,6 +30,7 @@ from netsim.model.shortest_paths import shortest_paths
 from netsim.units import format_time, written
 
 Ints = NDArray[np.int64]
+Numbers = NDArray[np.integer]
 
 MAX_SWITCH_PORTS = COUNT_MASK
 MAX_NICS = 16
@@ -366,7 +367,7 @@ class NetworkBuilder:
             message = f"cable {ends} has a delay of {format_time(int(delay[index]))}"
             raise InputError(message, hint=DELAY_HINT)
 
-    def _check_ports(self, counts: NDArray[np.integer], port_node: Ints, port_peer: Ints) -> None:
+    def _check_ports(self, counts: Numbers, port_node: Numbers, port_peer: Numbers) -> None:
         for host in np.flatnonzero(counts[: self._n_hosts] == 0)[:1].tolist():
             raise InputError(f"host {host} has no cable")
         for switch in np.flatnonzero(counts > MAX_SWITCH_PORTS)[:1].tolist():
@@ -380,14 +381,14 @@ class NetworkBuilder:
             what = f"host {near[port]} is connected to host {far[port]}"
             raise InputError(what, hint="put a switch between them")
 
-    def _check_nics(self, host: Ints, nic: Ints) -> None:
+    def _check_nics(self, host: Numbers, nic: Numbers) -> None:
         there = np.zeros((self._n_hosts, MAX_NICS), bool)
         there[host, nic] = True
         left_out = ~there[:, :-1] & there[:, 1:]
         for one, below in np.argwhere(left_out)[:1].tolist():
             raise InputError(f"host {one} has NIC {below + 1} but no NIC {below}")
 
-    def _check_reached(self, switch_network: Ints, host_switch: Ints) -> None:
+    def _check_reached(self, switch_network: Ints, host_switch: Numbers) -> None:
         reached = np.isin(switch_network, switch_network[host_switch])
         for switch in np.flatnonzero(~reached)[:1].tolist():
             raise InputError(f"switch {self._names[switch]} is unreachable from all hosts")

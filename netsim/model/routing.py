@@ -183,7 +183,9 @@ class RouteChanges:
         return int(self.row_from_ps.size - self.row_ptr.size + 1)
 
 
-def networks_of(port_switch: Ints, port_peer: Ints, n_switches: int) -> Ints:
+def networks_of(
+    port_switch: NDArray[np.integer], port_peer: NDArray[np.integer], n_switches: int
+) -> Ints:
     """Return int64[n_switches], the part of each switch if the hosts are removed.
 
     `port_switch` is the switch of each port, negative for a host. Parts are numbered in the order

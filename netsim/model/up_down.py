@@ -58,8 +58,8 @@ def up_down_rows(wiring: Wiring, writer: TableWriter, first: Ints) -> tuple[list
         if (tree := _tree(wiring, network)) is not None:
             trees.append(network)
             behind = wiring.edges_of(network).size - 1 - tree.high
-            rows = zip(tree.switches.tolist(), tree.low.tolist(), behind.tolist(), strict=True)
-            for row, begin, end in zip(rows, tree.first, tree.first[1:], strict=False):
+            own = zip(tree.switches.tolist(), tree.low.tolist(), behind.tolist(), strict=True)
+            for row, begin, end in zip(own, tree.first, tree.first[1:], strict=False):
                 alike[tree.ports[begin:end].tobytes()].append(row)
     stretches: list[Ints] = []
     at = 0

@@ -169,8 +169,9 @@ def run_points(
         estimates = executor.estimates(todo, callbacks.should_stop)
         if len(estimates) < len(todo):  # stopped
             return
-        for run in todo if options.ranks is not None else ():
-            options.ranks.require_memory(estimates[run.name], what=run.point.file)
+        for run in todo:
+            if options.ranks is not None:
+                options.ranks.require_memory(estimates[run.name], what=run.point.file)
         callbacks.predicted(estimates)
         executor.open(stack.enter_context(exclusive(target)))
         table = _SweepTable(target, runs) if sweep else None

@@ -80,7 +80,8 @@ class CreditSender(Sender):
         wanted = min(unsent + len(self.rtx) * self.full, self.params["credit_window"]) - self.credit
         if self.speculating and self.next < self.n:
             wanted = max(wanted, self.full)
-        return self.pulled - (-(max(wanted, 0) // max(n_ready, 1)) // QUANTUM)
+        target: int = self.pulled - (-(max(wanted, 0) // max(n_ready, 1)) // QUANTUM)
+        return target
 
     def _watch(self) -> None:
         self.before = self.next
