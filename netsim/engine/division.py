@@ -25,10 +25,10 @@ IDLE = 1 / 20
 """Weight of a port without traffic, relative to the mean."""
 
 LONG = 10
-"""A cable is long if it is so many times as long as the shortest one. Ranks that are joined by long
-cables alone seldom wait for each other ..."""
+"""A cable is long if it is so many times as long as the shortest one. If all ranks are joined by
+long cables alone, they seldom wait for each other ..."""
 
-NEAR = 1 / 8
+NEAR = 0.4
 """... so they may differ from equal weights, at either end by this share of one rank's weight."""
 
 
@@ -78,8 +78,9 @@ def divide(net: Net, delay_ps: Array, flows: FlowTable, n_parts: int) -> Array:
     after = np.searchsorted(before, last * share).clip(1, before.size - 1)
     nearest = after - (2 * last * share < before[after - 1] + before[after])
     is_near = abs(before[nearest] - last * share) <= NEAR * share
+    if is_near.all():  # a single short cable would set the pace of all
+        ends = places[nearest]
     parts = np.empty(order.size, np.int32)
-    ends = np.where(is_near, places[nearest], ends)
     parts[order] = np.searchsorted(ends, np.arange(order.size), side="right")
     return parts
 

@@ -24,8 +24,8 @@ from engine_case import (
     slot_begins,
     task_results,
 )
-from engine_runs import US, build, dumbbell, fabric_with, flow_table
-from ranks_case import ThreadRanks, with_ranks
+from engine_runs import US, build, dumbbell, fabric_with, fat_tree, flow_table
+from ranks_case import Meeting, ThreadRanks, with_ranks
 from reference.cases import random_case
 from reference.model import Case
 from series_case import equal, reading, sampled
@@ -35,8 +35,9 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels import crew
 from netsim.engine.kernels.layout import INF
 from netsim.engine.partitioned import PartitionedEngine
-from netsim.engine.snapshot import Snapshot
+from netsim.engine.snapshot import Snapshot, entries_of
 from netsim.engine.state_views import Status
+from netsim.flows import FlowTable
 
 PLACES = ("block", "block_end", "off", "mask", "ctrl_off", "ctrl_mask")
 """Fields of records that say where packets are, which no two engines need agree on ..."""
@@ -129,6 +130,25 @@ def check(seed: int, **named: Any) -> None:
     alone.restore(later)
     assert finish(alone) is ending
     assert seen(alone) == seen(whole)
+
+
+def test_a_rank_writes_few_rows_of_other_ranks() -> None:
+    """A quarter of a tree, and what it shares with others: its cables' other ends, its flows."""
+    network = fat_tree(8, 16, "100Gbps")
+    flows = FlowTable(np.arange(128), (np.arange(128) + 64) % 128, 10_000)
+    one_of_four = ThreadRanks(1, Meeting(4))
+    engine = build(network, flows, "roce", fabric_with(), jit=False, ranks=one_of_four)
+    own = engine._state.share.of_node == 1
+    port, hosts = own[network.port_node], own[:128]
+    ends = port | port[network.port_peer]
+    written = {"ports": ends, "readers": ends, "queues": port, "balance": port}
+    written |= dict.fromkeys(("tx", "rx", "nics"), hosts[flows.src] | hosts[flows.dst])
+    arrays = {**engine._state.links._asdict(), **engine._state.hosts._asdict()}
+    for name, rows in written.items():
+        entries = entries_of(np.asarray(arrays[name]))
+        others = entries.reshape(rows.size, -1)[~rows]
+        assert others.size
+        assert not others.any(), name
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 14])
