@@ -113,6 +113,7 @@ WRITES = ("write_text", "write_bytes", "touch", "symlink_to", "hardlink_to", "mk
 MAY_WRITE = {
     "netsim.writing": {"mkstemp", "O_CREAT", "open"},
     "netsim.results.replace": {"O_CREAT"},  # locks
+    "netsim.engine.compiling.cache": {"O_CREAT"},  # locks
     "netsim.cli.streams": {"open"},  # /dev/null
     "netsim.running.mpi": {"open"},  # /dev/null
 }

@@ -31,7 +31,19 @@ GRACE_S = 1.5
 MAX_CHUNK_S = 1.2
 """Seconds that the last chunk of windows may take in plain Python."""
 
+RETRY_S = 0.05
+"""Seconds after which a signal is sent again that cannot be handled now."""
+
 ANSWER = "interrupted: writing finished work after the current step (Ctrl-C again: exit now)"
+
+
+def _is_called_by_llvm(frame: FrameType | None) -> bool:
+    """Return whether LLVM has called the code of a frame, to hand over compiled code."""
+    while frame is not None:
+        if frame.f_code.co_name.startswith("_raw_object_cache"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Interruption:
@@ -102,7 +114,11 @@ class Interruption:
             self._sockets[1].close()  # ends the thread
             self._sockets = None
 
-    def _handle(self, number: int, _: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if _is_called_by_llvm(frame):  # which would ignore an exception
+            again = (threading.main_thread().ident or 0, number)
+            threading.Timer(RETRY_S, signal.pthread_kill, again).start()
+            return
         self._handled += 1
         self.signal = self.signal or number
         if self.at_once or self._handled > 1:

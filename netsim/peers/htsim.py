@@ -39,6 +39,7 @@ _EXPERIMENT: dict[str, tuple[object, ...]] = {
     "packets.control_bytes": (f"{HEADER_BYTES}B",),
     "stop.drain": ANY,
     "fabric.plane_balancing": ANY,
+    "fabric.ecn.last_hop": (True,),
 }
 _TRIM: dict[str, tuple[object, ...]] = {
     "fabric.queue_discipline": ("trim",),
