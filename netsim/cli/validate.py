@@ -80,8 +80,9 @@ def command(
     """
     from netsim.accuracy.run import JSON, divide, measured, read, select, write, write_parquet
 
-    if data is not None and not data.is_dir():
-        raise InputError("no such folder", file=str(data), code="unreadable")
+    for folder in (data, page and page.parent):
+        if folder is not None and not folder.is_dir():
+            raise InputError("no such folder", file=str(folder), code="unreadable")
     if blind or reveal:
         if groups or page or (blind and reveal):
             raise InputError("--blind FILE and --reveal FILE stand alone", code="conflict")

@@ -18,7 +18,7 @@ FORMULAS = Tolerance(0.10, "another model of the same iteration, with other deta
 MACHINES = {"h100": "H100", "a100": "A100", "other": "A100, FasterTransformer"}
 LARGE = (
     "beyond 2,048 prompt tokens in an iteration, on four and eight GPUs: probably memory that the "
-    "server allocates anew (netsim/workloads/inference/README.md)"
+    "server allocates again (netsim/workloads/inference/README.md)"
 )
 
 KNOWN = {"llama2_70b on 4 A100: 4 prompts": "450 to 587 ms; one of as many tokens took 403"}
