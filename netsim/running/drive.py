@@ -57,7 +57,7 @@ class Tuner:
             return self.threads, CHUNK_S
         if self.calls <= FIRST_CALLS:
             return self.threads if self.calls % 2 else 1, TRIAL_S
-        best = max(self.speeds, key=self.speeds.__getitem__)
+        best = max(self.speeds, key=self.speeds.__getitem__, default=1)  # none: nothing to do here
         every = TRIAL_EVERY // 3 if self.calls < 100 else TRIAL_EVERY
         if self.calls % every == 0:
             return 1 if best == self.threads else self.threads, TRIAL_S
