@@ -257,6 +257,7 @@ SECTIONS = {
     "[faults.NAME]": schema.FaultSection,
     "[routing]": schema.RoutingSection,
     "[stop]": schema.StopSection,
+    "[measure]": schema.MeasureSection,
     "[outputs]": schema.OutputsSection,
     "[reference]": schema.ReferenceSection,
 }

@@ -37,6 +37,7 @@ SECTIONS = {
     "faults": schema.FaultSection,
     "routing": schema.RoutingSection,
     "stop": schema.StopSection,
+    "measure": schema.MeasureSection,
     "outputs": schema.OutputsSection,
 }
 CALLED = (TaskTable, NetworkBuilder, RoutingPolicy, Network)

@@ -41,12 +41,13 @@ def made(
     seed: int = 1,
     n_traffic_classes: int = 1,
     network: Network | None = None,
+    end_ps: int | None = None,
     **given: object,
 ) -> Workload:
     """The flows and tasks of a pattern; ``given`` are its parameters, as a user writes them."""
     plugin = find("traffic", kind)
     params = resolve_params(plugin.params, plugin.presets, given, None, file=None, key="traffic")
-    context = TrafficContext(directory, seed, 100 * GBPS, 4096, 64, n_traffic_classes)
+    context = TrafficContext(directory, seed, 100 * GBPS, 4096, 64, n_traffic_classes, end_ps)
     network = network or star(n_hosts)
     flows = plugin.module.flows(params, network, np.random.default_rng(seed), context)
     load = flows if isinstance(flows, Workload) else Workload(flows)

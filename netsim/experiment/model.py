@@ -64,6 +64,20 @@ class StopCondition:
 
 
 @dataclass(frozen=True)
+class MeasureSpec:
+    """A measurement of throughput: the times before, in and after its window, in ps."""
+
+    warmup_ps: int
+    window_ps: int
+    drain_ps: int
+
+    @property
+    def end_ps(self) -> int:
+        """The end of the run."""
+        return self.warmup_ps + self.window_ps + self.drain_ps
+
+
+@dataclass(frozen=True)
 class RoutingSpec:
     """Delays of the reaction to failures, in ps or NEVER.
 
@@ -123,10 +137,16 @@ class Point:
     faults: tuple[FaultSpec, ...]
     routing: RoutingSpec
     stop: StopCondition
+    measure: MeasureSpec | None
     outputs: Outputs
     resolved: dict[str, Any]
     file: str
     directory: Path
+
+    @property
+    def end_ps(self) -> int | None:
+        """The latest end of the run, if the experiment sets one."""
+        return self.stop.max_time_ps if self.measure is None else self.measure.end_ps
 
     @property
     def transport_of_class(self) -> tuple[PluginSpec, ...]:

@@ -213,7 +213,7 @@ def _random_outages(use: FaultSpec, parts: list[Ints], point: Point) -> Ints:
     """
     assert use.mtbf_ps is not None
     assert use.mttr_ps is not None
-    stop_ps = HORIZON_PS if point.stop.max_time_ps is None else point.stop.max_time_ps
+    stop_ps = HORIZON_PS if point.end_ps is None else point.end_ps
     end_ps = min(use.until_ps, stop_ps)
     if end_ps >= HORIZON_PS:
         message = "missing: random failures need an end"

@@ -23,8 +23,10 @@ from netsim.experiment.resolve_faults import (
 )
 from netsim.experiment.resolve_plugins import PluginResolver
 from netsim.experiment.resolve_run import (
+    describe_measure,
     describe_outputs,
     describe_stop,
+    resolve_measure,
     resolve_outputs,
     resolve_seed,
     resolve_stop,
@@ -71,6 +73,7 @@ class Resolver:
         faults = self._section(tree, "faults", resolve_faults)
         routing = self._section(tree, "routing", resolve_routing)
         stop = self._section(tree, "stop", resolve_stop)
+        measure = self._section(tree, "measure", lambda table: resolve_measure(table, stop))
         outputs = self._section(tree, "outputs", lambda table: resolve_outputs(table, title))
         self._section(tree, SECTION, lambda table: resolve_reference(table) if table else None)
         seed = self._errors.once(
@@ -95,9 +98,10 @@ class Resolver:
             index=index,
             name=name,
             axes=variant.axes,
-            resolved=self._describe(tree, title, fields),
+            resolved=self._describe(tree, title, fields | {"measure": measure}),
             file=self._file,
             directory=self._directory,
+            measure=measure,
             **fields,
         )
 
@@ -117,6 +121,8 @@ class Resolver:
             resolved["faults"] = describe_faults(faults)
             resolved["routing"] = describe_routing(fields["routing"])
         resolved["stop"] = describe_stop(fields["stop"])
+        if fields["measure"] is not None:
+            resolved["measure"] = describe_measure(fields["measure"])
         resolved["outputs"] = describe_outputs(fields["outputs"])
         return resolved | ({SECTION: tree[SECTION]} if tree.get(SECTION) else {})
 
@@ -138,7 +144,8 @@ class Resolver:
         table = tree.get(name, {})
         if not isinstance(table, dict):
             return None  # noted by check_top_level
-        return self._errors.once(name, f"{name} {table!r}", lambda: resolve(table))
+        memo = f"{name} {table!r}" + (f" {tree.get('stop')!r}" if name == "measure" else "")
+        return self._errors.once(name, memo, lambda: resolve(table))
 
 
 def check_top_level(tree: Tree) -> list[InputError]:

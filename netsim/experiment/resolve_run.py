@@ -12,9 +12,17 @@ import numpy as np
 
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.experiment.document import Tree
-from netsim.experiment.model import Outputs, SeriesSpec, StopCondition
-from netsim.experiment.schema import LINK_PATTERN, OutputsSection, StopSection, validated
+from netsim.experiment.model import MeasureSpec, Outputs, SeriesSpec, StopCondition
+from netsim.experiment.schema import (
+    LINK_PATTERN,
+    MeasureSection,
+    OutputsSection,
+    StopSection,
+    validated,
+)
 from netsim.inputs import ROOM_IN_NAME, path_problem
+from netsim.limits import HORIZON_PS
+from netsim.model.checks import HORIZON
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.sampling import Sampling
@@ -64,6 +72,29 @@ def describe_stop(stop: StopCondition) -> dict[str, Any]:
         "flow_timeout": limit(stop.flow_timeout_ps),
         "drain": stop.drain,
     }
+
+
+def resolve_measure(table: Tree, stop: StopCondition | None) -> MeasureSpec | None:
+    """Return the measurement of a [measure] table, None if it is empty. Raises InputError, without
+    a file, also if it conflicts with `stop`."""
+    if not table:
+        return None
+    section = validated(MeasureSection, table, "measure")
+    drain_ps = section.window if section.drain is None else section.drain
+    spec = MeasureSpec(section.warmup, section.window, drain_ps)
+    if spec.end_ps >= HORIZON_PS:
+        raise InputError(f"ends after {format_time(spec.end_ps, 3)}", key="measure", hint=HORIZON)
+    if stop is not None and (stop.max_time_ps is not None or stop.drain):
+        key = "stop.drain" if stop.drain else "stop.max_time"
+        hint = "a measured run ends with its drain"
+        raise InputError("conflicts with [measure]", key=key, hint=hint, code="conflict")
+    return spec
+
+
+def describe_measure(spec: MeasureSpec) -> dict[str, str]:
+    """Return the equivalent [measure] table with all keys."""
+    times = {"warmup": spec.warmup_ps, "window": spec.window_ps, "drain": spec.drain_ps}
+    return {key: format_time(time_ps) for key, time_ps in times.items()}
 
 
 def resolve_outputs(table: Tree, title: str) -> Outputs:

@@ -136,6 +136,9 @@ def prepare(point: Point) -> Scenario:
         if load.tasks is not None and is_closed_form(point):
             message = f"{point.transport.name} is not simulated, but tasks need a simulation"
             raise InputError(message, key="transport")
+        if point.measure is not None and is_closed_form(point):
+            message = f"{point.transport.name} is not simulated"
+            raise InputError(message, key="measure", hint="remove [measure]")
         segments = None
         if network.relays is not None:
             load, segments = relayed(load, network.relays)
@@ -194,6 +197,7 @@ def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:
         payload_bytes=point.packets.payload_bytes,
         header_bytes=point.packets.header_bytes,
         n_traffic_classes=point.fabric.n_traffic_classes,
+        end_ps=None if point.measure is None else point.measure.end_ps,
     )
     uses = [(0, "traffic", point.traffic)]
     for number, one in enumerate(point.classes, 1):

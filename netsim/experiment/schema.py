@@ -31,6 +31,9 @@ from netsim.units import parse_port_size, written
 
 LARGEST = f"{PACKET_BYTES}B"
 
+BATCHES = 20
+"""Equal parts of the window of [measure]."""
+
 LINK_PATTERN = re.compile(r"all|\s*(?P<a>\S+)\s+(?P<arrow>->|-)\s+(?P<b>\S+)\s*")
 """Pattern of links: "all", "A - B" for both directions of cables, "A -> B" for one."""
 
@@ -238,6 +241,17 @@ class StopSection(_Section):
     """continue until the network is empty"""
 
 
+class MeasureSection(_Section):
+    """[measure]: measure throughput and latency; the run ends with the drain"""
+
+    warmup: Annotated[int, BeforeValidator(_Convert("time"))]
+    """time from the start of the run to the window"""
+    window: Annotated[int, BeforeValidator(_Convert("time", minimum=f"{BATCHES}ps"))]
+    """time in which loads are measured; what is injected in it is measured until the end"""
+    drain: Annotated[int | None, BeforeValidator(_Convert("time", optional=True))] = None
+    """time after the window, in which traffic goes on; default: as long as the window"""
+
+
 class OutputsSection(_Section):
     """[outputs]"""
 
@@ -310,6 +324,8 @@ class FileSection(_Section):
     """rerouting after failures"""
     stop: dict[str, Any] = Field(default_factory=dict)
     """when the run ends"""
+    measure: dict[str, Any] = Field(default_factory=dict)
+    """warm-up, window and drain of a measurement of throughput"""
     outputs: dict[str, Any] = Field(default_factory=dict)
     """output files"""
     reference: dict[str, Any] = Field(default_factory=dict)
@@ -321,6 +337,8 @@ _MISSING = {
     "transport": 'transport = "ndp"',
     "traffic": '[traffic] with kind = "permutation"',
     "kmin_bytes": 'kmin_bytes = "64KB"',
+    "warmup": 'warmup = "50us"',
+    "window": 'window = "200us"',
     "axis": 'axis = "traffic.load"',
     "column": 'column = "fct_mean"',
     "label": 'label = "M/D/1"',

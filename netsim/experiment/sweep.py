@@ -26,7 +26,7 @@ from netsim.units import written
 MAX_POINTS = 10_000
 NO_FAULTS = "none"
 """Name of an empty [[faults]] table."""
-SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "faults", "routing", "stop")
+SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "faults", "routing", "stop", "measure")
 
 Finder = Callable[[str, str], "Plugin | None"]
 """(section, kind as written) -> the plugin, or None if there is none."""

@@ -32,6 +32,8 @@ class TrafficContext:
         host_rate_bps: line rate of a host.
         payload_bytes, header_bytes: of a full data packet.
         n_traffic_classes: traffic classes of the fabric, None if unknown.
+        end_ps: end of the run, if it is measured ([measure]): until then, open-loop traffic starts
+            flows.
     """
 
     directory: Path
@@ -40,6 +42,7 @@ class TrafficContext:
     payload_bytes: int = 4096
     header_bytes: int = 64
     n_traffic_classes: int | None = None
+    end_ps: int | None = None
 
     def reserve(self, n_flows: float, *, key: str = "traffic") -> None:
         """Announce a number of flows before creating arrays of that size. Raises InputError,

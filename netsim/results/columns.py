@@ -80,7 +80,8 @@ SWEEP_COLUMNS = (
     Column(
         "status",
         "",
-        "how the run ended: finished, time_limit, undelivered, stalled, interrupted or failed",
+        "how the run ended: finished, measured, time_limit, undelivered, stalled, interrupted or "
+        "failed",
     ),
 )
 

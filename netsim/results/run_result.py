@@ -25,9 +25,10 @@ class Ending:
     """How a run ended.
 
     `stop_reason` is "finished" (every flow delivered and acknowledged, every task done),
-    "time_limit", "interrupted", "stalled", or "undelivered" (no events left, but flows or tasks are
-    not done). `complete`: every flow is delivered, except what unreliable transports lost. `reason`
-    says why a run is incomplete, unless it was interrupted.
+    "measured" (all of [measure] has passed), "time_limit", "interrupted", "stalled", or
+    "undelivered" (no events left, but flows or tasks are not done). `complete`: the run was
+    measured, or every flow is delivered, except what unreliable transports lost. `reason` says why
+    a run is incomplete, unless it was interrupted.
     """
 
     stop_reason: str

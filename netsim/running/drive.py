@@ -80,8 +80,9 @@ class Tuner:
 
 FINISHED, INTERRUPTED = "finished", "interrupted"
 TIME_LIMIT, UNDELIVERED = "time_limit", "undelivered"
+MEASURED = "measured"
 """Why a run ends: all flows are done at both ends, the user stopped it, `stop.max_time` is reached,
-or no events are left."""
+no events are left, or all of [measure] has passed."""
 
 ENDINGS = {Status.DONE: FINISHED, Status.IDLE: UNDELIVERED, Status.TIME_LIMIT: TIME_LIMIT}
 

@@ -23,6 +23,7 @@ from netsim.running.drive import (
     BEFORE,
     FINISHED,
     INTERRUPTED,
+    MEASURED,
     TIME_LIMIT,
     UNDELIVERED,
     StepReport,
@@ -196,14 +197,16 @@ class _Simulation:
 
     def simulate(self) -> Ending:
         """Run until there is a reason to stop."""
-        until_ps = self.stop.max_time_ps
+        until_ps, measured = self.point.end_ps, self.point.measure is not None
         reason = drive(
             self.engine,
             self._on_step,
             until_ps=HORIZON_PS if until_ps is None else until_ps,
-            stop_when_done=not self.stop.drain,
+            stop_when_done=not self.stop.drain and not measured,
             should_stop=self.should_stop,
         )
+        if measured and reason in (TIME_LIMIT, UNDELIVERED):
+            return Ending(MEASURED, complete=True)
         if note := no_indirect_packets(self.engine):
             warn_once(f"{self.point.name}: {note}")
         if reason == INTERRUPTED and self.checkpointer is not None:

@@ -76,7 +76,7 @@ def profile(point: Point) -> Profile:
     seconds[CODE] = engine.code_s
     seconds[BUILD] -= engine.code_s
     with step(DRIVE):
-        until_ps = HORIZON_PS if point.stop.max_time_ps is None else point.stop.max_time_ps
+        until_ps = HORIZON_PS if point.end_ps is None else point.end_ps
         reason = drive(engine, until_ps=until_ps, stop_when_done=not point.stop.drain)
     with step(COLLECT):
         timings = {"wall_s": seconds[DRIVE], "compile_s": seconds[CODE], "threads": 1}

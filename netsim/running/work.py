@@ -143,8 +143,8 @@ def work(point: Point, scenario: Scenario) -> Work:
         last_ps += network.circuits.phase_schedule.reconfiguration_ps
     simulated_ps = max(int(load_ps.max(initial=0)), last_ps, 1)
     share = 1.0
-    if point.stop.max_time_ps is not None and point.stop.max_time_ps < simulated_ps:
-        share = point.stop.max_time_ps / simulated_ps
+    if point.end_ps is not None and point.end_ps < simulated_ps:
+        share = point.end_ps / simulated_ps
     # With few flows, most windows are empty.
     active_ps = float(simulated_ps)
     if network.circuits is None:

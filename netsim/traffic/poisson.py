@@ -1,8 +1,9 @@
 """Flows that arrive as a Poisson process at each host, to random hosts.
 
 Give either `load`, the fraction of a host's link that its flows fill (headers included), or `rate`,
-flows per second and host. Give either a `duration` or a number of arrivals, `n_flows`. A flow's
-destination is any other host, or with `rack_hosts` any host of another rack, each equally likely.
+flows per second and host. Give either a `duration` or a number of arrivals, `n_flows`; with
+[measure] neither, as flows arrive until the end of the run. A flow's destination is any other host,
+or with `rack_hosts` any host of another rack, each equally likely.
 """
 
 from __future__ import annotations
@@ -57,7 +58,12 @@ def flows(
     if network.n_hosts < 2:
         raise InputError("needs at least two hosts", key="traffic")
     _exactly_one(params, "load", "rate")
-    _exactly_one(params, "duration", "n_flows")
+    if context.end_ps is None:
+        _exactly_one(params, "duration", "n_flows")
+    for name in ("duration", "n_flows"):
+        if context.end_ps is not None and params[name] is not None:
+            hint = "flows arrive until the end of the run"
+            raise InputError("conflicts with [measure]", key=f"traffic.{name}", hint=hint)
     sizes = find_sizes(params["sizes"], context.directory, params["cdf_interpolation"])
     per_host = params["rate"]
     if per_host is None:
@@ -115,6 +121,8 @@ def _arrivals(
     mean_gap_ps = PS_PER_SECOND / per_second
     duration, count = params["duration"], params["n_flows"]
     key = "traffic.n_flows" if duration is None else "traffic.duration"
+    if context.end_ps is not None:
+        duration, key = context.end_ps, "measure"
     expected = count if duration is None else duration / mean_gap_ps
     context.reserve(expected, key=key)
     if duration is None:

@@ -202,6 +202,22 @@ BAD = {
             ("outputs.link", "unknown_key"),
         ],
     ),
+    "measure": (
+        text(measure='warmup = "1us"\nwindows = "2us"\ndrain = 3'),
+        [
+            ("measure.window", "missing"),
+            ("measure.drain", "wrong_type"),
+            ("measure.windows", "unknown_key"),
+        ],
+    ),
+    "measure and stop": (
+        text(stop="drain = true", measure='warmup = "1us"\nwindow = "2us"'),
+        [("stop.drain", "conflict")],
+    ),
+    "measure for too long": (
+        text(measure='warmup = "1us"\nwindow = "40000s"'),
+        [("measure", "invalid")],
+    ),
 }
 
 

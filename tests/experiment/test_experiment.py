@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
 from experiment_text import TRANSPORT, load, messages, text
 from raises_input import mentions, raises_input
 
@@ -36,7 +37,8 @@ def test_a_minimal_file_is_complete(tmp_path):
     assert point.directory == tmp_path
 
 
-def test_the_resolved_point_is_an_experiment_that_gives_itself(tmp_path):
+@pytest.mark.parametrize("measured", [False, True])
+def test_the_resolved_point_is_an_experiment_that_gives_itself(tmp_path, measured):
     content = text(
         "seed = 7",
         transport='kind = "roce"\nrto = "123us"',
@@ -49,10 +51,12 @@ def test_the_resolved_point_is_an_experiment_that_gives_itself(tmp_path):
         stop='max_time = "1.25ms"',
         top="",
     )
+    if measured:
+        content = content.replace("[stop]\nmax_time", "[measure]\nwarmup = '1us'\nwindow")
     (point,) = load(tmp_path, content).points()
     (again,) = load(tmp_path, as_toml(point.resolved)).points()
     assert again.resolved == point.resolved
-    for part in ("seed", "packets", "fabric", "stop", "outputs"):
+    for part in ("seed", "packets", "fabric", "stop", "measure", "outputs"):
         assert getattr(again, part) == getattr(point, part)
     for part in ("topology", "transport", "traffic"):
         assert getattr(again, part).params == getattr(point, part).params

@@ -51,6 +51,7 @@ FIXED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     "fabric": FABRIC,
     "routing": {"convergence_delay": ("time", ())},
     "stop": {"max_time": ("time", ()), "flow_timeout": ("time", ()), "drain": ("bool", ())},
+    "measure": {"warmup": ("time", ()), "window": ("time", ()), "drain": ("time", ())},
     "outputs": {
         "directory": ("text", ()),
         "links": ("bool", ()),

@@ -173,7 +173,7 @@ def _parameter(rng: random.Random, tree: Tree) -> Change:
 
 
 def _fixed(rng: random.Random, tree: Tree) -> Change:
-    name = rng.choice(["packets", "fabric", "fabric", "routing", "stop", "outputs"])
+    name = rng.choice(["packets", "fabric", "fabric", "routing", "stop", "measure", "outputs"])
     key, (unit, choices) = rng.choice(list(corpus.FIXED[name].items()))
     path: Path = (name, key)
     if name == "fabric" and rng.random() < 0.25:

@@ -181,6 +181,17 @@ def test_poisson_duration_ends_arrivals() -> None:
     assert (np.diff(flows.start_ps) >= 0).all()
 
 
+def test_poisson_of_a_measured_run_goes_on_until_its_end() -> None:
+    flows = make("poisson", 10, sizes="1KB", rate=1e6, end_ps=10**9)
+    assert (
+        flows.start_ps == make("poisson", 10, sizes="1KB", rate=1e6, duration="1ms").start_ps
+    ).all()
+    with raises_input(key="traffic.duration"):
+        make("poisson", 4, sizes="1KB", rate=1e6, duration="1ms", end_ps=10**9)
+    with raises_input("40,000,000,000", key="measure"):
+        make("poisson", 4, sizes="1KB", rate=1e10, end_ps=10**12)
+
+
 def test_poisson_parameters() -> None:
     for given_, message in [
         ({"load": 0.5}, "traffic.duration"),
