@@ -12,12 +12,12 @@ from netsim.running.mpi import MpiRanks
 
 
 class Meeting:
-    """Where ranks meet: each leaves something, and all see what the others left."""
+    """A meeting of ranks: each leaves an object, and all see those of the others."""
 
     def __init__(self, n: int) -> None:
         self.barrier = threading.Barrier(n)
         self.left: tuple[list[Any], list[Any]] = ([None] * n, [None] * n)
-        """Of two meetings: one may begin while some still look at what the last one left."""
+        """Used in turn: a meeting may begin while some ranks still read what the last one left."""
 
 
 class ThreadRanks(MpiRanks):
@@ -83,7 +83,7 @@ def on_ranks(n: int, lead: Callable[[Any], Any], serve: Callable[[Any], None]) -
 
 
 def with_ranks(n: int, make: Callable[[Any], Any], use: Callable[[Any], Any]) -> Any:
-    """What ``use`` returns of the engine of rank 0, while other ranks serve theirs."""
+    """The result of ``use`` with the engine of rank 0, while the other ranks serve theirs."""
 
     def lead(ranks: ThreadRanks) -> Any:
         engine = make(ranks)

@@ -73,7 +73,7 @@ def done(directory: str = "r") -> dict[str, int]:
 
 
 def until(condition: Callable[[], object], limit_s: float = 150.0) -> None:
-    """Wait until a condition holds."""
+    """Wait until a condition is true."""
     end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end

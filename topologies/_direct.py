@@ -14,6 +14,15 @@ from netsim.params import Param
 
 Ints = NDArray[np.int64]
 
+DIMENSION_ORDER, MINIMAL = "dimension_order", "minimal"
+
+
+def paths_param(default: str) -> Param:
+    """Return the parameter of networks with dimensions that names the paths of packets."""
+    text = "which shortest paths packets take"
+    return Param("paths", "choice", default, text, choices=(DIMENSION_ORDER, MINIMAL))
+
+
 LINKS = [
     Param("host_rate", "rate", "800Gbps", "line rate of a host"),
     Param("fabric_rate", "rate", None, "rate between switches; default: host_rate"),

@@ -4,7 +4,7 @@
 coordinate only. One dimension is a full mesh of all switches. Hosts are numbered switch by switch,
 and the last coordinate changes fastest.
 
-`routing`: "dimension_order" corrects the first coordinate, then the second, and so on, by a single
+`paths`: "dimension_order" corrects the first coordinate, then the second, and so on, by a single
 path; "minimal" takes all shortest paths.
 
 Ahn et al., "HyperX: Topology, Routing, and Packaging of Efficient Large-Scale Networks", SC 2009;
@@ -23,8 +23,17 @@ from numpy.typing import NDArray
 
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.topologies._direct import LINKS, Cables, build_direct, names_of, numbers, places
-from netsim.topologies.torus import DIMENSION_ORDER, MINIMAL
+from netsim.topologies._direct import (
+    DIMENSION_ORDER,
+    LINKS,
+    MINIMAL,
+    Cables,
+    build_direct,
+    names_of,
+    numbers,
+    paths_param,
+    places,
+)
 
 Ints = NDArray[np.int64]
 
@@ -32,10 +41,7 @@ PARAMS = [
     Param("shape", "text", REQUIRED, 'switches in each dimension, such as "8x8"'),
     Param("hosts_per_switch", "count", 1, "hosts at every switch", minimum=1),
     Param("bundle", "count", 1, "parallel cables between two switches", minimum=1),
-    Param(
-        "routing", "choice", MINIMAL, "which shortest paths packets take",
-        choices=(DIMENSION_ORDER, MINIMAL),
-    ),
+    paths_param(MINIMAL),
     *LINKS,
 ]  # fmt: skip
 
@@ -43,7 +49,7 @@ PARAMS = [
 def build(params: Mapping[str, Any]) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError for a wrong shape."""
     shape = numbers(params["shape"], "shape", 1)
-    in_order = params["routing"] == DIMENSION_ORDER
+    in_order = params["paths"] == DIMENSION_ORDER
     cables = [
         Cables(np.repeat(_cables(shape, k), params["bundle"], axis=0), dimension=k * in_order)
         for k in range(len(shape))

@@ -4,7 +4,7 @@
 `wrap = false`, from the last to the first. A dimension of 2 has one cable. Hosts are numbered
 switch by switch, and the last coordinate changes fastest: s0_0_1 is the second switch of "4x4x8".
 
-`routing`: "dimension_order" takes the shortest way in the first dimension, then in the second, and
+`paths`: "dimension_order" takes the shortest way in the first dimension, then in the second, and
 so on, and both ways where they are equally long; "minimal" takes all shortest paths.
 
 `twist` (switches): the cable that wraps a dimension also shifts by `twist` in every dimension that
@@ -27,21 +27,26 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.topologies._direct import LINKS, Cables, build_direct, names_of, numbers, places
+from netsim.topologies._direct import (
+    DIMENSION_ORDER,
+    LINKS,
+    Cables,
+    build_direct,
+    names_of,
+    numbers,
+    paths_param,
+    places,
+)
 
 Ints = NDArray[np.int64]
 
-DIMENSION_ORDER, MINIMAL = "dimension_order", "minimal"
 
 PARAMS = [
     Param("shape", "text", REQUIRED, 'switches in each dimension, such as "4x4x8"'),
     Param("hosts_per_switch", "count", 1, "hosts at every switch", minimum=1),
     Param("wrap", "bool", True, "cables from the last to the first switch; false: a mesh"),
     Param("twist", "count", 0, "shift of wrapping cables in longer dimensions"),
-    Param(
-        "routing", "choice", DIMENSION_ORDER, "which shortest paths packets take",
-        choices=(DIMENSION_ORDER, MINIMAL),
-    ),
+    paths_param(DIMENSION_ORDER),
     *LINKS,
 ]  # fmt: skip
 
@@ -55,7 +60,7 @@ def build(params: Mapping[str, Any]) -> Network:
     if twist >= max(shape):
         hint = f"less than the longest dimension, {max(shape)}"
         raise InputError(f"a twist of {twist}", key="topology.twist", hint=hint)
-    in_order = params["routing"] == DIMENSION_ORDER
+    in_order = params["paths"] == DIMENSION_ORDER
     cables = [
         Cables(_cables(shape, k, params["wrap"], twist), dimension=k if in_order else 0)
         for k in range(len(shape))

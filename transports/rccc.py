@@ -67,9 +67,9 @@ PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 
 REQUEST = 2
 QUANTUM = 256
-"""Credit and targets are counts of so many bytes since the flow began."""
+"""Bytes in a unit of credit; credit and targets count units from the start of the flow."""
 EMPTY_PULL = 4
-"""A pull without credit takes the time of so many quanta."""
+"""Units whose time a pull without credit takes."""
 WANTING, SATISFIED = 0, 1
 """The lists of a host's flows: those below their target, and those that were at it."""
 GOAL, SENSITIVITY, STEP, FASTEST = 0.3, 0.5, 0.01, 128.0

@@ -1,9 +1,9 @@
 """Outcomes of csg-htsim and uet-htsim on the same networks.
 
 Fat trees of two tiers without oversubscription, 1 us a link, 4096 bytes of payload in packets of
-4160 bytes, control packets of 64. All flows start at 0 and are complete when the acknowledgment
-that covers them is at the sender; 2 MB are 489 whole packets. Their NDP and NSCC have one outcome
-a setup; their RoCE draws its hash anew in each run.
+4160 bytes, control packets of 64. All flows start at 0 and are complete when the sender has the
+acknowledgment that covers them; 2 MB are 489 whole packets. Of NDP and NSCC there is one run of
+theirs per setup. Their RoCE draws a new hash in each run.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def ours(setup: Setup, matrix: Path | None) -> NDArray[np.float64]:
 
 
 def outcomes(file: Path) -> list[Figures]:
-    """Return the quantiles of each run in a CSV with columns draw and fct_us."""
+    """Return the quantiles of each run in a CSV file with the columns draw and fct_us."""
     runs = defaultdict(list)
     try:
         with file.open(encoding="utf-8", newline="") as lines:

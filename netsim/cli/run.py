@@ -103,9 +103,7 @@ def command(
     with _ranks(options) as ranks:
         here = scheduler in (None, "dask")
         started = _start_processes() if here and (options["jobs"] or 1) > 1 else []
-        from netsim.running.executors import executor_of
-
-        executor = executor_of(options["jobs"], options["threads"], started, scheduler, partition)
+        executor = _executor(ranks, options, started, scheduler, partition)
         loaded = load_experiment(experiment, overrides, seed)
         from netsim.results.shard import Shard
         from netsim.running.run_manifest import Checkpoints, RunManifest
@@ -135,7 +133,6 @@ def resume(result: Path, trust: bool, **options: Any) -> None:
 
     Plugins outside netsim, and checkpoints written elsewhere or by others, need --trust.
     """
-    from netsim.running.executors import executor_of
     from netsim.running.run_manifest import Checkpoints, read_manifest
 
     with _ranks(options) as ranks:
@@ -143,7 +140,7 @@ def resume(result: Path, trust: bool, **options: Any) -> None:
         from netsim.running.sweep import shard_of
 
         checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
-        executor = executor_of(options["jobs"], options["threads"])
+        executor = _executor(ranks, options)
         job = _Job(result, checkpoints, executor, shard=shard_of(manifest), ranks=ranks)
         _run(manifest.load(trust=trust), job, options)
 
@@ -158,12 +155,21 @@ def _ranks(options: dict[str, Any]) -> Iterator[MpiRanks | None]:
         raise InputError("--jobs conflicts with --mpi")
     from netsim.running.mpi import connected
 
-    options["jobs"] = 1
     with connected() as ranks:
         processes = ranks.processes()
         if ranks.rank == 0:  # also with --quiet: mpirun names the process of a rank that dies
             click.echo(processes, err=True)
         yield ranks
+
+
+def _executor(ranks: MpiRanks | None, options: dict[str, Any], *more: Any) -> Executor:
+    """Return what simulates the points; `more` are further arguments of `executor_of`."""
+    from netsim.running.executor import Serial
+    from netsim.running.executors import executor_of
+
+    if ranks is not None:
+        return Serial(ranks)
+    return executor_of(options["jobs"], options["threads"], *more)
 
 
 def _start_processes() -> list[WorkerProcess]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +84,6 @@ class QueueTestbed(Testbed):
             "queue_discipline": self.queue,
         }
         return fabric_of(fabric_table(table), packets).for_network(network, packets)
-
-    def with_keys(self, **keys: Any) -> QueueTestbed:
-
-        return replace(self, keys={**self.keys, **keys})
 
     def look_at_end(self, run: Run) -> None:
         """Check that switches become empty and no neighbor stays paused."""

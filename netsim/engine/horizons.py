@@ -19,8 +19,8 @@ FIRST_SPAN = 64
 
 
 def shortest_delays(direct: Array) -> Array:
-    """Return the least time from an event in one part to an event that it causes in another,
-    int64[n, n], from that for neighbors (NEVER for others)."""
+    """Return the shortest time in which an event in one part can cause an event in another,
+    int64[n, n]. ``direct`` has that time for neighbors, and NEVER for others."""
     delays = direct.copy()
     for over in range(len(delays)):
         np.minimum(delays, delays[:, over, None] + delays[over], out=delays)
@@ -28,8 +28,8 @@ def shortest_delays(direct: Array) -> Array:
 
 
 class Horizons:
-    """The horizon of part ``part``: no other part can affect it before. ``delays`` are those of
-    `shortest_delays`."""
+    """The horizon of part ``part``: the time before which no other part can affect it. ``delays``
+    are those of `shortest_delays`."""
 
     def __init__(self, delays: Array, part: int, window_ps: int) -> None:
         others = np.arange(len(delays)) != part
@@ -38,8 +38,8 @@ class Horizons:
         self._span_ps = FIRST_SPAN * window_ps
 
     def horizon_ps(self, next_ps: Array) -> int:
-        """Return the horizon from each part's next event, int64[n]. Parts far ahead would delay a
-        common stop, so none gets far ahead."""
+        """Return the horizon, given the time of each part's next event, int64[n]. No part gets far
+        ahead of the others, since all must be able to stop soon at one time."""
         soonest_ps = np.minimum(next_ps, NEVER)
         return int(min((soonest_ps + self._to_here).min(), soonest_ps.min() + self._span_ps))
 

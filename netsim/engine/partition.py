@@ -220,8 +220,8 @@ class Partition:
         return Goal(delivered, int(clock["finished"] + np.count_nonzero(unfinished)), n_tasks)
 
     def delays(self, told_ps: int) -> Array:
-        """Return the least time from an event in one part to an event that it causes in another,
-        int64[n_parts, n_parts]. Any part learns of deliveries elsewhere after ``told_ps``."""
+        """Return `shortest_delays` between the parts, int64[n_parts, n_parts]. Every part learns of
+        deliveries elsewhere after ``told_ps``."""
         net = self._state.net
         here, there = self._of_node[net.port_node], self._of_node[net.port_node[net.port_peer]]
         direct = np.full((self.n_parts, self.n_parts), told_ps)
@@ -292,7 +292,7 @@ class Partition:
         return [snapshot.entries_of(pool)[own] for pool in snapshot.pools(self._state)]
 
     def set_packets(self, packets: Sequence[Array]) -> None:
-        """Put them back after the memory of packets is laid out anew."""
+        """Put them back once the memory of packets has a new layout."""
         own = snapshot.occupied(self._state, self._state.share)
         for pool, entries in zip(snapshot.pools(self._state), packets, strict=True):
             snapshot.entries_of(pool)[own] = entries

@@ -1,8 +1,9 @@
 """Which rows of the state are built: all, or those that one part of the network needs.
 
-Arrays have a row for each node, port or flow of the whole network, so rows have the same numbers
-everywhere. But memory that is never written is never taken, so a part writes only its own rows,
-those of the other ends of its cables, and those of flows that its transports set up.
+Every part has arrays with a row for each node, port or flow of the whole network, so a row has the
+same number in all parts. Memory that is never written is not allocated. So a part writes only its
+own rows, those of the ports at the other ends of its cables, and those of flows that its transports
+set up.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Share(NamedTuple):
     sources: Rows = ALL
 
     def zeros(self, n: int, dtype: np.dtype) -> np.ndarray:
-        """Return ``n`` zeroed records, of which a part needs scattered ones: if they are many, in
-        small pages, of which it takes fewer bytes."""
+        """Return ``n`` zeroed records, of which a part writes only some. Large arrays are in small
+        pages, so that fewer bytes are allocated for scattered rows."""
         if self.of_node is None or n * dtype.itemsize < LARGE_BYTES:
             return aligned_zeros(n, dtype)
         return untouched_zeros(n, dtype, large_pages=False)

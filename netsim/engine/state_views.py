@@ -190,9 +190,9 @@ def counts(state: State) -> Counts:
 
 
 def idle_ps(state: State) -> int:
-    """Return when a run ends that has no events left (MODEL.md)."""
+    """Return the end of a run that has no events left (MODEL.md)."""
     clock, ports = state.clock.clock[0], np.asarray(state.links.ports)
-    is_known = ports["free_at"] < HORIZON_PS  # else the port waits forever
+    is_known = ports["free_at"] < HORIZON_PS  # other ports wait forever
     arrivals = (ports["free_at"] + ports["delay_ps"])[is_known]
     events = np.asarray(state.hosts.nics)["now_ps"]
     last_ps = max(arrivals.max(initial=0), events.max(initial=0), clock["last_done_ps"])

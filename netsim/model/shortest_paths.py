@@ -20,10 +20,10 @@ ENTRY_BYTES = 20
 
 
 def shortest_paths(wiring: Wiring) -> RoutingTable:
-    """Return all shortest paths by the weights of cables, in the order of their dimensions;
-    parallel cables are separate candidates. Paths of networks with the same wiring, such as planes,
-    are computed once. Raises InputError if the rows
-    of a network that is no tree do not fit into memory."""
+    """Return all paths with the smallest sum of weights that cross cables in the order of their
+    dimensions. Parallel cables are separate candidates. Paths of networks with the same wiring,
+    such as planes, are computed once. Raises InputError if the rows of a network that is not a tree
+    do not fit into memory."""
     writer, first = TableWriter(), np.zeros(wiring.n_switches, np.int64)
     trees, rows = ([], []) if _costs(wiring) else up_down_rows(wiring, writer, first)
     known: dict[tuple[bytes, ...], Ints] = {}  # wiring -> its switches
@@ -96,8 +96,9 @@ def _indices(wiring: Wiring, switches: Ints) -> Ints:
 
 
 def switch_distances(wiring: Wiring, network: int) -> NDArray[np.signedinteger]:
-    """Return [switches, groups], the sum of weights from each switch of a network to each group's
-    edge switch; -1 means unreachable. Raises InputError if that does not fit into memory."""
+    """Return [switches, groups], the sum of weights on a shortest path from each switch of a
+    network to each group's edge switch; -1 means unreachable. Raises InputError if that does not
+    fit into memory."""
     n_switches, n_edges = wiring.switches_of(network).size, wiring.edges_of(network).size
     what = f"the routes of {n_switches:,} switches to {n_edges:,} edge switches"
     require_room(n_switches * n_edges * ENTRY_BYTES, what=what, key="topology")
@@ -105,7 +106,7 @@ def switch_distances(wiring: Wiring, network: int) -> NDArray[np.signedinteger]:
 
 
 def _distances(wiring: Wiring, network: int) -> Ints:
-    """Return `switch_distances` by Bellman and Ford's algorithm, for all groups at once."""
+    """Return `switch_distances` by the Bellman-Ford algorithm, for all groups at once."""
     assert wiring.weight is not None
     switches, edges = wiring.switches_of(network), wiring.edges_of(network)
     index = _indices(wiring, switches)

@@ -12,6 +12,7 @@ from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptio
 
 if TYPE_CHECKING:
     from netsim.running.estimate import Estimate
+    from netsim.running.mpi import MpiRanks
 
 
 ALONE_S = 1.0
@@ -55,7 +56,7 @@ class Executor:
         Raises InputError for a point that cannot be built or exceeds the memory of this machine, if
         it is simulated here.
         """
-        from netsim.running.estimate import estimate, require_memory
+        from netsim.running.estimate import estimate
 
         found: dict[str, Estimate] = {}
         end = time.monotonic() + self.alone_s
@@ -64,8 +65,14 @@ class Executor:
                 break
             found[run.name] = estimate(run.point)
             if not self.has_own_memory:
-                require_memory(found[run.name], what=run.point.file)
+                self.require_memory(found[run.name], what=run.point.file)
         return found
+
+    def require_memory(self, estimate: Estimate, *, what: str) -> None:
+        """Raise InputError if `what` needs more memory than there is."""
+        from netsim.running.estimate import require_memory
+
+        require_memory(estimate, what=what)
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:
         """Simulate the points; yield their outcomes once their results are written.
@@ -79,7 +86,16 @@ class Executor:
 
 
 class Serial(Executor):
-    """One point after the other, in this process."""
+    """One point after the other, in this process, or divided among ranks."""
+
+    def __init__(self, ranks: MpiRanks | None = None) -> None:
+        self._ranks = ranks
+
+    def require_memory(self, estimate: Estimate, *, what: str) -> None:
+        if self._ranks is None:
+            super().require_memory(estimate, what=what)
+        else:
+            self._ranks.require_memory(estimate, what=what)
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:
         for run in batch.runs:

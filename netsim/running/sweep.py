@@ -160,18 +160,13 @@ def run_points(
         points = [point for point in points if point.name in set(shard.names)]
     sweep = len(points) > 1 or shard is not None
     runs = _plan(points, target, sweep=sweep)
-    executor = executor or Serial()
+    executor = executor or Serial(options.ranks)
     with ExitStack() as stack:
         stack.enter_context(closing(executor))
         todo = [run for run in runs if options.force or run.kept() is None]
-        if options.ranks is not None:
-            executor.has_own_memory = True
         estimates = executor.estimates(todo, callbacks.should_stop)
         if len(estimates) < len(todo):  # stopped
             return
-        for run in todo:
-            if options.ranks is not None:
-                options.ranks.require_memory(estimates[run.name], what=run.point.file)
         callbacks.predicted(estimates)
         executor.open(stack.enter_context(exclusive(target)))
         table = _SweepTable(target, runs) if sweep else None

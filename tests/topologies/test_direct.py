@@ -39,9 +39,9 @@ def test_counts() -> None:
     path."""
     for given, expected in [
         ({"kind": "torus", "shape": "4x4x8"}, (128, 128, 384, {6}, 8)),
-        ({"kind": "torus", "shape": "4x4x8", "twist": 4, "routing": "minimal"},
+        ({"kind": "torus", "shape": "4x4x8", "twist": 4, "paths": "minimal"},
          (128, 128, 384, {6}, 6)),
-        ({"kind": "torus", "shape": "4x8x8", "twist": 4, "routing": "minimal"},
+        ({"kind": "torus", "shape": "4x8x8", "twist": 4, "paths": "minimal"},
          (256, 256, 768, {6}, 6)),
         ({"kind": "torus", "shape": "2x3"}, (6, 6, 9, {3}, 2)),
         ({"kind": "torus", "shape": "4x4", "wrap": False}, (16, 16, 24, {2, 3, 4}, 6)),
@@ -70,7 +70,7 @@ def test_counts() -> None:
 
 def test_dimension_order() -> None:
     """The first coordinate is corrected before the second, by a single path."""
-    network = topology_of({"kind": "hyperx", "shape": "3x3", "routing": "dimension_order"})
+    network = topology_of({"kind": "hyperx", "shape": "3x3", "paths": "dimension_order"})
     at = [network.node_name(network.port_node[port]) for port in network.path(0, 8)]
     assert at == ["h0", "s0_0", "s2_0", "s2_2"]
     assert all(network.candidates(0, group).size == 1 for group in range(1, 9))
@@ -106,7 +106,7 @@ def test_saturation_of_uniform_traffic() -> None:
     ]:  # fmt: skip
         assert uniform_saturation(topology_of(given)) == pytest.approx(expected), given
     for shape, plain, twisted in [("4x4x8", 0.992, 1.732), ("4x8x8", 0.996, 1.386)]:
-        torus = {"kind": "torus", "shape": shape, "routing": "minimal"}
+        torus = {"kind": "torus", "shape": shape, "paths": "minimal"}
         for twist, bound in ((0, plain), (4, twisted)):
             network = topology_of({**torus, "twist": twist})
             n = network.n_hosts

@@ -132,7 +132,7 @@ def test_the_pull_rate_of_an_oversubscribed_network() -> None:
 
 
 def test_a_window_of_the_sender_as_well() -> None:
-    """Seven first windows meet at a host: with NSCC's too, fewer packets are trimmed later."""
+    """Seven flows to one host: NSCC's window shrinks if it is used; the last flow ends alike."""
     flows = [(h, 8, 200 * PAYLOAD, 0) for h in range(7)]
     alone, both = run(engine(flows)), run(engine(flows, sender_window=True))
     assert (both.state.hosts.tx["cwnd_bytes"] < both.state.hosts.tx["largest_bytes"]).any()

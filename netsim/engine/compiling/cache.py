@@ -120,10 +120,11 @@ def load(folder: Path, name: str, kind: str) -> tuple[MachineCode, Lines] | None
 
 @contextmanager
 def compiling(folder: Path | None, name: str, kind: str) -> Iterator[None]:
-    """Wait while another process compiles a function, then let the caller look again and compile.
+    """Wait while another process compiles a function. The caller then looks into the cache again
+    before it compiles.
 
-    The lock ends with its process, and after WAIT_S, as for a process that is suspended, nobody
-    waits for it. Where no lock can be made, all processes compile.
+    A process that ends releases its lock. Nobody waits longer than WAIT_S, in case the process that
+    compiles is suspended. Where no lock can be created, every process compiles.
     """
     if folder is None:
         yield
@@ -133,17 +134,17 @@ def compiling(folder: Path | None, name: str, kind: str) -> Iterator[None]:
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             stack.callback(os.close, descriptor)
-            if _is_locked(descriptor, fcntl.LOCK_EX):
+            if _try_lock(descriptor, fcntl.LOCK_EX):
                 stack.callback(_remove, path)
             else:
                 end = time.monotonic() + WAIT_S
-                while not _is_locked(descriptor, fcntl.LOCK_SH) and time.monotonic() < end:
+                while not _try_lock(descriptor, fcntl.LOCK_SH) and time.monotonic() < end:
                     time.sleep(POLL_S)
         yield
 
 
-def _is_locked(descriptor: int, kind: int) -> bool:
-    """Lock a file, if no other process has; return whether that is done. Raises OSError."""
+def _try_lock(descriptor: int, kind: int) -> bool:
+    """Lock a file unless another process has; return whether this one did. Raises OSError."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -134,6 +134,5 @@ else:
 
 NO_PORT = LocalPort(-1)
 NO_TIMER = TimerSlot(-1)
-NO_SLOT = Slot(-1)
 NO_FLOW = FlowId(-1)
 NO_TASK = TaskId(-1)  # none of each kind
