@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from netsim.model.flows import FlowTable, TrafficContext
+from netsim.model.patterns import PATTERN_PARAMS, Destinations, destinations
 from netsim.model.tasks import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, TaskTable
 from netsim.model.workload import Workload
 
 __all__ = [
-    "ACKED", "COMPUTE", "JOIN", "RECEIVE", "SEND", "SENT", "FlowTable", "TaskTable",
-    "TrafficContext", "Workload",
+    "ACKED", "COMPUTE", "JOIN", "PATTERN_PARAMS", "RECEIVE", "SEND", "SENT", "Destinations",
+    "FlowTable", "TaskTable", "TrafficContext", "Workload", "destinations",
 ]  # fmt: skip

@@ -108,6 +108,18 @@ def parse_rate_bps(value: object) -> int:
     return rate
 
 
+def parse_shape(text: str, least: int = 1) -> tuple[int, ...]:
+    """Return the numbers of a shape such as "4x4x8". Raises InputError if it is none, or for a
+    number below `least`."""
+    parts = text.split("x")
+    if not all(part.isascii() and part.isdigit() and len(part) < 7 for part in parts):
+        raise InputError(f"{written(text)} is no shape", hint='such as "4x4x8"')
+    found = tuple(map(int, parts))
+    if min(found) < least:
+        raise InputError(f"a dimension of {min(found)}", hint=f"{least} or more in each")
+    return found
+
+
 @dataclass(frozen=True)
 class Bdp:
     """A size in bandwidth-delay products, different at each port: "0.2bdp"."""

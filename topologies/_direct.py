@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.network import Network, NetworkBuilder
 from netsim.params import Param
+from netsim.units import parse_shape
 
 Ints = NDArray[np.int64]
 
@@ -52,9 +54,11 @@ def build_direct(
     switches: Sequence[Sequence[str]],
     hosts_per_switch: int,
     cables: Sequence[Cables],
+    shape: tuple[int, ...] = (),
 ) -> Network:
     """Return a network of switches, tier by tier (their names), with hosts at those of the first.
-    Hosts are numbered switch by switch, and a switch's ports lead to its hosts first."""
+    Hosts are numbered switch by switch, and a switch's ports lead to its hosts first. `shape`: of
+    the grid of these switches (`Network.shape`)."""
     n_edges, n = len(switches[0]), sum(map(len, switches))
     n_hosts = n_edges * hosts_per_switch
     ends = np.concatenate([one.ends.reshape(-1) for one in cables])
@@ -78,19 +82,15 @@ def build_direct(
         delay_ps = one.delay_ps or latency_ps
         a, b = ids[one.ends].T
         builder.cables(a, b, rate_bps, delay_ps, weight=one.weight, dimension=one.dimension)
-    return builder.build(name)
+    return replace(builder.build(name), shape=shape)
 
 
 def numbers(text: str, key: str, least: int) -> tuple[int, ...]:
     """Return the numbers of a shape such as "4x4x8". Raises InputError if it is none."""
-    parts = text.split("x")
-    if not all(part.isascii() and part.isdigit() and len(part) < 7 for part in parts):
-        raise InputError(f"{text!r} is no shape", key=f"topology.{key}", hint='such as "4x4x8"')
-    found = tuple(map(int, parts))
-    if min(found) < least:
-        message = f"a dimension of {min(found)}"
-        raise InputError(message, key=f"topology.{key}", hint=f"{least} or more in each")
-    return found
+    try:
+        return parse_shape(text, least)
+    except InputError as error:
+        raise error.at(key=f"topology.{key}") from None
 
 
 def places(shape: Sequence[int]) -> Ints:

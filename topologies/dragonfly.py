@@ -73,7 +73,7 @@ def build(params: Mapping[str, Any]) -> Network:
     ]
     names = [f"g{group}_s{k}" for group in range(groups) for k in range(a)]
     name = f"dragonfly_{len(names) * p}"
-    return build_direct(name, params, [names], p, cables)
+    return build_direct(name, params, [names], p, cables, (groups, a))
 
 
 def cables_between(groups: int, a: int, h: int, arrangement: str = ABSOLUTE) -> Ints:

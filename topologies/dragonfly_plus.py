@@ -56,4 +56,5 @@ def build(params: Mapping[str, Any]) -> Network:
         [f"g{group}_{kind}{k}" for group in range(groups) for k in range(half)]
         for kind in ("leaf", "spine")
     ]
-    return build_direct(f"dragonfly_plus_{n * half}", params, names, half, cables)
+    name = f"dragonfly_plus_{n * half}"
+    return build_direct(name, params, names, half, cables, (groups, half))

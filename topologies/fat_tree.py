@@ -36,6 +36,7 @@ for the collective algorithm in_network (`netsim/model/reduction.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -115,7 +116,8 @@ def build_tree(tree: Tree, planes: int = 1) -> Network:
     hosts = np.array(builder.add_hosts(tree.n_hosts))
     for plane in range(planes):
         add_tree(builder, tree, hosts, "" if planes == 1 else f"plane{plane}.")
-    return builder.build(f"fat_tree_{tree.n_hosts}")
+    network = builder.build(f"fat_tree_{tree.n_hosts}")
+    return replace(network, shape=tree.children[:0:-1])
 
 
 def settle(params: Mapping[str, Any]) -> Tree:

@@ -55,7 +55,8 @@ def build(params: Mapping[str, Any]) -> Network:
         Cables(np.concatenate(outside), params["row_rate"], params["row_latency"]),
     ]
     name = f"hamming_mesh_{params['boards']}_of_{params['board']}"
-    return build_direct(name, params, [names_of("s", places(shape)), names], 1, cables)
+    tiers = [names_of("s", places(shape)), names]
+    return build_direct(name, params, tiers, 1, cables, shape)
 
 
 def _plane(params: Mapping[str, Any], key: str) -> tuple[int, int]:

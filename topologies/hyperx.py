@@ -56,7 +56,7 @@ def build(params: Mapping[str, Any]) -> Network:
     ]
     names = names_of("s", places(shape))
     name = f"hyperx_{params['shape']}"
-    return build_direct(name, params, [names], params["hosts_per_switch"], cables)
+    return build_direct(name, params, [names], params["hosts_per_switch"], cables, shape)
 
 
 def _cables(shape: tuple[int, ...], dimension: int) -> Ints:

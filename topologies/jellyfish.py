@@ -44,7 +44,7 @@ def build(params: Mapping[str, Any]) -> Network:
     names = [f"s{k}" for k in range(n)]
     cables = [Cables(_draw(n, degree, np.random.default_rng(params["graph_seed"])))]
     each = params["hosts_per_switch"]
-    return build_direct(f"jellyfish_{n}x{degree}", params, [names], each, cables)
+    return build_direct(f"jellyfish_{n}x{degree}", params, [names], each, cables, (n,))
 
 
 def _draw(n: int, degree: int, random: np.random.Generator) -> Ints:

@@ -16,6 +16,7 @@ broken and hosts do not use it. A plane that fails during the run is a fault of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from netsim.errors import InputError
@@ -54,4 +55,5 @@ def build(params: Mapping[str, Any]) -> Network:
             prefix=f"plane{number}.",
             rate=params["last_plane_rate_fraction"] if is_degraded else 1.0,
         )
-    return builder.build(f"{planes}_planes_of_{plane.name}")
+    network = builder.build(f"{planes}_planes_of_{plane.name}")
+    return replace(network, shape=plane.shape)

@@ -92,7 +92,7 @@ def build(params: Mapping[str, Any]) -> Network:
     for number in range(rails):
         own = hosts[:, number * group : (number + 1) * group].reshape(-1)
         builder.add_network(rail, own, prefix=f"rail{number}.", nic=1)
-    network = builder.build(f"{rails}_rails_of_{rail.name}")
+    network = replace(builder.build(f"{rails}_rails_of_{rail.name}"), shape=(racks, gpus))
     if params["relay_at"] != "none":
         rule = RelayRule(gpus, group, params["relay_at"], params["relay_chunk"])
         network = replace(network, relays=rule)

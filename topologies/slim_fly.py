@@ -51,7 +51,7 @@ def build(params: Mapping[str, Any]) -> Network:
     across = np.stack([number[0, x, (m * x + c) % q], number[1, m, c]], axis=1)
     names = [f"{side}_{x}_{y}" for side in "ab" for x in range(q) for y in range(q)]
     cables = [Cables(np.concatenate([*within, across]))]
-    return build_direct(f"slim_fly_{q}", params, [names], hosts, cables)
+    return build_direct(f"slim_fly_{q}", params, [names], hosts, cables, (2, q, q))
 
 
 def _powers(q: int) -> list[int]:

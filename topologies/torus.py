@@ -68,7 +68,7 @@ def build(params: Mapping[str, Any]) -> Network:
     names = names_of("s", places(shape))
     kind = "torus" if params["wrap"] else "mesh"
     return build_direct(
-        f"{kind}_{params['shape']}", params, [names], params["hosts_per_switch"], cables
+        f"{kind}_{params['shape']}", params, [names], params["hosts_per_switch"], cables, shape
     )
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from netsim.cli.options import experiment_options, json_option, load_experiment, print_json
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
 from netsim.terminal import plain_table
-from netsim.units import format_number, format_rate, format_time
+from netsim.units import format_number, format_rate, format_time, written
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from netsim.inventory.inventory import Inventory, NetworkRow
     from netsim.inventory.prices import BillRow
     from netsim.model.network import Network
+    from netsim.model.patterns import Destinations
 
 DRAWS = True
 
@@ -54,6 +55,14 @@ class NetworkSummary(NamedTuple):
     help="Show the impact of a failed link or node, named as in [faults]: "
     '"spine0", "plane1.*", "leaf0 - spine*". Repeatable.',
 )
+@click.option(
+    "--traffic",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Also show the saturation of a pattern, such as tornado; default: that of the "
+    "experiment's traffic. Repeatable.",
+)
 @click.option("--plot", is_flag=True, help="Also draw the network.")
 @click.option(
     "--out",
@@ -67,6 +76,7 @@ def command(
     seed: str | None,
     prices: Path | None,
     failing: tuple[str, ...],
+    patterns: tuple[str, ...],
     plot: bool,
     out: Path | None,
     as_json: bool,
@@ -78,6 +88,7 @@ def command(
     \b
     netsim topo p2p_8192 --set 'topology.oversubscription=[1, 2, 4]'
     netsim topo p2p_512 --plot --fail spine0 --fail 'h3 - leaf0'
+    netsim topo p2p_512 --traffic tornado --traffic group_plus_one
     """
     from netsim.inventory.prices import read_prices
 
@@ -86,7 +97,7 @@ def command(
     chosen = distinct(loaded.points())
     networks = networks_of(chosen)
     counted = [
-        _counted(point, network, label, table_of_prices, failing)
+        _counted(point, network, label, table_of_prices, failing, patterns)
         for (_, point), (label, network) in zip(chosen, networks, strict=True)
     ]
     if as_json:
@@ -148,14 +159,41 @@ def _axis_text(axis: str, value: Any) -> str:
 
 
 def _counted(
-    point: Point, network: Network, label: str, prices: Any, failing: Sequence[str]
+    point: Point,
+    network: Network,
+    label: str,
+    prices: Any,
+    failing: Sequence[str],
+    patterns: Sequence[str],
 ) -> NetworkSummary:
     from netsim.inventory.inventory import inventory
     from netsim.inventory.prices import bill
 
-    found = inventory(network)
+    found = inventory(network, dict(_patterns(point, network, patterns)))
     failures = tuple(_failures(point, network, failing)) if failing else ()
     return NetworkSummary(label, found, bill(found, prices), failures)
+
+
+def _patterns(
+    point: Point, network: Network, names: Sequence[str]
+) -> Iterator[tuple[str, Destinations]]:
+    """Yield the destinations of patterns, with the parameters and random numbers of the traffic.
+    Without names, that of the traffic, unless it is uniform or has none."""
+    from netsim.experiment.scenario import traffic_rng
+    from netsim.model.patterns import PATTERN_PARAMS, PATTERNS, UNIFORM, destinations
+
+    given = {param.name: param.convert(param.default) for param in PATTERN_PARAMS}
+    given |= {name: point.traffic.params[name] for name in given if name in point.traffic.params}
+    if not names and given["pattern"] != UNIFORM:
+        names = [given["pattern"]]
+    for name in names:
+        if name not in PATTERNS:
+            hint = did_you_mean(name, PATTERNS)
+            raise InputError(f"unknown pattern {written(name)}", key="--traffic", hint=hint)
+        try:
+            yield name, destinations({**given, "pattern": name}, network, traffic_rng(point.seed))
+        except InputError as error:
+            raise error.at(file=point.file) from None
 
 
 def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterator[Failure]:
@@ -319,6 +357,8 @@ def _kind_lines(row: NetworkRow, part: str) -> Lines:
         found[part, "oversubscription"] = _ratio(row.oversubscription)
     if row.uniform is not None:
         found[part, "uniform traffic"] = f"{100 * row.uniform:.4g} % of the hosts' rate"
+    for name, bound in row.patterns.items():
+        found[part, f"{name} traffic"] = f"{100 * bound:.4g} % of the hosts' rate"
     for one in row.path_diversity:
         fewest, most = format_number(one.fewest), format_number(one.most)
         shown = fewest if one.fewest == one.most else f"{fewest} to {most}"

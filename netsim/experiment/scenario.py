@@ -286,10 +286,15 @@ def _located(error: InputError, point: Point) -> InputError:
     return error.at(file=point.file)
 
 
+def traffic_rng(seed: int, stream: int = TRAFFIC_STREAM) -> np.random.Generator:
+    """Return the random numbers of a traffic pattern."""
+    return np.random.Generator(np.random.Philox([seed, stream]))
+
+
 def _workload(
     traffic: PluginSpec, network: Network, context: TrafficContext, stream: int, key: str
 ) -> Workload:
-    rng = np.random.Generator(np.random.Philox([context.seed, stream]))
+    rng = traffic_rng(context.seed, stream)
     kinds: tuple[type[Any], ...] = FlowTable, Workload
     made = _call_checked(traffic, "flows", kinds, traffic.params, network, rng, context)
     load = made if isinstance(made, Workload) else Workload(made)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.inventory.bisection import MAX_FLOW, TIERS, Bisection, bisection, halves, middle_of
 from netsim.inventory.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.inventory.circuits import CircuitRow, circuit_switches
-from netsim.inventory.link_loads import uniform_saturation
+from netsim.inventory.link_loads import pattern_saturation, uniform_saturation
 from netsim.inventory.paths import (
     Distance,
     PathCounts,
@@ -24,6 +24,7 @@ from netsim.inventory.paths import (
 from netsim.inventory.symmetry import kinds_of_networks
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.patterns import Destinations
 from netsim.model.port_pairs import PortPairs
 
 Ints = NDArray[np.int64]
@@ -65,6 +66,7 @@ class NetworkRow:
         oversubscription: what that half can send, divided by the bisection.
         uniform: share of their rate at which all hosts can send evenly to each other, None if not
             computed (`link_loads.py`).
+        patterns: the same for other traffic, by its name; only if all hosts have one port in it.
         across: what all `count` networks carry from the first half of all hosts to the second.
         across_sent_bps: what that half can send into them.
         path_diversity: pairs of hosts by distance, for each routing table; destinations are
@@ -87,6 +89,7 @@ class NetworkRow:
     to_edges: int
     slot_paths: SlotPaths | None = None
     uniform: float | None = None
+    patterns: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def diameter(self) -> int:
@@ -141,9 +144,10 @@ class Inventory:
         return sum(row.count for row in self.cables)
 
 
-def inventory(network: Network) -> Inventory:
-    """Return the inventory of a network; kinds of networks with the most hosts come first."""
-    rows = [_network(network, these) for these in kinds_of_networks(network)]
+def inventory(network: Network, patterns: Mapping[str, Destinations] | None = None) -> Inventory:
+    """Return the inventory of a network; kinds of networks with the most hosts come first.
+    `patterns` are traffic whose saturation is computed besides that of uniform traffic."""
+    rows = [_network(network, these, patterns or {}) for these in kinds_of_networks(network)]
     return Inventory(
         name=network.name,
         hosts=network.n_hosts,
@@ -198,7 +202,7 @@ def _switches(network: Network) -> tuple[SwitchRow, ...]:
     return tuple(SwitchRow(*key, count) for key, count in ordered)
 
 
-def _network(network: Network, alike: Ints) -> NetworkRow:
+def _network(network: Network, alike: Ints, patterns: Mapping[str, Destinations]) -> NetworkRow:
     number = int(alike[0])
     inside = np.flatnonzero(network.switch_network == number)
     ports = np.flatnonzero(network.port_network == number)
@@ -210,6 +214,9 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
     if cut is not None and cut.rate_bps:
         over = _sent_bps(network, number, middle) / cut.rate_bps
     across, sent_bps = _across(network, alike, cut)
+    if not np.array_equal(network.port_node[ports], np.arange(network.n_hosts)):
+        patterns = {}
+    bounds = {name: pattern_saturation(network, to, number) for name, to in patterns.items()}
     return NetworkRow(
         count=int(alike.size),
         name=common_name([network.switch_names[one] for one in inside.tolist()]),
@@ -226,6 +233,7 @@ def _network(network: Network, alike: Ints) -> NetworkRow:
         to_edges=min(int(one.groups.size) for one in found),
         slot_paths=slot_paths(network, number),
         uniform=uniform_saturation(network, number),
+        patterns={name: bound for name, bound in bounds.items() if bound is not None},
     )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from netsim.inventory.paths import MAX_STEPS, steps_of
 from netsim.model.network import Network
+from netsim.model.patterns import Destinations, uniform
 
 Floats = NDArray[np.float64]
 
@@ -50,8 +51,15 @@ def saturation(network: Network, demand: Floats, number: int = 0) -> float:
 
 
 def uniform_saturation(network: Network, number: int = 0) -> float | None:
-    """Return the share of their rate, at most 1, at which all hosts of a network can send to each
-    other evenly; None if it is too large to compute or has one host.
+    """Return `pattern_saturation` if all hosts of a network send to each other evenly; None also if
+    it has one host."""
+    n = int((network.port_network == number).sum())
+    return None if n < 2 else pattern_saturation(network, uniform(n), number)
+
+
+def pattern_saturation(network: Network, to: Destinations, number: int = 0) -> float | None:
+    """Return the share of their rate, at most 1, at which the hosts of a network can send as a
+    pattern of its ports says; None if it is too large to compute.
 
     With several tables, that of the first, and circuits count as if they were always up.
     """
@@ -59,9 +67,8 @@ def uniform_saturation(network: Network, number: int = 0) -> float | None:
     group = network.port_group[ports]
     n_groups = int(np.diff(network.first_group)[number])
     n_switches = int((network.switch_network == number).sum())
-    if ports.size < 2 or n_groups * n_switches * 2 > MAX_STEPS:
+    if n_groups * n_switches * 2 > MAX_STEPS:
         return None
-    sends = np.bincount(group, network.port_rate_bps[ports].astype(float), n_groups)
-    hosts = np.bincount(group, minlength=n_groups).astype(float)
-    demand = np.outer(sends, hosts) / (ports.size - 1)
-    return min(1.0, saturation(network, demand, number))
+    rates = network.port_rate_bps[ports].astype(float)
+    received = float((to.received(rates) / rates).max())
+    return min(1.0, 1 / received, saturation(network, to.demand(rates, group), number))

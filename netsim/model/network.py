@@ -95,6 +95,8 @@ class Network:
         switch_queue_bytes: int64[n_switches], queue size of switches that differ from [fabric], 0
             for others; None: none differs.
         reduction: reduction units of switches (`netsim.model.reduction`); None: none.
+        shape: of the grid in which its hosts stand, for traffic patterns; (): none. Every place has
+            the same number of hosts, numbered place by place; the last coordinate changes fastest.
         plan: what it was built from, to add it to another network.
     """
 
@@ -127,6 +129,7 @@ class Network:
     relays: RelayRule | None = None
     switch_queue_bytes: NDArray[np.int64] | None = None
     reduction: Reduction | None = None
+    shape: tuple[int, ...] = ()
     plan: Plan = field(default_factory=Plan, repr=False)
 
     @property

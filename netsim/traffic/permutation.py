@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext
+from netsim.model.patterns import derangement
 from netsim.network import Network
 from netsim.params import Param
 
@@ -36,15 +36,3 @@ def flows(
         )
     hosts = np.sort(rng.choice(network.n_hosts, n_active, replace=False))
     return FlowTable(hosts, hosts[derangement(n_active, rng)], params["size"])
-
-
-def derangement(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a permutation of 0..n-1 without fixed points, each equally likely; n >= 2.
-
-    Draws permutations until one has no fixed point: e draws on average.
-    """
-    identity = np.arange(n)
-    while True:
-        permutation = rng.permutation(n)
-        if not (permutation == identity).any():
-            return permutation

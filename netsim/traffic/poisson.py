@@ -1,9 +1,10 @@
-"""Flows that arrive as a Poisson process at each host, to random hosts.
+"""Flows that arrive as a Poisson process, or in even gaps, at each host that sends.
 
 Give either `load`, the fraction of a host's link that its flows fill (headers included), or `rate`,
 flows per second and host. Give either a `duration` or a number of arrivals, `n_flows`; with
-[measure] neither, as flows arrive until the end of the run. A flow's destination is any other host,
-or with `rack_hosts` any host of another rack, each equally likely.
+[measure] neither, as flows arrive until the end of the run. Destinations are drawn as `pattern`
+says (netsim/traffic/README.md): by default any other host, or with `rack_hosts` any host of another
+rack, each equally likely.
 """
 
 from __future__ import annotations
@@ -15,13 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.flows import FlowTable, TrafficContext, Workload
+from netsim.flows import (
+    PATTERN_PARAMS,
+    Destinations,
+    FlowTable,
+    TrafficContext,
+    Workload,
+    destinations,
+)
 from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
+from netsim.model.patterns import UNIFORM
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._sizes import BETWEEN, LINEAR, SizeDistribution, find_sizes
 from netsim.units import written
+
+POISSON, EVEN = "poisson", "even"
 
 PARAMS = [
     Param(
@@ -42,6 +53,14 @@ PARAMS = [
     Param(
         "rack_hosts", "count", None, "hosts per rack; flows then go only to other racks", minimum=1
     ),
+    *PATTERN_PARAMS,
+    Param(
+        "arrival_process",
+        "choice",
+        POISSON,
+        "gaps between a host's flows: exponentially distributed, or even from a random time on",
+        choices=(POISSON, EVEN),
+    ),
     Param("load", "ratio", None, "offered load, as a fraction of the hosts' link rate"),
     Param("rate", "ratio", None, "flows per second and host", maximum=1e12),
     Param("duration", "time", None, "time of the last arrivals, from 0"),
@@ -55,8 +74,6 @@ def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
     """Return flows in order of arrival, and a note of their mean size."""
-    if network.n_hosts < 2:
-        raise InputError("needs at least two hosts", key="traffic")
     _exactly_one(params, "load", "rate")
     if context.end_ps is None:
         _exactly_one(params, "duration", "n_flows")
@@ -72,11 +89,12 @@ def flows(
         raise InputError(
             "must be positive", key=f"traffic.{'load' if params['rate'] is None else 'rate'}"
         )
-    start_ps = _arrivals(params, per_host * network.n_hosts, rng, context)
-    # Equal Poisson processes merge into one whose arrivals are at random hosts.
-    src = rng.integers(0, network.n_hosts, start_ps.size)
-    dst = _destinations(src, params["rack_hosts"], network.n_hosts, rng)
-    flows = FlowTable(src, dst, sizes.draw(start_ps.size, rng), start_ps)
+    to = _destinations(params, network, rng)
+    start_ps, src = _arrivals(params, per_host, to.senders, rng, context)
+    if not src.size:
+        message = f"no flow arrives in this time (each host has {per_host:.3g} per second)"
+        raise InputError(message, key="traffic.duration")
+    flows = FlowTable(src, to.draw(src, rng), sizes.draw(start_ps.size, rng), start_ps)
     return Workload(flows, notes=(_note(params, sizes),))
 
 
@@ -93,19 +111,23 @@ def _note(params: Mapping[str, Any], sizes: SizeDistribution) -> str:
 
 
 def _destinations(
-    src: NDArray[np.int64], rack_hosts: int | None, n_hosts: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Return for each source another host, or one of another rack, each equally likely."""
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator
+) -> Destinations:
+    """Return where hosts send: as the pattern says, or to other racks."""
+    to = destinations(params, network, rng)
+    n_hosts, rack_hosts = network.n_hosts, params["rack_hosts"]
     if rack_hosts is None:
-        return (src + rng.integers(1, n_hosts, src.size)) % n_hosts
+        return to
+    if params["pattern"] != UNIFORM:
+        raise InputError(f"conflicts with pattern {params['pattern']}", key="traffic.rack_hosts")
     if n_hosts % rack_hosts or n_hosts == rack_hosts:
         raise InputError(
             f"{rack_hosts} does not divide {n_hosts} hosts into racks",
             key="traffic.rack_hosts",
             hint=f"a divisor of {n_hosts}, less than it",
         )
-    next_rack = src - src % rack_hosts + rack_hosts
-    return (next_rack + rng.integers(0, n_hosts - rack_hosts, src.size)) % n_hosts
+    next_rack = (np.arange(n_hosts) // rack_hosts + 1) * rack_hosts % n_hosts
+    return Destinations(next_rack[:, None], np.array([n_hosts - rack_hosts]), to.share)
 
 
 def mean_wire_bytes(sizes: SizeDistribution, context: TrafficContext) -> float:
@@ -115,31 +137,42 @@ def mean_wire_bytes(sizes: SizeDistribution, context: TrafficContext) -> float:
 
 
 def _arrivals(
-    params: Mapping[str, Any], per_second: float, rng: np.random.Generator, context: TrafficContext
-) -> NDArray[np.int64]:
-    """Return arrival times in ps, ascending."""
-    mean_gap_ps = PS_PER_SECOND / per_second
+    params: Mapping[str, Any],
+    per_second: float,
+    hosts: NDArray[np.int64],
+    rng: np.random.Generator,
+    context: TrafficContext,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return arrival times in ps, ascending, and the host of each; `per_second` at each host."""
+    mean_gap_ps = PS_PER_SECOND / (per_second * hosts.size)
     duration, count = params["duration"], params["n_flows"]
     key = "traffic.n_flows" if duration is None else "traffic.duration"
     if context.end_ps is not None:
         duration, key = context.end_ps, "measure"
     expected = count if duration is None else duration / mean_gap_ps
     context.reserve(expected, key=key)
+    if duration is None and mean_gap_ps * count >= HORIZON_PS:
+        raise InputError(
+            f"the last of {count} flows would arrive after "
+            f"{mean_gap_ps * count / 3.6e15:.3g} hours",
+            key=key,
+            hint=HORIZON,
+        )
+    if params["arrival_process"] == EVEN:
+        rounds = int(expected // hosts.size) + 2
+        times = mean_gap_ps * hosts.size * (np.arange(rounds)[:, None] + rng.random(hosts.size))
+        order = np.argsort(times, axis=None, kind="stable")[:count]
+        at = np.rint(times.reshape(-1)[order])
+        order = order[at < (HORIZON_PS if duration is None else duration)]
+        return at[: order.size].astype(np.int64), hosts[order % hosts.size]
     if duration is None:
-        if mean_gap_ps * count >= HORIZON_PS:
-            raise InputError(
-                f"the last of {count} flows would arrive after "
-                f"{mean_gap_ps * count / 3.6e15:.3g} hours",
-                key=key,
-                hint=HORIZON,
-            )
         gaps_ps: NDArray[np.float64] = rng.exponential(mean_gap_ps, count)
-        return np.rint(np.cumsum(gaps_ps)).astype(np.int64)
-    # Given their number, the arrivals of a Poisson process are independent and uniform.
-    drawn = int(rng.poisson(expected))
-    if not drawn:
-        raise InputError(f"no flow arrives in this time (expected {expected:.3g})", key=key)
-    return np.sort(rng.integers(0, duration, drawn))
+        start_ps = np.rint(np.cumsum(gaps_ps)).astype(np.int64)
+    else:
+        # Given their number, the arrivals of a Poisson process are independent and uniform.
+        start_ps = np.sort(rng.integers(0, duration, int(rng.poisson(expected))))
+    # Equal Poisson processes merge into one whose arrivals are at random hosts.
+    return start_ps, hosts[rng.integers(0, hosts.size, start_ps.size)]
 
 
 def _exactly_one(params: Mapping[str, Any], first: str, second: str) -> None:

@@ -55,6 +55,23 @@ def test_topologies_side_by_side_have_axes_of_their_own(netsim):
     assert labels == ["a tree", "rotors, slot 20us", "rotors, slot 30us"]
 
 
+def test_patterns(netsim):
+    """That of the traffic with its parameters, or others by name; 8 hosts by two below a leaf."""
+    four = "traffic={kind='pattern', pattern='tornado', shape='4'}"
+    thin = "topology.oversubscription=2"
+    for options, shown in [
+        ((), {}),
+        (("--set", four), {"tornado": 1.0}),
+        (("--traffic", "group_plus_one", "--set", four, "--set", thin), {"group_plus_one": 0.5}),
+    ]:
+        result = netsim("topo", "small.toml", "--json", *options)
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)[0]["networks"][0]["patterns"] == shown
+    result = netsim("topo", "small.toml", "--traffic", "hot_spot")
+    assert "hot_spot traffic" in result.stdout
+    fails(netsim("topo", "small.toml", "--traffic", "hotspot"), 2, "--traffic", "hot_spot")
+
+
 def test_failures(netsim):
     result = netsim("topo", "small.toml", "--fail", "spine0", "--fail", "h3 - leaf1", "--json")
     assert result.exit_code == 0, result.output

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import numpy as np
 import pytest
 from raises_input import raises_input
 from topology_of import check_routes, topology_of
 
-from netsim.inventory.link_loads import saturation, uniform_saturation
+from netsim.flows import destinations
+from netsim.inventory.link_loads import pattern_saturation, saturation, uniform_saturation
 from netsim.model.network import Network
 
 RATE = 800e9
@@ -25,13 +24,6 @@ def switch_graph(network: Network) -> nx.Graph[int]:
     between = (node >= network.n_hosts) & (far > node)
     graph.add_edges_from(zip(node[between].tolist(), far[between].tolist(), strict=True))
     return graph
-
-
-def to_one(network: Network, to: Any, hosts: int = 1) -> np.ndarray:
-    """The hosts of each switch send to those of another."""
-    demand = np.zeros((network.n_groups, network.n_groups))
-    demand[np.arange(network.n_groups), to] = hosts * RATE
-    return demand
 
 
 def test_counts() -> None:
@@ -114,20 +106,29 @@ def test_saturation_of_uniform_traffic() -> None:
             assert saturation(network, among) == pytest.approx(bound, abs=1e-3), (shape, twist)
 
 
-def test_saturation_of_adversarial_traffic() -> None:
-    ring = topology_of(RING)
-    k = np.arange(8)
-    assert saturation(ring, to_one(ring, (k + 3) % 8)) == pytest.approx(1 / 3)  # tornado
-    assert saturation(ring, to_one(ring, 7 - k)) == pytest.approx(1 / 2)  # complement
-    grid = topology_of({"kind": "torus", "shape": "8x8"})
-    x, y = np.divmod(np.arange(64), 8)
-    assert saturation(grid, to_one(grid, y * 8 + x)) == pytest.approx(2 / 7)  # transpose
-    mesh = topology_of({"kind": "hyperx", "shape": "8", "hosts_per_switch": 7})
-    assert saturation(mesh, to_one(mesh, (k + 1) % 8, 7)) == pytest.approx(1 / 7)
-    dragonfly = topology_of(DRAGONFLY)  # every host to a random one of the next group: 1 / (a p)
-    group = np.arange(36) // 4
-    demand = np.where(group == (group[:, None] + 1) % 9, 2 * RATE / 4, 0)
-    assert saturation(dragonfly, demand) == pytest.approx(1 / 8)
+def test_saturation_of_patterns() -> None:
+    """Dally and Towles for tori, Kim et al. for the Dragonfly; in a full mesh, a switch's hosts
+    share one cable."""
+    mesh = {"kind": "hyperx", "shape": "8", "hosts_per_switch": 7}
+    grid = {"kind": "torus", "shape": "8x8"}
+    slow = {"kind": "fat_tree", "hosts_per_leaf": 8, "leaves": 8, "oversubscription": 4}
+    for topology, pattern, expected in [
+        (RING, "tornado", 1 / 3),
+        (RING, "bit_complement", 1 / 2),
+        (RING, "near_neighbor", 1),
+        (grid, "tornado", 1 / 3),
+        (grid, "bit_complement", 1 / 2),
+        (grid, "transpose", 2 / 7),
+        (grid, "stencil", 1),
+        (mesh, "group_plus_one", 1 / 7),
+        (DRAGONFLY, "group_plus_one", 1 / 8),  # 1 / (a p)
+        (slow, "group_plus_one", 1 / 4),
+        (slow, "hot_spot", 1 / (63 * 0.1 + 0.9)),  # what the hot host receives
+    ]:
+        network = topology_of(topology)
+        params = {"shape": None, "group_offset": 1, "hot_hosts": 1, "hot_fraction": 0.1}
+        to = destinations({"pattern": pattern, **params}, network, np.random.default_rng(1))
+        assert pattern_saturation(network, to) == pytest.approx(expected), (topology, pattern)
 
 
 def test_a_direct_network_as_a_plane() -> None:

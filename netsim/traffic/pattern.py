@@ -1,0 +1,49 @@
+"""Every host sends to its partners of a pattern, once or in several steps.
+
+`pattern` says who they are (netsim/traffic/README.md). With one partner or a few, a host sends
+`size` to each; with many (uniform, group_plus_one, hot_spot), to one of them, drawn in every step.
+A host starts a step when all flows that it sent and received in the one before are complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.flows import PATTERN_PARAMS, FlowTable, TrafficContext, destinations
+from netsim.model.columns import indices
+from netsim.network import Network
+from netsim.params import Param
+
+PARAMS = [
+    *PATTERN_PARAMS,
+    Param("size", "bytes", "1MB", "size of each flow", minimum="1B"),
+    Param("steps", "count", 1, "how often each host sends", minimum=1),
+]
+
+
+def flows(
+    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
+) -> FlowTable:
+    """Return the flows step by step, in each by part of the pattern and by source."""
+    steps, n = params["steps"], network.n_hosts
+    to = destinations(params, network, rng)
+    is_drawn = bool((to.size > 1).any())
+    parts = 1 if is_drawn else to.size.size
+    each = parts * to.senders.size
+    context.reserve(steps * each * (1 + parts), key="traffic.steps")
+    src = np.tile(to.senders, steps * parts)
+    dst = np.tile(to.first[to.senders].T.reshape(-1), steps) if not is_drawn else to.draw(src, rng)
+    table = FlowTable(src, dst, params["size"])
+    if steps > 1:
+        # Flow f waits for those of the step before that its source sent or received.
+        step, n_flows = np.arange(len(table)) // each, len(table)
+        place = np.concatenate([step * n + src, step * n + dst])
+        first = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=steps * n))])
+        waits = step[each:] * n - n + src[each:]
+        counts = np.concatenate([np.zeros(each, np.int64), first[waits + 1] - first[waits]])
+        table.after_ptr = np.concatenate([[0], np.cumsum(counts)])
+        table.after_flow = np.argsort(place, kind="stable")[indices(first, waits)] % n_flows
+    return table
