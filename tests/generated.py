@@ -21,6 +21,7 @@ from netsim.discovery import GROUPS, stated_time
 from netsim.experiment import built_in, schema
 from netsim.model.fabric import REQUIRED as REQUIRED_KEY
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, keys_of
+from netsim.model.patterns import PATTERNS
 from netsim.model.routing import NEVER
 from netsim.plugins import registry
 from netsim.plugins.params import REQUIRED, Param
@@ -52,6 +53,7 @@ MARKED = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- /generated -->)"
 def pages() -> list[Path]:
     """The pages with generated tables."""
     found = [*(ROOT / "docs").glob("*.md"), ROOT / "experiments" / "README.md"]
+    found += [ROOT / "netsim" / "traffic" / "README.md"]
     found += (ROOT / "netsim" / "workloads").glob("*/README.md")
     return sorted(page for page in found if MARKED.search(page.read_text("utf-8")))
 
@@ -109,6 +111,12 @@ def queues() -> Iterator[str]:
         yield ""
         yield from _table(("key", "value", "default", "meaning"), map(_row, plugin.params))
         yield ""
+
+
+def patterns() -> Iterator[str]:
+    """The traffic patterns of networks."""
+    rows = [[f"`{name}`", to] for name, to in PATTERNS.items()]
+    return _table(("pattern", "a host sends to"), rows)
 
 
 def part(name: str) -> Iterator[str]:
@@ -306,6 +314,7 @@ TABLES: dict[str, Any] = {
     "keys": keys,
     "cli": cli,
     "steps": steps,
+    "patterns": patterns,
 }
 
 if __name__ == "__main__":
