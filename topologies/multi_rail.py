@@ -61,6 +61,12 @@ PARAMS = [
 def build(params: Mapping[str, Any]) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError for numbers that do not
     divide one another, or as the rail's topology."""
+    return with_rails(params, build_subtopology(params, "rail"))
+
+
+def with_rails(params: Mapping[str, Any], rail: Network) -> Network:
+    """Return racks of hosts with scale-out networks like `rail`. Raises InputError for numbers that
+    do not divide one another."""
     gpus, group = params["gpus_per_rack"], params["gpus_per_rail"]
     rate, planes = params["scale_up_rate"], params["scale_up_planes"]
     if not group or gpus % group:
@@ -70,7 +76,6 @@ def build(params: Mapping[str, Any]) -> Network:
         message = f"{format_rate(rate)} cannot be divided evenly among {planes} planes"
         hint = f"a scale_up_rate that is a multiple of {planes} bps"
         raise InputError(message, key="topology.scale_up_planes", hint=hint)
-    rail = build_subtopology(params, "rail")
     if rail.n_hosts % group:
         message = f"{rail.n_hosts} hosts of a rail are not divisible by {group} per rack"
         hint = "the number of racks times gpus_per_rail"

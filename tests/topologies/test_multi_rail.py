@@ -14,6 +14,7 @@ from raises_input import raises_input
 from topology_of import check_routes, topology_of
 
 from netsim.flows import FlowTable
+from netsim.inventory.inventory import inventory
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.relays import RelayRule
 from netsim.network import Network
@@ -95,6 +96,25 @@ def test_names_and_the_rule() -> None:
     assert network.switch_names[4:7] == ("rail0.leaf0", "rail0.leaf1", "rail0.spine0")
     assert network.relays == RelayRule(2, 1, "destination", 10**6)
     assert rails(2, TREE, relay_at="none").relays is None
+
+
+def test_rail_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A switch for each rack and each rank, and relays between hosts that differ in both."""
+    racks, gpus = 5, 3
+    given = {"racks": racks, "gpus_per_rack": gpus, "rail_rate": "200Gbps"}
+    network = topology_of({"kind": "rail_only", **given})
+    found = inventory(network)
+    assert (found.hosts, found.switch_count, found.cable_count) == (15, racks + gpus, 2 * 15)
+    assert [(row.count, row.hosts) for row in found.networks] == [(gpus, racks), (racks, gpus)]
+    assert (found.diameter, network.shape) == (2, (racks, gpus))
+    assert network.switch_names[racks:] == ("rail0.switch", "rail1.switch", "rail2.switch")
+    check_routes(network)
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+    text = TOML.format(transport="datagram", relay_at="source").replace("multi_rail", "rail_only")
+    text = text[: text.index("[topology.rail]")] + "racks = 5\n" + text[text.index("[traffic]") :]
+    done = simulate(load(tmp_path, text).points()[0])
+    assert done.summary["relays"]["messages"] == 15 * (racks - 1) * (gpus - 1)
+    assert (done.flows["fct_ps"] > 0).all()
 
 
 def test_what_does_not_fit_is_said() -> None:
