@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -211,6 +212,8 @@ class Packet:
     arrived_ps: int = 0
     hops: int = 0
     table: int = 0
+    via: int | None = None  # an edge switch
+    carried: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
 @dataclass

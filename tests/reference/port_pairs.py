@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .balancing import permuted
 from .model import below, rand32
+from .routing import permuted
 
 if TYPE_CHECKING:
     from .host import HostPort

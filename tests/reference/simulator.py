@@ -39,6 +39,8 @@ class Simulator:
         self.hosts = [Host(self, i) for i in range(case.n_hosts)]
         self.switches = [Switch(self, case.n_hosts + i) for i in range(case.n_switches)]
         self.ports = self._build_ports()
+        self.edges_of: dict[int, list[int]] = {}  # by network
+        self.port_at: dict[int, int] = {}  # a host's port at each edge switch
         self._find_routes()
         payload = case.packets["payload_bytes"]
         self.flows = [Flow(i, *flow, payload) for i, flow in enumerate(case.flows)]
@@ -133,9 +135,14 @@ class Simulator:
             for to in host.ports:
                 hops = self._hops(to, everything)
                 to.network = min(hops)
+                edge = to.peer.node.index
+                self.port_at[edge] = to.index
+                edges = self.edges_of.setdefault(to.network, [])
+                self.edges_of[to.network] = sorted({*edges, edge})
                 for index, away in hops.items():
                     switch = self.switches[index - self.case.n_hosts]
                     switch.height = min(switch.height or away, away)
+                    switch.network = to.network
                 for table in range(len(policy.cables) if policy else 1):
                     for slot, cables in enumerate(
                         policy.slots_of(table) if policy else [everything]

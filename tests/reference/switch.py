@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .balancing import Balancer
 from .mixed import Mixed
 from .mixed_transport import on_forward
 from .model import (
@@ -24,6 +23,7 @@ from .model import (
 )
 from .port import COMPLETION, Port
 from .queues import DISCIPLINES
+from .routing_by_load import ALGORITHMS
 from .series import Held
 from .two_hops import TwoHops
 
@@ -173,7 +173,8 @@ class Switch:
         # By host port, routing table and slot.
         self.routes: dict[tuple[int, int, int], list[SwitchPort]] = {}
         self.height = 0  # fewest links to a host
-        self.balancer = Balancer(self.fabric["load_balancing"], self.seed, index)
+        self.network = -1
+        self.routing = ALGORITHMS[self.fabric["load_balancing"]](self)
         self.two_hops = TwoHops(self)
         self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["queue_discipline"]](self)
 
@@ -208,7 +209,9 @@ class Switch:
             return
         packet.arrived_ps = self.sim.now
         if self.discipline.on_arrival(port, packet):
-            out = self.two_hops.choose(packet, port) or self._route(packet, port)
+            self.routing.arrive(packet, port)
+            out = self.two_hops.choose(packet, port) or self.routing.port_for(packet, port)
+            self.routing.on_route(port, out, packet)
             c = self.discipline.admit(out, packet)
             if c is None:
                 out.drop(packet.prio, packet)
@@ -225,22 +228,23 @@ class Switch:
         """Return the ports that lead to a packet's destination now."""
         policy = self.sim.case.policy
         slot = policy.slot_at(self.sim.now) if policy and packet.table == policy.slotted else 0
-        found = self.routes.get((packet.dst, packet.table, slot), [])
-        edge = self.sim.ports[packet.dst].peer.node.index
+        return self._listed(packet.dst, packet.table, slot)
+
+    def ports_to(self, edge: int) -> list[SwitchPort]:
+        """Return the ports that lead to an edge switch now, with one routing table."""
+        return self._listed(self.sim.port_at[edge], 0, 0)
+
+    def _listed(self, dst: int, table: int, slot: int) -> list[SwitchPort]:
+        found = self.routes.get((dst, table, slot), [])
+        edge = self.sim.ports[dst].peer.node.index
         if edge == self.index:
             return found
         mine = [r for r in self.sim.case.reroutes if r.switch == self.index and edge in r.ports]
-        past = [r for r in mine if r.at_ps <= self.sim.now and r.table == packet.table]
+        past = [r for r in mine if r.at_ps <= self.sim.now and r.table == table]
         if not past:
             return found
         last = max(past, key=lambda reroute: reroute.at_ps)
         return [self.ports[local] for local in last.ports[edge]]
-
-    def _route(self, packet: Packet, ingress: SwitchPort) -> SwitchPort:
-        candidates = self.candidates(packet)
-        if len(candidates) == 1:
-            return candidates[0]
-        return self.balancer.choose(packet, ingress, candidates)
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -281,6 +285,7 @@ class Switch:
         self.discipline.on_send(port, c, waiting.packet)
         if self.sim.case.transport == "mixed" and waiting.packet.kind == DATA:
             on_forward(waiting.packet, port, c)
+        self.routing.on_depart(port, waiting.packet)
         port.sending = waiting, c
         port.transmit(waiting.packet, c)
 

@@ -11,9 +11,9 @@ from itertools import pairwise
 import pytest
 
 from . import Cable, simulate
-from .balancing import permuted
 from .cases import LOAD_BALANCING, random_case
 from .model import DATA, FLAG_CE, TRIMMED, below, rand32, serialization_ps
+from .routing import permuted
 from .small import FULL, NS, PAYLOAD, G, cable, case, fabric, star, starts
 
 # -- numbers -------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class TwoHops:
         ]
         if not there:
             return None
-        c = switch.balancer.count_choice(ingress)
+        c = switch.routing.count(ingress)
         return there[below(rand32(switch.seed, THIRD_SWITCH, ingress.index, c), len(there))]
 
     # -- opportunistic

@@ -1,0 +1,272 @@
+"""The steps of routing at a switch, and algorithms without state of their own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from .model import (
+    DATA,
+    ECMP,
+    PERMUTATION_SPRAY,
+    RANDOM_SPRAY,
+    SYMMETRIC,
+    TRIMMED,
+    Packet,
+    below,
+    mix,
+    rand32,
+    scaled_ps_per_byte,
+)
+
+if TYPE_CHECKING:
+    from .switch import Switch, SwitchPort
+
+Ports = list["SwitchPort"]
+
+
+class Arrival(NamedTuple):
+    """A packet that a port brought."""
+
+    ingress: SwitchPort
+    packet: Packet
+
+
+Row = defaultdict[str, int]
+ROWS = 1024
+
+
+def direction_key(packet: Packet) -> int:
+    """Return what the packets of a flow in one direction and with one entropy share."""
+    return mix(packet.flow * 2 + int(packet.kind >= 8)) ^ packet.entropy
+
+
+class Routing:
+    """A routing algorithm at a switch: the base of all, without any decision."""
+
+    coupled = False
+
+    def __init__(self, switch: Switch) -> None:
+        self.switch = switch
+        self.fabric = switch.fabric
+        self.seed = switch.sim.case.seed
+        self.draws: defaultdict[int, int] = defaultdict(int)  # by ingress
+        self._tables: defaultdict[int, defaultdict[int, Row]] = defaultdict(
+            lambda: defaultdict(lambda: defaultdict(int))
+        )
+
+    # -- handlers ------------------------------------------------------------------------------
+
+    def at_source(self, came: Arrival) -> None:
+        """Handle a packet from a host."""
+
+    def at_switch(self, came: Arrival) -> None:
+        """Handle a packet from a switch."""
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Return the index of one of several ports."""
+        raise NotImplementedError
+
+    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:
+        """Handle a packet that will leave by a port."""
+
+    def on_depart(self, out: SwitchPort, packet: Packet) -> None:
+        """Handle the start of a transmission."""
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def arrive(self, packet: Packet, ingress: SwitchPort) -> None:
+        """Take the steps before a port is chosen."""
+        from_host = ingress.peer.node.index < self.switch.sim.case.n_hosts
+        (self.at_source if from_host else self.at_switch)(Arrival(ingress, packet))
+
+    def port_for(self, packet: Packet, ingress: SwitchPort) -> SwitchPort:
+        """Return the port that a packet leaves by, by the lists of its target."""
+        if packet.via is not None and (
+            packet.via == self.switch.index or not self.switch.ports_to(packet.via)
+        ):
+            packet.via = None
+        ports = self.switch.candidates(packet)
+        if packet.via is not None:
+            ports = self.switch.ports_to(packet.via)
+        return ports[self.choose(Arrival(ingress, packet), ports) if len(ports) > 1 else 0]
+
+    # -- what algorithms use -------------------------------------------------------------------
+
+    def count(self, ingress: SwitchPort) -> int:
+        """Count a draw of a port; return the number of earlier ones."""
+        self.draws[ingress.local] += 1
+        return self.draws[ingress.local] - 1
+
+    def bits(self, ingress: SwitchPort) -> int:
+        """Return 32 random bits, a draw of a port."""
+        return rand32(self.seed, RANDOM_SPRAY, ingress.index, self.count(ingress))
+
+    def draw(self, ingress: SwitchPort, n: int) -> int:
+        """Return a random index."""
+        return below(self.bits(ingress), n)
+
+    def hashed(self, packet: Packet, n: int) -> int:
+        """Return the index that belongs to a flow."""
+        return below(rand32(self.seed, ECMP, self.switch.index, direction_key(packet)), n)
+
+    def least(self, ingress: SwitchPort, ports: Ports) -> int:
+        """Return the index of the port with the fewest bytes held."""
+        if len(ports) == 1:
+            return 0
+        first = self.draw(ingress, len(ports))
+        in_turn = [(first + k) % len(ports) for k in range(len(ports))]
+        return min(in_turn, key=lambda k: sum(ports[k].held))  # the first of equals
+
+    def row(self, ingress: SwitchPort, packet: Packet) -> Row:
+        """Return the row of a packet's flow and direction."""
+        table = self._tables[-1 if self.coupled else ingress.local]
+        return table[below(mix(direction_key(packet)), ROWS)]
+
+    def groups(self) -> list[int]:
+        """Return the edge switches of this switch's network, in the order of their groups."""
+        return self.switch.sim.edges_of[self.switch.network]
+
+    def edge_of(self, packet: Packet) -> int:
+        """Return the edge switch of a packet's destination."""
+        return self.switch.sim.ports[packet.dst].peer.node.index
+
+
+class Ecmp(Routing):
+    """A hash of the flow."""
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Return the same for the same flow, direction and entropy."""
+        return self.hashed(came.packet, len(ports))
+
+
+class EcmpSymmetric(Routing):
+    """The same hash both ways."""
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Return the same for the same flow, entropy and height."""
+        counter = mix(came.packet.flow * 2) ^ came.packet.entropy
+        return below(rand32(self.seed, SYMMETRIC, self.switch.height, counter), len(ports))
+
+
+class SprayRandom(Routing):
+    """A random port for each packet."""
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Return a draw."""
+        return self.draw(came.ingress, len(ports))
+
+
+class SprayRoundRobin(Routing):
+    """Ports in turn, in rounds that start anywhere."""
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self._choices: defaultdict[tuple[int, int], int] = defaultdict(int)
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Count a choice; data packets and others are counted apart."""
+        n, data = len(ports), int(came.packet.kind in (DATA, TRIMMED))
+        c = self._choices[came.ingress.local, data]
+        self._choices[came.ingress.local, data] += 1
+        key = rand32(self.seed, PERMUTATION_SPRAY, 2 * came.ingress.index + data, c // n)
+        return self.in_round(key, c, n)
+
+    def in_round(self, key: int, c: int, n: int) -> int:
+        """Return the index of choice `c`, given the key of its round."""
+        return (c + below(key, n)) % n
+
+
+class SprayPermutation(SprayRoundRobin):
+    """Ports in turn, in rounds of any order."""
+
+    def in_round(self, key: int, c: int, n: int) -> int:
+        """Return the index of choice `c`, given the key of its round."""
+        return permuted(key, c % n, n)
+
+
+class LeastLoaded(Routing):
+    """The port with the fewest bytes held."""
+
+    coupled = True
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Return the least held."""
+        return self.least(came.ingress, ports)
+
+
+class Wcmp(Routing):
+    """Weighted rendezvous hashing."""
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Return the cheapest."""
+        e = rand32(self.seed, ECMP, self.switch.index, direction_key(came.packet))
+        costs = [
+            logarithm(mix(e ^ port.local)) * (scaled_ps_per_byte(port.rate_bps) >> 10)
+            for port in ports
+        ]
+        return costs.index(min(costs))
+
+
+class LetFlow(Routing):
+    """A random port for each flowlet."""
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Return the port of the flowlet."""
+        row, now = self.row(came.ingress, came.packet), self.switch.sim.now
+        k = row["index"]
+        fits = row["made"] and k < len(ports) and ports[k].local == row["local"]
+        if not fits or now - row["at_ps"] > self.fabric["flowlet_gap_ps"]:
+            k = self.draw(came.ingress, len(ports))
+        row.update(made=1, index=k, local=ports[k].local, at_ps=now)
+        return k
+
+
+class Valiant(Routing):
+    """Over an intermediate group."""
+
+    def at_source(self, came: Arrival) -> None:
+        """Choose the group."""
+        groups, away = self.groups(), self.edge_of(came.packet)
+        if away == self.switch.index:
+            return
+        if self.fabric["intermediate"] == "other":
+            groups = [one for one in groups if one not in (away, self.switch.index)]
+        if groups:
+            came.packet.via = groups[self._draw(came.ingress, came.packet, len(groups))]
+
+    def _draw(self, ingress: SwitchPort, packet: Packet, n: int) -> int:
+        if self.fabric["valiant_unit"] == "packet":
+            return self.draw(ingress, n)
+        return below(rand32(self.seed, 128, direction_key(packet), 0), n)
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Return any port, or the flow's."""
+        if self.fabric["valiant_unit"] == "packet":
+            return self.draw(came.ingress, len(ports))
+        return self.hashed(came.packet, len(ports))
+
+
+def permuted(key: int, index: int, n: int) -> int:
+    """Return the image of ``index`` under the permutation of 0..n-1 with this key."""
+    b = max(1, (n - 1).bit_length())
+    m = (1 << b) - 1
+    h = (b + 1) // 2
+    x = index
+    while True:
+        x = (x * (key | 1) + (key >> 8)) & m
+        x ^= x >> h
+        x = (x * ((key >> 16) | 1) + (key >> 4)) & m
+        x ^= x >> h
+        if x < n:
+            return x
+
+
+def logarithm(u: int) -> int:
+    """Return about -65536 log2(u / 2**32)."""
+    x, k = 2 * u + 1, 1
+    while x < 2**32:
+        x, k = 2 * x, k + 1
+    f = (x - 2**32) >> 16
+    g = f + ((((f * (65536 - f)) >> 16) * (29013 - ((10751 * f) >> 16))) >> 16)
+    return 65536 * k - g

@@ -1,0 +1,227 @@
+"""Routing algorithms that see queues and the utilization of ports."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from .model import Packet, below, mix, scaled_ps_per_byte
+from .routing import (
+    Arrival,
+    Ecmp,
+    EcmpSymmetric,
+    LeastLoaded,
+    LetFlow,
+    Ports,
+    Routing,
+    SprayPermutation,
+    SprayRandom,
+    SprayRoundRobin,
+    Valiant,
+    Wcmp,
+)
+
+if TYPE_CHECKING:
+    from .switch import Switch, SwitchPort
+
+
+class Measured(Routing):
+    """A discounting rate estimator of each port."""
+
+    coupled = True
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self._bytes: defaultdict[int, int] = defaultdict(int)
+        self._period: defaultdict[int, int] = defaultdict(int)
+
+    def _discount(self, port: SwitchPort) -> None:
+        """Apply all multiples of the period up to now."""
+        a = self.share
+        m = self.switch.sim.now // self.fabric["dre_period_ps"]
+        while self._period[port.local] < m and self._bytes[port.local]:
+            self._bytes[port.local] = (self._bytes[port.local] * (65536 - a)) >> 16
+            self._period[port.local] += 1
+        self._period[port.local] = m
+
+    @property
+    def share(self) -> int:
+        """The discount, in units of 2**-16."""
+        return math.floor(self.fabric["dre_alpha"] * 65536 + 0.5)
+
+    def on_depart(self, out: SwitchPort, packet: Packet) -> None:
+        """Add the packet."""
+        self._discount(out)
+        self._bytes[out.local] += packet.size
+
+    def level(self, port: SwitchPort, n: int) -> int:
+        """Return the utilization, one of n levels."""
+        self._discount(port)
+        q = scaled_ps_per_byte(port.rate_bps)
+        w = max(1, (self.fabric["dre_period_ps"] << 20) // q)
+        return min(n - 1, n * self._bytes[port.local] * self.share // (65536 * w))
+
+
+class Conga(Measured):
+    """Flowlets on the least congested path, as far as other leaves report it."""
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self._from: defaultdict[tuple[int, int], int] = defaultdict(int)
+        self._to: dict[tuple[int, int], tuple[int, int]] = {}  # level + 1, time
+        self._next: defaultdict[int, int] = defaultdict(int)
+        self._n: defaultdict[int, int] = defaultdict(int)
+
+    def at_source(self, came: Arrival) -> None:
+        """Say where the packet comes from, and report a path."""
+        away = self.edge_of(came.packet)
+        if away == self.switch.index:
+            return
+        groups = self.groups()
+        came.packet.carried["origin"] = groups.index(self.switch.index) + 1
+        leaf = groups.index(away) % 64
+        if self._n[leaf] > 0:
+            k = self._next[leaf]
+            self._next[leaf] = (k + 1) % self._n[leaf]
+            if self._from[leaf, k] > 0:
+                came.packet.carried["feedback"] = 8 * k + self._from[leaf, k]
+
+    def at_switch(self, came: Arrival) -> None:
+        """Keep what a packet says at its end."""
+        if self.edge_of(came.packet) != self.switch.index or came.packet.carried["origin"] == 0:
+            return
+        leaf = (came.packet.carried["origin"] - 1) % 64
+        if came.packet.carried["path"] > 0:
+            k = (came.packet.carried["path"] - 1) % 16
+            self._from[leaf, k] = came.packet.carried["congestion"] + 1
+            self._n[leaf] = max(self._n[leaf], k + 1)
+        if came.packet.carried["feedback"] > 0:
+            k, found = divmod(came.packet.carried["feedback"] - 1, 8)
+            self._to[leaf, k] = found + 1, self.switch.sim.now
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Return the path of the flowlet, at the leaf it comes from."""
+        if came.ingress.peer.node.index >= self.switch.sim.case.n_hosts:
+            return self.hashed(came.packet, len(ports))
+        row, now = self.row(came.ingress, came.packet), self.switch.sim.now
+        kept = row["index"] if row["made"] and row["index"] < len(ports) else None
+        if kept is None or now - row["at_ps"] > self.fabric["flowlet_gap_ps"]:
+            leaf = self.groups().index(self.edge_of(came.packet)) % 64
+            costs = [max(self.level(p, 8), self._reported(leaf, k)) for k, p in enumerate(ports)]
+            if kept is None or costs[kept] > min(costs):
+                first = self.draw(came.ingress, len(ports))
+                in_turn = [(first + k) % len(ports) for k in range(len(ports))]
+                kept = min(in_turn, key=costs.__getitem__)
+        row.update(made=1, index=kept, at_ps=now)
+        came.packet.carried["path"] = kept + 1
+        return kept
+
+    def _reported(self, leaf: int, path: int) -> int:
+        found, at_ps = self._to.get((leaf, path % 16), (0, 0))
+        late = self.switch.sim.now - at_ps > self.fabric["feedback_age_ps"]
+        return 0 if found == 0 or late else found - 1
+
+    def on_depart(self, out: SwitchPort, packet: Packet) -> None:
+        """Note the utilization in the packet, after it grew."""
+        super().on_depart(out, packet)
+        if out.peer.node.index >= self.switch.sim.case.n_hosts:
+            carried = packet.carried
+            carried["congestion"] = max(carried["congestion"], self.level(out, 8))
+
+
+class Drill(Routing):
+    """The least held of some random ports and the one taken last."""
+
+    coupled = True
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self._last: dict[int, tuple[int, int]] = {}  # index and local port, by ingress
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Look at some ports; return the least held."""
+        n, d = len(ports), self.fabric["samples"]
+        if d >= n:
+            first = self.draw(came.ingress, n)
+            seen = [(first + k) % n for k in range(n)]
+        else:
+            seen = [self.draw(came.ingress, n) for _ in range(d)]
+        if self.fabric["remember"] and came.ingress.local in self._last:
+            index, local = self._last[came.ingress.local]
+            if index < n and ports[index].local == local:
+                seen.append(index)
+        best = min(seen, key=lambda k: sum(ports[k].held))  # the first of equals
+        self._last[came.ingress.local] = best, ports[best].local
+        return best
+
+
+class Adaptive(Measured):
+    """Any port of the best quality."""
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        """Return a port of the best quality, or that of the flowlet."""
+        gap, now = self.fabric["flowlet_gap_ps"], self.switch.sim.now
+        if gap == 0:
+            return self._best(came.ingress, ports)
+        row = self.row(came.ingress, came.packet)
+        k = row["index"]
+        fits = row["made"] and k < len(ports) and ports[k].local == row["local"]
+        if not fits or now - row["at_ps"] > gap:
+            k = self._best(came.ingress, ports)
+        row.update(made=1, index=k, local=ports[k].local, at_ps=now)
+        return k
+
+    def _best(self, ingress: SwitchPort, ports: Ports) -> int:
+        u = self.bits(ingress)
+        costs = [self._cost(port) for port in ports]
+        taken, equal = 0, 1
+        for k in range(1, len(ports)):
+            if costs[k] < costs[taken]:
+                taken, equal = k, 1
+            elif costs[k] == costs[taken]:
+                equal += 1
+                if below(mix(u ^ k), equal) == 0:
+                    taken = k
+        return taken
+
+    def _cost(self, port: SwitchPort) -> int:
+        once = self.fabric["queue_level_bytes"]
+        reached = sum(sum(port.held) >= times * once for times in (1, 2, 4))
+        return 4 * reached + self.level(port, 4)
+
+
+class UgalL(LeastLoaded):
+    """Minimal, or over another group if its own queue is shorter."""
+
+    def at_source(self, came: Arrival) -> None:
+        """Compare the queues of both ways."""
+        away, here = self.edge_of(came.packet), self.switch.index
+        others = [one for one in self.groups() if one not in (away, here)]
+        if away == here or not others:
+            return
+        via = others[self.draw(came.ingress, len(others))]
+        if not self.switch.ports_to(via):
+            return
+        minimal = min(sum(port.held) for port in self.switch.candidates(came.packet))
+        other = min(sum(port.held) for port in self.switch.ports_to(via))
+        weight, threshold = self.fabric["ugal_weight"], self.fabric["ugal_threshold_bytes"]
+        if minimal > weight * other + threshold:
+            came.packet.via = via
+
+
+ALGORITHMS: dict[str, type[Routing]] = {
+    "ecmp": Ecmp,
+    "ecmp_symmetric": EcmpSymmetric,
+    "spray_random": SprayRandom,
+    "spray_round_robin": SprayRoundRobin,
+    "spray_permutation": SprayPermutation,
+    "least_loaded": LeastLoaded,
+    "wcmp": Wcmp,
+    "letflow": LetFlow,
+    "conga": Conga,
+    "drill": Drill,
+    "adaptive": Adaptive,
+    "valiant": Valiant,
+    "ugal_l": UgalL,
+}
