@@ -65,6 +65,11 @@ def take(state: State) -> Snapshot:
     return snapshot
 
 
+def stored(array: Any) -> Stored:
+    """Return an array as it is in a snapshot."""
+    return Stored(_kind(array.dtype), array.shape, _bytes_of(array))
+
+
 def put(state: State, snapshot: Snapshot) -> None:
     """Restore a snapshot into ``state``, of an engine for the same run.
 

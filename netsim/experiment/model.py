@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import CarrierDelays
 from netsim.plugins.registry import PluginSpec
+
+BATCHES = 20
+"""Equal parts of a measured window, whose means give the interval of the mean."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,12 @@ class MeasureSpec:
     def end_ps(self) -> int:
         """The end of the run."""
         return self.warmup_ps + self.window_ps + self.drain_ps
+
+    @property
+    def edges_ps(self) -> NDArray[np.int64]:
+        """The edges of the window's batches, int64[BATCHES + 1]."""
+        edges = range(BATCHES + 1)
+        return np.array([self.warmup_ps + self.window_ps * k // BATCHES for k in edges], np.int64)
 
 
 @dataclass(frozen=True)

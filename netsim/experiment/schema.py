@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from netsim.errors import CombinedInputError, InputError, did_you_mean
+from netsim.experiment.model import BATCHES
 from netsim.limits import PACKET_BYTES
 from netsim.model.fabric import REQUIRED as REQUIRED_KEY
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, Key, keys_of
@@ -30,9 +31,6 @@ from netsim.plugins.params import REQUIRED, Param
 from netsim.units import parse_port_size, written
 
 LARGEST = f"{PACKET_BYTES}B"
-
-BATCHES = 20
-"""Equal parts of the window of [measure]."""
 
 LINK_PATTERN = re.compile(r"all|\s*(?P<a>\S+)\s+(?P<arrow>->|-)\s+(?P<b>\S+)\s*")
 """Pattern of links: "all", "A - B" for both directions of cables, "A -> B" for one."""

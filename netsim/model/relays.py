@@ -109,6 +109,10 @@ class RelaySegments:
         np.add.at(found, self.message, values)
         return found
 
+    def at_destination(self, values: Ints) -> Ints:
+        """Return int64[n], the sum over the flows of a message that end at its destination."""
+        return self.total(np.where(self.segment == 1, 0, values))
+
     def ideal_ps(self, segment_ps: Ints, last_ps: Ints, handed_over_ps: Ints) -> Ints:
         """Return int64[n], the minimum time of each message alone.
 

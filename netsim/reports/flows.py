@@ -50,6 +50,8 @@ FLOWS = TableSpec(
         Column("packets", "packets", "data packets of the flow"),
         Column("packets_sent", "packets", "data packets sent, including retransmissions"),
         Column("retransmits", "packets", "data packets retransmitted"),
+        Column("delivered_bytes", "B", "payload that the receiver has at the end", optional=True),
+        Column("window_bytes", "B", "payload delivered in the window of [measure]", optional=True),
         Column(
             "flow_kind",
             "",
@@ -128,6 +130,7 @@ def simulated_flows(
     start_ps = np.where(states.waits_for > 0, -1, states.start_ps)
     acked_ps = np.where(done_ps >= 0, states.acked_ps, -1)
     counts = np.array(states.sent_packets), np.array(states.retransmits)
+    delivered = np.array(states.received_bytes)
     cls = np.array(states.traffic_class)
     table = None
     if segments is not None:
@@ -136,6 +139,7 @@ def simulated_flows(
         start_ps, cls = start_ps[:n], cls[:n]
         done_ps, acked_ps = segments.latest(done_ps), segments.latest(acked_ps)
         counts = segments.total(counts[0]), segments.total(counts[1])
+        delivered = segments.at_destination(delivered)
     flows = _table(
         point,
         scenario,
@@ -145,6 +149,7 @@ def simulated_flows(
         packets_sent=counts[0],
         retransmits=counts[1],
         cls=cls,
+        delivered=delivered,
     )
     return flows, table
 
@@ -175,6 +180,7 @@ def ideal_flows(point: Point, scenario: Scenario) -> Table:
         packets_sent=packets,
         retransmits=np.zeros(len(flows), np.int64),
         cls=flows.cls,
+        delivered=flows.size_bytes,
     )
 
 
@@ -223,6 +229,7 @@ def _table(
     packets_sent: np.ndarray,
     retransmits: np.ndarray,
     cls: np.ndarray,
+    delivered: np.ndarray,
 ) -> Table:
     """Return one row per flow of the traffic."""
     segments, flows, ideal = scenario.segments, scenario.flows, scenario.ideal
@@ -244,6 +251,7 @@ def _table(
         "packets": packets,
         "packets_sent": packets_sent,
         "retransmits": retransmits,
+        "delivered_bytes": delivered,
         "traffic_class": cls,
         **_kinds(flows),
         **_tables(scenario, len(flows)),

@@ -57,7 +57,11 @@ LINKS = TableSpec(
         Column("max_queue_bytes", "B", "largest queue, including the packet in transmission"),
         Column("pfc_pauses_sent", "frames", "PFC frames sent on the link that pause this class"),
         Column("paused_ps", "ps", "time for which this class of the port was paused"),
-        Column("utilization", "1", "share of the line rate used, over the simulated time"),
+        Column(
+            "utilization",
+            "1",
+            "share of the line rate used, over the simulated time or the window of [measure]",
+        ),
         Column(
             "mean_queue_bytes",
             "B",
@@ -118,6 +122,10 @@ def report(run: Run) -> dict[str, Any]:
         return dict.fromkeys((*SUMS, "pfc_pauses", "acks", "nacks", "pulls"), 0)
     conservation = conserve(run.engine)
     links = run.tables["links"] = link_table(run.engine)
+    if run.readings is not None:
+        span_ps = run.readings.edges_ps[-1] - run.readings.edges_ps[0]
+        sent = run.readings.in_window("sent_bytes")
+        links["utilization"] = sent * 8e12 / (links["rate_bps"] * float(span_ps))
     return {
         **{name: int(links[name].sum()) for name in SUMS},
         "pfc_pauses": int(links["pfc_pauses_sent"].sum()),

@@ -13,6 +13,7 @@ from netsim.results.columns import specs
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
+    from netsim.engine.readings import Readings
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
 
@@ -38,13 +39,15 @@ class Ending:
 
 @dataclass
 class Run:
-    """Input of reports: a point and its simulation; no engine for closed forms."""
+    """Input of reports: a point and its simulation; no engine for closed forms, and readings only
+    of a complete [measure]."""
 
     point: Point
     scenario: Scenario
     engine: Engine | None
     ending: Ending
     timings: Mapping[str, Any]
+    readings: Readings | None = None
     tables: dict[str, Table] = field(default_factory=dict)
 
 

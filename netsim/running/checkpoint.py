@@ -42,13 +42,17 @@ from netsim.writing import is_plain_file, replacing_file, write_once
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.snapshot import Snapshot
+    from netsim.engine.readings import Readings
+    from netsim.engine.snapshot import Snapshot, Stored
     from netsim.running.stall import StallDetector
 
 FORMAT = 3
 """Version of the file format."""
 
 MAGIC = b"netsim checkpoint\n"
+READINGS = "readings."
+"""Prefix of the arrays of `Readings`, behind those of the engine."""
+
 LENGTH = struct.Struct("<Q")
 HASH_BYTES = SEAL_BYTES = hashlib.sha256().digest_size
 END_BYTES = HASH_BYTES + SEAL_BYTES
@@ -273,6 +277,13 @@ def _value(values: Mapping[str, Any], key: str) -> str:
     return json.dumps(values[key]) if key in values else "not set"
 
 
+def _ints(one: Stored) -> Any:
+    """Return an array of int64. Raises ValueError if it is not one."""
+    if one.kind != np.dtype(np.int64).str:
+        raise ValueError(f"an array of {one.kind}")
+    return one.raw.view(np.int64).reshape(one.shape)
+
+
 def _seal_of(digest: bytes) -> bytes:
     key = _key(make=True)
     return NO_SEAL if key is None else hmac.digest(key, digest, "sha256")
@@ -341,31 +352,48 @@ class Checkpointer:
         """Wall-clock time of the run before its checkpoint."""
         return self.since.header.wall_s if self.since else 0.0
 
-    def restore(self, engine: Engine, stall_detector: StallDetector) -> None:
-        """Restore the engine and the stall detector from the checkpoint, if any.
+    def restore(
+        self, engine: Engine, stall_detector: StallDetector, readings: Readings | None
+    ) -> None:
+        """Restore the engine, the stall detector and the readings from the checkpoint, if any.
 
-        Raises InputError if the engine has another layout.
+        Raises InputError if the engine or the readings have another layout.
         """
         self._written = time.monotonic()
         if self.since is None:
             return
         from netsim.engine.snapshot import ForeignSnapshotError
 
-        header = self.since.header
+        header, state = self.since.header, self.since.snapshot
+        read = {name for name in state if name.startswith(READINGS)}
         try:
-            engine.restore(self.since.snapshot)
-        except ForeignSnapshotError as error:
+            engine.restore({name: state[name] for name in state.keys() - read})
+            if readings is not None:
+                readings.restore({name.removeprefix(READINGS): _ints(state[name]) for name in read})
+        except (ForeignSnapshotError, ValueError) as error:
             raise InputError(f"does not match: {error}", file=str(self.path)) from None
         if engine.digest() != header.digest:
             raise InputError("damaged: the restored state has another digest", file=str(self.path))
         stall_detector.restore(header.stall)
 
-    def write_if_due(self, engine: Engine, wall_s: float, stall_detector: StallDetector) -> None:
+    def write_if_due(
+        self,
+        engine: Engine,
+        wall_s: float,
+        stall_detector: StallDetector,
+        readings: Readings | None,
+    ) -> None:
         """Write a checkpoint if the interval has passed."""
         if self.every_s is not None and time.monotonic() - self._written >= self.every_s:
-            self.write(engine, wall_s, stall_detector)
+            self.write(engine, wall_s, stall_detector, readings)
 
-    def write(self, engine: Engine, wall_s: float, stall_detector: StallDetector) -> None:
+    def write(
+        self,
+        engine: Engine,
+        wall_s: float,
+        stall_detector: StallDetector,
+        readings: Readings | None,
+    ) -> None:
         """Write a checkpoint if the run writes any; warn if that fails."""
         if self.every_s is None:
             return
@@ -377,8 +405,13 @@ class Checkpointer:
             stall=stall_detector.state(),
             digest=engine.digest(),
         )
+        from netsim.engine.snapshot import stored
+
+        snapshot = engine.snapshot()
+        for name, array in ({} if readings is None else readings.arrays()).items():
+            snapshot[READINGS + name] = stored(array)
         try:
-            write(self.path, header, engine.snapshot())
+            write(self.path, header, snapshot)
         except OSError as error:
             warn_once(f"cannot write {self.path}: {error.strerror or error}; the run continues")
         self._written = time.monotonic()

@@ -112,17 +112,18 @@ def drive(
     stop_when_done: bool = True,
     windows: int | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    tuner: Tuner | None = None,
 ) -> str:
     """Advance an engine until there is a reason to stop; return the reason.
 
     `look` gets the report of every step and may return a reason to stop. `should_stop` is called
     after every step; if true, the run ends as INTERRUPTED. With `stop_when_done`, the run stops
     once every flow is done at both ends; otherwise packets in flight are also simulated. `windows`
-    is the number of windows per step; by default a Tuner chooses.
+    is the number of windows per step; by default `tuner` chooses, or a new one.
 
     Raises RunError if a handler breaks a rule.
     """
-    tuner = Tuner(engine.threads)
+    tuner = tuner or Tuner(engine.threads)
     began = time.perf_counter()
     counts = engine.counts
     while True:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.engine.readings import Readings
 from netsim.engine.simulation import Options, Simulation
 from netsim.errors import InputError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
@@ -27,6 +28,7 @@ from netsim.running.drive import (
     TIME_LIMIT,
     UNDELIVERED,
     StepReport,
+    Tuner,
     drive,
 )
 from netsim.running.mpi import leading
@@ -121,7 +123,20 @@ def simulate(
         run = _Simulation(point, scenario, options, progress, should_stop, checkpointer)
         ending = run.simulate()
         timings = {"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads}
-        return engine_result(point, scenario, run.engine, ending, timings)
+        readings = run.readings if ending.stop_reason == MEASURED else None
+        return engine_result(point, scenario, run.engine, ending, timings, readings)
+
+
+def readings_of(point: Point, scenario: Scenario) -> Readings | None:
+    """Return the readings that a run of a point will take; None without [measure]."""
+    spec, segments = point.measure, scenario.segments
+    if spec is None:
+        return None
+    group, n_flow_classes = scenario.class_of_flow, len(point.transport_of_class)
+    if segments is not None:  # what has reached the relay has not been delivered
+        group = np.where(segments.segment == 1, n_flow_classes, group)
+    n_queues = scenario.network.n_ports * scenario.fabric.n_traffic_classes
+    return Readings(spec.edges_ps, group, n_flow_classes + 1, n_queues, point.packets.payload_bytes)
 
 
 def build_engine(point: Point, scenario: Scenario, options: Options) -> Engine:
@@ -187,37 +202,58 @@ class _Simulation:
         self.should_stop = should_stop or (lambda: False)
         self.stall: str | None = None  # explanation of a stall
         self.next_check_hops = FIRST_CHECK_HOPS
+        self.readings = readings_of(point, scenario)
         self.wall_s = self.earlier_s = checkpointer.earlier_s if checkpointer else 0.0
         began = time.perf_counter()
         self.engine = ready_engine(point, scenario, self._report, options)
         self.compile_s = time.perf_counter() - began
         self.stall_detector = StallDetector(stall.stall_timeout_ps(self.engine))
+        self.tuner = Tuner(self.engine.threads)
         if checkpointer is not None:
-            checkpointer.restore(self.engine, self.stall_detector)
+            checkpointer.restore(self.engine, self.stall_detector, self.readings)
 
     def simulate(self) -> Ending:
         """Run until there is a reason to stop."""
-        until_ps, measured = self.point.end_ps, self.point.measure is not None
-        reason = drive(
-            self.engine,
-            self._on_step,
-            until_ps=HORIZON_PS if until_ps is None else until_ps,
-            stop_when_done=not self.stop.drain and not measured,
-            should_stop=self.should_stop,
-        )
-        if measured and reason in (TIME_LIMIT, UNDELIVERED):
-            return Ending(MEASURED, complete=True)
+        reason = self._drive() if self.readings is None else self._measure(self.readings)
         if note := no_indirect_packets(self.engine):
             warn_once(f"{self.point.name}: {note}")
         if reason == INTERRUPTED and self.checkpointer is not None:
-            self.checkpointer.write(self.engine, self.wall_s, self.stall_detector)
+            self.checkpointer.write(self.engine, self.wall_s, self.stall_detector, self.readings)
         if reason == TIME_LIMIT:
             return self._ended(
                 TIME_LIMIT, "stopped by stop.max_time", stall.undelivered(self.engine)
             )
         if reason == UNDELIVERED:
             return self._idle()
-        return Ending(reason, complete=reason == FINISHED, reason=self.stall)
+        return Ending(reason, complete=reason in (FINISHED, MEASURED), reason=self.stall)
+
+    def _drive(self, to_ps: int | None = None) -> str:
+        """Simulate until there is a reason to stop, or up to a time."""
+        until_ps = self.point.end_ps if to_ps is None else to_ps
+        self.earlier_s = self.wall_s
+        return drive(
+            self.engine,
+            self._on_step,
+            until_ps=HORIZON_PS if until_ps is None else until_ps,
+            stop_when_done=not self.stop.drain and self.readings is None,
+            should_stop=self.should_stop,
+            tuner=self.tuner,
+        )
+
+    def _measure(self, readings: Readings) -> str:
+        """Simulate all of [measure], and read counters at the edges of its batches."""
+        while (edge_ps := readings.next_ps) is not None:
+            if (reason := self._drive(edge_ps)) not in (TIME_LIMIT, UNDELIVERED):
+                return reason
+            readings.take(self.engine)
+        if (reason := self._drive()) not in (TIME_LIMIT, UNDELIVERED):
+            return reason
+        if stall.is_deadlocked(self.engine, readings):
+            late = stall.flows_in_progress(self.engine)
+            return self._stalled(
+                "no port of a cycle has sent since the last quarter of the window", late
+            )
+        return MEASURED
 
     def _on_step(self, report: StepReport) -> str | None:
         """Report progress, and stop the run if it has stalled."""
@@ -228,7 +264,9 @@ class _Simulation:
         no_progress = self.stall_detector.is_stalled(report.counts, moved)
         stalled = self._stall(no_progress) if report.is_running else None
         if report.is_running and not stalled and self.checkpointer is not None:
-            self.checkpointer.write_if_due(self.engine, self.wall_s, self.stall_detector)
+            self.checkpointer.write_if_due(
+                self.engine, self.wall_s, self.stall_detector, self.readings
+            )
         return stalled
 
     def _check_retransmissions(self, hops: int) -> None:
@@ -301,14 +339,20 @@ class _Simulation:
 
 
 def engine_result(
-    point: Point, scenario: Scenario, engine: Engine, ending: Ending, timings: Mapping[str, Any]
+    point: Point,
+    scenario: Scenario,
+    engine: Engine,
+    ending: Ending,
+    timings: Mapping[str, Any],
+    readings: Readings | None = None,
 ) -> RunResult:
-    """Return the result of a simulation; `timings` are the summary's wall_s, compile_s and threads.
+    """Return the result of a simulation; `timings` are the summary's wall_s, compile_s and threads,
+    `readings` those of [measure].
 
     Raises RunError if packets, bytes or requests are not conserved.
     """
     scenario = as_sent(point, scenario, engine.flow_states())
-    return _collect(Run(point, scenario, engine, ending, timings))
+    return _collect(Run(point, scenario, engine, ending, timings, readings))
 
 
 def closed_form_result(point: Point, scenario: Scenario) -> RunResult:

@@ -20,6 +20,7 @@ from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
+    from netsim.engine.readings import Readings
     from netsim.engine.state_views import Counts, Ints
     from netsim.model.network import Network
     from netsim.model.tasks import TaskTable
@@ -217,6 +218,14 @@ def pause_cycle(network: Network, paused: Ints) -> list[int]:
         seen.append(p)
         p = next(q for q in waits_for[p] if q in waits_for)
     return [*seen[seen.index(p) :], p]
+
+
+def is_deadlocked(engine: Engine, readings: Readings) -> bool:
+    """Return whether paused ports wait for each other in a cycle, and none of them has begun to
+    send since the last quarter of the window."""
+    cycle = pause_cycle(engine.network, engine.paused_classes())
+    sent = engine.link_counters().sent_packets - readings.late_packets
+    return bool(cycle) and not sent.reshape(engine.network.n_ports, -1)[cycle].any()
 
 
 def not_done(engine: Engine) -> Ints:

@@ -59,9 +59,9 @@ def ring(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(ring: Path, transport: str, stop: str = ""):
+def run(ring: Path, transport: str, stop: str = "", more: str = ""):
     file = ring / "ring.toml"
-    file.write_text(EXPERIMENT.format(transport=transport, stop=stop))
+    file.write_text(EXPERIMENT.format(transport=transport, stop=stop) + more)
     (point,) = Experiment.load(file).points()
     return simulate(point, threads=1)
 
@@ -78,6 +78,16 @@ def test_a_deadlock_of_pauses_is_named(ring: Path) -> None:
     assert len(set(circle)) == 5
     assert result.summary["drops"] == 0
     assert (result.flows["fct_ps"] == -1).all()
+
+
+def test_a_deadlock_in_a_measured_run(ring: Path) -> None:
+    """RoCE sends again what is not acknowledged, so events never end."""
+    more = '[measure]\nwarmup = "20us"\nwindow = "300us"\ndrain = "0s"'
+    result = run(ring, "roce", more=more)
+    assert (result.stop_reason, result.complete) == ("stalled", False)
+    assert result.reason is not None
+    assert mentions(result.reason, "flow 0")
+    assert len(set(result.reason.rpartition(": ")[2].split(" -> "))) == 5
 
 
 def test_the_same_traffic_with_ndp_completes(ring: Path) -> None:

@@ -1,0 +1,386 @@
+"""Throughput and latency measured within the window of [measure]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.engine.readings import packets_of
+from netsim.model.fabric import packet_counts
+from netsim.results.columns import Column, Metric, TableSpec
+from netsim.results.run_result import Run
+from netsim.terminal import time_text
+
+if TYPE_CHECKING:
+    from netsim.engine.readings import Readings
+    from netsim.results.run_result import Table
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MEASURED_HOSTS = TableSpec(
+    "measured_hosts",
+    (
+        Column("host", "host", "host"),
+        Column("name", "", "its name"),
+        Column("offered_bytes", "B", "payload of the flows that it started in the window"),
+        Column("offered_load", "1", "the same with headers, as a share of its rate"),
+        Column("accepted_bytes", "B", "payload of its flows that was delivered in the window"),
+        Column("accepted_load", "1", "the same with headers, as a share of its rate"),
+        Column("received_bytes", "B", "payload that was delivered to it in the window"),
+        Column("received_load", "1", "the same with headers, as a share of its rate"),
+        Column(
+            "latency_mean_ps",
+            "ps",
+            "mean completion time of the flows that it started in the window, if delivered",
+        ),
+    ),
+)
+
+MEASURED_BATCHES = TableSpec(
+    "measured_batches",
+    (
+        Column("batch", "index", "batch of the window"),
+        Column("start_ps", "ps", "start of the batch"),
+        Column("end_ps", "ps", "end of the batch"),
+        Column("flow_class", "", "name of the flow class, or empty", optional=True),
+        Column("offered_load", "1", "load of the flows that started in the batch"),
+        Column("accepted_load", "1", "load that was delivered in the batch"),
+        Column("latency_mean_ps", "ps", "mean completion time of the flows that started in it"),
+    ),
+)
+
+TABLES = (MEASURED_HOSTS, MEASURED_BATCHES)
+ORDER = 15
+
+SWEEP = (
+    Metric(
+        "offered_load",
+        "1",
+        "load of the flows that started in the window of [measure], with headers, as a share of "
+        "the hosts' rate",
+        path="throughput.offered_load",
+        title="offered",
+    ),
+    Metric(
+        "accepted_load",
+        "1",
+        "load that was delivered in the window, whenever its flows started",
+        path="throughput.accepted_load",
+        title="accepted",
+    ),
+    Metric(
+        "accepted_interval",
+        "1",
+        "half of the 95 % interval of accepted_load, from batch means",
+        path="throughput.accepted_interval",
+    ),
+    Metric(
+        "excess_load",
+        "1",
+        "offered minus accepted load, by which the backlog grows",
+        path="throughput.excess_load",
+    ),
+    Metric(
+        "excess_interval",
+        "1",
+        "half of the 95 % interval of excess_load",
+        path="throughput.excess_interval",
+    ),
+    Metric(
+        "worst_host_load",
+        "1",
+        "accepted load of the host with the lowest share of its own offered load",
+        path="throughput.worst_host.accepted_load",
+    ),
+    Metric(
+        "latency_mean_ps",
+        "ps",
+        "mean completion time of the delivered flows that started in the window",
+        path="throughput.latency_ps.mean",
+        title="latency\nmean",
+    ),
+    *(
+        Metric(
+            f"latency_{name}_ps",
+            "ps",
+            f"{text} of the completion time of the flows that started in the window; none if too "
+            "many are undelivered",
+            path=f"throughput.latency_ps.{name}",
+            title=f"latency\n{name}" if name == "p99" else "",
+        )
+        for name, text in (
+            ("p50", "median"),
+            ("p99", "99th percentile"),
+            ("p999", "99.9th percentile"),
+        )
+    ),
+    Metric(
+        "flows_injected",
+        "flows",
+        "flows that started in the window",
+        path="throughput.flows_injected",
+    ),
+    Metric(
+        "flows_undelivered",
+        "flows",
+        "those of them that were not delivered by the end of the drain",
+        path="throughput.flows_undelivered",
+    ),
+    Metric("mean_hops", "1", "links crossed per packet that arrived", path="throughput.mean_hops"),
+    Metric(
+        "busiest_link_utilization",
+        "1",
+        "utilization of the most loaded link in the window",
+        path="throughput.busiest_link.utilization",
+    ),
+)
+
+T_QUANTILE = {20: 2.0930, 10: 2.2622, 5: 2.7764}
+"""0.975 quantile of Student's t distribution for n - 1 degrees of freedom, by n."""
+
+MAX_CORRELATION = 0.2
+"""Lag-1 correlation of batch means above which batches are joined in pairs."""
+
+PERCENTILES = {"p50": 50.0, "p99": 99.0, "p999": 99.9}
+
+
+def batch_mean(values: Floats) -> dict[str, Any]:
+    """Return the mean of batches, half of its 95 % interval, the batches that it is from, and their
+    lag-1 correlation.
+
+    `values` are those of 20 batches. While neighbors are correlated, pairs are joined. A. M. Law,
+    "Simulation Modeling and Analysis", section 9.5.3.
+    """
+    while True:
+        apart = values - values.mean()
+        square = float((apart**2).sum())
+        correlation = float((apart[1:] * apart[:-1]).sum()) / square if square > 0 else 0.0
+        if correlation <= MAX_CORRELATION or values.size // 2 not in T_QUANTILE:
+            break
+        values = values.reshape(-1, 2).mean(axis=1)
+    half = T_QUANTILE[values.size] * float(values.std(ddof=1)) / values.size**0.5
+    return {
+        "mean": float(values.mean()),
+        "interval": half,
+        "batches": values.size,
+        "correlation": correlation,
+    }
+
+
+class _Window:
+    """What was offered and accepted in the window, flow by flow."""
+
+    def __init__(self, run: Run, readings: Readings) -> None:
+        point, scenario, network = run.point, run.scenario, run.scenario.network
+        packets = point.packets
+        self.edges_ps, self.header_bytes = readings.edges_ps, packets.header_bytes
+        self.seconds = float(np.diff(self.edges_ps[[0, -1]])[0]) / 1e12
+        self.host_bps = np.add.reduceat(network.nic_rate_bps, network.first_nic[:-1]).astype(float)
+        segments, flows = scenario.segments, scenario.flows
+        table = run.tables["flows"]
+        self.src, self.dst = table["src"].astype(np.int64), table["dst"].astype(np.int64)
+        self.group, self.start_ps = scenario.class_of_flow[: self.src.size], table["start_ps"]
+        self.fct_ps = table["fct_ps"]
+
+        def of_messages(values: Ints) -> Ints:
+            return values if segments is None else segments.at_destination(values)
+
+        self.size_bytes = table["size_bytes"]
+        self.packets = of_messages(packet_counts(flows.size_bytes, packets))
+        before, after = readings.received_bytes
+        self.accepted_bytes = of_messages(after - before)
+        moved = packets_of(after, packets.payload_bytes) - packets_of(before, packets.payload_bytes)
+        self.accepted_packets = of_messages(moved)
+        self.batch = np.searchsorted(self.edges_ps, self.start_ps, side="right") - 1
+        self.injected = (self.batch >= 0) & (self.start_ps < self.edges_ps[-1])
+
+    def load(self, n_bytes: Any, packets: Any, bps: Any, seconds: Any) -> Any:
+        """Return payload and the headers of its packets as a share of a rate."""
+        return (n_bytes + packets * self.header_bytes) * 8 / (bps * seconds)
+
+
+def report(run: Run) -> dict[str, Any]:
+    """Add the tables of hosts and batches, and the payload of flows in the window; return the
+    figures of all flows and each class."""
+    readings = run.readings
+    if readings is None or run.engine is None:
+        return {}
+    window = _Window(run, readings)
+    run.tables["flows"]["window_bytes"] = window.accepted_bytes
+    hosts = run.tables["measured_hosts"] = _hosts(run, window)
+    everyone = np.ones(window.src.size, bool)
+    n_flow_classes = 1 + len(run.point.classes)
+    figures, batches = _figures(window, readings, everyone, slice(0, n_flow_classes))
+    figures |= {"worst_host": _worst_host(hosts), **_of_links(run, readings)}
+    parts = [batches]
+    if run.point.classes:
+        parts, found = [], []
+        for k, name in enumerate(("", *(one.name for one in run.point.classes))):
+            of_class, batches = _figures(window, readings, window.group == k, slice(k, k + 1))
+            found.append({"flow_class": name, **of_class})
+            parts.append({"flow_class": np.full(batches["batch"].size, name), **batches})
+        figures["flow_classes"] = found
+    names = list(parts[0])
+    run.tables["measured_batches"] = {
+        name: np.concatenate([part[name] for part in parts]) for name in names
+    }
+    return {"throughput": figures}
+
+
+def _figures(
+    window: _Window, readings: Readings, which: NDArray[np.bool_], groups: slice
+) -> tuple[dict[str, Any], Table]:
+    """Return the figures of some flows, which have these groups, and their batches."""
+    injected = window.injected & which
+    n = window.edges_ps.size - 1
+    of_batch = window.batch[injected]
+    seconds = np.diff(window.edges_ps) / 1e12
+    rate_bps = float(window.host_bps.sum())
+    n_bytes = np.bincount(of_batch, window.size_bytes[injected], n)
+    packets = np.bincount(of_batch, window.packets[injected], n)
+    offered = window.load(n_bytes, packets, rate_bps, seconds)
+    received = np.diff(readings.of_groups[:, :, groups].sum(axis=2), axis=0)
+    accepted = window.load(received[:, 0], received[:, 1], rate_bps, seconds)
+    fct_ps = window.fct_ps[injected]
+    done = fct_ps >= 0
+    counts = np.bincount(of_batch[done], minlength=n)
+    sums = np.bincount(of_batch[done], fct_ps[done], n)
+    latency = np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
+    batches: Table = {
+        "batch": np.arange(n),
+        "start_ps": window.edges_ps[:-1],
+        "end_ps": window.edges_ps[1:],
+        "offered_load": offered,
+        "accepted_load": accepted,
+        "latency_mean_ps": latency,
+    }
+    mean, excess = batch_mean(accepted), batch_mean(offered - accepted)
+    payload = int(received[:, 0].sum())
+    found = {
+        "offered_load": float(offered @ seconds) / window.seconds,
+        "accepted_load": float(accepted @ seconds) / window.seconds,
+        "accepted_interval": mean["interval"],
+        "batches": mean["batches"],
+        "correlation": mean["correlation"],
+        "excess_load": excess["mean"],
+        "excess_interval": excess["interval"],
+        "accepted_bytes": payload,
+        "goodput_bps": payload * 8 / window.seconds,
+        "flows_injected": int(injected.sum()),
+        "flows_undelivered": int((~done).sum()),
+        "latency_ps": _latency(fct_ps, latency),
+    }
+    return found, batches
+
+
+def _latency(fct_ps: Ints, of_batches: Floats) -> dict[str, float | None]:
+    """Return statistics of completion times; percentiles count undelivered flows as infinite."""
+    done = np.sort(fct_ps[fct_ps >= 0])
+    found: dict[str, float | None] = dict.fromkeys(("mean", "interval", *PERCENTILES, "max"))
+    if not done.size:
+        return found
+    found |= {"mean": float(done.mean()), "max": float(done[-1])}
+    if np.isfinite(of_batches).all():
+        found["interval"] = batch_mean(of_batches)["interval"]
+    for name, percent in PERCENTILES.items():
+        rank = int(np.ceil(percent / 100 * fct_ps.size)) - 1
+        found[name] = float(done[rank]) if rank < done.size else None
+    return found
+
+
+def _hosts(run: Run, window: _Window) -> Table:
+    """Return one row per host."""
+    network = run.scenario.network
+    n, injected, src, dst = network.n_hosts, window.injected, window.src, window.dst
+    n_bytes, packets = window.accepted_bytes, window.accepted_packets
+
+    def total(host: Ints, values: Ints) -> Ints:
+        return np.bincount(host, values, n).astype(np.int64)
+
+    offered = total(src[injected], window.size_bytes[injected])
+    accepted, received = total(src, n_bytes), total(dst, n_bytes)
+    header_packets = (
+        total(src[injected], window.packets[injected]),
+        total(src, packets),
+        total(dst, packets),
+    )
+    done = injected & (window.fct_ps >= 0)
+    counts = total(src[done], np.ones(int(done.sum()), np.int64))
+    sums = np.bincount(src[done], window.fct_ps[done], n)
+    table: Table = {
+        "host": np.arange(n),
+        "name": np.array([network.node_name(host) for host in range(n)]),
+    }
+    named = zip(
+        ("offered", "accepted", "received"),
+        (offered, accepted, received),
+        header_packets,
+        strict=True,
+    )
+    for name, of_host, headers in named:
+        table[f"{name}_bytes"] = of_host
+        table[f"{name}_load"] = window.load(of_host, headers, window.host_bps, window.seconds)
+    table["latency_mean_ps"] = np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
+    return table
+
+
+def _worst_host(hosts: Table) -> dict[str, Any] | None:
+    """Return the host of whose offered load the smallest share was accepted."""
+    offered = hosts["offered_load"]
+    senders = np.flatnonzero(offered > 0)
+    if not senders.size:
+        return None
+    worst = senders[np.argmin(hosts["accepted_load"][senders] / offered[senders])]
+    return {name: hosts[name][worst].item() for name in ("name", "offered_load", "accepted_load")}
+
+
+def _of_links(run: Run, readings: Readings) -> dict[str, Any]:
+    """Return the mean number of hops, the busiest link, and what switches did in the window."""
+    network = run.scenario.network
+    n_traffic_classes = run.scenario.fabric.n_traffic_classes
+    seconds = float(readings.edges_ps[-1] - readings.edges_ps[0]) / 1e12
+    sent = readings.in_window("sent_bytes").reshape(-1, n_traffic_classes).sum(axis=1)
+    utilization = sent * 8 / (network.port_rate_bps * seconds)
+    busiest = int(utilization.argmax())
+    ends = (network.port_name(busiest), network.node_name(_node_after(network, busiest)))
+    arrived = int(np.diff(readings.received_packets)[0])
+    names = ("drops", "trims", "ecn_marks", "pfc_pauses")
+    return {
+        "mean_hops": float(readings.in_window("sent_packets").sum()) / arrived if arrived else None,
+        "busiest_link": {
+            "name": " -> ".join(ends),
+            "utilization": float(utilization[busiest]),
+        },
+        **{name: int(readings.in_window(name).sum()) for name in names},
+    }
+
+
+def _node_after(network: Any, port: int) -> int:
+    return int(network.port_node[network.port_peer[port]])
+
+
+def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the loads and latencies."""
+    found = summary.get("throughput")
+    if found is None:
+        return
+    loads = (
+        f"{found['offered_load']:.4f} / {found['accepted_load']:.4f} "
+        f"± {found['accepted_interval']:.4f}"
+    )
+    yield "offered / accepted load", loads
+    worst, busiest = found["worst_host"], found["busiest_link"]
+    if worst is not None:
+        shares = f"{worst['accepted_load']:.4f} of {worst['offered_load']:.4f}"
+        yield "worst host", f"{worst['name']}, {shares}"
+    latency = found["latency_ps"]
+    times = " / ".join(time_text(latency[name]) for name in ("mean", "p50", "p99", "p999"))
+    yield "latency mean / p50 / p99 / p99.9", times
+    yield "not delivered", f"{found['flows_undelivered']:,} of {found['flows_injected']:,} flows"
+    if found["mean_hops"] is not None:
+        yield "hops", f"{found['mean_hops']:.3f}"
+    yield "busiest link", f"{busiest['name']}, {busiest['utilization']:.1%}"

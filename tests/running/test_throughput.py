@@ -1,0 +1,158 @@
+"""[measure]: what is counted in a window, and what a resumed or deadlocked run has of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from raises_input import raises_input
+
+from netsim.experiment import Experiment
+from netsim.reports.throughput import batch_mean
+from netsim.running.checkpoint import Checkpointer
+from netsim.running.point import simulate
+
+US = 10**6
+EXPERIMENT = {
+    "transport": "datagram",
+    "topology": {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2, "host_rate": "100Gbps"},
+    "traffic": {"kind": "poisson", "sizes": "4096B", "load": 0.6},
+    "measure": {"warmup": "5us", "window": "50us", "drain": "10us"},
+}
+FIRST, LAST = 5 * US, 55 * US
+
+
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+def point(**sections):
+    (found,) = Experiment.from_mapping({**EXPERIMENT, **sections}).points()
+    return found
+
+
+@pytest.mark.parametrize("transport", ["datagram", "ndp"])
+def test_what_is_delivered_in_the_window_counts_and_what_is_injected_in_it(transport) -> None:
+    """Flows of one packet are delivered when they complete."""
+    result = simulate(point(transport=transport), threads=1)
+    assert (result.stop_reason, result.complete) == ("measured", True)
+    assert result.summary["simulated_ps"] == 65 * US
+    flows, found = result.flows, result.summary["throughput"]
+    end_ps = flows["start_ps"] + flows["fct_ps"]
+    accepted = (flows["fct_ps"] >= 0) & (end_ps >= FIRST) & (end_ps < LAST)
+    injected = (flows["start_ps"] >= FIRST) & (flows["start_ps"] < LAST)
+    assert flows["start_ps"].max() > LAST  # traffic goes on
+    assert (flows["window_bytes"] == np.where(accepted, 4096, 0)).all()
+    assert (flows["delivered_bytes"] == np.where(flows["fct_ps"] >= 0, 4096, 0)).all()
+    load = 4160 * 8 / (4 * 100e9 * 50e-6)
+    assert found["accepted_load"] == pytest.approx(accepted.sum() * load)
+    assert found["offered_load"] == pytest.approx(injected.sum() * load)
+    assert found["offered_load"] == pytest.approx(0.6, abs=0.1)
+    assert found["excess_load"] == pytest.approx((injected.sum() - accepted.sum()) * load)
+    assert found["goodput_bps"] == pytest.approx(accepted.sum() * 4096 * 8 / 50e-6)
+    hosts, batches = result.measured_hosts, result.measured_batches
+    for name, ends, which in (
+        ("offered", "src", injected),
+        ("accepted", "src", accepted),
+        ("received", "dst", accepted),
+    ):
+        counts = np.bincount(flows[ends][which], minlength=4)
+        assert (hosts[f"{name}_bytes"] == counts * 4096).all()
+        assert hosts[f"{name}_load"] == pytest.approx(counts * load * 4)
+    for name, times, which in (
+        ("offered_load", flows["start_ps"], injected),
+        ("accepted_load", end_ps, accepted),
+    ):
+        counts = np.histogram(times[which], np.linspace(FIRST, LAST, 21))[0]
+        assert batches[name] == pytest.approx(counts * load * 20)
+    done = np.sort(flows["fct_ps"][injected & (flows["fct_ps"] >= 0)])
+    n = int(injected.sum())
+    assert (found["flows_injected"], found["flows_undelivered"]) == (n, n - done.size)
+    latency = found["latency_ps"]
+    assert latency["mean"] == pytest.approx(done.mean())
+    assert latency["p50"] == done[-(-n // 2) - 1]
+
+
+def test_undelivered_flows_have_an_infinite_latency() -> None:
+    """More than half of the flows still wait at their source: 4 hosts send to each other."""
+    slow = {"kind": "datagram"}
+    more = {**EXPERIMENT["traffic"], "load": 4.0}
+    times = {"warmup": "5us", "window": "50us", "drain": "0s"}
+    found = simulate(point(transport=slow, traffic=more, measure=times), threads=1).summary
+    found = found["throughput"]
+    assert found["flows_undelivered"] > found["flows_injected"] / 2
+    assert found["latency_ps"]["p50"] is None
+    assert found["accepted_load"] < 1
+    assert found["excess_load"] > found["excess_interval"]
+    assert found["worst_host"]["accepted_load"] < 1
+
+
+def test_links_and_hops_are_those_of_the_window(tmp_path) -> None:
+    """Datagrams from leaf 0 to leaf 1 at line rate: 4 links a packet."""
+    (tmp_path / "pipe.csv").write_text("src,dst,size\n0,2,2MB\n")
+    pipes = {"kind": "flow_list", "file": str(tmp_path / "pipe.csv")}
+    result = simulate(point(traffic=pipes), threads=1)
+    found, links = result.summary["throughput"], result.links
+    used = links["utilization"][links["utilization"] > 0]
+    assert used == pytest.approx(np.ones(4), abs=1 / 150)
+    assert found["busiest_link"]["utilization"] == links["utilization"].max()
+    assert found["mean_hops"] == pytest.approx(4.0, abs=0.03)
+    assert found["accepted_load"] == pytest.approx(0.25, abs=0.002)
+    assert found["flows_injected"] == 0
+    assert found["worst_host"] is None
+
+
+def test_a_class_counts_its_own_flows() -> None:
+    second = {"mine": {"transport": "datagram", "traffic": EXPERIMENT["traffic"]}}
+    traffic = {**EXPERIMENT["traffic"], "load": 0.2}
+    result = simulate(point(traffic=traffic, flow_classes=second), threads=1)
+    found = result.summary["throughput"]
+    own, mine = found["flow_classes"]
+    for name in ("offered_load", "accepted_load", "flows_injected", "accepted_bytes"):
+        assert own[name] + mine[name] == pytest.approx(found[name])
+    assert mine["offered_load"] > 2 * own["offered_load"]
+    assert list(np.unique(result.measured_batches["flow_class"])) == ["", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("looks", "low", "high"),
+    [(2, 1, FIRST), (30, FIRST, LAST), (66, LAST, 65 * US)],
+    ids=["warm-up", "window", "drain"],
+)
+def test_a_resumed_run_has_measured_the_same(tmp_path, monkeypatch, looks, low, high) -> None:
+    monkeypatch.setattr("netsim.running.drive.CHUNK_S", 0.0)
+    whole = simulate(point(), threads=1)
+    left = [looks]
+
+    def stop() -> bool:
+        left[0] -= 1
+        return left[0] < 0
+
+    inputs = {"experiment": {}, "plugins": [], "data": [], "libraries": {}, "netsim": "1"}
+    path = tmp_path / "c"
+    first = Checkpointer("e", path, inputs, 1000.0)
+    assert simulate(point(), threads=1, should_stop=stop, checkpointer=first).stop_reason == (
+        "interrupted"
+    )
+    second = Checkpointer("e", path, inputs, None)
+    second.find(trust=True)
+    assert low <= second.since_ps < high
+    resumed = simulate(point(), threads=1, checkpointer=second)
+    assert resumed.hash == whole.hash
+    assert resumed.summary["throughput"] == whole.summary["throughput"]
+
+
+def test_the_interval_of_correlated_batches_comes_from_longer_ones() -> None:
+    rng = np.random.default_rng(1)
+    independent = rng.normal(1.0, 0.1, (2000, 20))
+    found = [batch_mean(row) for row in independent]
+    covered = np.mean([abs(one["mean"] - 1.0) < one["interval"] for one in found])
+    assert 0.90 < covered < 0.97  # 95 %, less what joined pairs cost
+    drift = batch_mean(np.repeat(rng.normal(1.0, 0.1, 5), 4))
+    assert drift["batches"] == 5
+    assert batch_mean(np.ones(20))["interval"] == 0.0
+
+
+def test_what_is_not_simulated_cannot_be_measured() -> None:
+    with raises_input("ideal", key="measure"):
+        simulate(point(transport="ideal", traffic={"kind": "permutation", "size": "1MB"}))
