@@ -1,7 +1,7 @@
 """netsim: a packet-level simulator of datacenter networks for AI clusters.
 
     import netsim
-    result = netsim.load("results/p2p_512")
+    results = netsim.run("p2p_512")     # or netsim.load("results/p2p_512")
 
 The names in `__all__` are imported on first use, so importing netsim is fast.
 """
@@ -18,28 +18,22 @@ from netsim.version import __version__
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
+    from netsim.api import Results, check, load, resume, run, topo
     from netsim.errors import InputError, RunError
     from netsim.experiment import Experiment
-    from netsim.results import FailedPoint, Result, Sweep, load, load_sweep
-    from netsim.running.sweep import resume_experiment, run_experiment
+    from netsim.results import FailedPoint, Result
 
 
 __all__ = [
-    "Experiment", "FailedPoint", "InputError", "Result", "RunError", "Sweep", "__version__",
-    "load", "load_sweep", "resume_experiment", "run_experiment",
+    "Experiment", "FailedPoint", "InputError", "Result", "Results", "RunError", "__version__",
+    "check", "load", "resume", "run", "topo",
 ]  # fmt: skip
 
 _HOMES = {
+    **dict.fromkeys(("Results", "check", "load", "resume", "run", "topo"), "netsim.api"),
+    **dict.fromkeys(("InputError", "RunError"), "netsim.errors"),
+    **dict.fromkeys(("FailedPoint", "Result"), "netsim.results"),
     "Experiment": "netsim.experiment",
-    "FailedPoint": "netsim.results",
-    "InputError": "netsim.errors",
-    "Result": "netsim.results",
-    "RunError": "netsim.errors",
-    "Sweep": "netsim.results",
-    "load": "netsim.results",
-    "load_sweep": "netsim.results",
-    "resume_experiment": "netsim.running.sweep",
-    "run_experiment": "netsim.running.sweep",
 }
 
 

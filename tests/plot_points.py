@@ -3,8 +3,7 @@
 import pytest
 from fakes import FakePoint, fake_result
 
-from netsim import load
-from netsim.results import write_result
+from netsim.results import load, write_result
 
 TREE = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 4, "spines": 4}
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from netsim import load, run_experiment
+from netsim.api import run
 from netsim.experiment import Experiment
+from netsim.results import load
 from netsim.results.read import recorded_complete
 
 EXPERIMENT = """
@@ -51,7 +52,7 @@ class SweepCase:
         Path("e.toml").write_text(EXPERIMENT.format(points=points, transport=transport))
         Path("topology.py").write_text(TOPOLOGY)
         Path("traffic.py").write_text(TRAFFIC.format(seconds=seconds))
-        run_experiment("e.toml", out="serial")
+        run("e.toml", out="serial")
         self.points = Experiment.load("e.toml").points()
 
     def same_as_serial(self, directory: str) -> bool:

@@ -51,7 +51,7 @@ def sample(tmp_path_factory):
         Path("evil.py").write_text(planted("topology", "dumbbell"))
         Path("queue.py").write_text(planted("queue", "drop_tail"))
         Path("e.toml").write_text(EXPERIMENT)
-        netsim.run_experiment("e.toml", out="r")
+        netsim.run("e.toml", out="r")
         RunManifest.of(Experiment.load("e.toml"), 60.0).write(real("r"))
     return folder
 
@@ -128,4 +128,4 @@ def test_code_runs_if_it_is_trusted(theirs, gone):
             assert theirs.exists(), arguments
         plugin_files._loaded.clear()
         with raises(netsim.InputError):
-            netsim.resume_experiment(theirs.with_name("r"))
+            netsim.resume(theirs.with_name("r"))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from netsim.cli.names import Name
 from netsim.cli.options import trust_option
 from netsim.discovery import declared, modules
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
+from netsim.units import written
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from netsim.results import Result
+
+Given = Mapping[str, Any]
 
 DRAWS = True
 
@@ -107,40 +116,62 @@ def command(
 
     points = [point for path in results for point in results_in(path)]
     given = {name: value for name, value in asked.items() if value not in (None, False)}
-    if x is not None:
-        from netsim.plots import sweep_xy
-
-        for name in (*(["kind"] if kind is not None else []), *given):
-            raise InputError("conflicts with --x", key=_option(name), hint="remove one of them")
-        comparison = sweep_xy.compare(points, x, y or Y)
-        default = f"{comparison.y}_{comparison.x.rpartition('.')[2]}.png"
-        figure = sweep_xy.draw(comparison)
-    else:
-        kind = kind or DEFAULT
-        module = import_module(modules("plots")[kind])
-        takes = {*signature(getattr(module, "compare", module.draw)).parameters}
-        takes.update(getattr(module, "OPTIONS", ()))
-        for name in [*given, *(["y"] if y is not None else [])]:
-            if name not in takes:
-                hint = "--x AXIS" if name == "y" else _kinds_with(name)
-                raise InputError(f"not an option of --kind {kind}", key=_option(name), hint=hint)
-        known = {**given, "y": y, "trust": trust}
-        options = {name: value for name, value in known.items() if name in takes}
-        if out is not None and out.suffix in getattr(module, "SUFFIXES", ()):
+    if x is None and out is not None:
+        module, options = _kind(kind or DEFAULT, y, {**given, "trust": trust})
+        if out.suffix in getattr(module, "SUFFIXES", ()):
             click.echo(module.write(points, out, **options))
             return
-        default, comparison = f"{kind}.png" if y is None else f"{kind}_{y}.png", None
-        if hasattr(module, "compare"):
-            comparison = module.compare(points, **options)
-            figure = module.draw(comparison)
-        else:
-            figure = module.draw(points, **options)
-    path = save(figure, out if out is not None else results[0] / default)
-    if comparison is not None:
+    drawn = drawing(points, kind, x=x, y=y, given={**given, "trust": trust})
+    path = save(drawn.figure, out if out is not None else results[0] / drawn.file)
+    if drawn.table is not None:
         from netsim.cli.tables import comparison_table
         from netsim.terminal import show
 
-        show(comparison_table(comparison.table))
-        for note in comparison.table.notes:
+        show(comparison_table(drawn.table))
+        for note in drawn.table.notes:
             click.echo(note)
     click.echo(path)
+
+
+class Drawing(NamedTuple):
+    """A figure, its default file name, and the table of the comparison that it shows, if any."""
+
+    figure: Figure
+    file: str
+    table: Any
+
+
+def drawing(
+    points: Sequence[Result], kind: str | None, *, x: str | None, y: str | None, given: Given
+) -> Drawing:
+    """Draw results; `given` has the options of the kind by name. Raises InputError."""
+    if x is not None:
+        from netsim.plots import sweep_xy
+
+        for name in (*(["kind"] if kind is not None else []), *given.keys() - {"trust"}):
+            raise InputError("conflicts with --x", key=_option(name), hint="remove one of them")
+        shown = sweep_xy.compare(points, x, y or Y)
+        file = f"{shown.y}_{shown.x.rpartition('.')[2]}.png"
+        return Drawing(sweep_xy.draw(shown), file, shown.table)
+    kind = kind or DEFAULT
+    module, options = _kind(kind, y, given)
+    file = f"{kind}.png" if y is None else f"{kind}_{y}.png"
+    if not hasattr(module, "compare"):
+        return Drawing(module.draw(points, **options), file, None)
+    comparison = module.compare(points, **options)
+    return Drawing(module.draw(comparison), file, comparison.table)
+
+
+def _kind(kind: str, y: str | None, given: Given) -> tuple[Any, dict[str, Any]]:
+    """Return the module of a kind, and those options that it takes. Raises InputError."""
+    if kind not in KINDS:
+        hint = did_you_mean(kind, KINDS)
+        raise InputError(f"unknown kind {written(kind)}", key="--kind", hint=hint)
+    module = import_module(modules("plots")[kind])
+    takes = {*signature(getattr(module, "compare", module.draw)).parameters}
+    takes.update(getattr(module, "OPTIONS", ()))
+    for name in [*given.keys() - {"trust"}, *(["y"] if y is not None else [])]:
+        if name not in takes:
+            hint = "--x AXIS" if name == "y" else _kinds_with(name)
+            raise InputError(f"not an option of --kind {kind}", key=_option(name), hint=hint)
+    return module, {name: value for name, value in {"y": y, **given}.items() if name in takes}

@@ -90,18 +90,10 @@ def command(
     netsim topo p2p_512 --plot --fail spine0 --fail 'h3 - leaf0'
     netsim topo p2p_512 --traffic tornado --traffic group_plus_one
     """
-    from netsim.inventory.prices import read_prices
-
-    table_of_prices = read_prices(prices)
     loaded = load_experiment(experiment, overrides, seed)
-    chosen = distinct(loaded.points())
-    networks = networks_of(chosen)
-    counted = [
-        _counted(point, network, label, table_of_prices, failing, patterns)
-        for (_, point), (label, network) in zip(chosen, networks, strict=True)
-    ]
+    networks, counted = summaries(loaded.points(), prices, failing, patterns)
     if as_json:
-        print_json([_plain(one) for one in counted])
+        print_json([as_dict(one) for one in counted])
     else:
         _show(counted)
     if plot or out is not None:
@@ -111,6 +103,29 @@ def command(
         panels = [Panel(label, network) for label, network in networks]
         path = save(draw_networks(panels), out or Path(f"{loaded.name}_topology.png"))
         click.echo(path, err=as_json)
+
+
+def summaries(
+    points: Sequence[Point],
+    prices: Path | None = None,
+    failing: Sequence[str] = (),
+    patterns: Sequence[str] = (),
+) -> tuple[list[tuple[str, Network]], list[NetworkSummary]]:
+    """Return each distinct network of an experiment with its label, and its figures.
+
+    `prices` is a file that overrides netsim's, `failing` names links and nodes, and `patterns`
+    traffic whose saturation is computed. Raises InputError.
+    """
+    from netsim.inventory.prices import read_prices
+
+    table_of_prices = read_prices(prices)
+    chosen = distinct(points)
+    networks = networks_of(chosen)
+    counted = [
+        _counted(point, network, label, table_of_prices, failing, patterns)
+        for (_, point), (label, network) in zip(chosen, networks, strict=True)
+    ]
+    return networks, counted
 
 
 def _show(counted: Sequence[NetworkSummary]) -> None:
@@ -210,7 +225,8 @@ def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterato
         yield failure(network, name, ports, port_pairs)
 
 
-def _plain(one: NetworkSummary) -> Any:
+def as_dict(one: NetworkSummary) -> Any:
+    """Return all figures of a network as dictionaries, lists, texts and numbers."""
     from dataclasses import asdict
 
     from netsim.results.files import plain

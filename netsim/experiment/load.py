@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +22,34 @@ IN_MEMORY = "experiment"
 """File name in messages for an experiment without a file."""
 
 
-@dataclass(frozen=True)
 class Experiment:
     """A valid experiment.
 
-    `axes` maps each sweep axis to its values as written; `overrides` are the changes applied to the
-    file.
+        Experiment(
+            topology={"kind": "fat_tree", "hosts": 64},
+            transport=["ndp", "roce"],
+            traffic={"kind": "permutation", "size": "1MB"},
+        )
+
+    The arguments are the tables and keys of an experiment file, and are checked as those are. File
+    names are relative to the working directory. Raises InputError with all errors.
+
+    Attributes:
+        file: its name in messages.
+        name, description: as in the file.
+        axes: each axis of the sweep with its values as written.
+        overrides: the changes applied to the file, as "path=value".
     """
 
     file: str
     name: str
     description: str
     axes: Mapping[str, tuple[Any, ...]]
+    overrides: tuple[str, ...]
     _points: tuple[Point, ...]
-    overrides: tuple[str, ...] = ()
+
+    def __init__(self, **tables: Any) -> None:
+        self.__dict__.update(vars(self.from_mapping(tables)))
 
     @classmethod
     def load(cls, path: Path | str, overrides: Sequence[str] = ()) -> Experiment:
@@ -48,7 +61,8 @@ class Experiment:
         tree = read(path)
         overridden = apply_overrides(tree, overrides)
         loaded = cls.from_tree(tree, str(path), path.resolve().parent, overridden)
-        return replace(loaded, overrides=tuple(overrides))
+        loaded.overrides = tuple(overrides)
+        return loaded
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:
@@ -93,17 +107,22 @@ class Experiment:
         errors = resolver.finish()
         if errors:
             raise CombinedInputError(errors)
-        return cls(
-            file=file,
-            name=title,
-            description=tree.get("description", ""),
-            axes=_axes(variants),
-            _points=tuple(point for point in points if point is not None),
-        )
+        experiment = cls.__new__(cls)
+        experiment.file = file
+        experiment.name = title
+        experiment.description = tree.get("description", "")
+        experiment.axes = _axes(variants)
+        experiment.overrides = ()
+        experiment._points = tuple(point for point in points if point is not None)
+        return experiment
 
     def points(self) -> list[Point]:
         """Return all points, in the order of the runs."""
         return list(self._points)
+
+    def __repr__(self) -> str:
+        axes = "".join(f", {axis}: {len(values)} values" for axis, values in self.axes.items())
+        return f"<Experiment {self.name}{axes}>"
 
 
 def _axes(variants: Sequence[Variant]) -> dict[str, tuple[Any, ...]]:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.errors import InputError
 from netsim.results import (
-    FailedPoint,
     check_destination,
     destination,
     files,
     is_sweep,
-    load_result,
     write_sweep,
 )
 from netsim.results.provenance import provenances
@@ -25,13 +22,11 @@ from netsim.results.replace import exclusive, real
 from netsim.results.shard import Shard
 from netsim.results.write import point_directory, sweep_row
 from netsim.running.executor import Batch, Executor, Serial
-from netsim.running.executors import executor_of
 from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
-from netsim.running.run_manifest import Checkpoints, RunManifest, read_manifest
+from netsim.running.run_manifest import RunManifest
 
 if TYPE_CHECKING:
-    from netsim.experiment import Experiment, Point
-    from netsim.results import Result
+    from netsim.experiment import Point
 
 WRITE_EVERY_S = 0.5
 """Seconds between writing the sweep's table: of many small points, it would take a tenth."""
@@ -40,91 +35,9 @@ DEFAULTS = RunOptions()
 SILENT = Callbacks()
 
 
-def run_experiment(
-    experiment: Experiment | Mapping[str, Any] | Path | str,
-    *,
-    overrides: Sequence[str] = (),
-    out: Path | str | None = None,
-    threads: int | None = None,
-    jobs: int | None = 1,
-    force: bool = False,
-    checkpoint_s: float | None = None,
-) -> list[Result | FailedPoint]:
-    """Run every point of an experiment and return the results, one per point.
-
-    Points that stall or fail do not stop the others: check `complete`, `status` and `reason`.
-    Points that already have a complete result from the same experiment, code and seed are skipped.
-
-    Args:
-        experiment: an Experiment, the path of a TOML file, the name of a built-in experiment, or a
-            dictionary like such a file, with paths relative to the working directory.
-        overrides: `"path=value"` texts as for `netsim run --set`; not for an Experiment.
-        out: directory for the results (default: the experiment's).
-        threads: number of threads of each point (default: the cores, divided by `jobs`); does not
-            change the result.
-        jobs: number of points at a time, each in a process of its own (default: one, in this
-            process; None: as cores, memory and points suggest); does not change the results.
-        force: rerun points that are done.
-        checkpoint_s: seconds between checkpoints for `resume_experiment` (default: none); the
-            experiment must be in a file.
-
-    Raises InputError for wrong input.
-    """
-    from netsim.experiment import Experiment, locate
-
-    if isinstance(experiment, Mapping):
-        if checkpoint_s is not None:
-            raise InputError("checkpoint_s conflicts with a dictionary (use a file)")
-        experiment = Experiment.from_mapping(experiment, overrides)
-    elif isinstance(experiment, str | Path):
-        experiment = Experiment.load(locate(str(experiment)), overrides)
-    points = experiment.points()
-    directory = Path(out) if out is not None else output_directory(points)
-    manifest = None if checkpoint_s is None else RunManifest.of(experiment, checkpoint_s)
-    options = RunOptions(threads=threads, force=force, checkpoints=Checkpoints(manifest))
-    return results_of(run_points(points, directory, options, executor=executor_of(jobs, threads)))
-
-
-def resume_experiment(
-    directory: Path | str,
-    *,
-    threads: int | None = None,
-    jobs: int | None = 1,
-    trust: bool = False,
-    note: Callable[[str], None] = lambda _: None,
-) -> list[Result | FailedPoint]:
-    """Resume the run with checkpoints that writes to `directory`; return the results, one per
-    point.
-
-    `threads` and `jobs` may differ from the original run. Plugins that are not part of netsim, and
-    checkpoints that another user wrote, are used only with `trust`.
-
-    Raises InputError if there is no such run or a checkpoint does not match.
-    """
-    directory = Path(directory)
-    manifest = read_manifest(directory)
-    checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
-    points = manifest.load(trust=trust).points()
-    options = RunOptions(threads=threads, checkpoints=checkpoints)
-    callbacks = Callbacks(note=note)
-    return results_of(run_points(points, directory, options, callbacks, executor_of(jobs, threads)))
-
-
 def shard_of(manifest: RunManifest) -> Shard | None:
     """Return the shard that a run had, if any."""
     return None if manifest.shard is None else Shard.parse(manifest.shard)
-
-
-def results_of(outcomes: Iterable[PointOutcome]) -> list[Result | FailedPoint]:
-    """Return the results of points in the order of the experiment, including partial ones and
-    failures.
-    """
-    return [
-        load_result(outcome.directory)
-        if outcome.written
-        else FailedPoint(outcome.point.name, outcome.directory, outcome.error or "")
-        for outcome in in_order(outcomes)
-    ]
 
 
 def in_order(outcomes: Iterable[PointOutcome]) -> list[PointOutcome]:

@@ -8,9 +8,9 @@ import pytest
 from as_a_user import PLAIN, python
 from click.testing import CliRunner
 
-from netsim import load, load_sweep
 from netsim.cli import app
 from netsim.plugins import registry
+from netsim.results import load, load_sweep
 
 FILES = ["mine.py", "mine.toml", "test_mine.py"]
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from cli_outcome import fails
 
-from netsim import load, load_sweep
+from netsim.results import load, load_sweep
 
 pytestmark = pytest.mark.usefixtures("fake")
 

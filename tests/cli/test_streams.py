@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from netsim import load
+from netsim.results import load
 
 EXPERIMENT = """
 name = "e"

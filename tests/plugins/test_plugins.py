@@ -13,9 +13,9 @@ from experiment_text import load as load_experiment
 from experiment_text import text
 from raises_input import mentions
 
-from netsim import load
 from netsim.cli import app
 from netsim.errors import InputError
+from netsim.results import load
 from netsim.running.estimate import estimate
 
 TRANSPORT = '''

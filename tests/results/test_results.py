@@ -12,11 +12,12 @@ import pytest
 from fakes import FakePoint, fake_result
 from raises_input import raises_input
 
-from netsim import load, load_sweep
 from netsim.results import (
     COLUMNS,
     is_sweep,
+    load,
     load_result,
+    load_sweep,
     summary_of,
     sweep_row,
     write_result,

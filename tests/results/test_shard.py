@@ -11,8 +11,8 @@ from cli_outcome import fails
 from click.testing import CliRunner
 from raises_input import mentions
 
-from netsim import load
 from netsim.cli import app
+from netsim.results import load
 
 EXPERIMENT = """
 name = "e"

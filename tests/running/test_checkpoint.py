@@ -15,11 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raises_input import mentions, raises_input
 
-from netsim import InputError, load, resume_experiment, run_experiment
+from netsim import InputError
+from netsim.api import resume, run
 from netsim.cli import app
 from netsim.engine.snapshot import Stored
 from netsim.plugins import registry
-from netsim.results import files
+from netsim.results import files, load
 from netsim.results.provenance import code_inputs
 from netsim.running import checkpoint
 from netsim.running.checkpoint import Checkpoint, CheckpointHeader
@@ -377,7 +378,7 @@ def test_a_full_disk_ends_no_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("runs")
-def test_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_python(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     written = []
     write = checkpoint.write
 
@@ -389,10 +390,9 @@ def test_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("netsim.running.checkpoint.write", noted)
     with pytest.raises(KeyboardInterrupt):
-        run_experiment("e.toml", out="r", checkpoint_s=0.001)
-    said: list[str] = []
-    (result,) = resume_experiment("r", threads=1, note=said.append)
+        run("e.toml", out="r", checkpoint_s=0.001)
+    (result,) = resume("r", threads=1, progress=True)
     assert result.complete
-    assert said[0].startswith("e resumes at ")
+    assert "e resumes at " in capsys.readouterr().err
     assert len(written) > 3
-    assert result.summary["hash"] == run_experiment("e.toml", out="whole")[0].summary["hash"]
+    assert result.summary["hash"] == run("e.toml", out="whole")[0].summary["hash"]

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 from raises_input import mentions
 
-from netsim import load
 from netsim.cli import app
 from netsim.experiment import Experiment
 from netsim.plugins import registry
+from netsim.results import load
 from netsim.running.point import simulate
 
 EXPERIMENT = """

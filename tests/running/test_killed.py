@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from netsim import load
-from netsim.results import files
+from netsim.results import files, load
 from netsim.results.read import recorded_complete
 
 POINTS = [f"seed={seed}" for seed in range(1, 9)]

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from netsim import load
-from netsim.results import files
+from netsim.results import files, load
 from netsim.running import checkpoint
 
 EXPERIMENT = """

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from sweep_case import SweepCase, done, until
 
-from netsim import load
+from netsim.results import load
 
 pytestmark = pytest.mark.slow
 

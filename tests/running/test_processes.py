@@ -15,9 +15,11 @@ from fake_simulate import FakeEstimate, FakeProgress
 from raises_input import mentions, raises_input
 from sweep_case import done, until
 
-from netsim import load, run_experiment, version
+from netsim import version
+from netsim.api import run
 from netsim.cli.progress import Overview
 from netsim.experiment import Experiment
+from netsim.results import load
 from netsim.results.provenance import provenances
 from netsim.running import executors, processes
 from netsim.running.estimate import BASE_BYTES
@@ -68,7 +70,7 @@ def test_a_process_that_is_killed_costs_its_point_only(sweep):
     once = "context.seed == 3 or context.seed == 5 and not os.path.exists('killed')"
     kill = "open('killed' if context.seed == 5 else os.devnull, 'w'); os.kill(os.getpid(), 9)"
     Path("traffic.py").write_text(TRAFFIC.format(when=f"({once})", then=kill))
-    results = run_experiment("e.toml", overrides=["traffic.kind=./traffic.py"], out="r", jobs=2)
+    results = run("e.toml", overrides=["traffic.kind=./traffic.py"], out="r", jobs=2)
     assert Path("killed").exists()
     assert [result.complete for result in results] == [True, True, False, True, True, True]
     assert mentions(results[2].reason, "SIGKILL", "twice")
@@ -84,7 +86,7 @@ def test_wrong_input_in_a_process_is_one_error(sweep, monkeypatch):
         TRAFFIC.format(when=THIRD, then='raise InputError("no third", key="x")')
     )
     with raises_input("no third"):
-        run_experiment("e.toml", overrides=["traffic.kind=./traffic.py"], out="r", jobs=2)
+        run("e.toml", overrides=["traffic.kind=./traffic.py"], out="r", jobs=2)
     assert not Path("r").exists()
 
 

@@ -14,10 +14,10 @@ from fake_simulate import FakeSimulate
 from fakes import FakePoint, fake_result
 from raises_input import mentions, raises_input
 
-from netsim import load, run_experiment
+import netsim
 from netsim.cli import app
 from netsim.plugins import registry
-from netsim.results import write_result, write_sweep
+from netsim.results import load, write_result, write_sweep
 from netsim.results.replace import exclusive
 
 EXPERIMENT = """
@@ -81,18 +81,18 @@ class TestKept:
 
     @pytest.mark.usefixtures("run")
     def test_from_python(self, fake):
-        first = run_experiment("e.toml", out="r")
-        assert [result.name for result in run_experiment("e.toml", out="r")] == [
+        first = netsim.run("e.toml", out="r")
+        assert [result.name for result in netsim.run("e.toml", out="r")] == [
             result.name for result in first
         ]
         assert len(fake.seen) == 3
-        run_experiment("e.toml", out="r", force=True)
+        netsim.run("e.toml", out="r", force=True)
         assert len(fake.seen) == 6
 
     @pytest.mark.usefixtures("run")
     def test_python_has_every_point_with_its_status(self, fake):
         fake.fate |= {"seed=1": "stalled", "seed=2": "failed"}
-        results = run_experiment(tomllib.loads(Path("e.toml").read_text()), out="r")
+        results = netsim.run(tomllib.loads(Path("e.toml").read_text()), out="r")
         assert [(one.name, one.status, one.complete) for one in results] == [
             ("seed=1", "stalled", False),
             ("seed=2", "failed", False),

@@ -10,10 +10,9 @@ from click.testing import CliRunner
 from engine_runs import PACKET, US
 from raises_input import mentions, raises_input
 
-from netsim import load
 from netsim.cli import app
 from netsim.plugins import registry
-from netsim.results import COLUMNS
+from netsim.results import COLUMNS, load
 from netsim.tracing import record, trace_flow
 from netsim.tracing.flow_trace import kind_names
 

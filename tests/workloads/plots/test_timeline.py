@@ -14,9 +14,8 @@ from click.testing import CliRunner
 from fakes import FakePoint, fake_result
 from raises_input import mentions, raises_input
 
-from netsim import load
 from netsim.cli import app
-from netsim.results import COLUMNS, Result, write_result
+from netsim.results import COLUMNS, Result, load, write_result
 from netsim.workloads.plots import perfetto, timeline
 from netsim.workloads.plots.timeline import RESOLUTION
 from netsim.workloads.plots.timeline_bars import View, timeline_of

@@ -1,0 +1,275 @@
+"""The Python interface: run and inspect experiments; `netsim/__init__.py` exports it.
+
+import netsim
+
+experiment = netsim.Experiment(
+    topology={"kind": "fat_tree", "hosts": 64},
+    transport="ndp",
+    traffic={"kind": "permutation", "size": "1MB"},
+)
+results = netsim.run(experiment)
+results[0].flows, results.table, results.plot("fct_cdf")
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, overload
+
+from netsim.errors import InputError
+from netsim.experiment import Experiment, locate
+from netsim.results import FailedPoint, Result, is_sweep, load_result, load_sweep
+from netsim.results import load as load_any
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.figure import Figure
+
+    from netsim.running.point_run import RunOptions
+
+Described = Experiment | Mapping[str, Any] | Path | str
+"""An experiment: itself, a dictionary like a file, the path of a file, or a built-in name."""
+
+
+class Results(Sequence[Result | FailedPoint]):
+    """The results of an experiment, one per point, in the order of the experiment.
+
+    With a single point, its tables are attributes of the results: `results.flows`.
+
+    Attributes:
+        path: directory of the results. It is deleted with this object if it is temporary.
+        table: polars DataFrame with a row per point: the axes of the sweep, then the metrics.
+    """
+
+    def __init__(
+        self,
+        points: Sequence[Result | FailedPoint],
+        path: Path,
+        temporary: TemporaryDirectory[str] | None = None,
+    ) -> None:
+        self._points = tuple(points)
+        self._temporary = temporary
+        self.path = path
+
+    @overload
+    def __getitem__(self, index: int) -> Result | FailedPoint: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Result | FailedPoint]: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._points[index]
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if len(self) != 1:
+            raise AttributeError(f"{name}: there are {len(self)} points, such as results[0].{name}")
+        return getattr(self._points[0], name)
+
+    def __dir__(self) -> list[str]:
+        tables = dir(self._points[0]) if len(self) == 1 else []
+        return sorted({*super().__dir__(), *tables})
+
+    @property
+    def points(self) -> list[Result]:
+        """The points that have a result."""
+        return [point for point in self._points if isinstance(point, Result)]
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """One row per point."""
+        import polars as pl
+
+        from netsim.results.write import result_row
+
+        if is_sweep(self.path):
+            return load_sweep(self.path).table
+        return pl.DataFrame([result_row(point) for point in self.points])
+
+    def plot(
+        self, kind: str | None = None, *, x: str | None = None, y: str | None = None, **options: Any
+    ) -> Figure:
+        """Return a matplotlib figure, as drawn by `netsim plot --kind KIND`, or with `x`, an axis
+        of the sweep, that of a metric `y`. `options` are those of the kind.
+
+        Raises InputError for an unknown kind, axis or option.
+        """
+        from netsim.cli.plot import drawing
+
+        if "ipykernel" in sys.modules:
+            import_module("matplotlib.pyplot")  # lets notebooks show figures
+
+        return drawing(self.points, kind, x=x, y=y, given=options).figure
+
+    def __repr__(self) -> str:
+        if len(self) == 1:
+            return f"<Results of {self._points[0].name}>"
+        return f"<Results of {len(self)} points>"
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+def run(
+    experiment: Described,
+    *,
+    overrides: Sequence[str] = (),
+    out: Path | str | None = None,
+    threads: int | None = None,
+    jobs: int | None = 1,
+    force: bool = False,
+    checkpoint_s: float | None = None,
+    progress: bool | None = None,
+) -> Results:
+    """Run every point of an experiment; return the results.
+
+    Points that stall or fail do not stop the others: check `complete`, `status` and `reason`.
+    Points that already have a complete result in `out` from the same experiment, code and seed are
+    not run again.
+
+    Args:
+        experiment: an Experiment, the path of a TOML file, the name of a built-in experiment, or a
+            dictionary like such a file, with paths relative to the working directory.
+        overrides: `"path=value"` texts as for `netsim run --set`; not for an Experiment.
+        out: directory for the results (default: a temporary one).
+        threads: number of threads of each point (default: the cores, divided by `jobs`); does not
+            change the result.
+        jobs: number of points at a time, each in a process of its own (default: one, in this
+            process; None: as cores, memory and points suggest); does not change the results.
+        force: rerun points that are done.
+        checkpoint_s: seconds between checkpoints for `resume` (default: none); the experiment must
+            be in a file, and `out` is required.
+        progress: whether to show progress (default: in notebooks and on a terminal).
+
+    Raises InputError for wrong input, and KeyboardInterrupt after Ctrl-C, when finished points are
+    written.
+    """
+    from netsim.running.point_run import RunOptions
+    from netsim.running.run_manifest import Checkpoints, RunManifest
+
+    loaded = described(experiment, overrides)
+    manifest = None
+    if checkpoint_s is not None:
+        if out is None:
+            raise InputError("checkpoint_s requires a directory", hint='out="results/mine"')
+        manifest = RunManifest.of(loaded, checkpoint_s)
+    temporary = None
+    if out is None:
+        temporary = TemporaryDirectory(prefix="netsim-")
+        out = Path(temporary.name) / loaded.name
+    directory = Path(out)
+    options = RunOptions(threads=threads, force=force, checkpoints=Checkpoints(manifest))
+    return Results(_simulated(loaded, directory, options, jobs, progress), directory, temporary)
+
+
+def resume(
+    directory: Path | str,
+    *,
+    threads: int | None = None,
+    jobs: int | None = 1,
+    trust: bool = False,
+    progress: bool | None = None,
+) -> Results:
+    """Resume the run with checkpoints that writes to `directory`; return the results.
+
+    `threads` and `jobs` may differ from the original run. Plugins that are not part of netsim, and
+    checkpoints that another user wrote, are used only with `trust`.
+
+    Raises InputError if there is no such run or a checkpoint does not match.
+    """
+    from netsim.running.point_run import RunOptions
+    from netsim.running.run_manifest import Checkpoints, read_manifest
+
+    directory = Path(directory)
+    manifest = read_manifest(directory)
+    checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
+    options = RunOptions(threads=threads, checkpoints=checkpoints)
+    experiment = manifest.load(trust=trust)
+    return Results(_simulated(experiment, directory, options, jobs, progress), directory)
+
+
+def _simulated(
+    experiment: Experiment,
+    directory: Path,
+    options: RunOptions,
+    jobs: int | None,
+    progress: bool | None,
+) -> list[Result | FailedPoint]:
+    """Run all points; return the results, including partial ones and failures."""
+    from netsim.cli.points import simulate_points
+    from netsim.running.executors import executor_of
+    from netsim.running.sweep import in_order, run_points
+
+    points, executor = experiment.points(), executor_of(jobs, options.threads)
+    if progress is None:
+        progress = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if progress and threading.current_thread() is threading.main_thread():
+        outcomes, interruption = simulate_points(points, directory, options, executor)
+        if interruption():
+            raise KeyboardInterrupt
+    else:
+        outcomes = in_order(run_points(points, directory, options, executor=executor))
+    return [
+        load_result(outcome.directory)
+        if outcome.written
+        else FailedPoint(outcome.point.name, outcome.directory, outcome.error or "")
+        for outcome in outcomes
+    ]
+
+
+def load(path: Path | str) -> Results:
+    """Load the result or sweep in `path`. Raises InputError if there is none or it is damaged."""
+    loaded = load_any(path)
+    return Results([loaded] if isinstance(loaded, Result) else loaded.points, Path(path))
+
+
+def check(experiment: Described, *, overrides: Sequence[str] = ()) -> pl.DataFrame:
+    """Check an experiment and predict its points.
+
+    Returns a row per point with its axes and the predicted `seconds`, `memory_bytes` and
+    `packet_hops`. Raises InputError with all errors of the experiment.
+    """
+    import polars as pl
+
+    from netsim.running.estimate import estimate
+
+    rows = []
+    for point in described(experiment, overrides).points():
+        one = estimate(point)
+        figures = {name: getattr(one, name) for name in PREDICTED}
+        rows.append({"point": point.name, **point.axes, **figures})
+    return pl.DataFrame(rows)
+
+
+PREDICTED = ("seconds", "memory_bytes", "packet_hops")
+"""Fields of an estimate that `check` returns."""
+
+
+def topo(experiment: Described, *, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the counts, capacity, cost and power of each network of an experiment, as those of
+    `netsim topo --json`. Raises InputError as `check`."""
+    from netsim.cli.topo import as_dict, summaries
+
+    _, counted = summaries(described(experiment, overrides).points())
+    return [as_dict(one) for one in counted]
+
+
+def described(experiment: Described, overrides: Sequence[str] = ()) -> Experiment:
+    """Return the experiment that a file, name or dictionary describes. Raises InputError."""
+    if isinstance(experiment, Experiment):
+        if overrides:
+            raise InputError("overrides conflict with an Experiment", hint="a file or dictionary")
+        return experiment
+    if isinstance(experiment, Mapping):
+        return Experiment.from_mapping(experiment, overrides)
+    return Experiment.load(locate(str(experiment)), overrides)
