@@ -232,6 +232,8 @@ def ineffective_keys(fabric: Fabric) -> dict[str, InputError]:
     found = {}
     if fabric.ecn is None:
         found["ecn_from_class"] = ("without ECN", "remove it, or add [fabric.ecn]")
+    if not fabric.coupled:
+        found["allow_deadlock"] = ("without PFC", "remove it, or use a discipline with PFC")
     found |= calls.no_effect(fabric.queue)
     return {
         key: InputError(f"has no effect {why}", key=f"fabric.{key}", hint=hint, code="no_effect")

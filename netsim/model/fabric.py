@@ -197,6 +197,9 @@ class Fabric:
     ecn: Ecn | None = field(default=None, metadata={"key": ECN})
     ecn_from_class: int = _key("count", 0, "first class that is marked")
     circuits: CircuitRules | None = field(default=None, metadata={"key": CIRCUITS})
+    allow_deadlock: bool = _key(
+        "bool", False, "with PFC: also run networks whose links can wait for each other in a cycle"
+    )
 
     @property
     def queue_discipline(self) -> str:

@@ -55,7 +55,7 @@ def up_down_rows(wiring: Wiring, writer: TableWriter, first: Ints) -> tuple[list
     alike: dict[bytes, list[tuple[int, int, int]]] = defaultdict(list)
     trees = []
     for network in range(wiring.n_networks if wiring.usable is None else 0):
-        if (tree := _tree(wiring, network)) is not None:
+        if (tree := tree_of(wiring, network)) is not None:
             trees.append(network)
             behind = wiring.edges_of(network).size - 1 - tree.high
             own = zip(tree.switches.tolist(), tree.low.tolist(), behind.tolist(), strict=True)
@@ -85,7 +85,7 @@ def _entries(ports: NDArray[np.int32], writer: TableWriter) -> tuple[Ints, int]:
     return below, writer.entry(local[low == UP])
 
 
-def _tree(wiring: Wiring, network: int) -> _Tree | None:
+def tree_of(wiring: Wiring, network: int) -> _Tree | None:
     """Return a network if it is a tree."""
     switches, edges = wiring.switches_of(network), wiring.edges_of(network)
     n, place = switches.size, np.zeros(wiring.n_switches, np.int64)
