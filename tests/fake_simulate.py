@@ -36,6 +36,7 @@ class FakeEstimate:
     feature_set: FeatureSet = field(default_factory=FeatureSet)
     assumptions: str = "a machine that does not exist"
     notes: tuple[str, ...] = ()
+    pfc: str | None = "deadlock-free"
     memory: Memory = MEMORY
 
     def seconds_with(self, _: int) -> float:

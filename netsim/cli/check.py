@@ -77,6 +77,8 @@ def command(
         click.echo(line)
     for note in dict.fromkeys(note for one in estimates for note in one.notes):
         click.echo(f"Traffic: {note}")
+    for pfc in dict.fromkeys(one.pfc for one in estimates if one.pfc):
+        click.echo(f"PFC: {pfc}")
     show(estimate_table([point.name for point in points], estimates))
     click.echo(total_line(estimates, code_needed(points, [one.feature_set for one in estimates])))
     for names, assumptions in assumed(points, estimates):

@@ -303,6 +303,9 @@ def notes(counted: Sequence[NetworkSummary]) -> Iterator[str]:
             + "; ".join(f"{row.to_edges} of {row.edges:,} edge switches" for row in rows)
             + "."
         )
+    for one in counted:
+        if pfc := one.inventory.pfc:
+            yield (f"PFC, {one.label}" if len(counted) > 1 else "PFC") + f": {pfc}."
     sources = {row.part: row.source for one in counted for row in one.bill}
     for part, source in sources.items():
         yield f"Price of {part}: {source}."

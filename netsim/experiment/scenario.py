@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times, round_trips
+from netsim.engine.compiling.declarations import read_discipline
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults, queue_rates
@@ -67,6 +68,8 @@ class Scenario:
     segments: RelaySegments | None = None
     alone: IdealTimes | None = None
     sizes: PortSizes | None = None
+    pfc: str | None = None
+    """What PFC can do to the network (`checks.check_deadlock`); None: it has none."""
 
     @property
     def flows(self) -> FlowTable:
@@ -152,6 +155,7 @@ def prepare(point: Point) -> Scenario:
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)
         fabric, sizes = _final_fabric(point, network, faults)
+        pfc = _pfc(point, network, faults)
         _check_timeouts(point, network, port_pairs, classes)
         modules = [use.module for use in point.transport_of_class]
         sampling = sampling_of(point.outputs.series, network, flows, modules)
@@ -162,7 +166,16 @@ def prepare(point: Point) -> Scenario:
     multipath = fabric.load_balancing not in PATH_FOR_LIFE
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
     made = Scenario(
-        network, load, port_pairs, fabric, faults, ideal, class_of_flow, sampling, sizes=sizes
+        network,
+        load,
+        port_pairs,
+        fabric,
+        faults,
+        ideal,
+        class_of_flow,
+        sampling,
+        sizes=sizes,
+        pfc=pfc,
     )
     return made if segments is None else _with_segments(made, segments, point.packets)
 
@@ -276,6 +289,16 @@ def _final_fabric(
             for error in wrong_sizes(fabric, point.packets):
                 raise error.with_suffix(f"{where} {format_time(round_trip_ps, 5)}")
     return settle_sizes(settled, network, point.packets, queue_rates(point, network))
+
+
+def _pfc(point: Point, network: Network, faults: LinkFaults | None) -> str | None:
+    """Return `Scenario.pfc`. Raises InputError if PFC can deadlock and that is not allowed."""
+    queue = point.fabric.queue
+    if not point.fabric.coupled or network.circuits is not None or is_closed_form(point):
+        return None  # the engine refuses PFC over circuits
+    if not read_discipline(queue.module, queue.params, queue.plugin.name).features["HAS_PFC"]:
+        return None
+    return checks.check_deadlock(network, point.fabric, None if faults is None else faults.routes)
 
 
 def _located(error: InputError, point: Point) -> InputError:

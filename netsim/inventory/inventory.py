@@ -22,6 +22,7 @@ from netsim.inventory.paths import (
     slot_paths,
 )
 from netsim.inventory.symmetry import kinds_of_networks
+from netsim.model.deadlock import deadlock_text, waiting_cycle
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.patterns import Destinations
@@ -108,6 +109,8 @@ class Inventory:
     switches: tuple[SwitchRow, ...]
     cables: tuple[CableRow, ...]
     circuit_switches: tuple[CircuitRow, ...]
+    pfc: str | None
+    """Whether PFC can deadlock the network; None with circuits, which exclude PFC."""
 
     @property
     def bisection(self) -> Bisection:
@@ -156,6 +159,7 @@ def inventory(network: Network, patterns: Mapping[str, Destinations] | None = No
         switches=_switches(network),
         cables=cables(network),
         circuit_switches=circuit_switches(network),
+        pfc=None if network.circuits else deadlock_text(network, waiting_cycle(network)),
     )
 
 

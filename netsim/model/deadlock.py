@@ -12,6 +12,7 @@ Links to and from hosts are in no cycle: hosts take all that arrives.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from netsim.model.up_down import tree_of
 Ints = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 21
 """Memory for a part of what is compared at a time."""
 
 STARTS = 64
@@ -41,9 +42,9 @@ def waiting_cycle(network: Network, routes: RouteChanges | None = None) -> Ints:
     """Return the ports whose links form a cycle in which packets may wait for each other, each for
     the next and the last for the first; none if PFC cannot deadlock.
 
-    `routes` are those while links are down (default: the network's own). Packets may follow any
-    candidate of any row, to every group and by every table. Raises InputError if the routes do not
-    fit into memory.
+    Packets may go to every group by every table, and take any candidate port. `routes` (default:
+    the network's own) may change; the cycle is one of the routes of some moment. Packets that had
+    older routes before are not considered. Raises InputError if that does not fit into memory.
     """
     routes = constant_routes(network) if routes is None else routes
     changed = np.diff(routes.row_ptr) > 1
@@ -54,31 +55,36 @@ def waiting_cycle(network: Network, routes: RouteChanges | None = None) -> Ints:
         switches = wiring.switches_of(number)
         # In a tree packets go up, and then down.
         if changed[switches].any() or not by_hops or tree_of(wiring, number) is None:
-            cycle = _Links(network, switches, routes).cycle()
+            cycle = _Links(network, switches).cycle(routes)
             if cycle.size:
                 return cycle
     return np.zeros(0, np.int64)
 
 
-def cycle_text(network: Network, ports: Ints) -> str:
-    """Return a cycle of links as "s0:1 -> s1:1 -> s0:1", by the ports that they leave."""
-    names = [network.port_name(port) for port in ports[:NAMED].tolist()]
-    more = [f"({ports.size - NAMED} more)"] * (ports.size > NAMED)
-    return " -> ".join([*names, *more, names[0]])
+def deadlock_text(network: Network, cycle: Ints) -> str:
+    """Return what PFC can do to a network with a `waiting_cycle`, which is named by the ports that
+    its links leave."""
+    if not cycle.size:
+        return "deadlock-free"
+    names = [network.port_name(port) for port in cycle[:NAMED].tolist()]
+    names += [f"({cycle.size - NAMED} more)"] * (cycle.size > NAMED) + names[:1]
+    return f"can deadlock: packets on each link may wait for the next, {' -> '.join(names)}"
 
 
 class _Links:
-    """The links between some switches, of one network, and the destinations to which they lead.
+    """The links between the switches of one network, and the packets that may be on them.
 
     Attributes:
         port: int64[n], the port that each link leaves, ascending.
         source, target: int64[n], the switches at its ends, counted within the network.
         first: int64[n_switches + 1], the first link that leaves each switch.
-        leads: uint8[n, ...], a bit for each destination (a group in one of the tables): whether
-            packets to it may take the link.
+        back: int64[n], the link in the other direction.
+        leads: uint8[n, ...], a bit for each destination (a group in one of the tables): whether the
+            routes of a moment lead to it by the link.
     """
 
-    def __init__(self, network: Network, switches: Ints, routes: RouteChanges) -> None:
+    def __init__(self, network: Network, switches: Ints) -> None:
+        self.network, self.switches = network, switches
         place = np.full(network.n_switches, -1)
         place[switches] = np.arange(switches.size)
         own = indices(network.node_first_port, switches + network.n_hosts)
@@ -90,73 +96,80 @@ class _Links:
         index = np.full(network.n_ports, -1)
         index[self.port] = np.arange(self.port.size)
         self.back = index[network.port_peer[self.port]]
-        self.leads = self._leads(network, switches, routes)
-        edges = np.isin(switches, network.edge_switch)
-        if not edges.all():
-            self._keep_reached(edges)
-
-    def _leads(self, network: Network, switches: Ints, routes: RouteChanges) -> Bits:
-        """Return `leads` by all rows of the switches' routes."""
         groups = network.first_group[network.switch_network[switches[0]] :][:2]
-        length = network.n_tables * int(groups[1] - groups[0])
-        what = f"the links of {switches.size:,} switches to {length:,} destinations"
-        require_room(self.port.size * length // 8, what=what, key="topology")
-        leads = np.zeros((self.port.size, -(-length // 8)), np.uint8)
-        first_port = network.node_first_port[switches + network.n_hosts]
-        # The links of a switch by its local ports; those to hosts are in no row.
-        local = self.port - first_port[self.source]
-        for begin, end in _blocks(np.diff(self.first) * length):
-            rows = indices(routes.row_ptr, switches[begin:end])
-            switch = np.repeat(np.arange(begin, end), np.diff(routes.row_ptr)[switches[begin:end]])
-            one, last = self.first[begin], self.first[end]
-            width = int(local[one:last].max(initial=0)) + 1
-            link = np.full((end - begin, width), -1)
-            link[self.source[one:last] - begin, local[one:last]] = np.arange(last - one)
-            marked = np.zeros((last - one, length), bool)
-            for row, of_row in zip(rows.tolist(), switch.tolist(), strict=True):
-                entry = routes.route[routes.row_first[row] :][:length]
-                group = np.flatnonzero(entry > 0)
-                offset, count = entry[group] >> COUNT_BITS, entry[group] & COUNT_MASK
-                k = 0
-                while group.size:
-                    marked[link[of_row - begin, routes.route_ports[offset + k]], group] = True
-                    k += 1
-                    more = count > k
-                    group, offset, count = group[more], offset[more], count[more]
-            leads[one:last] = np.packbits(marked, axis=1)
-        return leads
+        self.length = network.n_tables * int(groups[1] - groups[0])
+        what = f"the links of {switches.size:,} switches to {self.length:,} destinations"
+        require_room(self.port.size * self.length // 2, what=what, key="topology")
+        self.leads = np.zeros((self.port.size, -(-self.length // 8)), np.uint8)
+        edges = np.isin(switches, network.edge_switch)
+        self.sent = np.where(edges, np.uint8(255), np.uint8(0))[:, None]  # hosts send to all
 
-    def _keep_reached(self, edges: NDArray[np.bool_]) -> None:
-        """Clear the bits of destinations to which no packet comes to a link's switch: hosts send
-        to all from the `edges`."""
-        everywhere = np.where(edges[:, None], np.uint8(255), np.uint8(0))
-        reached, leads = np.zeros_like(everywhere), self.leads
+    def cycle(self, routes: RouteChanges) -> Ints:
+        """Return the ports of a cycle of links that may wait for each other, if there is one."""
+        if not self.port.size:
+            return self.port
+        rows = indices(routes.row_ptr, self.switches)
+        of_row = np.repeat(np.arange(self.switches.size), np.diff(routes.row_ptr)[self.switches])
+        from_ps, seen = routes.row_from_ps[rows], set()
+        for time in np.unique(from_ps).tolist():
+            new = from_ps == time
+            self._set_leads(of_row[new], rows[new], routes)
+            digest = blake2b(self.leads.tobytes(), digest_size=16).digest()
+            if digest not in seen:
+                seen.add(digest)
+                cycle = short_cycle(self.port.size, *self._waits())
+                if cycle.size:
+                    return self.port[cycle]
+        return np.zeros(0, np.int64)
+
+    def _set_leads(self, switches: Ints, rows: Ints, routes: RouteChanges) -> None:
+        """Set `leads` for switches (counted within the network) that apply new rows."""
+        local = self.port - self.network.node_first_port[self.network.port_node[self.port]]
+        degree = np.diff(self.first)[switches]
+        for begin, end in _blocks(degree * self.length):
+            links = indices(self.first, switches[begin:end])
+            own = np.repeat(np.arange(end - begin), degree[begin:end])
+            of_port = np.full((end - begin, int(local[links].max(initial=0)) + 1), -1)
+            of_port[own, local[links]] = np.arange(links.size)
+            leads = np.zeros((links.size, self.length), bool)
+            first = routes.row_first[rows[begin:end]]
+            entry = routes.route[first[:, None] + np.arange(self.length)]
+            switch, group = np.nonzero(entry > 0)
+            entry = entry[switch, group]
+            offset, count = entry >> COUNT_BITS, entry & COUNT_MASK
+            candidate = 0
+            while group.size:
+                leads[of_port[switch, routes.route_ports[offset + candidate]], group] = True
+                candidate += 1
+                more = count > candidate
+                switch, group, offset, count = switch[more], group[more], offset[more], count[more]
+            self.leads[links] = np.packbits(leads, axis=1)
+
+    def _used(self) -> Bits:
+        """Return `leads` of only those packets that come to a link's switch."""
+        if self.sent.all():
+            return self.leads
+        used = self.leads & self.sent[self.source]
         while True:
-            used = leads & (reached | everywhere)[self.source]
-            before, reached = reached, np.zeros((edges.size, leads.shape[1]), np.uint8)
-            np.bitwise_or.at(reached, self.target, used)
-            if np.array_equal(before, reached):
-                self.leads = used
-                return
+            there = np.bitwise_or.reduceat(used[self.back], self.first[:-1]) | self.sent
+            before, used = used, self.leads & there[self.source]
+            if np.array_equal(before, used):
+                return used
 
-    def waits(self) -> tuple[Ints, Ints]:
-        """Return pairs of links (a, b): a packet that came in by a may wait for b."""
-        degree = np.diff(self.first)
+    def _waits(self) -> tuple[Ints, Ints]:
+        """Return pairs of links (a, b): a packet that came by a may wait for b."""
+        degree, used = np.diff(self.first), self._used()
         found = [np.zeros((2, 0), np.int64)]
-        for begin, end in _blocks(degree * degree * self.leads.shape[1]):
+        for begin, end in _blocks(degree * degree * used.shape[1]):
             out = np.arange(self.first[begin], self.first[end])
             n = degree[self.source[out]]
             came = np.repeat(self.back[out], n)
             leaves = np.repeat(self.first[self.source[out]] - np.cumsum(n) + n, n)
             leaves += np.arange(leaves.size)
-            both = (self.leads[came] & self.leads[leaves]).any(axis=1)
+            both = (used[came] & used[leaves]).any(axis=1)
             found.append(np.stack([came[both], leaves[both]]))
-        a, b = np.concatenate(found, axis=1)
-        return a, b
-
-    def cycle(self) -> Ints:
-        """Return the ports of a cycle of links that may wait for each other, if there is one."""
-        return self.port[short_cycle(self.port.size, *self.waits())]
+        came, leaves = np.concatenate(found, axis=1)
+        return came, leaves
 
 
 def _blocks(sizes: Ints) -> Iterator[tuple[int, int]]:

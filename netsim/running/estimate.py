@@ -81,8 +81,8 @@ class Estimate:
     """Prediction for one point.
 
     `seconds` are those of the simulation on all cores, `setup_seconds` come before and after it,
-    and those of `Code` once per transport and fabric. `notes` are the traffic's (`Workload`).
-    `work` and `memory` are None if nothing is simulated.
+    and those of `Code` once per transport and fabric. `notes` are the traffic's (`Workload`), `pfc`
+    is the scenario's. `work` and `memory` are None if nothing is simulated.
     """
 
     n_hosts: int
@@ -98,6 +98,7 @@ class Estimate:
     assumptions: str
     feature_set: FeatureSet = NO_FEATURES
     notes: tuple[str, ...] = ()
+    pfc: str | None = None
     work: Work | None = None
     memory: Memory | None = None
 
@@ -177,6 +178,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         assumptions="nothing is simulated" if closed else _assumptions(scenario, needed),
         feature_set=feature_set_of(scenario),
         notes=scenario.notes,
+        pfc=scenario.pfc,
         work=None if closed else needed,
         memory=None if closed else _memory_of_ranks(scenario, point, needed),
     )

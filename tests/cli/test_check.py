@@ -12,7 +12,15 @@ pytestmark = pytest.mark.usefixtures("fake")
 def test_check(netsim, fake):
     result = netsim("check", "sweep.toml", "--set", "traffic.size=['1MB', '2MB']")
     assert result.exit_code == 0, result.output
-    for text in ('"size": "1MB"', "first of 4", "seed = 1, 2", "packet-hops", "8,000", "1.5 s"):
+    for text in (
+        '"size": "1MB"',
+        "first of 4",
+        "seed = 1, 2",
+        "packet-hops",
+        "8,000",
+        "1.5 s",
+        "PFC",
+    ):
         assert text in result.stdout
     assert not fake.seen
 

@@ -29,6 +29,7 @@ def test_seeds_and_transports_make_no_other_network(netsim):
     assert [row["ports"] for row in only["switches"]] == [4, 4]
     assert only["networks"][0]["path_diversity"][1]["most"] == 2
     assert {row["part"] for row in only["bill"]} == {"nic_port", "switch_port", "cable.hall"}
+    assert only["pfc"] == "deadlock-free"
 
 
 def test_networks_that_follow_the_traffic_differ_with_it(netsim):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from experiment_text import load, text
-from raises_input import mentions
+from raises_input import mentions, raises_input
 
 from netsim.experiment import Experiment
 from netsim.running.point import simulate
@@ -51,6 +51,11 @@ kind = "./two_on.py"
 {stop}
 """
 
+ALLOWED = """
+[fabric]
+allow_deadlock = true
+"""
+
 
 @pytest.fixture
 def ring(tmp_path: Path) -> Path:
@@ -67,7 +72,9 @@ def run(ring: Path, transport: str, stop: str = "", more: str = ""):
 
 
 def test_a_deadlock_of_pauses_is_named(ring: Path) -> None:
-    result = run(ring, "roce")
+    with raises_input("ring.toml", "fabric.queue_discipline", "s0:1", "allow_deadlock"):
+        run(ring, "roce")
+    result = run(ring, "roce", more=ALLOWED)
     assert not result.complete
     assert result.stop_reason == "stalled"
     assert result.reason is not None
@@ -83,7 +90,7 @@ def test_a_deadlock_of_pauses_is_named(ring: Path) -> None:
 def test_a_deadlock_in_a_measured_run(ring: Path) -> None:
     """RoCE sends again what is not acknowledged, so events never end."""
     more = '[measure]\nwarmup = "20us"\nwindow = "300us"\ndrain = "0s"'
-    result = run(ring, "roce", more=more)
+    result = run(ring, "roce", more=more + ALLOWED)
     assert (result.stop_reason, result.complete) == ("stalled", False)
     assert result.reason is not None
     assert mentions(result.reason, "flow 0")

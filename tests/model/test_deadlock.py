@@ -1,0 +1,131 @@
+"""Whether PFC can deadlock: cycles of links that wait for each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from raises_input import raises_input
+from random_networks import networks
+from topology_of import topology_of
+
+from netsim.model.checks import check_deadlock
+from netsim.model.deadlock import waiting_cycle
+from netsim.model.fabric import Fabric
+from netsim.model.faults import LinkFault, combine
+from netsim.model.network import Network
+from netsim.model.reroute import constant_routes, follow_failures
+from netsim.model.routing import COUNT_BITS, COUNT_MASK, RouteChanges
+
+
+def waits_of(network: Network, routes: RouteChanges, time_ps: int) -> nx.DiGraph[int]:
+    """Which links may wait for which by the routes of a moment: every packet along every port."""
+    graph: nx.DiGraph[int] = nx.DiGraph()
+
+    def leaves_by(node: int, group: int) -> list[int]:
+        begin, end = routes.row_ptr[node - network.n_hosts :][:2]
+        row = begin + np.flatnonzero(routes.row_from_ps[begin:end] <= time_ps)[-1]
+        entry = max(0, int(routes.route[routes.row_first[row] + group]))
+        local = routes.route_ports[entry >> COUNT_BITS :][: entry & COUNT_MASK]
+        return (network.node_first_port[node] + local).tolist()
+
+    for number in range(network.first_group.size - 1):
+        begin, end = network.first_group[number : number + 2].tolist()
+        for group in range(network.n_tables * (end - begin)):
+            edges = (network.edge_switch[begin:end] + network.n_hosts).tolist()
+            under_way = [port for edge in edges for port in leaves_by(edge, group)]
+            seen = set()
+            while under_way:
+                if (port := under_way.pop()) not in seen:
+                    seen.add(port)
+                    onward = leaves_by(int(network.port_node[network.port_peer[port]]), group)
+                    graph.add_edges_from((port, leaves) for leaves in onward)
+                    under_way += onward
+    return graph
+
+
+def check_cycle(network: Network, routes: RouteChanges | None = None) -> list[int]:
+    """Compare with a search of all packets' ways by networkx; return the cycle."""
+    cycle = waiting_cycle(network, routes).tolist()
+    routes = constant_routes(network) if routes is None else routes
+    graphs = [waits_of(network, routes, time) for time in set(routes.row_from_ps.tolist())]
+    assert bool(cycle) != all(map(nx.is_directed_acyclic_graph, graphs))
+    steps = list(zip(cycle, cycle[1:] + cycle[:1], strict=True))
+    assert len(set(cycle)) == len(cycle)
+    assert any(all(graph.has_edge(*step) for step in steps) for graph in graphs)
+    return cycle
+
+
+@given(networks())
+def test_random_networks(network: Network) -> None:
+    check_cycle(network)
+
+
+@given(networks(), st.data())
+@settings(max_examples=50)
+def test_routes_that_change(network: Network, data: st.DataObject) -> None:
+    """Those of any moment, also when a switch has new ones and another still has the old ones."""
+    fabric = np.flatnonzero(network.port_node >= network.n_hosts).tolist()
+    some = st.lists(st.sampled_from(fabric), min_size=1, max_size=6)
+    faults = [
+        LinkFault(np.array(data.draw(some)), outages_ps=((at, at + 15),)) for at in (10, 20, 40)
+    ]
+    found = combine(faults, network.n_ports)
+    delays = np.array(data.draw(st.lists(st.integers(0, 30), min_size=9, max_size=9)))
+    check_cycle(network, follow_failures(network, found, delays[: network.n_switches]))
+
+
+FREE = (
+    {"kind": "torus", "shape": "4x4", "wrap": False},
+    {"kind": "torus", "shape": "3x3"},
+    {"kind": "hyperx", "shape": "3x3x3", "paths": "dimension_order"},
+    {"kind": "dragonfly_plus", "radix": 4},
+    {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 4},
+    {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 4, "planes": 2},
+    {"kind": "dumbbell", "hosts": 2},
+)
+"""Networks that PFC cannot deadlock."""
+
+CYCLIC = (
+    ({"kind": "torus", "shape": "4"}, 4),
+    ({"kind": "torus", "shape": "4x4x4"}, 4),
+    ({"kind": "torus", "shape": "4x4x8", "twist": 4, "paths": "minimal"}, 4),
+    ({"kind": "torus", "shape": "4x4", "wrap": False, "paths": "minimal"}, 4),
+    ({"kind": "hyperx", "shape": "3x3"}, 4),
+    ({"kind": "dragonfly", "switches_per_group": 4}, 6),
+    ({"kind": "slim_fly", "q": 5}, 5),
+    ({"kind": "hamming_mesh", "board": "2x2", "boards": "3x4"}, 6),
+    ({"kind": "jellyfish", "switches": 10, "degree": 3, "hosts_per_switch": 1}, None),
+)
+"""Networks whose links may wait for each other, and the links of a shortest cycle."""
+
+
+def test_direct_networks() -> None:
+    for given_tree in FREE:
+        assert check_cycle(topology_of(given_tree)) == [], given_tree
+    for given_tree, length in CYCLIC:
+        network = topology_of(given_tree)
+        cycle = check_cycle(network)
+        assert len(cycle) == (length or len(cycle)) > 0, given_tree
+        with raises_input("fabric.queue_discipline", network.port_name(cycle[0]), "allow_deadlock"):
+            check_deadlock(network, Fabric(), None)
+        allowed = check_deadlock(network, replace(Fabric(), allow_deadlock=True), None)
+        assert network.port_name(cycle[-1]) in allowed
+
+
+def test_a_tree_with_failures() -> None:
+    """While links are down, packets may go down and up again."""
+    network = topology_of({"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 4})
+    links = {network.port_name(port): port for port in range(network.n_ports)}
+
+    def routes(*names: str) -> RouteChanges:
+        ports = np.array([links[name] for name in names])
+        both = np.concatenate([ports, network.port_peer[ports]])
+        faults = combine([LinkFault(both, outages_ps=((10, 20),))], network.n_ports)
+        return follow_failures(network, faults, np.zeros(network.n_switches, np.int64))
+
+    assert check_cycle(network, routes("spine0:0")) == []
+    assert check_cycle(network, routes("spine0:0", "spine1:1")) != []
