@@ -42,9 +42,7 @@ class Results(Sequence[Result | FailedPoint]):
 
     With a single point, its tables are attributes of the results: `results.flows`.
 
-    Attributes:
-        path: directory of the results. It is deleted with this object if it is temporary.
-        table: polars DataFrame with a row per point: the axes of the sweep, then the metrics.
+    `path` is their directory, which is deleted with this object if it is temporary.
     """
 
     def __init__(
@@ -87,7 +85,7 @@ class Results(Sequence[Result | FailedPoint]):
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """One row per point."""
+        """One row per point: the axes of the sweep, then the metrics."""
         import polars as pl
 
         from netsim.results.write import result_row

@@ -1,5 +1,8 @@
 """The Python interface: what examples show, and what it says to mistakes."""
 
+import textwrap
+from pathlib import Path
+
 import pytest
 from raises_input import raises_input
 
@@ -7,7 +10,7 @@ import netsim
 
 TABLES = {
     "topology": {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2},
-    "transport": "datagram",
+    "transport": "ndp",
     "traffic": {"kind": "permutation", "size": "8kB"},
 }
 
@@ -32,6 +35,14 @@ def test_a_single_point_has_its_tables(tmp_path):
     assert one.table["hash"].to_list() == [one.summary["hash"]]
     assert netsim.load(tmp_path / "r").flows.equals(one.flows)
     assert "flows" in dir(one)
+
+
+def test_the_example_of_the_page():
+    page = (Path(__file__).parent.parent / "docs" / "python.md").read_text("utf-8")
+    block = page.partition("\n\n    import netsim\n")[2].partition("\n\nThe arguments")[0]
+    scope = {"netsim": netsim}
+    exec(textwrap.dedent(block), scope)
+    assert scope["results"].table["status"].to_list() == ["finished"] * 2
 
 
 def test_temporary_results_go_away():

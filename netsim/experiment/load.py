@@ -23,7 +23,7 @@ IN_MEMORY = "experiment"
 
 
 class Experiment:
-    """A valid experiment.
+    """A valid experiment, from its tables and keys::
 
         Experiment(
             topology={"kind": "fat_tree", "hosts": 64},
@@ -31,8 +31,8 @@ class Experiment:
             traffic={"kind": "permutation", "size": "1MB"},
         )
 
-    The arguments are the tables and keys of an experiment file, and are checked as those are. File
-    names are relative to the working directory. Raises InputError with all errors.
+    They are those of an experiment file and are checked as such. File names are relative to the
+    working directory. Raises InputError with all errors.
 
     Attributes:
         file: its name in messages.
