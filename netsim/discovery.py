@@ -20,6 +20,7 @@ FOLDERS = {
     "topology": "topologies",
     "traffic": "traffic",
     "queue": "queues",
+    "routing": "routing_algorithms",
 }
 """Kind -> the folder whose modules are built-in plugins of that kind."""
 

@@ -68,8 +68,9 @@ RENAMED: dict[str, dict[str, str]] = {
         "n_classes": "n_traffic_classes",
         "planes": "plane_balancing",
         "model": "queue_discipline",
+        "load_balancing": "routing",
     },
-    "fabric.load_balancing": {"spray_rr": "spray_round_robin"},
+    "fabric.routing": {"spray_rr": "spray_round_robin"},
     "fabric.plane_balancing": {"free": "least_loaded"},
     "fabric.circuits": {
         "in_flight": "at_circuit_end",

@@ -16,7 +16,7 @@ from netsim.units import (
 )
 
 NAMES = {
-    "fabric.load_balancing": "load balancing",
+    "fabric.routing": "routing",
     "fabric.queue_discipline": "queue discipline",
     "topology.host_rate": "rate of a host",
     "traffic.fan_in": "senders",

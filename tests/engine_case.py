@@ -18,7 +18,7 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.snapshot import Snapshot
-from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_spec
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_spec, routing_spec
 from netsim.model.faults import NOMINAL, CarrierDelays, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.port_sizes import PortSizes
@@ -58,7 +58,7 @@ def fabric_of(case: Case) -> Fabric:
     ecn, circuits = case.fabric.get("ecn"), given.pop("circuits", None)
     given = {NAMES.get(name, name): value for name, value in given.items()}
     shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
-    model = given.pop("queue_discipline")
+    model, shared["routing"] = given.pop("queue_discipline"), routing_spec(shared["routing"])
     queue = queue_spec(str(MIXED) if model == "mixed" else model)
     own = {name: value for name, value in given.items() if name in queue.params}
     queue = replace(queue, params={**queue.params, **own})

@@ -17,7 +17,7 @@ from netsim.engine.occupancy import in_queues, on_links
 from netsim.engine.partitioned import PartitionedEngine
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.sizes import Sizes
-from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec
+from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec, routing_spec
 from netsim.model.faults import LinkFault
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -34,7 +34,9 @@ crew.SHARED_NS = 0  # short windows are shared among threads, too
 
 
 def fabric_with(model: str = "drop_tail", **given: Any) -> Fabric:
-    """A fabric with a built-in discipline; its parameters, in bytes, and fields of `Fabric`."""
+    """A fabric of built-in plugins: sizes of the discipline in bytes, and fields of `Fabric`."""
+    if isinstance(given.get("routing"), str):
+        given["routing"] = routing_spec(given["routing"])
     shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
     return Fabric(queue_spec(model, **given), **shared)
 
@@ -49,7 +51,7 @@ def changed(fabric: Fabric, **params: Any) -> Fabric:
 LOSSLESS = fabric_with("lossless", xoff_bytes=15 * PACKET, xon_bytes=12 * PACKET)
 TRIM = fabric_with(
     "trim",
-    load_balancing="spray_permutation",
+    routing="spray_permutation",
     n_traffic_classes=2,
     queue_bytes=35 * PACKET,
     header_queue_bytes=1_000_000,
@@ -64,7 +66,7 @@ def bdp_queues(queue: int = 29, kmin: int = 6, kmax: int = 24) -> Fabric:
     """SMaRTT's and NSCC's, in packets: a bandwidth-delay product, marked from 20 % to 80 %."""
     return fabric_with(
         "trim",
-        load_balancing="ecmp",
+        routing="ecmp",
         n_traffic_classes=2,
         queue_bytes=queue * PACKET,
         header_queue_bytes=1_000_000,

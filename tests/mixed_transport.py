@@ -29,7 +29,7 @@ PARAMS = [
 
 CONTROL_PER_DATA = 2
 RELIABLE = False
-FABRIC = {"queue_discipline": "drop_tail", "load_balancing": "ecmp", "queue_bytes": "100pkt"}
+FABRIC = {"queue_discipline": "drop_tail", "routing": "ecmp", "queue_bytes": "100pkt"}
 
 TX_STATE = ("draws", "sent", "again", "asked", "key", "heard")
 RX_STATE = ("draws", "answers")

@@ -17,7 +17,7 @@ from functools import cache
 import pytest
 from agreement import Way, check, compare
 from engine_case import NARROW, engine_for
-from reference.cases import FEATURES, LOAD_BALANCING, PAIRS, PLANE_BALANCING, random_case
+from reference.cases import FEATURES, PAIRS, PLANE_BALANCING, ROUTING, random_case
 from reference.small import FULL, PAYLOAD, cable, case, fabric
 
 from netsim.engine.kernels.layout import RUNNING
@@ -40,7 +40,7 @@ def pairs_of(seed: int) -> set[tuple[str | None, str | None]]:
     kinds = (
         case.transport,
         case.fabric["queue_discipline"],
-        case.fabric["load_balancing"],
+        case.fabric["routing"],
         case.fabric.get("plane_balancing"),
     )
     found = {*kinds, *(name for name in FEATURES if getattr(case, name))}
@@ -97,7 +97,7 @@ def test_every_departure_of_longer_ones(first: int) -> None:
 def test_cases_have_everything_together() -> None:
     """Each two features, and each feature with each discipline, transport, balancing and planes."""
     met = set().union(*map(pairs_of, chosen()))
-    kinds = {*itertools.chain(*PAIRS), *LOAD_BALANCING, *PLANE_BALANCING, *FEATURES}
+    kinds = {*itertools.chain(*PAIRS), *ROUTING, *PLANE_BALANCING, *FEATURES}
     assert set(itertools.product(FEATURES, kinds)) <= met
 
 

@@ -26,9 +26,10 @@ from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF
 from netsim.engine.state_views import Status
-from netsim.model.fabric import LOAD_BALANCING, Ecn, Fabric, PacketFormat
+from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.plugins import registry
 
 RATES = ("10Gbps", "40Gbps", "100Gbps", "400Gbps")
 EXAMPLES = 40
@@ -83,7 +84,7 @@ def settings_of_runs(draw: st.DrawFn, *, lossy: bool) -> Setting:
     xoff = draw(st.integers(0, 10)) * full
     ecn = Ecn(full, 4 * full, 0.5, draw(st.sampled_from(("enqueue", "dequeue"))))
     # Go-back-N takes packets that overtake for lost ones and sends them again and again.
-    spread = ("ecmp",) if transport == "roce" else LOAD_BALANCING
+    spread = ("ecmp",) if transport == "roce" else registry.names("routing")
     buffers = {
         "queue_bytes": draw(st.integers(1, 10)) * full if transport == "ndp" or lossy else 10**9,
         "header_queue_bytes": 10**9,
@@ -93,7 +94,7 @@ def settings_of_runs(draw: st.DrawFn, *, lossy: bool) -> Setting:
     }
     fabric = fabric_with(
         model,
-        load_balancing=draw(st.sampled_from(spread)),
+        routing=draw(st.sampled_from(spread)),
         n_traffic_classes=2 if transport == "ndp" else draw(st.integers(1, 3)),
         ecn=draw(st.sampled_from((None, ecn))),
     )
@@ -110,7 +111,7 @@ def test_every_flow_arrives_and_none_too_early(setting: Setting) -> None:
     engine = run(setting.engine())
     assert_conserved(engine)
     assert counter(engine, "drops") == 0
-    sprayed = setting.fabric.load_balancing != "ecmp" or setting.transport == "ndp"
+    sprayed = not setting.fabric.one_path or setting.transport == "ndp"
     ideal = ideal_times(setting.network, setting.flows, setting.packets, multipath=sprayed)
     assert (fct_ps(engine) >= ideal.fct_ps).all()
     if setting.transport != "datagram":

@@ -76,7 +76,7 @@ def job(seed: int, *, losses: bool = True) -> Job:
     if not losses:
         none |= dict.fromkeys(("circuits", "faults", "reroutes"), False)
         none |= {"transport": "roce", "model": "lossless"}
-        none |= {"load_balancing": "ecmp", "planes": None, "port_sizes": False}
+        none |= {"routing": "ecmp", "planes": None, "port_sizes": False}
     case = random_case(seed, **none)
     if not losses:
         fabric = {**case.fabric, "xoff_bytes": 10**6, "xon_bytes": 10**6}

@@ -45,7 +45,7 @@ NAMES = {
     "command": commands(),
     "workload": workload.commands,
     "plot": KINDS,
-    "fabric.load_balancing": fabric.LOAD_BALANCING,
+    "fabric.routing": registry.names("routing"),
     "fabric.plane_balancing": fabric.PLANE_BALANCING,
     "fabric.circuits.at_circuit_end": fabric.AT_CIRCUIT_END,
     "fabric.circuits.indirect": fabric.INDIRECT,

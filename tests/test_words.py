@@ -45,7 +45,8 @@ PHRASES = {
 """Phrase -> how often it may occur at most; lower a bound when its phrase has become rarer."""
 
 STILL_USED = {"at_once", "--full", "--directory", "in_flight", "size_of", "waited_ps"}
-"""Former names that now mean something else."""
+STILL_USED |= {"load_balancing"}
+"""Former names that now mean something else, such as an experiment."""
 
 NO_BEGINNING = {"Of", "What", "Who", "Where", "That", "Those", "Is", "If", "Which", "Likewise"}
 

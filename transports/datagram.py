@@ -19,7 +19,7 @@ RELIABLE = False
 
 FABRIC = {
     "queue_discipline": "drop_tail",
-    "load_balancing": "ecmp",
+    "routing": "ecmp",
     "n_traffic_classes": 1,
     "queue_bytes": "1000pkt",
 }

@@ -117,7 +117,7 @@ PRESETS = {
 
 FABRIC = {
     "queue_discipline": "lossless",
-    "load_balancing": "ecmp",
+    "routing": "ecmp",
     "n_traffic_classes": 2,
     "shared_buffer_bytes": "32MB",
     "alpha": 0.125,

@@ -68,7 +68,7 @@ PARAMS = [
 
 FABRIC = {
     "queue_discipline": "drop_tail",
-    "load_balancing": "ecmp",
+    "routing": "ecmp",
     "n_traffic_classes": 1,
     "queue_bytes": "500pkt",
     "ecn": {"kmin_bytes": "0.35bdp", "at": "enqueue"},

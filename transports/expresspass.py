@@ -65,7 +65,7 @@ PARAMS = [
 
 FABRIC = {
     "queue_discipline": "credit_shaper",
-    "load_balancing": "ecmp_symmetric",
+    "routing": "ecmp_symmetric",
     "n_traffic_classes": 2,
     "queue_bytes": "100pkt",
 }

@@ -114,7 +114,7 @@ PRESETS = {
 # Lost packets wait for a timeout, so queues must hold the unscheduled packets of an incast.
 FABRIC = {
     "queue_discipline": "drop_tail",
-    "load_balancing": "spray_permutation",
+    "routing": "spray_permutation",
     "plane_balancing": "permutation",
     "n_traffic_classes": 8,
     "queue_bytes": "10000pkt",

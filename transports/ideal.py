@@ -4,7 +4,7 @@ Nothing is simulated. A flow takes its size at the rate of its path's slowest li
 propagation, plus store-and-forward of one packet per hop, including headers. Simulated runs report
 the same value for every flow as its ideal.
 
-With `load_balancing = "ecmp"` the result also has `fair_max_ps`: the last flow's time with max-min
+With `routing = "ecmp"` the result also has `fair_max_ps`: the last flow's time with max-min
 fair shares on the paths that the hash selects.
 """
 
@@ -14,7 +14,7 @@ PARAMS: list[Param] = []
 
 FABRIC = {
     "queue_discipline": "drop_tail",
-    "load_balancing": "spray_permutation",
+    "routing": "spray_permutation",
     "plane_balancing": "permutation",
 }
 

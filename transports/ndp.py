@@ -47,7 +47,7 @@ KEEPS_RATE = True
 
 FABRIC = {
     "queue_discipline": "trim",
-    "load_balancing": "spray_permutation",
+    "routing": "spray_permutation",
     "plane_balancing": "permutation",
     "n_traffic_classes": 2,
     "queue_bytes": "8pkt",

@@ -44,7 +44,7 @@ PARAMS = [
 # Two bandwidth-delay products of four links of 1 us at 100 Gbps.
 FABRIC = {
     "queue_discipline": "pfabric",
-    "load_balancing": "spray_round_robin",
+    "routing": "spray_round_robin",
     "plane_balancing": "round_robin",
     "n_traffic_classes": 1,
     "queue_bytes": "60pkt",

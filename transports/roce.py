@@ -11,7 +11,7 @@ PARAMS = [*go_back_n.PARAMS, traffic_classes.DATA_CLASS, traffic_classes.ack_par
 
 FABRIC = {
     "queue_discipline": "lossless",
-    "load_balancing": "ecmp",
+    "routing": "ecmp",
     "n_traffic_classes": 1,
     "xoff_bytes": "15pkt",
     "xon_bytes": "12pkt",

@@ -106,7 +106,7 @@ PRESETS = {
 
 FABRIC = {
     "queue_discipline": "drop_tail",
-    "load_balancing": "ecmp",
+    "routing": "ecmp",
     "n_traffic_classes": 1,
     "queue_bytes": "1000pkt",
 }

@@ -65,7 +65,7 @@ PARAMS = [
 
 PRESETS = {"loss_0.1%": {"k": 200, "m": 5}, "loss_1%": {"k": 200, "m": 12}}
 
-FABRIC = {"queue_discipline": "drop_tail", "load_balancing": "ecmp", "n_traffic_classes": 1}
+FABRIC = {"queue_discipline": "drop_tail", "routing": "ecmp", "n_traffic_classes": 1}
 
 PARITY, REPAIR, PROBE = 2, 3, 4
 

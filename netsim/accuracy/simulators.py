@@ -90,7 +90,7 @@ SETUPS = (
         sprayed=False,
         seeds=100,
         params={"initial_window": 50},
-        fabric={"queue_bytes": "35pkt", "load_balancing": "ecmp"},
+        fabric={"queue_bytes": "35pkt", "routing": "ecmp"},
     ),
     Setup(
         *("RoCE, 128 hosts", SMALL, "roce", PERMUTATION[128], "128n_100g_roce_flowecmp.csv"),

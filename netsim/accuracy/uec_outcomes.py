@@ -162,7 +162,7 @@ def experiment(options: Mapping[str, str], files: Mapping[str, Path]) -> dict[st
         "stop": {"max_time": "60ms"},
         "fabric": {
             "queue_discipline": "trim",
-            "load_balancing": "ecmp",
+            "routing": "ecmp",
             "queue_bytes": in_bdp(queue),
             "header_queue_bytes": f"{2 * queue * PACKET}B",
             "header_ratio": 100_000,

@@ -9,7 +9,7 @@ preset 800g for 800 Gbps.
 
 FABRIC = {
     "queue_discipline": "trim",
-    "load_balancing": "ecmp",
+    "routing": "ecmp",
     "plane_balancing": "entropy",
     "n_traffic_classes": 2,
     "queue_bytes": "29pkt",

@@ -22,7 +22,7 @@ parameter ``paths`` selects one of these methods:
         pkt.entropy = paths.next_entropy(env, tx)
 
 The sender also calls ``acknowledged``, ``trimmed`` and ``timed_out``; the receiver calls ``answer``
-before it sends anything. Requires load_balancing = "ecmp".
+before it sends anything. Requires routing = "ecmp".
 
 Bonato et al., "REPS: Recycled Entropy Packet Spraying for Adaptive Load Balancing and Failure
 Mitigation", arXiv 2407.21625; rules and numbers are those of its simulator, repository

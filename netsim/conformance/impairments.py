@@ -51,7 +51,7 @@ def full_header_queues(testbed: Testbed) -> str:
 
 def reordering(testbed: Testbed) -> str:
     """Every packet takes a random path, so many overtake others."""
-    changes = {"load_balancing": "spray_random"}
+    changes = {"routing": "spray_random"}
     run = testbed.run(permutation_of(packets_of(testbed, 40) * PACKET), changes=changes)
     return run.line()
 

@@ -58,11 +58,11 @@ class QueueTestbed(Testbed):
 
     @property
     def subject(self) -> Path:
-        return fabric_table({"queue_discipline": self.queue}).plugin.path
+        return fabric_table({"queue_discipline": self.queue}).plugins["queue_discipline"].path
 
     @property
     def n_traffic_classes(self) -> int:
-        module = fabric_table({"queue_discipline": self.queue}).plugin.module
+        module = fabric_table({"queue_discipline": self.queue}).plugins["queue_discipline"].module
         least, _ = classes_of(module) or (CLASSES, CLASSES)
         return int(self.keys.get("n_traffic_classes", least))
 

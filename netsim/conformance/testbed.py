@@ -18,7 +18,7 @@ from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
 from netsim.lint import check_transport
-from netsim.model.fabric import PATH_FOR_LIFE, Fabric, PacketFormat
+from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -83,7 +83,7 @@ class Run:
     def slowdown(self) -> np.ndarray:
         """Return each flow's FCT divided by its FCT in an idle network."""
         engine = self.engine
-        multipath = engine.fabric.load_balancing not in PATH_FOR_LIFE
+        multipath = not engine.fabric.one_path
         ideal = ideal_times(engine.network, engine.flows, PacketFormat(), multipath=multipath)
         return np.asarray(self.fct_ps() / ideal.fct_ps)
 

@@ -13,7 +13,6 @@ from netsim.conformance.finding import ConformanceError, NotApplicableError
 from netsim.conformance.impairments import DOWN_PS
 from netsim.conformance.testbed import Run, Testbed
 from netsim.errors import InputError
-from netsim.model.fabric import ECMP_SYMMETRIC
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -61,14 +60,13 @@ def plane_down(testbed: Testbed) -> str:
 
 def _alternate(testbed: Testbed, network: Network) -> str:
     """Return round robin over planes, or one plane per flow if paths must be symmetric."""
-    balancing = testbed.fabric({}, network).load_balancing
-    return HASH if balancing == ECMP_SYMMETRIC else ROUND_ROBIN
+    return HASH if testbed.fabric({}, network).symmetric else ROUND_ROBIN
 
 
 def _on_planes(testbed: Testbed, network: Network, planes: str, *faults: LinkFault) -> Run:
     """Every host sends to one on another leaf while seven send to one."""
     changes: dict[str, Any] = {"plane_balancing": planes}
-    if testbed.fabric(changes, network).load_balancing == ECMP_SYMMETRIC:
+    if testbed.fabric(changes, network).symmetric:
         try:
             check_symmetric(network, planes)
         except InputError as reason:

@@ -49,7 +49,7 @@ from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.sizes import Sizes, longest_window_ps, shortest_delay_ps
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
-from netsim.model.fabric import PATH_FOR_LIFE, Fabric
+from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.port_pairs import PLANE_BALANCING
 from netsim.model.reroute import constant_routes
@@ -144,15 +144,16 @@ def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
             hint='"none"',
         )
     at = fabric.ecn.at if fabric.ecn is not None else None
-    coupled = discipline.coupled or fabric.load_balancing == "least_loaded" or how == OPPORTUNISTIC
+    routing = balancing(fabric)
+    coupled = discipline.coupled or routing == LEAST_LOADED or how == OPPORTUNISTIC
     return {
         "N_CLASSES": fabric.n_traffic_classes,
         **discipline.features,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
         "COUPLED": coupled,
-        "ROUTES_AHEAD": not coupled or (fabric.load_balancing in PATH_FOR_LIFE and how != VLB),
-        "BALANCING": BALANCING[fabric.load_balancing],
+        "ROUTES_AHEAD": not coupled or (fabric.one_path and how != VLB),
+        "BALANCING": routing,
         "POLICY_ROUTING": feature_set.policy,
         "TIME_SLOT_ROUTING": feature_set.time_slots,
         "FAULTS": feature_set.faults,
@@ -175,12 +176,22 @@ def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
     }
 
 
+def balancing(fabric: Fabric) -> int:
+    """Return the way of choosing a port (`kernels/balance.py`). Raises InputError, without a file,
+    for a routing algorithm that the engine does not have."""
+    name = fabric.routing.plugin.name
+    if name not in BALANCING:
+        hint = f"one of {', '.join(BALANCING)}"
+        raise InputError(f"the engine cannot run {name}", key="fabric.routing", hint=hint)
+    return BALANCING[name]
+
+
 def build_net(simulation: Simulation) -> Net:
     """Return the network and its routes over time. ECMP's hash starts at each node with its number
     or height."""
     network, faults, seed = simulation.network, simulation.faults, simulation.seed
     node_salt = salt(seed, PURPOSE_ECMP, np.arange(network.n_nodes, dtype=np.int64))
-    if BALANCING[simulation.fabric.load_balancing] == ECMP_SYMMETRIC:
+    if simulation.fabric.symmetric:
         node_salt[network.n_hosts :] = salt(seed, PURPOSE_SYMMETRIC, heights(network))
     routes = None if faults is None else faults.routes
     if routes is None and faults is not None:

@@ -19,6 +19,8 @@ MAX_DEPTH = 20
 """Deepest nesting of tables and lists; an experiment needs five levels."""
 
 PLUGIN_SECTIONS = ("topology", "transport", "traffic")
+FABRIC_PLUGINS = {"queue_discipline": "queue", "routing": "routing"}
+"""Keys of [fabric] that name a plugin, and its kind."""
 FAULTS = "faults"
 
 CLASS_SECTIONS = ("transport", "traffic")
@@ -28,11 +30,12 @@ CLASS_SECTIONS = ("transport", "traffic")
 def category(key: str) -> str:
     """Return the kind of plugin of a section: "transport" for "flow_classes.wan.transport".
 
-    Tables within [topology], such as [topology.plane], are topologies too.
+    Tables within [topology], such as [topology.plane], are topologies too. The key
+    "fabric.queue_discipline" is of a queue discipline.
     """
     if key.startswith("topology."):
         return "topology"
-    return "queue" if key == "fabric" else key.rpartition(".")[2]
+    return FABRIC_PLUGINS.get(key.removeprefix("fabric."), key.rpartition(".")[2])
 
 
 def read(path: Path) -> Tree:

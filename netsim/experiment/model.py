@@ -170,4 +170,4 @@ class Point:
         """All plugins of the run."""
         more = [use for c in self.classes for use in (c.transport, c.traffic) if use is not None]
         topology = (self.topology, *self.topology.parts)
-        return (*topology, self.transport, self.traffic, *more, self.fabric.queue)
+        return (*topology, self.transport, self.traffic, *more, *self.fabric.plugins.values())

@@ -15,7 +15,6 @@ from netsim.experiment.schema import LINK_PATTERN
 from netsim.limits import HORIZON_PS
 from netsim.memory import require_room
 from netsim.model import checks
-from netsim.model.fabric import ECMP_SYMMETRIC
 from netsim.model.faults import NOMINAL, OUTAGE_BYTES, LinkFault, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
@@ -69,9 +68,10 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
     if point.routing.carrier.own_ps != NEVER:
         faults = replace(faults, carrier=point.routing.carrier)
     if (convergence_delay_ps < NEVER).any():
-        if point.fabric.load_balancing == ECMP_SYMMETRIC:
+        if point.fabric.symmetric:
+            name = point.fabric.routing.name
             raise InputError(
-                f'conflicts with load_balancing = "{ECMP_SYMMETRIC}": rerouting breaks symmetry',
+                f'conflicts with routing = "{name}": rerouting breaks symmetry',
                 key="routing.convergence_delay",
                 hint='use "never"',
             )

@@ -10,13 +10,12 @@ from types import ModuleType
 from typing import Any
 
 from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.experiment.document import FABRIC_PLUGINS
 from netsim.experiment.model import Point
 from netsim.experiment.schema import FabricSection, PacketsSection, validated
 from netsim.limits import CLASSES, PACKET_BYTES
 from netsim.model.fabric import (
     DIRECT,
-    DROP_TAIL,
-    ECMP_SYMMETRIC,
     OPPORTUNISTIC,
     CircuitRules,
     Ecn,
@@ -34,7 +33,7 @@ from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.units import Bdp, format_bytes, format_port_size, format_rate, format_time, written
 
 COMMON = tuple(keys_of(Fabric))
-"""Keys of [fabric] that every queue discipline has."""
+"""Keys of [fabric] that are no plugin's."""
 
 UNKNOWN = "unknown key"
 
@@ -52,8 +51,8 @@ def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
 def fabric_defaults(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
     """Return the [fabric] table that a transport expects: `FABRIC` and `PRESET_FABRIC[preset]`.
 
-    A queue discipline given as a path is relative to the transport. Raises InputError if a table is
-    not a dict.
+    A plugin given as a path is relative to the transport. Raises InputError if a table is not a
+    dict.
     """
     tables = getattr(module, "PRESET_FABRIC", {})
     declared = {"FABRIC": getattr(module, "FABRIC", {}), "PRESET_FABRIC": tables}
@@ -65,9 +64,10 @@ def fabric_defaults(module: ModuleType, preset: str | None) -> Mapping[str, Any]
                 "must be a dict", file=str(module.__file__), key=key, code="wrong_type"
             )
     defaults = merge(declared["FABRIC"], tables.get(preset, {}))
-    discipline = defaults.get("queue_discipline")
-    if isinstance(discipline, str) and registry.split_preset(discipline)[0].endswith(".py"):
-        defaults["queue_discipline"] = str(Path(str(module.__file__)).parent / discipline)
+    for key in FABRIC_PLUGINS:
+        name = defaults.get(key)
+        if isinstance(name, str) and registry.split_preset(name)[0].endswith(".py"):
+            defaults[key] = str(Path(str(module.__file__)).parent / name)
     return defaults
 
 
@@ -81,83 +81,91 @@ def merge(defaults: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, 
 
 @dataclass(frozen=True)
 class FabricTable:
-    """A [fabric] table and its queue discipline.
+    """A [fabric] table and its plugins by key.
 
     `known` are the keys of `table` that it may have, `unknown` the errors for the others.
     """
 
     table: Mapping[str, Any]
-    plugin: Plugin
+    plugins: Mapping[str, Plugin]
 
     @property
     def known(self) -> dict[str, Any]:
-        """The common keys and those of this discipline, as written."""
+        """The common keys and those of these plugins, as written."""
         return {key: value for key, value in self.table.items() if key not in self.unknown}
 
     @cached_property
     def unknown(self) -> dict[str, InputError]:
-        """Errors for keys that this discipline does not have."""
-        own = [*COMMON, *(param.name for param in self.plugin.params)]
+        """Errors for keys that these plugins do not have."""
+        params = [param for plugin in self.plugins.values() for param in plugin.params]
+        own = [*COMMON, *(param.name for param in params)]
         return {key: self._unknown_key(key, own) for key in self.table if key not in own}
 
     def _unknown_key(self, key: str, own: Sequence[str]) -> InputError:
-        others = [one.name for one in registry.all("queue") if one.param(key)]
-        if not others:
-            hint = did_you_mean(key, own)
-            return InputError(UNKNOWN, key=f"fabric.{key}", hint=hint, code="unknown_key")
-        message = f'has no effect with queue_discipline = "{self.plugin.name}"'
-        hint = "only with " + " or ".join(f'"{name}"' for name in others)
-        return InputError(message, key=f"fabric.{key}", hint=hint, code="no_effect")
+        for choice, kind in FABRIC_PLUGINS.items():
+            others = [one.name for one in registry.all(kind) if one.param(key)]
+            if others:
+                message = f'has no effect with {choice} = "{self.plugins[choice].name}"'
+                hint = "only with " + " or ".join(f'"{name}"' for name in others)
+                return InputError(message, key=f"fabric.{key}", hint=hint, code="no_effect")
+        hint = did_you_mean(key, own)
+        return InputError(UNKNOWN, key=f"fabric.{key}", hint=hint, code="unknown_key")
 
 
-def discipline_of(table: Mapping[str, Any]) -> str:
-    """Return the queue discipline (with any preset) of a [fabric] table.
+def plugin_of(table: Mapping[str, Any], key: str) -> str:
+    """Return the plugin (with any preset) that a key of a [fabric] table names.
 
     Raises InputError, without a file, if it is not a name.
     """
-    discipline = table.get("queue_discipline", DROP_TAIL)
-    if not isinstance(discipline, str):
-        hint = f"one of {', '.join(registry.names('queue'))}"
-        message = f"{written(discipline)} is not a name"
-        raise InputError(message, key="fabric.queue_discipline", hint=hint)
-    return discipline
+    name = table.get(key, keys_of(Fabric)[key].default)
+    if not isinstance(name, str):
+        hint = f"one of {', '.join(registry.names(FABRIC_PLUGINS[key]))}"
+        raise InputError(f"{written(name)} is not a name", key=f"fabric.{key}", hint=hint)
+    return name
 
 
 def fabric_table(table: Mapping[str, Any]) -> FabricTable:
-    """Return a [fabric] table with its discipline; a file is relative to the working directory."""
-    name, _ = registry.split_preset(discipline_of(table))
-    try:
-        return FabricTable(table, registry.find("queue", name))
-    except InputError as error:
-        raise error.at(key="fabric.queue_discipline") from None
+    """Return a [fabric] table with its plugins; files are relative to the working directory."""
+    plugins = {}
+    for key, kind in FABRIC_PLUGINS.items():
+        name, _ = registry.split_preset(plugin_of(table, key))
+        try:
+            plugins[key] = registry.find(kind, name)
+        except InputError as error:
+            raise error.at(key=f"fabric.{key}") from None
+    return FabricTable(table, plugins)
 
 
 def resolve_fabric(table: Mapping[str, Any], packets: PacketFormat) -> Fabric:
-    """Return the fabric of a [fabric] table, without keys of other disciplines. Raises InputError
+    """Return the fabric of a [fabric] table, without keys of other plugins. Raises InputError
     without a file.
     """
     return fabric_of(fabric_table(table), packets)
 
 
 def fabric_of(source: FabricTable, packets: PacketFormat) -> Fabric:
-    """Resolve the fabric of a table with a known discipline. Raises InputError without a file."""
-    plugin = source.plugin
+    """Resolve the fabric of a table with known plugins. Raises InputError without a file."""
     errors: list[InputError] = []
     shared = {key: value for key, value in source.known.items() if key in COMMON}
     own = {key: value for key, value in source.known.items() if key not in COMMON}
-    preset = registry.split_preset(shared.get("queue_discipline", DROP_TAIL))[1]
     common: dict[str, Any] = {}
-    params: dict[str, Any] = {}
+    uses: dict[str, PluginSpec] = {}
     try:
-        common = _common(shared, plugin.module, packets)
+        common = _common(shared, source.plugins["queue_discipline"].module, packets)
     except InputError as error:
         errors += error.errors
-    try:
-        params = _queue_params(plugin, preset, own, packets)
-    except InputError as error:
-        errors += error.errors
+    taken = dict.fromkeys(COMMON, "the [fabric] key")
+    for key, plugin in source.plugins.items():
+        preset = registry.split_preset(plugin_of(shared, key))[1]
+        given = {name: value for name, value in own.items() if plugin.param(name)}
+        try:
+            _check_names(plugin, taken)
+            uses[key] = _used(key, plugin, preset, given, packets)
+        except InputError as error:
+            errors += error.errors
+        taken |= {param.name: f"the parameter of {plugin.name}" for param in plugin.params}
     raise_all(errors)
-    fabric = Fabric(PluginSpec(plugin, params, preset), **common)
+    fabric = Fabric(uses["queue_discipline"], uses["routing"], **common)
     errors = _contradictions(fabric)
     if not fabric.has_bdp_sizes:  # sizes in bdp are checked per port, with the network
         errors += wrong_sizes(fabric, packets)
@@ -166,17 +174,19 @@ def fabric_of(source: FabricTable, packets: PacketFormat) -> Fabric:
 
 
 def check_common(table: Mapping[str, Any], packets: PacketFormat) -> None:
-    """Check the keys of a [fabric] table that all disciplines have."""
+    """Check the keys of a [fabric] table that are no plugin's."""
     _common({key: value for key, value in table.items() if key in COMMON}, None, packets)
 
 
 def _common(
     table: Mapping[str, Any], module: ModuleType | None, packets: PacketFormat
 ) -> dict[str, Any]:
-    """Return the fields of `Fabric` except its discipline, whose module may set the class count."""
+    """Return the fields of `Fabric` except its plugins; the discipline's `module` may set the
+    class count."""
     context = {"packet_bytes": packets.data_bytes}
     values = dict(validated(FabricSection, table, "fabric", context))
-    del values["queue_discipline"]
+    for key in FABRIC_PLUGINS:
+        del values[key]
     ecn, circuits = values.pop("ecn"), values.pop("circuits")
     if values["n_traffic_classes"] is None:  # the discipline's minimum, or the default
         needed = classes_of(module)
@@ -192,22 +202,31 @@ def _common(
     return values
 
 
-def _queue_params(
-    plugin: Plugin, preset: str | None, given: Mapping[str, Any], packets: PacketFormat
-) -> dict[str, Any]:
-    """Return the parameters of a discipline."""
+def _check_names(plugin: Plugin, taken: Mapping[str, str]) -> None:
+    """Refuse parameters whose names are `taken`: name -> by what."""
+    for param in plugin.params:
+        if param.name in taken:
+            message = f"conflicts with {taken[param.name]} of this name"
+            raise InputError(message, file=str(plugin.path), key=f"PARAMS.{param.name}")
+
+
+def _used(
+    key: str,
+    plugin: Plugin,
+    preset: str | None,
+    given: Mapping[str, Any],
+    packets: PacketFormat,
+) -> PluginSpec:
+    """Return a plugin of [fabric] with its parameters."""
     if preset is not None and preset not in plugin.presets:
         hint = did_you_mean(preset, plugin.presets)
         message = f"unknown preset {written(preset)}"
-        raise InputError(message, key="fabric.queue_discipline", hint=hint, code="unknown_value")
-    for param in plugin.params:
-        if param.name in COMMON:
-            message = "conflicts with the [fabric] key of this name"
-            raise InputError(message, file=str(plugin.path), key=f"PARAMS.{param.name}")
+        raise InputError(message, key=f"fabric.{key}", hint=hint, code="unknown_value")
     size = packets.data_bytes
-    return resolve_params(
+    params = resolve_params(
         plugin.params, plugin.presets, given, preset, file=None, key="fabric", packet_bytes=size
     )
+    return PluginSpec(plugin, params, preset)
 
 
 def _with_defaults(values: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
@@ -234,7 +253,8 @@ def ineffective_keys(fabric: Fabric) -> dict[str, InputError]:
         found["ecn_from_class"] = ("without ECN", "remove it, or add [fabric.ecn]")
     if not fabric.coupled:
         found["allow_deadlock"] = ("without PFC", "remove it, or use a discipline with PFC")
-    found |= calls.no_effect(fabric.queue)
+    for use in fabric.plugins.values():
+        found |= calls.no_effect(use)
     return {
         key: InputError(f"has no effect {why}", key=f"fabric.{key}", hint=hint, code="no_effect")
         for key, (why, hint) in found.items()
@@ -243,7 +263,7 @@ def ineffective_keys(fabric: Fabric) -> dict[str, InputError]:
 
 def used_keys(fabric: Fabric) -> set[str]:
     """Return the keys of [fabric] that have an effect in this fabric."""
-    keys = {*COMMON, *fabric.queue.params} - ineffective_keys(fabric).keys()
+    keys = {*COMMON, *fabric.params} - ineffective_keys(fabric).keys()
     return keys if fabric.circuits is not None else keys - {"circuits"}
 
 
@@ -258,9 +278,9 @@ def describe_packets(packets: PacketFormat) -> dict[str, Any]:
 
 def describe_fabric(fabric: Fabric) -> dict[str, Any]:
     """Return the equivalent [fabric] table with all keys that have an effect."""
-    queue = fabric.queue
     table = _described(fabric)
-    table |= {param.name: param.format(queue.params[param.name]) for param in queue.plugin.params}
+    for use in fabric.plugins.values():
+        table |= {param.name: param.format(use.params[param.name]) for param in use.plugin.params}
     keep = used_keys(fabric)
     return {key: value for key, value in table.items() if key in keep}
 
@@ -281,6 +301,8 @@ def _described(table: Fabric | Ecn) -> dict[str, Any]:
 def _as_written(value: Any, key: Key) -> Any:
     if value is None:
         return key.none
+    if isinstance(value, PluginSpec):
+        return value.name
     if isinstance(value, Ecn):
         return _described(value)
     if isinstance(value, CircuitRules):
@@ -320,11 +342,11 @@ def _contradictions(fabric: Fabric) -> list[InputError]:
             f"{fabric.n_traffic_classes}",
             "use a lower class, or more classes, with data in the higher ones",
         )
-    if rules.indirect != DIRECT and fabric.load_balancing == ECMP_SYMMETRIC:
+    if rules.indirect != DIRECT and fabric.symmetric:
         wrong(
             "circuits.indirect",
-            f'"{rules.indirect}" conflicts with load_balancing = "{ECMP_SYMMETRIC}"',
-            f'use indirect = "{DIRECT}", or another load_balancing',
+            f'"{rules.indirect}" conflicts with routing = "{fabric.routing.name}"',
+            f'use indirect = "{DIRECT}", or another routing',
         )
     return errors
 
@@ -337,10 +359,11 @@ def wrong_sizes(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
         hint = f"at most {format_bytes(kmax)}"
         message = f"{format_bytes(kmin)} exceeds kmax_bytes"
         errors.append(InputError(message, key="fabric.ecn.kmin_bytes", hint=hint))
-    for error in calls.problems(fabric.queue, fabric, packets):
-        key = error.key or "queue_discipline"
-        key = key if "." in key else f"fabric.{key}"
-        errors.append(error.replace(file=None, key=key))
+    for choice, use in fabric.plugins.items():
+        for error in calls.problems(use, fabric, packets):
+            key = error.key or choice
+            key = key if "." in key else f"fabric.{key}"
+            errors.append(error.replace(file=None, key=key))
     return errors
 
 

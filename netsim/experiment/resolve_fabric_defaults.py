@@ -7,7 +7,7 @@ from typing import Any
 
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment import resolve_fabric as fabrics
-from netsim.experiment.document import ErrorCollector
+from netsim.experiment.document import FABRIC_PLUGINS, ErrorCollector
 from netsim.experiment.resolve_fabric import FabricTable
 from netsim.experiment.resolve_plugins import PluginResolver
 from netsim.lint import check_queue
@@ -78,11 +78,15 @@ class FabricResolver:
             defaults = by_section[first] = {**own, "n_traffic_classes": n_traffic_classes}
         try:
             merged = self._merged(defaults, table)
-            plugin = self._plugins.find("fabric", fabrics.discipline_of(merged))
-            if plugin is None:
+            plugins = {}
+            for key in FABRIC_PLUGINS:
+                plugin = self._plugins.find(f"fabric.{key}", fabrics.plugin_of(merged, key))
+                if plugin is not None:
+                    plugins[key] = plugin
+            if len(plugins) < len(FABRIC_PLUGINS):
                 fabrics.check_common(merged, packets)
                 return None
-            source = FabricTable(merged, plugin)
+            source = FabricTable(merged, plugins)
             fabric = fabrics.fabric_of(source, packets)
         except InputError as error:
             raise _declared_errors(transports[first], own, packets) or error from None
@@ -94,12 +98,13 @@ class FabricResolver:
         return source, fabric
 
     def _merged(self, defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a transport's defaults, overridden by a table and by the preset that it names."""
-        name, preset = registry.split_preset(str(table.get("queue_discipline", "")))
-        plugin = self._plugins.find("fabric", name) if preset is not None else None
-        if plugin is not None:
-            values = plugin.presets.get(preset or "", {})
-            defaults = {key: value for key, value in defaults.items() if key not in values}
+        """Return a transport's defaults, overridden by a table and by the presets that it names."""
+        for choice in FABRIC_PLUGINS:
+            name, preset = registry.split_preset(str(table.get(choice, "")))
+            plugin = self._plugins.find(f"fabric.{choice}", name) if preset is not None else None
+            if plugin is not None:
+                values = plugin.presets.get(preset or "", {})
+                defaults = {key: value for key, value in defaults.items() if key not in values}
         return fabrics.merge(defaults, table)
 
 

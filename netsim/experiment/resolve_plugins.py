@@ -32,9 +32,10 @@ class PluginResolver:
         """Return the plugin of a kind as written, with or without preset; None after noting the
         error.
 
-        In the section fabric, that is the queue discipline.
+        Plugins of [fabric] have the section "fabric.queue_discipline" or "fabric.routing".
         """
-        key = "fabric.queue_discipline" if section == "fabric" else f"{section}.kind"
+        is_key = section.startswith("fabric.")
+        key = section if is_key else f"{section}.kind"
 
         def resolve() -> Plugin:
             name, _ = registry.split_preset(kind)
@@ -45,8 +46,7 @@ class PluginResolver:
                 name = str(user_path(name, Path.cwd()))
             return registry.find(category(section), name, relative_to=self._directory)
 
-        parent = key if section == "fabric" else section
-        return self._errors.once(parent, f"plugin {section} {kind}", resolve)
+        return self._errors.once(section, f"plugin {section} {kind}", resolve)
 
     def use(self, section: str, table: Any, axes: Mapping[str, Any]) -> PluginSpec | None:
         """Return the plugin of a section with its parameters; None after noting errors.

@@ -20,7 +20,7 @@ from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.circuit_times import check_control, check_phases, check_rules
 from netsim.model.demand import demand_of
-from netsim.model.fabric import ECMP_SYMMETRIC, PATH_FOR_LIFE, Fabric, PacketFormat
+from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
@@ -134,7 +134,7 @@ def prepare(point: Point) -> Scenario:
             checks.check_links(network, point.packets, point.fabric, point.topology.params)
         check_rules(network, point.fabric.circuits, point.packets)
         check_control(network, point.fabric.circuits, point.packets)
-        if point.fabric.load_balancing == ECMP_SYMMETRIC:
+        if point.fabric.symmetric:
             check_symmetric(network, point.fabric.plane_balancing)
         if load.tasks is not None and is_closed_form(point):
             message = f"{point.transport.name} is not simulated, but tasks need a simulation"
@@ -163,7 +163,7 @@ def prepare(point: Point) -> Scenario:
         raise _located(error, point) from None
     except MemoryError as error:
         raise _memory_error("the network or its traffic", error, point) from None
-    multipath = fabric.load_balancing not in PATH_FOR_LIFE
+    multipath = not fabric.one_path
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
     made = Scenario(
         network,

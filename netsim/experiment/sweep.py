@@ -17,7 +17,13 @@ from itertools import product
 from typing import Any
 
 from netsim.errors import InputError, raise_all
-from netsim.experiment.document import CLASS_SECTIONS, FAULTS, PLUGIN_SECTIONS, Tree
+from netsim.experiment.document import (
+    CLASS_SECTIONS,
+    FABRIC_PLUGINS,
+    FAULTS,
+    PLUGIN_SECTIONS,
+    Tree,
+)
 from netsim.experiment.schema import COUNT_FIELDS
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin
@@ -83,11 +89,13 @@ def _flow_class(key: str, table: Any, find: Finder) -> list[Variant]:
 
 
 def _counts(fabric: Tree, find: Finder) -> list[str]:
-    """Return the integer parameters of queue disciplines that a [fabric] table may name."""
-    given = fabric.get("queue_discipline", [])
-    given = given if isinstance(given, list) else [given]
-    named = [one for one in given if isinstance(one, str)]
-    plugins = [*registry.all("queue"), *(find("fabric", name) for name in named)]
+    """Return the integer parameters of plugins that a [fabric] table may name."""
+    plugins: list[Plugin | None] = []
+    for key, kind in FABRIC_PLUGINS.items():
+        given = fabric.get(key, [])
+        given = given if isinstance(given, list) else [given]
+        named = [one for one in given if isinstance(one, str)]
+        plugins += [*registry.all(kind), *(find(f"fabric.{key}", name) for name in named)]
     return [
         f"fabric.{param.name}"
         for plugin in plugins

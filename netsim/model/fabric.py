@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 
 DROP_TAIL = "drop_tail"
 
-ECMP, ECMP_SYMMETRIC = PATH_FOR_LIFE = ("ecmp", "ecmp_symmetric")
-LOAD_BALANCING = (
-    *PATH_FOR_LIFE,
-    "spray_random",
-    "spray_round_robin",
-    "spray_permutation",
-    "least_loaded",
-)
+ECMP = "ecmp"
 PFC_FRAME_BYTES = 64
 
 REQUIRED = object()
@@ -146,14 +139,31 @@ CIRCUITS = Key("table", None, "table [fabric.circuits]")
 
 
 QUEUE_DISCIPLINE = Key(
-    "text", "drop_tail", "name or file of the queue discipline, which adds keys of its own"
+    "text", DROP_TAIL, "name or file of the queue discipline, which adds keys of its own"
+)
+
+ROUTING = Key(
+    "text",
+    ECMP,
+    "name or file of the routing algorithm, by which switches choose ports; adds keys of its own",
 )
 
 
 def queue_spec(name: str, packets: PacketFormat | None = None, **params: Any) -> PluginSpec:
     """Return a built-in or installed queue discipline with parameters in bytes and plain
     numbers. ``params`` replace its defaults for ``packets``."""
-    plugin = registry.find("queue", name)
+    return _spec("queue", name, packets, params)
+
+
+def routing_spec(name: str, **params: Any) -> PluginSpec:
+    """Return a built-in or installed routing algorithm, like `queue_spec`."""
+    return _spec("routing", name, None, params)
+
+
+def _spec(
+    kind: str, name: str, packets: PacketFormat | None, params: Mapping[str, Any]
+) -> PluginSpec:
+    plugin = registry.find(kind, name)
     packet_bytes = (packets or PacketFormat()).data_bytes
     defaults = resolve_params(
         plugin.params, {}, {}, None, file=None, key="fabric", packet_bytes=packet_bytes
@@ -164,11 +174,12 @@ def queue_spec(name: str, packets: PacketFormat | None = None, **params: Any) ->
 
 @dataclass(frozen=True)
 class Fabric:
-    """How all switches of the network queue, drop, trim, mark, pause and balance packets.
+    """How all switches of the network queue, drop, trim, mark, pause and route packets.
 
-    ``queue`` is the queue discipline with its parameters, sizes in bytes.
+    ``queue`` is the queue discipline with its parameters, sizes in bytes; ``routing`` the routing
+    algorithm.
 
-    This is also the table of the keys of [fabric] that all disciplines share; reading, checking and
+    This is also the table of the keys of [fabric] that are no plugin's; reading, checking and
     writing derive from it. To add a key, add a field here, its conflicts to `_contradictions`
     (experiment/resolve_fabric.py) and, if kernels read it, a field of that name to `FabricRecord`
     (engine/kernels/fields.py).
@@ -178,8 +189,8 @@ class Fabric:
         default_factory=lambda: queue_spec(DROP_TAIL),
         metadata={"key": QUEUE_DISCIPLINE, "written": "queue_discipline"},
     )
-    load_balancing: str = _key(
-        "choice", "ecmp", "how a switch chooses between equal-cost ports", choices=LOAD_BALANCING
+    routing: PluginSpec = field(
+        default_factory=lambda: routing_spec(ECMP), metadata={"key": ROUTING}
     )
     plane_balancing: str = _key(
         "choice",
@@ -206,6 +217,26 @@ class Fabric:
         return self.queue.name
 
     @property
+    def plugins(self) -> dict[str, PluginSpec]:
+        """The plugins by their keys in [fabric]."""
+        return {"queue_discipline": self.queue, "routing": self.routing}
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of all plugins, whose names differ."""
+        return {**self.queue.params, **self.routing.params}
+
+    @property
+    def one_path(self) -> bool:
+        """Whether packets of a flow with the same entropy take one path."""
+        return bool(getattr(self.routing.module, "ONE_PATH", False))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether control packets must cross the same cables as data (`model/symmetry.py`)."""
+        return bool(getattr(self.routing.module, "SYMMETRIC", False))
+
+    @property
     def has_bdp_sizes(self) -> bool:
         """Whether any size is a bandwidth-delay product (netsim/model/port_sizes.py)."""
         ecn = () if self.ecn is None else (self.ecn.kmin_bytes, self.ecn.kmax_bytes)
@@ -223,17 +254,22 @@ class Fabric:
 
     @property
     def coupled(self) -> bool:
-        """Whether the ports of a switch act together, which pausing requires."""
+        """Whether the discipline has the ports of a switch act together, which pausing
+        requires."""
         return bool(getattr(self.queue.module, "COUPLED", False))
 
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
-        """Return this fabric with network-dependent parameters of the discipline settled.
+        """Return this fabric with network-dependent parameters of its plugins settled.
         Bandwidth-delay products stay, as they differ by port."""
-        return replace(self, queue=settled(self.queue, network, packets))
+        return replace(
+            self,
+            queue=settled(self.queue, network, packets),
+            routing=settled(self.routing, network, packets),
+        )
 
 
 def keys_of(table: type[Fabric] | type[Ecn] | type[CircuitRules]) -> dict[str, Key]:
-    """Return the keys of [fabric] that all disciplines share, or of one of its tables, in order."""
+    """Return the keys of [fabric] that are no plugin's, or of one of its tables, in order."""
     return {one.metadata.get("written", one.name): one.metadata["key"] for one in fields(table)}
 
 

@@ -17,7 +17,7 @@ from netsim.model.routing import COUNT_MASK, NO_ROUTE
 
 Ints = NDArray[np.int64]
 
-KEY = "fabric.load_balancing"
+KEY = "fabric.routing"
 BOTH_WAYS = (HASH, ENTROPY)
 """Values of `fabric.plane_balancing` by which packets and acknowledgments use the same plane."""
 
@@ -42,7 +42,7 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
     a switch above share that whole layer, in the same order of uplinks. If NICs have several ports,
     both ends must choose the same one: `planes` is `fabric.plane_balancing`.
 
-    Raises InputError with the key of the load balancing or of the plane balancing.
+    Raises InputError with the key of the routing or of the plane balancing.
     """
     if network.n_host_ports > network.first_nic[-1] and planes not in BOTH_WAYS:
         message = f'"{planes}" conflicts with ecmp_symmetric: each end chooses its own plane'

@@ -77,7 +77,7 @@ def _ndp(point: Point, scenario: Scenario) -> list[object]:
         window = -(-3 * product // (2 * point.packets.data_bytes))
     payload = point.packets.payload_bytes
     queue = _packets(point.fabric.queue.params["queue_bytes"], payload)
-    strategy = NDP_STRATEGIES[point.fabric.load_balancing]
+    strategy = NDP_STRATEGIES[point.fabric.routing.plugin.name]
     return [*strategy, "-mtu", payload, "-q", queue, "-cwnd", window]
 
 
@@ -122,7 +122,7 @@ PEERS = {
     "htsim_ndp": Peer(
         "ndp",
         ("initial_window",),
-        {**_TRIM, "fabric.load_balancing": tuple(NDP_STRATEGIES)},
+        {**_TRIM, "fabric.routing": tuple(NDP_STRATEGIES)},
         _ndp,
     ),
     "htsim_roce": Peer(
@@ -130,7 +130,7 @@ PEERS = {
         (),
         {
             "fabric.queue_discipline": ("lossless",),
-            "fabric.load_balancing": ("ecmp",),
+            "fabric.routing": ("ecmp",),
             "fabric.n_traffic_classes": (1,),
             "fabric.xoff_bytes": ANY,
             "fabric.xon_bytes": ANY,
@@ -143,7 +143,7 @@ PEERS = {
         ("paths", "entropies", "freeze"),
         {
             **_TRIM,
-            "fabric.load_balancing": ("ecmp",),
+            "fabric.routing": ("ecmp",),
             "fabric.ecn": ("a table",),
             "fabric.ecn.kmin_bytes": ANY,
             "fabric.ecn.kmax_bytes": ANY,

@@ -22,7 +22,18 @@ QUEUE_UNITS = (
 MAX_CONTROL_PER_DATA = 64
 
 QUEUE_FUNCTIONS = ("check", "no_effect", "settle")
-"""Optional functions of a queue discipline that run before a simulation."""
+"""Optional functions of a queue discipline or routing algorithm that run before a simulation."""
+
+ROUTING_UNITS = tuple(unit for unit in QUEUE_UNITS if unit not in ("queue", "buffer"))
+"""Units of parameters that a routing algorithm may have."""
+
+UNITS_OF_KIND = {"queue": QUEUE_UNITS, "routing": ROUTING_UNITS}
+
+ROUTING_FLAGS = ("COUPLED", "VIA", "ONE_PATH", "SYMMETRIC")
+
+MAX_FLOW_ROWS = 1 << 20
+MAX_HOPS = 255
+"""Most links that a packet may cross."""
 
 Presets = Mapping[str, Mapping[str, object]]
 
@@ -39,13 +50,14 @@ def read_params(module: ModuleType, kind: str, file: str) -> tuple[Param, ...]:
         key = f"PARAMS.{param.name}"
         if param.name in RESERVED_PARAMETERS or param.name in [one.name for one in params]:
             raise InputError("duplicate or reserved name", file=file, key=key, code="duplicate")
-        if kind == "queue" and param.unit not in QUEUE_UNITS:
-            message = f'unit "{param.unit}" is not allowed in a queue discipline'
-            raise InputError(message, file=file, key=key, hint="use " + ", ".join(QUEUE_UNITS))
-        if kind != "queue" and param.unit in ("queue", "buffer"):
+        units = UNITS_OF_KIND.get(kind)
+        if units is not None and param.unit not in units:
+            message = f'unit "{param.unit}" is not allowed in a {kind} file'
+            raise InputError(message, file=file, key=key, hint="use " + ", ".join(units))
+        if units is None and param.unit in ("queue", "buffer"):
             message = f'unit "{param.unit}" is only for queue disciplines'
             raise InputError(message, file=file, key=key, hint='use "bytes"')
-        if kind in ("queue", "transport") and param.each:
+        if kind in ("queue", "routing", "transport") and param.each:
             message = "`each` is only for topologies and traffic patterns"
             raise InputError(message, file=file, key=key, hint="remove it")
         params.append(param)
@@ -96,6 +108,7 @@ def classes_of(module: Any) -> tuple[int, int] | None:
 
 def check_queue(module: ModuleType, file: str) -> None:
     """Raise InputError if a queue discipline's declarations, except its state, are wrong."""
+    _check_functions(module, file)
     classes = getattr(module, "CLASSES", None)
     ends: tuple[Any, ...] = (classes,)
     if isinstance(classes, tuple) and len(classes) == 2:
@@ -108,9 +121,45 @@ def check_queue(module: ModuleType, file: str) -> None:
             key="CLASSES",
             hint=f"1 to {CLASSES}, or a range like (2, 4); remove it to use n_traffic_classes",
         )
+
+
+def check_routing(module: ModuleType, file: str) -> None:
+    """Raise InputError if a routing algorithm's declarations, except its state, are wrong."""
+    _check_functions(module, file)
+    for name in ROUTING_FLAGS:
+        value = getattr(module, name, False)
+        if not isinstance(value, bool):
+            raise InputError(f"{_short(value)} must be True or False", file=file, key=name)
+    if getattr(module, "SYMMETRIC", False) and not getattr(module, "ONE_PATH", False):
+        raise InputError("requires ONE_PATH = True", file=file, key="SYMMETRIC", code="conflict")
+    levels = getattr(module, "LEVELS", 1)
+    if not _is_count(levels, CLASSES):
+        hint = f"virtual channels, 1 to {CLASSES}"
+        raise InputError(
+            f"{_short(levels)} is not a number of levels", file=file, key="LEVELS", hint=hint
+        )
+    rows = getattr(module, "FLOW_ROWS", 1)
+    if not _is_count(rows, MAX_FLOW_ROWS) or rows & (rows - 1):
+        hint = f"a power of two, at most {MAX_FLOW_ROWS}"
+        raise InputError(
+            f"{_short(rows)} is not a number of rows", file=file, key="FLOW_ROWS", hint=hint
+        )
+    hops = getattr(module, "MAX_HOPS", None)
+    if hops is not None and not callable(hops) and not _is_count(hops, MAX_HOPS):
+        hint = f"links, 1 to {MAX_HOPS}, or a function of the network"
+        raise InputError(
+            f"{_short(hops)} is not a number of links", file=file, key="MAX_HOPS", hint=hint
+        )
+
+
+def _check_functions(module: ModuleType, file: str) -> None:
     for name in QUEUE_FUNCTIONS:
         if not callable(getattr(module, name, check_queue)):
             raise InputError("must be a function", file=file, key=name)
+
+
+def _is_count(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 
 
 def _check_control(value: Any, file: str) -> None:

@@ -1,15 +1,15 @@
-"""Find transports, topologies, traffic patterns and queue disciplines, one module each.
+"""Find transports, topologies, traffic patterns, queue disciplines and routing algorithms.
 
 A plugin is a Python module with a docstring (its first line is the summary), a list `PARAMS` of
 `netsim.plugins.params.Param`, and optionally `PRESETS`, a dict from preset names to dicts of
 written values. A topology has `build(params)`, a traffic pattern `flows(params, network, rng,
-context)`. The engine checks what a transport or a queue discipline must have.
+context)`. The engine checks what the other kinds must have.
 
 A plugin is named by
 
 - a built-in's name, which is its file's name ("ndp");
 - an entry point installed in the group netsim.transports, netsim.topologies,
-  netsim.traffic or netsim.queues;
+  netsim.traffic, netsim.queues or netsim.routing_algorithms;
 - a path to a file, ending in .py, relative to the experiment ("./mine.py"). The file
   may import modules next to it.
 """
@@ -33,7 +33,11 @@ from netsim.plugins.params import Param
 from netsim.units import written
 
 KINDS = tuple(FOLDERS)
-_NOUNS = {"traffic": "traffic pattern", "queue": "queue discipline"}
+_NOUNS = {
+    "traffic": "traffic pattern",
+    "queue": "queue discipline",
+    "routing": "routing algorithm",
+}
 REQUIRED_FUNCTION = {"topology": "build", "traffic": "flows"}
 
 
@@ -175,6 +179,8 @@ def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
         declarations.check_transport(module, presets, file)
     elif kind == "queue":
         declarations.check_queue(module, file)
+    elif kind == "routing":
+        declarations.check_routing(module, file)
     text = module.__doc__ if isinstance(module.__doc__, str) else ""
     summary = text.strip().partition("\n")[0]
     return Plugin(kind, name, module, Path(file), params, presets, summary)

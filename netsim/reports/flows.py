@@ -10,7 +10,7 @@ import numpy as np
 from netsim.bounds.fair_shares import hashed_times
 from netsim.bounds.ideal import ideal_times
 from netsim.errors import InputError
-from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
+from netsim.model.fabric import ECMP, packet_counts
 from netsim.model.port_pairs import DEALT_EVENLY, ENTROPY
 from netsim.results.columns import Column, Metric, TableSpec
 from netsim.results.run_result import Run
@@ -159,7 +159,7 @@ def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
     flows = scenario.flows.with_sizes(states.size_bytes)
     if flows is scenario.flows:
         return scenario
-    multipath = scenario.fabric.load_balancing not in PATH_FOR_LIFE
+    multipath = not scenario.fabric.one_path
     network, port_pairs = scenario.network, scenario.port_pairs
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
     return replace(scenario, load=replace(scenario.load, flows=flows), ideal=ideal)
@@ -306,7 +306,7 @@ def fair_metrics(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
     Return {} unless each flow, or each of its port pairs, has one path and fair shares are defined.
     """
     network, fabric, load = scenario.network, scenario.fabric, scenario.load
-    by_hash = fabric.load_balancing == "ecmp"
+    by_hash = fabric.routing.plugin.name == ECMP
     if network.has_several_ports and fabric.plane_balancing == ENTROPY:
         by_hash = False
     if not by_hash or load.tasks is not None or network.circuits is not None:

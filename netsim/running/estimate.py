@@ -10,7 +10,7 @@ from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.memory import available_bytes, available_cores
-from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
+from netsim.model.fabric import packet_counts
 from netsim.running.work import COMPILE_S, LOAD_S, Work, work
 from netsim.units import format_bytes
 
@@ -216,7 +216,7 @@ def _assumptions(scenario: Scenario, needed: Work) -> str:
             parts.append("flow sizes as listed, before the program changes them")
     if scenario.faults is not None:
         parts.append("no slowdown after losses and failures")
-    if scenario.fabric.load_balancing in PATH_FOR_LIFE:
+    if scenario.fabric.one_path:
         parts.append("random paths that differ from those of the run")
     parts.append("simulated time of the busiest link, last flow or longest chain of tasks")
     return ", ".join(parts)

@@ -10,7 +10,6 @@ import numpy as np
 
 from netsim.limits import INT64
 from netsim.model.circuit_times import longest_period_ps
-from netsim.model.fabric import PATH_FOR_LIFE
 from netsim.model.port_pairs import ENTROPY, HASH
 from netsim.model.routing import NEVER
 from netsim.model.schedules import NONE
@@ -176,8 +175,8 @@ def retransmission_note(engine: Engine) -> str:
     causes = []
     if engine.network.has_several_ports and fabric.plane_balancing not in (HASH, ENTROPY):
         causes.append(f"fabric.plane_balancing = {fabric.plane_balancing}")
-    if fabric.load_balancing not in PATH_FOR_LIFE:
-        causes.append(f"fabric.load_balancing = {fabric.load_balancing}")
+    if not fabric.one_path:
+        causes.append(f"fabric.routing = {fabric.routing.name}")
     if causes:
         text += f"; packets are reordered ({', '.join(causes)}): can the transport handle that?"
     return text

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError
-from netsim.experiment.document import PLUGIN_SECTIONS
+from netsim.experiment.document import FABRIC_PLUGINS, PLUGIN_SECTIONS
 from netsim.inputs import path_problem
 from netsim.plugins import registry
 from netsim.units import written
@@ -19,8 +19,8 @@ from netsim.writing import write_text
 EXTRACTED = "netsim-stored-"
 """Prefix of the temporary directory for stored plugin sources."""
 
-PLUGIN_KEYS = ("kind", "queue_discipline")
-"""Keys that name a plugin; the second is in [fabric]."""
+PLUGIN_KEYS = ("kind", *FABRIC_PLUGINS)
+"""Keys that name a plugin; those after the first are in [fabric]."""
 
 
 def plugin_files_of(tree: Mapping[str, Any]) -> list[str]:

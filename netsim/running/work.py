@@ -31,7 +31,7 @@ from netsim.bounds.fair_shares import NO_LINK, ecmp_paths
 from netsim.bounds.ideal import hand_over_times, round_trips
 from netsim.errors import InputError
 from netsim.model.circuit_times import duty, longest_period_ps
-from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
+from netsim.model.fabric import packet_counts
 from netsim.model.port_pairs import walk
 from netsim.plugins.calls import call
 
@@ -223,7 +223,7 @@ def _crossings(scenario: Scenario) -> Iterator[tuple[Ints, Ints, Floats]]:
         src, dst = (
             side[begin : begin + BLOCK] for side in (port_pairs.src_port, port_pairs.data_to)
         )
-        if scenario.fabric.load_balancing in PATH_FOR_LIFE:
+        if scenario.fabric.one_path:
             for port in ecmp_paths(network, src, dst, rng).T:
                 port_pair = np.flatnonzero(port != NO_LINK)
                 yield flow_of[begin + port_pair], port[port_pair], part[begin + port_pair]

@@ -23,7 +23,7 @@ PARAMS = [
 PRESETS = {"careful": {"target_delay": "1us", "decrease": 0.9}}
 
 # --- The fabric it expects; an experiment's [fabric] overrides single keys -----------------------
-FABRIC = {"queue_discipline": "drop_tail", "load_balancing": "ecmp", "queue_bytes": "100pkt"}
+FABRIC = {"queue_discipline": "drop_tail", "routing": "ecmp", "queue_bytes": "100pkt"}
 
 # --- State: one record per side of a flow, initially zero -----------------------------------------
 # A bare name is an int64. The sender's record is on the source host, the receiver's on the

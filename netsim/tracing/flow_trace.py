@@ -16,7 +16,7 @@ from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL, TRIMMED
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.errors import InputError, did_you_mean
-from netsim.model.fabric import PATH_FOR_LIFE, packet_counts
+from netsim.model.fabric import packet_counts
 from netsim.model.port_pairs import pairs_used
 from netsim.running.drive import FINISHED
 from netsim.tracing.ordered_trace import OrderedTrace, order_trace
@@ -111,7 +111,7 @@ def flow_trace(
     if stop_reason == FINISHED:
         entries = entries.until(max(done_ps, acked_ps))
     network, flows = engine.network, engine.flows
-    multipath = point.fabric.load_balancing not in PATH_FOR_LIFE
+    multipath = not point.fabric.one_path
     port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, point.seed)
     flows = flows.with_sizes(states.size_bytes)
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)

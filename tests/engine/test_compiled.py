@@ -23,7 +23,7 @@ from engine_runs import (
 
 from netsim.engine.kernels.layout import INF
 from netsim.errors import RunError
-from netsim.model.fabric import Ecn, Fabric
+from netsim.model.fabric import Ecn, Fabric, routing_spec
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 
@@ -40,7 +40,7 @@ FEATURES = {
         replace(
             changed(LOSSLESS, shared_buffer_bytes=40 * PACKET, alpha=0.5),
             n_traffic_classes=3,
-            load_balancing="least_loaded",
+            routing=routing_spec("least_loaded"),
             ecn=Ecn(PACKET, 5 * PACKET, 0.7, at="dequeue"),
         ),
     ),

@@ -32,9 +32,7 @@ FABRICS = {
     "ndp": fabric_with(
         "trim", n_traffic_classes=2, queue_bytes=8 * PACKET, header_queue_bytes=10**6
     ),
-    "expresspass": fabric_with(
-        "credit_shaper", load_balancing="ecmp_symmetric", n_traffic_classes=2
-    ),
+    "expresspass": fabric_with("credit_shaper", routing="ecmp_symmetric", n_traffic_classes=2),
     "roce": LOSSLESS,
     "dcqcn": fabric_with(
         "lossless",

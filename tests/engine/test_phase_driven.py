@@ -14,7 +14,7 @@ from raises_input import mentions, raises_input
 from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.model.circuit_times import check_control, check_phases, least_control_ps
-from netsim.model.fabric import CircuitRules
+from netsim.model.fabric import CircuitRules, routing_spec
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.schedules import Schedule, round_robin_matchings
@@ -212,7 +212,7 @@ def test_by_phase_packets_take_circuits_that_are_there(policy: RoutingPolicy | N
     network = two_switches(policy)
     flows = [(a, b, SIZE, 0) for a, b in [(0, 1), (1, 0), (0, 1), (2, 0)]]
     told = network.with_phases([0, 0, 1, 1])
-    fabric = replace(DROP_TAIL, load_balancing="spray_round_robin")
+    fabric = replace(DROP_TAIL, routing=routing_spec("spray_round_robin"))
     table = flow_table(flows)
     engine = run(build(told, table, "datagram", fabric, packets=PACKETS, jit=False))
     done = fct_ps(engine) >= 0

@@ -15,7 +15,7 @@ from traffic_cases import made, star
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
-from netsim.model.fabric import Ecn
+from netsim.model.fabric import Ecn, routing_spec
 from netsim.model.network import Network
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.training.sample import SampleSize, sample_job
@@ -177,7 +177,7 @@ def test_threads_windows_pieces_and_compiling_change_nothing() -> None:
     fabric = replace(
         changed(TRIM, queue_bytes=4 * PACKET),
         plane_balancing="least_loaded",
-        load_balancing="spray_random",
+        routing=routing_spec("spray_random"),
         ecn=Ecn(PACKET, 5 * PACKET, 0.7),
     )
     compiled = {"jit": True, "checked": True}

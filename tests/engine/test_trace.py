@@ -37,7 +37,7 @@ FLOWS = flow_table(
 SENDERS = range(len(FLOWS))
 SHORT_TRIM = fabric_with(
     model="trim",
-    load_balancing="spray_permutation",
+    routing="spray_permutation",
     n_traffic_classes=2,
     queue_bytes=4 * PACKET,
     header_queue_bytes=3 * 64,
@@ -57,7 +57,7 @@ SETTINGS = {
     ),
     "least loaded": (
         "datagram",
-        fabric_with(load_balancing="least_loaded", queue_bytes=6 * PACKET),
+        fabric_with(routing="least_loaded", queue_bytes=6 * PACKET),
     ),
 }
 PARAMS = {"rto": "100us"}

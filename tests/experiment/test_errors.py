@@ -114,7 +114,7 @@ BAD = {
         text(
             fabric="""
             queue_discipline = "trimm"
-            load_balancing = ["ecmp", "spry_rr"]
+            routing = ["ecmp", "spry_rr"]
             n_traffic_classes = 9
             ecn.kmin = "5pkt"
             ecn.at = "arrival"
@@ -126,7 +126,7 @@ BAD = {
             ("fabric.ecn.kmin_bytes", "missing"),
             ("fabric.ecn.at", "unknown_value"),
             ("fabric.ecn.kmin", "unknown_key"),
-            ("fabric.load_balancing", "unknown_value"),
+            ("fabric.routing", "unknown_value"),
         ],
     ),
     "a discipline's parameters": (

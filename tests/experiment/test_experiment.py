@@ -19,6 +19,7 @@ from netsim.model.fabric import (
     PacketFormat,
     pfc_headroom_bytes,
     queue_spec,
+    routing_spec,
 )
 
 
@@ -278,10 +279,10 @@ def test_an_override_reaches_every_transport_of_a_list(tmp_path):
 
 
 def test_the_experiment_overrides_the_transports_fabric_key_by_key(tmp_path):
-    (point,) = load(tmp_path, text(fabric='load_balancing = "ecmp"')).points()
+    (point,) = load(tmp_path, text(fabric='routing = "ecmp"')).points()
     default = load(tmp_path, text()).points()[0].fabric
-    assert point.fabric == Fabric(**{**vars(default), "load_balancing": "ecmp"})
-    assert default.load_balancing != "ecmp"
+    assert point.fabric == Fabric(**{**vars(default), "routing": routing_spec("ecmp")})
+    assert default.routing.name != "ecmp"
 
 
 def test_without_any_word_on_the_fabric(tmp_path):

@@ -84,10 +84,7 @@ def test_one_that_a_transport_wishes_for_lies_beside_that(tmp_path, mine, monkey
     monkeypatch.chdir("/")
     (tmp_path / "far").mkdir()
     mine.rename(tmp_path / "far" / "mine.py")
-    wish = (
-        'FABRIC = {"queue_discipline": "mine.py", "share": 1, "load_balancing": '
-        '"spray_round_robin"}\n'
-    )
+    wish = 'FABRIC = {"queue_discipline": "mine.py", "share": 1, "routing": "spray_round_robin"}\n'
     (tmp_path / "far" / "own.py").write_text(TRANSPORT + wish)
     content = text(top='transport = "far/own.py"')
     (point,) = load(tmp_path, content).points()
@@ -95,7 +92,7 @@ def test_one_that_a_transport_wishes_for_lies_beside_that(tmp_path, mine, monkey
     assert point.fabric.queue.params["share"] == 1
     # What it wishes of that discipline says nothing of another one.
     (point,) = load(tmp_path, content, "fabric.queue_discipline=drop_tail").points()
-    assert (point.fabric.queue_discipline, point.fabric.load_balancing) == (
+    assert (point.fabric.queue_discipline, point.fabric.routing.name) == (
         "drop_tail",
         "spray_round_robin",
     )
@@ -155,8 +152,8 @@ def test_a_result_notices_an_edit_of_the_file(tmp_path, mine):
         return provenances(load(tmp_path, of_mine()).points())[0]
 
     first = origin()
-    assert first.plugins[-1]["kind"] == "queue"
-    assert first.plugins[-1]["sources"] == {"mine.py": MINE}
+    assert [row["kind"] for row in first.plugins[-2:]] == ["queue", "routing"]
+    assert first.plugins[-2]["sources"] == {"mine.py": MINE}
     mine.write_text(MINE.replace("too many", "very many"))
     assert origin().fingerprint != first.fingerprint
     mine.write_text(MINE)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from netsim.model.fabric import AT_CIRCUIT_END, LOAD_BALANCING
+from netsim.model.fabric import AT_CIRCUIT_END
 from netsim.model.port_pairs import PLANE_BALANCING
 from netsim.plugins import registry
 from netsim.plugins.params import Param
@@ -32,7 +32,7 @@ LISTS = (
 
 FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "queue_discipline": ("choice", tuple(registry.names("queue"))),
-    "load_balancing": ("choice", LOAD_BALANCING),
+    "routing": ("choice", tuple(registry.names("routing"))),
     "planes": ("choice", PLANE_BALANCING),
     "n_traffic_classes": ("count", ()),
     "ecn_from_class": ("count", ()),

@@ -263,7 +263,7 @@ def test_base_round_trips_are_of_hosts_that_reach_each_other() -> None:
 
 def test_symmetric_ecmp_needs_light_both_ways() -> None:
     check_symmetric(network_with(Schedule(10 * US, [[1, 0, NONE], [NONE, 2, 1]])))
-    with raises_input("tor0:2", key="fabric.load_balancing"):
+    with raises_input("tor0:2", key="fabric.routing"):
         check_symmetric(network_with(Schedule(10 * US, [[1, 2, 0]], bidirectional=False)))
 
 

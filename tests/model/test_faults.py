@@ -284,7 +284,7 @@ class TestExperiment:
             ({"routing": 'convergence_delay = "1us"'}, "routing.convergence_delay"),
             (
                 {
-                    "fabric": 'load_balancing = "ecmp_symmetric"',
+                    "fabric": 'routing = "ecmp_symmetric"',
                     "faults.a": 'links = "all"\ndown = "1us"',
                     "routing": 'convergence_delay = "1us"',
                 },

@@ -14,6 +14,7 @@ from random_networks import networks
 
 from netsim.engine.engine import Engine
 from netsim.model.arithmetic import PURPOSE_PERMUTATION, below, mix, salt
+from netsim.model.fabric import routing_spec
 from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
@@ -109,7 +110,7 @@ def test_switches_change_at_times_of_their_own_and_back() -> None:
 
 def datagrams(n: int, faults: LinkFaults | None) -> Engine:
     """A flow whose packets take the two spines in turn."""
-    fabric = replace(DROP_TAIL, load_balancing="spray_round_robin")
+    fabric = replace(DROP_TAIL, routing=routing_spec("spray_round_robin"))
     flows = flow_table([(0, 2, n * 4096, 0)])
     return run(build(NETWORK, flows, "datagram", fabric, faults=faults, jit=False))
 

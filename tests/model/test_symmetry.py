@@ -100,7 +100,7 @@ def test_what_is_accepted_is_symmetric(network: Network) -> None:
 def refusal(n_hosts: int, cables: Iterable[tuple[int, int]]) -> str:
     with pytest.raises(InputError) as caught:
         check_symmetric(network_of(n_hosts, cables))
-    assert caught.value.key == "fabric.load_balancing"
+    assert caught.value.key == "fabric.routing"
     return str(caught.value)
 
 

@@ -86,7 +86,7 @@ def test_what_htsim_cannot_express(tmp_path: Path) -> None:
         ("htsim_ndp", "transport.kind=roce", "transport.kind"),
         ("htsim_ndp", "transport.rto=1ms", "transport.rto"),
         ("htsim_ndp", "packets.header_bytes=128B", "packets.header_bytes"),
-        ("htsim_ndp", "fabric.load_balancing=least_loaded", "fabric.load_balancing"),
+        ("htsim_ndp", "fabric.routing=least_loaded", "fabric.routing"),
         ("htsim_ndp", "fabric.ecn={kmin_bytes='10pkt'}", "fabric.ecn.kmin_bytes"),
         ("htsim_ndp", "stop.max_time=1ms", "stop.max_time"),
         ("htsim_ndp", "faults={loss={links='all', loss_rate=0.1}}", "faults.loss.links"),

@@ -140,10 +140,8 @@ class TestAgainst:
         ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
         assert ticks == ["64KB", "1MB", "2MB"]
         # Names stand side by side.
-        results = [
-            varied(make, "fabric.load_balancing", how) for how in ("ecmp", "spray_round_robin")
-        ]
-        axes = sweep_xy.draw(sweep_xy.compare(results, "load_balancing", "drops")).axes[0]
+        results = [varied(make, "fabric.routing", how) for how in ("ecmp", "spray_round_robin")]
+        axes = sweep_xy.draw(sweep_xy.compare(results, "routing", "drops")).axes[0]
         assert list(axes.get_xticks()) == [0, 1]
 
     def test_transports_on_x_are_one_line_with_what_belongs_to_them(self, make):

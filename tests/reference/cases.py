@@ -35,7 +35,7 @@ from .random_programs import with_program
 from .random_tasks import with_tasks
 
 CONTROL_BYTES = 64
-LOAD_BALANCING = (
+ROUTING = (
     "ecmp",
     "ecmp_symmetric",
     "spray_random",
@@ -89,7 +89,7 @@ FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
 def random_case(rng_seed: int, **named: Any) -> Case:
     """Return a case of 2 to 12 hosts and 1 to 15 flows, determined by the arguments.
 
-    ``transport``, ``model``, ``load_balancing``, ``planes`` and, as bools, ``trees``, ``racks`` and
+    ``transport``, ``model``, ``routing``, ``planes`` and, as bools, ``trees``, ``racks`` and
     the names of FEATURES may be named. Raises ValueError for other names, or if they conflict.
     """
     pairs = [
@@ -97,13 +97,13 @@ def random_case(rng_seed: int, **named: Any) -> Case:
         for transport, model in PAIRS
         if named.get("transport", transport) == transport and named.get("model", model) == model
     ]
-    known = {"load_balancing", "planes", "transport", "model", "trees", "racks", *FEATURES}
+    known = {"routing", "planes", "transport", "model", "trees", "racks", *FEATURES}
     if not pairs or named.keys() - known:
         raise ValueError(f"there are no cases with {named}")
     rng = random.Random(f"{rng_seed} {sorted(named.items())}")
     transport, model = rng.choice(pairs)
     drawn: dict[str, Any] = {
-        "load_balancing": rng.choice(LOAD_BALANCING),
+        "routing": rng.choice(ROUTING),
         "planes": rng.choice((None, *PLANE_BALANCING)),
     }
     trees = random.Random(f"{rng_seed} trees")
@@ -177,7 +177,7 @@ def _fabric(
     dynamic = model == "lossless" and rng.random() < 0.5
     fabric = {
         "queue_discipline": model,
-        "load_balancing": drawn["load_balancing"],
+        "routing": drawn["routing"],
         "n_traffic_classes": n_traffic_classes,
         "queue_bytes": rng.choice((full, 2 * full, 3 * full - 1, 5 * full, 12 * full)),
         "header_queue_bytes": CONTROL_BYTES * rng.choice((1, 3, 10, 100)),

@@ -143,7 +143,7 @@ class Case:
     Nodes 0..n_hosts-1 are hosts, the switches follow. A node's local ports are in the order of its
     cables in the list; global port numbers go through the nodes in order.
 
-    ``fabric`` has model (a name of ``queues.DISCIPLINES``), load_balancing, n_traffic_classes, ecn
+    ``fabric`` has model (a name of ``queues.DISCIPLINES``), routing, n_traffic_classes, ecn
     (None, or kmin_bytes, kmax_bytes, pmax, at), ecn_from_class, and the discipline's parameters;
     keys without effect may be missing. ``packets`` has payload_bytes, header_bytes and
     control_bytes. ``params`` has the transport's parameters, see ``transports.py``.

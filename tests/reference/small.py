@@ -26,7 +26,7 @@ def fabric(model: str = "drop_tail", **changes: Any) -> dict[str, Any]:
     """Return a fabric with limits out of reach, apart from the changes."""
     return {
         "queue_discipline": model,
-        "load_balancing": "ecmp",
+        "routing": "ecmp",
         "n_traffic_classes": 2 if model in ("trim", "credit_shaper") else 1,
         "queue_bytes": 10**6,
         "header_queue_bytes": 10**6,

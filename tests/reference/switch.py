@@ -174,7 +174,7 @@ class Switch:
         self.routes: dict[tuple[int, int, int], list[SwitchPort]] = {}
         self.height = 0  # fewest links to a host
         self.network = -1
-        self.routing = ALGORITHMS[self.fabric["load_balancing"]](self)
+        self.routing = ALGORITHMS[self.fabric["routing"]](self)
         self.two_hops = TwoHops(self)
         self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["queue_discipline"]](self)
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from . import Cable, simulate
-from .cases import LOAD_BALANCING, random_case
+from .cases import ROUTING, random_case
 from .model import DATA, FLAG_CE, TRIMMED, below, rand32, serialization_ps
 from .routing import permuted
 from .small import FULL, NS, PAYLOAD, G, cable, case, fabric, star, starts
@@ -225,12 +225,12 @@ def test_header_ratio() -> None:
 # -- load balancing ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", LOAD_BALANCING)
-def test_load_balancing(method: str) -> None:
+@pytest.mark.parametrize("method", ROUTING)
+def test_routing(method: str) -> None:
     """Host 0 to host 1 over 4 equal paths: every method but hashes uses them all."""
     cables = [cable(0, 2), cable(1, 3), *(cable(2, 3) for _ in range(4))]
     flows = [(0, 1, 64 * PAYLOAD, 0)]
-    outcome = simulate(case(2, cables, flows, in_fabric=fabric(load_balancing=method)))
+    outcome = simulate(case(2, cables, flows, in_fabric=fabric(routing=method)))
     used = [len(outcome.departures[p]) for p in range(3, 7)]
     assert sum(used) == 64
     if method in ("ecmp", "ecmp_symmetric"):
@@ -256,7 +256,7 @@ def test_least_loaded_avoids_the_port_that_holds_bytes() -> None:
     """Two hosts send at the same instants over two paths: never both over the same."""
     cables = [cable(0, 3), cable(1, 3), cable(2, 4, 400), cable(3, 4), cable(3, 4)]
     flows = [(h, 2, 20 * PAYLOAD, 0) for h in range(2)]
-    least = fabric(load_balancing="least_loaded")
+    least = fabric(routing="least_loaded")
     outcome = simulate(case(3, cables, flows, in_fabric=least))
     # Ports 3.. are switch 3's: hosts 0, 1, then the two paths.
     assert [len(outcome.departures[p]) for p in (5, 6)] == [20, 20]

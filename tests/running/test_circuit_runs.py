@@ -75,7 +75,7 @@ def test_a_fabric_that_pauses_is_refused_before_the_run(tmp_path):
 
 
 def test_two_hops_are_no_way_back_by_the_same_cables(tmp_path):
-    fabric = ROTOR["fabric"] + '\nload_balancing = "ecmp_symmetric"'
+    fabric = ROTOR["fabric"] + '\nrouting = "ecmp_symmetric"'
     with raises_input(key="fabric.circuits.indirect"):
         point_of(tmp_path, fabric=fabric, **{"fabric.circuits": 'indirect = "vlb"'})
 

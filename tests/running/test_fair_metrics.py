@@ -37,7 +37,7 @@ def test_three_that_share_a_link_take_three_times_as_long(tmp_path):
     assert row["fair_max_ps"] == fair["max"]
     assert "fair max" in str([column.header for column in sweep_table([row], []).columns])
     assert "fair" in str(list(result_table(row, {}).columns[0].cells))
-    assert figures(tmp_path, "ideal", INCAST, "fabric.load_balancing=ecmp")["fair"] == fair
+    assert figures(tmp_path, "ideal", INCAST, "fabric.routing=ecmp")["fair"] == fair
     assert figures(tmp_path, "ideal", INCAST)["fair"] is None  # sprayed
 
 

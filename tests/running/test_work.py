@@ -23,9 +23,9 @@ MEASURED = [
     ("incast", ["transport=ndp", "traffic.fan_in=64"], 205_276, 0.0466),
     ("incast", ["transport=roce", "traffic.fan_in=4"], 8_090, 0.00245),
     ("incast_dcqcn", ["transport=roce", "traffic.size=20MB"], 1_248_406, 0.250),
-    ("load_balancing", ["fabric.load_balancing=ecmp", "seed=1"], 1_473_608, 0.0967),
-    ("load_balancing", ["fabric.load_balancing=ecmp", "seed=2"], 1_664_864, 0.1076),
-    ("load_balancing", ["fabric.load_balancing=spray_round_robin", "seed=1"], 736_484, 0.0568),
+    ("load_balancing", ["fabric.routing=ecmp", "seed=1"], 1_473_608, 0.0967),
+    ("load_balancing", ["fabric.routing=ecmp", "seed=2"], 1_664_864, 0.1076),
+    ("load_balancing", ["fabric.routing=spray_round_robin", "seed=1"], 736_484, 0.0568),
     ("md1", ["traffic.load=0.3"], 1_000_000, 0.808),
     ("md1", ["traffic.load=0.9"], 1_000_000, 0.748),
     ("p2p_512", ["transport=ndp:800g"], 2_970_116, 0.178),
@@ -79,8 +79,8 @@ def test_two_threads_help_where_windows_hold_much():
 
 def test_senders_that_keep_their_rate_send_again_what_narrow_links_trim():
     narrow = ["transport=ndp", "topology.spines=2", "topology.uplinks=2"]
-    narrow += ["fabric.load_balancing=spray_round_robin"]
-    wide = todo_of("load_balancing", ["fabric.load_balancing=spray_round_robin", "seed=1"])
+    narrow += ["fabric.routing=spray_round_robin"]
+    wide = todo_of("load_balancing", ["fabric.routing=spray_round_robin", "seed=1"])
     todo = todo_of("load_balancing", [*narrow, "seed=1"])
     assert wide.resent == pytest.approx(1)
     assert todo.resent > 2
@@ -110,7 +110,7 @@ def test_assumptions_say_what_differs_between_points():
     texts = [
         estimate_scenario(point, prepare(point)).assumptions
         for point in (
-            point_of("load_balancing", [f"fabric.load_balancing={how}", "seed=1"])
+            point_of("load_balancing", [f"fabric.routing={how}", "seed=1"])
             for how in ("ecmp", "spray_round_robin")
         )
     ]

@@ -218,7 +218,7 @@ def test_a_faulty_topo_file_of_three_tiers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tiers", [3, 4])
 def test_the_way_back_may_be_that_of_the_way_there(tiers: int) -> None:
     check_symmetric(build(tiers=tiers, radix=4))
-    with raises_input("cable", key="fabric.load_balancing"):
+    with raises_input("cable", key="fabric.routing"):
         check_symmetric(build(tiers=tiers, radix=8, bundle=2))
 
 

@@ -21,7 +21,7 @@ from netsim.model.network import Network
 
 CREDIT = 84
 FABRIC = fabric_with(
-    "credit_shaper", load_balancing="ecmp_symmetric", n_traffic_classes=2, queue_bytes=100 * PACKET
+    "credit_shaper", routing="ecmp_symmetric", n_traffic_classes=2, queue_bytes=100 * PACKET
 )
 CREDITS, DATA = 0, 1
 

@@ -40,7 +40,7 @@ TIMEOUT = 100 * US
 FAR = 43
 """RTTbytes between two leaves of `NETWORK`, in packets: (4 FULL + 4 CONTROL + 8 us) * 1.5."""
 NETWORK = fat_tree(4, 2, "100Gbps")
-FABRIC = fabric_with(load_balancing="spray_permutation", n_traffic_classes=8, queue_bytes=10**9)
+FABRIC = fabric_with(routing="spray_permutation", n_traffic_classes=8, queue_bytes=10**9)
 
 
 def homa(
@@ -324,9 +324,7 @@ def test_random_losses(loss: float) -> None:
 
 
 def test_full_queues() -> None:
-    fabric = fabric_with(
-        load_balancing="spray_permutation", n_traffic_classes=8, queue_bytes=10 * PACKET
-    )
+    fabric = fabric_with(routing="spray_permutation", n_traffic_classes=8, queue_bytes=10 * PACKET)
     engine = homa([(src, 7, 100 * PAYLOAD, 0) for src in range(7)], fabric=fabric)
     assert counter(engine, "drops") > 0
     assert_conserved(engine)

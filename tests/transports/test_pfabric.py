@@ -21,7 +21,7 @@ from netsim.bounds.ideal import ideal_times
 from netsim.model.arithmetic import byte_quotient, serialization_ps
 from netsim.model.fabric import PacketFormat
 
-FABRIC = fabric_with("pfabric", load_balancing="spray_round_robin", queue_bytes=60 * PACKET)
+FABRIC = fabric_with("pfabric", routing="spray_round_robin", queue_bytes=60 * PACKET)
 PACKET_PS = serialization_ps(PACKET, int(byte_quotient(100 * 10**9)))
 
 

@@ -1,0 +1,1 @@
+"""Routing algorithms, one file each; an experiment selects one by `fabric.routing`."""

@@ -1,0 +1,119 @@
+"""Routing algorithms that are files: named in [fabric] beside the queue discipline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from experiment_text import TRANSPORT, load, messages, text
+from raises_input import mentions, raises_input
+
+from netsim.plugins import registry
+
+MINE = '''"""Changes its mind after a gap."""
+from netsim.errors import InputError
+from netsim.params import Param
+
+PARAMS = [Param("gap", "time", "100us", "of a flowlet"), Param("tries", "count", 2, "of a draw")]
+PRESETS = {"eager": {"gap": "1us"}}
+
+
+def check(params, fabric, packets):
+    if params["tries"] > fabric.n_traffic_classes + 8:
+        yield InputError("too many", key="tries", hint="at most 8 more than classes")
+
+
+def settle(params, network, packets):
+    return {**params, "tries": network.n_hosts}
+
+
+def no_effect(params):
+    return {"gap": ("without a try", "remove it")} if params["tries"] == 0 else {}
+
+
+def choose(env, now, port, pkt, first, n):
+    return 0
+'''
+
+
+@pytest.fixture(autouse=True)
+def mine(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    return path
+
+
+def of_mine(keys: str = "") -> str:
+    return text(fabric=f'routing = "./mine.py"\n{keys}')
+
+
+def test_its_parameters_are_keys_beside_those_of_the_discipline(tmp_path, mine, monkeypatch):
+    monkeypatch.chdir("/")
+    (point,) = load(tmp_path, of_mine('gap = "5us"\nqueue_bytes = "9pkt"')).points()
+    fabric = point.fabric
+    assert fabric.routing.plugin.path == mine
+    assert fabric.routing.params == {"gap": 5_000_000, "tries": 2}
+    assert fabric.queue.params["queue_bytes"] == 9 * 4160
+    assert fabric.routing in point.uses
+    table = point.resolved["fabric"]
+    assert (table["routing"], table["gap"], table["tries"]) == ("./mine.py", "5us", 2)
+    assert not fabric.one_path
+    network = point.topology.module.build(point.topology.params)
+    assert fabric.for_network(network, point.packets).routing.params["tries"] == network.n_hosts
+
+
+def test_transports_presets_and_sweeps(tmp_path):
+    (tmp_path / "own.py").write_text(
+        f'{TRANSPORT}FABRIC = {{"routing": "mine.py", "gap": "7us"}}\n'
+    )
+    own = 'transport = "own.py"'
+    (point,) = load(tmp_path, text(top=own)).points()
+    assert point.fabric.routing.params["gap"] == 7_000_000
+    (point,) = load(tmp_path, text(top=own, fabric='routing = "ecmp"')).points()
+    assert (point.fabric.routing.params, point.fabric.one_path) == ({}, True)
+    (point,) = load(tmp_path, text(top=own, fabric='routing = "./mine.py:eager"')).points()
+    assert point.fabric.routing.params["gap"] == 1_000_000
+    points = load(tmp_path, text(fabric='routing = ["./mine.py", "ecmp"]\ntries = "1..2"')).points()
+    assert [point.fabric.routing.params.get("tries") for point in points] == [1, 2, None, None]
+    assert points[0].name == "routing=mine.py,tries=1"
+
+
+BAD = {
+    "a key of none": (of_mine("tires = 3"), ("fabric.tires", "unknown key", '"tries"')),
+    "its own check": (of_mine("tries = 11"), ("fabric.tries", "too many")),
+    "without effect": (of_mine('tries = 0\ngap = "1us"'), ("fabric.gap", "without a try")),
+    "no such preset": (text(fabric='routing = "./mine.py:eger"'), ("fabric.routing", "eager")),
+    "unknown": (text(fabric='routing = "ecpm"'), ("fabric.routing", '"ecpm"', '"ecmp"')),
+    "no name": (text(fabric="routing = 3"), ("fabric.routing", "not a name")),
+    "no such file": (text(fabric='routing = "./his.py"'), ("fabric.routing", "his.py")),
+    "the former name": (text(fabric='load_balancing = "ecmp"'), ("fabric.load_bal", '"routing"')),
+}
+
+
+def test_mistakes_in_an_experiment(tmp_path):
+    for content, expected in BAD.values():
+        assert mentions(messages(tmp_path, content), "e.toml", *expected), expected
+
+
+DECLARED = {
+    "ONE_PATH = 1": ("ONE_PATH",),
+    "SYMMETRIC = True": ("SYMMETRIC", "ONE_PATH"),
+    "LEVELS = 9": ("LEVELS", "1 to 8"),
+    "FLOW_ROWS = 1000": ("FLOW_ROWS", "power of two"),
+    "MAX_HOPS = 0": ("MAX_HOPS", "1 to 255"),
+    "check = 3": ("check", "function"),
+    'PARAMS = [Param("xon", "queue", "1pkt", "")]': ("PARAMS.xon", '"queue"'),
+}
+
+
+def test_declarations_are_checked_when_a_file_is_loaded(mine):
+    for line, expected in DECLARED.items():
+        mine.write_text(f"{MINE}\n{line}\n")
+        with raises_input(*expected):
+            registry.find("routing", str(mine))
+
+
+def test_two_plugins_cannot_have_one_key(tmp_path, mine):
+    mine.write_text(MINE.replace('"tries"', '"queue_bytes"'))
+    found = messages(tmp_path, of_mine('queue_discipline = "drop_tail"'))
+    assert mentions(found, "mine.py", "PARAMS.queue_bytes", "parameter of drop_tail")
