@@ -69,8 +69,10 @@ COMMAND_LINES = """
 2 new-transport linked --directory out
 0 new-topology shape --directory out
 0 new-queue pair --directory out
+0 new-traffic twins --directory out
 0 check-transport datagram
 0 check-queue drop_tail
+0 check-traffic permutation
 0 bench --hosts 4 --size 10KB --transport ndp
 0 reproduce lite --out out
 """

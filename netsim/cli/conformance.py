@@ -1,4 +1,4 @@
-"""`netsim check-transport` and `netsim check-queue`: test a plugin on small networks."""
+"""`netsim check-transport`, `check-queue` and `check-traffic`: test a plugin on small networks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _options(set_help: str, metavar: str) -> Callable[[Any], Any]:
         click.option("--set", "overrides", multiple=True, metavar=metavar, help=set_help),
         click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, help="Seed (1)."),
         click.option("--case", "cases", multiple=True, help="Run only this case; repeatable."),
-        click.option("--long", is_flag=True, help="Use longer flows: minutes instead of seconds."),
+        click.option("--long", is_flag=True, help="Use longer flows, or more hosts: minutes."),
     )
 
     def add(command: Any) -> Any:
@@ -72,6 +72,27 @@ def queue(
 
     testbed = QueueTestbed.with_queue(queue, keys=_tree(overrides), seed=seed, long=long)
     print_findings(queue, partial(each, testbed, cases or None))
+
+
+@click.command("check-traffic")
+@click.argument("traffic", metavar="NAME|FILE")
+@_options("Set a parameter of the traffic.", "PARAM=VALUE")
+def traffic(
+    traffic: str, overrides: tuple[str, ...], seed: int, cases: tuple[str, ...], long: bool
+) -> None:
+    """Test a traffic pattern, given by name or Python file, on small networks.
+
+    Flows must be valid, the same for the same seed, and offer the load that is given. Any value of
+    a parameter must give flows or an error that names a key, before much memory is taken. The exit
+    status is 1 if a case fails.
+
+    \b
+    netsim check-traffic poisson --set sizes=4096B --set load=0.5 --set n_flows=5000
+    """
+    from netsim.conformance import TrafficTestbed, each
+
+    testbed = TrafficTestbed.with_traffic(traffic, params=_tree(overrides), seed=seed, long=long)
+    print_findings(traffic, partial(each, testbed, cases or None))
 
 
 def _tree(overrides: tuple[str, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`netsim new-transport`, `new-queue` and `new-topology`: create a plugin from a template."""
+"""`netsim new-transport`, `new-queue`, `new-topology`, `new-traffic`: create a plugin."""
 
 from __future__ import annotations
 
@@ -99,4 +99,7 @@ topology = new_command(
     "topologies/README.md",
     "netsim.topologies",
     "netsim topo {experiment}",
+)
+traffic = new_command(
+    "traffic", "a small working traffic pattern", "netsim/traffic/README.md", "netsim.traffic"
 )

@@ -1,8 +1,8 @@
-"""Check transports and queue disciplines on small networks.
+"""Check transports, queue disciplines and traffic patterns on small networks.
 
-The same in Python as `netsim check-transport` and `netsim check-queue`:
+The same in Python as `netsim check-transport`, `check-queue` and `check-traffic`:
 
-    from netsim.conformance import check, check_queue, failures
+    from netsim.conformance import check, check_queue, check_traffic, failures
 
     def test_my_transport() -> None:
         assert not failures(check("./mine.py"))
@@ -10,21 +10,25 @@ The same in Python as `netsim check-transport` and `netsim check-queue`:
     def test_my_queue() -> None:
         assert not failures(check_queue("./my_queue.py"))
 
+    def test_my_traffic() -> None:
+        assert not failures(check_traffic("./my_traffic.py"))
+
 Most cases run as plain Python, within a second and without compiling. They check every handler
 call: undeclared fields, records of another host, bytes delivered that never arrived. The other
 cases need the compiled engine.
 """
 
-from netsim.conformance.cases import CASES, QUEUE_CASES, Case
-from netsim.conformance.check import check, check_queue, each, failures
+from netsim.conformance.cases import CASES, QUEUE_CASES, TRAFFIC_CASES, Case
+from netsim.conformance.check import check, check_queue, check_traffic, each, failures
 from netsim.conformance.finding import Finding
 from netsim.conformance.queue_testbed import QueueTestbed
 from netsim.conformance.testbed import Testbed
+from netsim.conformance.traffic_testbed import TrafficTestbed
 from netsim.renames import former
 
 __all__ = [
-    "CASES", "QUEUE_CASES", "Case", "Finding", "QueueTestbed", "Testbed", "check", "check_queue",
-    "each", "failures",
+    "CASES", "QUEUE_CASES", "TRAFFIC_CASES", "Case", "Finding", "QueueTestbed", "Testbed",
+    "TrafficTestbed", "check", "check_queue", "check_traffic", "each", "failures",
 ]  # fmt: skip
 
 __getattr__ = former(__name__)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from netsim.conformance import delivery, determinism, impairments, metrics, queue_cases, topologies
+from netsim.conformance import (
+    delivery,
+    determinism,
+    impairments,
+    metrics,
+    queue_cases,
+    topologies,
+    traffic_cases,
+)
 from netsim.conformance.testbed import Testbed
 from netsim.model.port_pairs import ENTROPY, HASH, LEAST_LOADED, PERMUTATION, ROUND_ROBIN
 
@@ -14,7 +22,7 @@ RELIABLE, COMPILED = "reliable", "compiled"
 
 @dataclass(frozen=True)
 class Case:
-    """One requirement for a transport or a queue discipline.
+    """One requirement for a transport, a queue discipline or a traffic pattern.
 
     `run` returns a line of results, or metrics by name; it raises `ConformanceError` or
     `NotApplicableError`. `needs` lists what the case requires: RELIABLE, a transport that recovers
@@ -73,4 +81,13 @@ QUEUE_CASES = (
     Case("growth", "same result with little working memory", queue_cases.growth),
     Case("compiled", "same result compiled and plain", queue_cases.compiled_as_plain, (COMPILED,)),
     Case("threads", "same result for 1, 2, 4 threads", queue_cases.threads, (COMPILED,)),
+)
+
+TRAFFIC_CASES = (
+    Case("flows", "valid flows, or a clear refusal", traffic_cases.flows),
+    Case("seed", "the same flows for the same seed", traffic_cases.seed),
+    Case("load", "open loop: the load that is given", traffic_cases.load),
+    Case("measured", "the same until the end of [measure]", traffic_cases.measured),
+    Case("parameters", "any value gives flows or a clear error", traffic_cases.parameters),
+    Case("scale", "many hosts", traffic_cases.scale),
 )

@@ -1,4 +1,4 @@
-"""Run the cases on a transport or a queue discipline."""
+"""Run the cases on a transport, a queue discipline or a traffic pattern."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from netsim.conformance.cases import CASES, COMPILED, QUEUE_CASES, RELIABLE, Case
+from netsim.conformance.cases import (
+    CASES,
+    COMPILED,
+    QUEUE_CASES,
+    RELIABLE,
+    TRAFFIC_CASES,
+    Case,
+)
 from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP, Finding, NotApplicableError
 from netsim.conformance.handler_monitor import EndlessError, explain
 from netsim.conformance.queue_testbed import QueueTestbed
 from netsim.conformance.testbed import Testbed
+from netsim.conformance.traffic_testbed import TrafficTestbed
 from netsim.engine.compiling.specialize import jit_enabled
 from netsim.errors import InputError, RunError, did_you_mean
 
@@ -51,6 +59,23 @@ def check_queue(
     return list(each(QueueTestbed.with_queue(queue, keys=keys, seed=seed, long=long), cases))
 
 
+def check_traffic(
+    traffic: str | Path,
+    *,
+    params: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    long: bool = False,
+    cases: Sequence[str] | None = None,
+) -> list[Finding]:
+    """Run every case on a traffic pattern; see `check`. `cases` are from `TRAFFIC_CASES`; `long`
+    uses more hosts."""
+    testbed = TrafficTestbed.with_traffic(traffic, params=params, seed=seed, long=long)
+    return list(each(testbed, cases))
+
+
+CASES_OF = {Testbed: CASES, QueueTestbed: QUEUE_CASES, TrafficTestbed: TRAFFIC_CASES}
+
+
 def each(
     testbed: Testbed,
     cases: Sequence[str] | None = None,
@@ -64,7 +89,7 @@ def each(
     of a case whose compiled code does not return: only the end of the process stops it.
     """
     seen: dict[str, str] = {}
-    for case in _chosen(QUEUE_CASES if isinstance(testbed, QueueTestbed) else CASES, cases):
+    for case in _chosen(CASES_OF[type(testbed)], cases):
         starting(case)
         finding = _run(case, _reporting(on_hang, case, testbed))
         if finding.failed:

@@ -39,8 +39,7 @@ class Destinations:
     """Where each of n hosts sends, in k parts.
 
     `share[h, j]` of what host h sends goes to the `size[j]` hosts from `first[h, j]` on (modulo n),
-    to each equally. The shares of a host add up to 1, or are 0 if it sends nothing. The last part
-    has a share of every host that sends.
+    to each equally. The shares of a host add up to 1, or are 0 if it sends nothing.
 
     Attributes:
         first: int64[n, k].
@@ -64,18 +63,23 @@ class Destinations:
     @cached_property
     def senders(self) -> Ints:
         """The hosts that send anything, in ascending order."""
-        return np.flatnonzero(self.share[:, -1] > 0)
+        return np.flatnonzero(self.share.any(axis=1))
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether hosts choose among destinations; otherwise they send to each equally."""
+        equal = self.share[self.senders] == 1 / self.size.size
+        return bool((self.size > 1).any() or not equal.all())
 
     def draw(self, src: Ints, rng: np.random.Generator) -> Ints:
         """Return int64[m], a random destination for each of m messages; `src` has their senders."""
         n, parts = self.first.shape
         part: Any = 0
         if parts > 1:
-            ends = np.cumsum(self.share, axis=1)
-            ends[:, -1] = 1
-            ends += np.arange(n)[:, None]
+            ends = np.cumsum(self.share, axis=1) + np.arange(n)[:, None]
+            last = parts - 1 - (self.share[:, ::-1] > 0).argmax(axis=1)
             place = np.searchsorted(ends.reshape(-1), src + rng.random(src.size), side="right")
-            part = np.minimum(place - src * parts, parts - 1)
+            part = np.clip(place - src * parts, 0, last[src])
         return (self.first[src, part] + rng.integers(0, self.size[part], src.size)) % n
 
     def demand(self, sends: Floats, group: Ints) -> Floats:

@@ -30,12 +30,13 @@ def flows(
     """Return the flows step by step, in each by part of the pattern and by source."""
     steps, n = params["steps"], network.n_hosts
     to = destinations(params, network, rng)
-    is_drawn = bool((to.size > 1).any())
-    parts = 1 if is_drawn else to.size.size
+    parts = 1 if to.is_drawn else to.size.size
     each = parts * to.senders.size
     context.reserve(steps * each * (1 + parts), key="traffic.steps")
     src = np.tile(to.senders, steps * parts)
-    dst = np.tile(to.first[to.senders].T.reshape(-1), steps) if not is_drawn else to.draw(src, rng)
+    dst = (
+        np.tile(to.first[to.senders].T.reshape(-1), steps) if not to.is_drawn else to.draw(src, rng)
+    )
     table = FlowTable(src, dst, params["size"])
     if steps > 1:
         # Flow f waits for those of the step before that its source sent or received.

@@ -105,6 +105,7 @@ def flows(
         )
     if params["root"] >= n:
         raise InputError(f"root {params['root']} exceeds a group of {n}", key="traffic.root")
+    context.reserve(params["repeat"] * n_hosts, key="traffic.repeat")  # at least
     algorithm = params["algorithm"]
     if algorithm.endswith(".csv"):
         algorithm = str(user_path(algorithm, context.directory))

@@ -1,0 +1,38 @@
+"""Tests of my_traffic: pytest test_my_traffic.py
+
+To install pytest: pip install pytest
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim.conformance import Testbed, TrafficTestbed, check_traffic, failures
+from netsim.conformance.networks import star
+from netsim.flows import FlowTable
+
+TRAFFIC = Path(__file__).with_name("my_traffic.py")
+
+
+def flows(n_hosts: int, **params: object) -> FlowTable:
+    return TrafficTestbed.with_traffic(TRAFFIC, params=params).flows(star(n_hosts))
+
+
+def test_does_what_every_traffic_has_to() -> None:
+    assert not failures(check_traffic(TRAFFIC))
+
+
+def test_pairs_and_others() -> None:
+    """Others are any of seven hosts, of which one is the partner."""
+    table = flows(8, away=0.7, duration="10ms")
+    partners = float(np.mean(table.dst == table.src ^ 1))
+    assert partners == pytest.approx(0.3 + 0.7 / 7, abs=0.02)
+    assert set(table.dst[table.src == 3].tolist()) == {0, 1, 2, 4, 5, 6, 7}
+
+
+def test_two_hosts_at_a_low_load_do_not_wait() -> None:
+    """One packet at 100 Gbps, on two links of 1 us each."""
+    table = flows(2, size="4096B", load=0.001, duration="1ms")
+    run = Testbed.of("datagram").run(table, star(2))
+    assert np.median(run.fct_ps()) == 2 * (4160 * 80 + 1_000_000)
