@@ -39,6 +39,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.loop import Beyond, Goal, Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
+from netsim.engine.pauses import Pauses, pauses
 from netsim.engine.series import thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import FeatureSet, Options, Simulation
@@ -181,6 +182,12 @@ class Engine:
     def paused_classes(self) -> Ints:
         """Return int64[n_ports]: bit c is set if PFC has paused class c of the port."""
         return state_views.paused_classes(self.state)
+
+    def pauses(self) -> Pauses | None:
+        """Return what PFC has stopped, and the packets that wait; None without PFC."""
+        if not self.discipline.features["HAS_PFC"]:
+            return None
+        return pauses(self.state, self.fabric.n_traffic_classes)
 
     def waiting_classes(self) -> Ints:
         """Return int64[n_ports]: bit c is set if packets of class c wait at the switch port."""

@@ -31,7 +31,6 @@ class Readings:
             packets that it came in.
         received_bytes: int64[2, n_flows], payload of each flow.
         queues: int64[2, counters, links and classes], in the order of `OF_QUEUES`.
-        late_packets: int64[links and classes], sent up to the last quarter of the window.
         received_packets: int64[2], packets that arrived at hosts.
     """
 
@@ -46,7 +45,6 @@ class Readings:
         self.received_bytes = np.zeros((2, group.size), np.int64)
         self.queues = np.zeros((2, len(OF_QUEUES), n_queues), np.int64)
         self.received_packets = np.zeros(2, np.int64)
-        self.late_packets = np.zeros(n_queues, np.int64)
 
     @property
     def next_ps(self) -> int | None:
@@ -66,8 +64,6 @@ class Readings:
             counters = engine.link_counters()
             self.queues[end] = [getattr(counters, name) for name in OF_QUEUES]
             self.received_packets[end] = engine.conservation().packets.received
-        if taken == self.edges_ps.size * 3 // 4:
-            self.late_packets[:] = engine.link_counters().sent_packets
         self.n_taken += 1
 
     def in_window(self, name: str) -> Ints:

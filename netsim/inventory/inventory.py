@@ -22,7 +22,7 @@ from netsim.inventory.paths import (
     slot_paths,
 )
 from netsim.inventory.symmetry import kinds_of_networks
-from netsim.model.deadlock import deadlock_text, waiting_cycle
+from netsim.model.deadlock import pfc_text, waiting_cycle
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.patterns import Destinations
@@ -159,7 +159,7 @@ def inventory(network: Network, patterns: Mapping[str, Destinations] | None = No
         switches=_switches(network),
         cables=cables(network),
         circuit_switches=circuit_switches(network),
-        pfc=None if network.circuits else deadlock_text(network, waiting_cycle(network)),
+        pfc=None if network.circuits else pfc_text(network, waiting_cycle(network)),
     )
 
 

@@ -22,7 +22,7 @@ from netsim.limits import (
     slowest_rate_bps,
 )
 from netsim.model.arithmetic import byte_quotient
-from netsim.model.deadlock import deadlock_text, waiting_cycle
+from netsim.model.deadlock import pfc_text, waiting_cycle
 from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
 from netsim.model.port_pairs import port_pairs_of, walk
 from netsim.units import format_bytes, format_rate, format_time
@@ -84,7 +84,7 @@ def check_deadlock(network: Network, fabric: Fabric, routes: RouteChanges | None
     """Return what PFC can do to a network, "deadlock-free" or a cycle of links. `routes` are as
     for `waiting_cycle`. Raises InputError for a cycle, unless the fabric allows it."""
     cycle = waiting_cycle(network, routes)
-    found = deadlock_text(network, cycle)
+    found = pfc_text(network, cycle)
     if cycle.size and not fabric.allow_deadlock:
         hint = (
             "use a queue_discipline without PFC, a routing without such a cycle, or "

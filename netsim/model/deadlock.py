@@ -61,14 +61,19 @@ def waiting_cycle(network: Network, routes: RouteChanges | None = None) -> Ints:
     return np.zeros(0, np.int64)
 
 
-def deadlock_text(network: Network, cycle: Ints) -> str:
+def pfc_text(network: Network, cycle: Ints) -> str:
     """Return what PFC can do to a network with a `waiting_cycle`, which is named by the ports that
     its links leave."""
     if not cycle.size:
         return "deadlock-free"
-    names = [network.port_name(port) for port in cycle[:NAMED].tolist()]
+    names = link_names(network, cycle[:NAMED]).tolist()
     names += [f"({cycle.size - NAMED} more)"] * (cycle.size > NAMED) + names[:1]
     return f"can deadlock: packets on each link may wait for the next, {' -> '.join(names)}"
+
+
+def link_names(network: Network, ports: Ints) -> NDArray[np.str_]:
+    """Return the names of the ports that links leave."""
+    return np.array([network.port_name(port) for port in ports.tolist()])
 
 
 class _Links:

@@ -16,6 +16,7 @@ from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.memory import available_cores
 from netsim.reports.circuits import no_indirect_packets
+from netsim.reports.deadlock import deadlock_text
 from netsim.reports.flows import as_sent
 from netsim.results.columns import each
 from netsim.results.run_result import Ending, Run, RunResult
@@ -248,11 +249,8 @@ class _Simulation:
             readings.take(self.engine)
         if (reason := self._drive()) not in (TIME_LIMIT, UNDELIVERED):
             return reason
-        if stall.is_deadlocked(self.engine, readings):
-            late = stall.flows_in_progress(self.engine)
-            return self._stalled(
-                "no port of a cycle has sent since the last quarter of the window", late
-            )
+        if deadlock_text(self.engine):
+            return self._stalled("no progress", stall.flows_in_progress(self.engine))
         return MEASURED
 
     def _on_step(self, report: StepReport) -> str | None:

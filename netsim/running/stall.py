@@ -15,13 +15,12 @@ from netsim.model.routing import NEVER
 from netsim.model.schedules import NONE
 from netsim.model.tasks import DONE_WHEN, RECEIVE, SEND
 from netsim.reports.circuits import current_circuits, waiting_slot
+from netsim.reports.deadlock import deadlock_text
 from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.readings import Readings
     from netsim.engine.state_views import Counts, Ints
-    from netsim.model.network import Network
     from netsim.model.tasks import TaskTable
 
 MAX_NAMED = 5
@@ -134,7 +133,7 @@ def overdue(engine: Engine, deadline_ps: int) -> Ints:
 
 
 def explain(engine: Engine, flows: Ints, what: str) -> str:
-    """Return one message: the event, its flows, the waiting tasks and a cycle of pauses."""
+    """Return one message: the event, its flows, the waiting tasks and a deadlock."""
     table, states = engine.flows, engine.flow_states()
     named = _list(
         flows,
@@ -151,11 +150,8 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
         text += f"; packets wait for circuits: {ports}"
     for note in (waiting_slot(engine), retransmission_note(engine), waiting_tasks(engine)):
         text += f"; {note}" if note else ""
-    cycle = pause_cycle(engine.network, engine.paused_classes())
-    if cycle:
-        names = " -> ".join(engine.network.port_name(p) for p in cycle)
-        text += f"; cycle of paused ports: {names}"
-    return text
+    deadlock = deadlock_text(engine)
+    return text + (f"; deadlock {deadlock}" if deadlock else "")
 
 
 def _list(items: Ints, name: Callable[[int], str]) -> str:
@@ -188,43 +184,6 @@ def _at_circuits(engine: Engine) -> Ints:
     if circuits is None:
         return np.zeros(0, np.int64)
     return np.flatnonzero((engine.waiting_classes() != 0) & (circuits.calendar != NONE))
-
-
-def pause_cycle(network: Network, paused: Ints) -> list[int]:
-    """Return a cycle of paused ports (a deadlock), or an empty list.
-
-    A paused port waits for the switch at its far end, which its own paused ports block.
-    """
-    stopped = paused != 0
-    waits_for: dict[int, list[int]] = {}
-    for p in np.flatnonzero(stopped).tolist():
-        node = int(network.port_node[network.port_peer[p]])
-        ports = range(int(network.node_first_port[node]), int(network.node_first_port[node + 1]))
-        back = int(network.port_peer[p])
-        waits_for[p] = [q for q in ports if stopped[q] and q != back and node >= network.n_hosts]
-    # Drop ports that wait for no other; the rest are in a cycle or wait for one.
-    changed = True
-    while changed:
-        free = [p for p, others in waits_for.items() if not any(q in waits_for for q in others)]
-        changed = bool(free)
-        for p in free:
-            del waits_for[p]
-    if not waits_for:
-        return []
-    seen: list[int] = []
-    p = next(iter(waits_for))
-    while p not in seen:
-        seen.append(p)
-        p = next(q for q in waits_for[p] if q in waits_for)
-    return [*seen[seen.index(p) :], p]
-
-
-def is_deadlocked(engine: Engine, readings: Readings) -> bool:
-    """Return whether paused ports wait for each other in a cycle, and none of them has begun to
-    send since the last quarter of the window."""
-    cycle = pause_cycle(engine.network, engine.paused_classes())
-    sent = engine.link_counters().sent_packets - readings.late_packets
-    return bool(cycle) and not sent.reshape(engine.network.n_ports, -1)[cycle].any()
 
 
 def not_done(engine: Engine) -> Ints:

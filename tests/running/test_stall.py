@@ -8,8 +8,13 @@ import pytest
 from experiment_text import load, text
 from raises_input import mentions, raises_input
 
-from netsim.experiment import Experiment
-from netsim.running.point import simulate
+from netsim.engine.engine import Engine
+from netsim.engine.simulation import Options
+from netsim.experiment import Experiment, Point
+from netsim.experiment.scenario import prepare
+from netsim.reports.deadlock import deadlock_table
+from netsim.running.drive import drive
+from netsim.running.point import build_engine, simulate
 
 RING = '''
 """A ring of five switches with one host each."""
@@ -71,20 +76,42 @@ def run(ring: Path, transport: str, stop: str = "", more: str = ""):
     return simulate(point, threads=1)
 
 
-def test_a_deadlock_of_pauses_is_named(ring: Path) -> None:
+def test_a_deadlock_is_named(ring: Path) -> None:
+    """Two packets from each neighbor are enough to pause it."""
     with raises_input("ring.toml", "fabric.queue_discipline", "s0:1", "allow_deadlock"):
         run(ring, "roce")
-    result = run(ring, "roce", more=ALLOWED)
-    assert not result.complete
-    assert result.stop_reason == "stalled"
+    two = 'xoff_bytes = "2pkt"\nxon_bytes = "1pkt"\n'
+    file = ring / "ring.toml"
+    file.write_text(EXPERIMENT.format(transport="roce", stop="") + ALLOWED + two)
+    (point,) = Experiment.load(file).points()
+    result = simulate(point, threads=1)
+    assert (result.stop_reason, result.complete) == ("stalled", False)
     assert result.reason is not None
-    assert mentions(result.reason, "flow 0", "host 0", "host 2")
-    circle = result.reason.rpartition(": ")[2].split(" -> ")
     # s0:1 is the first switch's port to the second, and so on round the ring.
-    assert circle[0] == circle[-1]
-    assert len(set(circle)) == 5
+    cycle = ["s0:1", "s1:2", "s2:2", "s3:2", "s4:2"]
+    waits = [f"{a} waits for {b}" for a, b in zip(cycle, cycle[1:] + cycle[:1], strict=True)]
+    assert mentions(result.reason, "flow 0", "host 0", "host 2", *waits)
     assert result.summary["drops"] == 0
     assert (result.flows["fct_ps"] == -1).all()
+
+    table, found = result.deadlock, result.summary["deadlock"]
+    assert table is not None
+    assert found["cycle"] == table["port"].tolist() == cycle
+    assert table["waits_for_port"].tolist() == cycle[1:] + cycle[:1]
+    assert (table["held_bytes"] > 2 * 4160).all()
+    assert table["held_bytes"].sum() == found["held_bytes"]
+    assert deadlock_table(engine_at(point, found["since_ps"] - 1)) is None
+    then = deadlock_table(engine_at(point, found["since_ps"] + 10**6))
+    assert then is not None
+    assert then["port"].tolist() == cycle
+    assert then["paused_since_ps"].max() == found["since_ps"]
+
+
+def engine_at(point: Point, time_ps: int) -> Engine:
+    """The engine of a point once it has simulated all up to a time."""
+    engine = build_engine(point, prepare(point), Options())
+    assert drive(engine, until_ps=time_ps) == "time_limit"
+    return engine
 
 
 def test_a_deadlock_in_a_measured_run(ring: Path) -> None:
@@ -94,7 +121,13 @@ def test_a_deadlock_in_a_measured_run(ring: Path) -> None:
     assert (result.stop_reason, result.complete) == ("stalled", False)
     assert result.reason is not None
     assert mentions(result.reason, "flow 0")
-    assert len(set(result.reason.rpartition(": ")[2].split(" -> "))) == 5
+    assert len(result.summary["deadlock"]["cycle"]) == 5
+
+
+def test_nothing_deadlocks_without_pauses(ring: Path) -> None:
+    result = run(ring, "roce", more='[fabric]\nqueue_discipline = "drop_tail"')
+    assert result.complete
+    assert "deadlock" not in result.summary
 
 
 def test_the_same_traffic_with_ndp_completes(ring: Path) -> None:
