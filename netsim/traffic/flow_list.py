@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ from netsim.traffic._rows import (
     read_csv,
 )
 from netsim.units import parse_bytes, parse_time_ps, shortened, written
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PARAMS = [Param("file", "file", REQUIRED, "a .csv or .parquet file")]
 
@@ -93,55 +96,50 @@ def _classes(table: Rows, n_traffic_classes: int | None) -> NDArray[np.int64]:
 
 
 def _read_parquet(path: Path, context: TrafficContext) -> Rows:
-    import pyarrow
-    from pyarrow import parquet
+    import polars as pl
 
     require_file(path)
     try:
         # A few bytes can encode any number of rows.
-        context.reserve(parquet.read_metadata(path).num_rows, key="traffic.file")
-        table = parquet.ParquetFile(path).read()
-    except (OSError, pyarrow.ArrowException) as error:
-        if getattr(error, "strerror", None):
-            raise unreadable(path, error) from None
+        rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        context.reserve(rows.select(pl.len()).collect().item(), key="traffic.file")
+        table = rows.collect()
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise InputError("is not a valid Parquet file", file=str(path)) from None
-    names = table.column_names
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"duplicate column {written(name)}", file=str(path))
     return Rows(
         path,
-        {name: _cells(path, name, table.column(name)) for name in names},
-        table.num_rows,
+        {column.name: _cells(path, column) for column in table},
+        len(table),
         lambda row, message: InputError(message, file=str(path), key=f"row {row}"),
     )
 
 
-def _cells(path: Path, name: str, column: Any) -> Cells:
+def _cells(path: Path, column: pl.Series) -> Cells:
     """Return a column of a Parquet file: an array of numbers, or a list of texts or lists."""
-    from pyarrow import types
+    import polars as pl
 
+    name, kind = column.name, column.dtype
     if name not in COLUMNS:
         return ()  # reported later with all unknown columns
-    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-    texts = types.is_string(kind) or types.is_large_string(kind)
-    lists = types.is_list(kind) or types.is_large_list(kind)
-    whole_numbers = types.is_integer(kind)
+    texts = kind in (pl.String, pl.Categorical, pl.Enum)
+    whole_numbers = kind.is_integer()
     if name in ("size", "start"):
         right, what = texts, "text"
     elif name == "after":
-        lists = lists and (types.is_integer(kind.value_type) or types.is_null(kind.value_type))
+        lists = isinstance(kind, pl.List) and (kind.inner.is_integer() or kind.inner == pl.Null)
         right = texts or whole_numbers or lists
         what = "text, whole numbers or lists of them"
     elif name in START_SCALE and name != "start_ps":
-        right, what = whole_numbers or types.is_floating(kind), "numbers"
+        right, what = whole_numbers or kind.is_float(), "numbers"
     else:
         right, what = whole_numbers, "whole numbers"
     if not right:
         raise InputError(f"column {name} must have {what}, not {kind}", file=str(path))
-    if column.null_count:
+    if column.null_count():
         raise InputError(f"column {name} has empty cells", file=str(path))
-    cells: Cells = column.to_numpy() if name != "after" and not texts else column.to_pylist()
+    cells: Cells = column.to_numpy() if name != "after" and not texts else column.to_list()
     return cells
 
 
