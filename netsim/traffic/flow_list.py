@@ -7,6 +7,8 @@ Each row is a flow, numbered from 0. Columns:
 - start_ps, start_ns, start_us, start_ms or start_s (rounded to the nearest ps), or start as text
   with a unit ("1.5us"); default 0;
 - class: traffic class, optional;
+- routing_table: name of the routing table of the flow's data, optional; empty: by the topology's
+  rules;
 - after: optional; flows, separated by spaces, that must complete before this one starts.
   Its start then counts from the end of the last one.
 
@@ -46,9 +48,20 @@ if TYPE_CHECKING:
 
 PARAMS = [Param("file", "file", REQUIRED, "a .csv or .parquet file")]
 
+TABLE = "routing_table"
 START_SCALE = {"start_ps": 1, "start_ns": 10**3, "start_us": 10**6, "start_ms": 10**9}
 START_SCALE["start_s"] = 10**12
-COLUMNS = ("src", "dst", "size_bytes", "size", *START_SCALE, "start", "class", "after")
+COLUMNS = (
+    "src",
+    "dst",
+    "size_bytes",
+    "size",
+    *START_SCALE,
+    "start",
+    "class",
+    TABLE,
+    "after",
+)
 # From here on double precision does not hold whole picoseconds.
 EXACT = 2.0**53
 TOO_LARGE = "is too large to be exact to the picosecond"
@@ -67,8 +80,11 @@ def flows(
     cls = mistakes.of(_classes, table, context.n_traffic_classes) if "class" in table.columns else 0
     sizes, starts = mistakes.of(_sizes, table), mistakes.of(_starts, table)
     after = mistakes.of(_after, table) if "after" in table.columns else None
+    tables = mistakes.of(_tables, table, network) if TABLE in table.columns else None
     mistakes.raise_all()
     result = FlowTable(src, dst, sizes, starts, cls=cls)
+    if tables is not None:
+        result.use_tables(*tables)
     if after is not None:
         result.set_dependencies(after)
     return result
@@ -93,6 +109,21 @@ def _classes(table: Rows, n_traffic_classes: int | None) -> NDArray[np.int64]:
     )
     raise_some(e.replace(hint=CLASSES_HINT) for e in errors)
     return classes
+
+
+def _tables(table: Rows, network: Network) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the routing table of each flow and the names of tables."""
+    names = ["", *(() if network.policy is None else network.policy.names)]
+    number = {name: k for k, name in enumerate(names)}
+    cells = [cell.strip() for cell in table.columns[TABLE]]
+    found = np.array([number.get(cell, -1) for cell in cells], np.int64)
+    known = f"the topology has {', '.join(names[1:])}" if names[1:] else "the topology has only one"
+    fail_at(
+        table,
+        found < 0,
+        lambda row: f"no routing table is named {written(cells[row])} ({known})",
+    )
+    return found, names
 
 
 def _read_parquet(path: Path, context: TrafficContext) -> Rows:
@@ -125,7 +156,7 @@ def _cells(path: Path, column: pl.Series) -> Cells:
         return ()  # reported later with all unknown columns
     texts = kind in (pl.String, pl.Categorical, pl.Enum)
     whole_numbers = kind.is_integer()
-    if name in ("size", "start"):
+    if name in ("size", "start", TABLE):
         right, what = texts, "text"
     elif name == "after":
         lists = isinstance(kind, pl.List) and (kind.inner.is_integer() or kind.inner == pl.Null)
