@@ -56,6 +56,7 @@ COMMAND_LINES = """
 0 plot out/t --kind timeline --out out/thesis.pftrace
 0 plot out/mine --kind topology --trust
 0 plot out/s --x seed
+0 report out/r out/s
 0 trace out/mine --flow 1 --csv out/thesis.csv --parquet out/thesis.parquet --plot --trust
 2 trace out/r --flow 1 --csv docs/pipe
 2 resume out/r

@@ -35,6 +35,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "show": ("netsim.cli.show", "Show a plugin or an experiment."),
         "topo": ("netsim.cli.topo", "Count, price and draw an experiment's network."),
         "plot": ("netsim.cli.plot", "Plot a result."),
+        "report": ("netsim.cli.report", "Write one HTML page about results."),
         "trace": ("netsim.cli.trace", "Trace one flow of a result, packet by packet."),
     },
     "Build": {

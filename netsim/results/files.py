@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.discovery import declared
 from netsim.renames import RENAMED
-from netsim.results.columns import Column, describe, specs
+from netsim.results.columns import describe, specs
 from netsim.writing import is_plain_file, replacing_file, sync, write_text
 
 if TYPE_CHECKING:
-    import polars as pl
+    import numpy as np
+    import pyarrow as pa
 
 FORMAT = 2
 """Version of the layout of a result directory."""
@@ -30,6 +31,7 @@ SWEEP = "sweep.parquet"
 CHECKPOINT = "checkpoint.netsim"
 RUN = "run.json"
 SHARD = "shard.json"
+REPORT = "report.html"
 """Checkpoint and command of a run, until it is done; and which part of a sweep a directory has."""
 
 PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
@@ -38,7 +40,7 @@ PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png
 LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
 """Names of temporary files of killed runs."""
 
-OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, RUN, SHARD, *RENAMED["file"]))
+OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, RUN, SHARD, REPORT, *RENAMED["file"]))
 """Files of a result besides its tables."""
 
 
@@ -87,35 +89,41 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
-    """Write `columns` (name -> array, list or Series of equal length) as Parquet.
-
-    The metadata have the table's name, and the unit and meaning of each column as JSON.
+    """Write `columns` (name -> array or list of equal length) as Parquet, with units and docs in
+    the metadata.
     """
-    import polars as pl
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    described = {name: describe(table, name) for name in columns}
-    frame = pl.DataFrame(
-        [_series(name, columns[name], column) for name, column in described.items()]
-    )
-    about = {name: {"unit": one.unit, "doc": one.doc} for name, one in described.items()}
-    metadata = {"netsim.table": table, "netsim.columns": json.dumps(about)}
+    arrays, fields = [], []
+    for name, values in columns.items():
+        column = describe(table, name)
+        array = _array(values, column.null_below_zero)
+        metadata = {"unit": column.unit, "doc": column.doc}
+        fields.append(pa.field(name, array.type, metadata=metadata))
+        arrays.append(array)
+    schema = pa.schema(fields, metadata={"netsim.table": table})
     with replacing_file(path) as file:
-        frame.write_parquet(file, metadata=metadata)
+        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), file, compression="zstd")
 
 
-def _series(name: str, values: Any, column: Column) -> pl.Series:
-    """Return a column, with null for missing values."""
+def _array(values: Any, null_below_zero: bool) -> pa.Array:
+    """Return an Arrow array, with null for missing values."""
     import numpy as np
-    import polars as pl
+    import pyarrow as pa
 
+    if isinstance(values, pa.Array):
+        return values
     if not isinstance(values, np.ndarray):
-        return pl.Series(name, values)
-    if values.dtype.kind in "UO":
-        return pl.Series(name, values.tolist(), pl.Categorical)
-    series = pl.Series(name, values)
+        return pa.array(values)
+    mask: np.ndarray | None = None
     if values.dtype.kind == "f":
-        return series.fill_nan(None)
-    return series.set(series < 0, None) if column.null_below_zero else series
+        mask = np.isnan(values)
+    elif null_below_zero:
+        mask = values < 0
+    if values.dtype.kind in "UO":
+        return pa.array(values.tolist(), type=pa.dictionary(pa.int32(), pa.string()))
+    return pa.array(values, mask=mask)
 
 
 def link_or_copy(path: Path, target: Path) -> None:

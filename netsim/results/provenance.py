@@ -42,7 +42,9 @@ LIBRARIES = ("numba", "llvmlite", "numpy")
 NOT_SIMULATED = ("name", "description", "outputs", "reference")
 """Parts of an experiment that do not affect results, except outputs.links."""
 
-PRESENTATION = ("cli", "conformance", "lint", "plots", "results", "scaffold", "tracing")
+PRESENTATION = (
+    *("cli", "conformance", "html_report", "lint", "plots", "results", "scaffold", "tracing"),
+)
 """Folders of netsim that do not affect results, except for DECISIVE; lint only rejects
 transports."""
 

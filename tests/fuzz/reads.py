@@ -106,8 +106,9 @@ def _load(folder: Path, what: str) -> tuple[str, list[Finding]]:
 
     try:
         loaded = netsim.load(folder)
+        points = loaded.points if isinstance(loaded, netsim.Sweep) else [loaded]
         repr(loaded)
-        for point in loaded.points:
+        for point in points:
             repr(point)
             _ = point.name, point.complete, point.flows, point.links, point.summary["hash"]
     except netsim.InputError:

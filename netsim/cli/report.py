@@ -1,0 +1,36 @@
+"""`netsim report`: one HTML file about results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from netsim.cli.options import trust_option
+
+DRAWS = True
+
+
+@click.command("report")
+@click.argument(
+    "results", metavar="RESULT...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@trust_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Output file (report.html in the first result).",
+)
+def command(results: tuple[Path, ...], trust: bool, out: Path | None) -> None:
+    """Write a report of RESULT, a result or a sweep, as one HTML file that works offline.
+
+    Several results are compared. The file has completion times, the network with its busiest
+    links, pauses, the slowest flows, timelines, requests, sweeps and the experiment: what the
+    results have. Nothing is simulated again.
+    """
+    from netsim.html_report import write_report
+    from netsim.results.files import REPORT
+
+    path = out if out is not None else results[0] / REPORT
+    size = write_report(results, path, trust=trust)
+    click.echo(f"{path} ({size / 1e6:.1f} MB)")

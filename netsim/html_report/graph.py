@@ -1,0 +1,238 @@
+"""The network to draw, from the table of links alone: nothing is built and no plugin runs.
+
+Hosts below, switches above them by their distance from hosts. Hosts of the same switches are drawn
+as one, as are neighbors in a row of many. Switches of a mesh are on a circle.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.documents import DAMAGED
+from netsim.errors import InputError
+from netsim.results.files import LINKS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+ALL_HOSTS, MAX_IN_ROW, MAX_LINES = 64, 200, 20_000
+"""Hosts drawn one by one; nodes drawn in a row; lines drawn."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A drawing of the network.
+
+    Attributes:
+        names, x, y: of the drawn nodes; x and y are between 0 and 1.
+        members: number of nodes that each stands for.
+        is_host: whether it stands for hosts.
+        ends: int64[lines, 2], the nodes of each line.
+        line_of: int64[links], the half of a line that each link is: 2 * line, + 1 for links from
+            its second end; -1 if it is inside a drawn node.
+        link_names: "leaf0 -> spine3" by link.
+    """
+
+    names: list[str]
+    x: Floats
+    y: Floats
+    members: Ints
+    is_host: NDArray[np.bool_]
+    ends: Ints
+    line_of: Ints
+    link_names: list[str]
+
+    def per_half(self, values: Floats, how: str = "max") -> Floats:
+        """Return the largest (or the sum) of a link's value on each half of a line."""
+        found = np.zeros(2 * len(self.ends))
+        shown = self.line_of >= 0
+        (np.maximum if how == "max" else np.add).at(found, self.line_of[shown], values[shown])
+        return found
+
+
+def per_link(links: pl.DataFrame, column: str) -> Floats:
+    """Return the sum of a column over the classes of each link."""
+    index = links["link"].to_numpy()
+    values = links[column].fill_null(0).to_numpy().astype(float)
+    found: Floats = np.bincount(index, values, int(index.max(initial=-1)) + 1).astype(float)
+    return found
+
+
+def graph_of(links: pl.DataFrame) -> Graph:
+    """Return the drawing of a table of links."""
+    import polars as pl
+
+    _check(links)
+    one = links.unique("link", keep="first", maintain_order=True).sort("link")
+    start, end = one["from_node"].to_numpy(), one["to_node"].to_numpy()
+    n = int(max(start.max(initial=0), end.max(initial=0))) + 1
+    texts = [one[f"{which}_name"].cast(pl.String).to_list() for which in ("from", "to")]
+    names, hosts = _nodes(n, start, texts[0])
+    tier = _tiers(n, start, end, hosts)
+    group = _host_groups(n, start, end, hosts)
+    group = _few(group, tier, names)
+    kept, group = np.unique(group, return_inverse=True)
+    drawn_tier = tier[kept]
+    members = np.bincount(group)
+    titles = [_title(names, np.flatnonzero(group == g)) for g in range(len(kept))]
+    x, y = _places(start, end, group, drawn_tier, titles)
+    ends, line_of = _lines(group[start], group[end])
+    arrows = [f"{a} → {b}" for a, b in zip(*texts, strict=True)]
+    numbers = one["link"].to_numpy()
+    all_links = np.full(int(numbers.max(initial=-1)) + 1, -1)
+    all_links[numbers] = line_of
+    named = [""] * len(all_links)
+    for link, text in zip(one["link"].to_list(), arrows, strict=True):
+        named[link] = text
+    return Graph(titles, x, y, members, drawn_tier == 0, ends, all_links, named)
+
+
+def _check(links: pl.DataFrame) -> None:
+    """Raise InputError for numbers of links or nodes that no network of this size has."""
+    for column, most in (
+        ("link", len(links)),
+        ("from_node", 2 * len(links)),
+        ("to_node", 2 * len(links)),
+    ):
+        known = links[column].null_count() == 0 and links[column].dtype.is_integer()
+        if not known or not links[column].is_between(0, most - 1).all():
+            raise InputError("out of range", file=LINKS, key=column, hint=DAMAGED)
+
+
+def _nodes(n: int, start: Ints, texts: list[str]) -> tuple[list[str], NDArray[np.bool_]]:
+    """Return the name of each node, and which are hosts (named after their number)."""
+    names = [f"node {k}" for k in range(n)]
+    hosts = np.zeros(n, bool)
+    for node, text in zip(start.tolist(), texts, strict=True):
+        plain = text.partition(":")[0]
+        hosts[node] = plain == f"h{node}"
+        names[node] = plain if hosts[node] else text
+    return names, hosts
+
+
+def _tiers(n: int, start: Ints, end: Ints, hosts: NDArray[np.bool_]) -> Ints:
+    """Return the distance of each node from the hosts; -1 for switches of hosts that have no
+    switch above, if others do (networks inside racks)."""
+    tier = np.where(hosts, 0, n)
+    while True:
+        nearest = np.full(n, n)
+        np.minimum.at(nearest, end, tier[start] + 1)
+        closer = nearest < tier
+        if not closer.any():
+            break
+        tier[closer] = nearest[closer]
+    tier[tier == n] = 1
+    above = np.zeros(n, bool)
+    np.logical_or.at(above, start, (tier[end] > tier[start]) & (tier[start] > 0))
+    first = tier == 1
+    if (first & above).any() and (first & ~above).any():
+        tier[first & ~above] = -1
+    return tier
+
+
+def _host_groups(n: int, start: Ints, end: Ints, hosts: NDArray[np.bool_]) -> Ints:
+    """Return the first node of each node's group: hosts of the same switches are one group."""
+    group = np.arange(n)
+    if hosts.sum() <= ALL_HOSTS:
+        return group
+    order = np.lexsort((end, start))
+    first: dict[tuple[int, ...], int] = {}
+    bounds = np.searchsorted(start[order], np.arange(n + 1))
+    for host in np.flatnonzero(hosts).tolist():
+        key = tuple(end[order[bounds[host] : bounds[host + 1]]].tolist())
+        group[host] = first.setdefault(key, host)
+    return group
+
+
+def _few(group: Ints, tier: Ints, names: list[str]) -> Ints:
+    """Join neighbors in rows with too many nodes."""
+    for row in np.unique(tier).tolist():
+        heads = sorted(np.unique(group[tier == row]).tolist(), key=lambda k: natural(names[k]))
+        if len(heads) > MAX_IN_ROW:
+            each = -(-len(heads) // MAX_IN_ROW)
+            joined = {head: heads[k // each * each] for k, head in enumerate(heads)}
+            its = tier == row
+            group[its] = [joined[head] for head in group[its].tolist()]
+    return group
+
+
+def natural(name: str) -> list[Any]:
+    """Return a key that sorts leaf2 before leaf10."""
+    return [(0, int(part[:18]), "") if part.isdecimal() else (1, 0, part)
+            for part in re.split(r"(\d+)", name)]  # fmt: skip
+
+
+def _title(names: list[str], nodes: Ints) -> str:
+    if len(nodes) == 1:
+        return str(names[nodes[0]])
+    return f"{names[nodes[0]]} to {names[nodes[-1]]} ({len(nodes):,})"
+
+
+def _lines(a: Ints, b: Ints) -> tuple[Ints, Ints]:
+    """Return the lines between drawn nodes, and the half of a line that each link is."""
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    outside = low != high
+    pairs, line = np.unique(np.stack([low, high], 1)[outside], axis=0, return_inverse=True)
+    half = np.full(len(a), -1)
+    half[outside] = 2 * line.ravel() + (a > b)[outside]
+    half[half >= 2 * MAX_LINES] = -1
+    return pairs[:MAX_LINES], half
+
+
+def _places(
+    start: Ints, end: Ints, group: Ints, tier: Ints, names: list[str]
+) -> tuple[Floats, Floats]:
+    """Return x and y of the drawn nodes, between 0 and 1."""
+    n = len(tier)
+    x, y = np.zeros(n), np.zeros(n)
+    level = tier[group[start]] == tier[group[end]]
+    if level.any() and (tier > 0).sum() == (tier == 1).sum() and (tier == 1).sum() > 3:
+        return _circle(start, end, group, tier, names)
+    rows = np.unique(tier).tolist()
+    above = _neighbor(start, end, group, tier)
+    for height, row in enumerate(rows):
+        its = np.flatnonzero(tier == row).tolist()
+        if row == 0:  # below their switches
+            its.sort(key=lambda k: (natural(names[above[k]]) if above[k] >= 0 else [], k))
+        else:
+            its.sort(key=lambda k: natural(names[k]))
+        x[its] = (np.arange(len(its)) + 0.5) / len(its)
+        y[its] = 0.95 - 0.9 * (height + 0.5 * (len(rows) == 1)) / max(len(rows) - 1, 1)
+    return x, y
+
+
+def _neighbor(start: Ints, end: Ints, group: Ints, tier: Ints) -> Ints:
+    """Return a switch of tier 1 next to each drawn node, -1 without one."""
+    found = np.full(len(tier), -1)
+    a, b = group[start], group[end]
+    upward = tier[b] == 1
+    found[a[upward]] = b[upward]
+    return found
+
+
+def _circle(
+    start: Ints, end: Ints, group: Ints, tier: Ints, names: list[str]
+) -> tuple[Floats, Floats]:
+    """Place switches on a circle and hosts outside."""
+    switches = sorted(np.flatnonzero(tier != 0).tolist(), key=lambda k: natural(names[k]))
+    angle = np.zeros(len(tier))
+    angle[switches] = 2 * np.pi * np.arange(len(switches)) / len(switches)
+    above = _neighbor(start, end, group, tier)
+    hosts = np.flatnonzero(tier == 0)
+    step = 2 * np.pi / len(switches)
+    of: dict[int, list[int]] = {}
+    for host in hosts.tolist():
+        of.setdefault(int(above[host]), []).append(host)
+    for switch, its in of.items():
+        spread = (np.arange(len(its)) - (len(its) - 1) / 2) / max(len(its), 1)
+        angle[its] = angle[switch] + 0.8 * step * spread
+    radius = np.where(tier == 0, 0.48, 0.4)
+    return 0.5 + radius * np.sin(angle), 0.5 - radius * np.cos(angle)

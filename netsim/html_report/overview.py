@@ -1,0 +1,237 @@
+"""The first lines of the page: what was simulated, how it ended, and what cost time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from netsim.discovery import FOLDERS, modules, summary
+from netsim.html_report.flow_stories import flows_of
+from netsim.html_report.graph import per_link
+from netsim.html_report.network import busiest_links
+from netsim.html_report.parts import Section
+from netsim.html_report.pauses import longest_pause
+from netsim.html_report.report import Point, Report
+from netsim.units import format_bytes, format_number, format_rate, format_time
+
+ORDER = 1
+FEW_POINTS = 4
+"""Points whose completion times are all named; of more, the range of each transport."""
+
+TELLING = 0.25
+"""Share of the delay from which on collisions are named."""
+
+MAX_NETWORKS = 16
+"""Points whose networks are named."""
+
+SLOWEST = 12
+"""Flows whose lost time is divided."""
+
+
+def headlines(report: Report) -> Iterator[str]:
+    """Yield what was simulated, and for flows without tasks how they ended."""
+    yield setting(report)
+    if told := _transports(report):
+        yield told
+    if any(point.result.tasks is not None for point in report.points):
+        return
+    done = [point for point in report.simulated if _last(point)]
+    if not done:
+        return
+    if len(report.simulated) <= FEW_POINTS:
+        yield "; ".join(_ended(point) for point in done) + "."
+    else:
+        for transport in dict.fromkeys(point.transport for point in done):
+            its = sorted((one for one in done if one.transport == transport), key=_last)
+            best, worst = (
+                f"{format_time(int(_last(one)), 4)} ({one.label})" for one in (its[0], its[-1])
+            )
+            yield f"{transport}: the last flow ends after {best} at best, {worst} at worst."
+    worst_point = max(done, key=slowness)
+    if slowness(worst_point) > 1.2:
+        yield from causes(worst_point)
+
+
+def of_point(_report: Report, point: Point) -> Iterator[Section]:
+    """Yield what cost this point's flows time."""
+    text = [] if point.is_ideal else list(causes(point))
+    if text:
+        yield Section("causes", "In short", tuple(text))
+
+
+def setting(report: Report) -> str:
+    """Return networks, flows and their sizes."""
+    points = report.simulated or report.points
+    networks = list(dict.fromkeys(_network(point) for point in points[:MAX_NETWORKS]))
+    first = points[0].result
+    sizes = first.flows["size_bytes"].to_numpy()
+    low, high = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
+    size = format_bytes(low, 4) + (f" to {format_bytes(high, 4)}" if high > low else "")
+    traffic = first.experiment["resolved"].get("traffic", {}).get("kind", "")
+    return f"{' or '.join(networks[:3])}; traffic {traffic}: {len(sizes):,} flows of {size}."
+
+
+def _network(point: Point) -> str:
+    topology = point.result.experiment["resolved"].get("topology", {}).get("kind", "")
+    if point.graph is None:
+        return f"Topology {topology}"
+    links = point.result.links
+    nodes = links["from_node"].n_unique()
+    hosts = int(point.graph.members[point.graph.is_host].sum())
+    rates = links.filter(links["from_node"] < hosts)["rate_bps"].unique().sort().to_list()
+    rate = " and ".join(format_rate(int(one), 4) for one in rates[:3])
+    return f"{hosts:,} hosts with links of {rate} and {nodes - hosts:,} switches ({topology})"
+
+
+def _transports(report: Report) -> str:
+    """Return the first line of the documentation of each transport that is part of netsim."""
+    known = modules(FOLDERS["transport"])
+    names = dict.fromkeys(point.transport for point in report.simulated)
+    told = [f"{name}: {summary(known[name])}" for name in names if name in known]
+    return " ".join(told[:FEW_POINTS])
+
+
+def slowness(point: Point) -> float:
+    """Return the largest slowdown, 0 if no flow finished."""
+    return float(point.result.summary["slowdown"].get("max") or 0)
+
+
+def _last(point: Point) -> float:
+    """Return the longest completion time in ps, 0 if no flow finished."""
+    return float(point.result.summary["fct_ps"].get("max") or 0)
+
+
+def _ended(point: Point) -> str:
+    """Return when a point's last flow ended."""
+    found = point.result.summary
+    unfinished = found["flows"] - found["flows_finished"]
+    more = f", {unfinished:,} flows unfinished" if unfinished else ""
+    time, ratio = format_time(int(_last(point)), 4), format_number(slowness(point), 3)
+    return f"{point.label}: the last flow ends after {time}, at most {ratio} times its ideal{more}"
+
+
+def causes(point: Point) -> Iterator[str]:
+    """Yield what cost the flows of a point time."""
+    found = [
+        text
+        for cause in (_faults, _collisions, _lost_time, _pauses, _losses)
+        for text in cause(point)
+    ]
+    if found:
+        yield f"What cost time with {point.label}: {found[0]}"
+        yield from (one[:1].upper() + one[1:] for one in found[1:])
+    if not point.result.complete and point.result.reason:
+        yield f"{point.label} is incomplete: {point.result.reason}."
+
+
+def _faults(point: Point) -> Iterator[str]:
+    faults, recovery = point.result.faults, point.result.summary.get("recovery")
+    if faults is None:
+        return
+    down = faults.filter(faults["event"] == "down")
+    if len(down):
+        start, end = (down[name].to_numpy() for name in ("start_ps", "end_ps"))
+        known = not down["end_ps"].null_count()
+        back = f"until {format_time(int(end.max()), 4)}" if known else "to the end of the run"
+        yield (
+            f"{_named(point)}{len(down):,} links (one per direction) were down from "
+            f"{format_time(int(start.min()), 4)} {back}."
+        )
+    if recovery and recovery.get("p50_ps") is not None:
+        yield (
+            f"{recovery['flows']:,} flows received nothing for some time after that, in the median "
+            f"for {format_time(int(recovery['p50_ps']), 4)}, at most for "
+            f"{format_time(int(recovery['max_ps']), 4)}."
+        )
+
+
+def _named(point: Point) -> str:
+    """Return the faults of the experiment, such as "broken (plane0.*): "."""
+    faults = point.result.experiment["resolved"].get("faults")
+    told = [
+        f"{name} ({one.get('node') or one.get('links')})"
+        for name, one in (faults.items() if isinstance(faults, dict) else ())
+        if isinstance(one, dict)
+    ]
+    return f"fault {', '.join(told[:3])}: " if told else ""
+
+
+def _collisions(point: Point) -> Iterator[str]:
+    """Yield how much of the last flow's delay fair sharing of the hashed paths explains."""
+    found, last = point.result.summary, _last(point)
+    fair, ideal = found.get("fair_ps"), found.get("ideal_max_ps")
+    if not fair or not ideal or last <= ideal:
+        return
+    share = (fair["max"] - ideal) / (last - ideal)
+    if share >= TELLING:
+        yield (
+            f"flows collide on hashed paths. With fair shares of the same paths the last flow "
+            f"would need {format_time(int(fair['max']), 4)}, which explains "
+            f"{min(100, 100 * share):.0f} % of its delay beyond the ideal of "
+            f"{format_time(int(ideal), 4)}{_most_flows(point)}."
+        )
+
+
+def _most_flows(point: Point) -> str:
+    """Return the link between switches with the most flows."""
+    paths, graph = point.paths, point.graph
+    if paths is None or graph is None or paths.shape[1] < 3:
+        return ""
+    inner = paths[:, 1:].copy()
+    inner[:, :-1][inner[:, 1:] < 0] = -1  # to hosts
+    inner[:, -1] = -1
+    counts = np.bincount(inner[inner >= 0])
+    if not len(counts):
+        return ""
+    link, mean = int(np.argmax(counts)), float(counts[counts > 0].mean())
+    return (
+        f". {graph.link_names[link]} is on the paths of {counts[link]:,} flows; the mean of the "
+        f"links between switches that are on any is {format_number(mean, 2)}"
+    )
+
+
+def _lost_time(point: Point) -> Iterator[str]:
+    """Yield where the slowest flows lost time, unless fair shares explain it."""
+    if point.graph is None or point.result.summary.get("fair_ps"):
+        return
+    flows = flows_of(point)
+    if flows.paths is None:
+        return
+    order = np.argsort(flows.ideal - flows.time, kind="stable")[:SLOWEST].tolist()
+    sums = np.sum([flows.budget(flow, flows.busiest(flow)) for flow in order], axis=0)
+    lost = sums[1] + sums[2]
+    if lost <= 0:
+        return
+    yield (
+        f"each flow keeps one hashed path, and of the time that the {len(order)} slowest lost, "
+        f"{100 * sums[1] / lost:.0f} % went to other flows on the busiest link of that path, "
+        f"{100 * sums[2] / lost:.0f} % to stops, waiting and repetition."
+    )
+    yield from busiest_links(per_link(point.result.links, "utilization"), point.graph)
+
+
+def _pauses(point: Point) -> Iterator[str]:
+    longest, total = longest_pause(point), point.result.summary["simulated_ps"]
+    if longest is not None:
+        frames = int(point.result.summary.get("pfc_pauses") or 0)
+        yield (
+            f"{frames:,} PFC frames stopped ports; the longest, {longest[0]}, for "
+            f"{format_time(longest[1], 4)} of {format_time(int(total), 4)}."
+        )
+
+
+def _losses(point: Point) -> Iterator[str]:
+    found = point.result.summary
+    names = {
+        "drops": "dropped",
+        "lost": "lost on links",
+        "unroutable": "without a route",
+        "trims": "trimmed",
+    }
+    told = [f"{found[key]:,} {name}" for key, name in names.items() if found.get(key)]
+    again = int(found.get("retransmits") or 0)
+    if told or again:
+        share = again / max(1, int(point.result.flows["packets"].to_numpy().sum()))
+        told.append(f"{again:,} sent again ({100 * share:.1f} % of all)")
+        yield f"packets: {', '.join(told)}."

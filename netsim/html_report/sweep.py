@@ -1,0 +1,135 @@
+"""A sweep as small multiples: metrics of the points against an axis; and all points in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from netsim.html_report import parts
+from netsim.html_report.completion import DASHES
+from netsim.html_report.parts import Section
+from netsim.html_report.report import Point, Report, unit_of
+from netsim.plots import seed_curves
+from netsim.plots.places import are_names, places_of
+from netsim.plots.words import axis_name, value_text
+from netsim.results.columns import Metric, metrics
+
+ORDER, AFTER = 5, 15
+"""Position with charts, and of a table alone."""
+
+MAX_CHARTS, MAX_LINES = 9, 24
+
+
+def comparison(report: Report) -> Iterator[Section]:
+    """Yield small multiples for an axis with several values, and the table of points."""
+    if len(report.points) < 2:
+        return
+    found = _table(report)
+    axis = _axis(report)
+    charts = [] if axis is None else list(_charts(report, axis))[:MAX_CHARTS]
+    text = () if axis is None else (f"Against {axis_name(axis)}; means over the seeds.",)
+    made = [parts.grid(charts)] if charts else []
+    order = ORDER if charts else AFTER
+    yield Section("points", f"{len(report.points)} points", text, (*made, found), order)
+
+
+def _axis(report: Report) -> str | None:
+    """Return the axis with the most values, numbers first; transports are lines."""
+    axes = [axis for axis in report.axes if axis != seed_curves.TRANSPORT]
+    values = {axis: [r.experiment["axes"].get(axis) for r in report.results] for axis in axes}
+    ranked = sorted(axes, key=lambda a: (are_names(values[a]), -len({repr(v) for v in values[a]})))
+    return ranked[0] if ranked else None
+
+
+def _varying(report: Report) -> list[Metric]:
+    """Return the metrics that differ between points, the most telling first."""
+    found = []
+    for metric in metrics():
+        values = [metric.of(point.result.summary) for point in report.simulated]
+        known = {value for value in values if isinstance(value, int | float)}
+        if len(known) > 1:
+            found.append(metric)
+    return sorted(found, key=_rank)
+
+
+PREFERRED = (
+    *("goodput_per_s", "second_token_p99_ps", "tbt_p99_ps", "ttft_p99_ps", "step_ps", "exposed"),
+    *("fct_p99_ps", "fct_max_ps", "slowdown_p99", "pfc_pauses", "drops", "lost", "trims"),
+    *("retransmits", "recovery_p50_ps", "silent_flows", "ecn_marks"),
+)
+
+
+def _rank(metric: Metric) -> int:
+    return PREFERRED.index(metric.name) if metric.name in PREFERRED else len(PREFERRED)
+
+
+def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
+    """Yield a chart per metric, with a line per combination of the other axes."""
+    groups: dict[str, list[Point]] = {}
+    for point in report.simulated:
+        groups.setdefault(report.axes_text(point.result, without=axis), []).append(point)
+    values = list(dict.fromkeys(_value(point.result, axis) for point in report.simulated))
+    places = places_of(values)
+    named = are_names(values)
+    names = [value_text(value) for value in sorted(places, key=places.__getitem__)] if named else []
+    for metric in _varying(report):
+        lines = {}
+        for label, its in list(groups.items())[:MAX_LINES]:
+            by_place: dict[float, list[float]] = {}
+            for point in its:
+                value = metric.of(point.result.summary)
+                if isinstance(value, int | float):
+                    by_place.setdefault(places[_value(point.result, axis)], []).append(float(value))
+            if by_place:
+                x = sorted(by_place)
+                lines[label] = x, [sum(by_place[at]) / len(by_place[at]) for at in x]
+        every = [value for _, y in lines.values() for value in y]
+        if not every:
+            continue
+        unit, scale = unit_of(every) if metric.unit == "ps" else (metric.unit, 1.0)
+        drawn = [
+            parts.line(
+                label, lines[label][0], [one / scale for one in lines[label][1]],
+                groups[label][0].color, dash=dash, dots=True,
+            )
+            for label, dash in zip(groups, _dashes(groups), strict=True) if label in lines
+        ]  # fmt: skip
+        title = metric.doc[:1].upper() + metric.doc[1:]
+        shown = metric.name.removesuffix("_ps").replace("_", " ")
+        log = "y" if min(every) > 0 and max(every) > 50 * min(every) else ""
+        label = f"{shown} ({unit})" if unit not in ("", "1") else shown
+        yield parts.chart(title, axis_name(axis), label, drawn, log=log, names=names)
+
+
+def _dashes(groups: dict[str, list[Point]]) -> list[tuple[int, ...]]:
+    """Return a dash per line; lines of one color differ."""
+    seen: dict[str, int] = {}
+    found = []
+    for its in groups.values():
+        nth = seen[its[0].color] = seen.get(its[0].color, -1) + 1
+        found.append(list(DASHES.values())[nth % len(DASHES)])
+    return found
+
+
+def _value(result: Any, axis: str) -> Any:
+    return result.experiment["axes"].get(axis, seed_curves.resolved(result, axis))
+
+
+def _table(report: Report) -> parts.Part:
+    """Return a row per point with the metrics that differ."""
+    chosen = [one for one in _varying(report) if one.title or _rank(one) < len(PREFERRED)]
+    columns, scales = ["point", "status"], []
+    for metric in chosen:
+        values = [metric.of(point.result.summary) for point in report.points]
+        unit, scale = unit_of(v for v in values if v) if metric.unit == "ps" else ("", 1.0)
+        name = metric.name.removesuffix("_ps").replace("_", " ")
+        columns.append(f"{name}, {unit}" if unit else name)
+        scales.append(scale)
+    rows = []
+    for point in report.points:
+        row: list[Any] = [point.label, point.result.status]
+        for metric, scale in zip(chosen, scales, strict=True):
+            value = metric.of(point.result.summary)
+            row.append(value / scale if isinstance(value, int | float) else None)
+        rows.append(row)
+    return parts.table(columns, rows)

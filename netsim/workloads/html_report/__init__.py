@@ -1,0 +1,1 @@
+"""Sections of AI workloads in the report of results (`netsim report`)."""

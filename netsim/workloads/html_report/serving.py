@@ -1,0 +1,280 @@
+"""Serving: goodput, latencies, and the worst requests with their stories."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.html_report import parts
+from netsim.html_report.completion import DASHES, reduced
+from netsim.html_report.flow_stories import flows_of
+from netsim.html_report.overview import causes
+from netsim.html_report.parts import Section
+from netsim.html_report.report import Point, Report, unit_of
+from netsim.plots.words import axis_name, value_text
+from netsim.results import Result
+from netsim.units import format_number, format_time
+from netsim.workloads.serving.outcome import gaps_of
+from netsim.workloads.serving.tokens import log_of
+from netsim.workloads.tracing.request_latency import LatencyBreakdown, request_latency
+
+ORDER = 2
+MAX_CURVES = 12
+WORST = (("tbt_max_ps", 5, "longest gap"), ("ttft_ps", 3, "latest first token"))
+"""Column of requests, how many of the worst are shown, and what they have."""
+
+STAGES = {
+    "queueing": ("waiting for prefill", "#999999"),
+    "prefill": ("prefill", "#009E73"),
+    "kv": ("KV cache transfer", "#D55E00"),
+    "decode_queue": ("waiting to decode", "#E69F00"),
+    "decode": ("decode", "#56B4E9"),
+    "lost": ("lost, waiting for restart", "#000000"),
+}
+
+
+def headlines(report: Report) -> Iterator[str]:
+    """Yield goodput by transport, which part of the latency differs, and what cost it time."""
+    served = [point for point in report.simulated if "serving" in point.result.summary]
+    if not served:
+        return
+    slo = _serving(served[0].result)["slo"]
+    limits = [
+        text.format(format_time(int(slo[key]), 4))
+        for key, text in (
+            ("ttft_ps", "first token within {}"),
+            ("tbt_ps", "99 % of gaps within {}"),
+        )
+        if slo.get(key) is not None
+    ]
+    if limits:
+        for transport in dict.fromkeys(point.transport for point in served):
+            told = [_goodput(p.result) for p in served if p.transport == transport]
+            yield (
+                f"Goodput of {transport}, requests per second within the SLO of those that "
+                f"arrived: {', '.join(told)}."
+            )
+        yield f"The SLO: {' and '.join(limits)}."
+    worst, best = _furthest(served)
+    if best is not None:
+        yield _difference(worst, best)
+    yield from _worst_gap(worst)
+    yield from causes(worst)
+
+
+def _serving(result: Result) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = result.summary["serving"]
+    return found
+
+
+def _goodput(result: Result) -> str:
+    serving = _serving(result)
+    good, came = serving["slo"]["goodput_per_s"], serving["offered_per_s"]
+    return f"{format_number(good, 3)} of {format_number(came, 4)}"
+
+
+def _furthest(served: list[Point]) -> tuple[Point, Point | None]:
+    """Return the point furthest behind another transport at equal load, and that one."""
+    alike: dict[str, list[Point]] = {}
+    for point in served:
+        axes = point.result.experiment["axes"]
+        rest = {axis: value for axis, value in axes.items() if axis != "transport"}
+        alike.setdefault(repr(rest), []).append(point)
+
+    def met(point: Point) -> float:
+        return float(_serving(point.result)["slo"].get("attainment") or 0)
+
+    pairs = [(min(its, key=met), max(its, key=met)) for its in alike.values()]
+    worst, best = max(pairs, key=lambda pair: met(pair[1]) - met(pair[0]))
+    if met(best) - met(worst) > 0.01:
+        return worst, best
+    return min(served, key=met), None
+
+
+def _worst_gap(point: Point) -> Iterator[str]:
+    """Yield the longest gap and the flow that it waited for."""
+    for title, _, story in itertools.islice(_worst(point), 1):
+        yield f"Of {title}. {' '.join(story[:2])}"
+
+
+def _difference(worst: Point, best: Point) -> str:
+    """Return which latencies differ between two points at equal load."""
+    ours, theirs = _serving(worst.result), _serving(best.result)
+    axes = worst.result.experiment["axes"]
+    load = ", ".join(
+        f"{axis_name(axis)} = {value_text(value)}"
+        for axis, value in axes.items()
+        if axis not in ("transport", "seed")
+    )
+    told = []
+    for key, name in (
+        ("ttft_ps", "first token after"),
+        ("second_token_ps", "second token, which waits for the KV cache, after another"),
+    ):
+        one, other = ours[key]["p99"], theirs[key]["p99"]
+        if one is not None and other is not None:
+            alike = "also " if abs(one - other) <= 0.05 * max(one, other) else ""
+            told.append(f"{name} {format_time(int(one), 3)} ({best.transport}: {alike}"
+                        f"{format_time(int(other), 3)})")  # fmt: skip
+    share = (ours.get("network") or {}).get("second_token")
+    network = f"; {100 * share:.0f} % of that gap is the network" if share else ""
+    at = f"With {load}, " if load else ""
+    shares = (f"{100 * one['slo']['attainment']:.0f} %" for one in (ours, theirs))
+    met = f"{worst.transport} meets the SLO for {next(shares)} of requests, {best.transport} for "
+    tail = f"At the 99th percentile of {worst.transport}: {', '.join(told)}{network}."
+    return f"{at}{met}{next(shares)}. {tail}"
+
+
+def comparison(report: Report) -> Iterator[Section]:
+    """Yield distributions of the latencies."""
+    served = [point for point in report.simulated if "serving" in point.result.summary]
+    served = [point for point in served if point.result.requests is not None][-MAX_CURVES:]
+    if not served:
+        return
+    charts = []
+    for title, values in (
+        ("Time to first token", [_column(point.result, "ttft_ps") for point in served]),
+        ("First to second token", [_column(point.result, "second_token_ps") for point in served]),
+        ("Time between tokens", [_gaps(point.result) for point in served]),
+    ):
+        every = [one for one in values if len(one)]
+        if every:
+            charts.append(_distribution(title, served, values))
+    if charts:
+        text = "Shares of requests, and of all gaps between tokens, with at least this time."
+        order = 6  # after the sweep
+        yield Section("latency", "Latencies", (text,), (parts.grid(charts),), order)
+
+
+def _column(result: Result, name: str) -> np.ndarray:
+    assert result.requests is not None
+    return result.requests[name].drop_nulls().to_numpy().astype(float)
+
+
+def _gaps(result: Result) -> np.ndarray:
+    if result.log is None or result.requests is None:
+        return np.zeros(0)
+    values, counts = gaps_of(len(result.requests), log_of(result.log)).table()
+    return np.repeat(values, counts).astype(float)
+
+
+def _distribution(title: str, points: list[Point], values: list[np.ndarray]) -> parts.Part:
+    """Return the tails of distributions as a chart."""
+    unit, scale = unit_of(one.max(initial=0) for one in values)
+    lines = []
+    dashes = list(DASHES.values())
+    seen: dict[str, int] = {}
+    for point, one in zip(points, values, strict=True):
+        if len(one):
+            data = np.sort(one)
+            chosen = reduced(data)
+            chosen = chosen[np.append(np.diff(data[chosen]) > 0, True)]
+            nth = seen[point.color] = seen.get(point.color, -1) + 1
+            x, left = data[chosen] / scale, 1 - chosen / len(data)
+            dash = dashes[nth % len(dashes)]
+            lines.append(parts.line(point.label, x, left, point.color, dash=dash, steps=True))
+    return parts.chart(title, f"time ({unit})", "share", lines, log="y")
+
+
+def of_point(_report: Report, point: Point) -> Iterator[Section]:
+    """Yield the latencies of a run, and its worst requests."""
+    result = point.result
+    if "serving" not in result.summary or result.requests is None:
+        return
+    yield Section("requests", "Requests", (), (parts.tiles(_tiles(_serving(result))),))
+    rows = list(_worst(point))
+    if rows:
+        unit = unit_of([max(sum(values) for _, values, _ in rows)])
+        made = [parts.bar_row(t, [one / unit[1] for one in v], text) for t, v, text in rows]
+        text = "From arrival to the last token. Times of flows are estimated as below."
+        part = parts.bars(list(STAGES.values()), unit[0], made)
+        yield Section("worst_requests", "Worst requests", (text,), (part,))
+
+
+def _tiles(serving: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    slo = serving["slo"]
+    yield "SLO met", f"{100 * (slo.get('attainment') or 0):.1f} %", f"goodput {_of(serving)}"
+    for key, name in (
+        ("ttft_ps", "time to first token"),
+        ("second_token_ps", "first to second token"),
+        ("tbt_ps", "time between tokens"),
+        ("kv_ps", "KV cache transfer"),
+    ):
+        found = serving.get(key) or {}
+        if found.get("p99") is not None:
+            median = format_time(int(found["p50"]), 3)
+            yield name, format_time(int(found["p99"]), 3), f"99th percentile; median {median}"
+    if slo.get("stall_ps") is not None:
+        yield (
+            "stalled",
+            f"{slo['stalled']:,}",
+            f"requests, gap above {format_time(slo['stall_ps'])}",
+        )
+    network = serving.get("network") or {}
+    if network.get("second_token") is not None:
+        yield "network", f"{100 * network['second_token']:.0f} %", "of first to second token"
+
+
+def _of(serving: Mapping[str, Any]) -> str:
+    good, came = serving["slo"]["goodput_per_s"], serving["offered_per_s"]
+    return f"{format_number(good, 3)} of {format_number(came, 4)}/s"
+
+
+def _worst(point: Point) -> Iterator[tuple[str, list[float], list[str]]]:
+    """Yield title, times by stage and story of the worst requests."""
+    requests = point.result.requests
+    if requests is None or point.result.log is None or point.result.iterations is None:
+        return
+    seen: set[int] = set()
+    for column, count, name in WORST:
+        found = requests.drop_nulls(column).sort(column, descending=True).head(count)
+        for number in found["request"].to_list():
+            if number in seen:
+                continue
+            seen.add(number)
+            breakdown = request_latency(point.result, number)
+            rows = breakdown.rows
+            length = (rows["end_ps"] - rows["start_ps"]).to_numpy()
+            stage = rows["stage"].to_numpy()
+            values = [float(length[stage == one].sum()) for one in STAGES]
+            yield _title(breakdown, name), values, list(_story(point, breakdown))
+
+
+def _title(breakdown: LatencyBreakdown, name: str) -> str:
+    one = breakdown.request
+    prompt, output = one["prompt_tokens"], one["output_tokens"]
+    return f"request {one['request']}, {name}: {prompt:,} prompt tokens, {output:,} output tokens"
+
+
+def _story(point: Point, breakdown: LatencyBreakdown) -> Iterator[str]:
+    """Yield the longest gap of a request and the flow that its KV cache waited for."""
+    one, gaps = breakdown.request, breakdown.gaps()
+    first = format_time(one["ttft_ps"], 4) if one["ttft_ps"] is not None else "never"
+    text = f"First token after {first}."
+    if len(gaps):
+        longest = gaps.sort("gap_ps", descending=True).row(0, named=True)
+        told = [
+            f"{name} {format_time(longest[key], 3)}"
+            for key, name in (
+                ("kv_ps", "KV cache"),
+                ("waiting_ps", "waiting"),
+                ("down_ps", "instance down"),
+                ("computing_ps", "compute"),
+                ("network_ps", "network"),
+            )
+            if longest[key]
+        ]
+        gap = format_time(longest["gap_ps"], 4)
+        text += f" Longest gap, before token {longest['token']}: {gap} ({', '.join(told)})."
+    yield text
+    for row in breakdown.rows.drop_nulls("flow").iter_rows(named=True):
+        flow, flows = int(row["flow"]), flows_of(point)
+        times = row["flow_ps"] / max(1, row["ideal_ps"])
+        yield (
+            f"The last of {one['kv_flows']} KV cache flows was {flows.title(flow)}, "
+            f"{format_number(times, 3)} times the time alone."
+        )
+        yield " ".join(flows.story(flow, flows.busiest(flow)))

@@ -1,0 +1,312 @@
+"""The report of results is one file without markup of others, and true."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from chromium import open_page
+from raises_input import raises_input
+
+from netsim import load
+from netsim.html_report import write_report
+from netsim.html_report.graph import graph_of
+from netsim.html_report.parts import heatmap
+from netsim.html_report.pauses import pause_tree
+from netsim.html_report.provenance import toml_of
+from netsim.html_report.report import Report
+
+TREE = '[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
+EXPERIMENTS = {
+    "incast": f"""
+transport = ["roce", "ndp"]
+{TREE}
+[traffic]
+kind = "incast"
+fan_in = 3
+size = ["20KB", "40KB"]
+[fabric]
+xoff_bytes = "20KB"
+xon_bytes = "10KB"
+[outputs]
+sample_interval = "500ns"
+ports = 8
+hosts = 4
+flows = 3
+""",
+    "steps": f"""
+transport = "ndp"
+{TREE}
+[traffic]
+kind = "collective"
+size = "20KB"
+""",
+    "serve": f"""
+transport = "roce"
+{TREE}
+[packets]
+payload_bytes = "8192B"
+[traffic]
+kind = "serving"
+prefill_instances = 1
+decode_instances = 1
+requests = 2
+rate = 1000.0
+prompt = 2
+output = 2
+slo_ttft = "50ms"
+slo_tbt = "10ms"
+[traffic.deployment]
+model = "megatron_22b"
+machine = "h100"
+[traffic.deployment.options]
+tp = 2
+""",
+}
+HOSTILE = "</script><img src=x onerror=alert(1)>\u2028@SCRIPT@"
+NUMBERS = {"f4": "<f4", "f8": "<f8", "u1": "u1", "u2": "<u2", "i4": "<i4"}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of EXPERIMENTS."""
+    folder = tmp_path_factory.mktemp("report")
+    for name, text in EXPERIMENTS.items():
+        (folder / f"{name}.toml").write_text(text)
+        subprocess.run(
+            [sys.executable, "-m", "netsim", "run", f"{name}.toml", "--quiet"],
+            cwd=folder, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, check=True, timeout=100,
+        )  # fmt: skip
+    return folder / "results"
+
+
+def page_of(path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a report and its data."""
+    out = path.parent / f"{path.name}.html"
+    size = write_report([path], out)
+    text = out.read_text("utf-8")
+    assert size == out.stat().st_size
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    return text, json.loads(found[1])
+
+
+def part(data: dict[str, Any], key: str, kind: str, point: int | None = None) -> dict[str, Any]:
+    """The first part of a kind in a section."""
+    sections = data["sections"] if point is None else data["points"][point]["sections"]
+    (section,) = (one for one in sections if one["key"] == key)
+    parts = [inner for one in section["parts"] for inner in one.get("parts", [one])]
+    return next(one for one in parts if one["kind"] == kind)
+
+
+def values(packed: dict[str, str]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(packed["data"]), NUMBERS[packed["array"]])
+
+
+def keys(data: dict[str, Any], point: int) -> list[str]:
+    return [one["key"] for one in data["points"][point]["sections"]]
+
+
+def test_one_file_that_asks_for_nothing(results: Path) -> None:
+    text, data = page_of(results / "incast")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy
+    assert policy[1].startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy[1]
+    assert not re.findall(r"(?:https?:)?//[\w.]+\.\w|<link|<iframe|\bimport\(|fetch\(", text)
+    assert len(re.findall(r"<script", text)) == 2
+    assert "Permission is hereby granted" in text  # the license of the library
+    assert len(text) < 500_000
+    assert not data["left_out"]
+
+
+def test_sections_are_those_that_the_results_have_data_for(results: Path) -> None:
+    _, incast = page_of(results / "incast")
+    assert [one["key"] for one in incast["sections"]] == ["points", "completion"]
+    labels = [one["label"] for one in incast["points"]]
+    assert labels == [
+        "roce, flow size 20KB",
+        "roce, flow size 40KB",
+        "ndp, flow size 20KB",
+        "ndp, flow size 40KB",
+    ]
+    roce = keys(incast, 1)
+    assert roce == ["causes", "network", "series", "pauses", "slowest", "provenance"]
+    assert "pauses" not in keys(incast, 3)
+    _, steps = page_of(results / "steps")
+    assert "timeline" in keys(steps, 0)
+    timeline = part(steps, "timeline", "timeline", 0)
+    assert len(values(timeline["path_x"])) > 0
+    _, serve = page_of(results / "serve")
+    assert {"requests", "worst_requests", "timeline"} < set(keys(serve, 0))
+    assert any("SLO" in text for text in serve["headlines"])
+
+
+def test_numbers_are_those_of_the_tables(results: Path) -> None:
+    _, data = page_of(results / "incast")
+    sweep = load(results / "incast")
+    chart = part(data, "completion", "chart")
+    for label, result in zip(
+        ["roce, flow size 20KB", "ndp, flow size 20KB"], sweep.points[::2], strict=True
+    ):
+        (line,) = (one for one in chart["lines"] if one["name"] == label)
+        times = np.unique(result.flows["fct_ps"].to_numpy().astype(np.float32) / 1e6)
+        assert values(line["x"])[1:] == pytest.approx(times, rel=1e-6)
+        assert values(line["y"])[[0, -1]].tolist() == [0, 1]
+    roce = next(one for one in sweep.points if one.name == "transport=roce,size=40KB")
+    network = part(data, "network", "network", 1)
+    used = values(network["values"]["utilization"]["of"])
+    assert used.max() == pytest.approx(roce.links["utilization"].max())
+    assert used.sum() == pytest.approx(roce.links["utilization"].sum())  # a line for each link
+    queues = part(data, "series", "heatmap", 1)["values"]["largest queue (KB)"]
+    assert queues["top"] == pytest.approx(roce.series["max_queue_bytes"].max() / 1e3)
+    slowest = part(data, "slowest", "bars", 1)
+    times = np.sort(roce.flows["fct_ps"].to_numpy())[::-1] / 1e6
+    sums = [sum(row["values"]) for row in slowest["rows"]]
+    assert sorted(sums, reverse=True) == pytest.approx(times[: len(sums)], rel=1e-4)
+    told = [" ".join(row["text"]) for row in slowest["rows"]]
+    assert all("Path: h" in text and "PFC stopped" in text for text in told)
+
+
+def hostile(results: Path, folder: Path) -> Path:
+    """A copy of a result with names that try to be markup."""
+    copy = folder / "hostile"
+    copy.mkdir()
+    for path in (results / "incast" / "transport=roce,size=40KB").iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    experiment = json.loads((copy / "experiment.json").read_text())
+    experiment["resolved"] |= {"name": HOSTILE, "description": HOSTILE}
+    (copy / "experiment.json").write_text(json.dumps(experiment))
+    links = pl.read_parquet(copy / "links.parquet")
+    links = links.with_columns(pl.col("from_name", "to_name").cast(pl.String) + HOSTILE)
+    links.write_parquet(copy / "links.parquet")
+    return copy
+
+
+def test_texts_of_results_are_no_markup(results: Path, tmp_path: Path) -> None:
+    copy = hostile(results, tmp_path)
+    text, data = page_of(copy)
+    assert "<img" not in text
+    assert len(re.findall(r"</script>", text)) == 2
+    assert text.count('"use strict"') == page_of(results / "incast")[0].count('"use strict"')
+    assert data["title"] == data["description"] == HOSTILE
+    tables = pl.DataFrame({"link": [2**60], "from_node": [0], "to_node": [1], "from_name": ["a"]})
+    with raises_input(key="link"):
+        graph_of(tables)
+    (copy / "summary.json").write_text((copy / "summary.json").read_text().replace('"p50"', '"p"'))
+    page_of(copy)
+
+
+def test_resolved_experiments_are_toml_to_copy(results: Path) -> None:
+    tree = load(results / "serve").experiment["resolved"]
+    assert tomllib.loads(toml_of(tree)) == tree
+    odd = {"a b": {"list": [{"x": "\x7f\n"}, 1.5], "t": True}, "z": {"empty": {}}}
+    assert tomllib.loads(toml_of(odd)) == odd
+
+
+def test_a_tree_of_pauses_begins_where_nobody_was_stopped() -> None:
+    names = ["h0", "h1", "leaf", "spine"]
+    roots = pause_tree({3: {2: 50}, 2: {0: 100, 1: 20}}, names, 200)
+    assert [one["text"].split()[0] for one in roots] == ["spine"]
+    (leaf,) = roots[0]["children"]
+    assert [one["text"].split()[0] for one in leaf["children"]] == ["h0", "h1"]
+    assert leaf["children"][0]["share"] == 0.5
+    circle = pause_tree({2: {3: 5}, 3: {2: 9}}, names, 10)
+    assert "circle" in json.dumps(circle)
+
+
+def test_flows_of_one_hashed_path_share_their_links(results: Path) -> None:
+    point = next(
+        one for one in Report([results / "incast"]).points if one.label == "roce, flow size 40KB"
+    )
+    assert point.paths is not None
+    last = [row[row >= 0][-1] for row in point.paths]
+    assert len(set(last)) == 1  # an incast ends on one link
+    heat = heatmap("", ["a"], [1.0], "us", {"q": np.array([[0.001, 5.0]])})
+    assert values(heat["values"]["q"]["cells"]).tolist() == [1, 255]
+
+
+LARGE = """
+(() => {
+  const n = 100000, x = new Float64Array(n), y = new Float64Array(n);
+  for (let k = 0; k < n; k++) { x[k] = k; y[k] = Math.sin(k / 500) + Math.random(); }
+  const packed = (list) => {
+    let text = ""; const bytes = new Uint8Array(list.buffer);
+    const step = 8192;
+    for (let k = 0; k < bytes.length; k += step) {
+      text += String.fromCharCode(...bytes.subarray(k, k + step));
+    }
+    return { array: "f8", data: btoa(text) };
+  };
+  const part = { kind: "chart", title: "large", x: "x", y: "y", log: "", names: [],
+    lines: [{ name: "a", x: packed(x), y: packed(y), color: "", dash: [] }] };
+  const box = chartBox(part);
+  document.getElementById("page").prepend(box);
+  return new Promise((done) => setTimeout(() => {
+    const times = [];
+    for (let k = 0; k < 5; k++) {
+      const start = performance.now();
+      box.chart.setScale("x", { min: 10 * k, max: n - 10 * k });
+      box.chart.redraw(true);
+      box.chart.ctx.getImageData(0, 0, 1, 1);
+      times.push(performance.now() - start);
+    }
+    box.remove();
+    done(times.sort((a, b) => a - b)[2]);
+  }, 300));
+})()
+"""
+INK = """
+[...document.querySelectorAll("canvas")].filter((one) => {
+  if (one.classList.contains("own") || one.closest(".uplot")) {
+    const pixels = one.getContext("2d").getImageData(0, 0, one.width, one.height).data;
+    return !pixels.some((value, k) => k % 4 === 3 && value > 0);
+  }
+  return false;
+}).length
+"""
+
+
+def test_in_a_browser(results: Path, tmp_path: Path) -> None:
+    """No error, no request, every canvas drawn, zoom and selection work, large charts are fast."""
+    for name in ("incast", "steps", "serve"):
+        page_of(results / name)
+    page_of(hostile(results, tmp_path))
+    file = results / "incast.html"
+    with open_page(file, tmp_path / "profile") as page:
+        assert page.run("document.querySelectorAll('section').length") >= 7
+        assert page.run(INK) == 0
+        box = "document.querySelector('.chart').chart"
+        before = page.run(f"{box}.scales.x.max - {box}.scales.x.min")
+        page.drag(".chart .u-over", 0.3, 0.6)
+        after = page.run(f"{box}.scales.x.max - {box}.scales.x.min")
+        assert after < 0.5 * before
+        page.run("document.querySelector('.lines button').click()")
+        assert page.run(f"{box}.series[1].show") is False
+        mark = "document.querySelector('.network canvas.own').toDataURL()"
+        plain = page.run(mark)
+        page.run("document.querySelector('tr.pick').click()")
+        assert page.run(mark) != plain
+        page.run("(s => { s.value = 3; s.dispatchEvent(new Event('change')) })"
+                 "(document.querySelector('nav select'))")  # fmt: skip
+        assert "ndp, flow size 40KB" in page.run("document.querySelector('h2.point').textContent")
+        assert page.run(LARGE) < 100
+        for other in (results / "steps.html", results / "serve.html", tmp_path / "hostile.html"):
+            page.call("Page.navigate", url=other.resolve().as_uri())
+            page.wait_for("Page.loadEventFired")
+            page.run("new Promise(done => setTimeout(done, 300))")
+            assert page.run(INK) == 0
+        assert page.run("document.querySelector('h1').textContent") == HOSTILE
+        assert page.run("document.querySelectorAll('img').length") == 0
+        assert not page.problems
+        assert all(url.startswith("file:") for url in page.requests)
