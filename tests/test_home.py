@@ -66,6 +66,7 @@ COMMAND_LINES = """
 0 new-transport fresh --directory out
 2 validate no_such_group
 2 merge out/s
+2 saturate e.toml
 2 calibrate docs/thesis.tex
 2 new-transport linked --directory out
 0 new-topology shape --directory out

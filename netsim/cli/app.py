@@ -25,6 +25,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Simulate": {
         "run": ("netsim.cli.run", "Run an experiment and write its results."),
         "resume": ("netsim.cli.run:resume", "Resume a run from its checkpoint."),
+        "saturate": ("netsim.cli.saturate", "Find the load at which a network saturates."),
         "merge": ("netsim.cli.merge", "Merge the shards of a sweep."),
         "check": ("netsim.cli.check", "Check an experiment and predict time and memory."),
         "validate": ("netsim.cli.validate", "Compare with laws, machines and other simulators."),

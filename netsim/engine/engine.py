@@ -165,6 +165,10 @@ class Engine:
         nics = self.state.hosts.nics
         return {kind: int(nics[f"received_{kind}"].sum()) for kind in ("acks", "nacks", "pulls")}
 
+    def arrivals(self) -> tuple[int, int]:
+        """Return how many packets arrived at hosts, and how many links these crossed."""
+        return state_views.arrivals(self.state)
+
     def series(self) -> SeriesReading | None:
         """Return the series of queues, hosts and flows, or None."""
         if self.sampling is None:

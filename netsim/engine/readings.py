@@ -31,7 +31,7 @@ class Readings:
             packets that it came in.
         received_bytes: int64[2, n_flows], payload of each flow.
         queues: int64[2, counters, links and classes], in the order of `OF_QUEUES`.
-        received_packets: int64[2], packets that arrived at hosts.
+        arrivals: int64[2, 2], packets that arrived at hosts, and links that these crossed.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Readings:
         self.of_groups = np.zeros((edges_ps.size, 2, n_groups), np.int64)
         self.received_bytes = np.zeros((2, group.size), np.int64)
         self.queues = np.zeros((2, len(OF_QUEUES), n_queues), np.int64)
-        self.received_packets = np.zeros(2, np.int64)
+        self.arrivals = np.zeros((2, 2), np.int64)
 
     @property
     def next_ps(self) -> int | None:
@@ -63,7 +63,7 @@ class Readings:
             self.received_bytes[end] = received
             counters = engine.link_counters()
             self.queues[end] = [getattr(counters, name) for name in OF_QUEUES]
-            self.received_packets[end] = engine.conservation().packets.received
+            self.arrivals[end] = engine.arrivals()
         self.n_taken += 1
 
     def in_window(self, name: str) -> Ints:

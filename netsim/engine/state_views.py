@@ -295,6 +295,12 @@ def link_counters(state: State, n_traffic_classes: int) -> LinkCounters:
     )
 
 
+def arrivals(state: State) -> tuple[int, int]:
+    """Return how many packets arrived at hosts, and how many links these crossed."""
+    nics = state.hosts.nics
+    return int(nics["received_packets"].sum()), int(nics["received_hops"].sum())
+
+
 def paused_classes(state: State) -> Ints:
     """Return int64[n_ports]: bit c is set if the neighbor has paused class c of the port."""
     return np.array(state.links.ports["paused"])

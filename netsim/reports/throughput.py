@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.engine.readings import packets_of
+from netsim.experiment.scenario import traffic_rng
+from netsim.inventory.link_loads import pattern_saturation
 from netsim.model.fabric import packet_counts
+from netsim.model.patterns import destinations
 from netsim.results.columns import Column, Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import time_text
@@ -61,7 +64,7 @@ SWEEP = (
         "offered_load",
         "1",
         "load of the flows that started in the window of [measure], with headers, as a share of "
-        "the hosts' rate",
+        "the rate of all hosts that send",
         path="throughput.offered_load",
         title="offered",
     ),
@@ -130,12 +133,25 @@ SWEEP = (
         "those of them that were not delivered by the end of the drain",
         path="throughput.flows_undelivered",
     ),
-    Metric("mean_hops", "1", "links crossed per packet that arrived", path="throughput.mean_hops"),
+    Metric(
+        "mean_hops",
+        "1",
+        "mean number of links that packets crossed, control packets included",
+        path="throughput.mean_hops",
+    ),
     Metric(
         "busiest_link_utilization",
         "1",
         "utilization of the most loaded link in the window",
         path="throughput.busiest_link.utilization",
+    ),
+    Metric("busiest_link", "", "that link", path="throughput.busiest_link.name"),
+    Metric(
+        "saturation_bound",
+        "1",
+        "offered load at which some link is full if switches divide the traffic's pattern evenly "
+        "over the routes of the topology",
+        path="throughput.saturation_bound",
     ),
 )
 
@@ -180,6 +196,7 @@ class _Window:
         self.edges_ps, self.header_bytes = readings.edges_ps, packets.header_bytes
         self.seconds = float(np.diff(self.edges_ps[[0, -1]])[0]) / 1e12
         self.host_bps = np.add.reduceat(network.nic_rate_bps, network.first_nic[:-1]).astype(float)
+        self.senders_bps = float(self.host_bps[np.unique(scenario.messages.src)].sum())
         segments, flows = scenario.segments, scenario.flows
         table = run.tables["flows"]
         self.src, self.dst = table["src"].astype(np.int64), table["dst"].astype(np.int64)
@@ -216,6 +233,7 @@ def report(run: Run) -> dict[str, Any]:
     n_flow_classes = 1 + len(run.point.classes)
     figures, batches = _figures(window, readings, everyone, slice(0, n_flow_classes))
     figures |= {"worst_host": _worst_host(hosts), **_of_links(run, readings)}
+    figures["saturation_bound"] = _bound(run)
     parts = [batches]
     if run.point.classes:
         parts, found = [], []
@@ -239,12 +257,11 @@ def _figures(
     n = window.edges_ps.size - 1
     of_batch = window.batch[injected]
     seconds = np.diff(window.edges_ps) / 1e12
-    rate_bps = float(window.host_bps.sum())
     n_bytes = np.bincount(of_batch, window.size_bytes[injected], n)
     packets = np.bincount(of_batch, window.packets[injected], n)
-    offered = window.load(n_bytes, packets, rate_bps, seconds)
+    offered = window.load(n_bytes, packets, window.senders_bps, seconds)
     received = np.diff(readings.of_groups[:, :, groups].sum(axis=2), axis=0)
-    accepted = window.load(received[:, 0], received[:, 1], rate_bps, seconds)
+    accepted = window.load(received[:, 0], received[:, 1], window.senders_bps, seconds)
     fct_ps = window.fct_ps[injected]
     done = fct_ps >= 0
     counts = np.bincount(of_batch[done], minlength=n)
@@ -347,16 +364,27 @@ def _of_links(run: Run, readings: Readings) -> dict[str, Any]:
     utilization = sent * 8 / (network.port_rate_bps * seconds)
     busiest = int(utilization.argmax())
     ends = (network.port_name(busiest), network.node_name(_node_after(network, busiest)))
-    arrived = int(np.diff(readings.received_packets)[0])
+    arrived, crossed = np.diff(readings.arrivals, axis=0)[0].tolist()
     names = ("drops", "trims", "ecn_marks", "pfc_pauses")
     return {
-        "mean_hops": float(readings.in_window("sent_packets").sum()) / arrived if arrived else None,
+        "mean_hops": crossed / arrived if arrived else None,
         "busiest_link": {
             "name": " -> ".join(ends),
             "utilization": float(utilization[busiest]),
         },
         **{name: int(readings.in_window(name).sum()) for name in names},
     }
+
+
+def _bound(run: Run) -> float | None:
+    """Return the load at which the traffic's pattern fills a link; None if it has none, or hosts
+    have several ports."""
+    point, network = run.point, run.scenario.network
+    params, several = point.traffic.params, network.n_host_ports != network.n_hosts
+    alone = not (point.classes or run.scenario.faults or network.circuits or several)
+    if not alone or "pattern" not in params or params.get("rack_hosts") is not None:
+        return None
+    return pattern_saturation(network, destinations(params, network, traffic_rng(point.seed)))
 
 
 def _node_after(network: Any, port: int) -> int:

@@ -115,6 +115,13 @@ def run_points(
             (target / files.RUN).unlink(missing_ok=True)
 
 
+def kept_outcomes(points: Sequence[Point], directory: Path) -> list[PointOutcome]:
+    """Return the outcomes of points that already have a complete result in a sweep's directory.
+    Raises InputError if none can be written there."""
+    kept = [run.kept() for run in _plan(points, real(directory), sweep=True)]
+    return [outcome for outcome in kept if outcome is not None]
+
+
 def _plan(points: Sequence[Point], target: Path, *, sweep: bool) -> list[PointRun]:
     """Return the runs of points, after checking that their results can be written."""
     folders = [point_directory(target, point, sweep=sweep) for point in points]

@@ -244,6 +244,7 @@ class HostRecord(Declared):
     sent_packets: int
     sent_bytes: Bytes
     received_packets: int
+    received_hops: int  # links that they crossed
     received_bytes: Bytes
     received_acks: int  # of the kinds of packets.py
     received_nacks: int
@@ -288,9 +289,7 @@ class PortChoiceRecord(Declared):
     salt_control: int
 
 
-class FlowRecord(Declared):
-    """Fields of both sides of a flow."""
-
+class FlowRecord(Declared):  # fields of both sides of a flow
     flow: FlowId
     transport: int  # index of the flow's transport in the run
     host: HostId  # host of this side

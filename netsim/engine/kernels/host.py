@@ -107,6 +107,7 @@ def receive(env: Env, p: GlobalPort, slot: Slot, now: Ps) -> None:
         set_paused(links, links.ports[p], int(pkt.aux), now)
         return
     host.received_packets += 1
+    host.received_hops += int(pkt.hops)
     host.received_bytes += int(pkt.size_bytes)
     flow = FlowId(pkt.flow)
     if TRACE:

@@ -1,0 +1,59 @@
+"""Where throughput saturates, from rows of a sweep."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from netsim.results.saturation import Saturation, is_saturated, next_loads, saturation_of
+
+GRID = [0.05, 0.3, 0.55, 0.8]
+
+
+def row(offered: float, accepted: float, interval: float = 0.001, status: str = "measured"):
+    excess = {"excess_load": offered - accepted, "excess_interval": interval}
+    return {"offered_load": offered, "status": status, **excess}
+
+
+@pytest.mark.parametrize(
+    ("rows", "saturated"),
+    [
+        ([row(0.5, 0.496)], False),  # within 1 %
+        ([row(0.5, 0.494)], True),
+        ([row(0.5, 0.494, interval=0.007)], False),  # may be by chance
+        ([row(0.5, 0.494, interval=0.007)] * 4, True),
+        ([row(0.5, 0.51)], False),
+        ([{"status": "stalled"}, row(0.5, 0.5)], True),
+        ([{"status": "interrupted"}], None),
+        ([], None),
+    ],
+)
+def test_a_backlog_that_grows_by_more_than_one_percent_and_its_interval(rows, saturated) -> None:
+    assert is_saturated(rows) is saturated
+
+
+@pytest.mark.parametrize("limit", [0.0125, 0.2, 0.4375, 0.7, 0.9])
+def test_the_interval_is_halved_until_it_is_small_enough(limit: float) -> None:
+    measured, rounds = {}, 0
+    while loads := next_loads(measured, GRID, 0.005):
+        rounds += 1
+        measured |= {load: [row(load, min(load, limit))] for load in loads}
+    found = saturation_of(measured)
+    if limit < GRID[0]:
+        assert (found, str(found), rounds) == (Saturation(None, 0.05), "below 0.05", 1)
+    elif limit > GRID[-1]:
+        assert (found, str(found), rounds) == (Saturation(0.8, None), "above 0.8", 1)
+    else:
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low * 0.99 <= limit < found.high
+        assert 0.005 < found.high - found.low <= 0.01
+        assert rounds == 1 + math.ceil(math.log2(0.25 / 0.01))
+        assert str(found) == f"{found.load:.3f} ± 0.004"
+
+
+def test_a_network_that_recovers_is_saturated_from_the_first_time_on() -> None:
+    measured = {0.2: [row(0.2, 0.2)], 0.4: [row(0.4, 0.3)], 0.6: [row(0.6, 0.6)]}
+    assert saturation_of(measured) == Saturation(0.2, 0.4)
+    assert saturation_of({0.2: []}) == Saturation(None, None)
