@@ -34,6 +34,11 @@ def test_every_experiment_is_in_a_group_and_its_name_is_unique():
     assert {path.parent.name for path in built_in().values()} == set(GROUPS)
 
 
+def test_the_citation_names_this_version():
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\nversion: {netsim.__version__}\n" in text
+
+
 def test_only_netsim_is_installed_at_the_top():
     assert metadata.version("netsim") == netsim.__version__
     assert (metadata.distribution("netsim").read_text("top_level.txt") or "").split() == ["netsim"]
