@@ -111,7 +111,7 @@ class Engine:
         constants = _constants(
             self.protocol, self.discipline, self.program, self.fabric, self.feature_set
         )
-        constants |= {"TRACE": bool(options.trace), "PROFILE": options.profile}
+        constants |= {"TRACE": options.traces, "PROFILE": options.profile}
         began = time.perf_counter()
         files = self.protocol, self.discipline, self.program
         code = Code(*files, constants, jit=self.jit, checked=options.checked)

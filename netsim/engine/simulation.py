@@ -114,9 +114,10 @@ class Options:
     ``window_ps`` shortens windows, and ``sizes`` are initial capacities, both for tests. Without
     ``jit`` the code runs as plain Python, slowly (default: NUMBA_DISABLE_JIT decides). With
     ``checked``, compiled code checks array bounds. ``on_hang`` is called, in another thread, if
-    compiled code hangs. The flows of ``trace`` are traced by one worker, with ``trace_capacity``
-    entries. With ``profile``, one worker times each stage. The processes ``ranks`` divide the run.
-    ``on_code`` is called before state is allocated; its argument says whether code is missing.
+    compiled code hangs. The flows of ``trace``, and all packets at ``trace_ports``, are traced by
+    one worker, with ``trace_capacity`` entries. With ``profile``, one worker times each stage. The
+    processes ``ranks`` divide the run. ``on_code`` is called before state is allocated; its
+    argument says whether code is missing.
     """
 
     threads: int = 1
@@ -126,6 +127,7 @@ class Options:
     checked: bool = False
     on_hang: Callable[[str], None] | None = None
     trace: Sequence[int] = ()
+    trace_ports: Sequence[int] = ()
     trace_capacity: int = CAPACITY
     profile: bool = False
     ranks: Ranks | None = None
@@ -134,4 +136,9 @@ class Options:
     @property
     def workers(self) -> int:
         """Number of threads."""
-        return 1 if self.trace or self.profile else self.threads
+        return 1 if self.traces or self.profile else self.threads
+
+    @property
+    def traces(self) -> bool:
+        """Return whether anything is traced."""
+        return bool(self.trace or self.trace_ports)

@@ -102,9 +102,11 @@ def build_state(
         blocks=sizes.blocks,
     )
     trace: Trace | Array = np.zeros(1, np.int64)
-    if options.trace:
+    if options.traces:
         records = (protocol.packet, protocol.tx, protocol.rx)
-        trace = build_trace(len(simulation.flows), options.trace, records, options.trace_capacity)
+        chosen, ports = np.zeros(len(simulation.flows), bool), np.zeros(network.n_ports, bool)
+        chosen[[*options.trace]], ports[[*options.trace_ports]] = True, True
+        trace = build_trace(chosen, ports, records, options.trace_capacity)
     net, share, ranks = build_net(simulation), WHOLE, options.ranks
     if ranks is not None:
         parts = divide(net, network.port_delay_ps, simulation.flows, ranks.n)

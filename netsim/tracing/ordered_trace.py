@@ -61,7 +61,7 @@ class OrderedTrace:
     """Trace entries in order of time, then of node and port.
 
     Attributes:
-        entries: int64[n, 5], as in `TraceEntries`.
+        entries: int64[n, 6], as in `TraceEntries`.
         recorded: each entry's index in recording order, in which the events of one host happened.
         node, far: node of each entry's port, and node at the far end of its link.
         row: each entry's row in `packets`, `tx` or `rx` as recorded.

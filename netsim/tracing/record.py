@@ -1,9 +1,9 @@
-"""Simulate a result's point again with an engine that records one flow."""
+"""Simulate a result's point again with an engine that records flows and ports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from netsim.tracing.flow_trace import FlowTrace, flow_trace
 from netsim.tracing.replay import differences, point_of
 
 if TYPE_CHECKING:
+    from netsim.engine.engine import Engine
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
     from netsim.plugins.registry import PluginSpec
@@ -47,29 +48,9 @@ def trace_flow(
     Raises InputError if the flow does not exist or the experiment cannot be simulated again. The
     trace's `warnings` list what has changed since the result was written.
     """
-    recorded = recorded_flow(result, flow)
-    point = point_of(result, directory, trust=trust)
-    if is_closed_form(point):
-        raise InputError(f"{point.transport.name} sends no packets to trace", file=str(result.path))
-    require_memory(estimate(point), what=point.file)
-    scenario = prepare(point)
-    if scenario.segments is not None and scenario.segments.peer[flow] >= 0:
-        peer = int(scenario.segments.peer[flow])
-        hint = "see relay_segments.parquet for its segments"
-        message = f"flow {flow} is relayed by host {peer} and has no packets of its own"
-        raise InputError(message, file=str(result.path), hint=hint)
-    _check_same_flow(result, recorded, scenario)
-    end_ps = min(until_ps or HORIZON_PS, int(result.summary["simulated_ps"]))
-    recording = _Recording(point, scenario, flow, end_ps, progress, should_stop, goal_ps=end_ps)
-    if recorded["fct_ps"] is not None and recorded["acked_ps"] is not None:
-        done_ps = recorded["start_ps"] + max(recorded["fct_ps"], recorded["acked_ps"])
-        recording.goal_ps = min(end_ps, done_ps)
-    recording.simulate()
-    transport = transport_of(point, scenario, flow)
-    entries = TraceEntries.joined(recording.drained)
-    trace = flow_trace(recording.engine, entries, flow, point, transport, recording.stop_reason)
-    warnings = differences(result, point) + _fct_warnings(trace, recorded, until_ps)
-    return trace.with_warnings(warnings)
+    recorded_flow(result, flow)
+    replay = Replay.of(result, directory, trust=trust, progress=progress, should_stop=should_stop)
+    return replay.record([flow], until_ps=until_ps).trace(flow)
 
 
 def recorded_flow(result: Result, flow: int) -> dict[str, Any]:
@@ -91,43 +72,110 @@ def transport_of(point: Point, scenario: Scenario, flow: int) -> PluginSpec:
     return point.transport_of_class[int(scenario.class_of_flow[flow])]
 
 
-def _check_same_flow(result: Result, recorded: dict[str, Any], scenario: Scenario) -> None:
-    """Raise InputError if the experiment no longer has the result's traffic."""
-    flows, flow, program = scenario.messages, recorded["flow"], scenario.load.program
-    known = ["src", "dst", "size_bytes"]
-    if program is not None and program_of(program.use).resizes:
-        known.remove("size_bytes")
-    if len(flows) != len(result.flows) or any(
-        int(getattr(flows, name)[flow]) != recorded[name] for name in known
-    ):
-        raise InputError(f"flow {flow} has changed: other traffic", file=str(result.path))
+@dataclass(frozen=True)
+class Replay:
+    """A result's point, to simulate again as often as needed."""
 
+    result: Result
+    point: Point
+    scenario: Scenario
+    progress: Callable[[Progress], None] | None = None
+    should_stop: Callable[[], bool] | None = None
 
-def _fct_warnings(trace: FlowTrace, recorded: dict[str, Any], until_ps: int | None) -> list[str]:
-    """Return a warning if the completion time differs from the recorded one."""
-    if trace.stop_reason == INTERRUPTED or (until_ps is not None and trace.fct_ps is None):
-        return []
-    if trace.fct_ps == recorded["fct_ps"]:
-        return []
-    times = ["never" if t is None else f"{t} ps" for t in (recorded["fct_ps"], trace.fct_ps)]
-    return [f"not the same run: the flow's completion time was {times[0]}, now {times[1]}"]
+    @classmethod
+    def of(
+        cls,
+        result: Result,
+        directory: Path | None = None,
+        *,
+        trust: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> Replay:
+        """Rebuild a result's point; arguments and errors as for `trace_flow`."""
+        point = point_of(result, directory, trust=trust)
+        if is_closed_form(point):
+            message = f"{point.transport.name} sends no packets to trace"
+            raise InputError(message, file=str(result.path))
+        require_memory(estimate(point), what=point.file)
+        return cls(result, point, prepare(point), progress, should_stop)
+
+    def record(
+        self, flows: Sequence[int], ports: Sequence[int] = (), *, until_ps: int | None = None
+    ) -> Recording:
+        """Simulate until all of `flows` are done or `until_ps` is reached (by default the end of
+        the result's run), recording them and all packets at `ports`.
+
+        Raises InputError if a flow does not exist, has no packets or has changed.
+        """
+        rows = [self._checked(flow) for flow in flows]
+        end_ps = min(until_ps or HORIZON_PS, int(self.result.summary["simulated_ps"]))
+        goal_ps = end_ps
+        if rows and all(row["fct_ps"] is not None and row["acked_ps"] is not None for row in rows):
+            ends = [row["start_ps"] + max(row["fct_ps"], row["acked_ps"]) for row in rows]
+            goal_ps = min(end_ps, max(ends))
+        recording = Recording(self, tuple(flows), tuple(ports), end_ps, goal_ps, until_ps)
+        recording.simulate()
+        return recording
+
+    def _checked(self, flow: int) -> dict[str, Any]:
+        """Return a flow's row in the result."""
+        recorded, scenario, file = recorded_flow(self.result, flow), self.scenario, self.result.path
+        if scenario.segments is not None and scenario.segments.peer[flow] >= 0:
+            peer = int(scenario.segments.peer[flow])
+            hint = "see relay_segments.parquet for its segments"
+            message = f"flow {flow} is relayed by host {peer} and has no packets of its own"
+            raise InputError(message, file=str(file), hint=hint)
+        flows, program = scenario.messages, scenario.load.program
+        known = ["src", "dst", "size_bytes"]
+        if program is not None and program_of(program.use).resizes:
+            known.remove("size_bytes")
+        if len(flows) != len(self.result.flows) or any(
+            int(getattr(flows, name)[flow]) != recorded[name] for name in known
+        ):
+            raise InputError(f"flow {flow} has changed: other traffic", file=str(file))
+        return recorded
 
 
 @dataclass
-class _Recording:
-    """A run of a recording engine; `goal_ps` is the expected end of the flow."""
+class Recording:
+    """A run of a recording engine; `goal_ps` is the expected end of the flows.
 
-    point: Point
-    scenario: Scenario
-    flow: int
+    After `simulate`, `engine` is at the end of the run, `entries` are all that it recorded, and
+    `stop_reason` is why it ended.
+    """
+
+    replay: Replay
+    flows: tuple[int, ...]
+    ports: tuple[int, ...]
     end_ps: int
-    progress: Callable[[Progress], None] | None
-    should_stop: Callable[[], bool] | None
-    goal_ps: int = 0
+    goal_ps: int
+    until_ps: int | None = None
     stop_reason: str = ""
+    engine: Engine = field(init=False)
+    entries: TraceEntries = field(init=False)
+
+    def trace(self, flow: int) -> FlowTrace:
+        """Return the trace of one of the flows."""
+        replay = self.replay
+        transport = transport_of(replay.point, replay.scenario, flow)
+        entries, reason = self.entries.of_flow(flow), self.stop_reason
+        trace = flow_trace(self.engine, entries, flow, replay.point, transport, reason)
+        changes = differences(replay.result, replay.point)
+        return trace.with_warnings([*changes, *self._fct_warnings(trace)])
+
+    def _fct_warnings(self, trace: FlowTrace) -> list[str]:
+        """Return a warning if the completion time differs from the recorded one."""
+        if trace.stop_reason == INTERRUPTED or (self.until_ps is not None and trace.fct_ps is None):
+            return []
+        before = recorded_flow(self.replay.result, trace.flow)["fct_ps"]
+        if trace.fct_ps == before:
+            return []
+        times = ["never" if t is None else f"{t} ps" for t in (before, trace.fct_ps)]
+        return [f"not the same run: the flow's completion time was {times[0]}, now {times[1]}"]
 
     def simulate(self) -> None:
-        """Run until the flow is done; start over if a buffer was too small."""
+        """Run until the flows are done; start over if a buffer was too small."""
         capacity = CAPACITY
         while True:
             try:
@@ -137,31 +185,31 @@ class _Recording:
 
     def _run(self, capacity: int) -> None:
         self.drained: list[TraceEntries] = []
-        self.engine = ready_engine(
-            self.point,
-            self.scenario,
-            self._report,
-            Options(trace=(self.flow,), trace_capacity=capacity),
-        )
+        replay = self.replay
+        options = Options(trace=self.flows, trace_ports=self.ports, trace_capacity=capacity)
+        self.engine = ready_engine(replay.point, replay.scenario, self._report, options)
         self.stop_reason = drive(
             self.engine,
             self._on_step,
             until_ps=self.end_ps,
-            should_stop=self.should_stop or (lambda: False),
+            should_stop=replay.should_stop or (lambda: False),
         )
+        self.entries = TraceEntries.joined(self.drained)
 
     def _on_step(self, report: StepReport) -> str | None:
-        """Drain the trace buffer; end the run with the flow."""
+        """Drain the trace buffer; end the run with the flows."""
         self.drained.append(self.engine.drain_trace())
         self._report("run", report)
-        flows = self.engine.flow_states()
-        done = flows.done_ps[self.flow] >= 0 and flows.finished[self.flow] != 0
-        return FINISHED if done else None
+        if not self.flows:
+            return None
+        states, these = self.engine.flow_states(), [*self.flows]
+        done = (states.done_ps[these] >= 0) & (states.finished[these] != 0)
+        return FINISHED if done.all() else None
 
     def _report(self, phase: str, report: StepReport = BEFORE) -> None:
-        if self.progress is None:
+        if self.replay.progress is None:
             return
         # Progress is measured in time, not bytes.
         reached_ps = min(report.counts.now_ps, self.goal_ps)
-        progress = Progress.at(phase, report, self.scenario.load)
-        self.progress(replace(progress, bytes_done=reached_ps, bytes_total=self.goal_ps))
+        progress = Progress.at(phase, report, self.replay.scenario.load)
+        self.replay.progress(replace(progress, bytes_done=reached_ps, bytes_total=self.goal_ps))

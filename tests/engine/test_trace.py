@@ -9,13 +9,18 @@ from engine_case import departures, keep_sent
 from engine_runs import LOSSLESS, NS, PACKET, US, build, counter, fabric_with, fat_tree, flow_table
 
 from netsim.engine.kernels.layout import INF, RUNNING
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.trace import (
     DROPPED,
+    FLOW,
+    FORWARDED,
     LOST,
     MARKED,
+    PORT,
     RECEIVED,
     SENT,
     TRIMMED,
+    TX,
     UNROUTABLE,
     WHAT,
     TraceEntries,
@@ -109,6 +114,26 @@ def test_every_departure_is_recorded():
                     sent.append((port, start, seq, aux, size, prio, ecn, entropy))
         assert recorded == sorted(sent)
         assert len(sent) > 3 * 15  # data on several links each
+
+
+def test_ports_record_all_their_packets():
+    """PFC frames too, and the flows that are not traced."""
+    for setting in ("trimming", "pfc"):
+        flows = flow_table([(i, 13, 40 * 4096, 0) for i in range(12)])
+        traced = keep_sent(engine(setting, flows=flows, trace_ports=range(NETWORK.n_ports)))
+        raw = record_all(traced)
+        leaves = np.isin(raw.entries[:, WHAT], (SENT, FORWARDED))
+        packets = raw.packets[leaves[raw.entries[:, WHAT] < TX]]
+        port = raw.entries[leaves, PORT].tolist()
+        found = zip(port, *(packets[n].tolist() for n in ("time", "kind", "flow")), strict=True)
+        ports = range(NETWORK.n_ports)
+        sent = [(port, *one[:3]) for port in ports for one in departures(traced, port)]
+        assert sorted(found) == sorted(sent)
+        assert (np.count_nonzero(packets["kind"] == PFC) > 0) == (setting == "pfc")
+        assert set(raw.of_flow(3).entries[:, FLOW]) == {3}
+        last = int(NETWORK.port_peer[13])
+        few = record_all(engine(setting, flows=flows, trace_ports=(last,)))
+        assert set(few.entries[:, PORT]) == {last}
 
 
 def test_what_befalls_packets_is_what_queues_count():

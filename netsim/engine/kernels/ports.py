@@ -72,7 +72,7 @@ from netsim.engine.kernels.specialization_constants import (
     on_forward,
     on_send,
 )
-from netsim.engine.kernels.trace import ARRIVED, FORWARDED, trace_packet
+from netsim.engine.kernels.trace import ARRIVED, FORWARDED, trace_packet, trace_record
 from netsim.model.fabric import PFC_FRAME_BYTES
 
 
@@ -243,6 +243,8 @@ def send_pfc(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     pkt.ecn = 0
     pkt.hops = 1
     pkt.time = end + port.delay_ps
+    if TRACE:
+        trace_record(links, FORWARDED, port.number, pkt, now, 0)
     append(links, port, pkt.time)
     port.free_at = end
     port.tx_bytes = Bytes(PFC_FRAME_BYTES)

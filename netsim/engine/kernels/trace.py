@@ -1,4 +1,5 @@
-"""Tracing of chosen flows (`TRACE`): events of their packets, and the state of both sides.
+"""Tracing (`TRACE`): events of the packets of chosen flows and at chosen ports, and the state of
+both sides of the chosen flows.
 
 Entries go to one buffer in the order in which nodes are stepped, so the engine runs with one
 worker. A window always runs to its end: entries that find the buffer full are only counted, and
@@ -66,10 +67,10 @@ TIMER_NAMES = (
 """Names of timers by code."""
 
 CAPACITY = 1 << 15
-TIME, PORT, WHAT, VALUE, PAUSED_PS = range(5)
-"""Columns of an entry. PAUSED_PS is how long the packet's class at that port had been paused. The
-value of ARRIVED, DROPPED, TRIMMED, MARKED, FORWARDED and SENT_INDIRECT is the bytes that the class
-held: without the packet on its arrival, with it afterwards."""
+TIME, PORT, WHAT, VALUE, PAUSED_PS, FLOW = range(6)
+"""Columns of an entry. PAUSED_PS is how long the packet's class at that port had been paused. FLOW
+is -1 for a PFC frame. The value of ARRIVED, DROPPED, TRIMMED, MARKED, FORWARDED and SENT_INDIRECT
+is the bytes that the class held: without the packet on its arrival, with it afterwards."""
 
 
 class Trace(NamedTuple):
@@ -77,29 +78,30 @@ class Trace(NamedTuple):
 
     chosen: Numbers[FlowId, int]  # uint8[n_flows]: 1 for a traced flow
     flows: Numbers[int, FlowId]  # int64[...]: the traced flows
+    ports: Numbers[GlobalPort, int]  # uint8[n_ports]: 1 for a port that records all packets
     length: Numbers[int, int]  # int64[1]: entries since the last drain
-    entries: Numbers[tuple[int, int], int]  # int64[capacity, 5]
+    entries: Numbers[tuple[int, int], int]  # int64[capacity, 6]
     packets: Records[int, PacketRecord]  # packets[capacity]
     tx: Records[int, TxRecord]  # sides[capacity]
     rx: Records[int, RxRecord]
 
 
 def build_trace(
-    n_flows: int,
-    flows: Sequence[int],
+    chosen: np.ndarray,
+    ports: np.ndarray,
     records: tuple[np.dtype, np.dtype, np.dtype],
     capacity: int,
 ) -> Trace:
-    """Return a buffer for some flows; ``records`` are the types of packets and of both sides."""
-    chosen = np.zeros(n_flows, np.uint8)
-    chosen[list(flows)] = 1
+    """Return a buffer. ``chosen`` and ``ports`` are bool per flow and port; ``records`` are the
+    types of packets and of both sides."""
     packets, tx, rx = (np.zeros(capacity, record) for record in records)
     return grouped(
         Trace,
-        chosen=chosen,
-        flows=np.array(flows, np.int64),
+        chosen=chosen.astype(np.uint8),
+        flows=np.flatnonzero(chosen).astype(np.int64),
+        ports=ports.astype(np.uint8),
         length=np.zeros(1, np.int64),
-        entries=np.zeros((capacity, 5), np.int64),
+        entries=np.zeros((capacity, 6), np.int64),
         packets=packets,
         tx=tx,
         rx=rx,
@@ -115,7 +117,7 @@ class TraceEntries:
     """Recorded entries with their packets and copies. `packets`, `tx` and `rx` are records as
     handlers see them, in the order of the entries that have one."""
 
-    entries: np.ndarray  # int64[n, 5]
+    entries: np.ndarray  # int64[n, 6]
     packets: np.ndarray
     tx: np.ndarray
     rx: np.ndarray
@@ -128,7 +130,15 @@ class TraceEntries:
 
     def until(self, end_ps: int) -> TraceEntries:
         """Return the entries up to a time."""
-        keep, what = self.entries[:, TIME] <= end_ps, self.entries[:, WHAT]
+        return self.where(self.entries[:, TIME] <= end_ps)
+
+    def of_flow(self, flow: int) -> TraceEntries:
+        """Return the entries of a flow."""
+        return self.where(self.entries[:, FLOW] == flow)
+
+    def where(self, keep: np.ndarray) -> TraceEntries:
+        """Return some of the entries: bool[n]."""
+        what = self.entries[:, WHAT]
         return TraceEntries(
             entries=self.entries[keep],
             packets=self.packets[keep[what < TX]],
@@ -153,7 +163,7 @@ def drain(trace: Trace) -> TraceEntries:
     )
 
 
-def append(trace: Trace, what: int, p: GlobalPort, now: Ps, value: int) -> int:
+def append(trace: Trace, what: int, p: GlobalPort, flow: FlowId, now: Ps, value: int) -> int:
     """Add an entry; return its row, or -1 if the buffer is full."""
     k = trace.length[0]
     trace.length[0] = k + 1
@@ -164,6 +174,7 @@ def append(trace: Trace, what: int, p: GlobalPort, now: Ps, value: int) -> int:
     trace.entries[k, WHAT] = what
     trace.entries[k, VALUE] = value
     trace.entries[k, PAUSED_PS] = 0
+    trace.entries[k, FLOW] = int(flow)
     return k
 
 
@@ -185,8 +196,9 @@ def trace_record(
 ) -> None:
     """Record an event at port ``p`` of packet ``pkt``."""
     trace: Trace = links.trace
-    if trace.chosen[FlowId(pkt.flow)] == 1:
-        k = append(trace, what, p, now, value)
+    flow = FlowId(pkt.flow)
+    if trace.ports[p] == 1 or (flow >= 0 and trace.chosen[flow] == 1):
+        k = append(trace, what, p, flow, now, value)
         if k >= 0:
             trace.packets[k] = pkt
             trace.entries[k, PAUSED_PS] = paused_so_far(links, p, int(pkt.prio), now)
@@ -212,7 +224,7 @@ def trace_tx(links: LinkState, env: Env, flow: FlowId, p: GlobalPort, now: Ps, c
     """Copy the state of the sending side of ``flow``."""
     trace: Trace = links.trace
     if trace.chosen[flow] == 1:
-        k = append(trace, TX, p, now, cause)
+        k = append(trace, TX, p, flow, now, cause)
         if k >= 0:
             trace.tx[k] = env.tx[flow]
 
@@ -221,7 +233,7 @@ def trace_rx(links: LinkState, env: Env, flow: FlowId, p: GlobalPort, now: Ps, c
     """Copy the state of the receiving side of ``flow``."""
     trace: Trace = links.trace
     if trace.chosen[flow] == 1:
-        k = append(trace, RX, p, now, cause)
+        k = append(trace, RX, p, flow, now, cause)
         if k >= 0:
             trace.rx[k] = env.rx[flow]
 
@@ -254,18 +266,18 @@ def trace_pause(links: LinkState, env: Env, paused: int, p: GlobalPort, now: Ps)
             what = RESUMED
             if (paused >> tx.prio) & 1 == 1:
                 what = PAUSED
-            append(links.trace, what, p, now, HANDLER)
+            append(links.trace, what, p, links.trace.flows[i], now, HANDLER)
 
 
 def trace_asked(env: Env, flow: FlowId, p: GlobalPort, now: Ps, at: Ps) -> None:
     """Record that ``flow`` had nothing to send by port ``p`` before ``at``."""
     trace: Trace = env.links.trace
     if trace.chosen[flow] == 1:
-        append(trace, ASKED, p, now, at)
+        append(trace, ASKED, p, flow, now, at)
 
 
 def trace_set(env: Env, flow: FlowId, code: int, now: Ps) -> None:
     """Record that a timer of a flow's side was set."""
     trace: Trace = env.links.trace
     if trace.chosen[flow] == 1:
-        append(trace, SET, env.host.port, now, code)
+        append(trace, SET, env.host.port, flow, now, code)
