@@ -59,6 +59,7 @@ COMMAND_LINES = """
 0 report out/r out/s
 0 trace out/mine --flow 1 --csv out/thesis.csv --parquet out/thesis.parquet --plot --trust
 2 trace out/r --flow 1 --csv docs/pipe
+0 why out/mine --flow 1 --trust
 2 resume out/r
 0 topo e.toml --plot --out out/topo.png
 0 workload lite-gpu

@@ -1,4 +1,4 @@
-"""The tables that `netsim trace --flow` can write."""
+"""The tables of `netsim trace --flow` and `netsim why`."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ SEGMENTS = TableSpec(
         ),
         Column("node_name", "", "name of the node"),
         Column("to_name", "", "name of the node that the packet goes to next"),
+        Column("port", "index", "port that the packet leaves by"),
         Column("kind", "", "kind of the packet that waited or was in flight"),
         Column("seq", "index", "number in the packet"),
         Column("control", "", "whether it is a control packet"),
@@ -81,5 +82,19 @@ SEGMENTS = TableSpec(
     of_run=False,
 )
 
-TABLES = (TRACE, SEGMENTS)
+BUDGET = TableSpec(
+    "budget",
+    (
+        Column("cause", "", "cause of the part, such as incast; see docs/why.md"),
+        Column("manner", "", "how the time passed, such as queue, paused or slowed down"),
+        Column("place", "", "link, host or instance; empty without one"),
+        Column("root", "", "for PFC, the link whose queue made switches pause; else empty"),
+        Column("time_ps", "ps", "time; the parts add up to the whole"),
+        Column("flows", "", "list of other flows whose packets went first"),
+        Column("flows_ps", "", "list of the time in ps that each of them took"),
+    ),
+    of_run=False,
+)
+
+TABLES = (TRACE, SEGMENTS, BUDGET)
 ORDER = 100

@@ -45,7 +45,7 @@ class _Segment(NamedTuple):
     start_ps: int
     end_ps: int
     node: int = -1
-    to: int = -1
+    port: int = -1
     packet: int = -1
     timer: int = -1
 
@@ -81,8 +81,8 @@ class _SegmentSearch:
         self.segments: list[_Segment] = []
         self.blocked: list[_Interval] = []
         self.resends: list[_Interval] = []
-        self.time, self.port, self.what, self.value, self.paused = trace.entries.T.tolist()
-        self.node, self.far = trace.node.tolist(), trace.far.tolist()
+        self.time, self.port, self.what, self.value, self.paused = trace.entries.T[:5].tolist()
+        self.node, self.far = trace.node.tolist(), network.port_node[network.port_peer].tolist()
         self.kind, self.seq = trace.of_packets("kind").tolist(), trace.of_packets("seq").tolist()
         self.prio, self.arrival = (trace.of_packets(name).tolist() for name in ("prio", "time"))
         self.number = trace.latency.packet.tolist()
@@ -149,10 +149,10 @@ class _SegmentSearch:
         chain = self.of_packet[self.number[i]]
         left = -1
         for j in reversed(chain[: chain.index(i)]):
-            what, node, far = self.what[j], self.node[j], self.far[j]
+            what, port = self.what[j], self.port[j]
             if what in (event.FORWARDED, event.SENT):
-                self._spend("propagation", self._sent_ps(j), node, far, i)
-                self._spend("transmission", self.time[j], node, far, i)
+                self._spend("propagation", self._sent_ps(j), port=port, packet=i)
+                self._spend("transmission", self.time[j], port=port, packet=i)
                 if what == event.SENT:
                     self.caused = j
                     return j
@@ -170,9 +170,9 @@ class _SegmentSearch:
         paused = 0
         if self.port[arrived] == self.port[left] and self.prio[arrived] == self.prio[left]:
             paused = min(self.paused[left] - self.paused[arrived], self.now - self.time[arrived])
-        node, far = self.node[left], self.far[left]
-        self._spend(what, self.time[arrived] + paused, node, far, packet)
-        self._spend("paused", self.time[arrived], node, far, packet)
+        port = self.port[left]
+        self._spend(what, self.time[arrived] + paused, port=port, packet=packet)
+        self._spend("paused", self.time[arrived], port=port, packet=packet)
 
     def _to_creation(self, i: int) -> int | None:
         """Go from the departure of a control packet to its creation."""
@@ -269,7 +269,7 @@ class _SegmentSearch:
         own = self._previous_own(position, self.port[i])
         if own >= 0 and self._sent_ps(own) > listed:
             self._add_nic(position, self._sent_ps(own))
-            self._spend("sending", self.time[own], self.src, self.far[own], own)
+            self._spend("sending", self.time[own], port=self.port[own], packet=own)
             return own
         self._add_nic(position, listed)
         if woken_by < 0 or woken_by == before or before < 0:
@@ -322,7 +322,7 @@ class _SegmentSearch:
     def _add_nic(self, position: int, start_ps: int) -> None:
         """Add the flow's wait for the NIC since a time, and the PFC pauses in it."""
         here = self.at[self.src]
-        port, far = self.port[here[position]], self.far[here[position]]
+        port = self.port[here[position]]
         pauses = []
         for k in reversed(self.pauses[: bisect_left(self.pauses, position)]):
             if self.port[here[k]] == port:
@@ -331,8 +331,8 @@ class _SegmentSearch:
                     break
         for i in pauses:
             at = max(self.time[i], start_ps)
-            self._spend("paused" if self.what[i] == event.PAUSED else "nic", at, self.src, far)
-        self._spend("nic", start_ps, self.src, far)
+            self._spend("paused" if self.what[i] == event.PAUSED else "nic", at, port=port)
+        self._spend("nic", start_ps, port=port)
 
     def _add_resend(self, i: int) -> None:
         """Add the interval from a lost transmission to its retransmission."""
@@ -350,21 +350,23 @@ class _SegmentSearch:
         what: str,
         start_ps: int,
         node: int = -1,
-        to: int = -1,
+        port: int = -1,
         packet: int = -1,
         timer: int = -1,
     ) -> None:
-        """Account for the time from `start_ps` to the current position."""
+        """Account for the time from `start_ps` to the current position, at a node or its port."""
+        node = int(self.network.port_node[port]) if port >= 0 else node
         start_ps = max(start_ps, self.start_ps)
         if start_ps >= self.now:
             return
         end_ps, self.now = self.now, start_ps
         if what in MERGED and self.segments:
             after = self.segments[-1]
-            if (after.segment_type, after.node, after.to, after.timer) == (what, node, to, timer):
+            place = after.node, after.port, after.timer
+            if after.segment_type == what and place == (node, port, timer):
                 self.segments[-1] = after._replace(start_ps=start_ps)
                 return
-        self.segments.append(_Segment(what, start_ps, end_ps, node, to, packet, timer))
+        self.segments.append(_Segment(what, start_ps, end_ps, node, port, packet, timer))
 
     def pieces(self) -> Iterator[tuple[_Segment, _Interval | None, _Interval | None]]:
         """Cut the segments where intervals begin and end; yield each piece with its intervals."""
@@ -388,7 +390,8 @@ class _SegmentSearch:
             piece.end_ps,
             piece.segment_type,
             name(piece.node) if piece.node >= 0 else None,
-            name(piece.to) if piece.to >= 0 else None,
+            name(self.far[piece.port]) if piece.port >= 0 else None,
+            piece.port if piece.port >= 0 else None,
             self.kind_name(entry) if entry >= 0 else None,
             self.seq[entry] if entry >= 0 else None,
             self.number[entry] in self.control if entry >= 0 else None,
@@ -432,6 +435,7 @@ def segment_table(
         "segment_type": pl.String,
         "node_name": pl.String,
         "to_name": pl.String,
+        "port": pl.Int64,
         "kind": pl.String,
         "seq": pl.Int64,
         "control": pl.Boolean,

@@ -1,0 +1,135 @@
+"""`netsim why`: explain what a flow, a step or a request waited for, where, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.cli.options import json_option, print_json, trust_option
+from netsim.cli.trace import flow_number
+from netsim.discovery import applications
+from netsim.errors import InputError
+from netsim.terminal import Column, Wide, common_unit, number, show
+
+if TYPE_CHECKING:
+    from netsim.results import Result
+    from netsim.tracing.why import Explanation
+
+SUBJECTS = [import_module(name) for package in applications("cli") for name in package.SUBJECTS]
+"""Modules of applications that explain other parts of a result: OPTION (name, click option),
+applies(result), whether it is the default for a result, and explain(result, value, where)."""
+
+FLOW = "p99"
+"""Default of --flow."""
+
+NAMED = 2
+"""Flows named in a row of the table."""
+
+
+def _added(command: Any) -> Any:
+    for one in SUBJECTS[::-1]:
+        command = one.OPTION[1](command)
+    return command
+
+
+@click.command("why")
+@click.argument("result", type=click.Path(path_type=Path))
+@click.option(
+    "--flow", metavar="N", help=f'Flow number, "slowest", or rank: "p50", "p99" ({FLOW}).'
+)
+@_added
+@click.option(
+    "--experiment-dir",
+    "directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Directory to search for files the experiment refers to.",
+)
+@trust_option
+@json_option
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def command(
+    result: Path,
+    flow: str | None,
+    directory: Path | None,
+    trust: bool,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> None:
+    """Explain a time of RESULT: what it waited for, where, and whose traffic that was.
+
+    netsim simulates the run again, records the flow and the ports where it waited, and prints a
+    paragraph and a budget whose parts add up to the time. Without an option, it explains the
+    request with the worst time to first token of a serving run, the last step of a job, the
+    critical path of other tasks, or else the flow at the 99th percentile.
+    """
+    from netsim.cli.progress import reporter
+    from netsim.results import load_result
+
+    loaded = load_result(result)
+    report = None if quiet or as_json else reporter()
+    where = {"directory": directory, "trust": trust}
+    where["progress"] = report.watch(loaded.name) if report else None
+    try:
+        found = _explanation(loaded, {"flow": flow, **asked}, where)
+    finally:
+        if report:
+            report.close()
+    for warning in found.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if as_json:
+        names = ("subject", "total_ps", "ideal_ps", "main_cause")
+        content = {name: getattr(found, name) for name in names}
+        print_json({**content, "text": found.text(), "budget": found.budget.to_dicts()})
+        return
+    click.echo(click.wrap_text(found.text(), 100))
+    click.echo()
+    show(budget_shown(found))
+
+
+def _explanation(result: Result, asked: Mapping[str, Any], where: Mapping[str, Any]) -> Explanation:
+    """Return the explanation of what the options select."""
+    from netsim.tracing.why import explain_flow
+
+    given = [name for name, value in asked.items() if value is not None]
+    if len(given) > 1:
+        both = " and ".join(f"--{name}" for name in given)
+        raise InputError(f"{both} are mutually exclusive", hint="remove one of them")
+    for one in SUBJECTS:
+        name = one.OPTION[0]
+        if name in given or (not given and one.applies(result)):
+            found: Explanation = one.explain(result, asked[name], where)
+            return found
+    return explain_flow(result, flow_number(result, asked["flow"] or FLOW), **where)
+
+
+def budget_shown(found: Explanation) -> Wide:
+    """Return the budget as a table with a sum."""
+    rows = found.budget.to_dicts()
+    unit, scale = common_unit([found.total_ps])
+    times = [row["time_ps"] for row in rows]
+    shares = [f"{100 * time / max(1, found.total_ps):.1f} %" for time in [*times, sum(times)]]
+    whose = [
+        found.whose(dict(zip(row["flows"], row["flows_ps"], strict=True)), NAMED) for row in rows
+    ]
+    roots = [f"queue of {row['root']}" if _elsewhere(row) else "" for row in rows]
+    columns = [
+        Column("cause", [*(found.causes[row["cause"]] for row in rows), "sum"], left=True),
+        Column(f"time\n{unit}", [number(time, scale) for time in [*times, sum(times)]]),
+        Column("share", shares),
+        Column("how", [*(row["manner"] for row in rows), ""], left=True, rank=2),
+        Column("where", [*(row["place"] for row in rows), ""], left=True),
+    ]
+    if any(roots):
+        columns.append(Column("because of", [*roots, ""], left=True))
+    if any(whose):
+        columns.append(Column("with", [*whose, ""], left=True, rank=1))
+    return Wide(columns, elsewhere="--json has all")
+
+
+def _elsewhere(row: Mapping[str, Any]) -> bool:
+    return bool(row["root"]) and row["root"] != row["place"]

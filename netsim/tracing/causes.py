@@ -1,0 +1,407 @@
+"""Why a flow took its time: each part of its completion time, with its cause, place and flows.
+
+The segments of a trace say what the time was spent on (`netsim.tracing.segments`); a log of all
+packets at the ports where the flow waited says whose packets went first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.model.arithmetic import byte_quotient, send_time
+from netsim.tracing.flow_paths import Paths
+from netsim.tracing.port_log import FRAME, PortLog
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from netsim.experiment.scenario import Scenario
+    from netsim.model.network import Network
+    from netsim.tracing.flow_trace import FlowTrace
+
+CAUSES = {
+    "data": "sending its own bytes",
+    "propagation": "cables and switches",
+    "incast": "incast",
+    "collision": "hash collision",
+    "shared_link": "shared link",
+    "pfc": "PFC victim",
+    "slow_link": "slow link",
+    "loss": "loss or timeout",
+    "receiver": "receiver's pacing",
+    "nic": "shared NIC",
+    "window": "own window",
+    "pacing": "own pacing",
+    "unexplained": "unexplained",
+}
+"""Causes and their titles. Any flow takes `data` and `propagation`; the others delay it."""
+
+LOSSES = ("lost", "drop", "unroutable")
+SIGNALS = ("mark", "trim", "drop")
+
+IDLE = 0.5
+"""A parallel link has room if it was busy at most this part of the time of the flow's link."""
+
+NOTABLE_WAIT = 0.1
+"""Data that waits at a port for this part of a round trip, on average, slows its sender down."""
+
+NOTABLE_SHARE = 0.05
+"""Part of a port's time from which on others share it."""
+
+IN_FLIGHT = ("transmission", "propagation", "queue", "paused")
+"""Types of segments of a packet between its hosts."""
+
+DEEPEST = 16
+"""Longest chain of paused switches that is followed."""
+
+
+@dataclass
+class Part:
+    """Time of one cause at one place; `flows` are the ps of it that each other flow took."""
+
+    cause: str
+    manner: str
+    port: int
+    time_ps: int = 0
+    flows: Counter[int] = field(default_factory=Counter)
+    root: int = -1
+    """Port of the queue for which PFC paused the flow."""
+
+
+class Causes:
+    """The causes of one flow's time, from its trace and a log of ports."""
+
+    def __init__(self, trace: FlowTrace, scenario: Scenario, log: PortLog) -> None:
+        self.trace, self.scenario, self.log = trace, scenario, log
+        self.network, self.flow = scenario.network, trace.flow
+        self.paths = Paths(scenario, trace.flow)
+        self.parts: dict[tuple[str, str, int, int], Part] = {}
+        self.missing: set[int] = set()
+        self.start_ps, self.end_ps = trace.start_ps, trace.start_ps + (trace.fct_ps or 0)
+        self.reference_bps = _nic_port_bps(self.network, self.paths.src_ports)
+        self.reference_q20 = _quotient(self.reference_bps)
+        self.signals, self.losses = self._signals(), self._losses()
+
+    @staticmethod
+    def ports_at_once(scenario: Scenario, flow: int) -> set[int]:
+        """Return the ports to record before anything is known."""
+        paths = Paths(scenario, flow)
+        return {*paths.src_ports, *paths.last_ports}
+
+    def run(self) -> list[Part]:
+        """Return the parts, longest first; they add up to the completion time.
+
+        `missing` are ports whose log is needed for a better answer.
+        """
+        rows = list(self.trace.segments.iter_rows(named=True))
+        last = len(rows)
+        while last and _of_last_packet(rows[last - 1]):
+            last -= 1
+        for place, row in enumerate(rows):
+            self._explain(row, is_last=place >= last)
+        return sorted(self.parts.values(), key=lambda one: -one.time_ps)
+
+    def ports(self) -> set[int]:
+        """Return the ports at which the flow waited, lost packets or was signaled, and those
+        beside them."""
+        waits = self.trace.segments.filter(
+            self.trace.segments["segment_type"].is_in(["queue", "paused", "nic"])
+        )
+        found = {*waits["port"].drop_nulls().to_list()}
+        found |= {port for _, port, _ in self.losses if port >= 0} | {*self.signals}
+        found |= {one for port in found for one in self.paths.beside(port)}
+        for port in waits.filter(waits["segment_type"] == "paused")["port"].unique().to_list():
+            found |= self._egress(port)
+        return found | self.missing
+
+    def _egress(self, port: int) -> set[int]:
+        """Return the ports of the node at the other end of a port's cable."""
+        first, peer = self.network.node_first_port, int(self.network.port_peer[port])
+        node = int(self.network.port_node[peer])
+        return set(range(int(first[node]), int(first[node + 1])))
+
+    def _add(
+        self,
+        cause: str,
+        manner: str,
+        port: int,
+        time_ps: int,
+        flows: Mapping[int, int] | None = None,
+        root: int = -1,
+    ) -> None:
+        """Add time to the part of a cause."""
+        if time_ps <= 0:
+            return
+        key = (cause, manner, port, root)
+        part = self.parts.setdefault(key, Part(cause, manner, port, root=root))
+        part.time_ps += time_ps
+        part.flows.update(flows or {})
+
+    def _explain(self, row: dict[str, Any], *, is_last: bool) -> None:
+        """Add the parts of one segment; `is_last` if it is of the way of the last packet."""
+        kind, start, end = row["segment_type"], row["start_ps"], row["end_ps"]
+        port = -1 if row["port"] is None else row["port"]
+        lost = None if row["lost_seq"] is None else self._loss_of(row["lost_seq"], start, end)
+        if lost is not None or kind == "timeout":
+            self._lose(lost, start, end)
+        elif kind == "queue":
+            self._queue(port, start, end)
+        elif kind == "paused":
+            self._paused(port, start, end)
+        elif kind == "nic":
+            self._share("nic", "NIC busy", port, (start, end))
+        elif kind in ("transmission", "sending"):
+            slow = self._slow_part(port, end - start, (start, end))
+            self._add("slow_link", "transmission", port, slow)
+            if is_last or kind == "sending":
+                self._add("data", kind, -1, end - start - slow)
+            else:
+                self._blocked(start, end - slow)
+        elif kind == "propagation":
+            if is_last:
+                self._add("propagation", kind, -1, end - start)
+            else:
+                self._blocked(start, end)
+        elif kind == "receiver":
+            self._receiver(start, end)
+        elif kind in ("pacing", "timer"):
+            self._limited("pacing", end, end - start)
+        else:
+            self._add("unexplained", kind, port, end - start)
+
+    # Links
+
+    def _duration_ps(self, size: int) -> int:
+        """Return the time to send some bytes at the rate of the source's fastest port."""
+        return send_time(size, self.reference_q20)
+
+    def _slow_part(self, port: int, time_ps: int, times: tuple[int, int]) -> int:
+        """Return how much of the time in which a port sent is due to its being slower than the
+        source's fastest port."""
+        if port < 0:
+            return 0
+        rows, inside = self.log.sent_between(port, *times)
+        took = int((self.log.sent.end[rows] - self.log.sent.time[rows]).sum())
+        if not took or not inside.size:
+            rate = min(self.reference_bps, int(self.network.port_rate_bps[port]))
+            return time_ps - time_ps * rate // self.reference_bps
+        needed = sum(map(self._duration_ps, self.log.sent.size[rows].tolist()))
+        return max(0, time_ps - time_ps * needed // took) if needed < took * 0.99 else 0
+
+    def _queue(self, port: int, start: int, end: int) -> None:
+        self._share(self._sharing(port), "queue", port, (start, end))
+
+    def _share(self, cause: str, manner: str, port: int, times: tuple[int, int]) -> None:
+        """Divide a wait for a port among the flows whose packets it sent meanwhile.
+
+        Packets of the flow itself wait in a row only if the port is slower than its NIC, or if
+        others delayed them before.
+        """
+        start, end = times
+        shares = self._others(port, start, end)
+        others, own = shares.total(), self.log.shares(port, start, end)[self.flow]
+        slow = self._slow_part(port, others, times)
+        if own and self._slow_part(port, own, times):
+            slow += own
+        elif cause == "nic":
+            self._add("data", "sending", -1, own)
+            start += own
+        self._add("slow_link", manner, port, slow)
+        left = end - start - slow
+        if not others:
+            shares = self._others(port, self.start_ps, end)
+        if shares:
+            self._add(cause, manner, port, left, _scaled(shares, left))
+        elif slow:
+            self._add("slow_link", manner, port, left)
+        else:
+            self._add("data" if own else "unexplained", manner, -1 if own else port, left)
+
+    def _others(self, port: int, start: int, end: int) -> Counter[int]:
+        """Return for how long each other flow's packets occupied a port between two times."""
+        shares = self.log.shares(port, start, end)
+        shares.pop(self.flow, 0)
+        shares.pop(FRAME, 0)
+        return shares
+
+    def _sharing(self, port: int) -> str:
+        """Return the cause of sharing a port with other flows."""
+        network = self.network
+        if port < network.n_host_ports:
+            return "nic"
+        if int(network.port_peer[port]) < network.n_host_ports:
+            return "incast"
+        beside = self.paths.beside(port)
+        if beside and self.scenario.fabric.one_path:
+            times = self.start_ps, self.end_ps
+            busy = self.log.shares(port, *times).total()
+            if min(self.log.shares(one, *times).total() for one in beside) <= IDLE * busy:
+                return "collision"
+        return "shared_link"
+
+    # PFC
+
+    def _paused(self, port: int, start: int, end: int) -> None:
+        """Find the queue for which PFC paused a port."""
+        root, at = -1, port
+        for _ in range(DEEPEST):
+            node = int(self.network.port_node[self.network.port_peer[at]])
+            held = self.log.queued(node, at, start)
+            if not held:
+                break
+            root = max(held, key=lambda one: (held[one], -one))
+            if 2 * self.log.paused_ps(root, self._data_class, start, end) < end - start:
+                break
+            self.missing |= self._egress(root)
+            at = root
+        if root < 0:
+            self._add("pfc", "paused", port, end - start)
+            return
+        if root in self._used:
+            self._share(self._sharing(root), "paused", root, (start, end))
+        else:
+            self._add("pfc", "paused", port, end - start, self._others(root, start, end), root)
+
+    @cached_property
+    def _used(self) -> set[int]:
+        """Ports that sent data of the flow."""
+        events = self._data_events
+        return {*events.filter(events["event"].is_in(["send", "forward"]))["port"].to_list()}
+
+    @cached_property
+    def _data_events(self) -> pl.DataFrame:
+        events = self.trace.events
+        return events.filter(events["kind"].is_in(["DATA", "TRIMMED"]).fill_null(value=False))
+
+    @cached_property
+    def _data_class(self) -> int:
+        classes = self._data_events["traffic_class"].drop_nulls()
+        return int(classes.mode().min() or 0) if len(classes) else 0  # type: ignore[arg-type]
+
+    # Losses
+
+    def _losses(self) -> list[tuple[int, int, dict[str, Any]]]:
+        """Return the times, ports and events of lost packets of the flow."""
+        events = self.trace.events
+        found = events.filter(events["event"].is_in(LOSSES))
+        return [(row["time_ps"], row["port"], row) for row in found.iter_rows(named=True)]
+
+    def _loss_of(self, seq: int, start: int, end: int) -> tuple[int, int, dict[str, Any]] | None:
+        """Return the loss of a data packet before a time; None if it was trimmed."""
+        these = [one for one in self.losses if one[0] < end and one[2]["seq"] == seq] or [
+            one for one in self.losses if start <= one[0] < end
+        ]
+        return these[-1] if these else None
+
+    def _lose(self, lost: tuple[int, int, dict[str, Any]] | None, start: int, end: int) -> None:
+        if lost is None:
+            lost = next(one for one in self.losses[::-1] if one[0] < end)
+        if lost is None:
+            self._add("loss", "timeout", -1, end - start)
+            return
+        time, port, row = lost
+        flows: Counter[int] = Counter()
+        if row["event"] == "drop" and row["queue_bytes"]:
+            rate = int(self.network.port_rate_bps[port])
+            drain_ps = send_time(row["queue_bytes"], _quotient(rate))
+            flows = self._others(port, time, time + drain_ps)
+        taken, total = _scaled(flows, end - start), end - start
+        self._add("loss", row["event"], port, total, taken)
+
+    # The sender and the receiver
+
+    def _blocked(self, start: int, end: int) -> None:
+        """Add a time in which the sender waited for an answer that was on its way."""
+        own = sum(self.log.shares(port, start, end)[self.flow] for port in self.paths.src_ports)
+        own = min(own, max(0, end - start))
+        self._add("data", "sending", -1, own)
+        self._limited("window", end, end - start - own)
+
+    def _limited(self, cause: str, end: int, time_ps: int) -> None:
+        """Add time in which the sender's window or rate held it back; signals from the network
+        explain that."""
+        port = next((port for port, first_ps in self.signals.items() if first_ps < end), -1)
+        if port < 0:
+            self._add(cause, "limited", -1, time_ps)
+            return
+        own = self.log.shares(port, self.start_ps, end)[self.flow]
+        shares = self._others(port, self.start_ps, end)
+        others = shares.total()
+        rates = [int(self.network.port_rate_bps[one]) for one in self.paths.beside(port)]
+        slow = self._slow_part(port, 1 << 20, (self.start_ps, end)) / (1 << 20)
+        if slow and (others < NOTABLE_SHARE * own or (rates and slow >= IDLE)):
+            self._add("slow_link", "slowed down", port, time_ps)
+        elif others >= NOTABLE_SHARE * (own + others):
+            scaled = Counter({flow: ps * time_ps // others for flow, ps in shares.items()})
+            self._add(self._sharing(port), "slowed down", port, time_ps, scaled)
+        else:
+            self._add(cause, "limited", -1, time_ps)
+
+    def _signals(self) -> dict[int, int]:
+        """Return the ports that told the sender to slow down and the times of their first signals,
+        those with the most signals first: marks, trims and drops, or else long waits."""
+        events = self._data_events
+        found: Counter[int] = Counter()
+        first: dict[int, int] = {}
+        for port, time in (
+            events.filter(events["event"].is_in(SIGNALS)).select("port", "time_ps").rows()
+        ):
+            found[port] += 1
+            first.setdefault(port, time)
+        if not found:
+            waits = events.filter(events["event"] == "forward").drop_nulls("wait_ps")
+            sent = max(1, len(events.filter(events["event"] == "send")))
+            limit = NOTABLE_WAIT * self._round_trip_ps * sent
+            for port, time, wait in waits.select("port", "time_ps", "wait_ps").rows():
+                found[port] += wait
+                if wait:
+                    first.setdefault(port, time)
+            found = Counter({port: wait for port, wait in found.items() if wait > limit})
+        return {port: first[port] for port, _ in found.most_common()}
+
+    @cached_property
+    def _round_trip_ps(self) -> int:
+        times = self.trace.events["rtt_ps"].drop_nulls()
+        return int(times.min()) if len(times) else 0  # type: ignore[arg-type]
+
+    def _receiver(self, start: int, end: int) -> None:
+        """Add a time in which the receiver held back what lets the sender go on: because of others
+        if their data occupied its link."""
+        ports = self.paths.last_ports
+        shares: Counter[int] = Counter()
+        for port in ports:
+            shares.update(self.log.shares(port, start, end))
+        shares.pop(FRAME, 0)
+        shares = Counter({flow: time // len(ports) for flow, time in shares.items()})
+        own = shares.pop(self.flow, 0)
+        others = shares.total()
+        self._add("data", "sending", -1, own)
+        self._add("incast", "receiver's pacing", ports[0], others, shares)
+        self._add("receiver", "pacing", -1, end - start - own - others)
+
+
+def _scaled(flows: Counter[int], time_ps: int) -> Counter[int]:
+    """Scale the times of flows so that they add up to at most `time_ps`."""
+    total = max(1, time_ps, flows.total())
+    return Counter({flow: time * time_ps // total for flow, time in flows.items()})
+
+
+def _quotient(rate_bps: int) -> int:
+    return int(byte_quotient(np.array(rate_bps)))
+
+
+def _nic_port_bps(network: Network, ports: list[int]) -> int:
+    """Return the rate of the fastest port of the NICs that some host ports belong to."""
+    nics = network.nic_of_port
+    return int(network.port_rate_bps[: nics.size][np.isin(nics, nics[ports])].max())
+
+
+def _of_last_packet(row: dict[str, Any]) -> bool:
+    """Return whether a segment at the end of a trace is of the last packet's way."""
+    return row["segment_type"] in IN_FLIGHT and not row["control"]

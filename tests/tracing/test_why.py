@@ -1,0 +1,274 @@
+"""`netsim why`: small runs whose causes are known, and budgets that add up."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+from raises_input import raises_input
+
+from netsim import load
+from netsim.cli import app
+from netsim.plugins import registry
+from netsim.results import COLUMNS
+from netsim.tracing.why import explain_flow
+from netsim.workloads.tracing.why_request import explain_request
+
+TREE = """[topology]
+kind = "fat_tree"
+hosts_per_leaf = 4
+leaves = 3
+spines = {spines}
+host_rate = "100Gbps"
+"""
+TWO, NARROW = TREE.format(spines=2), TREE.format(spines=1)
+FAR = TWO + 'link_latency = "5us"\n'
+PLANES = """[topology]
+kind = "multi_plane"
+planes = 2
+last_plane_rate_fraction = 0.25
+""" + TWO.replace("[topology]", "[topology.plane]")
+DUMBBELL = """[topology]
+kind = "dumbbell"
+hosts = 2
+bottleneck_delay = "2us"
+host_delay = "1us"
+"""
+SMALL_QUEUES = '[fabric]\nqueue_bytes = "20KB"\n'
+
+
+def fault(links, keys):
+    return f'[faults.bad]\nlinks = "{links}"\n{keys}\n'
+
+
+def slow(links, rate="25Gbps"):
+    return fault(links, f'rate = "{rate}"')
+
+
+def lost(links, since="3us", until="6us"):
+    return fault(links, f'at = "{since}"\nuntil = "{until}"\nloss_rate = 1.0')
+
+
+INCAST = [(i, 0) for i in (1, 4, 5, 8)]
+NIC = [(0, 4), (0, 5), (0, 8)]
+UPLINK = [(0, 8), (1, 9)]
+DOWNLINK = [(0, 8, "400KB"), *[(3, 2, "1KB")] * 4, (4, 9, "400KB")]
+VICTIM = [(4, 1, "60KB", "5us"), *((i, 0, "200KB") for i in (2, 3, 5, 8))]
+HELD = [(4, 8, "60KB", "5us"), *((i, 0, "200KB") for i in (2, 3, 4, 5))]
+UNDER_ONE = [(i, i + 4) for i in range(4)]
+ONE, LONG, SHORT = [(0, 4)], [(0, 4, "400KB")], [(0, 4, "40KB")]
+TO_HOST, FROM_HOST, TO_SPINE = "leaf1 -> h4", "h0 -> leaf0", "leaf0 -> spine0"
+
+
+def each(transports, *case, **more):
+    """A case of several transports."""
+    return [(name, *case, more) for name in transports.split()]
+
+
+CASES = [
+    *each(
+        "ndp roce dctcp dcqcn swift hpcc nscc smartt expresspass homa cubic rccc",
+        *("incast", INCAST, "leaf0 -> h0", {1, 2, 3}),
+    ),
+    *each("ndp roce dctcp swift", "nic", NIC, FROM_HOST, {1, 2}),
+    *each("roce dcqcn cubic hpcc", "collision", UPLINK, "leaf0 -> spine1", {1}),
+    *each("roce dctcp", "collision", DOWNLINK, "spine1 -> leaf2", {5}),
+    *each("roce", "pfc", VICTIM, "leaf1 -> spine0", {1, 2, 3, 4}, topology=NARROW),
+    *each("roce", "pfc", HELD, "h4 -> leaf1", {1, 2, 3, 4}, topology=NARROW),
+    *each("ndp roce", "shared_link", UNDER_ONE, TO_SPINE, {1, 2, 3}, topology=NARROW),
+    *each("ndp roce dctcp homa", "slow_link", ONE, TO_HOST, set(), more=slow(TO_HOST)),
+    *each("ndp cubic", "slow_link", ONE, FROM_HOST, set(), more=slow(FROM_HOST)),
+    *each(
+        "roce",
+        *("slow_link", ONE, TO_SPINE, set()),
+        topology=NARROW,
+        more=slow(TO_SPINE, "10Gbps"),
+    ),
+    *each("ndp roce", "slow_link", LONG, "h0 -> plane1.leaf0", set(), topology=PLANES),
+    *each("cubic", "slow_link", [(0, 2)], "left -> right", set(), topology=DUMBBELL),
+    *each("ndp roce dctcp swift homa", "loss", SHORT, TO_HOST, set(), more=lost(TO_HOST)),
+    *each("dctcp", "loss", SHORT, FROM_HOST, set(), more=lost(FROM_HOST, "0us", "3us")),
+    *each("dctcp cubic", "loss", INCAST, "leaf0 -> h0", {1, 2, 3}, more=SMALL_QUEUES),
+    *each("expresspass", "receiver", LONG, "", set()),
+    *each("ndp", "window", ONE, "", set(), params="initial_window = 1"),
+    *each("dctcp", "window", ONE, "", set(), params="initial_window = 2"),
+    *each("cubic", "window", LONG, "", set(), topology=FAR),
+    *each("bbr", "pacing", LONG, "", set()),
+    *each("ndp hpcc", "", ONE, "", set()),
+    *each("dctcp", "", SHORT, "", set(), more=lost("leaf0 -> h0", "0us", "20us")),
+]
+"""Transport, main cause of flow 0's delay, flows (src, dst, size, start), the place where most of
+it was spent, the flows that took it, and what differs from a two-tier tree. An acknowledgment that
+is lost (the last case) delays no completion."""
+
+
+@pytest.fixture
+def netsim(tmp_path, monkeypatch):
+    """Runs `netsim …` as plain Python in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+
+    def run(*arguments):
+        return CliRunner().invoke(app, [*arguments, "--quiet"])
+
+    def result(text, **files):
+        for name, content in {"e.toml": text, **files}.items():
+            (tmp_path / name.replace("_", ".")).write_text(content)
+        outcome = run("run", "e.toml", "--out", "r")
+        assert outcome.exit_code == 0, outcome.output
+        return load("r")
+
+    return SimpleNamespace(run=run, result=result)
+
+
+def experiment(transport, topology=TWO, more="", params="", kind="flow_list", file="f.csv"):
+    table = f'[traffic]\nkind = "{kind}"\nfile = "{file}"\n'
+    return f'name = "e"\n[transport]\nkind = "{transport}"\n{params}\n{topology}{table}{more}'
+
+
+def listed(flows):
+    rows = [(*row, *("100KB", "0us")[len(row) - 2 :]) for row in flows]
+    return "\n".join(["src,dst,size,start", *(",".join(map(str, row)) for row in rows)])
+
+
+def names(case):
+    return f"{case[1]}-{case[0]}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=names)
+def test_known_causes(netsim, case):
+    transport, cause, flows, place, whose, changes = case
+    netsim.result(experiment(transport, **changes), f_csv=listed(flows))
+    found = explain_flow(load("r"), 0)
+    assert found.main_cause == cause, found.text()
+    assert found.budget["time_ps"].sum() == found.total_ps == load("r").flows["fct_ps"][0]
+    assert (found.budget["time_ps"] > 0).all()
+    rows = [row for row in found.budget.to_dicts() if row["cause"] == cause]
+    assert (rows[0]["place"] if rows else "") == place
+    assert {flow for row in rows for flow in row["flows"]} == whose
+    assert all(sum(row["flows_ps"]) <= row["time_ps"] for row in found.budget.to_dicts())
+    assert "unexplained" not in found.by_cause()
+    if cause == "pfc":
+        assert {row["root"] for row in rows} == {"leaf0 -> h0"}
+    told = found.text()
+    assert told.startswith("Flow 0 (h")
+    assert place in told
+    assert ("Nothing held it up" in told) == (cause == "")
+
+
+TASKS = """kind,host,duration,to,size,of,after,label
+compute,9,10us,,,,,forward
+compute,10,10us,,,,,forward
+compute,4,{slow},,,,,forward
+send,9,,8,{size},,0,
+send,10,,8,{size},,1,
+send,4,,8,{size},,2,
+receive,8,,,,3,,
+receive,8,,,,4,,
+receive,8,,,,5,,
+compute,8,5us,,,,6 7 8,last
+"""
+
+
+@pytest.mark.parametrize(
+    ("slow_us", "size", "cause", "place"),
+    [("30us", "20KB", "straggler", "h4"), ("10us", "60KB", "incast", "leaf2 -> h8")],
+)
+def test_tasks(netsim, slow_us, size, cause, place):
+    """A host that computes for longer than the others, and a fan-in of flows."""
+    text = experiment("roce", kind="task_graph", file="t.csv")
+    result = netsim.result(text, t_csv=TASKS.format(slow=slow_us, size=size))
+    outcome = netsim.run("why", "r", "--json")
+    assert outcome.exit_code == 0, outcome.output
+    found = json.loads(outcome.stdout)
+    assert found["main_cause"] == cause
+    assert next(row["place"] for row in found["budget"] if row["cause"] == cause) == place
+    total_ps = sum(row["time_ps"] for row in found["budget"])
+    assert total_ps == found["total_ps"] == result.tasks["end_ps"].max()
+    assert {name for row in found["budget"] for name in row} == {*COLUMNS["budget"]}
+
+
+SERVED = """
+name = "served"
+transport = "ndp"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 2
+host_rate = "400Gbps"
+[packets]
+payload_bytes = "8192B"
+[traffic]
+kind = "serving"
+prefill_instances = 1
+decode_instances = 1
+arrival_process = "trace"
+trace = "trace.csv"
+length_distribution = "trace"
+slo_ttft = "1ms"
+slo_tbt = "100us"
+[traffic.deployment]
+machine = "h100_80gb"
+[traffic.deployment.model]
+hidden = 512
+feed_forward = 1024
+sequence = 512
+layers = 4
+heads = 4
+kv_heads = 1
+vocabulary = 1000
+[traffic.deployment.options]
+tp = 2
+"""
+REQUESTS = "arrived_at,num_prefill_tokens,num_decode_tokens\n" + "0.0,300,4\n" * 2
+
+
+def test_requests(netsim):
+    """Two requests are prefilled together, and so are their KV caches sent."""
+    result = netsim.result(SERVED, trace_csv=REQUESTS)
+    gap = explain_request(result, 1, "tbt")
+    assert gap.main_cause == "kv_behind"
+    assert gap.total_ps == gap.budget["time_ps"].sum() == result.requests["tbt_max_ps"][1]
+    behind = next(row for row in gap.budget.to_dicts() if row["cause"] == "kv_behind")
+    kinds = {result.flows["flow_kind"][flow] for flow in behind["flows"][:1]}
+    assert (behind["place"], kinds) == ("h1 -> leaf0", {"kv"})
+    first = explain_request(result, 1, "ttft")
+    assert first.main_cause == "network"
+    assert first.total_ps == first.budget["time_ps"].sum() == result.requests["ttft_ps"][1]
+    whole = explain_request(result, 1)
+    ends = result.requests["end_ps"][1] - result.requests["arrival_ps"][1]
+    assert whole.total_ps == whole.budget["time_ps"].sum() == ends
+    with raises_input(key="--request"):
+        explain_request(result, 2, "ttft")
+    text = netsim.run("why", "r")
+    assert text.stdout.startswith("Time to first token of request")
+
+
+def test_output_and_wrong_input(netsim):
+    netsim.result(experiment("roce"), f_csv=listed(INCAST))
+    text = netsim.run("why", "r", "--flow", "0")
+    assert text.exit_code == 0
+    assert "incast: leaf0 -> h0" in " ".join(text.stdout.split())
+    assert "100.0 %" in text.stdout
+    for arguments, message in (
+        (("--flow", "9"), "no flow 9"),
+        (("--flow", "x"), "not a flow"),
+        (("--flow", "1", "--step", "1"), "mutually exclusive"),
+        (("--step", "1"), "steps"),
+        (("--request", "ttft"), "requests"),
+    ):
+        outcome = netsim.run("why", "r", *arguments)
+        assert (outcome.exit_code, message in outcome.stderr) == (2, True), outcome.stderr
+    netsim.result(experiment("roce", more='[stop]\nmax_time = "5us"\n'), f_csv=listed(INCAST))
+    outcome = netsim.run("why", "r.partial", "--flow", "0")
+    assert (outcome.exit_code, "did not finish" in outcome.stderr) == (2, True), outcome.output
+
+
+def test_code_of_a_result_needs_trust(netsim, tmp_path):
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(registry.find("transport", "ndp").path.read_text())
+    netsim.result(experiment("./mine.py"), f_csv=listed(ONE))
+    plugin.unlink()
+    outcome = netsim.run("why", "r", "--flow", "0")
+    assert (outcome.exit_code, "--trust" in outcome.stderr) == (2, True), outcome.output
+    assert netsim.run("why", "r", "--flow", "0", "--trust").exit_code == 0
