@@ -110,6 +110,10 @@ def flows_of(case: Case) -> FlowTable:
     if case.after:
         table.set_dependencies([case.after.get(f, ()) for f in range(len(case.flows))])
     table.use_nics([case.nics.get(flow, -1) for flow in range(len(table))])
+    if case.policy is not None:
+        of_flow = {flow: n for flow, n in case.policy.of_flow.items() if flow % 2 == 0}
+        names = ("", *map(str, range(len(case.policy.cables))))
+        table.use_tables([1 + of_flow.get(flow, -1) for flow in range(len(table))], names)
     return table
 
 

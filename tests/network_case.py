@@ -9,6 +9,7 @@ import numpy as np
 from reference.model import Case
 
 from netsim.model.builder import NetworkBuilder
+from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.reroute import RowWriter
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, RoutingTable, TableWriter, Wiring
@@ -96,10 +97,16 @@ def policy_of(case: Case, network: Network) -> RoutingPolicy:
         routings.append(NamedRouting(str(number), slots if is_slotted else by[0]))
     numbers = case.policy.small_table, case.policy.control_table, case.policy.fallback
     small, control, fallback = (None if one is None else str(one) for one in numbers)
+    of_flow = case.policy.of_flow
+
+    def table_of(flows: FlowTable) -> np.ndarray:
+        """A rule names the tables of odd flows; the others name their own."""
+        tables = [of_flow.get(flow, -1) if flow % 2 else -1 for flow in range(len(flows))]
+        return np.array(tables, np.int64)
+
     given = {"large_min_bytes": case.policy.large_min_bytes, "by_phase": case.policy.by_phase}
-    return RoutingPolicy(
-        routings, **given, small_table=small, control_table=control, fallback=fallback
-    )
+    tables = {"small_table": small, "control_table": control, "fallback": fallback}
+    return RoutingPolicy(routings, **given, **tables, table_of=table_of)
 
 
 def routes_of(case: Case) -> RouteChanges | None:

@@ -183,9 +183,8 @@ def _commit() -> Mapping[str, Any]:
 
 def write_parquet(folder: Path, outcomes: Sequence[Outcome]) -> None:
     """Write the rows of all outcomes as one table."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import polars as pl
 
     flat = [{"group": o.group, "case": o.case, **row} for o in outcomes for row in o.rows]
     with replacing_file(folder / PARQUET) as file:
-        pq.write_table(pa.Table.from_pylist(flat), file, compression="zstd")
+        pl.DataFrame(flat, infer_schema_length=None).write_parquet(file)

@@ -85,13 +85,13 @@ def check_deadlock(network: Network, fabric: Fabric, routes: RouteChanges | None
     for `waiting_cycle`. Raises InputError for a cycle, unless the fabric allows it."""
     cycle = waiting_cycle(network, routes)
     found = pfc_text(network, cycle)
-    if cycle.size and not fabric.allow_deadlock:
+    if cycle.ports.size and not fabric.allow_deadlock:
         hint = (
             "use a queue_discipline without PFC, a routing without such a cycle, or "
             "allow_deadlock = true to run it anyway"
         )
         raise InputError(f"PFC {found}", key="fabric.queue_discipline", hint=hint)
-    if not cycle.size and routes is not None and routes.n_changes:
+    if not cycle.ports.size and routes is not None and routes.n_changes:
         found += ", except for packets under way when routes change"
     return found
 

@@ -11,8 +11,10 @@ Links to and from hosts are in no cycle: hosts take all that arrives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +40,53 @@ NAMED = 12
 """Links of a cycle that a message names."""
 
 
-def waiting_cycle(network: Network, routes: RouteChanges | None = None) -> Ints:
-    """Return the ports whose links form a cycle in which packets may wait for each other, each for
-    the next and the last for the first; none if PFC cannot deadlock.
+class Cycle(NamedTuple):
+    """Links that wait for each other, each for the next and the last for the first; none if PFC
+    cannot deadlock.
+
+    Attributes:
+        ports: int64[k], the ports that the links leave.
+        levels: int64[k], the levels of the packets on them.
+    """
+
+    ports: Ints
+    levels: Ints
+
+
+NO_CYCLE = Cycle(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a routing algorithm may do with packets, besides taking any candidate.
+
+    Attributes:
+        n_levels: number of levels. PFC pauses each level of a class alone.
+        via: packets may go via any group; hosts' switches choose it.
+        anywhere: all switches may choose or change it.
+        next_level: gives the level of packets by the ports at which they come in and leave, their
+            level before (int64[n] each), and whether they have a via; None: all are at level 0.
+    """
+
+    n_levels: int = 1
+    via: bool = False
+    anywhere: bool = False
+    next_level: Callable[[Ints, Ints, Ints, bool], Ints] | None = None
+
+    def levels(self, came_by: Ints, level: Ints, leaves_by: Ints, via: int) -> Ints:
+        """Return the next levels."""
+        if self.next_level is None:
+            return np.zeros(level.size, np.int64)
+        return self.next_level(came_by, level, leaves_by, bool(via))
+
+
+ANY_CANDIDATE = Choices()
+
+
+def waiting_cycle(
+    network: Network, routes: RouteChanges | None = None, choices: Choices = ANY_CANDIDATE
+) -> Cycle:
+    """Return a cycle of links in which packets may wait for each other, if there is one.
 
     Packets may go to every group by every table, and take any candidate port. `routes` (default:
     the network's own) may change; the cycle is one of the routes of some moment. Packets that had
@@ -49,25 +95,26 @@ def waiting_cycle(network: Network, routes: RouteChanges | None = None) -> Ints:
     routes = constant_routes(network) if routes is None else routes
     changed = np.diff(routes.row_ptr) > 1
     wiring = network.wiring()
-    by_hops = network.routing is shortest_paths and wiring.usable is None
+    by_hops = network.routing is shortest_paths and wiring.usable is None and not choices.via
     by_hops &= wiring.weight is None and wiring.dimension is None
     for number in range(wiring.n_networks):
         switches = wiring.switches_of(number)
         # In a tree packets go up, and then down.
         if changed[switches].any() or not by_hops or tree_of(wiring, number) is None:
-            cycle = _Links(network, switches).cycle(routes)
-            if cycle.size:
+            cycle = _Links(network, switches).cycle(routes, choices)
+            if cycle.ports.size:
                 return cycle
-    return np.zeros(0, np.int64)
+    return NO_CYCLE
 
 
-def pfc_text(network: Network, cycle: Ints) -> str:
-    """Return what PFC can do to a network with a `waiting_cycle`, which is named by the ports that
-    its links leave."""
-    if not cycle.size:
+def pfc_text(network: Network, cycle: Cycle) -> str:
+    """Return what PFC can do to a network with a `waiting_cycle`."""
+    if not cycle.ports.size:
         return "deadlock-free"
-    names = link_names(network, cycle[:NAMED]).tolist()
-    names += [f"({cycle.size - NAMED} more)"] * (cycle.size > NAMED) + names[:1]
+    names = link_names(network, cycle.ports[:NAMED]).tolist()
+    if cycle.levels.any():
+        names = [f"{name} level {v}" for name, v in zip(names, cycle.levels.tolist(), strict=False)]
+    names += [f"({cycle.ports.size - NAMED} more)"] * (cycle.ports.size > NAMED) + names[:1]
     return f"can deadlock: packets on each link may wait for the next, {' -> '.join(names)}"
 
 
@@ -81,9 +128,11 @@ class _Links:
 
     Attributes:
         port: int64[n], the port that each link leaves, ascending.
+        came_by: int64[n], the port at which each link comes in.
         source, target: int64[n], the switches at its ends, counted within the network.
         first: int64[n_switches + 1], the first link that leaves each switch.
-        back: int64[n], the link in the other direction.
+        is_edge, host_port: bool and int64[n_switches], whether a switch has hosts, and its port to
+            one of them.
         leads: uint8[n, ...], a bit for each destination (a group in one of the tables): whether the
             routes of a moment lead to it by the link.
     """
@@ -96,36 +145,37 @@ class _Links:
         peer = network.port_node[network.port_peer[own]].astype(np.int64) - network.n_hosts
         self.port = own[peer >= 0]
         self.target = place[peer[peer >= 0]]
+        self.came_by = network.port_peer[self.port].astype(np.int64)
         self.source = place[network.port_node[self.port] - network.n_hosts]
         self.first = np.searchsorted(self.source, np.arange(switches.size + 1))
-        index = np.full(network.n_ports, -1)
-        index[self.port] = np.arange(self.port.size)
-        self.back = index[network.port_peer[self.port]]
         groups = network.first_group[network.switch_network[switches[0]] :][:2]
         self.length = network.n_tables * int(groups[1] - groups[0])
         what = f"the links of {switches.size:,} switches to {self.length:,} destinations"
-        require_room(self.port.size * self.length // 2, what=what, key="topology")
+        require_room(self.port.size * self.length // 8, what=what, key="topology")
         self.leads = np.zeros((self.port.size, -(-self.length // 8)), np.uint8)
-        edges = np.isin(switches, network.edge_switch)
-        self.sent = np.where(edges, np.uint8(255), np.uint8(0))[:, None]  # hosts send to all
+        self.is_edge = np.isin(switches, network.edge_switch)
+        uplink = np.arange(network.n_host_ports)
+        self.host_port = np.full(switches.size, -1)
+        at = place[network.next_switch(uplink)]
+        self.host_port[at[at >= 0]] = network.port_peer[uplink[at >= 0]]
 
-    def cycle(self, routes: RouteChanges) -> Ints:
-        """Return the ports of a cycle of links that may wait for each other, if there is one."""
-        if not self.port.size:
-            return self.port
+    def cycle(self, routes: RouteChanges, choices: Choices) -> Cycle:
+        """Return a cycle of links that may wait for each other, if there is one."""
         rows = indices(routes.row_ptr, self.switches)
         of_row = np.repeat(np.arange(self.switches.size), np.diff(routes.row_ptr)[self.switches])
         from_ps, seen = routes.row_from_ps[rows], set()
-        for time in np.unique(from_ps).tolist():
+        for time in np.unique(from_ps).tolist() if self.port.size else ():
             new = from_ps == time
             self._set_leads(of_row[new], rows[new], routes)
             digest = blake2b(self.leads.tobytes(), digest_size=16).digest()
             if digest not in seen:
                 seen.add(digest)
-                cycle = short_cycle(self.port.size, *self._waits())
-                if cycle.size:
-                    return self.port[cycle]
-        return np.zeros(0, np.int64)
+                waiter, after = _Search(self, choices).waits()
+                found = short_cycle(self.port.size * choices.n_levels, waiter, after)
+                if found.size:
+                    link, level = np.divmod(found, choices.n_levels)
+                    return Cycle(self.port[link], level)
+        return NO_CYCLE
 
     def _set_leads(self, switches: Ints, rows: Ints, routes: RouteChanges) -> None:
         """Set `leads` for switches (counted within the network) that apply new rows."""
@@ -150,31 +200,99 @@ class _Links:
                 switch, group, offset, count = switch[more], group[more], offset[more], count[more]
             self.leads[links] = np.packbits(leads, axis=1)
 
-    def _used(self) -> Bits:
-        """Return `leads` of only those packets that come to a link's switch."""
-        if self.sent.all():
-            return self.leads
-        used = self.leads & self.sent[self.source]
-        while True:
-            there = np.bitwise_or.reduceat(used[self.back], self.first[:-1]) | self.sent
-            before, used = used, self.leads & there[self.source]
-            if np.array_equal(before, used):
-                return used
 
-    def _waits(self) -> tuple[Ints, Ints]:
-        """Return pairs of links (a, b): a packet that came by a may wait for b."""
-        degree, used = np.diff(self.first), self._used()
-        found = [np.zeros((2, 0), np.int64)]
-        for begin, end in _blocks(degree * degree * used.shape[1]):
-            out = np.arange(self.first[begin], self.first[end])
-            n = degree[self.source[out]]
-            came = np.repeat(self.back[out], n)
-            leaves = np.repeat(self.first[self.source[out]] - np.cumsum(n) + n, n)
-            leaves += np.arange(leaves.size)
-            both = (used[came] & used[leaves]).any(axis=1)
-            found.append(np.stack([came[both], leaves[both]]))
-        came, leaves = np.concatenate(found, axis=1)
-        return came, leaves
+class _Search:
+    """What packets may wait for, followed from the hosts on. A packet on link a at level v is in
+    channel a * n_levels + v, and in state 2 * channel + 1 with a via, 2 * channel without.
+
+    Attributes:
+        used: uint8[states, ...], a bit for each target: packets that may be there.
+        known: int8[pairs * n_levels * 2], the next level, by pairs of links (a, b) in which packets
+            leave by b that came by a; -1: not asked for yet.
+        first_pair: int64[n], the first pair of each link a.
+        leads: uint8[n_switches, ...], with vias: whether any link of a switch leads to a group.
+    """
+
+    def __init__(self, links: _Links, choices: Choices) -> None:
+        self.links, self.choices = links, choices
+        degree = np.diff(links.first)[links.target]
+        self.first_pair = np.cumsum(degree) - degree
+        self.known = np.full(int(degree.sum()) * choices.n_levels * 2, -1, np.int8)
+        self.n_channels, width = links.port.size * choices.n_levels, links.leads.shape[1]
+        room = 2 * self.n_channels * width if choices.via else self.n_channels * width
+        require_room(room, what=f"{self.n_channels:,} links and levels", key="topology")
+        self.used = np.zeros((2 * self.n_channels, width), np.uint8)
+        if choices.via:
+            self.leads = np.bitwise_or.reduceat(links.leads, links.first[:-1])
+
+    def waits(self) -> tuple[Ints, Ints]:
+        """Return pairs of channels: a packet in the first may wait for the second."""
+        found, n_levels = [np.zeros(0, np.int64)], self.choices.n_levels
+        changed = self._from_hosts()
+        while changed.size:
+            degree = np.diff(self.links.first)[self.links.target[changed // (2 * n_levels)]]
+            before, changed = changed, np.zeros(0, np.int64)
+            for begin, end in _blocks(degree * self.used.shape[1]):
+                for states, after, bits in self._steps(before[begin:end]):
+                    found.append(np.unique(states // 2 * self.n_channels + after // 2))
+                    changed = np.union1d(changed, self._add(after, bits))
+        waiter, after = np.divmod(np.unique(np.concatenate(found)), self.n_channels)
+        return waiter, after
+
+    def _from_hosts(self) -> Ints:
+        """Let hosts send to all; return the states in which packets are then."""
+        links = self.links
+        own = np.flatnonzero(links.is_edge[links.source] & links.leads.any(axis=1))
+        came_by = links.host_port[links.source[own]]
+        found = []
+        for via in range(1 + self.choices.via):
+            level = self.choices.levels(came_by, 0 * own, links.port[own], via)
+            states = (own * self.choices.n_levels + level) * 2 + via
+            self.used[states] = links.leads[own]
+            found.append(states)
+        return np.unique(np.concatenate(found))
+
+    def _steps(self, states: Ints) -> Iterator[tuple[Ints, Ints, Bits]]:
+        """Yield states, states that may follow, and the targets of packets that go from one to the
+        other."""
+        links, choices = self.links, self.choices
+        switch = links.target[states // (2 * choices.n_levels)]
+        leaves = indices(links.first, switch)
+        states = np.repeat(states, np.diff(links.first)[switch])
+        targets, via = self.used[states], states % 2
+        yield self._step(states, leaves, via, targets & links.leads[leaves])
+        if choices.via:
+            # No link leads on to a via that is here, and then all destinations are possible.
+            there = (targets & ~self.leads[links.source[leaves]]).any(axis=1)
+            new = np.flatnonzero((via == 1) & there | choices.anywhere)
+            bits = links.leads[leaves[new]]
+            yield self._step(states[new], leaves[new], 0 * new, bits)
+            if choices.anywhere:
+                yield self._step(states[new], leaves[new], 0 * new + 1, bits)
+
+    def _step(self, states: Ints, leaves: Ints, via: Ints, bits: Bits) -> tuple[Ints, Ints, Bits]:
+        """Return the steps of packets that leave by links, with a via or without, if any do."""
+        some = np.flatnonzero(bits.any(axis=1))
+        states, leaves, via = states[some], leaves[some], via[some]
+        came, level = np.divmod(states // 2, self.choices.n_levels)
+        pair = self.first_pair[came] + leaves - self.links.first[self.links.target[came]]
+        key = (pair * self.choices.n_levels + level) * 2 + via
+        for flag in range(2):
+            ask = np.flatnonzero((self.known[key] < 0) & (via == flag))
+            came_by = self.links.came_by[came[ask]]
+            args = came_by, level[ask], self.links.port[leaves[ask]]
+            self.known[key[ask]] = self.choices.levels(*args, flag)
+        after = (leaves * self.choices.n_levels + self.known[key]) * 2 + via
+        return states, after, bits[some]
+
+    def _add(self, states: Ints, bits: Bits) -> Ints:
+        """Add targets to states; return the states for which they are new."""
+        new = np.flatnonzero((bits & ~self.used[states]).any(axis=1))
+        order = new[np.argsort(states[new], kind="stable")]
+        changed, first = np.unique(states[order], return_index=True)
+        if changed.size:
+            self.used[changed] |= np.bitwise_or.reduceat(bits[order], first)
+        return changed
 
 
 def _blocks(sizes: Ints) -> Iterator[tuple[int, int]]:

@@ -68,6 +68,9 @@ class FlowTable:
             destination.
         kind, kinds: int16[n] and names; flow f is of kind `kinds[kind[f]]`, such as "tp", by which
             an experiment may choose its transport. None and () unless `use_kinds` is called.
+        table, tables: int16[n] and names; the data of flow f uses the network's routing table
+            `tables[table[f]]`, or if that is "" the one that the network's rules choose. None and
+            () unless `use_tables` is called.
         label: a text for each flow, or None.
         unanswered: bool[n], flows of transports that send nothing back and need no route there;
             None unless `need_no_answers` is called.
@@ -96,6 +99,8 @@ class FlowTable:
         self.use_nics(-1)
         self.kind: NDArray[np.int16] | None = None
         self.kinds: tuple[str, ...] = ()
+        self.table: NDArray[np.int16] | None = None
+        self.tables: tuple[str, ...] = ()
         self.unanswered: Flags | None = None
         if (after_ptr is None) != (after_flow is None):
             raise InputError("a flow table needs both after_ptr and after_flow, or neither")
@@ -123,6 +128,8 @@ class FlowTable:
         joined.use_nics(np.concatenate([table.nic for table in tables]))
         if any(table.kind is not None for table in tables):
             joined.use_kinds(*join_names([table.named_kinds() for table in tables]))
+        if any(table.table is not None for table in tables):
+            joined.use_tables(*join_names([table.named_tables() for table in tables]))
         if any(table.label is not None for table in tables):
             joined.label = [text for table in tables for text in (table.label or [""] * len(table))]
         if any(table.after_ptr is not None for table in tables):
@@ -183,16 +190,33 @@ class FlowTable:
 
     def use_kinds(self, kind: ArrayLike, kinds: Sequence[str]) -> None:
         """Set the kind of each flow f to `kinds[kind[f]]`."""
-        self.kind = column_of(kind, len(self), np.int16, "flow table: kind")
+        self.kind = self._of_names(kind, kinds, "kind")
         self.kinds = tuple(kinds)
-        for flow in first_of((self.kind < 0) | (self.kind >= len(self.kinds))):
-            raise InputError(f"flow {flow}: kind {self.kind[flow]} has no name")
+
+    def use_tables(self, table: ArrayLike, tables: Sequence[str]) -> None:
+        """Set the routing table of the data of each flow f to `tables[table[f]]`; "" sets none."""
+        self.table = self._of_names(table, tables, "table")
+        self.tables = tuple(tables)
+
+    def _of_names(self, index: ArrayLike, names: Sequence[str], what: str) -> NDArray[np.int16]:
+        """Return a column of indices into names. Raises InputError if one has no name."""
+        column: NDArray[np.int16] = column_of(index, len(self), np.int16, f"flow table: {what}")
+        for flow in first_of((column < 0) | (column >= len(names))):
+            raise InputError(f"flow {flow}: {what} {column[flow]} has no name")
+        return column
 
     def named_kinds(self) -> tuple[NDArray[np.int16], tuple[str, ...]]:
         """Return the kind of each flow and the names of kinds; flows without one have ""."""
         if self.kind is None:
             return np.zeros(len(self), np.int16), ("",)
         return self.kind, self.kinds
+
+    def named_tables(self) -> tuple[NDArray[np.int16], tuple[str, ...]]:
+        """Return the routing table of each flow and the names of tables; "" for those that name
+        none."""
+        if self.table is None:
+            return np.zeros(len(self), np.int16), ("",)
+        return self.table, self.tables
 
     def set_dependencies(self, after: Sequence[Iterable[int]]) -> None:
         """Make flow f wait for the flows `after[f]`; one entry for each flow."""

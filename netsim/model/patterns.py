@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
+from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.params import Param
-from netsim.units import parse_shape
+from netsim.units import parse_shape, written
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -224,6 +225,9 @@ PATTERNS = {
 
 UNIFORM = "uniform"
 
+RANDOM = "random"
+"""Value of `routing_table`: a table drawn for each flow."""
+
 PATTERN_PARAMS = [
     Param(
         "pattern", "choice", UNIFORM,
@@ -236,6 +240,11 @@ PATTERN_PARAMS = [
     Param("group_offset", "count", 1, "distance of groups in group_plus_one", minimum=1),
     Param("hot_hosts", "count", 1, "hosts that hot_spot favors", minimum=1, maximum=MAX_HOT),
     Param("hot_fraction", "fraction", 0.1, "share of what others send that goes to them"),
+    Param(
+        "routing_table", "text", None,
+        "routing table of the flows' data, or random: one for each flow; default: the topology's "
+        "rules",
+    ),
 ]  # fmt: skip
 
 
@@ -260,6 +269,25 @@ def destinations(
     if not found.senders.size:
         raise InputError("every host would send to itself", key="traffic.pattern")
     return found
+
+
+def name_tables(
+    flows: FlowTable, given: Mapping[str, Any], network: Network, rng: np.random.Generator
+) -> None:
+    """Set the routing tables of flows as `routing_table` of PATTERN_PARAMS says. Raises InputError
+    if the network has no such table."""
+    name = given["routing_table"]
+    if name is None:
+        return
+    names = [] if network.policy is None else network.policy.names
+    if name == RANDOM and names:
+        flows.use_tables(rng.integers(0, len(names), len(flows)), names)
+        return
+    if name not in names:
+        hint = did_you_mean(name, [*names, RANDOM]) if names else "the topology has only one"
+        message = f"no routing table is named {written(name)}"
+        raise InputError(message, key="traffic.routing_table", hint=hint)
+    flows.use_tables(0, [name])
 
 
 def derangement(n: int, rng: np.random.Generator) -> Ints:

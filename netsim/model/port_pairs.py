@@ -10,16 +10,18 @@ fast NICs the lowest-numbered is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
 from netsim.model.arithmetic import PURPOSE_PLANE, mix, salt
+from netsim.model.columns import column_of, first_of
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
+from netsim.units import written
 
 if TYPE_CHECKING:
     from netsim.model.flows import FlowTable
@@ -95,7 +97,9 @@ def port_pairs_of(network: Network, flows: FlowTable) -> PortPairs:
     or one without a route in either direction."""
     first, src, dst = _ends(network, flows)
     port_pairs = PortPairs(first, src, dst, data_to=dst, control_to=dst, control_back=src)
-    if network.policy is not None:
+    if network.policy is None:
+        _named_tables((), flows)
+    else:
         data = np.repeat(_wanted_tables(network, network.policy, flows), port_pairs.counts)
         data, control = _tables_of(network, network.policy, data, (src, dst))
         to = network.address
@@ -106,13 +110,38 @@ def port_pairs_of(network: Network, flows: FlowTable) -> PortPairs:
 
 
 def _wanted_tables(network: Network, policy: RoutingPolicy, flows: FlowTable) -> Ints:
-    """Return int64[n_flows], the table that the data of each flow uses if it has a route."""
+    """Return int64[n_flows], the table that the data of each flow uses if it has a route. Raises
+    InputError for tables that do not exist."""
     first = np.zeros(len(flows), np.int64)
     if policy.by_phase and network.phase_of_flow is not None:
         first = np.maximum(network.phase_of_flow, 0)
-    return np.where(
+    found = np.where(
         flows.size_bytes >= policy.large_min_bytes, first, policy.number(policy.small_table)
     )
+    if policy.table_of is not None:
+        ruled = column_of(policy.table_of(flows), len(flows), np.int64, "table_of: tables")
+        for flow in first_of(ruled >= network.n_tables):
+            message = f"table_of: flow {flow}: table {ruled[flow]} does not exist"
+            raise InputError(message, key="topology", hint=f"0 to {network.n_tables - 1}")
+        found = np.where(ruled < 0, found, ruled)
+    named = _named_tables(policy.names, flows)
+    return found if named is None else np.where(named < 0, found, named)
+
+
+def _named_tables(names: Sequence[str], flows: FlowTable) -> Ints | None:
+    """Return int64[n_flows], the tables that flows name themselves, -1 for those that name none;
+    None if none does. Raises InputError for unknown names."""
+    if flows.table is None:
+        return None
+    number = []
+    for name in flows.tables:
+        if name and name not in names:
+            flow = int(np.flatnonzero(flows.table == flows.tables.index(name))[0])
+            hint = did_you_mean(name, names) if names else "the topology has only one table"
+            message = f"flow {flow}: no routing table is named {written(name)}"
+            raise InputError(message, key="traffic", hint=hint)
+        number.append(names.index(name) if name else -1)
+    return np.array(number, np.int64)[flows.table]
 
 
 def _tables_of(

@@ -238,6 +238,8 @@ def _flows(segments: RelaySegments, size: Ints, first: Ints, second: Ints) -> Fl
     table.use_nics(old.nic[message])
     if old.kind is not None:
         table.use_kinds(old.kind[message], old.kinds)
+    if old.table is not None:
+        table.use_tables(old.table[message], old.tables)
     table.start_ps = start  # which may change
     return table
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -22,6 +22,7 @@ from netsim.errors import InputError, did_you_mean
 from netsim.limits import HORIZON_PS
 from netsim.memory import require_room
 from netsim.model.circuits import Circuits
+from netsim.model.flows import FlowTable
 from netsim.model.routing import COUNT_BITS, NO_ROUTE, Routing, RoutingTable, TableWriter, Wiring
 from netsim.model.schedules import NONE
 from netsim.model.shortest_paths import shortest_paths
@@ -236,6 +237,8 @@ class RoutingPolicy:
         small_table: the table of smaller flows; None: the first.
         control_table: the table of all control packets; None: that of their flow's data.
         fallback: the table of packets without a route in theirs; None: the flow is refused.
+        table_of: returns int64[n], the numbers of the tables of flows' data, -1 for those to which
+            the rules above apply; None: to all. A flow may also name its table itself.
     """
 
     routings: Sequence[NamedRouting]
@@ -244,6 +247,7 @@ class RoutingPolicy:
     small_table: str | None = None
     control_table: str | None = None
     fallback: str | None = None
+    table_of: Callable[[FlowTable], Ints] | None = None
 
     def __post_init__(self) -> None:
         names = self.names

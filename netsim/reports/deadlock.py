@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.deadlock import link_names, short_cycle
+from netsim.model.deadlock import NAMED, link_names, short_cycle
 from netsim.results.columns import Column, TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import time_text
@@ -99,10 +99,9 @@ def _summary(table: Table) -> dict[str, Any]:
 
 def _text(found: Mapping[str, Any]) -> str:
     cycle = found["cycle"]
-    waits = ", ".join(
-        f"{port} waits for {after}"
-        for port, after in zip(cycle, cycle[1:] + cycle[:1], strict=True)
-    )
+    pairs = list(zip(cycle, cycle[1:] + cycle[:1], strict=True))
+    waits = ", ".join(f"{port} waits for {after}" for port, after in pairs[:NAMED])
+    waits += f" and {len(pairs) - NAMED} more" if len(pairs) > NAMED else ""
     held = format_bytes(found["held_bytes"], 4)
     return f"since {time_text(found['since_ps'])}, with {held} that never move: {waits}"
 

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.discovery import declared
 from netsim.renames import RENAMED
-from netsim.results.columns import describe, specs
+from netsim.results.columns import Column, describe, specs
 from netsim.writing import is_plain_file, replacing_file, sync, write_text
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
+    import polars as pl
 
 FORMAT = 2
 """Version of the layout of a result directory."""
@@ -89,41 +88,35 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
-    """Write `columns` (name -> array or list of equal length) as Parquet, with units and docs in
-    the metadata.
+    """Write `columns` (name -> array, list or Series of equal length) as Parquet.
+
+    The metadata have the table's name, and the unit and meaning of each column as JSON.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import polars as pl
 
-    arrays, fields = [], []
-    for name, values in columns.items():
-        column = describe(table, name)
-        array = _array(values, column.null_below_zero)
-        metadata = {"unit": column.unit, "doc": column.doc}
-        fields.append(pa.field(name, array.type, metadata=metadata))
-        arrays.append(array)
-    schema = pa.schema(fields, metadata={"netsim.table": table})
+    described = {name: describe(table, name) for name in columns}
+    frame = pl.DataFrame(
+        [_series(name, columns[name], column) for name, column in described.items()]
+    )
+    about = {name: {"unit": one.unit, "doc": one.doc} for name, one in described.items()}
+    metadata = {"netsim.table": table, "netsim.columns": json.dumps(about)}
     with replacing_file(path) as file:
-        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), file, compression="zstd")
+        frame.write_parquet(file, metadata=metadata)
 
 
-def _array(values: Any, null_below_zero: bool) -> pa.Array:
-    """Return an Arrow array, with null for missing values."""
+def _series(name: str, values: Any, column: Column) -> pl.Series:
+    """Return a column, with null for missing values."""
     import numpy as np
-    import pyarrow as pa
+    import polars as pl
 
-    if isinstance(values, pa.Array):
-        return values
     if not isinstance(values, np.ndarray):
-        return pa.array(values)
-    mask: np.ndarray | None = None
-    if values.dtype.kind == "f":
-        mask = np.isnan(values)
-    elif null_below_zero:
-        mask = values < 0
+        return pl.Series(name, values)
     if values.dtype.kind in "UO":
-        return pa.array(values.tolist(), type=pa.dictionary(pa.int32(), pa.string()))
-    return pa.array(values, mask=mask)
+        return pl.Series(name, values.tolist(), pl.Categorical)
+    series = pl.Series(name, values)
+    if values.dtype.kind == "f":
+        return series.fill_nan(None)
+    return series.set(series < 0, None) if column.null_below_zero else series
 
 
 def link_or_copy(path: Path, target: Path) -> None:

@@ -18,7 +18,7 @@ from netsim.results.replace import real, replacing
 from netsim.version import __version__
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import polars as pl
 
     from netsim.experiment import Point
     from netsim.results.read import Result
@@ -168,14 +168,14 @@ def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     Every documented column is present with a fixed type, so that tables of two sweeps can be
     concatenated. An axis has the type of its values.
     """
-    import pyarrow as pa
+    import polars as pl
 
     axes = dict.fromkeys(name for row in rows for name in row if name not in columns()["sweep"])
     found: dict[str, Any] = {"point": None}
     found |= {name: _uniform([row.get(name) for row in rows]) for name in axes}
     for column in columns()["sweep"].values():
         values = [row.get(column.name) for row in rows]
-        found[column.name] = pa.array(values, _dtype(column))
+        found[column.name] = pl.Series(values, dtype=_dtype(column))
     path = directory / files.SWEEP
     try:
         files.write_table(path, "sweep", found)
@@ -184,14 +184,14 @@ def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
-def _dtype(column: Column) -> pa.DataType:
+def _dtype(column: Column) -> type[pl.DataType]:
     """Return the fixed type of a documented column."""
-    import pyarrow as pa
+    import polars as pl
 
     whole = isinstance(column, Metric) and column.whole
     if whole or column.name == "seed" or column.unit in WHOLE_UNITS:
-        return pa.int64()
-    return pa.float64() if column.unit else pa.string()
+        return pl.Int64
+    return pl.Float64 if column.unit else pl.String
 
 
 def _uniform(values: list[Any]) -> list[Any]:

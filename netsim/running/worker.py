@@ -59,7 +59,7 @@ def main(descriptor: int) -> None:
 
 def _load_libraries() -> None:
     """Load what every point needs and is loaded late elsewhere, before work comes."""
-    import pyarrow.parquet  # noqa: F401
+    import polars  # noqa: F401
 
     from netsim.results.columns import reports
 

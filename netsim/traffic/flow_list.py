@@ -7,6 +7,8 @@ Each row is a flow, numbered from 0. Columns:
 - start_ps, start_ns, start_us, start_ms or start_s (rounded to the nearest ps), or start as text
   with a unit ("1.5us"); default 0;
 - class: traffic class, optional;
+- routing_table: name of the routing table of the flow's data, optional; empty: by the topology's
+  rules;
 - after: optional; flows, separated by spaces, that must complete before this one starts.
   Its start then counts from the end of the last one.
 
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +43,25 @@ from netsim.traffic._rows import (
 )
 from netsim.units import parse_bytes, parse_time_ps, shortened, written
 
+if TYPE_CHECKING:
+    import polars as pl
+
 PARAMS = [Param("file", "file", REQUIRED, "a .csv or .parquet file")]
 
+TABLE = "routing_table"
 START_SCALE = {"start_ps": 1, "start_ns": 10**3, "start_us": 10**6, "start_ms": 10**9}
 START_SCALE["start_s"] = 10**12
-COLUMNS = ("src", "dst", "size_bytes", "size", *START_SCALE, "start", "class", "after")
+COLUMNS = (
+    "src",
+    "dst",
+    "size_bytes",
+    "size",
+    *START_SCALE,
+    "start",
+    "class",
+    TABLE,
+    "after",
+)
 # From here on double precision does not hold whole picoseconds.
 EXACT = 2.0**53
 TOO_LARGE = "is too large to be exact to the picosecond"
@@ -64,8 +80,11 @@ def flows(
     cls = mistakes.of(_classes, table, context.n_traffic_classes) if "class" in table.columns else 0
     sizes, starts = mistakes.of(_sizes, table), mistakes.of(_starts, table)
     after = mistakes.of(_after, table) if "after" in table.columns else None
+    tables = mistakes.of(_tables, table, network) if TABLE in table.columns else None
     mistakes.raise_all()
     result = FlowTable(src, dst, sizes, starts, cls=cls)
+    if tables is not None:
+        result.use_tables(*tables)
     if after is not None:
         result.set_dependencies(after)
     return result
@@ -92,56 +111,66 @@ def _classes(table: Rows, n_traffic_classes: int | None) -> NDArray[np.int64]:
     return classes
 
 
+def _tables(table: Rows, network: Network) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the routing table of each flow and the names of tables."""
+    names = ["", *(() if network.policy is None else network.policy.names)]
+    number = {name: k for k, name in enumerate(names)}
+    cells = [cell.strip() for cell in table.columns[TABLE]]
+    found = np.array([number.get(cell, -1) for cell in cells], np.int64)
+    known = f"the topology has {', '.join(names[1:])}" if names[1:] else "the topology has only one"
+    fail_at(
+        table,
+        found < 0,
+        lambda row: f"no routing table is named {written(cells[row])} ({known})",
+    )
+    return found, names
+
+
 def _read_parquet(path: Path, context: TrafficContext) -> Rows:
-    import pyarrow
-    from pyarrow import parquet
+    import polars as pl
 
     require_file(path)
     try:
         # A few bytes can encode any number of rows.
-        context.reserve(parquet.read_metadata(path).num_rows, key="traffic.file")
-        table = parquet.ParquetFile(path).read()
-    except (OSError, pyarrow.ArrowException) as error:
-        if getattr(error, "strerror", None):
-            raise unreadable(path, error) from None
+        rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        context.reserve(rows.select(pl.len()).collect().item(), key="traffic.file")
+        table = rows.collect()
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise InputError("is not a valid Parquet file", file=str(path)) from None
-    names = table.column_names
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"duplicate column {written(name)}", file=str(path))
     return Rows(
         path,
-        {name: _cells(path, name, table.column(name)) for name in names},
-        table.num_rows,
+        {column.name: _cells(path, column) for column in table},
+        len(table),
         lambda row, message: InputError(message, file=str(path), key=f"row {row}"),
     )
 
 
-def _cells(path: Path, name: str, column: Any) -> Cells:
+def _cells(path: Path, column: pl.Series) -> Cells:
     """Return a column of a Parquet file: an array of numbers, or a list of texts or lists."""
-    from pyarrow import types
+    import polars as pl
 
+    name, kind = column.name, column.dtype
     if name not in COLUMNS:
         return ()  # reported later with all unknown columns
-    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-    texts = types.is_string(kind) or types.is_large_string(kind)
-    lists = types.is_list(kind) or types.is_large_list(kind)
-    whole_numbers = types.is_integer(kind)
-    if name in ("size", "start"):
+    texts = kind in (pl.String, pl.Categorical, pl.Enum)
+    whole_numbers = kind.is_integer()
+    if name in ("size", "start", TABLE):
         right, what = texts, "text"
     elif name == "after":
-        lists = lists and (types.is_integer(kind.value_type) or types.is_null(kind.value_type))
+        lists = isinstance(kind, pl.List) and (kind.inner.is_integer() or kind.inner == pl.Null)
         right = texts or whole_numbers or lists
         what = "text, whole numbers or lists of them"
     elif name in START_SCALE and name != "start_ps":
-        right, what = whole_numbers or types.is_floating(kind), "numbers"
+        right, what = whole_numbers or kind.is_float(), "numbers"
     else:
         right, what = whole_numbers, "whole numbers"
     if not right:
         raise InputError(f"column {name} must have {what}, not {kind}", file=str(path))
-    if column.null_count:
+    if column.null_count():
         raise InputError(f"column {name} has empty cells", file=str(path))
-    cells: Cells = column.to_numpy() if name != "after" and not texts else column.to_pylist()
+    cells: Cells = column.to_numpy() if name != "after" and not texts else column.to_list()
     return cells
 
 

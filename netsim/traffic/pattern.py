@@ -14,6 +14,7 @@ import numpy as np
 
 from netsim.flows import PATTERN_PARAMS, FlowTable, TrafficContext, destinations
 from netsim.model.columns import indices
+from netsim.model.patterns import name_tables
 from netsim.network import Network
 from netsim.params import Param
 
@@ -47,4 +48,5 @@ def flows(
         counts = np.concatenate([np.zeros(each, np.int64), first[waits + 1] - first[waits]])
         table.after_ptr = np.concatenate([[0], np.cumsum(counts)])
         table.after_flow = np.argsort(place, kind="stable")[indices(first, waits)] % n_flows
+    name_tables(table, params, network, rng)
     return table

@@ -26,7 +26,7 @@ from netsim.flows import (
 )
 from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
-from netsim.model.patterns import UNIFORM
+from netsim.model.patterns import UNIFORM, name_tables
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._sizes import BETWEEN, LINEAR, SizeDistribution, find_sizes
@@ -95,6 +95,7 @@ def flows(
         message = f"no flow arrives in this time (each host has {per_host:.3g} per second)"
         raise InputError(message, key="traffic.duration")
     flows = FlowTable(src, to.draw(src, rng), sizes.draw(start_ps.size, rng), start_ps)
+    name_tables(flows, params, network, rng)
     return Workload(flows, notes=(_note(params, sizes),))
 
 

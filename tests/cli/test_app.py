@@ -7,8 +7,8 @@ import sys
 import pytest
 from cli_outcome import fails
 
-HEAVY = ("llvmlite", "numba", "numpy", "pyarrow", "pydantic", "networkx", "matplotlib", "polars")
-HEAVY += ("rich", "scipy", "netsim.experiment", "netsim.workloads.operations", "pyarrow.compute")
+HEAVY = ("llvmlite", "numba", "numpy", "pydantic", "networkx", "matplotlib", "polars")
+HEAVY += ("rich", "scipy", "netsim.experiment", "netsim.workloads.operations")
 
 TINY = """
 transport = "ndp"
@@ -26,7 +26,7 @@ traffic = {kind = "permutation", size = "8KB"}
         ("list", ""),
         ("show traffic poisson", "numpy"),
         ("check tiny.toml", "numpy pydantic rich netsim.experiment"),
-        ("run tiny.toml --force", "llvmlite numpy pyarrow pydantic rich netsim.experiment"),
+        ("run tiny.toml --force", "llvmlite numpy polars pydantic rich netsim.experiment"),
     ],
 )
 def test_commands_import_only_what_they_need(command, needed, tmp_path):

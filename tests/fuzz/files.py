@@ -199,35 +199,34 @@ def _bytes(rng: random.Random, content: bytes) -> bytes:
 
 def _parquet(rng: random.Random) -> tuple[bytes, str]:
     """A table of flows whose columns may be of any type."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import polars as pl
 
     columns: dict[str, Any] = {
-        "src": pa.array([0, 1, 2, 3]),
-        "dst": pa.array([1, 2, 3, 0]),
-        "size_bytes": pa.array([4096, 20000, 1, 9000]),
-        "start_ps": pa.array([0, 1000, 0, 5000]),
+        "src": pl.Series([0, 1, 2, 3]),
+        "dst": pl.Series([1, 2, 3, 0]),
+        "size_bytes": pl.Series([4096, 20000, 1, 9000]),
+        "start_ps": pl.Series([0, 1000, 0, 5000]),
     }
     odd = [
-        pa.array(["0", "1", "2", "3"]),
-        pa.array([0.0, 1.0, 2.5, float("nan")]),
-        pa.array([0, None, 2, 3]),
-        pa.array([True, False, True, False]),
-        pa.array([2**63, 1, 2, 3], pa.uint64()),
-        pa.array([2**63 - 1, -(2**63), 0, 1]),
-        pa.array([0, 1, 2, 3], pa.int8()),
-        pa.array([0, 1, 2, 3], pa.timestamp("us")),
-        pa.array([0, 1, 2, 3], pa.duration("ns")),
-        pa.array([[0], [1], [], [2]]),
-        pa.array([None] * 4),
-        pa.array([b"\x00", b"1", b"", b"\xff"]),
-        pa.array([{"a": 1}] * 4),
-        pa.array(["1KB", "x", "", "1us"]).dictionary_encode(),
-        pa.array([1, 2, 3, 4], pa.decimal128(20, 2)),
-        pa.array([0, 1, 2, 2**62]),
-        pa.array(["1us", "2us", "3us", "4us"]),
-        pa.array([-1, -2, -3, -4]),
-        pa.array([1e300, 1e-300, float("inf"), -1.0]),
+        pl.Series(["0", "1", "2", "3"]),
+        pl.Series([0.0, 1.0, 2.5, float("nan")]),
+        pl.Series([0, None, 2, 3]),
+        pl.Series([True, False, True, False]),
+        pl.Series([2**63, 1, 2, 3], dtype=pl.UInt64),
+        pl.Series([2**63 - 1, -(2**63), 0, 1]),
+        pl.Series([0, 1, 2, 3], dtype=pl.Int8),
+        pl.Series([0, 1, 2, 3]).cast(pl.Datetime("us")),
+        pl.Series([0, 1, 2, 3]).cast(pl.Duration("ns")),
+        pl.Series([[0], [1], [], [2]]),
+        pl.Series([None] * 4),
+        pl.Series([b"\x00", b"1", b"", b"\xff"]),
+        pl.Series([{"a": 1}] * 4),
+        pl.Series(["1KB", "x", "", "1us"], dtype=pl.Categorical),
+        pl.Series([1, 2, 3, 4]).cast(pl.Decimal(20, 2)),
+        pl.Series([0, 1, 2, 2**62]),
+        pl.Series(["1us", "2us", "3us", "4us"]),
+        pl.Series([-1, -2, -3, -4]),
+        pl.Series([1e300, 1e-300, float("inf"), -1.0]),
     ]
     names = [
         "src",
@@ -252,10 +251,9 @@ def _parquet(rng: random.Random) -> tuple[bytes, str]:
             if name in ("size", "start", "start_s"):
                 columns.pop("size_bytes" if name == "size" else "start_ps", None)
             columns[name] = rng.choice(odd)
-            what.append(f"{name} as {columns[name].type}")
+            what.append(f"{name} as {columns[name].dtype}")
     if rng.random() < 0.05:
         columns = {name: column[:0] for name, column in columns.items()}
-    table = pa.Table.from_arrays(list(columns.values()), names=list(columns))
     stream = io.BytesIO()
-    pq.write_table(table, stream)
+    pl.DataFrame(columns).write_parquet(stream)
     return stream.getvalue(), ", ".join(what)

@@ -106,9 +106,8 @@ def _load(folder: Path, what: str) -> tuple[str, list[Finding]]:
 
     try:
         loaded = netsim.load(folder)
-        points = loaded.points if isinstance(loaded, netsim.Sweep) else [loaded]
         repr(loaded)
-        for point in points:
+        for point in loaded.points:
             repr(point)
             _ = point.name, point.complete, point.flows, point.links, point.summary["hash"]
     except netsim.InputError:

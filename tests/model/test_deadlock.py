@@ -12,8 +12,9 @@ from raises_input import raises_input
 from random_networks import networks
 from topology_of import topology_of
 
+from netsim.model.arithmetic import mix
 from netsim.model.checks import check_deadlock
-from netsim.model.deadlock import waiting_cycle
+from netsim.model.deadlock import ANY_CANDIDATE, Choices, waiting_cycle
 from netsim.model.fabric import Fabric
 from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
@@ -21,9 +22,11 @@ from netsim.model.reroute import constant_routes, follow_failures
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, RouteChanges
 
 
-def waits_of(network: Network, routes: RouteChanges, time_ps: int) -> nx.DiGraph[int]:
-    """Which links may wait for which by the routes of a moment: every packet along every port."""
-    graph: nx.DiGraph[int] = nx.DiGraph()
+def waits_of(
+    network: Network, routes: RouteChanges, time_ps: int, choices: Choices
+) -> nx.DiGraph[tuple[int, int]]:
+    """Which links and levels may wait for which by the routes of a moment: every way of packets."""
+    graph: nx.DiGraph[tuple[int, int]] = nx.DiGraph()
 
     def leaves_by(node: int, group: int) -> list[int]:
         begin, end = routes.row_ptr[node - network.n_hosts :][:2]
@@ -32,36 +35,75 @@ def waits_of(network: Network, routes: RouteChanges, time_ps: int) -> nx.DiGraph
         local = routes.route_ports[entry >> COUNT_BITS :][: entry & COUNT_MASK]
         return (network.node_first_port[node] + local).tolist()
 
+    def onward(came_by: int, level: int, via: int, group: int) -> list[tuple[int, int, int]]:
+        """Port, level and via of a packet that came by a port of a switch."""
+        node = int(network.port_node[came_by])
+        if via >= 0 and not leaves_by(node, via):
+            via = -1
+        some = [np.array([one]) for one in (came_by, level)]
+        return [
+            (port, int(choices.levels(*some, np.array([port]), via >= 0)[0]), via)
+            for port in leaves_by(node, group if via < 0 else via)
+        ]
+
     for number in range(network.first_group.size - 1):
         begin, end = network.first_group[number : number + 2].tolist()
-        for group in range(network.n_tables * (end - begin)):
-            edges = (network.edge_switch[begin:end] + network.n_hosts).tolist()
-            under_way = [port for edge in edges for port in leaves_by(edge, group)]
+        n = network.n_tables * (end - begin)
+        vias = range(-1, n if choices.via else 0)
+        for group in range(n):
+            uplinks = np.flatnonzero(network.port_network == number)
+            under_way = [
+                found
+                for came_by in network.port_peer[uplinks].tolist()
+                for via in vias
+                for found in onward(came_by, 0, via, group)
+            ]
             seen = set()
             while under_way:
-                if (port := under_way.pop()) not in seen:
-                    seen.add(port)
-                    onward = leaves_by(int(network.port_node[network.port_peer[port]]), group)
-                    graph.add_edges_from((port, leaves) for leaves in onward)
-                    under_way += onward
+                if (place := under_way.pop()) not in seen:
+                    seen.add(place)
+                    port, level, via = place
+                    for next_via in vias if choices.anywhere else [via]:
+                        found = onward(int(network.port_peer[port]), level, next_via, group)
+                        graph.add_edges_from(((port, level), one[:2]) for one in found)
+                        under_way += found
     return graph
 
 
-def check_cycle(network: Network, routes: RouteChanges | None = None) -> list[int]:
-    """Compare with a search of all packets' ways by networkx; return the cycle."""
-    cycle = waiting_cycle(network, routes).tolist()
+def check_cycle(
+    network: Network, routes: RouteChanges | None = None, choices: Choices = ANY_CANDIDATE
+) -> list[int]:
+    """Compare with a search of all packets' ways by networkx; return the cycle's ports."""
+    found = waiting_cycle(network, routes, choices)
+    cycle = list(zip(*(column.tolist() for column in found), strict=True))
     routes = constant_routes(network) if routes is None else routes
-    graphs = [waits_of(network, routes, time) for time in set(routes.row_from_ps.tolist())]
+    times = set(routes.row_from_ps.tolist())
+    graphs = [waits_of(network, routes, time, choices) for time in times]
     assert bool(cycle) != all(map(nx.is_directed_acyclic_graph, graphs))
     steps = list(zip(cycle, cycle[1:] + cycle[:1], strict=True))
     assert len(set(cycle)) == len(cycle)
     assert any(all(graph.has_edge(*step) for step in steps) for graph in graphs)
-    return cycle
+    return found.ports.tolist()
 
 
 @given(networks())
 def test_random_networks(network: Network) -> None:
     check_cycle(network)
+
+
+@given(networks(), st.integers(1, 3), st.booleans(), st.booleans(), st.integers(0, 9))
+def test_levels_and_vias(
+    network: Network, n_levels: int, via: bool, anywhere: bool, seed: int
+) -> None:
+    """Levels that rise now and then, by a hash of the ports."""
+
+    def next_level(
+        came_by: np.ndarray, level: np.ndarray, leaves_by: np.ndarray, has_via: bool
+    ) -> np.ndarray:
+        rises = mix(came_by * 64 + leaves_by * 2 + has_via + seed) % 2
+        return np.minimum(level + rises, n_levels - 1)
+
+    check_cycle(network, None, Choices(n_levels, via, via and anywhere, next_level))
 
 
 @given(networks(), st.data())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from engine_runs import DROP_TAIL, acked_ps, build, counter, fct_ps, flow_table, run
 from hybrids import CIRCUITS, FIBER, PACKETS, TO_RACK, TO_SPINE, US, hybrid
@@ -13,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
 from random_networks import networks
+from traffic_cases import make, star
 
 from netsim.bounds.ideal import ideal_times
+from netsim.flows import FlowTable
 from netsim.inventory.failure import failure
 from netsim.inventory.inventory import inventory
 from netsim.model.fabric import CircuitRules, PacketFormat
@@ -65,6 +69,61 @@ def test_large_flows_small_ones_and_control_packets() -> None:
         names = {"c": "circuits", "p": "packets"}
         found = taken(hybrid(**rule), (*JOINED, 1000), (*JOINED, 999))
         assert found == [tuple(names[one] for one in of) for of in (large, small)]
+
+
+def test_flows_and_rules_name_tables() -> None:
+    """A flow's own name comes first, then the network's rule, then sizes; a fallback as always."""
+    flows = flow_table([(*JOINED, 1000, 0)] * 3 + [(*APART, 1000, 0)])
+    tables = [0, 1, 0, 2]
+    flows.use_tables(tables, ["", "packets", "circuits"])
+
+    def rule(flows: FlowTable) -> np.ndarray:
+        return np.where(np.arange(len(flows)) == 2, 1, -1)
+
+    network = hybrid(fallback="packets", table_of=rule)
+    for these in (flows, FlowTable.join([flows, flow_table([(*JOINED, 1, 0)])])):
+        port_pairs = port_pairs_of(network, these)
+        found = [network.table_name(one) for one in port_pairs.data_to.tolist()]
+        assert found[:4] == ["circuits", "packets", "packets", "packets"]
+        assert found[4:] == ["circuits"][: len(these) - 4]
+        assert port_pairs.control_to.tolist() == port_pairs.data_to.tolist()
+    flows.use_tables(0, ["packts"])
+    with raises_input("flow 0", "packts", "packets"):
+        port_pairs_of(network, flows)
+    with raises_input("flow 0", "packts", "one table"):
+        port_pairs_of(star(5), flows)
+    with raises_input("table_of", "2"):
+        taken(hybrid(table_of=lambda flows: np.full(len(flows), 2)), (*JOINED, 1))
+    with raises_input("table 1", "no name"):
+        flows.use_tables(1, ["packets"])
+
+
+def test_traffic_names_tables(tmp_path: Path) -> None:
+    """By a parameter, or a column of a list; all flows, or each at random."""
+    network = hybrid(fallback="packets")
+    given = {"network": network, "pattern": "bit_complement"}
+    one = make("pattern", 4, **given, routing_table="packets")
+    assert one.named_tables()[1] == ("packets",)
+    drawn = make("pattern", 4, **given, steps=50, routing_table="random")
+    index, names = drawn.named_tables()
+    assert names == ("circuits", "packets")
+    assert 70 < np.count_nonzero(index) < 130
+    assert drawn.dst.tolist() == make("pattern", 4, **given, steps=50).dst.tolist()
+    text = "src,dst,size_bytes,routing_table\n0,3,9,\n0,3,9,packets\n0,3,9,circuits\n"
+    (tmp_path / "f.csv").write_text(text)
+    listed = make("flow_list", 4, network=network, directory=tmp_path, file="f.csv")
+    names = listed.named_tables()[1]
+    assert [names[k] for k in listed.table] == ["", "packets", "circuits"]
+    columns = {"src": [0], "dst": [3], "size_bytes": [9], "routing_table": ["packets"]}
+    pl.DataFrame(columns).write_parquet(tmp_path / "f.parquet")
+    listed = make("flow_list", 4, network=network, directory=tmp_path, file="f.parquet")
+    assert listed.named_tables()[1][listed.table[0]] == "packets"
+    (tmp_path / "f.csv").write_text(text.replace("packets", "packts"))
+    with raises_input("f.csv:3", "packts", "circuits, packets"):
+        make("flow_list", 4, network=network, directory=tmp_path, file="f.csv")
+    for network_, name, told in [(network, "packts", "packets"), (star(4), "random", "only one")]:
+        with raises_input("traffic.routing_table", told):
+            make("pattern", 4, network=network_, routing_table=name)
 
 
 def test_what_no_circuit_joins_goes_otherwise() -> None:

@@ -23,6 +23,7 @@ def with_policy(case: Case, rng: random.Random) -> Case:
         some = frozenset(k for k in inner if rng.random() < rng.choice((0.3, 0.8)))
         chosen.append(rng.choice((some, circuits, frozenset(inner) - circuits)))
     numbers = [*range(len(chosen)), len(chosen)]
+    named = [flow for flow in range(len(case.flows)) if rng.random() < 0.3]
     sizes = sorted(size for *_, size, _ in case.flows)
     policy = RoutingPolicy(
         cables=(*chosen, frozenset(inner)),
@@ -30,6 +31,7 @@ def with_policy(case: Case, rng: random.Random) -> Case:
         small_table=rng.choice(numbers),
         control_table=rng.choice((None, rng.choice(numbers))),
         fallback=len(chosen),
+        of_flow={flow: rng.choice(numbers) for flow in named},
     )
     if rng.random() < 0.5:
         policy = _slotted(policy, inner, rng)

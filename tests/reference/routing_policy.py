@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ class RoutingPolicy:
 
     ``cables`` are those of each table, by their positions in the list. For the table ``slotted``,
     if any, they are those of slot 0; ``by_slot`` has those of all slots, which last ``slots_ps``
-    and begin at ``offset_ps``.
+    and begin at ``offset_ps``. ``of_flow`` has the table that a flow, or a rule, names.
     """
 
     cables: tuple[frozenset[int], ...]
@@ -29,6 +29,7 @@ class RoutingPolicy:
     by_slot: tuple[frozenset[int], ...] = ()
     slots_ps: tuple[int, ...] = ()
     offset_ps: int = 0
+    of_flow: dict[int, int] = field(default_factory=dict)
 
     def slot_at(self, time: int) -> int:
         """Return the slot at a time."""
@@ -51,6 +52,7 @@ def data_table(sim: Simulator, flow: int, port_pair: PortPair) -> int:
         return 0
     first = max(0, sim.case.phases[flow]) if policy.by_phase else 0
     table = first if sim.flows[flow].listed_bytes >= policy.large_min_bytes else policy.small_table
+    table = policy.of_flow.get(flow, table)
     if policy.fallback is not None and not sim.leads(table, *port_pair):
         table = policy.fallback
     return table

@@ -6,8 +6,6 @@ import shutil
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from fakes import FakePoint, fake_result
 from raises_input import raises_input
@@ -57,9 +55,13 @@ def test_what_is_unfinished_is_null_so_that_statistics_leave_it_out(tmp_path):
 @pytest.mark.parametrize("table", ["flows", "links"])
 def test_every_column_carries_its_unit_and_text(tmp_path, table):
     directory = write_result(tmp_path / "run", FakePoint(), fake_result())
-    for column in pq.read_schema(directory / f"{table}.parquet"):
-        known = COLUMNS[table][column.name]
-        assert column.metadata == {b"unit": known.unit.encode(), b"doc": known.doc.encode()}
+    metadata = pl.read_parquet_metadata(directory / f"{table}.parquet")
+    assert metadata["netsim.table"] == table
+    about = json.loads(metadata["netsim.columns"])
+    assert [*about] == pl.read_parquet(directory / f"{table}.parquet").columns
+    for name, found in about.items():
+        known = COLUMNS[table][name]
+        assert found == {"unit": known.unit, "doc": known.doc}
         assert known.doc
 
 
@@ -104,7 +106,7 @@ def test_what_netsim_did_not_write_is_never_replaced(tmp_path):
     """Contents tell, not names, whether in a folder of one's own or among files of a result."""
     result = write_result(tmp_path / "result", FakePoint(), fake_result())
     theirs = tmp_path / "theirs.parquet"
-    pq.write_table(pa.table({"thesis": [1]}), theirs)
+    pl.DataFrame({"thesis": [1]}).write_parquet(theirs)
     plants = {
         "notes.txt": lambda path: path.write_text("mine"),
         "thesis": lambda path: path.mkdir(),

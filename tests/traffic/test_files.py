@@ -10,9 +10,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 import pytest
-from pyarrow import parquet
 from raises_input import raises_input
 from traffic_cases import make, pairs
 
@@ -89,7 +88,7 @@ def test_all_bad_lines_are_told_and_many_are_counted(tmp_path: Path) -> None:
 
 def test_flow_list_parquet(tmp_path: Path) -> None:
     columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20], "start_ns": [0.5, 2.0]}
-    parquet.write_table(pa.table({**columns, "after": [[], [0]]}), tmp_path / "flows.parquet")
+    pl.DataFrame({**columns, "after": [[], [0]]}).write_parquet(tmp_path / "flows.parquet")
     flows = make("flow_list", 2, directory=tmp_path, file="flows.parquet")
     assert pairs(flows) == [(0, 1), (1, 0)]
     assert flows.start_ps.tolist() == [500, 2000]
@@ -101,9 +100,9 @@ def test_a_faulty_parquet_file_names_the_row(tmp_path: Path) -> None:
         ({"src": [0, None]}, "column"),
         ({"src": [0.5, 1.0]}, "column"),
         ({"src": [False, True]}, "column"),
-        ({"src": pa.array([2**63, 1], pa.uint64())}, ("row 0", "9223372036854775808")),
+        ({"src": pl.Series([2**63, 1], dtype=pl.UInt64)}, ("row 0", "9223372036854775808")),
         ({"start_us": ["1", "2"]}, "start_us"),
-        ({"start_us": [Decimal(1), Decimal(2)]}, ("start_us", "decimal128")),
+        ({"start_us": [Decimal(1), Decimal(2)]}, ("start_us", "Decimal")),
         ({"start_ps": [[1], [2]]}, "start_ps"),
         ({"start": [datetime(2020, 1, 1)] * 2}, "column"),
         ({"start": [b"1us", b"1us"]}, "column"),
@@ -114,24 +113,24 @@ def test_a_faulty_parquet_file_names_the_row(tmp_path: Path) -> None:
         ({"dst": [1, 1]}, ("row 1", "host 1")),
     ]:
         columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20]} | change
-        parquet.write_table(pa.table(columns), tmp_path / "flows.parquet")
+        pl.DataFrame(columns).write_parquet(tmp_path / "flows.parquet")
         with raises_input(message):
             make("flow_list", 2, directory=tmp_path, file="flows.parquet")
 
 
 def test_what_a_parquet_file_may_say_of_dependencies(tmp_path: Path) -> None:
-    for after in [[[], []], [[], [0]], ["", "0"], pa.array(["1", ""]).dictionary_encode()]:
+    for after in [[[], []], [[], [0]], ["", "0"], pl.Series(["1", ""], dtype=pl.Categorical)]:
         columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20], "after": after}
-        parquet.write_table(pa.table(columns), tmp_path / "flows.parquet")
+        pl.DataFrame(columns).write_parquet(tmp_path / "flows.parquet")
         flows = make("flow_list", 2, directory=tmp_path, file="flows.parquet")
         assert len(flows) == 2
 
 
 def test_a_parquet_file_of_more_rows_than_fit_is_refused_unread(tmp_path: Path) -> None:
     """A run of equal values takes no room in the file."""
-    ones = pa.array(np.ones(1_000_000, np.int64))
-    table = pa.table(dict.fromkeys(("src", "dst", "size_bytes"), ones))
-    parquet.write_table(table, tmp_path / "flows.parquet")
+    ones = np.ones(1_000_000, np.int64)
+    table = pl.DataFrame(dict.fromkeys(("src", "dst", "size_bytes"), ones))
+    table.write_parquet(tmp_path / "flows.parquet")
     assert (tmp_path / "flows.parquet").stat().st_size < 20_000
     with (
         patch("netsim.memory.available_bytes", return_value=100_000_000),

@@ -39,6 +39,9 @@ OPERATION = (
     rf"(?:cpu{_B}(?P<cpu>[0-9]+){_B})?(?:nic{_B}(?P<nic>[0-9]+){_B})?\r?$"
 )
 EDGE = rf"^{_B}(?P<then>{_LABEL})[ \t]+(?P<what>i?requires){_B}(?P<first>{_LABEL}){_B}\r?$"
+REQUIRED_GROUP = {OPERATION: "kind", EDGE: "then"}
+"""A group that has text whenever the pattern fits."""
+
 NOTHING = r"^[ \t\r]*(?://.*)?$"
 _RANKS = re.compile(rf"{_B}num_ranks{_B}([0-9]{{1,18}}){_B}", re.ASCII)
 _OPEN = re.compile(rf"{_B}rank{_B}([0-9]{{1,18}}){_B}\{{{_B}", re.ASCII)
@@ -207,16 +210,14 @@ class _GoalParser:
 
     def _take(self, ops: Any, lines: NDArray[np.int64], ranks: NDArray[np.int64]) -> None:
         """Keep operations, and their labels until the rank is complete."""
-        import pyarrow.compute as pc
-
-        text = dict(zip(GROUPS, ops.flatten(), strict=True))
+        text = {name: ops.struct.field(name).fill_null("") for name in GROUPS}
         kind = np.zeros(len(ops), np.int64)
         for number, name in NAMES.items():
-            kind[pc.equal(text["kind"], name).to_numpy(zero_copy_only=False)] = number
-        way = pc.equal(text["way"], "to").to_numpy(zero_copy_only=False) * SEND
-        way += pc.equal(text["way"], "from").to_numpy(zero_copy_only=False) * RECV
-        nic = pc.equal(text["nic"], "").to_numpy(zero_copy_only=False)
-        wrong = np.where(kind == CALC, (way > 0) | ~nic, way != kind)
+            kind[(text["kind"] == name).to_numpy()] = number
+        way = (text["way"] == "to").to_numpy() * SEND
+        way += (text["way"] == "from").to_numpy() * RECV
+        has_nic = (text["nic"] != "").to_numpy()
+        wrong = np.where(kind == CALC, (way > 0) | has_nic, way != kind)
         for k in np.flatnonzero(wrong)[:1].tolist():
             raise at_line(self.path, int(lines[k]), "is not an operation", HINT)
         defaults = {"size": 0, "peer": ANY, "tag": 0, "cpu": 0, "nic": 0}
@@ -225,16 +226,16 @@ class _GoalParser:
             found[name] = _numbers(self.path, lines, name, text[name], default)
         for name, column in found.items():
             self.columns[name].append(column.astype(COLUMNS[name]))
-        labeled = pc.not_equal(text["label"], "")
-        at = np.flatnonzero(labeled.to_numpy(zero_copy_only=False))
+        labeled = text["label"] != ""
+        at = np.flatnonzero(labeled.to_numpy())
         self.labels.define(text["label"].filter(labeled), self.n_ops + at, lines[at], ranks[at])
         self.n_ops += len(ops)
 
 
 @dataclass(frozen=True)
 class _SortedLines:
-    """Lines by type; `ops` and `edges` are Arrow arrays of match groups, `others` the remaining
-    non-empty lines with their positions."""
+    """Lines by type; `ops` and `edges` are Series of structs of match groups, `others` the
+    remaining non-empty lines with their positions."""
 
     ops: Any
     op_at: NDArray[np.int64]
@@ -244,23 +245,23 @@ class _SortedLines:
 
 
 def _sorted(lines: Any) -> _SortedLines:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    import polars as pl
 
-    may_be_edge = pc.match_substring(lines, "requires")
-    is_op = pc.invert(may_be_edge)
-    places = [np.flatnonzero(one.to_numpy(zero_copy_only=False)) for one in (is_op, may_be_edge)]
+    may_be_edge = lines.str.contains("requires", literal=True)
+    is_op = ~may_be_edge
+    places = [np.flatnonzero(one.to_numpy()) for one in (is_op, may_be_edge)]
     matched, at = [], []
     others: list[tuple[int, str]] = []
     for mask, place, pattern in zip((is_op, may_be_edge), places, (OPERATION, EDGE), strict=True):
         texts = lines.filter(mask)
-        match = pc.extract_regex(texts, pattern)
-        fits = match.is_valid().to_numpy(zero_copy_only=False)
-        matched.append(match.drop_null())
-        at.append(place[fits])
-        other = texts.filter(pa.array(~fits))
-        blank = pc.match_substring_regex(other, NOTHING).to_numpy(zero_copy_only=False)
-        left = other.filter(pa.array(~blank)).to_pylist()
+        match = texts.str.extract_groups(pattern)
+        fits = match.struct.field(REQUIRED_GROUP[pattern]).is_not_null()
+        matched.append(match.filter(fits))
+        at.append(place[fits.to_numpy()])
+        other = texts.filter(~fits)
+        blank = other.str.contains(NOTHING).to_numpy()
+        left = other.filter(pl.Series(~blank)).to_list()
+        fits = fits.to_numpy()
         others += zip(
             place[~fits][~blank].tolist(), [one.rstrip("\r") for one in left], strict=True
         )
@@ -268,15 +269,14 @@ def _sorted(lines: Any) -> _SortedLines:
 
 
 def _lines(path: Path, number: int, text: bytes) -> Any:
-    """Return the lines of a text as an Arrow array. Raises InputError unless it is UTF-8."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    """Return the lines of a text as a Series. Raises InputError unless it is UTF-8."""
+    import polars as pl
 
     try:
-        whole = pa.array([text.removesuffix(b"\n")], pa.large_binary()).cast(pa.large_string())
-    except pa.ArrowInvalid:
+        whole = text.removesuffix(b"\n").decode()
+    except UnicodeDecodeError:
         raise at_line(path, number, "is not UTF-8 text, here or below") from None
-    return pc.split_pattern(whole, "\n").flatten()
+    return pl.Series([whole]).str.split("\n").explode()
 
 
 def _is_structure(text: str) -> bool:
@@ -287,30 +287,26 @@ def _divided(
     lines: Any, numbers: NDArray[np.int64], odd: list[int]
 ) -> tuple[Any, NDArray[np.int64]]:
     """Split the lines at `odd` at starts and ends of ranks; parts keep the line number."""
-    import pyarrow as pa
+    import polars as pl
 
-    texts, counts = lines.to_pylist(), np.ones(numbers.size, np.int64)
+    texts, counts = lines.to_list(), np.ones(numbers.size, np.int64)
     for k in odd:
         texts[k] = [part for part in _PARTS.split(texts[k]) if part.strip()]
         counts[k] = len(texts[k])
     flat = [part for text in texts for part in (text if isinstance(text, list) else [text])]
-    return pa.array(flat, pa.large_string()), np.repeat(numbers, counts)
+    return pl.Series(flat, dtype=pl.String), np.repeat(numbers, counts)
 
 
 def _numbers(
     path: Path, lines: NDArray[np.int64], what: str, texts: Any, default: int
 ) -> NDArray[np.int64]:
     """Return a column of numbers, `default` where missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    import polars as pl
 
-    filled = pc.if_else(pc.equal(texts, ""), str(default), texts)
-    too_large = np.flatnonzero(
-        pc.greater(pc.utf8_length(filled), MANY).to_numpy(zero_copy_only=False)
-    )
+    too_large = np.flatnonzero((texts.str.len_bytes() > MANY).to_numpy())
     for k in too_large[:1].tolist():
-        raise at_line(path, int(lines[k]), f"{what} {shortened(texts[k].as_py())} is too large")
-    numbers: NDArray[np.int64] = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
+        raise at_line(path, int(lines[k]), f"{what} {shortened(texts[k])} is too large")
+    numbers: NDArray[np.int64] = texts.replace("", str(default)).cast(pl.Int64).to_numpy()
     if what in ("cpu", "nic"):
         for k in np.flatnonzero(numbers > MAX_CPU)[:1].tolist():
             raise at_line(path, int(lines[k]), f"{what} {numbers[k]} exceeds {MAX_CPU}")
