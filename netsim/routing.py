@@ -3,6 +3,7 @@ picoseconds."""
 
 from __future__ import annotations
 
+from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.packets import (
     ACK,
     CNP,
@@ -14,7 +15,21 @@ from netsim.engine.kernels.packets import (
     PULL,
     TRIMMED,
 )
-from netsim.engine.kernels.routing_services import candidate, held
+from netsim.engine.kernels.routing_services import (
+    candidate,
+    candidates,
+    dimension_of,
+    egress,
+    flow_row,
+    group_of,
+    held,
+    hops_to,
+    is_up,
+    n_groups,
+    ps_per_byte_q20,
+    set_via,
+    via_of,
+)
 from netsim.model.arithmetic import (
     PURPOSE_PERMUTATION,
     PURPOSE_SPRAY,
@@ -26,7 +41,8 @@ from netsim.model.arithmetic import (
 )
 
 __all__ = [
-    "ACK", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "FIRST_CONTROL", "NACK", "PULL",
-    "PURPOSE_PERMUTATION", "PURPOSE_SPRAY", "TRIMMED", "below", "candidate", "held", "mix",
-    "permuted", "rand32", "serialization_ps",
+    "ACK", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "FIRST_CONTROL", "INF", "NACK", "PULL",
+    "PURPOSE_PERMUTATION", "PURPOSE_SPRAY", "TRIMMED", "below", "candidate", "candidates",
+    "dimension_of", "egress", "flow_row", "group_of", "held", "hops_to", "is_up", "mix", "n_groups",
+    "permuted", "ps_per_byte_q20", "rand32", "serialization_ps", "set_via", "via_of",
 ]  # fmt: skip

@@ -123,9 +123,15 @@ def test_the_foundations_import_nothing_else() -> None:
 
 STATE = {
     f"netsim.engine.{name}"
-    for name in ("kernels.fields", "kernels.task_fields", "kernels.layout", "state")
+    for name in ("kernels.fields", "kernels.routing_fields", "kernels.layout", "state")
 }
-TELL_OF_RECORDS = ("netsim.lint.records", "netsim.program", "netsim.queue", "netsim.transport")
+TELL_OF_RECORDS = (
+    "netsim.lint.records",
+    "netsim.program",
+    "netsim.queue",
+    "netsim.routing",
+    "netsim.transport",
+)
 """What a plugin's author may read of records, and the "never" that handlers return, stand there."""
 
 

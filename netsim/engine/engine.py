@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,15 @@ import numpy as np
 from netsim.engine import snapshot, state_views, watchdog
 from netsim.engine.compiling.declarations import (
     Discipline,
-    Program,
     Protocol,
     check_setups,
     program_of,
     read_discipline,
     read_protocol,
 )
-from netsim.engine.compiling.multi_transport import join, with_discipline, with_own_names
+from netsim.engine.compiling.multi_transport import join, with_own_names, with_packet
 from netsim.engine.compiling.plugin_file import plugin_parameters
+from netsim.engine.compiling.routing_declarations import RoutingAlgorithm, read_routing
 from netsim.engine.compiling.specialize import Code, Entry, jit_enabled
 from netsim.engine.division import rebalance
 from netsim.engine.handler_errors import Failures
@@ -44,7 +45,7 @@ from netsim.engine.series import thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.snapshot import Snapshot
-from netsim.engine.state import State, build_scratch, build_state, features
+from netsim.engine.state import Files, State, build_scratch, build_state, features
 from netsim.engine.state_views import (
     Conservation,
     Counts,
@@ -92,28 +93,35 @@ class Engine:
         self.on_hang = options.on_hang
         self.jit = jit_enabled() if options.jit is None else options.jit
         self.name = simulation.name
-        pars, self.protocol, self.discipline = _plugins(simulation.uses, self.fabric.queue)
+        pars, *plugins = _plugins(simulation.uses, self.fabric)
+        self.protocol, self.discipline, self.routing = plugins
         self.sampling = simulation.sampling
         self.program = program_of(self.feature_set.program)
         check_setups(self.program, simulation.uses)
         self._find_code(options)
         self.state = build_state(
-            simulation, self.protocol, self.discipline, self.program, pars, options, jit=self.jit
+            simulation,
+            (self.protocol, self.discipline, self.routing, self.program),
+            pars,
+            options,
+            jit=self.jit,
         )
         self._n_tasks = self.state.hosts.tasks.shape[0] if self.feature_set.tasks else 0
         self._failures = Failures(
-            self.state, self.protocol, self.discipline, simulation.program, self.name, self.fabric
+            self.state,
+            (*self.protocol.modules, self.discipline.module, self.routing.module),
+            simulation.program,
+            self.name,
+            self.fabric,
         )
         self._call(self._set_up, self.state.hosts, self.state.links, self.state.clock)
         self._failures.look()
 
     def _find_code(self, options: Options) -> None:
-        constants = _constants(
-            self.protocol, self.discipline, self.program, self.fabric, self.feature_set
-        )
+        files = self.protocol, self.discipline, self.routing, self.program
+        constants = _constants(files, self.fabric, self.feature_set)
         constants |= {"TRACE": options.traces, "PROFILE": options.profile}
         began = time.perf_counter()
-        files = self.protocol, self.discipline, self.program
         code = Code(*files, constants, jit=self.jit, checked=options.checked)
         if options.on_code is not None:
             options.on_code(not code.is_kept())
@@ -321,17 +329,19 @@ def code_of(
     tracing: bool = False,
 ) -> Code:
     """Return the compiled code for these transports, this fabric and this feature set."""
-    _, protocol, discipline = _plugins(uses, fabric.queue)
+    _, *plugins = _plugins(uses, fabric)
     program = program_of(feature_set.program)
     check_setups(program, uses)
-    constants = _constants(protocol, discipline, program, fabric, feature_set) | {"TRACE": tracing}
-    return Code(protocol, discipline, program, constants, jit=jit_enabled(), checked=checked)
+    files = (*plugins, program)
+    constants = _constants(files, fabric, feature_set) | {"TRACE": tracing}
+    return Code(*files, constants, jit=jit_enabled(), checked=checked)
 
 
 def _plugins(
-    uses: Sequence[PluginSpec], queue: PluginSpec
-) -> tuple[list[Any], Protocol, Discipline]:
-    """Return each transport's parameters, the joined protocol and the queue discipline."""
+    uses: Sequence[PluginSpec], fabric: Fabric
+) -> tuple[list[Any], Protocol, Discipline, RoutingAlgorithm]:
+    """Return each transport's parameters, the joined protocol, the queue discipline and the routing
+    algorithm."""
     pars = [plugin_parameters(use.plugin, use.params) for use in uses]
     protocols = [
         read_protocol(use.module, par, use.plugin.name) for use, par in zip(uses, pars, strict=True)
@@ -343,23 +353,29 @@ def _plugins(
         pars[i] = {protocol.own_names[0].get(name, name): v for name, v in pars[i].items()}
         pars[i]["first_host_timer"] = first_host_timer
         first_host_timer += protocol.host_timers
-    discipline = read_discipline(
-        queue.module, plugin_parameters(queue.plugin, queue.params), queue.plugin.name
-    )
+    discipline = read_discipline(*_file_of(fabric.queue))
+    routing = read_routing(*_file_of(fabric.routing))
     joined = join(protocols, names)
-    return pars, with_discipline(joined, discipline, [*names, queue.plugin.name]), discipline
+    for use, packet in ((fabric.queue, discipline.packet), (fabric.routing, routing.packet)):
+        names.append(use.plugin.name)
+        joined = with_packet(joined, packet, names)
+    return pars, joined, discipline, routing
+
+
+def _file_of(use: PluginSpec) -> tuple[ModuleType, dict[str, int | float], str]:
+    """Return the module of a plugin, its parameters as handlers see them, and its name."""
+    return use.module, plugin_parameters(use.plugin, use.params), use.plugin.name
 
 
 def _constants(
-    protocol: Protocol,
-    discipline: Discipline,
-    program: Program,
+    files: Files,
     fabric: Fabric,
     feature_set: FeatureSet,
 ) -> dict[str, Any]:
     """Return the specialization constants of a run without trace and profile."""
+    protocol, discipline, routing, program = files
     return {
-        **features(fabric, discipline, feature_set),
+        **features(fabric, discipline, routing, feature_set),
         **protocol.features,
         **program.features,
         "TRACE": False,

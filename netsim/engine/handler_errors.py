@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import linecache
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from netsim.engine import watchdog
-from netsim.engine.compiling.declarations import Discipline, Protocol
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.layout import UNFINISHED
 from netsim.engine.kernels.program_handlers import FIRST as FIRST_OF_PROGRAMS
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import FIRST, QUEUE_HANDLERS
+from netsim.engine.kernels.routing_handlers import FIRST as FIRST_OF_ROUTING
+from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.engine.kernels.rules import TEXTS
 from netsim.engine.state import State
 from netsim.errors import RunError
@@ -39,11 +41,11 @@ def as_it_is(path: str, line: int) -> tuple[str, int]:
 @dataclass(frozen=True)
 class Failures:
     """Finds handler errors in ``state`` and words them; ``transport`` names the transports. An
-    error belongs to a transport or program on a host, or a queue discipline at a switch."""
+    error belongs to a transport or program on a host, or a queue discipline or routing algorithm at
+    a switch. ``modules`` are those of all but the program."""
 
     state: State
-    protocol: Protocol
-    discipline: Discipline
+    modules: Sequence[ModuleType]
     program: ProgramSpec | None
     transport: str
     fabric: Fabric
@@ -99,6 +101,8 @@ class Failures:
         """Return the plugin that has a handler number."""
         if self.program is not None and number >= FIRST_OF_PROGRAMS:
             return f"program {self.program.name}"
+        if number >= FIRST_OF_ROUTING:
+            return f"routing algorithm {self.fabric.routing.name}"
         if number >= FIRST:
             return f"queue discipline {self.fabric.queue.name}"
         return f"transport {self.transport}"
@@ -115,7 +119,7 @@ class Failures:
 
     def _place_of(self, error: BaseException, present: Present) -> str:
         """Return where in a plugin's file an error was raised, or ""."""
-        plugins = [*self.protocol.modules, self.discipline.module]
+        plugins = [*self.modules]
         if self.program is not None:
             plugins.append(self.program.use.module)
         files = [module.__file__ for module in plugins]
@@ -137,5 +141,5 @@ def _where(records: Any, whose: str, place: int) -> str:
 
 def _name(number: int) -> str:
     """Return the name of a handler."""
-    tables = (HANDLERS, QUEUE_HANDLERS, PROGRAM_HANDLERS)
+    tables = (HANDLERS, QUEUE_HANDLERS, ROUTING_HANDLERS, PROGRAM_HANDLERS)
     return next((name for table in tables if (name := table.name_of(number))), "")

@@ -8,10 +8,9 @@ import numpy as np
 
 from netsim.engine.circuits import build_circuits, fibers_of, with_days
 from netsim.engine.compiling.declarations import Discipline, Protocol
-from netsim.engine.compiling.plugin_file import plugin_parameters
+from netsim.engine.compiling.routing_declarations import RoutingAlgorithm
 from netsim.engine.kernels.ids import NO_PORT, Array
 from netsim.engine.kernels.layout import (
-    BALANCE,
     FABRIC,
     FAULT,
     FAULT_INTERVAL,
@@ -24,18 +23,17 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.trace import Trace
 from netsim.engine.records import aligned_zeros
+from netsim.engine.routing_state import build_routing, parameter_record
 from netsim.engine.series import build_series
 from netsim.engine.share import Share
 from netsim.engine.simulation import Simulation
 from netsim.model.arithmetic import (
     PURPOSE_ARRIVAL_ORDER,
-    PURPOSE_PERMUTATION,
-    PURPOSE_SPRAY,
     byte_quotient,
     salt,
     send_time,
 )
-from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.fabric import Fabric
 from netsim.model.faults import NOMINAL, LinkFaults, combine
 from netsim.model.network import Network
 
@@ -44,6 +42,7 @@ def build_links(
     simulation: Simulation,
     protocol: Protocol,
     discipline: Discipline,
+    routing: RoutingAlgorithm,
     pool: dict[str, Array],
     trace: Trace | Array,
     share: Share,
@@ -68,6 +67,7 @@ def build_links(
     queues = aligned_zeros(n * c, discipline.queue)
 
     switches = aligned_zeros(network.n_switches, discipline.switch)
+    switches["number"] = np.arange(network.n_switches)
     switches["first_port"] = network.node_first_port[network.n_hosts : -1]
     switches["first_word"] = first_words(network)[network.n_hosts : -1]
     circuits = with_days(simulation, build_circuits(simulation))
@@ -75,23 +75,19 @@ def build_links(
     switches["next_wakeup_ps"] = INF
     switches["indirect_from"] = switches["indirect_by"] = NO_PORT
     words = int(first_words(network)[-1])
-    balance, at = np.zeros(n, BALANCE), share.ports
-    balance["salt_random"][at] = salt(seed, PURPOSE_SPRAY, number[at])
-    balance["salt_data"][at] = salt(seed, PURPOSE_PERMUTATION, 2 * number[at] + 1)
-    balance["salt_other"][at] = salt(seed, PURPOSE_PERMUTATION, 2 * number[at])
     first_new = np.zeros(n, np.int64)
-    first_new[at] = INF
+    first_new[share.ports] = INF
     return grouped(
         LinkState,
         **pool,
         zero_packet=np.zeros(1, protocol.packet),
         ports=ports,
         readers=readers,
-        balance=balance,
+        **build_routing(simulation, routing, share),
         queues=queues,
         switches=switches,
         discipline=np.concatenate(
-            [_discipline_record(one, discipline, simulation.packets, seed) for one in kinds]
+            [parameter_record(discipline.par, one.queue, simulation) for one in kinds]
         ),
         size_kind=np.zeros(1, np.int64) if sized is None else sized.kind.copy(),
         first_new=first_new,
@@ -142,17 +138,6 @@ def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.nd
         "loss_table": faults.loss_table,
         "outages": faults.outages_ps,
     }
-
-
-def _discipline_record(
-    fabric: Fabric, discipline: Discipline, packets: PacketFormat, seed: int
-) -> np.ndarray:
-    """Return the discipline's parameters, with the fields of `CommonParameters`."""
-    rec = np.zeros(1, discipline.par)
-    own = plugin_parameters(fabric.queue.plugin, fabric.queue.params)
-    for name, value in {**own, **vars(packets), "seed": seed}.items():
-        rec[name] = value
-    return rec
 
 
 def _fabric_record(fabric: Fabric, seed: int) -> Any:

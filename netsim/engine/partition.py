@@ -47,10 +47,13 @@ TOTALS = (
 """Fields of the clock that each part counts for itself since the last snapshot."""
 
 KINDS = {
-    **dict.fromkeys(("ports", "readers", "balance", "faults", "circuits", "first_new"), "port"),
+    **dict.fromkeys(
+        ("ports", "readers", "routing_ports", "faults", "circuits", "first_new"), "port"
+    ),
     **dict.fromkeys(("queues", "losses"), "queue"),
     **dict.fromkeys(("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready"), "word"),
-    "switches": "switch",
+    **dict.fromkeys(("switches", "routers"), "switch"),
+    "flow_rows": "flow_row",
     "fibers": "fiber",
     "levels": "level",
     "level_times": "level_time",
@@ -121,6 +124,10 @@ class Partition:
         n_tx_bits, n_rx_bits = int(words.tx.sum()), int(words.rx.sum())
         fibers = np.asarray(links.switches)["first_fiber"], np.asarray(links.switches)["last_fiber"]
         n_watched = links.watched.shape[0]
+        n_host_ports = self._simulation.network.n_host_ports
+        per_switch = getattr(self._simulation.fabric.routing.module, "COUPLED", False)
+        n_tables = self._of_node.size - net.n_hosts if per_switch else n_ports - n_host_ports
+        n_flow_rows = links.flow_rows.shape[0] // n_tables
 
         def cut_from(first: Array, at: Array) -> Array:
             """Return the rows of some owners; those of each are from ``first`` on."""
@@ -131,6 +138,12 @@ class Partition:
             return np.concatenate(
                 [at + cut_from(np.append(0, np.cumsum(n)), side) for at, n, side in sides]
             )
+
+        def flow_rows() -> Array:
+            own = switches - net.n_hosts
+            if not per_switch:
+                own = ports[ports >= n_host_ports] - n_host_ports
+            return rows_of(own * n_flow_rows, n_flow_rows)
 
         def own_levels() -> Array:
             first = np.asarray(links.level_of)[ports]
@@ -153,6 +166,7 @@ class Partition:
                 int(np.asarray(net.first_word)[-1]),
                 lambda: cut_from(net.first_word, switches),
             ),
+            "flow_row": (n_tables * n_flow_rows, flow_rows),
             "fiber": (
                 int((fibers[1] - fibers[0]).sum()),
                 lambda: rows_of(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.engine.kernels.layout import BALANCE, LINK_READER, PACKET, PORT, QUEUE
+from netsim.engine.kernels.layout import LINK_READER, PACKET, PORT, QUEUE, ROUTING_PORT
 from netsim.engine.kernels.switch import INDEX_BITS, KEY_BITS
 from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.fabric import PFC_FRAME_BYTES
@@ -18,7 +18,7 @@ SLOT_BYTES = PACKET.itemsize
 INGRESS_BYTES = np.dtype(np.int32).itemsize
 """Bytes per pool slot in addition to the packet, if the discipline needs a packet's ingress."""
 
-PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + BALANCE.itemsize + 8  # first_new
+PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + ROUTING_PORT.itemsize + 8  # first_new
 QUEUE_BYTES = QUEUE.itemsize
 """Bytes per port and per class, without packets and the discipline's own fields."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.kernels import fields, rings
+from netsim.engine.kernels import fields, rings, routing_fields
 from netsim.engine.kernels.fields import Declared
 from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD
 from netsim.engine.kernels.packets import PFC
@@ -20,6 +20,8 @@ from netsim.engine.state import State
 RECORDS: Mapping[str, type[Declared]] = {
     "links.ports": fields.PortRecord,
     "links.switches": fields.SwitchRecord,
+    "links.routing_ports": routing_fields.RoutingPortRecord,
+    "links.routers": routing_fields.RouterRecord,
     "links.fibers": fields.FiberRecord,
     "hosts.nics": fields.HostRecord,
     "hosts.host_ports": fields.HostPortRecord,
@@ -32,7 +34,9 @@ RECORDS: Mapping[str, type[Declared]] = {
 
 SAME: Mapping[str, tuple[str, ...]] = {
     "links.ports": ("number",),
-    "links.switches": ("first_port", "first_word", "first_fiber", "last_fiber"),
+    "links.routing_ports": ("number", "from_host"),
+    "links.routers": ("node", "first_port", "n_ports", "group", "n_groups", "salt"),
+    "links.switches": ("number", "first_port", "first_word", "first_fiber", "last_fiber"),
     "hosts.nics": ("host", "nic", "port", "first_timer", "n_timers", "heap_off"),
     "hosts.host_ports": ("nic",),
     "hosts.port_choices": ("nic", "first_pair", "n_pairs"),
@@ -63,7 +67,7 @@ SAME: Mapping[str, tuple[str, ...]] = {
 """Fields that no run changes."""
 
 SAME_ARRAYS = (
-    *("links.discipline", "links.size_kind", "links.fabric"),
+    *("links.discipline", "links.routing", "links.size_kind", "links.fabric"),
     *("links.fault_intervals", "links.loss_table"),
     *(
         "links.outages",

@@ -10,16 +10,9 @@ import numpy as np
 
 from netsim.engine.circuits import build_detours, build_slots, indirect
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol
+from netsim.engine.compiling.routing_declarations import RoutingAlgorithm
 from netsim.engine.division import build_crew, divide, worker_rows
 from netsim.engine.host_state import build_hosts
-from netsim.engine.kernels.balance import (
-    ECMP,
-    ECMP_SYMMETRIC,
-    LEAST_LOADED,
-    SPRAY_PERMUTATION,
-    SPRAY_RANDOM,
-    SPRAY_ROUND_ROBIN,
-)
 from netsim.engine.kernels.ids import NO_FLOW, Array
 from netsim.engine.kernels.layout import (
     BLOCK,
@@ -44,25 +37,18 @@ from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.link_state import build_links, first_words
 from netsim.engine.pool import build_pool, lay_out
 from netsim.engine.records import attribute_access
+from netsim.engine.routing_state import build_facts
 from netsim.engine.share import WHOLE, Rows, Share, share_of
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.sizes import Sizes, longest_window_ps, shortest_delay_ps
 from netsim.errors import InputError
-from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, salt
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.port_pairs import PLANE_BALANCING
 from netsim.model.reroute import constant_routes
-from netsim.model.symmetry import heights
 
-BALANCING = {
-    "ecmp": ECMP,
-    "ecmp_symmetric": ECMP_SYMMETRIC,
-    "spray_random": SPRAY_RANDOM,
-    "spray_round_robin": SPRAY_ROUND_ROBIN,
-    "spray_permutation": SPRAY_PERMUTATION,
-    "least_loaded": LEAST_LOADED,
-}
+Files = tuple[Protocol, Discipline, RoutingAlgorithm, Program]
+"""What the files of a run's plugins declare."""
 
 
 @dataclass
@@ -82,9 +68,7 @@ class State:
 
 def build_state(
     simulation: Simulation,
-    protocol: Protocol,
-    discipline: Discipline,
-    program: Program,
+    files: Files,
     pars: Sequence[Mapping[str, int | float]],
     options: Options,
     *,
@@ -92,6 +76,7 @@ def build_state(
 ) -> State:
     """Return the initial state; ``pars`` are the parameters of each transport. Without ``jit``,
     plain Python can use ``record.field``."""
+    protocol, discipline, routing, program = files
     network = simulation.network
     sizes = options.sizes or Sizes()
     pool = build_pool(
@@ -107,14 +92,14 @@ def build_state(
         chosen, ports = np.zeros(len(simulation.flows), bool), np.zeros(network.n_ports, bool)
         chosen[[*options.trace]], ports[[*options.trace_ports]] = True, True
         trace = build_trace(chosen, ports, records, options.trace_capacity)
-    net, share, ranks = build_net(simulation), WHOLE, options.ranks
+    net, share, ranks = build_net(simulation, routing), WHOLE, options.ranks
     if ranks is not None:
         parts = divide(net, network.port_delay_ps, simulation.flows, ranks.n)
         share = share_of(simulation, parts, ranks.rank)
     hosts, first_timer = build_hosts(simulation, protocol, program, pars, share)
     state = State(
         net=net,
-        links=build_links(simulation, protocol, discipline, pool, trace, share),
+        links=build_links(simulation, protocol, discipline, routing, pool, trace, share),
         hosts=hosts,
         clock=build_clock(simulation, hosts, options.window_ps, share.nics),
         crew=build_crew(net, options.workers),
@@ -129,9 +114,11 @@ def build_state(
     return state
 
 
-def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) -> dict[str, Any]:
+def features(
+    fabric: Fabric, discipline: Discipline, routing: RoutingAlgorithm, feature_set: FeatureSet
+) -> dict[str, Any]:
     """Return the specialization constants, except those of the transports. Raises InputError,
-    without a file, if the discipline does not support the network."""
+    without a file, if the discipline or the routing algorithm does not support the network."""
     if feature_set.circuits and discipline.features["HAS_PFC"]:
         raise InputError(
             "conflicts with circuits: PFC pauses cannot cross a circuit in time",
@@ -145,17 +132,17 @@ def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
             key="fabric.circuits.indirect",
             hint='"none"',
         )
+    _check_routing(fabric, routing, feature_set, how)
     at = fabric.ecn.at if fabric.ecn is not None else None
-    routing = balancing(fabric)
-    coupled = discipline.coupled or routing == LEAST_LOADED or how == OPPORTUNISTIC
+    coupled = discipline.coupled or routing.coupled or how == OPPORTUNISTIC
     return {
         "N_CLASSES": fabric.n_traffic_classes,
         **discipline.features,
+        **routing.features,
         "ECN_ENQUEUE": at == "enqueue",
         "ECN_DEQUEUE": at == "dequeue",
         "COUPLED": coupled,
-        "ROUTES_AHEAD": not coupled or (fabric.one_path and how != VLB),
-        "BALANCING": routing,
+        "ROUTES_AHEAD": not coupled or (routing.ahead and how != VLB),
         "POLICY_ROUTING": feature_set.policy,
         "TIME_SLOT_ROUTING": feature_set.time_slots,
         "FAULTS": feature_set.faults,
@@ -178,23 +165,25 @@ def features(fabric: Fabric, discipline: Discipline, feature_set: FeatureSet) ->
     }
 
 
-def balancing(fabric: Fabric) -> int:
-    """Return the way of choosing a port (`kernels/balance.py`). Raises InputError, without a file,
-    for a routing algorithm that the engine does not have."""
-    name = fabric.routing.plugin.name
-    if name not in BALANCING:
-        hint = f"one of {', '.join(BALANCING)}"
-        raise InputError(f"the engine cannot run {name}", key="fabric.routing", hint=hint)
-    return BALANCING[name]
+def _check_routing(
+    fabric: Fabric, routing: RoutingAlgorithm, feature_set: FeatureSet, how: int
+) -> None:
+    """Raise InputError if the routing algorithm does not support the network."""
+    others = {
+        "several routing tables": feature_set.policy,
+        "time-slotted routes": feature_set.time_slots,
+        "indirect packets": how != DIRECT,
+    }
+    for other in (name for name, used in others.items() if used and routing.features["VIA"]):
+        message = f"sends packets via other groups, which {other} exclude"
+        raise InputError(f'"{fabric.routing.name}" {message}', key="fabric.routing")
+    if routing.features["HAS_ON_TICK"] and fabric.routing.params["tick"] < 1:
+        raise InputError("must be at least 1ps", key="fabric.tick")
 
 
-def build_net(simulation: Simulation) -> Net:
-    """Return the network and its routes over time. ECMP's hash starts at each node with its number
-    or height."""
-    network, faults, seed = simulation.network, simulation.faults, simulation.seed
-    node_salt = salt(seed, PURPOSE_ECMP, np.arange(network.n_nodes, dtype=np.int64))
-    if simulation.fabric.symmetric:
-        node_salt[network.n_hosts :] = salt(seed, PURPOSE_SYMMETRIC, heights(network))
+def build_net(simulation: Simulation, routing: RoutingAlgorithm) -> Net:
+    """Return the network and its routes over time."""
+    network, faults = simulation.network, simulation.faults
     routes = None if faults is None else faults.routes
     if routes is None and faults is not None:
         routes = constant_routes(network)
@@ -219,7 +208,7 @@ def build_net(simulation: Simulation) -> Net:
         slot_row_first=none[None] if slots is None else slots.row_first,
         route=(slots or routes or network).route,
         route_ports=(slots or routes or network).route_ports,
-        node_salt=node_salt,
+        **build_facts(network, routing),
         **build_detours(simulation),
     )
 

@@ -10,7 +10,7 @@ from netsim.experiment import resolve_fabric as fabrics
 from netsim.experiment.document import FABRIC_PLUGINS, ErrorCollector
 from netsim.experiment.resolve_fabric import FabricTable
 from netsim.experiment.resolve_plugins import PluginResolver
-from netsim.lint import check_queue
+from netsim.lint import check_queue, check_routing
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
@@ -91,6 +91,7 @@ class FabricResolver:
         except InputError as error:
             raise _declared_errors(transports[first], own, packets) or error from None
         check_queue(fabric.queue.plugin, fabric.queue.params)
+        check_routing(fabric.routing.plugin, fabric.routing.params)
         if source.unknown.keys() - table.keys():
             _refuse_unknown(transports[first], own)
         for section, use in transports.items():

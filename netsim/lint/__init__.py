@@ -1,4 +1,5 @@
-"""Check transports, queue disciplines and programs, without running them, before each use."""
+"""Check transports, queue disciplines, routing algorithms and programs before each use, without
+running them."""
 
 from __future__ import annotations
 
@@ -17,18 +18,26 @@ from netsim.engine.compiling.declarations import (
     read_protocol,
 )
 from netsim.engine.compiling.plugin_file import plugin_parameters
+from netsim.engine.compiling.routing_declarations import ROUTING_DECLARATIONS, read_routing
 from netsim.engine.kernels.handler_table import HandlerTable
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
+from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.errors import InputError, raise_all
 from netsim.lint.handlers import mistakes
 from netsim.lint.names import lookalikes
-from netsim.lint.records import Records, program_records, queue_records, transport_records
+from netsim.lint.records import (
+    Records,
+    program_records,
+    queue_records,
+    routing_records,
+    transport_records,
+)
 from netsim.model.programs import is_program
 from netsim.plugins.registry import Plugin
 
-__all__ = ["check_program", "check_queue", "check_transport"]
+__all__ = ["check_program", "check_queue", "check_routing", "check_transport"]
 
 Types = tuple[tuple[str, type], ...]
 """Names and types of a plugin's parameters: mostly the same at all points of a sweep."""
@@ -48,6 +57,11 @@ def check_queue(plugin: Plugin, params: Mapping[str, Any]) -> None:
     raise_all(_errors("queue", plugin.module, plugin.name, _types(plugin, params)))
 
 
+def check_routing(plugin: Plugin, params: Mapping[str, Any]) -> None:
+    """Check a routing algorithm, like `check_transport`."""
+    raise_all(_errors("routing", plugin.module, plugin.name, _types(plugin, params)))
+
+
 def check_program(plugin: Plugin, params: Mapping[str, Any]) -> None:
     """Check a traffic pattern, like `check_transport`, if its file has handlers."""
     if is_program(plugin.module):
@@ -65,6 +79,7 @@ _KINDS: dict[
 ] = {
     "transport": (read_protocol, HANDLERS, transport_records, DECLARATIONS),
     "queue": (read_discipline, QUEUE_HANDLERS, queue_records, QUEUE_DECLARATIONS),
+    "routing": (read_routing, ROUTING_HANDLERS, routing_records, ROUTING_DECLARATIONS),
     "program": (read_program, PROGRAM_HANDLERS, program_records, PROGRAM_DECLARATIONS),
 }
 """Kind -> (reader of its file, its handlers, its records, its declarations)."""

@@ -15,7 +15,8 @@ from netsim.engine.compiling.declarations import (
     Program,
     Protocol,
 )
-from netsim.engine.kernels.env import Env, QueueEnv
+from netsim.engine.compiling.routing_declarations import ROUTING_SETTABLE, RoutingAlgorithm
+from netsim.engine.kernels.env import Env, QueueEnv, RoutingEnv
 from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.handlers import ARRIVED, BUILT, FORWARDED, SENT
 from netsim.engine.kernels.layout import (
@@ -27,11 +28,15 @@ from netsim.engine.kernels.layout import (
     PROGRAM_TASK_FIELDS,
     QUEUE,
     QUEUE_FIELDS,
+    ROUTER_FIELDS,
+    ROUTING_PORT,
+    ROUTING_PORT_FIELDS,
     RX_FIELDS,
     SWITCH_FIELDS,
     TX_FIELDS,
 )
 from netsim.engine.kernels.queue_handlers import COMING, LEAVING
+from netsim.engine.kernels.routing_handlers import DEPARTS, ROUTED
 from netsim.errors import InputError, did_you_mean
 
 
@@ -49,10 +54,10 @@ Value = frozenset[Ref]
 NOTHING: Value = frozenset()
 
 CHANGED_BY = {"bits": "bit_set and bit_clear", "timers": "set_timer and cancel_timer"}
-ENGINE_ONLY = ("hosts", "links")
+ENGINE_ONLY = ("hosts", "links", "net", "home")
 """Fields of `env` that are not for handlers."""
 
-NUMBERS = ("now", "k", "cls", "size")
+NUMBERS = ("now", "k", "cls", "size", "first", "n", "n_ticks")
 """Arguments of handlers that are numbers."""
 
 WAITING = "pkt waiting"
@@ -212,10 +217,34 @@ def queue_records(discipline: Discipline) -> Records:
             LEAVING: packet("in on_send"),
         },
         settable=QUEUE_SETTABLE,
-        env=QueueEnv._fields,
+        env=tuple(name for name in QueueEnv._fields if name != "net"),
         sides=(),
         gives={"class_of": "queue", "peek": WAITING, "pop_tail": COMING},
         state="PORT_STATE, CLASS_STATE and SWITCH_STATE",
+    )
+
+
+def routing_records(routing: RoutingAlgorithm) -> Records:
+    """Return the records of a routing algorithm. Without coupled ports, the state of another port
+    is unknown when a packet is routed."""
+    port = Kind(routing.port, ROUTING_PORT_FIELDS, "PORT_STATE", "port")
+    other = port if routing.coupled else Kind(ROUTING_PORT, ROUTING_PORT_FIELDS, "", "the output")
+    packet = Kind(routing.packet, (*PACKET_FIELDS, "via"), "PACKET_FIELDS", "pkt")
+    return Records(
+        kinds={
+            "port": port,
+            "out": other,
+            "switch": Kind(routing.switch, ROUTER_FIELDS, "SWITCH_STATE", "env.switch"),
+            "par": _parameters(routing.par),
+            "row": Kind(routing.row, (), "FLOW_TABLE", "row"),
+            ROUTED: packet,
+            DEPARTS: packet,
+        },
+        settable=ROUTING_SETTABLE | ({"out": ROUTING_SETTABLE["port"]} if routing.coupled else {}),
+        env=tuple(name for name in RoutingEnv._fields if name not in ENGINE_ONLY),
+        sides=(),
+        gives={"egress": "out", "flow_row": "row"},
+        state="PORT_STATE, SWITCH_STATE, FLOW_TABLE and PACKET_FIELDS",
     )
 
 

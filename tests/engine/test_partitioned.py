@@ -141,7 +141,7 @@ def test_a_rank_writes_few_rows_of_other_ranks() -> None:
     own = engine._state.share.of_node == 1
     port, hosts = own[network.port_node], own[:128]
     ends = port | port[network.port_peer]
-    written = {"ports": ends, "readers": ends, "queues": port, "balance": port}
+    written = {"ports": ends, "readers": ends, "queues": port, "routing_ports": port}
     written |= dict.fromkeys(("tx", "rx", "nics"), hosts[flows.src] | hosts[flows.dst])
     arrays = {**engine._state.links._asdict(), **engine._state.hosts._asdict()}
     for name, rows in written.items():

@@ -11,6 +11,7 @@ from netsim.engine.kernels import ports, specialization_constants
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
+from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.engine.kernels.specialization_constants import CONSTANTS, UnboundConstantError
 
 USES = (
@@ -37,7 +38,7 @@ def test_an_unbound_constant_cannot_be_used():
 
 def test_every_handler_has_a_constant():
     programs = {f"program_{name}" for name in PROGRAM_HANDLERS}
-    expected = {*HANDLERS, *QUEUE_HANDLERS, *programs, "switch_step"}
+    expected = {*HANDLERS, *QUEUE_HANDLERS, *ROUTING_HANDLERS, *programs, "switch_step"}
     assert {name for name in CONSTANTS if name.islower()} == expected
 
 

@@ -95,7 +95,7 @@ SEPARATE = (
 )
 """Functions that are not inlined: large ones with several callers, and rarely called ones."""
 
-IN_PLACE = ("env_of", "queue_env_of", "queue_env_at", "program_env_of")
+IN_PLACE = ("env_of", "queue_env_of", "queue_env_at", "program_env_of", "routing_env_of")
 """Functions that return a tuple of records, which Numba's cannot: they are inlined as source."""
 
 
@@ -118,8 +118,7 @@ def _attribute_names(code: types.CodeType) -> frozenset[str]:
 class Bindings:
     """Engine functions with ``values`` (numbers or functions by name) for its constants.
 
-    ``plugins`` are the modules of the transports and the queue discipline. With ``checked``, an
-    index out of bounds is an error.
+    ``plugins`` are the plugins' modules. With ``checked``, an index out of bounds is an error.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from netsim.engine.compiling.bindings import ENGINE, Bindings
-from netsim.engine.compiling.declarations import Discipline, Protocol
+from netsim.engine.compiling.declarations import Protocol
 from netsim.engine.compiling.unsupported_code import contents
 from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.handler_table import Handler
@@ -187,18 +187,18 @@ def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
     )
 
 
-def with_discipline(protocol: Protocol, discipline: Discipline, names: Sequence[str]) -> Protocol:
-    """Add a queue discipline's packet fields to the transports.
+def with_packet(protocol: Protocol, packet: np.dtype, names: Sequence[str]) -> Protocol:
+    """Add the packet fields of a queue discipline or routing algorithm to the transports.
 
-    A field that both declare is shared: the transport sets it for the discipline. ``names`` are
-    those of both, for messages. Raises InputError if their types differ.
+    A field that both declare is shared: the transport sets it for the switches. ``names`` are those
+    of both, for messages. Raises InputError if their types differ.
     """
-    ours, theirs = fields_of(protocol.packet), fields_of(discipline.packet)
+    ours, theirs = fields_of(protocol.packet), fields_of(packet)
     for field in sorted(ours.keys() & theirs.keys()):
         if ours[field] != theirs[field]:
             both = " and ".join(names)
             raise InputError(f"{both} have different fields {field} in PACKET_FIELDS")
-    return replace(protocol, packet=_union([protocol.packet, discipline.packet]))
+    return replace(protocol, packet=_union([protocol.packet, packet]))
 
 
 def _union(records: Sequence[np.dtype]) -> np.dtype:

@@ -33,6 +33,7 @@ from netsim.engine.compiling.code_fingerprint import (
 )
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol
 from netsim.engine.compiling.machine_code import kind_of, linked, machine_code
+from netsim.engine.compiling.routing_declarations import RoutingAlgorithm
 from netsim.engine.compiling.unsupported_code import (
     calls_itself,
     contents,
@@ -248,6 +249,7 @@ class Code:
         self,
         protocol: Protocol,
         discipline: Discipline,
+        routing: RoutingAlgorithm,
         program: Program,
         constants: Mapping[str, Any],
         *,
@@ -255,13 +257,13 @@ class Code:
         checked: bool = False,
     ) -> None:
         self._protocol, self._discipline, self._jit = protocol, discipline, jit
-        self._program = program
+        self._routing, self._program = routing, program
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
-        handlers = {**protocol.handlers, **discipline.handlers}
+        handlers = {**protocol.handlers, **discipline.handlers, **routing.handlers}
         handlers |= {f"program_{name}": one for name, one in program.handlers.items()}
         values = {**constants, **handlers, "switch_step": step}
         assert values.keys() == CONSTANTS.keys()
-        plugins = (*protocol.modules, discipline.module, *program.modules)
+        plugins = (*protocol.modules, discipline.module, routing.module, *program.modules)
         self._bindings = Bindings(values, plugins, checked=checked)
 
     @property
@@ -271,9 +273,10 @@ class Code:
 
     @cached_property
     def _reached(self) -> Fingerprint:
-        protocol, discipline = self._protocol, self._discipline
+        protocol, discipline, routing = self._protocol, self._discipline, self._routing
         records = (protocol.tx, protocol.rx, protocol.host, protocol.packet, *protocol.pars)
         records += (discipline.port, discipline.queue, discipline.switch, discipline.par)
+        records += (routing.port, routing.switch, routing.row, routing.par)
         records += (self._program.host, self._program.task, self._program.par)
         return fingerprint_of(self._bindings, ENTRY_POINTS, [*records, *_layouts()])
 

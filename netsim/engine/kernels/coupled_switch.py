@@ -1,12 +1,11 @@
 """A switch with coupled ports: arrivals and completions in time order over the whole switch.
 
-Used if the state of one port affects another: PFC, a shared buffer, least-loaded routing,
+Used if the state of one port affects another: PFC, a shared buffer, routing by queues,
 opportunistic indirect packets. Arrivals are sorted once per window; completions wait in a calendar.
 """
 
 from __future__ import annotations
 
-from netsim.engine.kernels.balance import count_unroutable, has_route, output_port
 from netsim.engine.kernels.calendar import (
     Step,
     calendar_first,
@@ -19,7 +18,7 @@ from netsim.engine.kernels.calendar import (
     suspend_port,
 )
 from netsim.engine.kernels.class_queues import count_drop
-from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of
+from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of, routing_env_of
 from netsim.engine.kernels.fields import PortRecord
 from netsim.engine.kernels.ids import NO_PORT, LocalPort, NodeId, Ps, Slot
 from netsim.engine.kernels.indexing import (
@@ -50,6 +49,7 @@ from netsim.engine.kernels.ports import (
 )
 from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
 from netsim.engine.kernels.queue_services import DROP
+from netsim.engine.kernels.routing import count_unroutable, has_route, output_port
 from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.specialization_constants import (
     HAS_ON_ARRIVAL,
@@ -143,7 +143,7 @@ def output_of(
             return NO_PORT
     if ROUTES_AHEAD:
         return ahead
-    return output_port(net, links, step.node, p_in, slot)
+    return output_port(routing_env_of(env), p_in, slot, now)
 
 
 def take_in(
@@ -245,9 +245,9 @@ def switch_step(
     net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
     """Advance switch ``node`` to the end of the window. Returns a status of layout.py."""
-    env = queue_env_of(links.switches[node - net.n_hosts], links)
+    env = queue_env_of(links.switches[node - net.n_hosts], links, net)
     env.switch.worker = worker
-    n, following = gather(net, links, clock, scratch, worker, node)
+    n, following = gather(env, clock, scratch, worker, node)
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH

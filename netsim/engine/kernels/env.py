@@ -15,7 +15,8 @@ from netsim.engine.kernels.fields import (
     TxRecord,
 )
 from netsim.engine.kernels.ids import FlowId, Numbers, Records
-from netsim.engine.kernels.layout import HostState, LinkState
+from netsim.engine.kernels.layout import HostState, LinkState, Net
+from netsim.engine.kernels.routing_fields import RouterRecord
 
 
 class Env(NamedTuple):
@@ -58,14 +59,36 @@ class QueueEnv(NamedTuple):
     par: CommonParameters  # with the discipline's own
     switch: SwitchRecord
     links: LinkState  # all ports and queues; those of other switches are off limits
+    net: Net
 
 
-def queue_env_of(switch: SwitchRecord, links: LinkState) -> QueueEnv:
+def queue_env_of(switch: SwitchRecord, links: LinkState, net: Net) -> QueueEnv:
     """Return a switch's `QueueEnv`; inlined like `env_of`."""
-    return QueueEnv(par=links.discipline[0], switch=switch, links=links)
+    return QueueEnv(par=links.discipline[0], switch=switch, links=links, net=net)
 
 
 def queue_env_at(env: QueueEnv, port: PortRecord) -> QueueEnv:
     """Return a switch's `QueueEnv` with the sizes of one port; inlined like `env_of`."""
     par = env.links.discipline[env.links.size_kind[port.number]]
-    return QueueEnv(par=par, switch=env.switch, links=env.links)
+    return QueueEnv(par=par, switch=env.switch, links=env.links, net=env.net)
+
+
+class RoutingEnv(NamedTuple):
+    """A switch, for the handlers of the routing algorithm."""
+
+    par: CommonParameters  # with the algorithm's own
+    switch: RouterRecord
+    home: SwitchRecord  # the engine's own, like what follows
+    links: LinkState
+    net: Net
+
+
+def routing_env_of(env: QueueEnv) -> RoutingEnv:
+    """Return a switch's `RoutingEnv`; inlined like `env_of`."""
+    return RoutingEnv(
+        par=env.links.routing[0],
+        switch=env.links.routers[env.switch.number],
+        home=env.switch,
+        links=env.links,
+        net=env.net,
+    )

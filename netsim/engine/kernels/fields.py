@@ -79,15 +79,6 @@ class LinkReaderRecord(Declared):
     from_host: int  # 1 if a host feeds the link, and so the port leads to one
 
 
-class BalanceRecord(Declared):  # load-balancing counters of an ingress port
-    choices: int
-    data_choices: int
-    other_choices: int
-    salt_random: int
-    salt_data: int
-    salt_other: int
-
-
 class QueueRecord(Declared):
     off: Slot  # from here, one cache line for the fields that every packet uses ...
     mask: int  # slots of the ring minus 1
@@ -168,6 +159,7 @@ class LossRecord(Declared):
 class SwitchRecord(Declared):
     """A switch, as the handlers of its queue discipline see it."""
 
+    number: int  # index among the switches
     handler: int  # current or last handler of this step (queue_handlers.py)
     worker: int  # that steps the switch
     holds_packet: int  # 1: `admit` removed a waiting packet and has not enqueued or dropped it
@@ -342,7 +334,7 @@ class FabricRecord(Declared):
 
 
 class CommonParameters(Declared):
-    """Parameters that every transport and queue discipline has."""
+    """Parameters that every transport, queue discipline and routing algorithm has."""
 
     payload_bytes: Bytes
     header_bytes: Bytes

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from netsim.engine.kernels.fields import (
-    BalanceRecord,
     CircuitRecord,
     ClockRecord,
     CommonParameters,
@@ -57,6 +56,7 @@ from netsim.engine.kernels.ids import (
     TaskId,
     TimerSlot,
 )
+from netsim.engine.kernels.routing_fields import RouterRecord, RoutingPortRecord
 from netsim.limits import INT64
 
 INF: Ps = Ps(INT64)  # a time that never comes
@@ -124,12 +124,14 @@ COMMON_PARAMETERS = fields_of(CommonParameters)
 PORT_FIELDS = fields_of(PortRecord)
 QUEUE_FIELDS = fields_of(QueueRecord)
 SWITCH_FIELDS = fields_of(SwitchRecord)
+ROUTING_PORT_FIELDS = fields_of(RoutingPortRecord)
+ROUTER_FIELDS = fields_of(RouterRecord)
 
 PACKET = record_of(PacketRecord)
 PORT = record_of(PortRecord)
 QUEUE = record_of(QueueRecord)
 LINK_READER = record_of(LinkReaderRecord)
-BALANCE = record_of(BalanceRecord)
+ROUTING_PORT = record_of(RoutingPortRecord)
 FAULT = record_of(FaultRecord)
 CIRCUIT = record_of(CircuitRecord)
 FIBER = record_of(FiberRecord)
@@ -202,7 +204,10 @@ class Net(NamedTuple):
     slot_row_first: Numbers[tuple[int, int], int]  # int64[slots, n_switches]: rows in route
     route: Numbers[int, int]  # int64[...]: by column, offset << 16 | count, or NO_ROUTE
     route_ports: Numbers[int, LocalPort]  # int32[...]
-    node_salt: Numbers[NodeId, int]  # int64[n_nodes], start of the ECMP hash
+    # For algorithms that ask; otherwise minimal.
+    hops: Numbers[tuple[int, int], int]  # uint8[n_switches, groups]: links to an edge switch
+    port_dimension: Numbers[GlobalPort, int]  # int64[n_ports]
+    port_q20: Numbers[GlobalPort, int]  # int64[n_ports]: ps_per_byte_q20 as built
     # For indirect packets (two_hops.py); otherwise minimal.
     edge: Numbers[NodeId, int]  # int64[n_nodes]: index of a switch with circuits, or -1
     reached: Numbers[tuple[int, int], int]  # int8[edges, edges]: 1 if a circuit leads there
@@ -219,10 +224,14 @@ class LinkState(NamedTuple):
     ingress: Numbers[Slot, LocalPort]  # int32[...]: a queued packet's ingress, or int32[1]
     ports: Records[GlobalPort, PortRecord]  # PORT[n_ports] with the discipline's own fields
     readers: Records[GlobalPort, LinkReaderRecord]  # LINK_READER[n_ports]
-    balance: Records[GlobalPort, BalanceRecord]  # BALANCE[n_ports]
     queues: Records[QueueId, QueueRecord]  # QUEUE[n_ports * n_traffic_classes] with own fields
     switches: Records[int, SwitchRecord]  # SWITCH[n_switches] with the discipline's own fields
     discipline: Records[int, Any]  # [kinds of ports]: the discipline's parameters
+    # ROUTING_PORT[n_ports], ROUTER[n_switches] and flow tables, with the algorithm's own fields
+    routing_ports: Records[GlobalPort, RoutingPortRecord]
+    routers: Records[int, RouterRecord]
+    flow_rows: Records[int, Any]  # FLOW_ROWS for each switch, or for each of its ports
+    routing: Records[int, Any]  # one record: the algorithm's parameters
     size_kind: Numbers[GlobalPort, int]  # int64[n_ports], if there are several kinds
     first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF
     unread: Numbers[int, int]  # int64[words]: ingress ports of switches with unread packets ...

@@ -40,6 +40,7 @@ from netsim.engine.kernels.queue_handlers import (
 )
 from netsim.engine.kernels.queue_services import DROP, NO_CLASS
 from netsim.engine.kernels.rings import next_slot
+from netsim.engine.kernels.routing import departs
 from netsim.engine.kernels.rules import (
     ENQUEUED_TWICE,
     IDLE_PORT,
@@ -55,6 +56,7 @@ from netsim.engine.kernels.specialization_constants import (
     ECN_DEQUEUE,
     HAS_CHOOSE_CLASS,
     HAS_CHOOSE_PACKET,
+    HAS_ON_DEPART,
     HAS_ON_DEPARTURE,
     HAS_ON_SEND,
     HAS_PFC,
@@ -179,6 +181,8 @@ def start_transmission(
             env.switch.handler = IN_ON_FORWARD
             add_classes(links, port)
             on_forward(now, pkt, port, queue)
+    if HAS_ON_DEPART:
+        departs(env, port.number, pkt, now)
     if TRACE:
         trace_packet(links, FORWARDED, port.number, slot, now, queue.bytes)
     depart(links, port, queue, cls, slot, size, now, end)

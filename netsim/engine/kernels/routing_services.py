@@ -1,22 +1,139 @@
-"""Functions that a routing algorithm's handlers call, imported from `netsim.routing`."""
+"""Functions that a routing algorithm's handlers call, imported from `netsim.routing`.
+
+Ports are local numbers of the switch, groups numbers in its network. An invalid argument breaks a
+rule (rules.py); the function returns something harmless.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from netsim.engine.kernels.ids import LocalPort
+from netsim.engine.kernels.env import RoutingEnv
+from netsim.engine.kernels.fields import PacketRecord
+from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, Ps
 from netsim.engine.kernels.indexing import queue_of
-from netsim.engine.kernels.specialization_constants import N_CLASSES
+from netsim.engine.kernels.packets import FIRST_CONTROL
+from netsim.engine.kernels.routing import row_of
+from netsim.engine.kernels.routing_fields import RoutingPortRecord
+from netsim.engine.kernels.rules import NO_CANDIDATE, NO_GROUP, NO_LOCAL_PORT, broken
+from netsim.engine.kernels.specialization_constants import (
+    FAULTS,
+    FLOW_ROWS,
+    N_CLASSES,
+    ONE_FLOW_TABLE,
+)
+from netsim.model.arithmetic import below, mix
+from netsim.model.routing import NO_ROUTE
 
 
-def candidate(env: Any, first: int, k: int) -> LocalPort:
-    """Return the local port of candidate ``k`` of the list that begins at ``first``."""
-    return LocalPort(env.net.route_ports[first + k])
+def _port(env: RoutingEnv, p: int) -> GlobalPort:
+    """Return local port ``p`` as a global one; port 0, and a broken rule, if it does not exist."""
+    if p < 0 or p >= env.switch.n_ports:
+        broken(env.home, NO_LOCAL_PORT, p)
+        p = 0
+    return env.switch.first_port + LocalPort(p)
 
 
-def held(env: Any, p: LocalPort) -> int:
-    """Return the bytes that local port ``p`` holds in all classes, with the packet being sent."""
-    total = 0
+def _group(env: RoutingEnv, group: int) -> int:
+    """Return a group; group 0, and a broken rule, if it does not exist."""
+    if 0 <= group < env.switch.n_groups:
+        return group
+    broken(env.home, NO_GROUP, group)
+    return 0
+
+
+def candidates(env: RoutingEnv, now: Ps, group: int) -> tuple[int, int]:
+    """Return ``first`` and the number of candidates for the edge switch of ``group``; none if that
+    is this switch or has no route."""
+    entry = env.net.route[row_of(env.net, env.switch.node, now) + _group(env, group)]
+    if entry == NO_ROUTE:
+        return 0, 0
+    return entry >> 16, entry & 0xFFFF
+
+
+def candidate(env: RoutingEnv, first: int, k: int) -> LocalPort:
+    """Return the local port of candidate ``k`` of those from ``first`` on."""
+    at = first + k
+    if at < 0 or at >= env.net.route_ports.shape[0]:
+        broken(env.home, NO_CANDIDATE, k)
+        at = 0
+    return LocalPort(env.net.route_ports[at])
+
+
+def group_of(env: RoutingEnv, pkt: PacketRecord) -> int:
+    """Return the group of a packet's destination."""
+    return int(env.net.host_group[Address(pkt.dst)])
+
+
+def n_groups(env: RoutingEnv) -> int:
+    """Return the number of groups of the switch's network."""
+    return env.switch.n_groups
+
+
+def set_via(env: RoutingEnv, pkt: Any, group: int) -> None:
+    """Send a packet via a group's edge switch; -1: straight to its destination. Requires VIA."""
+    if group != -1:
+        group = _group(env, group)
+    pkt.via = group + 1
+
+
+def via_of(pkt: Any) -> int:
+    """Return the group that a packet goes via, or -1. Requires VIA."""
+    return int(pkt.via) - 1
+
+
+def held(env: RoutingEnv, p: int) -> Bytes:
+    """Return the bytes held at local port ``p``, of all classes, with the packet that it sends.
+    Requires COUPLED."""
+    port = _port(env, p)
+    n_bytes = Bytes(0)
     for cls in range(N_CLASSES):
-        total += env.links.queues[queue_of(env.switch.first_port + p, cls)].bytes
-    return total
+        n_bytes += env.links.queues[queue_of(port, cls)].bytes
+    return n_bytes
+
+
+def is_up(env: RoutingEnv, now: Ps, p: int) -> bool:
+    """Return whether the link that leaves by local port ``p`` has no outage now."""
+    port = _port(env, p)
+    if FAULTS:
+        outages = env.links.outages
+        fault = env.links.faults[port]
+        k = fault.outage  # none before it ends after now
+        while k < fault.last_outage and outages[k, 0] <= now:
+            if now < outages[k, 1]:
+                return False
+            k += 1
+    return True
+
+
+def hops_to(env: RoutingEnv, group: int) -> int:
+    """Return the links from this switch to a group's edge switch, by routes without failures; 255
+    if there is none."""
+    return int(env.net.hops[env.home.number, _group(env, group)])
+
+
+def dimension_of(env: RoutingEnv, p: int) -> int:
+    """Return the dimension that the topology has given to the cable at local port ``p``, or 0."""
+    return env.net.port_dimension[_port(env, p)]
+
+
+def ps_per_byte_q20(env: RoutingEnv, p: int) -> int:
+    """Return the ps that a byte takes at local port ``p``, in units of 2**-20, without faults."""
+    return env.net.port_q20[_port(env, p)]
+
+
+def egress(env: RoutingEnv, p: int) -> Any:
+    """Return the record of local port ``p``. Its state requires COUPLED."""
+    return env.links.routing_ports[_port(env, p)]
+
+
+def flow_row(env: RoutingEnv, port: RoutingPortRecord, pkt: PacketRecord) -> Any:
+    """Return the row of the flow table for a packet that came in by ``port``."""
+    direction = 0
+    if int(pkt.kind) >= FIRST_CONTROL:
+        direction = 1
+    key = mix(mix(int(pkt.flow) * 2 + direction) ^ int(pkt.entropy))
+    table = int(port.number) - int(env.net.first_port[env.net.n_hosts])
+    if ONE_FLOW_TABLE:
+        table = env.home.number
+    return env.links.flow_rows[table * FLOW_ROWS + below(key, FLOW_ROWS)]

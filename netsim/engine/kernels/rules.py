@@ -1,8 +1,8 @@
 """Rules that protect the engine's memory from handlers.
 
 A transport or program that breaks a rule marks its host, whose step ends before the packet or timer
-is used. A queue discipline marks its switch, and its step uses something harmless instead. Checked
-engines also find writes out of bounds.
+is used. A queue discipline or routing algorithm marks its switch, and its step uses something
+harmless instead. Checked engines also find writes out of bounds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     NO_SIZE_OF_ITS_OWN,
     TOO_LATE_FOR_SIZE,
     NO_SUCH_SIZE,
-) = range(1, 32)
+    NO_CANDIDATE,
+    NO_LOCAL_PORT,
+    NO_GROUP,
+) = range(1, 35)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -73,6 +76,9 @@ TEXTS = {
     NO_COLUMNS: "logged a row of {value} numbers, but LOG has another number of columns",
     NO_SIZE_OF_ITS_OWN: "set the size of task {value}, which sends no flow or a relayed one",
     TOO_LATE_FOR_SIZE: "set the size of the flow of task {value} of this host, which has started",
+    NO_CANDIDATE: "chose candidate {value}, which is not in the list",
+    NO_LOCAL_PORT: "used port {value}, which its switch does not have",
+    NO_GROUP: "used group {value}, which the network does not have",
     NO_SUCH_SIZE: "set a flow's size to {value} bytes (at least 1, at most its size in the table)",
     LOG_FULL: "logged more than {value} rows, the workload's log_rows for this host",
     NO_PAYLOAD: "trimmed a packet of kind {value}, which goes to a sender and has no payload",

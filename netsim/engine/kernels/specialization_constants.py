@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from netsim.engine.kernels import handlers, queue_handlers
+from netsim.engine.kernels import handlers, queue_handlers, routing_handlers
 
 
 class UnboundConstantError(RuntimeError):
@@ -69,7 +69,6 @@ ECN_ENQUEUE: bool = _feature("ECN_ENQUEUE")
 ECN_DEQUEUE: bool = _feature("ECN_DEQUEUE")
 COUPLED: bool = _feature("COUPLED")  # ports of a switch influence each other
 ROUTES_AHEAD: bool = _feature("ROUTES_AHEAD")  # an output does not depend on earlier events
-BALANCING: int = _feature("BALANCING")  # load balancing over equal-cost paths (balance.py)
 PLANE_BALANCING: int = _feature("PLANE_BALANCING")  # use of a host's ports (port_pairs.py)
 CARRIER: bool = _feature("CARRIER")  # hosts detect loss of carrier on their ports
 POLICY_ROUTING: bool = _feature("POLICY_ROUTING")  # there are several routing tables
@@ -92,6 +91,17 @@ HAS_ON_DEPARTURE: bool = _feature("HAS_ON_DEPARTURE")
 MOVES_PACKETS: bool = _feature("MOVES_PACKETS")  # the discipline moves packets between queues
 IS_SHAPED: bool = _feature("IS_SHAPED")  # the discipline can hold back a port that has packets
 HAS_PFC: bool = _feature("HAS_PFC")  # the discipline pauses neighbors with PFC
+
+# --- what the routing algorithm uses (`features` in routing_declarations.py) ----------------------
+
+HAS_AT_SOURCE: bool = _feature("HAS_AT_SOURCE")
+HAS_AT_SWITCH: bool = _feature("HAS_AT_SWITCH")
+HAS_ON_ROUTE: bool = _feature("HAS_ON_ROUTE")
+HAS_ON_DEPART: bool = _feature("HAS_ON_DEPART")
+HAS_ON_TICK: bool = _feature("HAS_ON_TICK")
+VIA: bool = _feature("VIA")  # packets may go via another group
+FLOW_ROWS: int = _feature("FLOW_ROWS")  # rows of a flow table, or 0
+ONE_FLOW_TABLE: bool = _feature("ONE_FLOW_TABLE")  # a switch has one, not each of its ports
 
 # --- what the transports use (`features` in declarations.py) --------------------------------------
 
@@ -133,6 +143,13 @@ choose_class = _handler(queue_handlers.choose_class)
 choose_packet = _handler(queue_handlers.choose_packet)
 on_send = _handler(queue_handlers.on_send)
 on_departure = _handler(queue_handlers.on_departure)
+
+at_source = _handler(routing_handlers.at_source)
+at_switch = _handler(routing_handlers.at_switch)
+choose = _handler(routing_handlers.choose)
+on_route = _handler(routing_handlers.on_route)
+on_depart = _handler(routing_handlers.on_depart)
+on_tick = _handler(routing_handlers.on_tick)
 
 program_on_begin = _function("program_on_begin")
 program_on_task = _function("program_on_task")

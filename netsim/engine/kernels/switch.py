@@ -10,9 +10,8 @@ simultaneous arrivals that meet get a rank (`sort_arrivals`), from 1 on.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.balance import count_unroutable, has_route, output_port
 from netsim.engine.kernels.calendar import resume_ports, suspend_port
-from netsim.engine.kernels.env import QueueEnv, queue_env_of
+from netsim.engine.kernels.env import QueueEnv, queue_env_of, routing_env_of
 from netsim.engine.kernels.fields import LinkReaderRecord
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
 from netsim.engine.kernels.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Numbers, Ps
@@ -38,6 +37,7 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.rings import BLOCK_SLOTS, first_slot, leave_block, slot_in
+from netsim.engine.kernels.routing import count_unroutable, has_route, output_port
 from netsim.engine.kernels.specialization_constants import (
     COUPLED,
     HAS_PFC,
@@ -81,7 +81,7 @@ def prefetch_link(links: LinkState, reader: LinkReaderRecord) -> None:
 
 
 def gather(
-    net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
+    env: QueueEnv, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> tuple[int, Ps]:
     """Collect the arrivals of the window in the worker's scratch, port by port in ascending order.
 
@@ -89,6 +89,9 @@ def gather(
     ``keys[k]`` and, if it is routed now, its output ``outs[k]``. Returns the number of arrivals and
     the time of the first one after the window, or (-needed, INF) if scratch is too small.
     """
+    net = env.net
+    links = env.links
+    routing_env = routing_env_of(env)
     first = net.first_port[node]
     w0 = clock.clock[0].w0
     w1 = clock.clock[0].w1
@@ -136,7 +139,7 @@ def gather(
                 if MAY_BE_UNROUTABLE:
                     routable = routable and has_route(net, node, links.pool[slot])
                 if routable:
-                    outs[k] = output_port(net, links, node, p, slot)
+                    outs[k] = output_port(routing_env, p, slot, time)
                 elif COUPLED:
                     outs[k] = NO_PORT
                 else:
@@ -316,10 +319,10 @@ def switch_step(
     net: Net, links: LinkState, clock: Clock, scratch: Scratch, worker: int, node: NodeId
 ) -> int:
     """Advance switch ``node`` to the end of the window; return a status of layout.py."""
-    env = queue_env_of(links.switches[node - net.n_hosts], links)
+    env = queue_env_of(links.switches[node - net.n_hosts], links, net)
     env.switch.worker = worker
     first = net.first_port[node]
-    n, next_event = gather(net, links, clock, scratch, worker, node)
+    n, next_event = gather(env, clock, scratch, worker, node)
     if n < 0:
         clock.what[node] = -n
         return GROW_SCRATCH

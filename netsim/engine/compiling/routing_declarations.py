@@ -1,0 +1,144 @@
+"""Checked declarations and handlers of a routing algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from netsim.engine.compiling.plugin_file import (
+    MAX_PACKET_BYTES,
+    MAX_STATE_BYTES,
+    PluginFile,
+    functions_of,
+)
+from netsim.engine.kernels.fields import (
+    CommonParameters,
+    Declared,
+    PacketRecord,
+)
+from netsim.engine.kernels.layout import (
+    COMMON_PARAMETERS,
+    PACKET_FIELDS,
+    ROUTER_FIELDS,
+    ROUTING_PORT_FIELDS,
+    padded_record_of,
+    record_of,
+)
+from netsim.engine.kernels.routing_fields import RouterRecord, RoutingPortRecord
+from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
+from netsim.engine.kernels.routing_services import flow_row, held, set_via, via_of
+
+ROUTING_SETTABLE = {"port": ("draws",)}
+"""Engine fields that a routing algorithm may set, besides its own."""
+
+ROUTING_DECLARATIONS = (
+    *("PARAMS", "PRESETS", "COUPLED", "VIA", "LEVELS", "ONE_PATH", "SYMMETRIC", "MAX_HOPS"),
+    *("PORT_STATE", "PORT_SALTS", "SWITCH_STATE", "PACKET_FIELDS", "FLOW_TABLE", "FLOW_ROWS"),
+)
+"""Names that a routing algorithm may declare."""
+
+ONLY_COUPLED = ("on_depart", "on_tick")
+OTHERS = tuple(name for name in ROUTING_HANDLERS if name != "choose")
+FLOW_ROWS = 1024
+"""Default number of rows of a flow table."""
+
+VIA = "via"  # field of a packet: the group that it goes via, plus 1
+
+Salt = tuple[str, int, int, int]
+"""Field of a port that is filled with a hash: its name, purpose, and two numbers a and b, for draws
+of entity ``a * number + b``."""
+
+
+@dataclass(frozen=True)
+class RoutingAlgorithm:
+    """A routing algorithm's state, parameters, handlers and features. ``packet`` has none of the
+    transports' fields. ``ahead``: its choices depend on nothing that a run changes. ``uses`` are
+    the functions that handlers refer to."""
+
+    module: ModuleType
+    port: np.dtype
+    switch: np.dtype
+    packet: np.dtype
+    row: np.dtype
+    par: np.dtype
+    coupled: bool
+    ahead: bool
+    salts: tuple[Salt, ...]
+    handlers: Mapping[str, FunctionType]
+    features: Mapping[str, int]
+    uses: frozenset[Callable[..., Any]]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of a flow table."""
+        return int(self.features["FLOW_ROWS"])
+
+
+def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> RoutingAlgorithm:
+    """Check a routing algorithm's declarations. Raises InputError."""
+    declared = PluginFile(module, name)
+    coupled, via = declared.flag("COUPLED"), declared.flag(VIA.upper())
+    salts = _salts(declared)
+    state = declared.fields("PORT_STATE", ROUTING_PORT_FIELDS, MAX_STATE_BYTES)
+    switch = declared.fields("SWITCH_STATE", ROUTER_FIELDS, MAX_STATE_BYTES)
+    row = declared.fields("FLOW_TABLE", (), MAX_STATE_BYTES)
+    packet = declared.names("PACKET_FIELDS", (*PACKET_FIELDS, VIA), MAX_PACKET_BYTES // 8)
+    for one in (one for one, *_ in salts if one in (*state, *ROUTING_PORT_FIELDS)):
+        raise declared.wrong("PORT_SALTS", f"duplicate or reserved field {one}")
+    handlers = {name: declared.handler(row) for name, row in ROUTING_HANDLERS.items()}
+    has = {name: handlers[name] is not row.default for name, row in ROUTING_HANDLERS.items()}
+    used = functions_of(module, [handlers[name] for name in handlers if has[name]])
+    needs = [name for name in ONLY_COUPLED if has[name]]
+    needs += ["SWITCH_STATE"] if switch else []
+    needs += ["choose"] if held in used else []
+    if needs and not coupled:
+        what = "calls held(), which" if needs[0] == "choose" else ""
+        message = f"{what} requires coupled ports".strip()
+        hint = "COUPLED = True has the ports of a switch simulated in the order of time"
+        raise declared.wrong(needs[0], message, hint)
+    if (set_via in used or via_of in used) and not via:
+        raise declared.wrong("VIA", "set_via() and via_of() require it", "VIA = True")
+    if flow_row in used and not row:
+        raise declared.wrong("FLOW_TABLE", "flow_row() requires it", 'FLOW_TABLE = ("last_ps",)')
+    if has["on_tick"] and "tick" not in params:
+        hint = 'Param("tick", "time", "10us", "period")'
+        raise declared.wrong("on_tick", "requires a parameter tick", hint)
+    own = (*state, *(one for one, *_ in salts))
+    return RoutingAlgorithm(
+        module=module,
+        port=record_of(RoutingPortRecord, *own),
+        switch=padded_record_of(RouterRecord, *switch),
+        packet=record_of(PacketRecord, *packet, *([VIA] if via else [])),
+        row=record_of(Declared, *(row or ("unused",))),
+        par=record_of(CommonParameters, *declared.parameters(params, COMMON_PARAMETERS)),
+        coupled=coupled,
+        ahead=declared.flag("ONE_PATH") and not (own or row) and not any(has[n] for n in OTHERS),
+        salts=salts,
+        handlers=handlers,
+        features={
+            "HAS_AT_SOURCE": has["at_source"],
+            "HAS_AT_SWITCH": has["at_switch"],
+            "HAS_ON_ROUTE": has["on_route"],
+            "HAS_ON_DEPART": has["on_depart"],
+            "HAS_ON_TICK": has["on_tick"],
+            "VIA": via,
+            "FLOW_ROWS": int(getattr(module, "FLOW_ROWS", FLOW_ROWS)) if row else 0,
+            "ONE_FLOW_TABLE": coupled,
+        },
+        uses=frozenset(used),
+    )
+
+
+def _salts(declared: PluginFile) -> tuple[Salt, ...]:
+    """Return PORT_SALTS. Raises InputError if it has another form."""
+    salts = getattr(declared.module, "PORT_SALTS", ())
+    for salt in salts if isinstance(salts, tuple) else [salts]:
+        kinds = [type(one) for one in salt] if isinstance(salt, Sequence) else []
+        if kinds != [str, int, int, int] or not str(salt[0]).isidentifier():
+            hint = 'PORT_SALTS = (("salt", 128, 1, 0),): field, purpose, and entity 1 * number + 0'
+            raise declared.wrong("PORT_SALTS", f"{salt!r} is not a salt", hint)
+    return tuple(salts)

@@ -1,0 +1,155 @@
+"""Routing algorithms: state, services and rules, of files that use them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_runs import LOSSLESS, US, build, fabric_with, fat_tree, flow_table, run
+from raises_input import raises, raises_input
+
+from netsim.engine.engine import Engine
+from netsim.errors import RunError
+from netsim.lint import check_routing
+from netsim.model.fabric import Fabric
+from netsim.plugins import registry
+from netsim.plugins.registry import PluginSpec
+
+HEAD = "from netsim.routing import *\nfrom netsim.params import Param\n\nPARAMS = []\n\n\n"
+
+FIRST = "def choose(env, now, port, pkt, first, n):\n    return 0\n"
+
+ALONE = """
+VIA = True
+PORT_STATE = ("last", ("sums", 4))
+PORT_SALTS = (("salt", 130, 1, 0),)
+FLOW_TABLE = ("last_ps", "k")
+FLOW_ROWS = 16
+PACKET_FIELDS = ("seen",)
+
+
+def at_source(env, now, port, pkt):
+    set_via(env, pkt, below(mix(port.salt ^ (port.draws & 0xFFFFFFFF)), n_groups(env)))
+    port.draws += 1
+
+
+def at_switch(env, now, port, pkt):
+    pkt.seen += hops_to(env, group_of(env, pkt))
+
+
+def choose(env, now, port, pkt, first, n):
+    row = flow_row(env, port, pkt)
+    if now - row.last_ps > 2_000_000:
+        row.k = (port.last + pkt.seen) % n
+    row.last_ps = now
+    return row.k
+
+
+def on_route(env, now, port, out, pkt):
+    port.last += 1 + int(out.from_host) + dimension_of(env, out.number - env.switch.first_port)
+    port.sums[via_of(pkt) & 3] += ps_per_byte_q20(env, 0)
+"""
+"""Uses all that an algorithm may without coupled ports."""
+
+BUSY = """
+    k = candidate(env, first, row.k)
+    if held(env, k) > 9_000 or not is_up(env, now, k):
+        return (row.k + 1) % n"""
+
+TOGETHER = (
+    ALONE.replace("FLOW_ROWS", 'COUPLED = True\nSWITCH_STATE = ("bytes", "periods")\nFLOW_ROWS')
+    .replace("PACKET_FIELDS", 'PARAMS = [Param("tick", "time", "3us", "period")]\nPACKET_FIELDS')
+    .replace("pkt.seen) % n", "pkt.seen + env.switch.bytes + env.switch.periods) % n")
+    .replace("    row.last_ps = now", "    row.last_ps = now" + BUSY)
+    + '''
+
+def on_depart(env, now, port, pkt):
+    env.switch.bytes += int(pkt.size_bytes) + pkt.seen
+    port.last += egress(env, 0).draws
+
+
+def on_tick(env, now, n_ticks):
+    env.switch.bytes >>= min(n_ticks, 40)
+    env.switch.periods += n_ticks + now // 3_000_000
+'''
+)  # fmt: skip
+"""Uses all that one may with them."""
+
+NETWORK = fat_tree(2, 4, "100Gbps")
+FLOWS = [(h, (h + 1 + h // 3) % 8, 60_000, 500_000 * h) for h in range(8)]
+
+
+def algorithm(folder: Path, text: str, **params: object) -> PluginSpec:
+    """The algorithm that `HEAD` and `text` say."""
+    (folder / "mine.py").write_text(HEAD + text, "utf-8")
+    return PluginSpec(registry.find("routing", "mine.py", relative_to=folder), params)
+
+
+def engine(folder: Path, text: str, fabric: Fabric | None = None, **options: object) -> Engine:
+    """An engine whose switches route so."""
+    params = {"tick": 3 * US} if "tick" in text else {}
+    fabric = fabric or fabric_with(queue_bytes=10 * 4160)
+    fabric = Fabric(fabric.queue, algorithm(folder, text, **params))
+    options = {"jit": False, **options}
+    return build(NETWORK, flow_table(FLOWS), "roce", fabric, **options)
+
+
+@pytest.mark.parametrize("fabric", [None, LOSSLESS], ids=["drop_tail", "lossless"])
+@pytest.mark.parametrize("text", [ALONE, TOGETHER], ids=["alone", "together"])
+def test_state_depends_on_neither_windows_nor_interruptions(
+    tmp_path: Path, text: str, fabric: Fabric | None
+) -> None:
+    whole = run(engine(tmp_path, text, fabric))
+    states = [whole]
+    states.append(run(engine(tmp_path, text, fabric, window_ps=300_000)))
+    begun = run(engine(tmp_path, text, fabric), 12 * US)
+    resumed = engine(tmp_path, text, fabric)
+    resumed.restore(begun.snapshot())
+    states.append(run(resumed))
+    assert len({one.digest() for one in states}) == 1
+    for name in ("routing_ports", "routers", "flow_rows"):
+        kept = [np.asarray(getattr(one.state.links, name)).tobytes() for one in states]
+        assert any(kept[0])
+        assert len(set(kept)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (FIRST.replace("0", "n"), ("mine", "choose", "candidate 2", "switch 0")),
+        (FIRST.replace("0", "candidate(env, -9, 0)"), ("choose", "candidate 0")),
+        (FIRST.replace("0", "int(is_up(env, now, 99))"), ("choose", "port 99")),
+        (FIRST.replace("0", "candidates(env, now, 4)[1]"), ("choose", "group 4")),
+    ],
+)
+def test_a_broken_rule_ends_the_run(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    with raises(RunError, *words):
+        run(engine(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (FIRST.replace("0", "held(env, 0)"), ("held()", "coupled")),
+        ('SWITCH_STATE = ("a",)\n' + FIRST, ("SWITCH_STATE", "coupled")),
+        (FIRST + "def on_tick(env, now, n_ticks):\n    pass\n", ("on_tick", "coupled")),
+        ("COUPLED = True\n" + FIRST + "def on_tick(env, now, n_ticks):\n    pass\n", ("tick",)),
+        (FIRST.replace("0", "via_of(pkt)"), ("VIA",)),
+        (FIRST.replace("0", "flow_row(env, port, pkt).k"), ("FLOW_TABLE",)),
+        (FIRST.replace("    return", "    pkt.prio = 0\n    return"), ("pkt.prio", "engine")),
+        (FIRST.replace("0", "env.net"), ("env has no net",)),
+        (
+            'PORT_STATE = ("a",)\n' + FIRST.replace("0", "egress(env, 1).a"),
+            ("no field a",),
+        ),
+        ('PORT_SALTS = (("a", 1),)\n' + FIRST, ("PORT_SALTS",)),
+        ('PORT_STATE = ("a",)\nPORT_SALTS = (("a", 1, 1, 0),)\n' + FIRST, ("duplicate",)),
+        ("def choose(env, now, port, pkt, first, n):\n    pass\n", ("must return",)),
+    ],
+)
+def test_mistakes_are_found_before_the_run(
+    tmp_path: Path, text: str, words: tuple[str, ...]
+) -> None:
+    with raises_input("mine.py", *words):
+        check_routing(algorithm(tmp_path, text).plugin, {})
