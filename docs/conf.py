@@ -12,8 +12,10 @@ release = __version__
 copyright = "the netsim contributors"
 
 root_doc = "docs/index"
-include_patterns = ["docs/**.md", "**/README.md", "*.md", "netsim/**.md"]
-exclude_patterns = ["build", ".*", "**/.*", "tests"]
+include_patterns = [
+    *("*.md", "docs/*.md", "netsim/**.md", ".github/*.md"),
+    *("experiments/README.md", "topologies/README.md", "transports/README.md"),
+]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 myst_heading_anchors = 4
