@@ -122,6 +122,13 @@ def test_every_page():
             check(page)
 
 
+def test_every_page_is_in_the_site():
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    listed = re.findall(r"^([\w./-]+)$", index, re.MULTILINE)
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages <= set(listed), "add it to a toctree of docs/index.md"
+
+
 def commands_below(text, marker):
     """The indented lines behind a comment that marks them."""
     block = text.partition(f"<!-- {marker} -->\n\n")[2].partition("\n\n")[0]
