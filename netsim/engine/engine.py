@@ -199,7 +199,7 @@ class Engine:
         """Return what PFC has stopped, and the packets that wait; None without PFC."""
         if not self.discipline.features["HAS_PFC"]:
             return None
-        return pauses(self.state, self.fabric.n_traffic_classes)
+        return pauses(self.state)
 
     def waiting_classes(self) -> Ints:
         """Return int64[n_ports]: bit c is set if packets of class c wait at the switch port."""

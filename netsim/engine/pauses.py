@@ -16,9 +16,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Pauses:
-    """Pauses between windows; ports and classes as port * n_traffic_classes + class.
+    """Pauses between windows; ports and their classes as port * n_queues + class.
 
     Attributes:
+        n_queues: queues of a port, one for each class (and level).
         is_stopped: bool[n_ports * classes], the neighbor pauses the class, and the port does not
             send.
         since_ps: int64[n_ports * classes], since when, if stopped.
@@ -27,6 +28,7 @@ class Pauses:
         size_bytes: int64[n], of these packets.
     """
 
+    n_queues: int
     is_stopped: NDArray[np.bool_]
     since_ps: Ints
     came_by: Ints
@@ -34,27 +36,28 @@ class Pauses:
     size_bytes: Ints
 
 
-def pauses(state: State, n_traffic_classes: int) -> Pauses | None:
+def pauses(state: State) -> Pauses | None:
     """Return the pauses, None if the queue discipline does not tell by which port a packet came."""
     links = state.links
     if links.ingress.shape[0] <= 1:
         return None
-    ports, pool = np.asarray(links.ports), np.asarray(links.pool)
-    cls = np.arange(n_traffic_classes)
+    ports, queues, pool = (np.asarray(one) for one in (links.ports, links.queues, links.pool))
+    n_queues = queues.size // ports.size
+    cls = np.arange(n_queues)
     is_paused = paused_classes(state)[:, None] >> cls & 1 == 1
     # A neighbor that asks for packets again lets them come soon.
     asks = ports["pause_requested"][np.asarray(state.net.port_peer)][:, None] >> cls & 1 == 1
     sends = (ports["tx_bytes"] > 0) & (ports["free_at"] >= counts(state).now_ps)
     stopped = is_paused & asks & ~sends[:, None]
-    queues = np.asarray(links.queues)
     leaves_by = np.repeat(np.arange(queues.size), queues["tail"] - queues["head"])
     slots = in_queues(state)
-    node = np.asarray(state.net.port_node)[leaves_by // n_traffic_classes]
+    node = np.asarray(state.net.port_node)[leaves_by // n_queues]
     came_by = np.asarray(state.net.first_port)[node] + np.asarray(links.ingress)[slots]
     return Pauses(
+        n_queues=n_queues,
         is_stopped=stopped.reshape(-1),
         since_ps=np.array(queues["paused_since"]),
-        came_by=came_by * n_traffic_classes + pool["prio"][slots],
+        came_by=came_by * n_queues + pool["prio"][slots],
         leaves_by=leaves_by,
         size_bytes=pool["size_bytes"][slots].astype(np.int64),
     )

@@ -47,9 +47,9 @@ def deadlock_table(engine: Engine) -> Table | None:
     found = engine.pauses()
     if found is None or not found.is_stopped.any():
         return None
-    network, n_traffic_classes = engine.network, engine.fabric.n_traffic_classes
-    port, cls = np.divmod(found.came_by, n_traffic_classes)
-    sent_by = network.port_peer[port].astype(np.int64) * n_traffic_classes + cls
+    network, n_queues = engine.network, found.n_queues
+    port, cls = np.divmod(found.came_by, n_queues)
+    sent_by = network.port_peer[port].astype(np.int64) * n_queues + cls
     stuck = _stuck(found, sent_by)
     waits = stuck[sent_by] & stuck[found.leaves_by]
     key = sent_by[waits] * stuck.size + found.leaves_by[waits]
@@ -60,13 +60,13 @@ def deadlock_table(engine: Engine) -> Table | None:
         return None
     held = np.bincount(which, found.size_bytes[waits], minlength=key.size).astype(np.int64)
     following = np.roll(cycle, -1)
-    ports, names = cycle // n_traffic_classes, link_names(network, cycle // n_traffic_classes)
+    ports, names = cycle // n_queues, link_names(network, cycle // n_queues)
     return {
         "link": ports,
         "port": names,
-        "traffic_class": cycle % n_traffic_classes,
+        "traffic_class": cycle % n_queues,
         "waits_for_port": np.roll(names, -1),
-        "waits_for_class": following % n_traffic_classes,
+        "waits_for_class": following % n_queues,
         "held_bytes": held[np.searchsorted(key, cycle * stuck.size + following)],
         "paused_since_ps": found.since_ps[cycle],
     }

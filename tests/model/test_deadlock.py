@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import networkx as nx
 import numpy as np
+from engine_runs import build, counter, fabric_with, fct_ps, flow_table, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
@@ -127,7 +128,7 @@ FREE = (
     {"kind": "dragonfly_plus", "radix": 4},
     {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 4},
     {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 4, "planes": 2},
-    {"kind": "dumbbell", "hosts": 2},
+    {"kind": "dumbbell", "hosts": 2, "bottleneck_delay": "1us"},
 )
 """Networks that PFC cannot deadlock."""
 
@@ -156,6 +157,22 @@ def test_direct_networks() -> None:
             check_deadlock(network, Fabric(), None)
         allowed = check_deadlock(network, replace(Fabric(), allow_deadlock=True), None)
         assert network.port_name(cycle[-1]) in allowed
+
+
+def test_what_cannot_deadlock_does_not() -> None:
+    """Buffers of one packet, and all hosts send to three others."""
+    tiny = fabric_with("lossless", xoff_bytes=1, xon_bytes=1)
+    for given_tree in FREE:
+        network = topology_of(given_tree)
+        n = network.n_hosts
+        src = np.arange(3 * n) % n
+        dst = np.concatenate([(src[:n] + n // 2) % n, n - 1 - src[:n], (src[:n] + n // 3) % n])
+        pairs = [
+            (a, b, 20_000, 0) for a, b in zip(src.tolist(), dst.tolist(), strict=True) if a != b
+        ]
+        engine = run(build(network, flow_table(pairs), "roce", tiny, jit=False), 10**10)
+        assert (fct_ps(engine) > 0).all(), given_tree
+        assert (counter(engine, "drops"), counter(engine, "pfc_pauses") > 0) == (0, True)
 
 
 def test_a_tree_with_failures() -> None:
