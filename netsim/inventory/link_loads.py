@@ -64,7 +64,7 @@ def pattern_saturation(network: Network, to: Destinations, number: int = 0) -> f
     With several tables, that of the first, and circuits count as if they were always up.
     """
     ports = np.flatnonzero(network.port_network == number)
-    group = network.port_group[ports]
+    group = network.port_group[ports].astype(np.int64)
     n_groups = int(np.diff(network.first_group)[number])
     n_switches = int((network.switch_network == number).sum())
     if n_groups * n_switches * 2 > MAX_STEPS:

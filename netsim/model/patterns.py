@@ -81,7 +81,8 @@ class Destinations:
             last = parts - 1 - (self.share[:, ::-1] > 0).argmax(axis=1)
             place = np.searchsorted(ends.reshape(-1), src + rng.random(src.size), side="right")
             part = np.clip(place - src * parts, 0, last[src])
-        return (self.first[src, part] + rng.integers(0, self.size[part], src.size)) % n
+        to: Ints = (self.first[src, part] + rng.integers(0, self.size[part], src.size)) % n
+        return to
 
     def demand(self, sends: Floats, group: Ints) -> Floats:
         """Return float64[groups, groups], what hosts of each group send to those of each other.
@@ -102,7 +103,8 @@ class Destinations:
     def received(self, sends: Floats) -> Floats:
         """Return float64[n], what each host receives if host h sends `sends[h]`."""
         everybody = np.arange(len(self.first))
-        return self._to_hosts(sends, everybody, 0 * everybody)[0]
+        found: Floats = self._to_hosts(sends, everybody, 0 * everybody)[0]
+        return found
 
     def _to_hosts(self, sends: Floats, these: Ints, row: Ints) -> Floats:
         """Return float64[rows, n], what each host receives from some; row[k] is that of

@@ -24,6 +24,9 @@ SMALL = {
 }  # fmt: skip
 """Values that make an experiment small, wherever their keys stand."""
 
+FIT = ("uniform", "hot_spot", "random_permutation")
+"""Patterns of all numbers of hosts."""
+
 LISTS = (
     *("transports/pfc_victim.csv", "transports/pfc_victim_alone.csv"),
     "wide_area/wan_beside.csv",
@@ -168,6 +171,7 @@ def small(rng: random.Random) -> Tree:
             {"kind": "all_to_all", "size": "4KB", "group_size": 2},
             {"kind": "pipeline", "size": size, "stage_hosts": 1},
             {"kind": "poisson", "sizes": size, "load": 0.3, "n_flows": 4},
+            {"kind": "pattern", "size": size, "pattern": rng.choice(FIT), "steps": 2},
             {"kind": "ring_all_reduce", "size": size, "group_size": 2},
             {
                 "kind": "collective",
