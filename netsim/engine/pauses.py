@@ -45,7 +45,7 @@ def pauses(state: State) -> Pauses | None:
     n_queues = queues.size // ports.size
     cls = np.arange(n_queues)
     is_paused = paused_classes(state)[:, None] >> cls & 1 == 1
-    # A neighbor that asks for packets again lets them come soon.
+    # Without a request there, a frame that ends the pause is on its way.
     asks = ports["pause_requested"][np.asarray(state.net.port_peer)][:, None] >> cls & 1 == 1
     sends = (ports["tx_bytes"] > 0) & (ports["free_at"] >= counts(state).now_ps)
     stopped = is_paused & asks & ~sends[:, None]

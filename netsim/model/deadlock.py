@@ -65,7 +65,8 @@ class Choices:
         via: packets may go via any group; hosts' switches choose it.
         anywhere: all switches may choose or change it.
         next_level: gives the level of packets by the ports at which they come in and leave, their
-            level before (int64[n] each), and whether they have a via; None: all are at level 0.
+            level before (int64[n] each), and whether they have a via; it must not depend on which
+            host a packet comes from. None: all are at level 0.
     """
 
     n_levels: int = 1

@@ -101,7 +101,8 @@ def test_levels_and_vias(
     def next_level(
         came_by: np.ndarray, level: np.ndarray, leaves_by: np.ndarray, has_via: bool
     ) -> np.ndarray:
-        rises = mix(came_by * 64 + leaves_by * 2 + has_via + seed) % 2
+        from_host = network.port_peer[came_by] < network.n_host_ports
+        rises = mix(np.where(from_host, 0, came_by) * 64 + leaves_by * 2 + has_via + seed) % 2
         return np.minimum(level + rises, n_levels - 1)
 
     check_cycle(network, None, Choices(n_levels, via, via and anywhere, next_level))
