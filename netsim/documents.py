@@ -99,6 +99,8 @@ EXPERIMENT = {
     "seed": int,
     "hash": str,
     "tables": [str],
+    "versions?": dict,
+    "git?": [dict],
     "plugins": [{"kind": str, "name": str, "file": str, "sha256": str, "sources?": Each(str)}],
     "resolved": {
         **USES,

@@ -47,12 +47,12 @@ def draw(results: Sequence[Result]) -> Figure:
     for curve, seeds in zip(curves, times, strict=True):
         pooled = np.sort(np.concatenate(seeds)) / scale
         flows = sum(len(result.flows) for result in curve.results)
-        _curve(axes, pooled, flows, label=curve.label, **curve.curve_style.options(len(pooled)))
+        draw_cdf(axes, pooled, flows, label=curve.label, **curve.curve_style.options(len(pooled)))
         if len(seeds) > 1:
             _band(axes, [one / scale for one in seeds], curve)
     for index, ideal in enumerate(ideals):
         label = seed_curves.IDEAL if index == 0 else ""
-        _curve(axes, ideal / scale, len(ideal), label=label, color=style.IDEAL, linestyle="--")
+        draw_cdf(axes, ideal / scale, len(ideal), label=label, color=style.IDEAL, linestyle="--")
     axes.set_xlabel(f"flow completion time ({unit})")
     axes.set_ylabel("share of flows")
     axes.set_ylim(0, 1.02)
@@ -101,7 +101,7 @@ def _ideals_of_all(results: Sequence[Result]) -> list[np.ndarray]:
     return [np.sort(np.concatenate(list(seeds.values()))) for seeds in found.values()]
 
 
-def _curve(axes: Axes, times: np.ndarray, flows: int, **options: Any) -> None:
+def draw_cdf(axes: Axes, times: np.ndarray, flows: int, **options: Any) -> None:
     """Draw sorted times of `flows` flows as steps from 0."""
     import numpy as np
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from netsim.errors import InputError
 from netsim.plots import seed_curves, style
 from netsim.plots.seed_curves import resolved
+from netsim.results.statistics import margin_95
 from netsim.units import format_number
 
 if TYPE_CHECKING:
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
 
 TRIALS = 100
 """Draws of traffic and paths for fair shares."""
-
-STUDENT_95 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-"""97.5 % quantiles of Student's t distribution for 1, 2, ... degrees of freedom."""
-
-NORMAL_95 = 1.960
 
 ONE_PATH = ("roce", "dcqcn")
 """Transports that always use one path per flow."""
@@ -55,12 +47,7 @@ class Spread(NamedTuple):
     @property
     def margin(self) -> float | None:
         """Half the 95 % confidence interval of the mean (Student's t); None for one seed."""
-        count = len(self.values)
-        if count < 2:
-            return None
-        variance = sum((value - self.mean) ** 2 for value in self.values) / (count - 1)
-        factor = STUDENT_95[count - 2] if count - 2 < len(STUDENT_95) else NORMAL_95
-        return factor * math.sqrt(variance / count)
+        return margin_95(self.values)
 
 
 def spread_of(values: Sequence[float]) -> Spread | None:

@@ -37,6 +37,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "topo": ("netsim.cli.topo", "Count, price and draw an experiment's network."),
         "plot": ("netsim.cli.plot", "Plot a result."),
         "report": ("netsim.cli.report", "Write one HTML page about results."),
+        "compare": ("netsim.cli.compare", "Compare two results or sweeps."),
         "why": ("netsim.cli.why", "Explain what a flow, step or request waited for."),
         "trace": ("netsim.cli.trace", "Trace one flow of a result, packet by packet."),
     },

@@ -1,0 +1,182 @@
+"""`netsim compare`: what differs between two results or sweeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netsim.cli.app import FAILED
+from netsim.cli.options import json_option, print_json
+from netsim.terminal import Column, Wide, common_unit, number, show
+from netsim.units import format_bytes, format_time
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from netsim.results.comparison import Comparison
+
+DRAWS = True
+
+MOVED = 5
+"""Default of --limit."""
+
+LINES = 40
+"""Lines of a diff of sources that are printed."""
+
+
+class _Share(click.ParamType):
+    """A share, such as 2% or 0.02."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 100:
+            self.fail(f"{text!r} is not a share, such as 2% or 0.02", param, ctx)
+        return share
+
+
+@click.command("compare")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option("--limit", type=click.IntRange(0), default=MOVED, help=f"Flows to show ({MOVED}).")
+@click.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw both CDFs into this file."
+)
+@click.option(
+    "--fail-above",
+    type=_Share(),
+    metavar="SHARE",
+    help="Exit status 1 if the mean or p99 completion time of a point grows by more, such as 2%, "
+    "or more flows are unfinished.",
+)
+@json_option
+def command(
+    before: Path,
+    after: Path,
+    limit: int,
+    plot: Path | None,
+    fail_above: float | None,
+    as_json: bool,
+) -> None:
+    """Compare two results, or two sweeps point by point.
+
+    Seeds are paired by point and flows by number. The 95 % intervals of changes are over seeds, or,
+    for one seed, over its flows: what another seed would give is then unknown.
+    """
+    from netsim.results import results_in
+    from netsim.results.comparison import compare
+
+    found = compare(results_in(before), results_in(after))
+    moved = found.moved(limit)
+    if plot is not None:
+        from netsim.plots import save
+        from netsim.plots.comparison import draw
+
+        click.echo(save(draw(found, _names(before, after)), plot), err=as_json)
+    failures = [] if fail_above is None else found.slower_than(fail_above)
+    if as_json:
+        tables = ("statistics", "metrics", "experiment", "versions")
+        content: dict[str, Any] = {name: getattr(found, name).to_dicts() for name in tables}
+        content |= {"moved": moved.to_dicts(), "diffs": found.diffs, "failures": failures}
+        print_json({"identical": found.identical, "unfinished": found.unfinished, **content})
+    else:
+        _print(found, moved)
+    if failures:
+        for line in failures:
+            click.echo(f"above the limit: {line}", err=True)
+        raise SystemExit(FAILED)
+
+
+def _names(before: Path, after: Path) -> tuple[str, str]:
+    """Return short names of two results that differ."""
+    if before.name != after.name:
+        return before.name, after.name
+    return str(before), str(after)
+
+
+def _print(found: Comparison, moved: pl.DataFrame) -> None:
+    if found.identical:
+        click.echo("identical results: every table has the same hash")
+    elif len(found.statistics):
+        show(_statistics_table(found.statistics))
+    if any(found.unfinished):
+        counts = " and ".join(f"{count:,}" for count in found.unfinished)
+        click.echo(f"unfinished flows, left out on both sides: {counts}")
+    if len(found.metrics):
+        show(_metrics_table(found.metrics))
+    if len(moved):
+        show(_moved_table(moved))
+    for title, table in (
+        ("Experiment", found.experiment),
+        ("Versions and plugins", found.versions),
+    ):
+        if len(table):
+            names = [Column(table.columns[0], table[table.columns[0]].to_list(), left=True)]
+            sides = [Column(name, table[name].to_list(), left=True) for name in ("before", "after")]
+            show(Wide([*names, *sides], title=title))
+    for text in found.diffs:
+        lines = text.splitlines()
+        click.echo("\n".join(lines[:LINES]))
+        if len(lines) > LINES:
+            click.echo(f"... and {len(lines) - LINES:,} more lines (--json has all)")
+
+
+def _statistics_table(table: pl.DataFrame) -> Wide:
+    rows = table.to_dicts()
+    unit, scale = common_unit([row["after_ps"] for row in rows])
+    columns = []
+    if table["point"].n_unique() > 1:
+        columns.append(Column("point", [row["point"] for row in rows], left=True))
+    columns.append(Column("FCT", [row["statistic"] for row in rows], left=True))
+    for name in ("before", "after"):
+        cells = [number(row[f"{name}_ps"], scale) for row in rows]
+        columns.append(Column(f"{name}\n{unit}", cells))
+    columns.append(Column("change", [f"{row['change']:+.2%}" for row in rows]))
+    columns.append(Column("95 % interval", [_interval(row) for row in rows], rank=1))
+    columns.append(Column("seeds", [str(row["seeds"]) for row in rows], rank=2))
+    columns.append(Column("flows", [f"{row['flows']:,}" for row in rows], rank=3))
+    return Wide(columns, title="Completion times")
+
+
+def _interval(row: dict[str, Any]) -> str:
+    return "-" if row["low"] is None else f"{row['low']:+.2%} to {row['high']:+.2%}"
+
+
+def _metrics_table(table: pl.DataFrame) -> Wide:
+    rows = table.to_dicts()
+    columns = []
+    if table["point"].n_unique() > 1:
+        columns.append(Column("point", [row["point"] for row in rows], left=True))
+    columns.append(Column("metric", [row["metric"] for row in rows], left=True))
+    for name in ("before", "after"):
+        columns.append(Column(name, [_value(row[name], row["unit"]) for row in rows]))
+    changes = ["-" if row["change"] is None else f"{row['change']:+.2%}" for row in rows]
+    return Wide([*columns, Column("change", changes)], title="Metrics that differ")
+
+
+def _value(value: float, unit: str) -> str:
+    return format_time(round(value), 4) if unit == "ps" else number(value)
+
+
+def _moved_table(table: pl.DataFrame) -> Wide:
+    rows = table.to_dicts()
+    unit, scale = common_unit([max(row["before_ps"], row["after_ps"]) for row in rows])
+    columns = [Column("flow", [str(row["flow"]) for row in rows])]
+    if table["point"].n_unique() > 1 or table["seed"].n_unique() > 1:
+        points = [f"{row['point']}, seed {row['seed']}" for row in rows]
+        columns.append(Column("point", points, left=True))
+    columns.append(Column("", [f"h{row['src']} to h{row['dst']}" for row in rows], left=True))
+    columns.append(Column("size", [format_bytes(row["size_bytes"], 3) for row in rows]))
+    for name in ("before", "after", "change"):
+        cells = [number(row[f"{name}_ps"], scale) for row in rows]
+        columns.append(Column(f"{name}\n{unit}", cells))
+    return Wide(columns, title="Flows that moved most (netsim why RESULT --flow N says why)")

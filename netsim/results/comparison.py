@@ -1,0 +1,370 @@
+"""Two results or sweeps, paired by point, seed and flow.
+
+print(compare(netsim.load("results/before"), netsim.load("results/after")).statistics)
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError
+from netsim.results.columns import metrics
+from netsim.results.statistics import bootstrap_95, margin_95
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+
+    from netsim.results.read import Result
+
+NOT_COMPARED = ("name", "description", "reference", "seed")
+"""Keys of an experiment that do not affect results; seeds are paired."""
+
+OF_FLOWS = ("mean", "p50", "p99", "max")
+"""Statistics of completion times."""
+
+OF_MACHINE = ("wall_s", "compile_s", "packet_hops_per_s")
+"""Metrics of the machine that ran it."""
+
+NAMED = 5
+"""Most points, flows or keys that a message names."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The results of one point and seed on both sides. `key` is the point without its seed."""
+
+    key: str
+    seed: int
+    before: Result
+    after: Result
+
+    @cached_property
+    def flows(self) -> pl.DataFrame:
+        """Flows that both finished: flow, src, dst, size_bytes, before_ps, after_ps."""
+        import polars as pl
+
+        columns = ("flow", "src", "dst", "size_bytes")
+        after = self.after.flows.select("flow", after_ps="fct_ps")
+        before = self.before.flows.select(*columns, before_ps="fct_ps")
+        return (
+            before.join(after, on="flow")
+            .drop_nulls()
+            .sort("flow")
+            .cast(dict.fromkeys(("before_ps", "after_ps"), pl.Int64))
+        )
+
+    @property
+    def unfinished(self) -> tuple[int, int]:
+        """Number of unfinished flows on both sides."""
+        counts = [one.flows["fct_ps"].null_count() for one in (self.before, self.after)]
+        return counts[0], counts[1]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The differences between two results or sweeps.
+
+    Attributes:
+        pairs: the pairs of results.
+        statistics: a row per point and statistic of completion times: point, statistic, seeds,
+            flows, before_ps, after_ps (means over seeds), change (relative), and low and high, its
+            95 % interval: over seeds (Student's t on the changes of each seed), or for one seed
+            over its flows (bootstrap), null
+            for a single flow and the maximum.
+        metrics: metrics of the summaries that differ: point, metric, unit, before, after, change.
+        experiment: keys that differ: key, before, after, points (how many).
+        versions: name, before and after of versions, commits and hashes of plugins that differ.
+        diffs: unified diffs of the sources of plugins outside netsim.
+    """
+
+    pairs: Sequence[Pair]
+    statistics: pl.DataFrame
+    metrics: pl.DataFrame
+    experiment: pl.DataFrame
+    versions: pl.DataFrame
+    diffs: tuple[str, ...]
+
+    @property
+    def identical(self) -> bool:
+        """Whether all tables are the same."""
+        return all(pair.before.summary["hash"] == pair.after.summary["hash"] for pair in self.pairs)
+
+    @property
+    def unfinished(self) -> tuple[int, int]:
+        """Number of unfinished flows on both sides."""
+        counts = [pair.unfinished for pair in self.pairs]
+        return sum(one for one, _ in counts), sum(other for _, other in counts)
+
+    def moved(self, most: int) -> pl.DataFrame:
+        """Return the flows whose completion time changed most: point, seed, flow, src, dst,
+        size_bytes, before_ps, after_ps, change_ps."""
+        import polars as pl
+
+        found = []
+        for pair in self.pairs:
+            change = (pl.col("after_ps") - pl.col("before_ps")).alias("change_ps")
+            flows = pair.flows.with_columns(
+                change, point=pl.lit(pair.key), seed=pl.lit(pair.seed, pl.Int64)
+            )
+            found.append(
+                flows.filter(change != 0)
+                .sort(pl.col("change_ps").abs(), descending=True, maintain_order=True)
+                .head(most)
+            )
+        moved = pl.concat(found).select("point", "seed", pl.exclude("point", "seed"))
+        size = pl.col("change_ps").abs()
+        return moved.sort(size, descending=True, maintain_order=True).head(most)
+
+    def slower_than(self, share: float) -> list[str]:
+        """Return why the second side fails a limit: points whose mean or p99 completion time grew
+        by more than a share, and points with more unfinished flows."""
+        found = []
+        for row in self.statistics.iter_rows(named=True):
+            if row["statistic"] in ("mean", "p99") and row["change"] > share:
+                found.append(f"{row['point']}: FCT {row['statistic']} {row['change']:+.2%}")
+        for pair in self.pairs:
+            before, after = pair.unfinished
+            if after > before:
+                name = f"{pair.key}, seed {pair.seed}"
+                found.append(f"{name}: {after:,} unfinished flows, before {before:,}")
+        return found
+
+
+def compare(before: Sequence[Result], after: Sequence[Result]) -> Comparison:
+    """Compare results: those of one point each, or those of two sweeps.
+
+    Points of sweeps are paired by name, flows by number. Raises InputError if a point has no
+    partner, or the flows differ in number, ends or size.
+    """
+    pairs = _pairs(before, after)
+    for pair in pairs:
+        _check_flows(pair)
+    groups: dict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        groups[pair.key].append(pair)
+    return Comparison(
+        pairs,
+        _table(
+            [row for key, group in groups.items() for row in _statistics(key, group)], _STATISTICS
+        ),
+        _table([row for key, group in groups.items() for row in _metrics(key, group)], _METRICS),
+        _table(list(_experiment(pairs)), _EXPERIMENT),
+        _table(list(_versions(pairs)), _VERSIONS),
+        tuple(_diffs(pairs)),
+    )
+
+
+def _pairs(before: Sequence[Result], after: Sequence[Result]) -> list[Pair]:
+    if len(before) == 1 == len(after):
+        return [Pair(_key(before[0]), int(before[0].experiment["seed"]), before[0], after[0])]
+    others = {result.name: result for result in after}
+    names = [result.name for result in before]
+    for missing, where in (
+        ([name for name in names if name not in others], "second"),
+        ([name for name in others if name not in names], "first"),
+    ):
+        if missing:
+            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+            message = f"the {where} one lacks {', '.join(missing[:NAMED])}{more}"
+            hint = "sweeps of the same points, or one result each"
+            raise InputError(f"sweeps of different points: {message}", hint=hint)
+    return [
+        Pair(_key(result), int(result.experiment["seed"]), result, others[result.name])
+        for result in before
+    ]
+
+
+def _key(result: Result) -> str:
+    """Return the name of a point without its seed."""
+    parts = [part for part in result.name.split(",") if not part.startswith("seed=")]
+    return ",".join(parts) or "all seeds"
+
+
+def _check_flows(pair: Pair) -> None:
+    """Raise InputError if the flows of a pair do not correspond."""
+    import numpy as np
+
+    before, after = pair.before.flows, pair.after.flows
+    file, hint = str(pair.after.path), "compare runs of the same traffic"
+    if len(before) != len(after):
+        message = f"{len(after):,} flows, but {len(before):,} in {pair.before.path}"
+        raise InputError(message, file=file, hint=hint)
+    for name in ("src", "dst", "size_bytes"):
+        differs = np.flatnonzero(before[name].to_numpy() != after[name].to_numpy())
+        if differs.size:
+            flow = int(differs[0])
+            values = [f"{name} {one[name][flow]}" for one in (after, before)]
+            message = f"other traffic: flow {flow} has {values[0]}, but {values[1]}"
+            raise InputError(f"{message} in {pair.before.path}", file=file, hint=hint)
+
+
+def _mean(times: np.ndarray) -> Any:
+    return times.mean(axis=-1)
+
+
+def _rank(share: float) -> Callable[[np.ndarray], Any]:
+    def of(times: np.ndarray) -> Any:
+        import numpy as np
+
+        return np.quantile(times, share, axis=-1)
+
+    return of
+
+
+STATISTICS: dict[str, Callable[[np.ndarray], Any]] = {
+    "mean": _mean,
+    "p50": _rank(0.5),
+    "p99": _rank(0.99),
+    "max": _rank(1.0),
+}
+
+
+def _statistics(key: str, group: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+    """Yield the statistics of the completion times of a point over its seeds."""
+    import numpy as np
+
+    times = [
+        pair.flows.select("before_ps", "after_ps").to_numpy().T.astype(float) for pair in group
+    ]
+    times = [one for one in times if one.shape[1]]
+    for name, statistic in STATISTICS.items() if times else ():
+        values = np.array([statistic(one) for one in times])
+        changes = (values[:, 1] / values[:, 0] - 1).tolist()
+        mean = sum(changes) / len(changes)
+        low = high = None
+        if len(changes) > 1:
+            margin = margin_95(changes) or 0.0
+            low, high = mean - margin, mean + margin
+        elif times[0].shape[1] > 1 and name != "max":  # no bootstrap finds a larger one
+            low, high = bootstrap_95(times[0], statistic)
+        before, after = values.mean(axis=0).tolist()
+        flows = sum(one.shape[1] for one in times)
+        row = (key, name, len(times), flows, before, after, mean, low, high)
+        yield dict(zip(_STATISTICS, row, strict=True))
+
+
+def _metrics(key: str, group: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+    """Yield the metrics of a point that differ, as means over its seeds."""
+    for metric in metrics():
+        if metric.name in OF_MACHINE or metric.name.startswith(("fct_", "slowdown_", "flows")):
+            continue
+        both = [(metric.of(one.before.summary), metric.of(one.after.summary)) for one in group]
+        if not all(_is_number(one) and _is_number(other) for one, other in both):
+            continue
+        before, after = (sum(values) / len(values) for values in zip(*both, strict=True))
+        if before != after:
+            change = after / before - 1 if before else None
+            yield dict(
+                zip(_METRICS, (key, metric.name, metric.unit, before, after, change), strict=True)
+            )
+
+
+def _is_number(value: Any) -> bool:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known and not math.isnan(value)
+
+
+def _experiment(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+    """Yield the keys of the experiments that differ."""
+    found: dict[tuple[str, str, str], int] = defaultdict(int)
+    for pair in pairs:
+        before, after = (
+            dict(_flat(one.experiment["resolved"])) for one in (pair.before, pair.after)
+        )
+        for name in dict.fromkeys((*before, *after)):
+            values = before.get(name, "-"), after.get(name, "-")
+            if values[0] != values[1] and name.split(".")[0] not in NOT_COMPARED:
+                found[name, *values] += 1
+    for (name, *values), points in found.items():
+        yield dict(zip(_EXPERIMENT, (name, *values, points), strict=True))
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the values of nested tables by dotted key, as written."""
+    from netsim.units import written
+
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value if isinstance(value, str) else written(value)
+
+
+def _versions(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+    """Yield the versions, commits and plugins that differ, each once."""
+    found: dict[tuple[str, str, str], None] = {}
+    for pair in pairs:
+        both = [dict(_codes(one.experiment)) for one in (pair.before, pair.after)]
+        for name in dict.fromkeys((*both[0], *both[1])):
+            values = both[0].get(name, "-"), both[1].get(name, "-")
+            if values[0] != values[1]:
+                found[name, *values] = None
+    for row in found:
+        yield dict(zip(_VERSIONS, row, strict=True))
+
+
+def _codes(experiment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the versions of the code that made a result."""
+    for name, version in experiment.get("versions", {}).items():
+        yield name, str(version)
+    for number, one in enumerate(experiment.get("git", ())):
+        changed = " with changes" if one.get("dirty") else ""
+        name = f"commit {number + 1}" if number else "commit"
+        yield name, f"{str(one.get('commit'))[:12]}{changed}"
+    for one in experiment["plugins"]:
+        yield f"{one['kind']} {one['name']}", f"sha256 {one['sha256'][:12]}"
+
+
+def _diffs(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Yield unified diffs of plugin sources stored in both results, each once."""
+    seen: dict[str, None] = {}
+    for pair in pairs:
+        both = [
+            {(one["kind"], one["name"]): one.get("sources") or {} for one in side["plugins"]}
+            for side in (pair.before.experiment, pair.after.experiment)
+        ]
+        for key in both[0].keys() & both[1].keys():
+            old, new = both[0][key], both[1][key]
+            for name in sorted({*old, *new}):
+                lines = [side.get(name, "").splitlines() for side in (old, new)]
+                names = f"before/{name}", f"after/{name}"
+                seen["\n".join(difflib.unified_diff(*lines, *names, lineterm=""))] = None
+    yield from (text for text in seen if text)
+
+
+_STATISTICS = {
+    "point": str,
+    "statistic": str,
+    "seeds": int,
+    "flows": int,
+    "before_ps": float,
+    "after_ps": float,
+    "change": float,
+    "low": float,
+    "high": float,
+}
+_METRICS = {
+    "point": str,
+    "metric": str,
+    "unit": str,
+    "before": float,
+    "after": float,
+    "change": float,
+}
+_EXPERIMENT = {"key": str, "before": str, "after": str, "points": int}
+_VERSIONS = {"name": str, "before": str, "after": str}
+"""Columns of the tables."""
+
+
+def _table(rows: list[dict[str, Any]], columns: Mapping[str, type]) -> pl.DataFrame:
+    import polars as pl
+
+    types: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64}
+    return pl.DataFrame(rows, schema={name: types[kind] for name, kind in columns.items()})

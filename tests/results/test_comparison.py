@@ -1,0 +1,147 @@
+"""`netsim compare`: pairs, intervals, what changed, exit statuses."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from netsim import load
+from netsim.cli import app
+from netsim.plugins import registry
+from netsim.results import results_in
+from netsim.results.comparison import compare
+from netsim.results.statistics import bootstrap_95, margin_95
+
+EXPERIMENT = """
+name = "small"
+transport = "{transport}"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 2
+leaves = 3
+host_rate = "{rate}"
+[traffic]
+kind = "permutation"
+size = "{size}"
+"""
+
+
+@pytest.fixture
+def netsim(tmp_path, monkeypatch):
+    """Runs `netsim …` as plain Python; `make` writes a result."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+
+    def run(*arguments):
+        return CliRunner().invoke(app, list(arguments))
+
+    def make(out, *options, transport="ndp", rate="100Gbps", size="40KB"):
+        text = EXPERIMENT.format(transport=transport, rate=rate, size=size)
+        (tmp_path / "small.toml").write_text(text)
+        outcome = run("run", "small.toml", "--out", out, "--quiet", *options)
+        assert outcome.exit_code == 0, outcome.output
+
+    run.make = make
+    return run
+
+
+def test_results(netsim):
+    netsim.make("fast")
+    netsim.make("slow", rate="50Gbps")
+    found = compare(results_in("fast"), results_in("slow"))
+    before, after = (load(name).flows["fct_ps"].to_numpy() for name in ("fast", "slow"))
+    for row in found.statistics.iter_rows(named=True):
+        quantile = {"p50": 0.5, "p99": 0.99, "max": 1.0}.get(row["statistic"])
+        values = [
+            one.mean() if quantile is None else np.quantile(one, quantile)
+            for one in (before, after)
+        ]
+        assert [row["before_ps"], row["after_ps"]] == pytest.approx(values)
+        assert row["change"] == pytest.approx(values[1] / values[0] - 1)
+        assert row["low"] is None or row["low"] <= row["change"] <= row["high"]
+    assert set(found.experiment["key"]) == {"topology.host_rate"}
+    assert found.experiment.row(0)[1:] == ("100Gbps", "50Gbps", 1)
+    moved = found.moved(2)
+    changes = np.sort(np.abs(after - before))[::-1][:2]
+    assert moved["change_ps"].abs().to_list() == changes.tolist()
+    for limit, status in (("2%", 1), ("0.02", 1), ("500%", 0)):
+        assert netsim("compare", "fast", "slow", "--fail-above", limit).exit_code == status
+    assert netsim("compare", "slow", "fast", "--fail-above", "2%").exit_code == 0
+    outcome = netsim("compare", "fast", "slow", "--json", "--fail-above", "2%")
+    content = json.loads(outcome.stdout)
+    assert (outcome.exit_code, content["identical"]) == (1, False)
+    assert len(content["failures"]) == 2
+    same = netsim("compare", "fast", "fast", "--fail-above", "0")
+    assert (same.exit_code, "identical" in same.stdout) == (0, True)
+    drawn = netsim("compare", "fast", "slow", "--plot", "cdf.png")
+    assert drawn.exit_code == 0, drawn.output
+    assert drawn.stdout.startswith("cdf.png")
+
+
+def test_sweeps_are_paired_by_seed(netsim):
+    netsim.make("fast", "--seed", "1..3")
+    netsim.make("slow", "--seed", "1..3", rate="50Gbps")
+    found = compare(results_in("fast"), results_in("slow"))
+    pairs = [(pair.before.flows["fct_ps"], pair.after.flows["fct_ps"]) for pair in found.pairs]
+    changes = [after.mean() / before.mean() - 1 for before, after in pairs]
+    mean = next(row for row in found.statistics.to_dicts() if row["statistic"] == "mean")
+    assert (mean["seeds"], mean["flows"]) == (3, 18)
+    assert mean["change"] == pytest.approx(np.mean(changes))
+    margin = 4.303 * np.std(changes, ddof=1) / np.sqrt(3)
+    assert mean["high"] - mean["change"] == pytest.approx(margin)
+    assert found.experiment["points"].to_list() == [3]
+
+
+def test_plugins_are_diffed(netsim, tmp_path):
+    plugin = tmp_path / "mine.py"
+    source = registry.find("transport", "ndp").path.read_text()
+    for name in ("a", "b"):
+        plugin.write_text(f"{source}\nVERSION_{name} = 1\n")
+        netsim.make(name, transport="./mine.py")
+    found = compare(results_in("a"), results_in("b"))
+    assert found.identical
+    assert found.versions["name"].to_list() == ["transport ./mine.py"]
+    assert "-VERSION_a = 1" in found.diffs[0]
+    assert "+VERSION_b = 1" in netsim("compare", "a", "b").stdout
+
+
+def test_unequal_shapes(netsim):
+    netsim.make("one")
+    netsim.make("size", size="20KB")
+    netsim.make("sweep", "--seed", "1..2")
+    netsim.make("other", "--seed", "2..3")
+    for before, after, message in (
+        ("one", "size", "other traffic: flow 0"),
+        ("one", "sweep", "different points"),
+        ("sweep", "other", "lacks seed=1"),
+        ("one", "nowhere", "nowhere"),
+    ):
+        outcome = netsim("compare", before, after)
+        assert (outcome.exit_code, message in outcome.stderr) == (2, True), outcome.output
+    assert netsim("compare", "one", "one", "--fail-above", "much").exit_code == 2
+
+
+def test_unfinished_flows_fail(netsim):
+    netsim.make("done")
+    (done,) = results_in("done")
+    options = ("--set", "stop.max_time=6us")
+    assert netsim("run", "small.toml", "--out", "cut", "--quiet", *options).exit_code == 0
+    found = compare([done], results_in("cut"))
+    left = load("cut").flows["fct_ps"].null_count()
+    assert left > 0
+    assert found.unfinished == (0, left)
+    assert any("unfinished" in line for line in found.slower_than(100))
+
+
+def test_intervals():
+    """Of known values; and one that covers the truth for 95 of 100 samples, about."""
+    assert margin_95([1.0]) is None
+    assert margin_95([1.0, 2.0, 3.0]) == pytest.approx(4.303 / np.sqrt(3))
+    rng, covered = np.random.default_rng(1), 0
+    for _ in range(100):
+        before = rng.exponential(1.0, 200) + 1
+        pairs = np.stack([before, before * (1.1 + rng.normal(0, 0.1, 200))])
+        low, high = bootstrap_95(pairs, lambda times: times.mean(axis=-1))
+        covered += low <= 0.1 <= high
+    assert 85 <= covered <= 100
