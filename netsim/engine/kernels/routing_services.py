@@ -62,7 +62,10 @@ def candidate(env: RoutingEnv, first: int, k: int) -> LocalPort:
 
 def group_of(env: RoutingEnv, pkt: PacketRecord) -> int:
     """Return the group of a packet's destination."""
-    return int(env.net.host_group[Address(pkt.dst)])
+    group = int(env.net.host_group[Address(pkt.dst)])
+    if group >= env.switch.n_groups:  # by another routing table than the first
+        group %= env.switch.n_groups
+    return group
 
 
 def n_groups(env: RoutingEnv) -> int:
