@@ -41,6 +41,9 @@ NAMES = {
     "interval_ps": "interval",
     "gap_ps": "gap",
     "base_rtt_ps": "base_rtt",
+    "flowlet_gap_ps": "flowlet_gap",
+    "feedback_age_ps": "feedback_age",
+    "dre_period_ps": "dre_period",
 }
 """The reference's names of parameters, and the engine's where they are others."""
 
@@ -58,7 +61,10 @@ def fabric_of(case: Case) -> Fabric:
     ecn, circuits = case.fabric.get("ecn"), given.pop("circuits", None)
     given = {NAMES.get(name, name): value for name, value in given.items()}
     shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
-    model, shared["routing"] = given.pop("queue_discipline"), routing_spec(shared["routing"])
+    routing = routing_spec(shared["routing"])
+    own = {name: value for name, value in given.items() if name in routing.params}
+    shared["routing"] = replace(routing, params={**routing.params, **own})
+    model = given.pop("queue_discipline")
     queue = queue_spec(str(MIXED) if model == "mixed" else model)
     own = {name: value for name, value in given.items() if name in queue.params}
     queue = replace(queue, params={**queue.params, **own})

@@ -32,6 +32,7 @@ from .random_phases import with_phases
 from .random_policies import with_policy
 from .random_port_sizes import with_port_sizes
 from .random_programs import with_program
+from .random_routing import ALGORITHMS, parameters
 from .random_tasks import with_tasks
 
 CONTROL_BYTES = 64
@@ -42,6 +43,7 @@ ROUTING = (
     "spray_round_robin",
     "spray_permutation",
     "least_loaded",
+    *ALGORITHMS,
 )
 
 TRANSPORTS = ("datagram", "roce", "ndp")
@@ -112,6 +114,7 @@ def random_case(rng_seed: int, **named: Any) -> Case:
     if named.pop("racks", circuits_alone and not named.keys() & {"planes", "trees", "circuits"}):
         named |= {"circuits": True, "racks": True, "planes": None}
     case = _plain(rng, {"racks": False, **drawn, **named, "transport": transport, "model": model})
+    case.fabric.update(parameters(random.Random(f"{rng_seed} routing")))
     for name, (share, give) in FEATURES.items():
         own = random.Random(f"{rng_seed} {name}")
         by_chance = own.random() < share

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from .model import Cable, Case, CircuitSwitch
 from .random_graphs import GBPS, NS, US
+from .random_routing import VIA
 
 PAUSING = ("lossless", "mixed")
 """Disciplines that need circuits without nights."""
@@ -104,7 +105,8 @@ def _two_hops(case: Case, rng: random.Random) -> dict[str, str | int]:
     """Return random settings of indirect packets, if there are classes for them."""
     n_traffic_classes = case.fabric["n_traffic_classes"]
     chosen = rng.choice(("none", "vlb", "opportunistic", "opportunistic"))
-    if case.fabric["queue_discipline"] in PAUSING or chosen == "none":
+    via = case.fabric["routing"] in VIA
+    if via or case.fabric["queue_discipline"] in PAUSING or chosen == "none":
         return {}
     if chosen == "opportunistic" and n_traffic_classes > 1:
         return {

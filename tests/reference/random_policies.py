@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from .model import Case
 from .random_graphs import NS, US
+from .random_routing import VIA
 from .routing_policy import RoutingPolicy
 
 
@@ -14,8 +15,10 @@ def with_policy(case: Case, rng: random.Random) -> Case:
     """Add two or three routing tables, the last over all cables, as a fallback.
 
     The others are over some cables: random ones, circuits, or all except circuits. The first may
-    differ between slots.
+    differ between slots. Unchanged if packets go over intermediate groups.
     """
+    if case.fabric["routing"] in VIA:
+        return case
     inner = [k for k, cable in enumerate(case.cables) if min(cable.a, cable.b) >= case.n_hosts]
     circuits = frozenset(k for k in inner if case.cables[k].circuit is not None)
     chosen = []

@@ -123,6 +123,12 @@ class Routing:
         table = self._tables[-1 if self.coupled else ingress.local]
         return table[below(mix(direction_key(packet)), ROWS)]
 
+    @property
+    def full_packet(self) -> int:
+        """The size of a full data packet."""
+        packets = self.switch.sim.case.packets
+        return packets["payload_bytes"] + packets["header_bytes"]
+
     def groups(self) -> list[int]:
         """Return the edge switches of this switch's network, in the order of their groups."""
         return self.switch.sim.edges_of[self.switch.network]

@@ -186,7 +186,7 @@ class Adaptive(Measured):
         return taken
 
     def _cost(self, port: SwitchPort) -> int:
-        once = self.fabric["queue_level_bytes"]
+        once = self.fabric["queue_level"] * self.full_packet
         reached = sum(sum(port.held) >= times * once for times in (1, 2, 4))
         return 4 * reached + self.level(port, 4)
 
@@ -205,9 +205,15 @@ class UgalL(LeastLoaded):
             return
         minimal = min(sum(port.held) for port in self.switch.candidates(came.packet))
         other = min(sum(port.held) for port in self.switch.ports_to(via))
-        weight, threshold = self.fabric["ugal_weight"], self.fabric["ugal_threshold_bytes"]
-        if minimal > weight * other + threshold:
+        threshold = self.fabric["ugal_threshold"] * self.full_packet
+        if minimal > self.fabric["ugal_weight"] * other + threshold:
             came.packet.via = via
+
+    def at_switch(self, came: Arrival) -> None:
+        """Compare again at the second switch."""
+        second = came.packet.hops == 2
+        if second and self.fabric["decisions"] == 2 and came.packet.via is None:
+            self.at_source(came)
 
 
 ALGORITHMS: dict[str, type[Routing]] = {

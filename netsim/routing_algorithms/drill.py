@@ -1,0 +1,47 @@
+"""DRILL(d, m): each packet takes the shortest of a few random queues and the one taken last.
+
+For each packet an ingress port looks at `samples` (d) random candidates and, with `remember`
+(m = 1), at the port that it took last, and takes the one with the fewest bytes held. If `samples`
+is at least the number of candidates, it looks at all, as least_loaded does. Packets of a flow may
+arrive out of order.
+
+Ghorbani et al., "DRILL: Micro Load Balancing for Low-Latency Data Center Networks", SIGCOMM 2017,
+section 3, which finds d = 2 and m = 1 enough.
+"""
+
+from netsim.params import Param
+from netsim.routing import candidate, held
+from netsim.routing_algorithms import least_loaded, letflow, spray_random
+
+PARAMS = [
+    Param("samples", "count", 2, "random ports looked at (d)", "DRILL, section 3: 2", minimum=1),
+    Param("remember", "bool", True, "also the port taken last (m = 1)", "DRILL, section 3: 1"),
+]
+
+COUPLED = True
+PORT_SALTS = spray_random.PORT_SALTS
+PORT_STATE = ("port", "index")  # taken last: port + 1; 0: none yet
+
+
+def choose(env, now, port, pkt, first, n):
+    if env.par.samples >= n:
+        best = least_loaded.choose(env, now, port, pkt, first, n)
+    else:
+        best = spray_random.choose(env, now, port, pkt, first, n)
+        for _ in range(1, env.par.samples):
+            other = spray_random.choose(env, now, port, pkt, first, n)
+            best = shorter(env, first, best, other)
+    if env.par.remember:
+        last = letflow.index_of(env, port, first, n)
+        if last >= 0:
+            best = shorter(env, first, best, last)
+        port.port = int(candidate(env, first, best)) + 1
+        port.index = best
+    return best
+
+
+def shorter(env, first, a, b):
+    """Return the candidate with fewer bytes held, `a` if equal."""
+    if held(env, candidate(env, first, b)) < held(env, candidate(env, first, a)):
+        return b
+    return a

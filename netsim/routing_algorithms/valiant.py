@@ -1,0 +1,67 @@
+"""Valiant: packets go to a random group first, then to their destination, each way minimal.
+
+A group is the hosts of one switch. Any traffic is as good as uniform traffic then, but uses twice
+the links. `valiant_unit` draws a group for each packet, or one for each flow (and direction, and
+entropy). `intermediate` draws it from all groups, which may be the packet's own, or from the others
+only. Packets to the same switch take no detour.
+
+Valiant, "A Scheme for Fast Parallel Communication", SIAM J. Comput. 11(2), 1982; Dally and Towles,
+"Principles and Practices of Interconnection Networks", section 9.2.
+"""
+
+from netsim.params import Param
+from netsim.routing import FIRST_CONTROL, below, group_of, mix, n_groups, rand32, set_via
+from netsim.routing_algorithms import ecmp, spray_random
+
+PURPOSE_FLOW = 128
+
+PARAMS = [
+    Param(
+        "valiant_unit", "choice", "packet", "what has its own intermediate group",
+        choices=("packet", "flow"),
+    ),
+    Param(
+        "intermediate", "choice", "any", "drawn from: any group, or other than both ends",
+        choices=("any", "other"),
+    ),
+]  # fmt: skip
+
+PACKET, FLOW = 0, 1
+ANY, OTHER = 0, 1
+
+VIA = True
+PORT_SALTS = spray_random.PORT_SALTS
+
+
+def at_source(env, now, port, pkt):
+    away = group_of(env, pkt)
+    here = env.switch.group
+    n = n_groups(env)
+    if env.par.intermediate == OTHER:
+        n -= 2
+    if away == here or n <= 0:
+        return
+    if env.par.valiant_unit == PACKET:
+        via = spray_random.choose(env, now, port, pkt, 0, n)
+    else:
+        control = 1 if int(pkt.kind) >= FIRST_CONTROL else 0
+        key = mix(int(pkt.flow) * 2 + control) ^ int(pkt.entropy)
+        via = below(rand32(env.par.seed, PURPOSE_FLOW, key, 0), n)
+    if env.par.intermediate == OTHER:
+        via = other_than(via, here, away)
+    set_via(env, pkt, via)
+
+
+def other_than(k, a, b):
+    """Return the k-th of the groups other than `a` and `b`."""
+    if k >= min(a, b):
+        k += 1
+    if k >= max(a, b):
+        k += 1
+    return k
+
+
+def choose(env, now, port, pkt, first, n):
+    if env.par.valiant_unit == PACKET:
+        return spray_random.choose(env, now, port, pkt, first, n)
+    return ecmp.choose(env, now, port, pkt, first, n)
