@@ -109,6 +109,15 @@ class Results(Sequence[Result | FailedPoint]):
 
         return drawing(self.points, kind, x=x, y=y, given=options).figure
 
+    def report(
+        self, out: Path | str = "report.html", *, explain: int = 0, trust: bool = False
+    ) -> Path:
+        """Write one HTML page about the results, as `netsim report` does; return its path."""
+        from netsim.html_report import write_report
+
+        write_report([point.path for point in self.points], Path(out), trust=trust, explain=explain)
+        return Path(out)
+
     def __repr__(self) -> str:
         if len(self) == 1:
             return f"<Results of {self._points[0].name}>"

@@ -12,7 +12,7 @@ from netsim.html_report.graph import per_link
 from netsim.html_report.network import busiest_links
 from netsim.html_report.parts import Section
 from netsim.html_report.pauses import longest_pause
-from netsim.html_report.report import Point, Report
+from netsim.html_report.report import Point, Report, slowness
 from netsim.units import format_bytes, format_number, format_rate, format_time
 
 ORDER = 1
@@ -90,11 +90,6 @@ def _transports(report: Report) -> str:
     names = dict.fromkeys(point.transport for point in report.simulated)
     told = [f"{name}: {summary(known[name])}" for name in names if name in known]
     return " ".join(told[:FEW_POINTS])
-
-
-def slowness(point: Point) -> float:
-    """Return the largest slowdown, 0 if no flow finished."""
-    return float(point.result.summary["slowdown"].get("max") or 0)
 
 
 def _last(point: Point) -> float:

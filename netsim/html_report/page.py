@@ -24,7 +24,6 @@ from polars.exceptions import PolarsError
 from netsim.discovery import modules
 from netsim.documents import DAMAGED
 from netsim.errors import InputError
-from netsim.html_report.overview import slowness
 from netsim.html_report.report import Point, Report
 from netsim.results.files import plain
 from netsim.version import __version__
@@ -49,13 +48,14 @@ MARKED = re.compile("@([A-Z]+)@")
 ESCAPED = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 
 
-def write_report(paths: Sequence[Path], out: Path, *, trust: bool = False) -> int:
+def write_report(paths: Sequence[Path], out: Path, *, trust: bool = False, explain: int = 0) -> int:
     """Write the report of results to `out` and return its size in bytes.
 
-    Plugins from outside netsim run, to find paths of flows, only with `trust`. Raises InputError
-    if there is no result, if files are damaged, or if `out` cannot be written.
+    The `explain` slowest flows of the slowest result are simulated again; nothing else is. Plugins
+    from outside netsim run, for that and to find paths of flows, only with `trust`. Raises
+    InputError if there is no result, if files are damaged, or if `out` cannot be written.
     """
-    text = page_of(Report(paths, trust=trust))
+    text = page_of(Report(paths, trust=trust, explain=explain))
     try:
         write_text(out, text)
     except OSError as error:
@@ -100,7 +100,6 @@ def _static(name: str) -> str:
 def _data(report: Report, room: int) -> str:
     """Return the data as JSON of at most `room` bytes."""
     found = _modules()
-    slowest = sorted(report.points, key=slowness, reverse=True)
     top = {
         "title": report.title,
         "description": str(report.results[0].experiment["resolved"].get("description", "")),
@@ -113,7 +112,7 @@ def _data(report: Report, room: int) -> str:
     if room < 0:
         raise InputError("the page would exceed 20 MB", hint="give fewer results")
     details: dict[int, str] = {}
-    for point in slowest[:MAX_DETAILED]:
+    for point in report.slowest[:MAX_DETAILED]:
         made = _json(
             {"label": point.label, "sections": _sections(found, "of_point", report, point)}
         )
@@ -121,17 +120,11 @@ def _data(report: Report, room: int) -> str:
             room -= len(made.encode()) + 1
             details[report.points.index(point)] = made
     kept = [index for index in range(len(report.points)) if index in details]
-    start = kept.index(report.points.index(_start(report, slowest, kept))) if kept else 0
+    worst = report.points.index(report.worst)
+    start = kept.index(worst) if worst in kept else 0
     points = ",".join(details[index] for index in kept)
     left_out = len(report.points) - len(kept)
     return f'{text[:-1]},"start":{start},"left_out":{left_out},"points":[{points}]}}'
-
-
-def _start(report: Report, slowest: list[Point], kept: list[int]) -> Point:
-    """Return the point shown first: the slowest one that is simulated and kept."""
-    shown = [point for point in slowest if report.points.index(point) in kept]
-    simulated = [point for point in shown if not point.is_ideal]
-    return (simulated or shown)[0]
 
 
 def _json(content: Any) -> str:

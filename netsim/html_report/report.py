@@ -121,15 +121,20 @@ class Point:
         return id(self)
 
 
+def slowness(point: Point) -> float:
+    """Return the largest slowdown, 0 if no flow finished."""
+    return float(point.result.summary["slowdown"].get("max") or 0)
+
+
 class Report:
     """The results of a report.
 
-    Attributes: `points`, `curves` (points that differ only in the seed are one), `title`,
-    `sweep_rows` (a row of the sweep table per point) and `simulated` (points that are not the
-    ideal).
+    Attributes: `points`, `curves` (points that differ only in the seed are one), `title`, `axes`
+    (in which results differ), `simulated` (points that are not the ideal), `worst` (the one with
+    the largest slowdown) and `explain`, the number of its flows to simulate again.
     """
 
-    def __init__(self, paths: Sequence[Path], *, trust: bool = False) -> None:
+    def __init__(self, paths: Sequence[Path], *, trust: bool = False, explain: int = 0) -> None:
         loaded = [load(path) for path in paths]
         results = [one for each in loaded for one in _points(each)]
         curves = seed_curves.curves(results, named=True)
@@ -148,10 +153,18 @@ class Report:
                 color = curve.curve_style.color
                 self.points.append(Point(result, curve.label + seed, color, trust))
         self.simulated = [point for point in self.points if not point.is_ideal]
+        self.worst = max(self.simulated or self.points, key=slowness)
+        self.explain = explain
 
     @property
     def results(self) -> list[Result]:
         return [point.result for point in self.points]
+
+    @property
+    def slowest(self) -> list[Point]:
+        """The points by their largest slowdown."""
+        rest = [point for point in self.points if point is not self.worst]
+        return [self.worst, *sorted(rest, key=slowness, reverse=True)]
 
     def axes_text(self, result: Result, *, without: str = "") -> str:
         """Return a result's values on the axes in which results differ, as "ndp, 4 planes"."""

@@ -14,17 +14,22 @@ ORDER = 60
 MOST = 12
 
 
+def slowest_flows(point: Point, most: int) -> list[int]:
+    """Return the started flows that took longest beyond their time alone."""
+    flows = flows_of(point)
+    started = point.result.flows["start_ps"].is_not_null().to_numpy()
+    longer = np.where(started, flows.time - flows.ideal, -1)
+    chosen = np.argsort(-longer, kind="stable")[:most]
+    return [int(flow) for flow in chosen if longer[flow] > 0]
+
+
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
     """Yield the flows with the longest time beyond that alone in the network."""
     result = point.result
     if point.is_ideal or point.graph is None or not len(result.flows):
         return
-    flows = flows_of(point)
-    started = result.flows["start_ps"].is_not_null().to_numpy()
-    longer = np.where(started, flows.time - flows.ideal, -1)
-    chosen = np.argsort(-longer, kind="stable")[:MOST]
-    chosen = chosen[longer[chosen] > 0]
-    if not len(chosen):
+    flows, chosen = flows_of(point), slowest_flows(point, MOST)
+    if not chosen:
         return
     text = [
         "Flows that lost the most time. Estimated from the tables: every flow is taken to send at "
@@ -34,5 +39,5 @@ def of_point(_report: Report, point: Point) -> Iterator[Section]:
     if flows.paths is None:
         text.append("Packets take several paths, so only the links of both hosts are compared.")
     unit = unit_of(flows.time[chosen])
-    part = flow_bars(flows, chosen.tolist(), unit)
+    part = flow_bars(flows, chosen, unit)
     yield Section("slowest", "Slowest flows", tuple(text), (part,))

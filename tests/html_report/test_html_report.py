@@ -96,9 +96,14 @@ def page_of(path: Path) -> tuple[str, dict[str, Any]]:
     size = write_report([path], out)
     text = out.read_text("utf-8")
     assert size == out.stat().st_size
+    return text, data_of(text)
+
+
+def data_of(text: str) -> dict[str, Any]:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
     assert found
-    return text, json.loads(found[1])
+    data: dict[str, Any] = json.loads(found[1])
+    return data
 
 
 def part(data: dict[str, Any], key: str, kind: str, point: int | None = None) -> dict[str, Any]:
@@ -212,6 +217,18 @@ def test_resolved_experiments_are_toml_to_copy(results: Path) -> None:
     assert tomllib.loads(toml_of(tree)) == tree
     odd = {"a b": {"list": [{"x": "\x7f\n"}, 1.5], "t": True}, "z": {"empty": {}}}
     assert tomllib.loads(toml_of(odd)) == odd
+
+
+def test_slow_flows_are_explained_by_another_simulation(results: Path) -> None:
+    point, out = results / "incast" / "transport=roce,size=40KB", results / "explained.html"
+    subprocess.run(
+        [sys.executable, "-m", "netsim", "report", str(point), "--explain", "1", "--out", str(out)],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, check=True, timeout=100,
+    )  # fmt: skip
+    bars = part(data_of(out.read_text("utf-8")), "explained", "bars", 0)
+    (row,) = bars["rows"]
+    assert sum(row["values"]) == pytest.approx(load(point).flows["fct_ps"].max() / 1e6, rel=1e-4)
+    assert "incast" in row["text"][0]
 
 
 def test_a_tree_of_pauses_begins_where_nobody_was_stopped() -> None:
