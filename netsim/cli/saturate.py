@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,6 +102,10 @@ class _Search:
     "--tolerance", type=click.FloatRange(1e-5, 1), default=0.005, metavar="LOAD",
     help="Half of the interval of the saturation to stop at (0.005).",
 )  # fmt: skip
+@click.option(
+    "--routing", metavar="NAME,...",
+    help="Compare routing algorithms (same as --set fabric.routing, with a list).",
+)  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="Result directory.")
 @threads_and_jobs
 @click.option("--quiet", is_flag=True, help="Print only errors.")
@@ -113,6 +118,7 @@ def command(
     last: float,
     grid: int,
     tolerance: float,
+    routing: str | None,
     out: Path | None,
     threads: int | None,
     jobs: int | None,
@@ -127,6 +133,7 @@ def command(
     95 % interval. Several routings, networks or transports are compared:
 
     \b
+    netsim saturate mine.toml --routing ecmp,spray_random
     netsim saturate mine.toml --set 'topology.paths=["minimal", "dimension_order"]'
     netsim plot results/mine_saturation --kind saturation
 
@@ -134,6 +141,8 @@ def command(
     """
     if last <= first:
         raise InputError(f"{last:g} is not above --from {first:g}", file="--to")
+    if routing is not None:
+        overrides += (f"fabric.routing={json.dumps(routing.split(','))}",)
     loads = [round(first + (last - first) * k / (grid - 1), 6) for k in range(grid)]
     search = _Search(experiment, overrides, seed, loads, tolerance)
     curves, directory, stopped = _measure(search, out, (jobs, threads), quiet or as_json)
@@ -254,7 +263,12 @@ def _print(curves: Sequence[_Curve], directory: Path, so_far: str) -> None:
     for curve in curves:
         bound = "" if curve.bound is None else f" (bound {format_number(curve.bound)})"
         label = ", ".join(f"{axis.rpartition('.')[2]} {_text(value)}" for axis, value in curve.axes)
-        click.echo(f"{label}{': ' if label else ''}saturation {so_far}{curve.saturation}{bound}")
+        most = max(
+            (row.get("accepted_load") or 0.0 for rows in curve.rows.values() for row in rows),
+            default=0.0,
+        )
+        found = f"saturation {so_far}{curve.saturation}{bound}, at most {most:.4f} accepted"
+        click.echo(f"{label}{': ' if label else ''}{found}")
         low = curve.saturation.low
         for row in () if low is None else curve.rows[low]:
             if row["excess_interval"] > MARGIN * row["offered_load"]:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from raises_input import raises_input
+from ranks_case import ThreadRanks, with_ranks
 
+from netsim.engine.engine import Engine
+from netsim.engine.kernels.layout import INF
+from netsim.engine.simulation import Options
 from netsim.experiment import Experiment
+from netsim.experiment.scenario import prepare
 from netsim.reports.throughput import batch_mean
 from netsim.running.checkpoint import Checkpointer
-from netsim.running.point import simulate
+from netsim.running.drive import drive
+from netsim.running.point import build_engine, readings_of, simulate
 
 US = 10**6
 EXPERIMENT = {
@@ -140,6 +146,28 @@ def test_a_resumed_run_has_measured_the_same(tmp_path, monkeypatch, looks, low, 
     resumed = simulate(point(), threads=1, checkpointer=second)
     assert resumed.hash == whole.hash
     assert resumed.summary["throughput"] == whole.summary["throughput"]
+
+
+def test_ranks_read_what_one_process_does() -> None:
+    scenario = prepare(point())
+
+    def build(ranks: ThreadRanks | None) -> Engine:
+        engine = build_engine(point(), scenario, Options(threads=1, ranks=ranks))
+        engine.advance(0, INF)
+        return engine
+
+    def read(engine: Engine) -> dict[str, np.ndarray]:
+        readings = readings_of(point(), scenario)
+        assert readings is not None
+        while (edge_ps := readings.next_ps) is not None:
+            assert drive(engine, until_ps=edge_ps, stop_when_done=False) == "time_limit"
+            readings.take(engine)
+        return readings.arrays()
+
+    alone, together = read(build(None)), with_ranks(2, build, read)
+    assert alone["received_bytes"][1].sum() > 0
+    for name, array in alone.items():
+        assert np.array_equal(together[name], array), name
 
 
 def test_the_interval_of_correlated_batches_comes_from_longer_ones() -> None:
