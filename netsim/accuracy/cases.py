@@ -16,6 +16,7 @@ GROUPS: dict[str, str] = {
     "closed_forms": "netsim.accuracy.closed_forms",
     "reference": "netsim.accuracy.reference",
     "theory": "netsim.accuracy.theory",
+    "routing": "netsim.accuracy.routing",
     "simulators": "netsim.accuracy.simulators",
     "uec_outcomes": "netsim.accuracy.uec_outcomes",
     "predictions": "netsim.accuracy.blind",
