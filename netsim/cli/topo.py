@@ -181,10 +181,12 @@ def _counted(
     failing: Sequence[str],
     patterns: Sequence[str],
 ) -> NetworkSummary:
+    from netsim.engine.routing_choices import choices_of
     from netsim.inventory.inventory import inventory
     from netsim.inventory.prices import bill
 
-    found = inventory(network, dict(_patterns(point, network, patterns)))
+    traffic = dict(_patterns(point, network, patterns))
+    found = inventory(network, traffic, choices_of(point.fabric.routing))
     failures = tuple(_failures(point, network, failing)) if failing else ()
     return NetworkSummary(label, found, bill(found, prices), failures)
 
@@ -303,9 +305,8 @@ def notes(counted: Sequence[NetworkSummary]) -> Iterator[str]:
             + "; ".join(f"{row.to_edges} of {row.edges:,} edge switches" for row in rows)
             + "."
         )
-    for one in counted:
-        if pfc := one.inventory.pfc:
-            yield (f"PFC, {one.label}" if len(counted) > 1 else "PFC") + f": {pfc}."
+    for one in [one for one in counted if one.inventory.pfc]:
+        yield (f"PFC, {one.label}" if len(counted) > 1 else "PFC") + f": {one.inventory.pfc}."
     sources = {row.part: row.source for one in counted for row in one.bill}
     for part, source in sources.items():
         yield f"Price of {part}: {source}."

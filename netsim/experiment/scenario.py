@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times, round_trips
 from netsim.engine.compiling.declarations import read_discipline
+from netsim.engine.routing_choices import choices_of
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults, queue_rates
@@ -298,7 +299,8 @@ def _pfc(point: Point, network: Network, faults: LinkFaults | None) -> str | Non
         return None  # the engine refuses PFC over circuits
     if not read_discipline(queue.module, queue.params, queue.plugin.name).features["HAS_PFC"]:
         return None
-    return checks.check_deadlock(network, point.fabric, None if faults is None else faults.routes)
+    routes, choices = None if faults is None else faults.routes, choices_of(point.fabric.routing)
+    return checks.check_deadlock(network, point.fabric, routes, choices)
 
 
 def _located(error: InputError, point: Point) -> InputError:

@@ -22,7 +22,7 @@ from netsim.inventory.paths import (
     slot_paths,
 )
 from netsim.inventory.symmetry import kinds_of_networks
-from netsim.model.deadlock import pfc_text, waiting_cycle
+from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.patterns import Destinations
@@ -147,9 +147,14 @@ class Inventory:
         return sum(row.count for row in self.cables)
 
 
-def inventory(network: Network, patterns: Mapping[str, Destinations] | None = None) -> Inventory:
+def inventory(
+    network: Network,
+    patterns: Mapping[str, Destinations] | None = None,
+    choices: Choices = ANY_CANDIDATE,
+) -> Inventory:
     """Return the inventory of a network; kinds of networks with the most hosts come first.
-    `patterns` are traffic whose saturation is computed besides that of uniform traffic."""
+    `patterns` are traffic whose saturation is computed besides that of uniform traffic, `choices`
+    those of the routing algorithm."""
     rows = [_network(network, these, patterns or {}) for these in kinds_of_networks(network)]
     return Inventory(
         name=network.name,
@@ -159,7 +164,7 @@ def inventory(network: Network, patterns: Mapping[str, Destinations] | None = No
         switches=_switches(network),
         cables=cables(network),
         circuit_switches=circuit_switches(network),
-        pfc=None if network.circuits else pfc_text(network, waiting_cycle(network)),
+        pfc=None if network.circuits else pfc_text(network, waiting_cycle(network, None, choices)),
     )
 
 

@@ -22,7 +22,7 @@ from netsim.limits import (
     slowest_rate_bps,
 )
 from netsim.model.arithmetic import byte_quotient
-from netsim.model.deadlock import pfc_text, waiting_cycle
+from netsim.model.deadlock import Choices, pfc_text, waiting_cycle
 from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
 from netsim.model.port_pairs import port_pairs_of, walk
 from netsim.units import format_bytes, format_rate, format_time
@@ -80,10 +80,13 @@ def smallest_packet(packets: PacketFormat, fabric: Fabric) -> int:
     return min(packets.header_bytes + 1, packets.control_bytes, *_pfc(fabric))
 
 
-def check_deadlock(network: Network, fabric: Fabric, routes: RouteChanges | None) -> str:
-    """Return what PFC can do to a network, "deadlock-free" or a cycle of links. `routes` are as
-    for `waiting_cycle`. Raises InputError for a cycle, unless the fabric allows it."""
-    cycle = waiting_cycle(network, routes)
+def check_deadlock(
+    network: Network, fabric: Fabric, routes: RouteChanges | None, choices: Choices
+) -> str:
+    """Return what PFC can do to a network, "deadlock-free" or a cycle of links. `routes` and
+    `choices` are as for `waiting_cycle`. Raises InputError for a cycle, unless the fabric allows
+    it."""
+    cycle = waiting_cycle(network, routes, choices)
     found = pfc_text(network, cycle)
     if cycle.ports.size and not fabric.allow_deadlock:
         hint = (
