@@ -12,6 +12,7 @@ and the bottleneck's buffer is the fabric's queue_bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,4 +40,4 @@ def build(params: Mapping[str, Any]) -> Network:
     for switch, side in ((left, sides[0]), (right, sides[1])):
         builder.cables(side, np.full(hosts, switch), params["host_rate"], params["host_delay"])
     builder.cable(left, right, params["bottleneck_rate"], params["bottleneck_delay"])
-    return builder.build(f"dumbbell_{2 * hosts}")
+    return replace(builder.build(f"dumbbell_{2 * hosts}"), shape=(2,))

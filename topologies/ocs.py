@@ -72,6 +72,7 @@ use circuits, and whether packets may go through a third rack (`indirect`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -241,7 +242,7 @@ def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Networ
     title = f"{name}_{racks}x{params['hosts_per_rack']}"
     policy = _policy(params, slots=len(schedules[0].matchings) if _phase_driven(schedules) else 0)
     try:
-        return builder.build(title, policy=policy)
+        return replace(builder.build(title, policy=policy), shape=(racks,))
     except InputError as error:
         if params["drain_time"] is None:
             raise

@@ -180,6 +180,7 @@ def _sources(kind: str) -> tuple[str, ...]:
     names = {
         "transport": ("datagram", "dctcp", "ndp", "roce"),
         "queue": ("drop_tail", "trim", "lossless"),
+        "traffic": ("permutation", "pattern", "all_to_all"),
     }.get(kind)
     if kind == "program":
         return (registry.find("traffic", "batch_server").path.read_text("utf-8"),)
@@ -191,8 +192,7 @@ def _sources(kind: str) -> tuple[str, ...]:
             template,
             *(registry.find(kind, name).path.read_text("utf-8") for name in names),
         )
-    name = {"topology": "fat_tree", "traffic": "permutation"}[kind]
-    return (registry.find(kind, name).path.read_text("utf-8"),)
+    return (registry.find("topology", "fat_tree").path.read_text("utf-8"),)
 
 
 def case(number: int) -> Case:

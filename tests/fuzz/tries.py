@@ -28,8 +28,9 @@ def _try(number: int, scratch: Path, how: dict[str, str]) -> tuple[str, list[Fin
     (scratch / "mine.py").write_text(case.source, "utf-8")
     (scratch / "e.toml").write_text(case.experiment)
     commands = [["check", "e.toml"], ["run", "e.toml", "--out", "out"]]
-    if case.kind in ("transport", "queue") and random.Random(number).random() < 0.5:
-        commands = [[f"check-{case.kind}", "mine.py"]]
+    kind = "traffic" if case.kind == "program" else case.kind
+    if kind != "topology" and random.Random(number).random() < 0.5:
+        commands = [[f"check-{kind}", "mine.py"]]
     words, found = [], []
     for arguments in commands:
         outcome = processes.run(arguments, scratch, SECONDS, how)

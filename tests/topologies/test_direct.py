@@ -9,8 +9,14 @@ from raises_input import raises_input
 from topology_of import check_routes, topology_of
 
 from netsim.flows import destinations
-from netsim.inventory.link_loads import pattern_saturation, saturation, uniform_saturation
+from netsim.inventory.link_loads import (
+    link_loads,
+    pattern_saturation,
+    saturation,
+    uniform_saturation,
+)
 from netsim.model.network import Network
+from netsim.model.patterns import uniform
 
 RATE = 800e9
 
@@ -104,6 +110,23 @@ def test_saturation_of_uniform_traffic() -> None:
             n = network.n_hosts
             among = np.full((n, n), RATE / (n - 1))
             assert saturation(network, among) == pytest.approx(bound, abs=1e-3), (shape, twist)
+
+
+def test_loads_of_the_links_of_a_dragonfly() -> None:
+    """Uniform traffic with a = 4, p = 2, h = 2, N = 72. A cable between groups carries what a p
+    hosts send to a p hosts. A cable within a group carries what the p hosts of one switch send to
+    those of the other and to its h groups, and what h groups of the first send to the latter.
+    """
+    network = topology_of(DRAGONFLY)
+    ports = np.arange(network.n_host_ports)
+    demand = uniform(72).demand(np.full(72, RATE), network.port_group[ports].astype(np.int64))
+    loads = link_loads(network, demand) / network.port_rate_bps
+    between = network.port_node[network.port_peer] >= network.n_hosts
+    between[ports] = False
+    is_global = network.port_weight == 3
+    assert loads[is_global] == pytest.approx(8 * 8 / 71)
+    within = loads[between & ~is_global]
+    assert within == pytest.approx((2 * 2 + 2 * 2 * 2 * 8) / 71)
 
 
 def test_saturation_of_patterns() -> None:
