@@ -29,7 +29,7 @@ INSIDE = ("CONTRIBUTING.md", "netsim/README.md", "netsim/engine/README.md")
 WITH_NAMES = re.compile(r"`([\w./]+\.py)` \(((?:`\w+`(?:, | and )?)+)\)")
 """A file, and behind it names that are defined there."""
 
-COMMAND = re.compile(r"^ {4,}(?:NUMBA_DISABLE_JIT=1 )?netsim (.*)$", re.MULTILINE)
+COMMAND = re.compile(r"^ {4,}(?:NUMBA_DISABLE_JIT=1 )?netsim ((?:.*\\\n)*.*)$", re.MULTILINE)
 INLINE_COMMAND = re.compile(r"`netsim ([a-z-]+ [^`]+)`")
 
 STEP = re.compile(r"^ +│ \w+ +(\S+\.py) +([\w.]+)$", re.MULTILINE)
@@ -109,7 +109,7 @@ def commands_are_understood(page):
         return
     text = page.read_text("utf-8")
     for line in COMMAND.findall(text) + INLINE_COMMAND.findall(text):
-        name, *arguments = shlex.split(line, comments=True)
+        name, *arguments = shlex.split(line.replace("\\\n", ""), comments=True)
         command = app.get_command(click.Context(app), name)
         assert command is not None, line
         with suppress(click.MissingParameter):  # in a sentence: `netsim run --force`
