@@ -115,6 +115,8 @@ PRESETS = {
     },
 }
 
+ROCEV2 = True
+
 FABRIC = {
     "queue_discipline": "lossless",
     "routing": "ecmp",

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from netsim.cli.names import complete
+from netsim.errors import InputError
 from netsim.limits import THREADS
+from netsim.units import written
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment
+    from netsim.results import Result
+
+SLOWEST = "slowest"
+RANK = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?|100)")
+WHOLE = re.compile("[0-9]{1,18}")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -75,3 +85,20 @@ def load_experiment(written: str, overrides: Sequence[str], seed: str | None) ->
     if seed is not None:
         changes.append(f"seed={seed}")
     return Experiment.load(locate(written), changes)
+
+
+def flow_number(result: Result, text: str) -> int:
+    """Return the number of the flow that an option selects."""
+    if WHOLE.fullmatch(text):
+        return int(text)
+    ranked = RANK.fullmatch(text)
+    if text != SLOWEST and not ranked:
+        hint = f'a whole number, "{SLOWEST}", or a rank, such as "p99"'
+        raise InputError(f"{written(text)} is not a flow", key="--flow", hint=hint)
+    flows = result.flows.drop_nulls("slowdown")
+    if not len(flows):
+        raise InputError(f"{text} needs a finished flow", key="--flow")
+    if not ranked:
+        return int(flows.sort("slowdown", descending=True)["flow"][0])
+    place = math.ceil(len(flows) * Fraction(ranked[1]) / 100)
+    return int(flows.sort("fct_ps", "flow")["flow"][max(1, place) - 1])

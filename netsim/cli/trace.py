@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli import capture
 from netsim.cli.interrupt import Interruption
-from netsim.cli.options import json_option, print_json, trust_option
+from netsim.cli.options import WHOLE, flow_number, json_option, print_json, trust_option
 from netsim.cli.trace_output import (
     LONGEST,
     TraceOutputs,
@@ -38,10 +36,7 @@ if TYPE_CHECKING:
 
 DRAWS = True
 
-SLOWEST = "slowest"
-RANK = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?|100)")
 LIMIT = 60
-WHOLE = re.compile("[0-9]{1,18}")
 EVENTS = (
     "send", "arrive", "forward", "drop", "trim", "mark", "lost", "receive", "create", "timer",
     "pause", "resume", "indirect",
@@ -50,9 +45,12 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
 """Events printed without --events."""
 
 
-TRACES = [import_module(name) for package in applications("cli") for name in package.TRACES]
-"""Modules of applications that show parts of a result: OPTIONS (name -> click option; the first
-selects it), WITH (other options that it takes) and show(result, asked, outputs)."""
+TRACES = [
+    capture,
+    *(import_module(name) for package in applications("cli") for name in package.TRACES),
+]
+"""Captures, and modules of applications that show parts of a result: OPTIONS (name -> click option;
+the first selects it), WITH (other options that it takes) and show(result, asked, outputs)."""
 
 
 def _added(command: Any) -> Any:
@@ -119,14 +117,21 @@ def command(
     at the 99th percentile of completion times, "slowest" the one with the largest slowdown. Times
     count from the start of the run. Ctrl-C stops and prints the trace up to then.
 
-    Other options, such as --critical-path, simulate nothing and read the result.
+    --pcap writes packets to a capture file instead. --critical-path and --request simulate nothing
+    and read the result.
     """
     from netsim.results import load_result
     from netsim.units import parse_time_ps
 
     loaded = load_result(result)
     lines = LIMIT if limit is None else limit
-    given: dict[str, Any] = {"flow": flow, "from": since, "to": until, "seq": seq, "events": events}
+    given: dict[str, Any] = {
+        "flow": flow,
+        "from": since,
+        "to": until,
+        "seq": seq,
+        "events": events,
+    }
     given |= {"fields": fields, "plot": plot, "experiment-dir": directory}
     given |= asked
     for one in TRACES:
@@ -190,23 +195,6 @@ def _alone(asked: str, given: Mapping[str, object], allowed: Sequence[str]) -> N
 
 def _dashed(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def flow_number(result: Result, text: str) -> int:
-    """Return the number of the flow that an option selects."""
-    if WHOLE.fullmatch(text):
-        return int(text)
-    ranked = RANK.fullmatch(text)
-    if text != SLOWEST and not ranked:
-        hint = f'a whole number, "{SLOWEST}", or a rank, such as "p99"'
-        raise InputError(f"{written(text)} is not a flow", key="--flow", hint=hint)
-    flows = result.flows.drop_nulls("slowdown")
-    if not len(flows):
-        raise InputError(f"{text} needs a finished flow", key="--flow")
-    if not ranked:
-        return int(flows.sort("slowdown", descending=True)["flow"][0])
-    place = math.ceil(len(flows) * Fraction(ranked[1]) / 100)
-    return int(flows.sort("fct_ps", "flow")["flow"][max(1, place) - 1])
 
 
 def _event_names(text: str | None) -> tuple[str, ...]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import json_option, print_json, trust_option
-from netsim.cli.trace import flow_number
+from netsim.cli.options import flow_number, json_option, print_json, trust_option
 from netsim.discovery import applications
 from netsim.errors import InputError
 from netsim.terminal import Column, Wide, common_unit, number, show

@@ -85,8 +85,8 @@ def check_transport(module: ModuleType, presets: Presets, file: str) -> None:
         if preset not in presets:
             hint, key = did_you_mean(preset, presets), f'PRESET_FABRIC["{preset}"]'
             raise InputError("unknown preset", file=file, key=key, hint=hint)
-    for name, default in (("RELIABLE", True), ("CLOSED_FORM", False), ("KEEPS_RATE", False)):
-        value = getattr(module, name, default)
+    for name in ("RELIABLE", "CLOSED_FORM", "KEEPS_RATE", "ROCEV2"):
+        value = getattr(module, name, False)
         if not isinstance(value, bool):
             raise InputError(f"{_short(value)} must be True or False", file=file, key=name)
     _check_control(getattr(module, "CONTROL_PER_DATA", 1), file)

@@ -7,8 +7,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from netsim.engine.compiling.declarations import program_of
-from netsim.engine.kernels.trace import CAPACITY, TraceEntries, TraceOverflowError
+from netsim.engine.kernels.trace import (
+    CAPACITY,
+    FORWARDED,
+    SENT,
+    TIME,
+    WHAT,
+    TraceEntries,
+    TraceOverflowError,
+)
 from netsim.engine.simulation import Options
 from netsim.errors import InputError
 from netsim.experiment.scenario import is_closed_form, prepare
@@ -101,10 +111,17 @@ class Replay:
         return cls(result, point, prepare(point), progress, should_stop)
 
     def record(
-        self, flows: Sequence[int], ports: Sequence[int] = (), *, until_ps: int | None = None
+        self,
+        flows: Sequence[int],
+        ports: Sequence[int] = (),
+        *,
+        until_ps: int | None = None,
+        since_ps: int = 0,
+        most: int = 0,
     ) -> Recording:
         """Simulate until all of `flows` are done or `until_ps` is reached (by default the end of
-        the result's run), recording them and all packets at `ports`.
+        the result's run), recording them and all packets at `ports`; or until `most` packets have
+        been sent since `since_ps` (0: any number).
 
         Raises InputError if a flow does not exist, has no packets or has changed.
         """
@@ -115,6 +132,7 @@ class Replay:
             ends = [row["start_ps"] + max(row["fct_ps"], row["acked_ps"]) for row in rows]
             goal_ps = min(end_ps, max(ends))
         recording = Recording(self, tuple(flows), tuple(ports), end_ps, goal_ps, until_ps)
+        recording.since_ps, recording.most = since_ps, most
         recording.simulate()
         return recording
 
@@ -152,6 +170,8 @@ class Recording:
     goal_ps: int
     until_ps: int | None = None
     stop_reason: str = ""
+    since_ps: int = 0
+    most: int = 0
     engine: Engine = field(init=False)
     entries: TraceEntries = field(init=False)
 
@@ -185,6 +205,7 @@ class Recording:
 
     def _run(self, capacity: int) -> None:
         self.drained: list[TraceEntries] = []
+        self.n_sent = 0
         replay = self.replay
         options = Options(trace=self.flows, trace_ports=self.ports, trace_capacity=capacity)
         self.engine = ready_engine(replay.point, replay.scenario, self._report, options)
@@ -198,7 +219,13 @@ class Recording:
 
     def _on_step(self, report: StepReport) -> str | None:
         """Drain the trace buffer; end the run with the flows."""
-        self.drained.append(self.engine.drain_trace())
+        drained = self.engine.drain_trace()
+        self.drained.append(drained)
+        if self.most:
+            leaves = np.isin(drained.entries[:, WHAT], (SENT, FORWARDED))
+            self.n_sent += np.count_nonzero(leaves & (drained.entries[:, TIME] >= self.since_ps))
+            if self.n_sent >= self.most:
+                return INTERRUPTED
         self._report("run", report)
         if not self.flows:
             return None
