@@ -42,9 +42,11 @@ def discount(env, now, port):
     periods = now // env.par.dre_period
     left = periods - port.dre_periods
     port.dre_periods = periods
-    kept = ONE - share_of(env)
-    while left > 0 and port.dre_bytes > 0:
-        port.dre_bytes = (port.dre_bytes * kept) >> 16
+    share = share_of(env)
+    less = 1
+    while left > 0 and less > 0:
+        less = (port.dre_bytes * share) >> 16
+        port.dre_bytes -= less
         left -= 1
 
 

@@ -11,7 +11,7 @@ section 3, which finds d = 2 and m = 1 enough.
 
 from netsim.params import Param
 from netsim.routing import candidate, held
-from netsim.routing_algorithms import least_loaded, letflow, spray_random
+from netsim.routing_algorithms import least_loaded, spray_random
 
 PARAMS = [
     Param("samples", "count", 2, "random ports looked at (d)", "DRILL, section 3: 2", minimum=1),
@@ -32,8 +32,8 @@ def choose(env, now, port, pkt, first, n):
             other = spray_random.choose(env, now, port, pkt, first, n)
             best = shorter(env, first, best, other)
     if env.par.remember:
-        last = letflow.index_of(env, port, first, n)
-        if last >= 0:
+        last = int(port.index)
+        if last < n and int(candidate(env, first, last)) + 1 == port.port:
             best = shorter(env, first, best, last)
         port.port = int(candidate(env, first, best)) + 1
         port.index = best

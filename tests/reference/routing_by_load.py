@@ -40,9 +40,11 @@ class Measured(Routing):
         """Apply all multiples of the period up to now."""
         a = self.share
         m = self.switch.sim.now // self.fabric["dre_period_ps"]
-        while self._period[port.local] < m and self._bytes[port.local]:
-            self._bytes[port.local] = (self._bytes[port.local] * (65536 - a)) >> 16
-            self._period[port.local] += 1
+        for _ in range(self._period[port.local], m):
+            before = self._bytes[port.local]
+            self._bytes[port.local] -= (before * a) >> 16
+            if self._bytes[port.local] == before:
+                break
         self._period[port.local] = m
 
     @property

@@ -1,0 +1,228 @@
+"""Routing algorithms against closed forms. Longer runs: `netsim validate --full routing`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import (
+    PACKET,
+    US,
+    build,
+    fabric_with,
+    fat_tree,
+    fct_ps,
+    flow_table,
+    keep_sent,
+    packets_sent,
+    run,
+)
+from topology_of import topology_of
+
+from netsim.engine.engine import Engine
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import Fabric, routing_spec
+from netsim.model.network import Network
+from netsim.routing_algorithms import _utilization as utilization
+from netsim.routing_algorithms import wcmp
+
+PAYLOAD = 4096
+SEND = 332_800
+"""A packet of 4,160 bytes at 100 Gbps, in ps."""
+
+
+def routed(name: str, **params: Any) -> Fabric:
+    """Deep queues, and a routing algorithm with parameters in the engine's units."""
+    return fabric_with(queue_bytes=10**12, routing=routing_spec(name, **params))
+
+
+def sent_bytes(engine: Engine) -> np.ndarray:
+    """What each port sent."""
+    return engine.link_counters().sent_bytes.reshape(engine.network.n_ports, -1).sum(axis=1)
+
+
+def between_switches(network: Network) -> np.ndarray:
+    """Ports of links from a switch to a switch."""
+    first = network.n_hosts
+    return np.flatnonzero(
+        (network.port_node >= first) & (network.port_node[network.port_peer] >= first)
+    )
+
+
+def ring(switches: int) -> Network:
+    return topology_of({"kind": "torus", "shape": str(switches), "host_rate": "100Gbps"})
+
+
+def dragonfly() -> Network:
+    """72 hosts: groups of 4 switches."""
+    return topology_of({"kind": "dragonfly", "switches_per_group": 4, "host_rate": "100Gbps"})
+
+
+# -- saturation ----------------------------------------------------------------------------------
+
+
+def test_minimal_routes_of_a_dragonfly_give_each_host_its_share_of_one_cable() -> None:
+    """8 hosts of a group send to the next one over a single cable: 1 / (a h)."""
+    network, n = dragonfly(), 10
+    flows = [(h, (h + 8) % 72, n * PAYLOAD, 0) for h in range(72)]
+    engine = run(build(network, flow_table(flows), "datagram", routed("ecmp"), jit=False))
+    over_cable = 8 * n * SEND
+    assert over_cable < fct_ps(engine).max() < over_cable + 5 * (SEND + US) + 1
+    assert sent_bytes(engine)[between_switches(network)].max() == 8 * n * PACKET
+
+
+def test_tornado_loads_one_direction_of_a_ring_and_valiant_both() -> None:
+    """k / 2 - 1 links on the way of each; with Valiant, twice the mean distance k / 4."""
+    network, n = ring(8), 250
+    flows = flow_table([(h, (h + 3) % 8, n * PAYLOAD, 0) for h in range(8)])
+    for name, loads in (("ecmp", [0.0] * 8 + [3.0] * 8), ("valiant", [2.0] * 16)):
+        engine = run(build(network, flows, "datagram", routed(name), jit=False))
+        found = np.sort(sent_bytes(engine)[between_switches(network)] / (n * PACKET))
+        assert found == pytest.approx(np.array(loads), abs=0.3 if name == "valiant" else 0)
+        assert found.mean() == pytest.approx(np.mean(loads), rel=0.03)
+
+
+# -- alone ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("ecmp", 5), ("ugal_l", 5), ("adaptive", 5), ("valiant", 8)]
+)
+def test_packets_alone(name: str, most: int) -> None:
+    """Serialization and propagation of the links of the way, which Valiant makes longer."""
+    flows = [(h, (h + 37) % 72, PAYLOAD, 100 * US * h) for h in range(72)]
+    engine = run(build(dragonfly(), flow_table(flows), "datagram", routed(name), jit=False))
+    links, rest = np.divmod(fct_ps(engine), SEND + US)
+    assert not rest.any()
+    assert links.max() == most
+    if name != "valiant":
+        minimal = fct_ps(run(build(dragonfly(), flow_table(flows), "datagram", routed("ecmp"))))
+        assert (fct_ps(engine) == minimal).all()
+
+
+def test_drill_that_looks_at_all_ports_is_least_loaded() -> None:
+    rng = np.random.default_rng(3)
+    src, dst = rng.integers(0, 16, (2, 60))
+    flows = [(a, (a + 16 + b) % 32, 5 * PAYLOAD, 0) for a, b in zip(src, dst, strict=True)]
+    both = [
+        run(build(fat_tree(8, 4, "100Gbps"), flow_table(flows), "datagram", fabric, jit=False))
+        for fabric in (routed("least_loaded"), routed("drill", samples=8, remember=0))
+    ]
+    assert (fct_ps(both[0]) == fct_ps(both[1])).all()
+    assert (sent_bytes(both[0]) == sent_bytes(both[1])).all()
+
+
+# -- flowlets ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("gap_us", "paths"), [(20, 1.0), (5, 4 * (1 - 0.75**8))])
+def test_paths_of_eight_bursts_with_letflow(gap_us: int, paths: float) -> None:
+    """Bursts are 12.8 us apart: one path, or n (1 - (1 - 1 / n)^8) of n = 4."""
+    network = fat_tree(4, 2, "100Gbps")
+    n = 250
+    flows = [(k % 4, 4 + k % 4, 8 * PAYLOAD, 500 * US * k) for k in range(n)]
+    paced = {"rate": "2600Mbps"}
+    fabric = routed("letflow", flowlet_gap=gap_us * US)
+    engine = build(network, flow_table(flows), "datagram", fabric, params=paced, jit=False)
+    engine = run(keep_sent(engine))
+    used: defaultdict[int, set[int]] = defaultdict(set)
+    for port in between_switches(network):
+        if network.port_node[port] == network.n_hosts:
+            for pkt in packets_sent(engine, int(port)):
+                used[int(pkt["flow"])].add(int(port))
+    assert np.mean([len(ports) for ports in used.values()]) == pytest.approx(paths, rel=0.03)
+
+
+def test_conga_leaves_a_path_that_the_other_leaf_reports() -> None:
+    """A spine's cable to the second leaf is slow, which the first leaf's own ports do not show."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(8)
+    leaves, spines = builder.add_switches(["l0", "l1"]), builder.add_switches(["s0", "s1"])
+    for host in hosts:
+        builder.cable(host, leaves[host // 4], rate_bps=100 * 10**9, delay_ps=US)
+    for leaf in leaves:
+        for spine in spines:
+            slow = leaf == leaves[1] and spine == spines[0]
+            rate_bps = (10 if slow else 200) * 10**9
+            builder.cable(leaf, spine, rate_bps=rate_bps, delay_ps=US)
+    network = builder.build("asymmetric")
+    flows = [(k % 4, 4 + k % 4, 4 * PAYLOAD, 4 * US * k) for k in range(150)]
+    first = int(network.node_first_port[leaves[0]]) + 4
+    shares = {}
+    for name in ("letflow", "conga"):
+        fabric = routed(name, flowlet_gap=20 * US)
+        engine = run(build(network, flow_table(flows), "roce", fabric, jit=False))
+        slow, fast = sent_bytes(engine)[first : first + 2]
+        shares[name] = slow / (slow + fast)
+    assert shares["letflow"] == pytest.approx(0.5, abs=0.15)
+    assert shares["conga"] < 0.15
+
+
+# -- utilization and weights ---------------------------------------------------------------------
+
+
+def test_fixed_points_of_the_rate_estimator() -> None:
+    """At R = C / 2, alpha 0.2 and 8 levels: R T / alpha before a period ends, level 4, and
+    R T (1 - alpha) / alpha after, level 3."""
+    period, q20 = 50 * US, 80 << 20
+    port = SimpleNamespace(dre_bytes=0, dre_periods=0)
+    env: Any = SimpleNamespace(
+        par=SimpleNamespace(dre_period=period, dre_alpha=0.2),
+        switch=SimpleNamespace(first_port=0, n_ports=1),
+        net=SimpleNamespace(port_q20=[q20]),
+        links=SimpleNamespace(routing_ports=[port]),
+    )
+    pkt: Any = SimpleNamespace(size_bytes=6250)
+    for k in range(50 * 60):  # 6,250 bytes every us at 100 Gbps
+        utilization.on_depart(env, k * US, port, pkt)
+    in_period = 50 * 6250
+    end = 50 * 60 * US
+    assert port.dre_bytes == pytest.approx(in_period / 0.2, rel=1e-3)
+    assert utilization.level(env, end - 1, 0, 8) == 4
+    assert utilization.level(env, end, 0, 8) == 3
+    assert port.dre_bytes == pytest.approx(in_period * 0.8 / 0.2, rel=1e-3)
+
+
+def test_wcmp_shares_as_the_rates_and_a_lost_port_moves_only_its_own_flows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rates = {3: 100, 5: 50, 6: 50, 9: 400}
+    monkeypatch.setattr(wcmp, "candidate", lambda _, ports, k: ports[k])
+    monkeypatch.setattr(wcmp, "ps_per_byte_q20", lambda _, p: (8000 << 20) // rates[p])
+    env: Any = SimpleNamespace(switch=SimpleNamespace(salt=77))
+    n = 8000
+
+    def ports_of(ports: list[int]) -> np.ndarray:
+        found = []
+        for flow in range(n):
+            pkt: Any = SimpleNamespace(kind=0, flow=flow, entropy=0)
+            found.append(ports[wcmp.choose(env, 0, None, pkt, ports, len(ports))])
+        return np.array(found)
+
+    whole = ports_of([3, 5, 6, 9])
+    for port, gbps in rates.items():
+        expected = gbps / sum(rates.values())
+        assert (whole == port).mean() == pytest.approx(expected, abs=3 * (expected / n) ** 0.5)
+    less = ports_of([3, 6, 9])
+    assert (less == whole)[whole != 5].all()
+    assert (less != 5).all()
+
+
+def test_adaptive_spreads_evenly_when_idle_and_avoids_a_queue() -> None:
+    network = fat_tree(8, 2, "100Gbps")
+    up = np.flatnonzero(
+        (network.port_node == network.n_hosts)
+        & (network.port_node[network.port_peer] >= network.n_hosts)
+    )
+    alone = [(k % 8, 8 + k % 8, PAYLOAD, 20 * US * k) for k in range(800)]
+    engine = run(build(network, flow_table(alone), "datagram", routed("adaptive"), jit=False))
+    assert sent_bytes(engine)[up] / PACKET == pytest.approx(np.full(8, 100.0), abs=35)
+    together = [(k, 8 + k, 100 * PAYLOAD, 0) for k in range(8)]
+    longest = {}
+    for name in ("spray_random", "adaptive"):
+        engine = run(build(network, flow_table(together), "datagram", routed(name), jit=False))
+        longest[name] = engine.link_counters().max_queue_bytes[up].max()
+    assert longest["adaptive"] < longest["spray_random"]
