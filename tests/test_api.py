@@ -53,10 +53,11 @@ def test_temporary_results_go_away():
     assert not path.exists()
 
 
-def test_figures(sweep):
+def test_figures(sweep, tmp_path):
     axes = sweep.plot(x="seed", y="fct_max").axes
     assert axes[0].get_xlabel() == "seed"
     assert sweep.plot().axes
+    assert sweep.report(tmp_path / "r.html").stat().st_size > 50_000
 
 
 def test_predictions():

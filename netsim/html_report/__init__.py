@@ -3,7 +3,8 @@
 `page.py` writes the file. Each other file here, or in a folder of this name of an application, may
 have
 
-- `headlines(report)`: sentences for the top of the page, computed from the results;
+- `setting(report)` and `headlines(report)`: sentences for the top of the page, computed from the
+  results: what was simulated, and what came out;
 - `comparison(report)`: sections about all results;
 - `of_point(report, result)`: sections about one result;
 - `ORDER`: the position of its sections.

@@ -31,9 +31,6 @@ QUANTITIES = (
 )
 """Column -> title, how links of a line are joined, and unit."""
 
-SHORT = 0.6
-"""Utilization of the busiest link above which capacity may be short."""
-
 WORST = 12
 """Links with the highest values of each quantity that are listed."""
 
@@ -132,10 +129,9 @@ def busiest_links(used: Floats, graph: Graph) -> Iterator[str]:
     inner[np.flatnonzero(shown)] = ~np.isin(ends, list(hosts)).any(axis=1)
     if inner.any():
         top = int(np.argmax(np.where(inner, used, -1)))
-        short = "" if used[top] > SHORT else ": capacity is not short"
         yield (
             f"Links between switches are {percent(used[inner].mean())} utilized on average over "
-            f"the run; the busiest, {graph.link_names[top]}, {percent(used[top])}{short}."
+            f"the run; the busiest, {graph.link_names[top]}, {percent(used[top])}."
         )
 
 

@@ -29,11 +29,14 @@ SLOWEST = 12
 """Flows whose lost time is divided."""
 
 
+def setting(report: Report) -> Iterator[str]:
+    """Yield what was simulated."""
+    yield _networks(report)
+    yield from _transports(report)
+
+
 def headlines(report: Report) -> Iterator[str]:
-    """Yield what was simulated, and for flows without tasks how they ended."""
-    yield setting(report)
-    if told := _transports(report):
-        yield told
+    """Yield how flows ended, if they are not those of tasks, and what cost time."""
     if any(point.result.tasks is not None for point in report.points):
         return
     done = [point for point in report.simulated if _last(point)]
@@ -60,7 +63,7 @@ def of_point(_report: Report, point: Point) -> Iterator[Section]:
         yield Section("causes", "In short", tuple(text))
 
 
-def setting(report: Report) -> str:
+def _networks(report: Report) -> str:
     """Return networks, flows and their sizes."""
     points = report.simulated or report.points
     networks = list(dict.fromkeys(_network(point) for point in points[:MAX_NETWORKS]))
@@ -84,12 +87,12 @@ def _network(point: Point) -> str:
     return f"{hosts:,} hosts with links of {rate} and {nodes - hosts:,} switches ({topology})"
 
 
-def _transports(report: Report) -> str:
+def _transports(report: Report) -> list[str]:
     """Return the first line of the documentation of each transport that is part of netsim."""
     known = modules(FOLDERS["transport"])
     names = dict.fromkeys(point.transport for point in report.simulated)
     told = [f"{name}: {summary(known[name])}" for name in names if name in known]
-    return " ".join(told[:FEW_POINTS])
+    return told[:FEW_POINTS]
 
 
 def _last(point: Point) -> float:

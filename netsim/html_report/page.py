@@ -104,6 +104,7 @@ def _data(report: Report, room: int) -> str:
         "title": report.title,
         "description": str(report.results[0].experiment["resolved"].get("description", "")),
         "version": __version__,
+        "setting": [text for one in found for text in _called(one, "setting", report)],
         "headlines": [text for one in found for text in _called(one, "headlines", report)],
         "sections": _sections(found, "comparison", report),
     }

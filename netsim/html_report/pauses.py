@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.html_report import parts
 from netsim.html_report.graph import per_link
 from netsim.html_report.parts import Section
-from netsim.html_report.report import Point, Report
+from netsim.html_report.report import Point, Report, unit_of
 from netsim.units import format_time
+
+if TYPE_CHECKING:
+    import polars as pl
 
 ORDER = 50
 MAX_ROOTS, MAX_CHILDREN, MAX_DEPTH = 12, 8, 5
@@ -21,7 +24,9 @@ Stopped = dict[int, dict[int, int]]
 
 
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
-    """Yield the tree, if a port was paused."""
+    """Yield the cycle of a deadlock, and the tree, if a port was paused."""
+    if point.result.deadlock is not None and len(point.result.deadlock):
+        yield _deadlock(point.result.deadlock)
     stopped, names = stopped_by(point)
     if not stopped:
         return
@@ -32,6 +37,23 @@ def of_point(_report: Report, point: Point) -> Iterator[Section]:
     )
     roots = pause_tree(stopped, names, int(point.result.summary["simulated_ps"]))
     yield Section("pauses", "Who stopped whom", text, (parts.tree(roots),))
+
+
+def _deadlock(cycle: pl.DataFrame) -> Section:
+    """Return the links that wait for each other."""
+    unit, scale = unit_of([cycle["paused_since_ps"].max()])
+    rows = [
+        [
+            f"{row['port']}, class {row['traffic_class']}",
+            f"{row['waits_for_port']}, class {row['waits_for_class']}",
+            row["held_bytes"] / 1e3,
+            row["paused_since_ps"] / scale,
+        ]
+        for row in cycle.iter_rows(named=True)
+    ]
+    names = ("port", "waits for", "packets that wait there (KB)", f"stopped since ({unit})")
+    text = ("These ports wait for each other in a circle and never send again.",)
+    return Section("deadlock", "Deadlock", text, (parts.table(names, rows),))
 
 
 def stopped_by(point: Point) -> tuple[Stopped, list[str]]:

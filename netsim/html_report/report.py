@@ -18,6 +18,7 @@ from netsim.plots import seed_curves, style
 from netsim.plots.words import axis_name, value_text
 from netsim.results import Result, Sweep, load
 from netsim.results.files import LINKS
+from netsim.units import format_number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -121,6 +122,11 @@ class Point:
         return id(self)
 
 
+def axis_text(value: Any) -> str:
+    """Return a value of an axis: "1,300" for 1300.0."""
+    return format_number(value) if isinstance(value, float) else value_text(value)
+
+
 def slowness(point: Point) -> float:
     """Return the largest slowdown, 0 if no flow finished."""
     return float(point.result.summary["slowdown"].get("max") or 0)
@@ -171,7 +177,7 @@ class Report:
         found = []
         for axis in self.axes:
             if axis in result.experiment["axes"] and axis != without:
-                text = value_text(result.experiment["axes"][axis])
+                text = axis_text(result.experiment["axes"][axis])
                 is_number = text[:1].isdigit() and "." in axis
                 found.append(f"{axis_name(axis)} {text}" if is_number else text)
         return ", ".join(found) or seed_curves.transport(result)

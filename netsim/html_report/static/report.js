@@ -23,7 +23,8 @@ function build() {
     nav.replaceChildren(...links(DATA.sections), ...(labels.length > 1 ? [box] : []), ...links(chosen.sections));
   }
   const more = DATA.left_out ? ` Details of ${DATA.left_out} results are left out.` : "";
-  const head = el("header", {}, el("h1", {}, DATA.title), el("div", { className: "soft" }, DATA.description),
+  const head = el("header", {}, el("h1", {}, DATA.title), el("div", {}, DATA.description),
+    ...DATA.setting.map((text) => el("div", { className: "soft small" }, text)),
     el("ul", {}, ...DATA.headlines.map((text) => el("li", {}, text))),
     el("div", { className: "soft" }, `Report of netsim ${DATA.version}.${more} Charts: drag to zoom, double-click to reset.`));
   page.replaceChildren(head, nav, ...DATA.sections.map(section), details, el("div", { id: "tip" }));

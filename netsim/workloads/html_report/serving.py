@@ -13,8 +13,8 @@ from netsim.html_report.completion import DASHES, reduced
 from netsim.html_report.flow_stories import flows_of
 from netsim.html_report.overview import causes
 from netsim.html_report.parts import Section
-from netsim.html_report.report import Point, Report, unit_of
-from netsim.plots.words import axis_name, value_text
+from netsim.html_report.report import Point, Report, axis_text, unit_of
+from netsim.plots.words import axis_name
 from netsim.results import Result
 from netsim.units import format_number, format_time
 from netsim.workloads.serving.outcome import gaps_of
@@ -23,6 +23,9 @@ from netsim.workloads.tracing.request_latency import LatencyBreakdown, request_l
 
 ORDER = 2
 MAX_CURVES = 12
+ALIKE = 0.05
+"""Relative difference up to which two latencies are called equal."""
+
 WORST = (("tbt_max_ps", 5, "longest gap"), ("ttft_ps", 3, "latest first token"))
 """Column of requests, how many of the worst are shown, and what they have."""
 
@@ -97,7 +100,8 @@ def _furthest(served: list[Point]) -> tuple[Point, Point | None]:
 def _worst_gap(point: Point) -> Iterator[str]:
     """Yield the longest gap and the flow that it waited for."""
     for title, _, story in itertools.islice(_worst(point), 1):
-        yield f"Of {title}. {' '.join(story[:2])}"
+        name = title.partition(" (")[0].capitalize()
+        yield f"{name}: {' '.join(story[1:3])}"
 
 
 def _difference(worst: Point, best: Point) -> str:
@@ -105,27 +109,31 @@ def _difference(worst: Point, best: Point) -> str:
     ours, theirs = _serving(worst.result), _serving(best.result)
     axes = worst.result.experiment["axes"]
     load = ", ".join(
-        f"{axis_name(axis)} = {value_text(value)}"
+        f"{axis_name(axis)} = {axis_text(value)}"
         for axis, value in axes.items()
         if axis not in ("transport", "seed")
     )
     told = []
     for key, name in (
-        ("ttft_ps", "first token after"),
-        ("second_token_ps", "second token, which waits for the KV cache, after another"),
+        ("ttft_ps", "first token"),
+        ("second_token_ps", "second token, which waits for the KV cache,"),
     ):
         one, other = ours[key]["p99"], theirs[key]["p99"]
-        if one is not None and other is not None:
-            alike = "also " if abs(one - other) <= 0.05 * max(one, other) else ""
-            told.append(f"{name} {format_time(int(one), 3)} ({best.transport}: {alike}"
-                        f"{format_time(int(other), 3)})")  # fmt: skip
+        if one is None or other is None:
+            continue
+        a, b = format_time(int(one), 3), format_time(int(other), 3)
+        if abs(one - other) <= ALIKE * max(one, other):
+            told.append(f"the {name} takes {a} with both")
+        else:
+            told.append(f"the {name} takes {a} with {worst.transport}, {b} with {best.transport}")
     share = (ours.get("network") or {}).get("second_token")
-    network = f"; {100 * share:.0f} % of that gap is the network" if share else ""
-    at = f"With {load}, " if load else ""
+    network = f"; with {worst.transport}, {100 * share:.0f} % of it is the network" if share else ""
     shares = (f"{100 * one['slo']['attainment']:.0f} %" for one in (ours, theirs))
-    met = f"{worst.transport} meets the SLO for {next(shares)} of requests, {best.transport} for "
-    tail = f"At the 99th percentile of {worst.transport}: {', '.join(told)}{network}."
-    return f"{at}{met}{next(shares)}. {tail}"
+    return (
+        f"{f'With {load}, ' if load else ''}{worst.transport} meets the SLO for {next(shares)} of "
+        f"requests, {best.transport} for {next(shares)}. At the 99th percentile "
+        f"{', '.join(told)}{network}."
+    )
 
 
 def comparison(report: Report) -> Iterator[Section]:
@@ -246,14 +254,15 @@ def _worst(point: Point) -> Iterator[tuple[str, list[float], list[str]]]:
 def _title(breakdown: LatencyBreakdown, name: str) -> str:
     one = breakdown.request
     prompt, output = one["prompt_tokens"], one["output_tokens"]
-    return f"request {one['request']}, {name}: {prompt:,} prompt tokens, {output:,} output tokens"
+    tokens = f"{prompt:,} prompt tokens, {output:,} output tokens"
+    return f"request {one['request']} ({name}; {tokens})"
 
 
 def _story(point: Point, breakdown: LatencyBreakdown) -> Iterator[str]:
     """Yield the longest gap of a request and the flow that its KV cache waited for."""
     one, gaps = breakdown.request, breakdown.gaps()
     first = format_time(one["ttft_ps"], 4) if one["ttft_ps"] is not None else "never"
-    text = f"First token after {first}."
+    yield f"First token after {first}."
     if len(gaps):
         longest = gaps.sort("gap_ps", descending=True).row(0, named=True)
         told = [
@@ -268,8 +277,7 @@ def _story(point: Point, breakdown: LatencyBreakdown) -> Iterator[str]:
             if longest[key]
         ]
         gap = format_time(longest["gap_ps"], 4)
-        text += f" Longest gap, before token {longest['token']}: {gap} ({', '.join(told)})."
-    yield text
+        yield f"{gap} before token {longest['token']}, its longest gap: {', '.join(told)}."
     for row in breakdown.rows.drop_nulls("flow").iter_rows(named=True):
         flow, flows = int(row["flow"]), flows_of(point)
         times = row["flow_ps"] / max(1, row["ideal_ps"])
