@@ -11,22 +11,27 @@ from marked import cells, marked, values
 import netsim.network
 import netsim.program
 import netsim.queue
+import netsim.routing
 import netsim.transport
 from netsim.engine.compiling.declarations import (
     PROGRAM_DECLARATIONS,
     QUEUE_DECLARATIONS,
     QUEUE_SETTABLE,
 )
-from netsim.engine.kernels import program_services, queue_services
+from netsim.engine.compiling.routing_declarations import ROUTING_DECLARATIONS
+from netsim.engine.kernels import program_services, queue_services, routing_services
 from netsim.engine.kernels.layout import (
     PACKET,
     PORT,
     PROGRAM_HOST_FIELDS,
     PROGRAM_TASK_FIELDS,
     QUEUE,
+    ROUTER_FIELDS,
+    ROUTING_PORT_FIELDS,
 )
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
+from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.model.builder import MAX_NICS, MAX_SWITCH_PORTS
 from netsim.plugins.declarations import QUEUE_FUNCTIONS
 from netsim.plugins.params import UNITS
@@ -34,6 +39,7 @@ from netsim.plugins.params import UNITS
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "transports" / "README.md").read_text("utf-8")
 QUEUES = (ROOT / "netsim" / "queues" / "README.md").read_text("utf-8")
+ROUTING = (ROOT / "netsim" / "routing_algorithms" / "README.md").read_text("utf-8")
 PROGRAMS = (ROOT / "netsim" / "traffic" / "README.md").read_text("utf-8")
 TOPOLOGIES = (ROOT / "topologies" / "README.md").read_text("utf-8")
 BLOCKS = sorted(
@@ -68,12 +74,13 @@ def test_every_kind_of_value_is_explained():
 def test_the_scaffold_says_how_to_get_pytest():
     scaffold = (ROOT / "netsim" / "scaffold" / "test_my_transport.py").read_text("utf-8")
     command = (ROOT / "netsim" / "cli" / "new_files.py").read_text("utf-8")
-    for text in (GUIDE, QUEUES, TOPOLOGIES, scaffold, command):
+    for text in (GUIDE, QUEUES, ROUTING, TOPOLOGIES, scaffold, command):
         assert "pip install pytest" in text
 
 
 KINDS = {
     "queues": (QUEUES, QUEUE_HANDLERS, netsim.queue, queue_services),
+    "routing": (ROUTING, ROUTING_HANDLERS, netsim.routing, routing_services),
     "programs": (PROGRAMS, PROGRAM_HANDLERS, netsim.program, program_services),
 }
 """The guides to what is compiled beside transports, and what each is compared with."""
@@ -133,8 +140,15 @@ def test_the_guide_has_what_queue_disciplines_declare_and_may_set():
     assert named <= {*QUEUE.names, *PORT.names}
 
 
+def test_the_guide_has_what_routing_algorithms_declare_and_may_read():
+    assert [name for name in ROUTING_DECLARATIONS if not re.search(rf"\b{name}\b", ROUTING)] == []
+    named = set(re.findall(r"`(\w+)`", marked(ROUTING, "readable")))
+    assert named <= {*ROUTER_FIELDS, *ROUTING_PORT_FIELDS}
+
+
 @pytest.mark.parametrize(
-    ("name", "guide", "least"), [("my_queue", QUEUES, 20), ("my_topology", TOPOLOGIES, 12)]
+    ("name", "guide", "least"),
+    [("my_queue", QUEUES, 20), ("my_routing", ROUTING, 10), ("my_topology", TOPOLOGIES, 12)],
 )
 def test_the_example_of_the_guide_is_the_scaffold(name, guide, least):
     text = marked(guide, "example")

@@ -77,6 +77,8 @@ COMMAND_LINES = """
 0 new-traffic twins --directory out
 0 check-transport datagram
 0 check-queue drop_tail
+0 new-routing other --directory out
+0 check-routing ecmp --case tree
 0 check-traffic permutation
 0 bench --hosts 4 --size 10KB --transport ndp
 0 reproduce lite --out out

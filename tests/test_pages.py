@@ -20,6 +20,7 @@ MADE_BY_TESTS = {".pytest_cache/"}
 FOLDERS = (
     *("", "docs", "experiments", "netsim", "netsim/workloads/cost", "netsim/engine"),
     *("netsim/workloads/inference", "netsim/workloads/job", "netsim/queues"),
+    "netsim/routing_algorithms",
     *("tests/fuzz", "tests/reference"),
 )
 PAGES = sorted(path for folder in (*FOLDERS, "transports") for path in (ROOT / folder).glob("*.md"))

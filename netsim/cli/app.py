@@ -47,6 +47,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "new-topology": ("netsim.cli.new_files:topology", "Create a topology."),
         "new-queue": ("netsim.cli.new_files:queue", "Create a queue discipline."),
         "check-queue": ("netsim.cli.conformance:queue", "Test a queue discipline."),
+        "new-routing": ("netsim.cli.new_files:routing", "Create a routing algorithm."),
+        "check-routing": ("netsim.cli.conformance:routing", "Test a routing algorithm."),
         "new-traffic": ("netsim.cli.new_files:traffic", "Create a traffic pattern."),
         "check-traffic": ("netsim.cli.conformance:traffic", "Test a traffic pattern."),
     },

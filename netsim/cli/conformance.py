@@ -1,4 +1,4 @@
-"""`netsim check-transport`, `check-queue` and `check-traffic`: test a plugin on small networks."""
+"""`netsim check-transport`, `check-queue` and so on: test a plugin on small networks."""
 
 from __future__ import annotations
 
@@ -72,6 +72,26 @@ def queue(
 
     testbed = QueueTestbed.with_queue(queue, keys=_tree(overrides), seed=seed, long=long)
     print_findings(queue, partial(each, testbed, cases or None))
+
+
+@click.command("check-routing")
+@click.argument("routing", metavar="NAME|FILE")
+@_options("Set a key of [fabric].", "KEY=VALUE")
+def routing(
+    routing: str, overrides: tuple[str, ...], seed: int, cases: tuple[str, ...], long: bool
+) -> None:
+    """Test a routing algorithm, given by name or Python file, on small networks.
+
+    Every packet must arrive on a tree, planes, a dragonfly and a torus, without loops: by at most
+    MAX_HOPS links of the file, or the longest way of the routing tables. After a failure, packets
+    must follow the new routes. With PFC, packets must not wait for each other in a cycle. The
+    result must not depend on the number of threads or a checkpoint. The exit status is 1 if a case
+    fails.
+    """
+    from netsim.conformance import RoutingTestbed, each
+
+    testbed = RoutingTestbed.with_routing(routing, keys=_tree(overrides), seed=seed, long=long)
+    print_findings(routing, partial(each, testbed, cases or None))
 
 
 @click.command("check-traffic")

@@ -1,4 +1,4 @@
-"""`netsim new-transport`, `new-queue`, `new-topology`, `new-traffic`: create a plugin."""
+"""`netsim new-transport`, `new-queue`, `new-routing` and so on: create a plugin."""
 
 from __future__ import annotations
 
@@ -92,6 +92,12 @@ transport = new_command(
 )
 queue = new_command(
     "queue", "a small working queue discipline", "netsim/queues/README.md", "netsim.queues"
+)
+routing = new_command(
+    "routing",
+    "a small working routing algorithm",
+    "netsim/routing_algorithms/README.md",
+    "netsim.routing_algorithms",
 )
 topology = new_command(
     "topology",

@@ -37,8 +37,8 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 def command(kind: str, name: str, as_json: bool) -> None:
     """Show a plugin, a file or an experiment.
 
-    KIND is transport, topology, traffic, queue, experiment, or a kind of file that "netsim list"
-    prints, such as job.
+    KIND is transport, topology, traffic, queue, routing, experiment, or a kind of file that "netsim
+    list" prints, such as job.
 
     For a plugin, given by name, preset (ndp:paper) or Python file: parameters with unit, default,
     meaning and source, presets, and the fabric that it expects. For an experiment: its file, and

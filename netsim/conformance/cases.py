@@ -10,7 +10,9 @@ from netsim.conformance import (
     determinism,
     impairments,
     metrics,
+    networks,
     queue_cases,
+    routing_cases,
     topologies,
     traffic_cases,
 )
@@ -81,6 +83,24 @@ QUEUE_CASES = (
     Case("growth", "same result with little working memory", queue_cases.growth),
     Case("compiled", "same result compiled and plain", queue_cases.compiled_as_plain, (COMPILED,)),
     Case("threads", "same result for 1, 2, 4 threads", queue_cases.threads, (COMPILED,)),
+)
+
+ROUTING_CASES = (
+    Case("tree", "leaves and spines", routing_cases.arrival(networks.tree)),
+    Case("three tiers", "two pods and a core", routing_cases.arrival(networks.three_tiers)),
+    Case("planes", "two trees", routing_cases.arrival(networks.planes)),
+    Case("dragonfly", "three groups", routing_cases.arrival(networks.dragonfly)),
+    Case("torus", "four by four", routing_cases.arrival(networks.torus)),
+    Case("failed link", "a cable fails, routes stay", routing_cases.failed_link),
+    Case("changing routes", "a cable fails, routes follow", routing_cases.changing_routes),
+    Case("deadlock", "no cycle of waiting packets with PFC", routing_cases.deadlock),
+    Case("windows", "same result for any window length", routing_cases.windows),
+    Case("growth", "same result with little working memory", routing_cases.growth),
+    Case("resumed", "same result from a checkpoint", routing_cases.resumed),
+    Case(
+        "compiled", "same result compiled and plain", routing_cases.compiled_as_plain, (COMPILED,)
+    ),
+    Case("threads", "same result for 1, 2, 4 threads", routing_cases.threads, (COMPILED,)),
 )
 
 TRAFFIC_CASES = (

@@ -1,4 +1,4 @@
-"""Run the cases on a transport, a queue discipline or a traffic pattern."""
+"""Run the cases on a plugin."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from netsim.conformance.cases import (
     COMPILED,
     QUEUE_CASES,
     RELIABLE,
+    ROUTING_CASES,
     TRAFFIC_CASES,
     Case,
 )
 from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP, Finding, NotApplicableError
 from netsim.conformance.handler_monitor import EndlessError, explain
 from netsim.conformance.queue_testbed import QueueTestbed
+from netsim.conformance.routing_testbed import RoutingTestbed
 from netsim.conformance.testbed import Testbed
 from netsim.conformance.traffic_testbed import TrafficTestbed
 from netsim.engine.compiling.specialize import jit_enabled
@@ -59,6 +61,20 @@ def check_queue(
     return list(each(QueueTestbed.with_queue(queue, keys=keys, seed=seed, long=long), cases))
 
 
+def check_routing(
+    routing: str | Path,
+    *,
+    keys: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    long: bool = False,
+    cases: Sequence[str] | None = None,
+) -> list[Finding]:
+    """Run every case on a routing algorithm; see `check_queue`. `cases` are from
+    `ROUTING_CASES`."""
+    testbed = RoutingTestbed.with_routing(routing, keys=keys, seed=seed, long=long)
+    return list(each(testbed, cases))
+
+
 def check_traffic(
     traffic: str | Path,
     *,
@@ -73,7 +89,12 @@ def check_traffic(
     return list(each(testbed, cases))
 
 
-CASES_OF = {Testbed: CASES, QueueTestbed: QUEUE_CASES, TrafficTestbed: TRAFFIC_CASES}
+CASES_OF = {
+    Testbed: CASES,
+    QueueTestbed: QUEUE_CASES,
+    RoutingTestbed: ROUTING_CASES,
+    TrafficTestbed: TRAFFIC_CASES,
+}
 
 
 def each(

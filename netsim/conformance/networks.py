@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
 from netsim.model.trees import Tree, add_tree
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
 
 RATE_BPS = 100 * 10**9
 DELAY_PS = 1_000_000
@@ -60,6 +64,25 @@ def dumbbell(pairs: int) -> Network:
         builder.cable(host, left if host < pairs else right, RATE_BPS, delay_ps)
     builder.cable(left, right, RATE_BPS, DELAY_PS)
     return builder.build(f"dumbbell_{pairs}")
+
+
+def dragonfly() -> Network:
+    """Return three groups of two switches, each with a host."""
+    return _built("dragonfly", switches_per_group=2, hosts_per_switch=1)
+
+
+def torus() -> Network:
+    """Return four by four switches, each with a host."""
+    return _built("torus", shape="4x4")
+
+
+def _built(kind: str, **given: Any) -> Network:
+    plugin = registry.find("topology", kind)
+    params = resolve_params(
+        plugin.params, {}, {**given, "host_rate": "100Gbps"}, None, file=None, key="topology"
+    )
+    network: Network = plugin.module.build(params)
+    return network
 
 
 def star(n_hosts: int) -> Network:

@@ -1,12 +1,16 @@
-"""Test transport for queue disciplines: packets at line rate, without retransmission.
+"""Test transport for switches: packets at line rate, without retransmission.
 
-A flow has the class that its traffic gives it. With `in_order`, a reordered packet ends the run.
+A flow has the class that its traffic gives it. With `in_order`, a reordered packet ends the run,
+and with `max_hops` one that crosses more links.
 """
 
 from netsim.params import Param
 from netsim.transport import BLOCKED, deliver, finish
 
-PARAMS = [Param("in_order", "bool", False, "packets of a flow must arrive in order")]
+PARAMS = [
+    Param("in_order", "bool", False, "packets of a flow must arrive in order"),
+    Param("max_hops", "count", 255, "links that a packet may cross"),
+]
 
 RELIABLE = False
 
@@ -27,5 +31,6 @@ def build_packet(env, now, tx, pkt):
 
 def on_data(env, now, rx, pkt):
     assert env.par.in_order == 0 or int(pkt.seq) >= rx.next_seq
+    assert int(pkt.hops) <= env.par.max_hops
     rx.next_seq = int(pkt.seq) + 1
     deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)

@@ -50,7 +50,7 @@ def build_links(
     """Return the links' state, with the record types of a protocol and the rows of a share."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, c = network.n_ports, fabric.n_traffic_classes
-    sized = simulation.sizes
+    sized, loses = simulation.sizes, simulation.feature_set.loses or routing.features["VIA"]
     kinds = (fabric,) if sized is None else sized.fabrics
 
     number, at = np.arange(n, dtype=np.int64), share.links
@@ -99,7 +99,7 @@ def build_links(
         fabric=np.concatenate([_fabric_record(one, seed) for one in kinds]),
         trace=trace,
         **build_series(simulation.sampling, network, simulation.flows, c, protocol),
-        losses=np.zeros(n * c if simulation.feature_set.loses else 1, LOSS),
+        losses=np.zeros(n * c if loses else 1, LOSS),
         **_fault_state(simulation.faults, network),
         **circuits,
     )

@@ -149,7 +149,8 @@ def features(
         "MAY_BE_UNROUTABLE": feature_set.faults
         or feature_set.time_slots
         or feature_set.apart
-        or how != DIRECT,
+        or how != DIRECT
+        or bool(routing.features["VIA"]),
         "CIRCUITS": feature_set.circuits,
         "PHASE_DRIVEN": feature_set.phase_driven,
         "INDIRECT": how,

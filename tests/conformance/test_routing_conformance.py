@@ -1,0 +1,143 @@
+"""Every routing algorithm passes the suite; one with a fault is told what it does wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from raises_input import mentions, raises_input
+
+from netsim.cli import app
+from netsim.conformance import ROUTING_CASES, RoutingTestbed, check_routing, failures
+from netsim.conformance.cases import COMPILED
+from netsim.conformance.networks import dragonfly, three_tiers, torus, tree
+from netsim.conformance.routing_testbed import longest_way
+from netsim.flows import FlowTable
+from netsim.plugins import registry
+
+PLAIN = [case.name for case in ROUTING_CASES if COMPILED not in case.needs]
+SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_routing.py"
+NAMES = [*registry.names("routing"), str(SCAFFOLD)]
+
+RANDOM = '''
+"""A random port, via a random group."""
+
+from netsim.routing import below, group_of, mix, n_groups, rand32, set_via, via_of
+from netsim.params import Param
+
+PARAMS = []
+VIA = True
+
+
+def draw(env, port, n):
+    port.draws += 1
+    return below(rand32(env.par.seed, 130, int(port.number), port.draws), n)
+
+
+def at_source(env, now, port, pkt):
+    set_via(env, pkt, draw(env, port, n_groups(env)))
+
+
+def choose(env, now, port, pkt, first, n):
+    return draw(env, port, n)
+'''
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_shipped_passes(name):
+    findings = check_routing(name, cases=PLAIN)
+    assert [finding.case for finding in findings] == PLAIN
+    assert not failures(findings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_shipped_passes_compiled(name):
+    assert not failures(check_routing(name, cases=["compiled", "threads"]))
+
+
+def test_the_longest_ways():
+    assert [longest_way(build()) for build in (tree, three_tiers, dragonfly, torus)] == [2, 4, 3, 4]
+
+
+FAULTS = {
+    "an index that there is not": (
+        "def choose(env, now, port, pkt, first, n):\n    return n\n",
+        "tree",
+        ("choose", "candidate 2"),
+    ),
+    "a group that there is not": (
+        "def at_source(env, now, port, pkt):\n    set_via(env, pkt, n_groups(env))\n",
+        "tree",
+        ("at_source", "group 4"),
+    ),
+    "a loop": (
+        "def at_switch(env, now, port, pkt):\n"
+        "    set_via(env, pkt, (group_of(env, pkt) + 1 + (env.switch.group & 1)) % 3)\n",
+        "dragonfly",
+        ("dragonfly_6", "links"),
+    ),
+    "packets on few links": (
+        "def choose(env, now, port, pkt, first, n):\n    return 1 // 0\n",
+        "tree",
+        ("choose", "division"),
+    ),
+    "state in a module": (
+        "SEEN = [0]\n\n\ndef choose(env, now, port, pkt, first, n):\n"
+        "    SEEN[0] += 1\n    return SEEN[0] % n\n",
+        "resumed",
+        ("a continued run differs",),
+    ),
+    "a cycle of waiting packets": ("LEVELS = 2\n", "deadlock", ("PFC can deadlock", "->")),
+}
+
+
+def test_a_fault_is_told(tmp_path):
+    for code, case, expected in FAULTS.values():
+        path = tmp_path / "mine.py"
+        path.write_text(f"{RANDOM}\n\n{code}")
+        (finding,) = check_routing(path, cases=[case])
+        assert finding.failed, (code, finding)
+        assert mentions(finding.detail, *expected), finding.detail
+
+
+def test_bounds_of_the_file(tmp_path):
+    """A way via another group may be twice as long, unless the file says otherwise."""
+    path, network = tmp_path / "mine.py", dragonfly()
+    for line, most in (("", 8), ("MAX_HOPS = 5", 5), ("def MAX_HOPS(network): return 7", 7)):
+        path.write_text(f"{RANDOM}\n{line}\n")
+        assert RoutingTestbed.with_routing(path).most_links(network) == most
+    path.write_text(f"{RANDOM}\nMAX_HOPS = 5\n")
+    (finding,) = check_routing(path, cases=["dragonfly"])
+    assert mentions(finding.detail, "more than 5 links", "MAX_HOPS")
+
+
+def test_a_closed_form():
+    """Two packets of two hosts meet at the third one's port: the second waits for the first."""
+    run = RoutingTestbed.with_routing("ecmp").run(FlowTable([0, 1], 2, 4096), tree())
+    packet_ps = 4160 * 80
+    assert run.fct_ps().max() - run.fct_ps().min() in (0, packet_ps)
+    assert np.array_equal(np.sort(run.fct_ps())[:1], [4 * packet_ps + 4_000_000])
+
+
+def test_keys_and_cases_that_are_not_there():
+    with raises_input(key="fabric.gap", code="unknown_key"):
+        check_routing("ecmp", keys={"gap": "5us"})
+    with raises_input("trre"):
+        check_routing("ecmp", cases=["trre"])
+    with raises_input("routing", key="fabric.routing", code="unknown_value"):
+        check_routing("ecpm")
+
+
+def test_the_command(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(RANDOM)
+    arguments = ["check-routing", str(path), "--case", "dragonfly", "--set", "queue_bytes=90pkt"]
+    result = CliRunner().invoke(app, arguments)
+    assert (result.exit_code, "pass" in result.stdout) == (0, True)
+    path.write_text(f"{RANDOM}\n\n{FAULTS['a loop'][0]}")
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert mentions(result.stderr, "1")
