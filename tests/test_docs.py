@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 from generated import ROOT, pages, regenerated
@@ -27,6 +28,14 @@ def test_complete_examples_load(tmp_path):
                 assert Experiment.load(tmp_path / "example.toml").points()
                 found += 1
     assert found >= 5
+
+
+def test_every_picture_is_in_the_gallery():
+    page = (ROOT / "docs" / "gallery.md").read_text("utf-8")
+    pictures = {path.name for path in (ROOT / "plots").glob("*.png")}
+    assert {
+        Path(path).name for path in re.findall(r"\]\(([^)]+\.png)\)\n\n {4}netsim", page)
+    } == pictures
 
 
 def test_heads_of_experiments_have_the_same_five_lines():
