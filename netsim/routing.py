@@ -25,8 +25,10 @@ from netsim.engine.kernels.routing_services import (
     held,
     hops_to,
     is_up,
+    level_of,
     n_groups,
     ps_per_byte_q20,
+    set_level,
     set_via,
     via_of,
 )
@@ -43,6 +45,7 @@ from netsim.model.arithmetic import (
 __all__ = [
     "ACK", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "FIRST_CONTROL", "INF", "NACK", "PULL",
     "PURPOSE_PERMUTATION", "PURPOSE_SPRAY", "TRIMMED", "below", "candidate", "candidates",
-    "dimension_of", "egress", "flow_row", "group_of", "held", "hops_to", "is_up", "mix", "n_groups",
-    "permuted", "ps_per_byte_q20", "rand32", "serialization_ps", "set_via", "via_of",
+    "dimension_of", "egress", "flow_row", "group_of", "held", "hops_to", "is_up", "level_of",
+    "mix", "n_groups", "permuted", "ps_per_byte_q20", "rand32", "serialization_ps", "set_level",
+    "set_via", "via_of",
 ]  # fmt: skip

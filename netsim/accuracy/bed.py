@@ -149,7 +149,7 @@ def watch(engine: Engine, port: int, since_ps: int, until_ps: int, step_ps: int)
 
 
 def _of_port(engine: Engine, counter: str, port: int) -> int:
-    n = engine.fabric.n_traffic_classes
+    n = engine.fabric.n_link_classes
     return int(getattr(engine.link_counters(), counter)[port * n : (port + 1) * n].sum())
 
 

@@ -166,7 +166,7 @@ class Engine:
 
     def link_counters(self) -> LinkCounters:
         """Return the counters of every link and class."""
-        return state_views.link_counters(self.state, self.fabric.n_traffic_classes)
+        return state_views.link_counters(self.state, self.fabric.n_link_classes)
 
     def control_counts(self) -> dict[str, int]:
         """Return how many control packets senders received: acks, nacks, pulls."""
@@ -182,14 +182,14 @@ class Engine:
         if self.sampling is None:
             return None
         return read_series(
-            self.state, self.sampling, self.network, self.fabric.n_traffic_classes, self.now_ps
+            self.state, self.sampling, self.network, self.fabric.n_link_classes, self.now_ps
         )
 
     def queue_levels(self) -> QueueLevels | None:
         """Return the mean and percentile of every queue over the run, or None."""
         if self.sampling is None or not self.sampling.queues:
             return None
-        return queue_levels(self.state, self.fabric.n_traffic_classes, self.now_ps)
+        return queue_levels(self.state, self.fabric.n_link_classes, self.now_ps)
 
     def paused_classes(self) -> Ints:
         """Return int64[n_ports]: bit c is set if PFC has paused class c of the port."""

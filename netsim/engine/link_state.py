@@ -49,7 +49,7 @@ def build_links(
 ) -> LinkState:
     """Return the links' state, with the record types of a protocol and the rows of a share."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
-    n, c = network.n_ports, fabric.n_traffic_classes
+    n, c = network.n_ports, fabric.n_link_classes
     sized, loses = simulation.sizes, simulation.feature_set.loses or routing.features["VIA"]
     kinds = (fabric,) if sized is None else sized.fabrics
 

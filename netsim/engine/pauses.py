@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from netsim.engine.occupancy import in_queues
 from netsim.engine.state import State
 from netsim.engine.state_views import counts, paused_classes
+from netsim.limits import CLASSES
 
 Ints = NDArray[np.int64]
 
@@ -39,7 +40,7 @@ class Pauses:
 def pauses(state: State) -> Pauses | None:
     """Return the pauses, None if the queue discipline does not tell by which port a packet came."""
     links = state.links
-    if links.ingress.shape[0] <= 1:
+    if links.origins.shape[0] <= 1:
         return None
     ports, queues, pool = (np.asarray(one) for one in (links.ports, links.queues, links.pool))
     n_queues = queues.size // ports.size
@@ -52,12 +53,13 @@ def pauses(state: State) -> Pauses | None:
     leaves_by = np.repeat(np.arange(queues.size), queues["tail"] - queues["head"])
     slots = in_queues(state)
     node = np.asarray(state.net.port_node)[leaves_by // n_queues]
-    came_by = np.asarray(state.net.first_port)[node] + np.asarray(links.ingress)[slots]
+    port, cls = np.divmod(np.asarray(links.origins)[slots], CLASSES)
+    came_by = np.asarray(state.net.first_port)[node] + port
     return Pauses(
         n_queues=n_queues,
         is_stopped=stopped.reshape(-1),
         since_ps=np.array(queues["paused_since"]),
-        came_by=came_by * n_queues + pool["prio"][slots],
+        came_by=came_by * n_queues + cls,
         leaves_by=leaves_by,
         size_bytes=pool["size_bytes"][slots].astype(np.int64),
     )

@@ -28,7 +28,7 @@ FEWEST = 1 << 12
 
 
 def build_pool(
-    n_links: int, packet: np.dtype, workers: int, *, ingress: bool, blocks: int | None
+    n_links: int, packet: np.dtype, workers: int, *, origins: bool, blocks: int | None
 ) -> dict[str, Array]:
     """Return the pool's arrays: addresses for all available memory, or for ``blocks`` blocks, none
     of which takes memory before its first use."""
@@ -42,7 +42,7 @@ def build_pool(
         try:
             return {
                 "pool": untouched_zeros(slots, packet),
-                "ingress": untouched_zeros(slots if ingress else 1, INT32),
+                "origins": untouched_zeros(slots if origins else 1, INT32),
                 "next_block": untouched_zeros(n_links + n, INT32),
                 "free_blocks": worker_rows(workers, 5),
                 "pool_used": np.zeros(1, np.int64),

@@ -30,7 +30,7 @@ LAID_OUT = (
 )
 """Arrays that are not saved (pool.py)."""
 
-BY_SLOT = ("links.pool", "links.ingress")
+BY_SLOT = ("links.pool", "links.origins")
 """Arrays with an entry per pool slot, of which used ones are saved."""
 
 LOG = "hosts.log"  # array of the log, of which written rows are saved
@@ -140,7 +140,7 @@ def occupied(state: State, share: Share = WHOLE) -> Array:
 def pools(state: State) -> list[Array]:
     """Return the arrays with an entry for each pool slot."""
     links = state.links
-    return [links.pool, *([links.ingress] if links.ingress.shape[0] > 1 else [])]
+    return [links.pool, *([links.origins] if links.origins.shape[0] > 1 else [])]
 
 
 def kept_in_part(state: State) -> list[str]:

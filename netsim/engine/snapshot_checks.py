@@ -16,6 +16,7 @@ from netsim.engine.kernels.fields import Declared
 from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.state import State
+from netsim.limits import CLASSES
 
 RECORDS: Mapping[str, type[Declared]] = {
     "links.ports": fields.PortRecord,
@@ -129,6 +130,7 @@ def _limits(state: State) -> dict[str, int]:
     return {
         "GlobalPort": net.port_node.shape[0],
         "LocalPort": int(np.diff(net.first_port).max()),
+        "Origin": int(np.diff(net.first_port).max()) * CLASSES,
         "HostId": int(net.n_hosts),
         "NicId": hosts.nics.shape[0],
         "FlowId": hosts.tx.shape[0],
@@ -157,10 +159,10 @@ def _check_packets(state: State, found: Mapping[str, Any]) -> None:
     _require(checked, "hosts.host_ports.checked")
     _require(np.array_equal(ports["tail"][peer], readers["tail"]), "links.ports.tail")
     _require(bool((found["links.first_new"] == INF).all()), "links.first_new")
-    if state.links.ingress.size > 1:
-        ingress, ports_of_a_node = found["links.ingress"], np.diff(state.net.first_port)
-        _require(ingress.size == packets.size, "links.ingress")
-        _within(ingress, 0, int(ports_of_a_node.max()), "links.ingress")
+    if state.links.origins.size > 1:
+        origins, ports_of_a_node = found["links.origins"], np.diff(state.net.first_port)
+        _require(origins.size == packets.size, "links.origins")
+        _within(origins, 0, int(ports_of_a_node.max()) * CLASSES, "links.origins")
     carried = packets[packets["kind"] != PFC]
     _within(carried["flow"], 0, state.hosts.tx.shape[0], "links.pool.flow")
     _within(carried["dst"], 0, state.net.host_port.shape[0], "links.pool.dst")

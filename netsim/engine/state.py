@@ -83,7 +83,7 @@ def build_state(
         network.n_ports,
         protocol.packet,
         options.workers,
-        ingress=discipline.features["HAS_ON_DEPARTURE"],
+        origins=discipline.features["HAS_ON_DEPARTURE"],
         blocks=sizes.blocks,
     )
     trace: Trace | Array = np.zeros(1, np.int64)
@@ -136,7 +136,8 @@ def features(
     at = fabric.ecn.at if fabric.ecn is not None else None
     coupled = discipline.coupled or routing.coupled or how == OPPORTUNISTIC
     return {
-        "N_CLASSES": fabric.n_traffic_classes,
+        "N_CLASSES": fabric.n_link_classes,
+        "N_LEVELS": fabric.n_levels,
         **discipline.features,
         **routing.features,
         "ECN_ENQUEUE": at == "enqueue",

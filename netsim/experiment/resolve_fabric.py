@@ -331,6 +331,10 @@ def _contradictions(fabric: Fabric) -> list[InputError]:
         discipline = f'queue_discipline = "{fabric.queue_discipline}"'
         message = f"{fabric.n_traffic_classes} conflicts with {discipline}"
         wrong("n_traffic_classes", message, hint)
+    if fabric.n_link_classes > CLASSES:
+        message = f"{fabric.n_traffic_classes} conflicts with the {fabric.n_levels} levels of"
+        hint = f"at most {CLASSES // fabric.n_levels}"
+        wrong("n_traffic_classes", f'{message} routing = "{fabric.routing.name}"', hint)
     if fabric.ecn and fabric.ecn_from_class >= fabric.n_traffic_classes:
         hint = f"0 to {fabric.n_traffic_classes - 1}"
         wrong("ecn_from_class", f"class {fabric.ecn_from_class} does not exist", hint)

@@ -258,6 +258,21 @@ class Fabric:
         requires."""
         return bool(getattr(self.queue.module, "COUPLED", False))
 
+    @property
+    def pauses(self) -> bool:
+        """Whether the discipline has a `pause` service, which pauses neighbors with PFC."""
+        return "pause" in vars(self.queue.module)
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels of each traffic class; without PFC there is only one."""
+        return int(getattr(self.routing.module, "LEVELS", 1)) if self.pauses else 1
+
+    @property
+    def n_link_classes(self) -> int:
+        """Number of classes of links and ports: traffic classes times levels."""
+        return self.n_traffic_classes * self.n_levels
+
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
         """Return this fabric with network-dependent parameters of its plugins settled.
         Bandwidth-delay products stay, as they differ by port."""

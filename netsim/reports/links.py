@@ -136,7 +136,7 @@ def report(run: Run) -> dict[str, Any]:
 
 def link_table(engine: Engine) -> Table:
     """Return one row per directed link and traffic class."""
-    network, classes = engine.network, engine.fabric.n_traffic_classes
+    network, classes = engine.network, engine.fabric.n_link_classes
     counters = engine.link_counters()
     port = np.repeat(np.arange(network.n_ports), classes)
     names = end_names(network)
@@ -197,7 +197,7 @@ def circuit_columns(engine: Engine) -> Table:
     counters = engine.link_counters()
     names = np.array([*circuits.names, ""])  # that of -1 is the last
     return {
-        "circuit_switch": np.repeat(names[circuits.of_port], engine.fabric.n_traffic_classes),
+        "circuit_switch": np.repeat(names[circuits.of_port], engine.fabric.n_link_classes),
         "no_circuit_drops": counters.no_circuit_packets,
         "no_circuit_bytes": counters.no_circuit_bytes,
     }

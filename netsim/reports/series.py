@@ -55,7 +55,7 @@ def series_table(engine: Engine) -> Table | None:
     found = engine.series()
     if found is None:
         return None
-    network, classes = engine.network, engine.fabric.n_traffic_classes
+    network, classes = engine.network, engine.fabric.n_link_classes
     ports, cls = np.divmod(found.queues, classes)
     parts = [
         _rows(

@@ -229,7 +229,7 @@ def _memory(scenario: Scenario, point: Point, needed: Work | None) -> int:
         return n_bytes
     from netsim.engine import circuits, sizes
 
-    network, classes = scenario.network, scenario.fabric.n_traffic_classes
+    network, classes = scenario.network, scenario.fabric.n_link_classes
     queue_bytes = classes * (sizes.QUEUE_BYTES + ROW_BYTES)
     return (
         n_bytes
@@ -250,7 +250,7 @@ def _memory_of_ranks(scenario: Scenario, point: Point, needed: Work) -> Memory:
     """Return what `_memory` is for, with what ranks have of the whole network."""
     from netsim.engine import circuits, sizes
 
-    network, classes, n = scenario.network, scenario.fabric.n_traffic_classes, len(scenario.flows)
+    network, classes, n = scenario.network, scenario.fabric.n_link_classes, len(scenario.flows)
     results = n * RESULT_FLOW_BYTES + network.n_ports * classes * ROW_BYTES
     packets = _pool_bytes(scenario, point, needed)
     tables = network.route.nbytes + circuits.memory_bytes(network, classes)
@@ -285,7 +285,7 @@ def _series_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
 
     if scenario.sampling is None:
         return 0
-    n_traffic_classes = scenario.fabric.n_traffic_classes
+    n_traffic_classes = scenario.fabric.n_link_classes
     try:
         return memory_bytes(
             scenario.sampling, scenario.network, n_traffic_classes, needed.simulated_ps
@@ -304,7 +304,7 @@ def _pool_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
     slot_bytes = sizes.SLOT_BYTES + (sizes.INGRESS_BYTES if fabric.coupled else 0)
     per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / point.packets.data_bytes
     flying = float(per_delay.mean()) * (1 + needed.control_per_data)
-    rest = BLOCK_SLOTS + FIRST_RING * fabric.n_traffic_classes
+    rest = BLOCK_SLOTS + FIRST_RING * fabric.n_link_classes
     per_port = min(flying, needed.hops / needed.path_ports) + rest
     waiting = WAITING_PAUSING if fabric.coupled else WAITING
     return int(needed.path_ports * (waiting + per_port) * slot_bytes)

@@ -136,7 +136,7 @@ def readings_of(point: Point, scenario: Scenario) -> Readings | None:
     group, n_flow_classes = scenario.class_of_flow, len(point.transport_of_class)
     if segments is not None:  # what has reached the relay has not been delivered
         group = np.where(segments.segment == 1, n_flow_classes, group)
-    n_queues = scenario.network.n_ports * scenario.fabric.n_traffic_classes
+    n_queues = scenario.network.n_ports * scenario.fabric.n_link_classes
     return Readings(spec.edges_ps, group, n_flow_classes + 1, n_queues, point.packets.payload_bytes)
 
 

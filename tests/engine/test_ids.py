@@ -59,7 +59,7 @@ def ports(net: Net, links: LinkState, node: NodeId, p: GlobalPort, out: LocalPor
     net.first_port[node] + p  # operator
     p + 1  # operator
     p * 2  # operator
-    links.ports[p].tx_ingress = p  # assignment
+    links.ports[p].tx_origin = p  # assignment
     net.port_peer[p] = out  # assignment
 
 

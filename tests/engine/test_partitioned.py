@@ -42,7 +42,7 @@ from netsim.flows import FlowTable
 PLACES = ("block", "block_end", "off", "mask", "ctrl_off", "ctrl_mask")
 """Fields of records that say where packets are, which no two engines need agree on ..."""
 
-WORKING = ("worker", "handler", "next_done", "tx_ingress")
+WORKING = ("worker", "handler", "next_done", "tx_origin")
 """... and what a step leaves behind."""
 
 KEPT = ("ports", "readers", "queues", "nics", "host_ports", "tx", "rx", "tasks", "program_hosts")

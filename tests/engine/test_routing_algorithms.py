@@ -22,6 +22,7 @@ FIRST = "def choose(env, now, port, pkt, first, n):\n    return 0\n"
 
 ALONE = """
 VIA = True
+LEVELS = 3
 PORT_STATE = ("last", ("sums", 4))
 PORT_SALTS = (("salt", 130, 1, 0),)
 FLOW_TABLE = ("last_ps", "k")
@@ -36,6 +37,7 @@ def at_source(env, now, port, pkt):
 
 def at_switch(env, now, port, pkt):
     pkt.seen += hops_to(env, group_of(env, pkt))
+    set_level(env, pkt, min(level_of(env, pkt) + 1, 2))
 
 
 def choose(env, now, port, pkt, first, n):
@@ -114,6 +116,19 @@ def test_state_depends_on_neither_windows_nor_interruptions(
         assert len(set(kept)) == 1
 
 
+def test_levels_are_classes_of_links_with_pfc_only(tmp_path: Path) -> None:
+    """Of three levels, the last is served first; the ingress counts packets by that
+    in which they came."""
+    ended = run(engine(tmp_path, ALONE, LOSSLESS))
+    sent = ended.link_counters().sent_packets.reshape(-1, 3)
+    hosts, leaves, spines = sent[:8], sent[8:24], sent[24:]
+    for tier, classes in ((hosts, [2]), (leaves, [0, 2]), (spines, [0, 1])):
+        assert np.flatnonzero(tier.any(axis=0)).tolist() == classes
+    kept = np.asarray(ended.state.links.queues)
+    assert not kept["came_in_bytes"].any()
+    assert run(engine(tmp_path, ALONE)).link_counters().sent_packets.size == sent.shape[0]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -136,6 +151,7 @@ def test_a_broken_rule_ends_the_run(tmp_path: Path, text: str, words: tuple[str,
         (FIRST + "def on_tick(env, now, n_ticks):\n    pass\n", ("on_tick", "coupled")),
         ("COUPLED = True\n" + FIRST + "def on_tick(env, now, n_ticks):\n    pass\n", ("tick",)),
         (FIRST.replace("0", "via_of(pkt)"), ("VIA",)),
+        (FIRST.replace("    return", "    set_level(env, pkt, 1)\n    return"), ("LEVELS",)),
         (FIRST.replace("0", "flow_row(env, port, pkt).k"), ("FLOW_TABLE",)),
         (FIRST.replace("    return", "    pkt.prio = 0\n    return"), ("pkt.prio", "engine")),
         (FIRST.replace("0", "env.net"), ("env has no net",)),

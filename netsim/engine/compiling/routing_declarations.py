@@ -30,7 +30,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.routing_fields import RouterRecord, RoutingPortRecord
 from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
-from netsim.engine.kernels.routing_services import flow_row, held, set_via, via_of
+from netsim.engine.kernels.routing_services import flow_row, held, set_level, set_via, via_of
 
 ROUTING_SETTABLE = {"port": ("draws",)}
 """Engine fields that a routing algorithm may set, besides its own."""
@@ -102,6 +102,8 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
         raise declared.wrong(needs[0], message, hint)
     if (set_via in used or via_of in used) and not via:
         raise declared.wrong("VIA", "set_via() and via_of() require it", "VIA = True")
+    if set_level in used and getattr(module, "LEVELS", 1) == 1:
+        raise declared.wrong("LEVELS", "set_level() requires it", "LEVELS = 2")
     if flow_row in used and not row:
         raise declared.wrong("FLOW_TABLE", "flow_row() requires it", 'FLOW_TABLE = ("last_ps",)')
     if has["on_tick"] and "tick" not in params:

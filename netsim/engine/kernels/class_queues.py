@@ -10,7 +10,7 @@ import math
 
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
-from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
+from netsim.engine.kernels.ids import Bytes, Origin, Ps
 from netsim.engine.kernels.indexing import queue_of, ring_slot
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
@@ -22,6 +22,7 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_ON_DEPARTURE,
     HAS_SERIES,
     N_CLASSES,
+    N_LEVELS,
     PER_PORT_SIZES,
     TRACE,
 )
@@ -75,7 +76,7 @@ def make_room(env: QueueEnv, port: PortRecord) -> None:
 
 
 def enqueue_packet(
-    env: QueueEnv, port: PortRecord, cls: int, pkt: PacketRecord, ingress: LocalPort, now: Ps
+    env: QueueEnv, port: PortRecord, cls: int, pkt: PacketRecord, origin: Origin, now: Ps
 ) -> None:
     """Append a copy of a packet, with an ECN mark if needed."""
     links = env.links
@@ -84,12 +85,12 @@ def enqueue_packet(
         lengthen_queue(links, env.switch.worker, queue)
     mark = False
     if ECN_ENQUEUE:
-        if int(pkt.kind) == DATA and cls >= links.fabric[0].ecn_from_class:
+        if int(pkt.kind) == DATA and cls // N_LEVELS >= links.fabric[0].ecn_from_class:
             mark = ecn_marks(links, port, queue.bytes)
     slot = ring_slot(queue.off, queue.mask, queue.tail)
     links.pool[slot] = pkt
     if HAS_ON_DEPARTURE:
-        links.ingress[slot] = ingress
+        links.origins[slot] = origin
     queue.tail += 1
     prefetch(links.pool, ring_slot(queue.off, queue.mask, queue.tail + 1))
     port.backlog |= 1 << cls
@@ -127,7 +128,7 @@ def move_packet(links: LinkState, queue: QueueRecord, source: int, index: int) -
     there = ring_slot(queue.off, queue.mask, queue.head + index)
     links.pool[there] = links.pool[here]
     if HAS_ON_DEPARTURE:
-        links.ingress[there] = links.ingress[here]
+        links.origins[there] = links.origins[here]
 
 
 def note_empty_queues(links: LinkState, port: PortRecord) -> None:

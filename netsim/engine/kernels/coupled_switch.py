@@ -20,7 +20,7 @@ from netsim.engine.kernels.calendar import (
 from netsim.engine.kernels.class_queues import count_drop
 from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of, routing_env_of
 from netsim.engine.kernels.fields import PortRecord
-from netsim.engine.kernels.ids import NO_PORT, LocalPort, NodeId, Ps, Slot
+from netsim.engine.kernels.ids import NO_PORT, LocalPort, NodeId, Origin, Ps, Slot
 from netsim.engine.kernels.indexing import (
     PFC_FRAME,
     PFC_FRAME_PENDING,
@@ -58,6 +58,7 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     INDIRECT,
     MAY_BE_UNROUTABLE,
+    N_LEVELS,
     PER_PORT_SIZES,
     PORT_WAKEUPS,
     ROUTES_AHEAD,
@@ -74,6 +75,7 @@ from netsim.engine.kernels.switch import (
     sort_roughly,
 )
 from netsim.engine.kernels.two_hops import after_arrival, after_completion
+from netsim.limits import CLASSES
 
 
 def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
@@ -97,12 +99,15 @@ def complete(env: QueueEnv, step: Step, out: LocalPort) -> LocalPort:
     finish_transmission(env, port)
     if HAS_ON_DEPARTURE:
         if size > 0 and cls != PFC_FRAME:
-            ingress = env.links.ports[step.first + port.tx_ingress]
+            came_by, came_in = divmod(port.tx_origin, CLASSES)
+            ingress = env.links.ports[step.first + came_by]
+            if N_LEVELS > 1:
+                cls = came_in
             if PER_PORT_SIZES:
                 env = queue_env_at(env, ingress)
             env.switch.handler = IN_ON_DEPARTURE
             on_departure(env, port.free_at, ingress, cls, size)
-            return port.tx_ingress
+            return LocalPort(came_by)
     return NO_PORT
 
 
@@ -158,11 +163,12 @@ def take_in(
         set_paused(links, links.ports[step.first + ingress], int(links.pool[slot].aux), now)
         return ingress, False
     ahead = LocalPort(scratch.outs[worker][k])
+    origin = Origin(ingress * CLASSES + int(links.pool[slot].prio))
     out = output_of(net, env, step, ingress, slot, ahead, now)
     started = False
     if out >= 0:
         include(links.busy, step.first_word, out)
-        started = admit_arrival(env, links.ports[step.first + out], slot, ingress, now)
+        started = admit_arrival(env, links.ports[step.first + out], slot, origin, now)
     return out, started
 
 

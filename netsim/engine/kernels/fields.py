@@ -20,6 +20,7 @@ from netsim.engine.kernels.ids import (
     HostId,
     LocalPort,
     NicId,
+    Origin,
     Ps,
     Slot,
     TaskId,
@@ -58,7 +59,7 @@ class PortRecord(Declared):
     free_at: Ps  # when the current transmission ends
     tx_bytes: Bytes  # size of that packet; 0 when idle or already accounted for
     tx_class: int  # class of that packet, or PFC_FRAME or WAITS (indexing.py)
-    tx_ingress: LocalPort  # ingress of that packet, if the discipline needs it
+    tx_origin: Origin  # of that packet, if the discipline needs it
     backlog: int  # bit c: a packet of class c waits
     paused: int  # bit c: the neighbor paused class c
     pause_requested: int  # bit c: pause of class c; bit PFC_FRAME_PENDING: frame not yet sent
@@ -163,7 +164,7 @@ class SwitchRecord(Declared):
     handler: int  # current or last handler of this step (queue_handlers.py)
     worker: int  # that steps the switch
     holds_packet: int  # 1: `admit` removed a waiting packet and has not enqueued or dropped it
-    held_packet_ingress: LocalPort  # ingress of that packet
+    held_packet_origin: Origin  # of that packet
     enqueued_classes: int  # bit c: `admit` enqueued a packet to class c
     first_port: GlobalPort
     first_word: int  # first word of its port sets

@@ -67,6 +67,7 @@ from netsim.engine.kernels.series import look_at_host
 from netsim.engine.kernels.specialization_constants import (
     CARRIER,
     HAS_SERIES,
+    N_LEVELS,
     PLANE_BALANCING,
     PROGRAM,
     SETS_FLOW_SIZE,
@@ -112,6 +113,8 @@ def receive(env: Env, p: GlobalPort, slot: Slot, now: Ps) -> None:
     flow = FlowId(pkt.flow)
     if TRACE:
         trace_packet(links, RECEIVED, p, slot, now, 0)
+    if N_LEVELS > 1:
+        pkt.prio = int(pkt.prio) // N_LEVELS
     if kind < FIRST_CONTROL:
         rx = env.rx[flow]
         if SETS_FLOW_SIZE:

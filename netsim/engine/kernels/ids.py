@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     class LocalPort(int):
         """A port of a node, from 0."""
 
+    class Origin(int):
+        """How a packet came in: ``port * CLASSES + class``, with a local port."""
+
     class GlobalPort:
         """A port of the whole network. Not an int, because most sums with one are mistakes."""
 
@@ -126,7 +129,7 @@ if TYPE_CHECKING:
         def __iter__(self) -> Iterator[Key]: ...
 
 else:
-    LocalPort = GlobalPort = Address = QueueId = Slot = Block = TimerSlot = int
+    LocalPort = Origin = GlobalPort = Address = QueueId = Slot = Block = TimerSlot = int
     FlowId = TaskId = NodeId = HostId = NicId = int
     Ps = Bytes = I4 = U2 = U1 = int
     Numbers = Records = np.ndarray

@@ -19,7 +19,7 @@ from netsim.engine.kernels.ids import (
 )
 from netsim.engine.kernels.instructions import lowest_bit
 from netsim.engine.kernels.layout import ONE_PORT, PORTS_OF_A_WORD, HostState, Net
-from netsim.engine.kernels.specialization_constants import N_CLASSES, PLANE_BALANCING
+from netsim.engine.kernels.specialization_constants import N_CLASSES, N_LEVELS, PLANE_BALANCING
 
 PFC_FRAME, WAITS = -1, -2
 """``tx_class`` of a port that sends a PFC frame, or is idle and wakes up at ``free_at``."""
@@ -36,6 +36,11 @@ def ring_slot(first: Slot, mask: int, position: int) -> Slot:
 def queue_of(p: GlobalPort, cls: int) -> QueueId:
     """Return the queue of class ``cls`` at port ``p``."""
     return QueueId(int(p) * N_CLASSES + cls)
+
+
+def first_level(cls: int) -> int:
+    """Return the class on links of traffic class ``cls`` at level 0."""
+    return cls * N_LEVELS + N_LEVELS - 1
 
 
 def ports_of(net: Net, node: NodeId) -> Iterable[GlobalPort]:

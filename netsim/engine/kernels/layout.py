@@ -49,6 +49,7 @@ from netsim.engine.kernels.ids import (
     NicId,
     NodeId,
     Numbers,
+    Origin,
     Ps,
     QueueId,
     Records,
@@ -221,7 +222,7 @@ class LinkState(NamedTuple):
 
     pool: Records[Slot, PacketRecord]  # PACKET with the transport's own fields
     zero_packet: Records[int, PacketRecord]  # one packet of zeros
-    ingress: Numbers[Slot, LocalPort]  # int32[...]: a queued packet's ingress, or int32[1]
+    origins: Numbers[Slot, Origin]  # int32[...]: of queued packets, or int32[1]
     ports: Records[GlobalPort, PortRecord]  # PORT[n_ports] with the discipline's own fields
     readers: Records[GlobalPort, LinkReaderRecord]  # LINK_READER[n_ports]
     queues: Records[QueueId, QueueRecord]  # QUEUE[n_ports * n_traffic_classes] with own fields

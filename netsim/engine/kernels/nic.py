@@ -16,7 +16,7 @@ from netsim.engine.kernels.fields import (
 )
 from netsim.engine.kernels.handlers import IN_BUILD_PACKET, IN_RANK, IN_READY
 from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
-from netsim.engine.kernels.indexing import queue_of, ring_slot
+from netsim.engine.kernels.indexing import first_level, queue_of, ring_slot
 from netsim.engine.kernels.layout import INF, ONE_PORT, HostState, LinkState
 from netsim.engine.kernels.links import depart, end_of_transmission
 from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
@@ -35,6 +35,7 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_RANK,
     HAS_SERIES,
     N_CLASSES,
+    N_LEVELS,
     PLANE_BALANCING,
     POLICY_ROUTING,
     TASKS,
@@ -110,7 +111,7 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
         following = tx.next_ready
         if tx.finished == 1:
             unlist(env, host_port, before, tx)
-        elif (port.paused >> tx.prio) & 1 == 1:
+        elif (port.paused >> first_level(tx.prio)) & 1 == 1:
             before = flow
         else:
             unlist(env, host_port, before, tx)
@@ -204,7 +205,8 @@ def make_room_for_control(links: LinkState, worker: int, host_port: HostPortReco
 
 
 def check_control(env: Env, p: GlobalPort) -> None:
-    """Check the new control packets of port ``p``; one that cannot be sent breaks a rule."""
+    """Check the new control packets of port ``p``; one that cannot be sent breaks a rule. From
+    here on they have the classes of links."""
     host = env.host
     par = env.par
     host_port = env.hosts.host_ports[p]
@@ -215,8 +217,10 @@ def check_control(env: Env, p: GlobalPort) -> None:
         kind = int(pkt.kind)
         if kind <= TRIMMED or kind >= PFC:
             broken(host, NOT_CONTROL, kind)
-        if int(pkt.prio) >= N_CLASSES:
+        if N_LEVELS * int(pkt.prio) >= N_CLASSES:
             broken(host, UNKNOWN_CLASS, int(pkt.prio))
+            pkt.prio = 0
+        pkt.prio = first_level(int(pkt.prio))
         if not smallest <= int(pkt.size_bytes) <= largest:
             broken(host, NO_SIZE, int(pkt.size_bytes))
     host_port.checked = host_port.ctrl_tail
@@ -228,7 +232,7 @@ def check_data(host: HostRecord, tx: TxRecord, pkt: PacketRecord) -> bool:
     seq = int(pkt.seq)
     if kind >= FIRST_CONTROL or kind == TRIMMED:
         broken(host, NOT_DATA, kind)
-    if int(pkt.prio) >= N_CLASSES:
+    if N_LEVELS * int(pkt.prio) >= N_CLASSES:
         broken(host, UNKNOWN_CLASS, int(pkt.prio))
     if kind == DATA and (seq < 0 or seq >= tx.n_packets):
         broken(host, NO_PACKET, seq)
@@ -281,6 +285,7 @@ def transmit_data(env: Env, port: PortRecord, flow: FlowId, now: Ps) -> None:
     build_packet(env, now, tx, pkt)
     if not check_data(host, tx, pkt):
         return
+    pkt.prio = first_level(int(pkt.prio))
     payload = env.par.payload_bytes
     if int(pkt.kind) == DATA:
         seq = int(pkt.seq)

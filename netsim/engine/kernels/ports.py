@@ -20,7 +20,7 @@ from netsim.engine.kernels.class_queues import (
 from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.fields import PacketRecord, PortRecord
 from netsim.engine.kernels.handlers import IN_ON_FORWARD
-from netsim.engine.kernels.ids import Bytes, LocalPort, Ps, Slot
+from netsim.engine.kernels.ids import Bytes, Origin, Ps, Slot
 from netsim.engine.kernels.indexing import PFC_FRAME, PFC_FRAME_PENDING, WAITS, queue_of, ring_slot
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import LinkState
@@ -64,6 +64,7 @@ from netsim.engine.kernels.specialization_constants import (
     IS_SHAPED,
     MOVES_PACKETS,
     N_CLASSES,
+    N_LEVELS,
     PER_PORT_SIZES,
     PORT_WAKEUPS,
     TELEMETRY,
@@ -154,7 +155,7 @@ def add_classes(links: LinkState, port: PortRecord) -> None:
 
 
 def start_transmission(
-    env: QueueEnv, port: PortRecord, cls: int, waiting: PacketRecord, ingress: LocalPort, now: Ps
+    env: QueueEnv, port: PortRecord, cls: int, waiting: PacketRecord, origin: Origin, now: Ps
 ) -> None:
     """Start transmitting packet ``waiting`` of class ``cls``: copy it to the link."""
     links = env.links
@@ -166,7 +167,7 @@ def start_transmission(
     end = end_of_transmission(links, port, size, now)
     pkt.hops = int(pkt.hops) + 1
     if ECN_DEQUEUE:
-        if int(pkt.kind) == DATA and cls >= links.fabric[0].ecn_from_class:
+        if int(pkt.kind) == DATA and cls // N_LEVELS >= links.fabric[0].ecn_from_class:
             if ecn_marks(links, port, queue.bytes):
                 mark_packet(links, port, queue, pkt, now)
     if HAS_ON_SEND:
@@ -190,7 +191,7 @@ def start_transmission(
     port.tx_bytes = size
     port.tx_class = cls
     if HAS_ON_DEPARTURE:
-        port.tx_ingress = ingress
+        port.tx_origin = origin
 
 
 def picked(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> int:
@@ -216,15 +217,15 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
         if index < 0:
             return
     waiting = ring_slot(queue.off, queue.mask, queue.head + index)
-    ingress = LocalPort(0)
+    origin = Origin(0)
     if HAS_ON_DEPARTURE:
-        ingress = LocalPort(links.ingress[waiting])
+        origin = Origin(links.origins[waiting])
     if not HAS_CHOOSE_PACKET:
         queue.head += 1
         if queue.head == queue.tail:
             port.backlog &= ~(1 << cls)
         prefetch(links.pool, ring_slot(queue.off, queue.mask, queue.head + 1))
-    start_transmission(env, port, cls, links.pool[waiting], ingress, now)
+    start_transmission(env, port, cls, links.pool[waiting], origin, now)
     if HAS_CHOOSE_PACKET:
         close_gap(links, queue, index)
         if queue.head == queue.tail:
@@ -337,10 +338,8 @@ def bypasses_queue(links: LinkState, port: PortRecord, cls: int, now: Ps) -> boo
     return port.tx_bytes == 0 and port.backlog == 0
 
 
-def admit_arrival(
-    env: QueueEnv, port: PortRecord, arrived: Slot, ingress: LocalPort, now: Ps
-) -> bool:
-    """Admit the packet in pool slot ``arrived``, which came in by local port ``ingress``.
+def admit_arrival(env: QueueEnv, port: PortRecord, arrived: Slot, origin: Origin, now: Ps) -> bool:
+    """Admit the packet in pool slot ``arrived``, which came in as ``origin`` says.
 
     Returns whether its transmission has started: a packet with nothing to wait for goes straight
     to the link.
@@ -365,13 +364,13 @@ def admit_arrival(
     if bypasses_queue(links, port, cls, now):
         # An empty queue marks nothing at enqueue.
         hold(links, port, cls, Bytes(pkt.size_bytes), now)
-        start_transmission(env, port, cls, pkt, ingress, now)
+        start_transmission(env, port, cls, pkt, origin, now)
         return True
-    enqueue_packet(env, port, cls, pkt, ingress, now)
+    enqueue_packet(env, port, cls, pkt, origin, now)
     return False
 
 
 def arrive(env: QueueEnv, port: PortRecord, arrived: Slot, now: Ps) -> None:
     """Admit the packet in pool slot ``arrived``, and start the port if it is idle."""
-    if not admit_arrival(env, port, arrived, LocalPort(0), now) and port.tx_bytes == 0:
+    if not admit_arrival(env, port, arrived, Origin(0), now) and port.tx_bytes == 0:
         start_next(env, port, now)

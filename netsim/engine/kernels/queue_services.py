@@ -16,7 +16,7 @@ from netsim.engine.kernels.class_queues import (
 )
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
-from netsim.engine.kernels.ids import Bytes, LocalPort, Ps
+from netsim.engine.kernels.ids import Bytes, Origin, Ps
 from netsim.engine.kernels.indexing import (
     PFC_FRAME_PENDING,
     WAITS,
@@ -117,7 +117,7 @@ def pop_tail(env: QueueEnv, port: PortRecord, queue: QueueRecord) -> Any:
     elif _is_valid_index(env, queue, queue.tail - queue.head - 1):
         switch.holds_packet = 1
         if HAS_ON_DEPARTURE:
-            switch.held_packet_ingress = LocalPort(env.links.ingress[slot])
+            switch.held_packet_origin = Origin(env.links.origins[slot])
         queue.tail -= 1
         queue.bytes -= int(env.links.pool[slot].size_bytes)
         if queue.head == queue.tail:
@@ -138,7 +138,7 @@ def enqueue(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecor
         return
     switch.holds_packet = 0
     switch.enqueued_classes |= 1 << cls
-    enqueue_packet(env, port, cls, pkt, switch.held_packet_ingress, now)
+    enqueue_packet(env, port, cls, pkt, switch.held_packet_origin, now)
 
 
 def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:

@@ -137,8 +137,8 @@ def longer_ring(
         here = ring_slot(off, mask, position)
         there = ring_slot(new, n - 1, position)
         links.pool[there] = links.pool[here]
-        if links.ingress.shape[0] > 1:
-            links.ingress[there] = links.ingress[here]
+        if links.origins.shape[0] > 1:
+            links.origins[there] = links.origins[here]
     old = off // BLOCK_SLOTS
     for block in span(Block(old), Block(old + (mask + 1) // BLOCK_SLOTS)):
         free_block(links, worker, block)

@@ -15,11 +15,12 @@ from netsim.engine.kernels.indexing import queue_of
 from netsim.engine.kernels.packets import FIRST_CONTROL
 from netsim.engine.kernels.routing import row_of
 from netsim.engine.kernels.routing_fields import RoutingPortRecord
-from netsim.engine.kernels.rules import NO_CANDIDATE, NO_GROUP, NO_LOCAL_PORT, broken
+from netsim.engine.kernels.rules import NO_CANDIDATE, NO_GROUP, NO_LEVEL, NO_LOCAL_PORT, broken
 from netsim.engine.kernels.specialization_constants import (
     FAULTS,
     FLOW_ROWS,
     N_CLASSES,
+    N_LEVELS,
     ONE_FLOW_TABLE,
 )
 from netsim.model.arithmetic import below, mix
@@ -83,6 +84,22 @@ def set_via(env: RoutingEnv, pkt: Any, group: int) -> None:
 def via_of(pkt: Any) -> int:
     """Return the group that a packet goes via, or -1. Requires VIA."""
     return int(pkt.via) - 1
+
+
+def level_of(env: RoutingEnv, pkt: PacketRecord) -> int:  # noqa: ARG001 # like set_level
+    """Return a packet's level, from 0 on; 0 without PFC."""
+    if N_LEVELS == 1:
+        return 0
+    return N_LEVELS - 1 - int(pkt.prio) % N_LEVELS
+
+
+def set_level(env: RoutingEnv, pkt: PacketRecord, level: int) -> None:
+    """Change a packet's level for the links to come; nothing without PFC. Requires LEVELS."""
+    if N_LEVELS > 1:
+        if level < 0 or level >= N_LEVELS:
+            broken(env.home, NO_LEVEL, level)
+        else:
+            pkt.prio = int(pkt.prio) // N_LEVELS * N_LEVELS + N_LEVELS - 1 - level
 
 
 def held(env: RoutingEnv, p: int) -> Bytes:

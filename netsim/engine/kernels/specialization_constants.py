@@ -64,7 +64,8 @@ def _handler(default: Callable[..., Any]) -> Callable[..., Any]:
 
 # --- features of fabric and network (`features` in state.py) --------------------------------------
 
-N_CLASSES: int = _feature("N_CLASSES")  # traffic classes of each port
+N_CLASSES: int = _feature("N_CLASSES")  # classes of each port: traffic classes times levels
+N_LEVELS: int = _feature("N_LEVELS")  # levels of each traffic class
 ECN_ENQUEUE: bool = _feature("ECN_ENQUEUE")
 ECN_DEQUEUE: bool = _feature("ECN_DEQUEUE")
 COUPLED: bool = _feature("COUPLED")  # ports of a switch influence each other

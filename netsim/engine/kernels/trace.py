@@ -23,7 +23,7 @@ from netsim.engine.kernels.fields import (
     TxRecord,
 )
 from netsim.engine.kernels.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
-from netsim.engine.kernels.indexing import queue_of, ring_slot
+from netsim.engine.kernels.indexing import first_level, queue_of, ring_slot
 from netsim.engine.kernels.layout import (
     INF,
     TIMER_RX,
@@ -262,9 +262,9 @@ def trace_pause(links: LinkState, env: Env, paused: int, p: GlobalPort, now: Ps)
     for i in range(links.trace.flows.shape[0]):
         tx = env.tx[links.trace.flows[i]]
         here = tx.host == env.host.host and may_use(env, tx, p)
-        if here and ((before ^ paused) >> tx.prio) & 1 == 1:
+        if here and ((before ^ paused) >> first_level(tx.prio)) & 1 == 1:
             what = RESUMED
-            if (paused >> tx.prio) & 1 == 1:
+            if (paused >> first_level(tx.prio)) & 1 == 1:
                 what = PAUSED
             append(links.trace, what, p, links.trace.flows[i], now, HANDLER)
 

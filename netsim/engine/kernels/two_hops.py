@@ -11,7 +11,7 @@ from netsim.engine.kernels.calendar import Step, cancel_wakeup, note_event
 from netsim.engine.kernels.class_queues import hold
 from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import FiberRecord, PortRecord
-from netsim.engine.kernels.ids import NO_PORT, Bytes, LocalPort, Ps
+from netsim.engine.kernels.ids import NO_PORT, Bytes, LocalPort, Origin, Ps
 from netsim.engine.kernels.indexing import WAITS, exclude, include, next_port, queue_of, ring_slot
 from netsim.engine.kernels.layout import LinkState, Net
 from netsim.engine.kernels.links import first_ending, may_start
@@ -105,9 +105,9 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
         close_until(links, port.number, now)
     if TRACE:
         trace_packet(links, SENT_INDIRECT, source.number, slot, now, queue.bytes)
-    ingress = LocalPort(0)
+    origin = Origin(0)
     if HAS_ON_DEPARTURE:
-        ingress = LocalPort(links.ingress[slot])
+        origin = Origin(links.origins[slot])
     queue.bytes -= size
     queue.head += 1
     if queue.head == queue.tail:
@@ -115,7 +115,7 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
     pkt.prio = relayed
     cancel_wakeup(links, step, out)
     hold(links, port, relayed, size, now)
-    start_transmission(env, port, relayed, pkt, ingress, now)
+    start_transmission(env, port, relayed, pkt, origin, now)
     note_event(links, step, out)
     if IS_SHAPED:  # the other port may have waited for this packet
         await_day(net, links, step, links.circuits[source.number].fiber, now)
