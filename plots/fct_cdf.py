@@ -37,7 +37,7 @@ def draw(results: Sequence[Result]) -> Figure:
 
     curves = seed_curves.curves(seed_curves.without_ideal(results))
     times = [[_sorted(result, "fct_ps") for result in curve.results] for curve in curves]
-    ideals = _ideals(results)
+    ideals = distinct_ideals(results)
     known = [one for seeds in times for one in seeds if len(one)]
     if not known and curves:
         raise InputError("no flow is finished: no completion times to plot")
@@ -70,16 +70,16 @@ def _sorted(result: Result, column: str) -> np.ndarray:
     return result.flows[column].drop_nulls().sort().to_numpy().astype(float)
 
 
-def _ideals(results: Sequence[Result]) -> list[np.ndarray]:
+def distinct_ideals(results: Sequence[Result]) -> list[np.ndarray]:
     """Return the ideal times of each network and traffic, over all seeds, without duplicates."""
     chosen: list[np.ndarray] = []
     for one in _ideals_of_all(results):
-        if not any(_alike(one, other) for other in chosen):
+        if not any(alike(one, other) for other in chosen):
             chosen.append(one)
     return chosen
 
 
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+def alike(one: np.ndarray, other: np.ndarray) -> bool:
     """Return whether two curves look the same."""
     import numpy as np
 

@@ -148,23 +148,27 @@ def _slower(axes: Axes, slowdowns: np.ndarray, curve: seed_curves.Curve) -> None
     axes.step(slowdowns[chosen], share, where="post", label=curve.label, **options)
 
 
+def by_size(sizes: np.ndarray, slowdowns: np.ndarray) -> np.ndarray:
+    """Return float64[3, bins]: mean size, median and 99th percentile of bins with enough flows."""
+    import numpy as np
+
+    edges = np.geomspace(sizes.min(), sizes.max() + 1, BINS + 1)
+    bins = np.digitize(sizes, edges[1:-1])
+    found = [
+        (np.exp(np.log(sizes[bins == k]).mean()), *np.percentile(slowdowns[bins == k], [50, 99]))
+        for k in range(BINS)
+        if np.count_nonzero(bins == k) >= FEW
+    ]
+    return np.array(found).reshape(-1, 3).T
+
+
 def _by_size(
     axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, curve: seed_curves.Curve
 ) -> None:
-    import numpy as np
-
     chosen = style.thin(len(sizes))
     color = curve.curve_style.color
     axes.plot(sizes[chosen], slowdowns[chosen], ".", color=color, alpha=0.25, markersize=3)
-    edges = np.geomspace(sizes.min(), sizes.max() + 1, BINS + 1)
-    bins = np.digitize(sizes, edges[1:-1])
-    middles, medians, tails = [], [], []
-    for number in range(BINS):
-        inside = bins == number
-        if np.count_nonzero(inside) >= FEW:
-            middles.append(np.exp(np.log(sizes[inside]).mean()))
-            medians.append(np.median(slowdowns[inside]))
-            tails.append(np.percentile(slowdowns[inside], 99))
+    middles, medians, tails = by_size(sizes, slowdowns)
     options = curve.curve_style.options()
     axes.plot(middles, medians, label=curve.label, **options)
     axes.plot(middles, tails, **options, linewidth=0.9, alpha=0.6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +15,15 @@ from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.model.port_pairs import DEALT_EVENLY
 from netsim.plots import style
+from netsim.plots.fct_cdf import alike, distinct_ideals
+from netsim.plots.slowdown import by_size
 
 if TYPE_CHECKING:
     from netsim.plots.seed_curves import Curve
 
 ORDER = 10
-MAX_CURVES, MAX_FAIR = 24, 4
-QUANTILES, SIZE_BINS, FEW = 600, 24, 5
+MAX_CURVES, MAX_FAIR, MAX_IDEAL = 24, 4, 4
+QUANTILES = 600
 DASHES = {"-": (), "--": (6, 4), ":": (2, 3), "-.": (6, 3, 2, 3)}
 FAIR = (8, 3)
 
@@ -38,18 +40,27 @@ def comparison(report: Report) -> Iterator[Section]:
     unit, scale = unit_of(one.max(initial=0) for one in times)
     shares: list[parts.Part] = []
     tails: list[parts.Part] = []
-    for curve, values in zip(curves, times, strict=True):
-        flows = sum(len(result.flows) for result in curve.results)
-        if len(values):
-            dash = DASHES[curve.curve_style.line]
-            _add(shares, tails, curve.label, values / scale, flows, curve.curve_style.color, dash)
-    for name, values, dash in [*_ideals(curves), *_fair(report)]:
-        _add(shares, tails, name, values / scale, len(values), style.IDEAL, dash)
+    alone = [("ideal", values, DASHES["--"]) for values in distinct_ideals(report.results)]
+    found = [
+        (curve.label, one, sum(len(result.flows) for result in curve.results),
+         curve.curve_style.color, DASHES[curve.curve_style.line])
+        for curve, one in zip(curves, times, strict=True) if len(one)
+    ]  # fmt: skip
+    found += [
+        (name, values, len(values), style.IDEAL, dash)
+        for name, values, dash in [*alone[:MAX_IDEAL], *_fair(report)]
+    ]
+    for name, values, flows, color, dash in found:
+        x, done = distribution(values / scale, flows)
+        shares.append(parts.line(name, x, done, color, dash=dash, steps=True))
+        tails.append(tail(name, x, done, color, dash))
     log = "x" if max(one.max(initial=0) for one in times) > 50 * _least(times) else ""
-    x = f"completion time ({unit})"
+    title = f"completion time ({unit})"
     charts = [
-        parts.chart("Share of flows finished", x, "share of flows", shares, log=log),
-        parts.chart("Share of flows not yet finished", x, "share of flows", tails, log=log + "y"),
+        parts.chart("Share of flows finished", title, "share of flows", shares, log=log),
+        parts.chart(
+            "Share of flows not yet finished", title, "share of flows", tails, log=log + "y"
+        ),
         *_by_size(curves),
     ]
     text = ["Dashed gray: every flow alone in the network (ideal)."]
@@ -70,19 +81,27 @@ def reduced(values: Floats, count: int = QUANTILES) -> NDArray[np.int64]:
     return np.unique(np.concatenate([np.linspace(0, n - 1, count).astype(np.int64), tail]))
 
 
-def _add(
-    shares: list[Any], tails: list[Any], name: str, values: Floats, flows: int, color: str,
-    dash: Any,
-) -> None:  # fmt: skip
-    """Add the lines of a distribution to both charts."""
+def distribution(values: Floats, flows: int) -> tuple[Floats, Floats]:
+    """Return times, and the share of `flows` that is done by each; it begins at 0."""
     values = np.sort(values).astype(np.float32)
     chosen = reduced(values)
     chosen = chosen[np.append(np.diff(values[chosen]) > 0, True)]  # the last of equal values
     x = np.append(np.nextafter(values[:1], np.float32(0)), values[chosen])
-    done = np.append(0.0, (chosen + 1) / flows)
-    shares.append(parts.line(name, x, done, color, dash=dash, steps=True))
+    return x, np.append(0.0, (chosen + 1) / flows)
+
+
+def tail(name: str, x: Floats, done: Floats, color: str, dash: Sequence[int]) -> parts.Part:
+    """Return the line of what is not done yet."""
     left = done < 1
-    tails.append(parts.line(name, x[left], 1 - done[left], color, dash=dash, steps=True))
+    return parts.line(name, x[left], 1 - done[left], color, dash=dash, steps=True)
+
+
+def dashes(colors: Sequence[str]) -> list[Sequence[int]]:
+    """Return a dash per line; lines of one color differ."""
+    return [
+        list(DASHES.values())[colors[:k].count(color) % len(DASHES)]
+        for k, color in enumerate(colors)
+    ]
 
 
 def _pooled(curve: Curve, column: str) -> Floats:
@@ -94,28 +113,13 @@ def _least(times: list[Floats]) -> float:
     return max(1.0, min(float(one.min()) for one in times if len(one)))
 
 
-def _ideals(curves: list[Curve]) -> Iterator[tuple[str, Floats, Any]]:
-    """Yield the distinct distributions of ideal times."""
-    seen: list[Floats] = []
-    for curve in curves:
-        values = np.sort(_pooled(curve, "ideal_ps"))
-        if len(values) and not any(_alike(values, other) for other in seen):
-            seen.append(values)
-            yield "ideal" if len(seen) == 1 else f"ideal, {curve.label}", values, DASHES["--"]
-
-
-def _alike(one: Floats, other: Floats) -> bool:
-    at = [0.1, 0.5, 0.9, 1.0]
-    return np.allclose(np.quantile(one, at), np.quantile(other, at), rtol=0.02)
-
-
 def _fair(report: Report) -> Iterator[tuple[str, Floats, Any]]:
     """Yield fair shares of the hashed paths, for points that have them."""
     found = [point for point in report.simulated if point.result.summary.get("fair_ps")]
     seen: list[Floats] = []
     for point in found[:MAX_FAIR]:
         values = fair_times(point)
-        if values is not None and not any(_alike(values, other) for other in seen):
+        if values is not None and not any(alike(values, other) for other in seen):
             seen.append(values)
             yield f"fair shares, {point.label}", values, FAIR
 
@@ -137,34 +141,22 @@ def fair_times(point: Point) -> Floats | None:
 
 def _by_size(curves: list[Curve]) -> Iterator[parts.Part]:
     """Yield the slowdown by size, if sizes differ."""
-    medians = []
-    sizes = [_pooled_finished(curve) for curve in curves]
-    every = np.concatenate([one[0] for one in sizes])
-    if len(np.unique(every)) < 2:
+    flows = [
+        [
+            np.concatenate([r.flows.drop_nulls("slowdown")[name].to_numpy() for r in curve.results])
+            for name in ("size_bytes", "slowdown")
+        ]
+        for curve in curves
+    ]
+    if len(np.unique(np.concatenate([sizes for sizes, _ in flows]))) < 2:
         return
-    edges = np.unique(np.geomspace(max(1, every.min()), every.max() + 1, SIZE_BINS + 1))
-    for curve, (size, slow) in zip(curves, sizes, strict=True):
-        place = np.digitize(size, edges)
-        found = []
-        for bin_ in np.unique(place).tolist():
-            inside = slow[place == bin_]
-            if len(inside) >= FEW:
-                middle = float(np.exp(np.log(size[place == bin_]).mean())) / 1e3
-                found.append((middle, *np.percentile(inside, [50, 99])))
-        if found:
-            x, p50, p99 = np.array(found).T
-            color = curve.curve_style.color
-            medians.append(parts.line(f"{curve.label}, p99", x, p99, color, dots=True))
-            medians.append(parts.line(f"{curve.label}, median", x, p50, color, dash=(3, 3)))
-    if medians:
-        yield parts.chart(
-            "Slowdown by size", "flow size (KB)", "time over ideal", medians, log="xy"
-        )
-
-
-def _pooled_finished(curve: Curve) -> tuple[Floats, Floats]:
-    found = [result.flows.drop_nulls("slowdown") for result in curve.results]
-    return tuple(  # type: ignore[return-value]
-        np.concatenate([one[name].to_numpy() for one in found]).astype(float)
-        for name in ("size_bytes", "slowdown")
-    )
+    lines = []
+    for curve, (sizes, values) in zip(curves, flows, strict=True):
+        middles, medians, tails = by_size(sizes, values) if len(sizes) else np.zeros((3, 0))
+        if len(middles):
+            label, color, x = curve.label, curve.curve_style.color, middles / 1e3
+            lines.append(parts.line(f"{label}, p99", x, tails, color, dots=True))
+            lines.append(parts.line(f"{label}, median", x, medians, color, dash=(3, 3)))
+    if lines:
+        axes = "flow size (KB)", "time over ideal"
+        yield parts.chart("Slowdown by size", *axes, lines, log="xy")

@@ -145,14 +145,14 @@ def _faults(point: Point) -> Iterator[str]:
 
 
 def _named(point: Point) -> str:
-    """Return the faults of the experiment, such as "broken (plane0.*): "."""
+    """Return the faults of the experiment, such as "by the fault broken (plane0.*), "."""
     faults = point.result.experiment["resolved"].get("faults")
     told = [
         f"{name} ({one.get('node') or one.get('links')})"
         for name, one in (faults.items() if isinstance(faults, dict) else ())
         if isinstance(one, dict)
     ]
-    return f"fault {', '.join(told[:3])}: " if told else ""
+    return f"by the fault {', '.join(told[:3])}, " if told else ""
 
 
 def _collisions(point: Point) -> Iterator[str]:

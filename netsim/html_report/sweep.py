@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from netsim.html_report import parts
-from netsim.html_report.completion import DASHES
+from netsim.html_report.completion import dashes
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.plots import seed_curves
@@ -72,6 +72,7 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
     places = places_of(values)
     named = are_names(values)
     names = [value_text(value) for value in sorted(places, key=places.__getitem__)] if named else []
+    styles = dashes([its[0].color for its in groups.values()])
     for metric in _varying(report):
         lines = {}
         for label, its in list(groups.items())[:MAX_LINES]:
@@ -92,23 +93,13 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
                 label, lines[label][0], [one / scale for one in lines[label][1]],
                 groups[label][0].color, dash=dash, dots=True,
             )
-            for label, dash in zip(groups, _dashes(groups), strict=True) if label in lines
+            for label, dash in zip(groups, styles, strict=True) if label in lines
         ]  # fmt: skip
         title = metric.doc[:1].upper() + metric.doc[1:]
         shown = metric.name.removesuffix("_ps").replace("_", " ")
         log = "y" if min(every) > 0 and max(every) > 50 * min(every) else ""
         label = f"{shown} ({unit})" if unit not in ("", "1") else shown
         yield parts.chart(title, axis_name(axis), label, drawn, log=log, names=names)
-
-
-def _dashes(groups: dict[str, list[Point]]) -> list[tuple[int, ...]]:
-    """Return a dash per line; lines of one color differ."""
-    seen: dict[str, int] = {}
-    found = []
-    for its in groups.values():
-        nth = seen[its[0].color] = seen.get(its[0].color, -1) + 1
-        found.append(list(DASHES.values())[nth % len(DASHES)])
-    return found
 
 
 def _value(result: Any, axis: str) -> Any:

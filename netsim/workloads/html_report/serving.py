@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from netsim.html_report import parts
-from netsim.html_report.completion import DASHES, reduced
+from netsim.html_report.completion import dashes, distribution, tail
 from netsim.html_report.flow_stories import flows_of
 from netsim.html_report.overview import causes
 from netsim.html_report.parts import Section
@@ -152,7 +152,7 @@ def comparison(report: Report) -> Iterator[Section]:
         if every:
             charts.append(_distribution(title, served, values))
     if charts:
-        text = "Shares of requests, and of all gaps between tokens, with at least this time."
+        text = "Shares of requests, and of all gaps between tokens, that are longer than this time."
         order = 6  # after the sweep
         yield Section("latency", "Latencies", (text,), (parts.grid(charts),), order)
 
@@ -172,18 +172,12 @@ def _gaps(result: Result) -> np.ndarray:
 def _distribution(title: str, points: list[Point], values: list[np.ndarray]) -> parts.Part:
     """Return the tails of distributions as a chart."""
     unit, scale = unit_of(one.max(initial=0) for one in values)
-    lines = []
-    dashes = list(DASHES.values())
-    seen: dict[str, int] = {}
-    for point, one in zip(points, values, strict=True):
-        if len(one):
-            data = np.sort(one)
-            chosen = reduced(data)
-            chosen = chosen[np.append(np.diff(data[chosen]) > 0, True)]
-            nth = seen[point.color] = seen.get(point.color, -1) + 1
-            x, left = data[chosen] / scale, 1 - chosen / len(data)
-            dash = dashes[nth % len(dashes)]
-            lines.append(parts.line(point.label, x, left, point.color, dash=dash, steps=True))
+    styles = dashes([point.color for point in points])
+    lines = [
+        tail(point.label, *distribution(one / scale, len(one)), point.color, dash)
+        for point, one, dash in zip(points, values, styles, strict=True)
+        if len(one)
+    ]
     return parts.chart(title, f"time ({unit})", "share", lines, log="y")
 
 
