@@ -20,7 +20,7 @@ from netsim.model.network import Network
 from netsim.model.parts import build_subtopology, build_topology
 from netsim.model.reduction import with_reduction
 from netsim.model.relays import RelayRule
-from netsim.model.routing import Routing, RoutingTable, TableWriter, Wiring
+from netsim.model.routing import Routing, RoutingTable, TableWriter, Wiring, table_from
 from netsim.model.routing_policy import (
     Expander,
     NamedRouting,
@@ -41,7 +41,7 @@ __all__ = [
     "TableWriter", "Tree", "Wiring", "add_tree", "build_subtopology", "build_topology",
     "circuit_routes", "direct_circuit_routes", "from_networkx", "packet_fabric_routes",
     "pairs_by_circuits", "random_rounds", "read_graph", "read_topo", "reserve_trees",
-    "round_robin_matchings", "routes_in_slot", "shortest_paths", "with_reduction",
+    "round_robin_matchings", "routes_in_slot", "shortest_paths", "table_from", "with_reduction",
 ]  # fmt: skip
 
 __getattr__ = former(__name__)

@@ -104,13 +104,14 @@ def params(kind: str, name: str) -> Iterator[str]:
     return _table(("key", "value", "default", "meaning"), rows)
 
 
-def queues() -> Iterator[str]:
-    """The keys of every queue discipline."""
-    for plugin in registry.all("queue"):
+def fabric_plugins(kind: str) -> Iterator[str]:
+    """The keys of every queue discipline or routing algorithm."""
+    for plugin in registry.all(kind):
         yield f"**`{plugin.name}`**: {plugin.summary}"
         yield ""
-        yield from _table(("key", "value", "default", "meaning"), map(_row, plugin.params))
-        yield ""
+        if plugin.params:
+            yield from _table(("key", "value", "default", "meaning"), map(_row, plugin.params))
+            yield ""
 
 
 def patterns() -> Iterator[str]:
@@ -306,7 +307,7 @@ def _command(name: str, parent: click.Context) -> Iterator[list[str]]:
 
 TABLES: dict[str, Any] = {
     "params": params,
-    "queues": queues,
+    "fabric": fabric_plugins,
     "part": part,
     "list": names,
     "experiments": experiments,

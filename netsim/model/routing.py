@@ -8,7 +8,7 @@ candidate lists are stored once, and so are equal rows. The rows of a tree are s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -205,6 +205,24 @@ def networks_of(
 
 
 Routing = Callable[[Wiring], RoutingTable]
+
+
+def table_from(wiring: Wiring, ports_of: Callable[[int, int], Sequence[int]]) -> RoutingTable:
+    """Return the table in which a switch has candidates `ports_of(switch, edge)` to an edge switch.
+
+    Both are switch indices (node - n_hosts), and differ; the ports are local numbers, of
+    `wiring.fabric_ports(switch)` so that routes avoid links that are down, in any order. No ports:
+    no route.
+    """
+    writer, entries = TableWriter(), np.zeros(wiring.n_entries, np.int64)
+    at = 0
+    for switch, network in enumerate(wiring.switch_network.tolist()):
+        for edge in wiring.edges_of(network).tolist():
+            if edge != switch:
+                ports = np.unique(np.asarray(ports_of(switch, edge), np.int64))
+                entries[at] = writer.entry(ports) if ports.size else NO_ROUTE
+            at += 1
+    return writer.table(entries)
 
 
 class TableWriter:

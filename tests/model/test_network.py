@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
+from pathlib import Path
 
 import networkx
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marked import marked
 from raises_input import raises_input
 from random_networks import networks
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.routing import COUNT_BITS, TableWriter, Wiring
+from netsim.model.routing import (
+    COUNT_BITS,
+    COUNT_MASK,
+    RoutingTable,
+    TableWriter,
+    Wiring,
+    table_from,
+)
+
+ROOT = Path(__file__).parents[2]
 
 GBPS = 10**9
 US = 10**6
@@ -158,6 +170,39 @@ def test_a_routing_function_may_replace_the_shortest_paths() -> None:
     for ends in ((0, a), (a, b), (a, 1), (2, b), (b, a)):
         builder.cable(*ends, GBPS, US)
     assert builder.build("x", routing=last_uplink_only).path(0, 2) == [0, 6, 8]
+
+
+def test_the_ring_of_the_guide_sends_clockwise() -> None:
+    text = marked((ROOT / "topologies" / "README.md").read_text("utf-8"), "table")
+    builder, n = NetworkBuilder(), 3
+    hosts, ring = np.array(builder.add_hosts(n)), np.array([builder.add_switch() for _ in range(n)])
+    builder.cables(hosts, ring, GBPS, US)
+    builder.cables(ring, np.roll(ring, -1), GBPS, US)
+    names = {"builder": builder, "table_from": table_from}
+    exec(textwrap.dedent(text), names)
+    network = names["network"]
+    assert isinstance(network, Network)
+    assert network.route.tolist() == [0, 1, 1, 65537, 0, 65537, 65537, 65537, 0]
+    assert network.route_ports.tolist() == [1, 2]
+    assert [len(network.path(0, dst)) for dst in range(1, n)] == [3, 4]
+    wiring = network.wiring()
+    down = table_from(wiring, lambda switch, _: wiring.fabric_ports(switch)[:0])
+    assert sorted(set(down.route.tolist())) == [-1, 0]
+
+
+@given(networks())
+@settings(max_examples=25, deadline=None)
+def test_a_table_made_from_ports_is_that_of_shortest_paths(network: Network) -> None:
+    wiring = network.wiring()
+    groups = {edge: g for g, edge in enumerate(network.edge_switch.tolist())}
+
+    def ports_of(switch: int, edge: int) -> list[int]:
+        first = network.first_group[network.switch_network[switch]]
+        return network.candidates(switch, groups[edge] - int(first)).tolist()[::-1]
+
+    made = table_from(wiring, ports_of)
+    dense = RoutingTable(network.route, network.route_ports, network.route_first).dense(wiring)
+    assert np.array_equal(made.route & COUNT_MASK, dense & COUNT_MASK)
 
 
 def test_equal_candidate_lists_are_stored_once() -> None:
