@@ -15,6 +15,7 @@ from netsim.model.fabric import packet_counts
 from netsim.model.patterns import destinations
 from netsim.results.columns import Column, Metric, TableSpec
 from netsim.results.run_result import Run
+from netsim.results.statistics import margin_95
 from netsim.terminal import time_text
 
 if TYPE_CHECKING:
@@ -155,8 +156,11 @@ SWEEP = (
     ),
 )
 
-T_QUANTILE = {20: 2.0930, 10: 2.2622, 5: 2.7764}
-"""0.975 quantile of Student's t distribution for n - 1 degrees of freedom, by n."""
+FEWEST_BATCHES = 5
+"""Batches that are not joined any more."""
+
+MIN_ROUND_TRIPS = 10
+"""Round trips below which the warm-up is mentioned."""
 
 MAX_CORRELATION = 0.2
 """Lag-1 correlation of batch means above which batches are joined in pairs."""
@@ -175,13 +179,12 @@ def batch_mean(values: Floats) -> dict[str, Any]:
         apart = values - values.mean()
         square = float((apart**2).sum())
         correlation = float((apart[1:] * apart[:-1]).sum()) / square if square > 0 else 0.0
-        if correlation <= MAX_CORRELATION or values.size // 2 not in T_QUANTILE:
+        if correlation <= MAX_CORRELATION or values.size // 2 < FEWEST_BATCHES:
             break
         values = values.reshape(-1, 2).mean(axis=1)
-    half = T_QUANTILE[values.size] * float(values.std(ddof=1)) / values.size**0.5
     return {
         "mean": float(values.mean()),
-        "interval": half,
+        "interval": margin_95(values.tolist()),
         "batches": values.size,
         "correlation": correlation,
     }
@@ -234,6 +237,8 @@ def report(run: Run) -> dict[str, Any]:
     figures, batches = _figures(window, readings, everyone, slice(0, n_flow_classes))
     figures |= {"worst_host": _worst_host(hosts), **_of_links(run, readings)}
     figures["saturation_bound"] = _bound(run)
+    longest_ps = int(run.engine.flow_states().base_rtt_ps.max(initial=1))
+    figures["warmup_round_trips"] = int(window.edges_ps[0]) / longest_ps
     parts = [batches]
     if run.point.classes:
         parts, found = [], []
@@ -412,3 +417,6 @@ def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if found["mean_hops"] is not None:
         yield "hops", f"{found['mean_hops']:.3f}"
     yield "busiest link", f"{busiest['name']}, {busiest['utilization']:.1%}"
+    if found["warmup_round_trips"] < MIN_ROUND_TRIPS:
+        text = f"only {found['warmup_round_trips']:.1f} round trips of the longest path"
+        yield "warm-up", f"{text} ({MIN_ROUND_TRIPS} at least)"

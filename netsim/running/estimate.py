@@ -243,6 +243,7 @@ def _memory(scenario: Scenario, point: Point, needed: Work | None) -> int:
         + _pool_bytes(scenario, point, needed)
         + _bitmap_bytes(scenario, point)
         + _series_bytes(scenario, point, needed)
+        + _readings_bytes(scenario, point)
     )
 
 
@@ -292,6 +293,16 @@ def _series_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
         )
     except InputError as error:
         raise error.at(file=point.file) from None
+
+
+def _readings_bytes(scenario: Scenario, point: Point) -> int:
+    """Return the memory of what [measure] reads at both ends of its window."""
+    from netsim.engine.readings import OF_QUEUES
+
+    if point.measure is None:
+        return 0
+    n_queues = scenario.network.n_ports * scenario.fabric.n_traffic_classes
+    return 2 * 8 * (len(scenario.flows) + len(OF_QUEUES) * n_queues)
 
 
 def _pool_bytes(scenario: Scenario, point: Point, needed: Work) -> int:

@@ -22,7 +22,6 @@ CASES = [
     ({"kind": "torus", "shape": "8x8"}, "transpose", 2 / 7),
     ({"kind": "hyperx", "shape": "8", "hosts_per_switch": 7}, "group_plus_one", 1 / 7),
     ({"kind": "dragonfly", "switches_per_group": 4}, "group_plus_one", 1 / (4 * 2)),
-    ({"kind": "slim_fly", "q": 5}, "uniform", 199 / (4**2 * (2 * 7 - 1))),
 ]
 
 
