@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from netsim.cli.options import experiment_options, json_option, load_experiment, print_json
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError
 from netsim.terminal import plain_table
-from netsim.units import format_number, format_rate, format_time, written
+from netsim.units import format_number, format_rate, format_time
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from netsim.inventory.inventory import Inventory, NetworkRow
     from netsim.inventory.prices import BillRow
     from netsim.model.network import Network
-    from netsim.model.patterns import Destinations
 
 DRAWS = True
 
@@ -182,35 +181,14 @@ def _counted(
     patterns: Sequence[str],
 ) -> NetworkSummary:
     from netsim.engine.routing_choices import choices_of
+    from netsim.experiment.patterns import patterns_of
     from netsim.inventory.inventory import inventory
     from netsim.inventory.prices import bill
 
-    traffic = dict(_patterns(point, network, patterns))
+    traffic = dict(patterns_of(point, network, patterns))
     found = inventory(network, traffic, choices_of(point.fabric.routing))
     failures = tuple(_failures(point, network, failing)) if failing else ()
     return NetworkSummary(label, found, bill(found, prices), failures)
-
-
-def _patterns(
-    point: Point, network: Network, names: Sequence[str]
-) -> Iterator[tuple[str, Destinations]]:
-    """Yield the destinations of patterns, with the parameters and random numbers of the traffic.
-    Without names, that of the traffic, unless it is uniform or has none."""
-    from netsim.experiment.scenario import traffic_rng
-    from netsim.model.patterns import PATTERN_PARAMS, PATTERNS, UNIFORM, destinations
-
-    given = {param.name: param.convert(param.default) for param in PATTERN_PARAMS}
-    given |= {name: point.traffic.params[name] for name in given if name in point.traffic.params}
-    if not names and given["pattern"] != UNIFORM:
-        names = [given["pattern"]]
-    for name in names:
-        if name not in PATTERNS:
-            hint = did_you_mean(name, PATTERNS)
-            raise InputError(f"unknown pattern {written(name)}", key="--traffic", hint=hint)
-        try:
-            yield name, destinations({**given, "pattern": name}, network, traffic_rng(point.seed))
-        except InputError as error:
-            raise error.at(file=point.file) from None
 
 
 def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterator[Failure]:

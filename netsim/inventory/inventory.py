@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.inventory.bisection import MAX_FLOW, TIERS, Bisection, bisection, halves, middle_of
 from netsim.inventory.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.inventory.circuits import CircuitRow, circuit_switches
-from netsim.inventory.link_loads import pattern_saturation, uniform_saturation
+from netsim.inventory.link_loads import Legs, pattern_saturation, uniform_saturation
 from netsim.inventory.paths import (
     Distance,
     PathCounts,
@@ -147,9 +147,13 @@ class Inventory:
         return sum(row.count for row in self.cables)
 
 
+Patterns = Mapping[str, tuple[Destinations, Legs | None]]
+"""Name -> where hosts send, and the legs of their packets' ways (`pattern_saturation`)."""
+
+
 def inventory(
     network: Network,
-    patterns: Mapping[str, Destinations] | None = None,
+    patterns: Patterns | None = None,
     choices: Choices = ANY_CANDIDATE,
 ) -> Inventory:
     """Return the inventory of a network; kinds of networks with the most hosts come first.
@@ -211,7 +215,7 @@ def _switches(network: Network) -> tuple[SwitchRow, ...]:
     return tuple(SwitchRow(*key, count) for key, count in ordered)
 
 
-def _network(network: Network, alike: Ints, patterns: Mapping[str, Destinations]) -> NetworkRow:
+def _network(network: Network, alike: Ints, patterns: Patterns) -> NetworkRow:
     number = int(alike[0])
     inside = np.flatnonzero(network.switch_network == number)
     ports = np.flatnonzero(network.port_network == number)
@@ -225,7 +229,9 @@ def _network(network: Network, alike: Ints, patterns: Mapping[str, Destinations]
     across, sent_bps = _across(network, alike, cut)
     if not np.array_equal(network.port_node[ports], np.arange(network.n_hosts)):
         patterns = {}
-    bounds = {name: pattern_saturation(network, to, number) for name, to in patterns.items()}
+    bounds = {
+        name: pattern_saturation(network, to, number, legs) for name, (to, legs) in patterns.items()
+    }
     return NetworkRow(
         count=int(alike.size),
         name=common_name([network.switch_names[one] for one in inside.tolist()]),

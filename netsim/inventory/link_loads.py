@@ -8,6 +8,8 @@ host sends at its own, throughput saturates at 1 / L of the hosts' rate: Dally a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,8 @@ from netsim.model.network import Network
 from netsim.model.patterns import Destinations, uniform
 
 Floats = NDArray[np.float64]
+Legs = Callable[[Floats], Floats]
+"""From the demand of each pair of groups to that of each leg of its packets' ways."""
 
 
 def link_loads(network: Network, demand: Floats, number: int = 0) -> Floats:
@@ -57,11 +61,14 @@ def uniform_saturation(network: Network, number: int = 0) -> float | None:
     return None if n < 2 else pattern_saturation(network, uniform(n), number)
 
 
-def pattern_saturation(network: Network, to: Destinations, number: int = 0) -> float | None:
+def pattern_saturation(
+    network: Network, to: Destinations, number: int = 0, legs: Legs | None = None
+) -> float | None:
     """Return the share of their rate, at most 1, at which the hosts of a network can send as a
     pattern of its ports says; None if it is too large to compute.
 
-    With several tables, that of the first, and circuits count as if they were always up.
+    With `legs`, a routing algorithm's, packets go via other groups. With several tables, that of
+    the first, and circuits count as if they were always up.
     """
     ports = np.flatnonzero(network.port_network == number)
     group = network.port_group[ports].astype(np.int64)
@@ -70,5 +77,8 @@ def pattern_saturation(network: Network, to: Destinations, number: int = 0) -> f
     if n_groups * n_switches * 2 > MAX_STEPS:
         return None
     rates = network.port_rate_bps[ports].astype(float)
+    demand = to.demand(rates, group)
+    if legs is not None:
+        demand = legs(demand)
     received = float((to.received(rates) / rates).max())
-    return min(1.0, 1 / received, saturation(network, to.demand(rates, group), number))
+    return min(1.0, 1 / received, saturation(network, demand, number))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -49,6 +49,14 @@ def no_effect(use: PluginSpec) -> dict[str, tuple[str, str]]:
         hint = 'return a dict like {"alpha": ("without a buffer", "remove it")}'
         raise _bad_return(use, "no_effect", found, hint)
     return dict(found)
+
+
+def legs_of(use: PluginSpec) -> Callable[[Any], Any] | None:
+    """Return a routing algorithm's function from the demand between groups to that of each leg of
+    packets' ways (`netsim.inventory.link_loads`); None if it has none."""
+    if not hasattr(use.module, "legs"):
+        return None
+    return lambda demand: call(use, "legs", use.params, demand)
 
 
 def settled(use: PluginSpec, *args: Any) -> PluginSpec:

@@ -24,6 +24,9 @@ MAX_CONTROL_PER_DATA = 64
 QUEUE_FUNCTIONS = ("check", "no_effect", "settle")
 """Optional functions of a queue discipline or routing algorithm that run before a simulation."""
 
+ROUTING_FUNCTIONS = (*QUEUE_FUNCTIONS, "legs")
+"""Those of a routing algorithm."""
+
 ROUTING_UNITS = tuple(unit for unit in QUEUE_UNITS if unit not in ("queue", "buffer"))
 """Units of parameters that a routing algorithm may have."""
 
@@ -108,7 +111,7 @@ def classes_of(module: Any) -> tuple[int, int] | None:
 
 def check_queue(module: ModuleType, file: str) -> None:
     """Raise InputError if a queue discipline's declarations, except its state, are wrong."""
-    _check_functions(module, file)
+    _check_functions(module, file, QUEUE_FUNCTIONS)
     classes = getattr(module, "CLASSES", None)
     ends: tuple[Any, ...] = (classes,)
     if isinstance(classes, tuple) and len(classes) == 2:
@@ -125,7 +128,7 @@ def check_queue(module: ModuleType, file: str) -> None:
 
 def check_routing(module: ModuleType, file: str) -> None:
     """Raise InputError if a routing algorithm's declarations, except its state, are wrong."""
-    _check_functions(module, file)
+    _check_functions(module, file, ROUTING_FUNCTIONS)
     for name in ROUTING_FLAGS:
         value = getattr(module, name, False)
         if not isinstance(value, bool):
@@ -152,8 +155,8 @@ def check_routing(module: ModuleType, file: str) -> None:
         )
 
 
-def _check_functions(module: ModuleType, file: str) -> None:
-    for name in QUEUE_FUNCTIONS:
+def _check_functions(module: ModuleType, file: str, names: tuple[str, ...]) -> None:
+    for name in names:
         if not callable(getattr(module, name, check_queue)):
             raise InputError("must be a function", file=file, key=name)
 

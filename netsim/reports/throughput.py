@@ -13,6 +13,7 @@ from netsim.experiment.scenario import traffic_rng
 from netsim.inventory.link_loads import pattern_saturation
 from netsim.model.fabric import packet_counts
 from netsim.model.patterns import destinations
+from netsim.plugins.calls import legs_of
 from netsim.results.columns import Column, Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.results.statistics import margin_95
@@ -382,14 +383,19 @@ def _of_links(run: Run, readings: Readings) -> dict[str, Any]:
 
 
 def _bound(run: Run) -> float | None:
-    """Return the load at which the traffic's pattern fills a link; None if it has none, or hosts
-    have several ports."""
+    """Return the load at which the traffic's pattern fills a link; None if it has none, hosts have
+    several ports, or routing takes detours that are unknown."""
     point, network = run.point, run.scenario.network
     params, several = point.traffic.params, network.n_host_ports != network.n_hosts
+    routing = point.fabric.routing
+    legs = legs_of(routing)
+    if legs is None and getattr(routing.module, "VIA", False):
+        return None
     alone = not (point.classes or run.scenario.faults or network.circuits or several)
     if not alone or "pattern" not in params or params.get("rack_hosts") is not None:
         return None
-    return pattern_saturation(network, destinations(params, network, traffic_rng(point.seed)))
+    to = destinations(params, network, traffic_rng(point.seed))
+    return pattern_saturation(network, to, legs=legs)
 
 
 def _node_after(network: Any, port: int) -> int:

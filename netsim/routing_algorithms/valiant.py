@@ -9,6 +9,8 @@ Valiant, "A Scheme for Fast Parallel Communication", SIAM J. Comput. 11(2), 1982
 "Principles and Practices of Interconnection Networks", section 9.2.
 """
 
+import numpy as np
+
 from netsim.params import Param
 from netsim.routing import FIRST_CONTROL, below, group_of, mix, n_groups, rand32, set_via
 from netsim.routing_algorithms import ecmp, spray_random
@@ -31,6 +33,16 @@ ANY, OTHER = 0, 1
 
 VIA = True
 PORT_SALTS = spray_random.PORT_SALTS
+
+
+def legs(params, demand):
+    """Return what each group sends to each other one, via groups included; `demand` without."""
+    n = len(demand)
+    away = demand * (1 - np.eye(n))
+    first, second = away.sum(axis=1, keepdims=True), away.sum(axis=0, keepdims=True)
+    if params["intermediate"] == "any":
+        return (first + second) / n
+    return (first + second - 2 * away) / (n - 2) if n > 2 else away
 
 
 def at_source(env, now, port, pkt):

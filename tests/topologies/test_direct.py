@@ -15,8 +15,10 @@ from netsim.inventory.link_loads import (
     saturation,
     uniform_saturation,
 )
+from netsim.model.fabric import routing_spec
 from netsim.model.network import Network
 from netsim.model.patterns import uniform
+from netsim.plugins.calls import legs_of
 
 RATE = 800e9
 
@@ -131,27 +133,39 @@ def test_loads_of_the_links_of_a_dragonfly() -> None:
 
 def test_saturation_of_patterns() -> None:
     """Dally and Towles for tori, Kim et al. for the Dragonfly; in a full mesh, a switch's hosts
-    share one cable."""
+    share one cable. With an intermediate group, routing is valiant: 4 / k in a ring of k, and both
+    cables of a way via each of the six other switches of the mesh."""
     mesh = {"kind": "hyperx", "shape": "8", "hosts_per_switch": 7}
     grid = {"kind": "torus", "shape": "8x8"}
     slow = {"kind": "fat_tree", "hosts_per_leaf": 8, "leaves": 8, "oversubscription": 4}
-    for topology, pattern, expected in [
+    slim = {"kind": "slim_fly", "q": 5}
+    for topology, pattern, expected, *intermediate in [
         (RING, "tornado", 1 / 3),
         (RING, "bit_complement", 1 / 2),
+        (RING, "tornado", 4 / 8, "any"),
+        ({"kind": "torus", "shape": "16"}, "tornado", 4 / 16, "any"),
         (RING, "near_neighbor", 1),
         (grid, "tornado", 1 / 3),
         (grid, "bit_complement", 1 / 2),
         (grid, "transpose", 2 / 7),
         (grid, "stencil", 1),
         (mesh, "group_plus_one", 1 / 7),
+        (mesh, "group_plus_one", 6 / 14, "other"),
+        ({"kind": "hyperx", "shape": "2", "hosts_per_switch": 4}, "group_plus_one", 1 / 4, "other"),
         (DRAGONFLY, "group_plus_one", 1 / 8),  # 1 / (a p)
+        # Of 199 destinations, 196 are at other switches; both legs are uniform traffic to 50.
+        (slim, "uniform", 200 / (2 * 4 * 4 * 13) * 199 / 196, "any"),
         (slow, "group_plus_one", 1 / 4),
         (slow, "hot_spot", 1 / (63 * 0.1 + 0.9)),  # what the hot host receives
     ]:
         network = topology_of(topology)
         params = {"shape": None, "group_offset": 1, "hot_hosts": 1, "hot_fraction": 0.1}
         to = destinations({"pattern": pattern, **params}, network, np.random.default_rng(1))
-        assert pattern_saturation(network, to) == pytest.approx(expected), (topology, pattern)
+        legs = None
+        if intermediate:
+            legs = legs_of(routing_spec("valiant", intermediate=intermediate[0]))
+        found = pattern_saturation(network, to, legs=legs)
+        assert found == pytest.approx(expected), (topology, pattern)
 
 
 def test_a_direct_network_as_a_plane() -> None:
