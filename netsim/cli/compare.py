@@ -26,22 +26,17 @@ LINES = 40
 """Lines of a diff of sources that are printed."""
 
 
-class _Share(click.ParamType):
-    """A share, such as 2% or 0.02."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        if isinstance(value, float):
-            return value
-        text = str(value).strip()
-        try:
-            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            share = -1.0
-        if not 0 <= share <= 100:
-            self.fail(f"{text!r} is not a share, such as 2% or 0.02", param, ctx)
-        return share
+def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Parse a share, such as 2% or 0.02."""
+    if value is None:
+        return None
+    try:
+        share = float(value.strip().removesuffix("%")) / (100 if value.strip()[-1:] == "%" else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 100:
+        raise click.BadParameter(f"{value!r} is not a share, such as 2% or 0.02", ctx, param)
+    return share
 
 
 @click.command("compare")
@@ -53,7 +48,7 @@ class _Share(click.ParamType):
 )
 @click.option(
     "--fail-above",
-    type=_Share(),
+    callback=_share,
     metavar="SHARE",
     help="Exit status 1 if the mean or p99 completion time of a point grows by more, such as 2%, "
     "or more flows are unfinished.",

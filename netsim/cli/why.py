@@ -71,8 +71,8 @@ def command(
 
     loaded = load_result(result)
     report = None if quiet or as_json else reporter()
-    where = {"directory": directory, "trust": trust}
-    where["progress"] = report.watch(loaded.name) if report else None
+    watch = report.watch(loaded.name) if report else None
+    where = {"directory": directory, "trust": trust, "progress": watch}
     try:
         found = _explanation(loaded, {"flow": flow, **asked}, where)
     finally:

@@ -282,8 +282,8 @@ def _experiment(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
             values = before.get(name, "-"), after.get(name, "-")
             if values[0] != values[1] and name.split(".")[0] not in NOT_COMPARED:
                 found[name, *values] += 1
-    for (name, *values), points in found.items():
-        yield dict(zip(_EXPERIMENT, (name, *values, points), strict=True))
+    for row, points in found.items():
+        yield dict(zip(_EXPERIMENT, (*row, points), strict=True))
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -333,9 +333,10 @@ def _diffs(pairs: Sequence[Pair]) -> Iterator[str]:
         for key in both[0].keys() & both[1].keys():
             old, new = both[0][key], both[1][key]
             for name in sorted({*old, *new}):
-                lines = [side.get(name, "").splitlines() for side in (old, new)]
+                before, after = (side.get(name, "").splitlines() for side in (old, new))
                 names = f"before/{name}", f"after/{name}"
-                seen["\n".join(difflib.unified_diff(*lines, *names, lineterm=""))] = None
+                diff = difflib.unified_diff(before, after, names[0], names[1], lineterm="")
+                seen["\n".join(diff)] = None
     yield from (text for text in seen if text)
 
 

@@ -33,6 +33,7 @@ CAUSES = {
     "shared_link": "shared link",
     "pfc": "PFC victim",
     "slow_link": "slow link",
+    "circuit": "circuit down",
     "loss": "loss or timeout",
     "receiver": "receiver's pacing",
     "nic": "shared NIC",
@@ -213,13 +214,17 @@ class Causes:
             self._add("data", "sending", -1, own)
             start += own
         self._add("slow_link", manner, port, slow)
-        left = end - start - slow
+        circuits = self.network.circuits
+        is_circuit = circuits is not None and circuits.of_port[port] >= 0
+        idle = end - start - self.log.shares(port, start, end).total() if is_circuit else 0
+        self._add("circuit", manner, port, idle)
+        left = end - start - slow - idle
         if not others:
             shares = self._others(port, self.start_ps, end)
         if shares:
             self._add(cause, manner, port, left, _scaled(shares, left))
-        elif slow:
-            self._add("slow_link", manner, port, left)
+        elif slow or is_circuit:
+            self._add("slow_link" if slow else "circuit", manner, port, left)
         else:
             self._add("data" if own else "unexplained", manner, -1 if own else port, left)
 

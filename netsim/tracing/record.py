@@ -223,7 +223,8 @@ class Recording:
         self.drained.append(drained)
         if self.most:
             leaves = np.isin(drained.entries[:, WHAT], (SENT, FORWARDED))
-            self.n_sent += np.count_nonzero(leaves & (drained.entries[:, TIME] >= self.since_ps))
+            late = drained.entries[:, TIME] >= self.since_ps
+            self.n_sent += int(np.count_nonzero(leaves & late))
             if self.n_sent >= self.most:
                 return INTERRUPTED
         self._report("run", report)

@@ -48,6 +48,7 @@ SENTENCES = {
     "pfc": "PFC, as a victim: {place} was paused because of the queue of {root}, which this flow "
     "does not use and which held {flows}",
     "slow_link": "a slow link: {place} was slower than the source's fastest port",
+    "circuit": "waiting for a circuit: {place} was down",
     "loss": "the loss of a packet at {place}, and the time until it was sent again{with_flows}",
     "receiver": "the receiver's pacing: it held back pulls, credits or grants while its link had "
     "room",

@@ -34,6 +34,11 @@ hosts = 2
 bottleneck_delay = "2us"
 host_delay = "1us"
 """
+ROTOR = """[topology]
+kind = "ocs"
+racks = 4
+hosts_per_rack = 3
+"""
 SMALL_QUEUES = '[fabric]\nqueue_bytes = "20KB"\n'
 
 
@@ -86,6 +91,7 @@ CASES = [
     ),
     *each("ndp roce", "slow_link", LONG, "h0 -> plane1.leaf0", set(), topology=PLANES),
     *each("cubic", "slow_link", [(0, 2)], "left -> right", set(), topology=DUMBBELL),
+    *each("ndp", "circuit", [(0, 9, "20KB")], "tor0 -> tor3", set(), topology=ROTOR),
     *each("ndp roce dctcp swift homa", "loss", SHORT, TO_HOST, set(), more=lost(TO_HOST)),
     *each("dctcp", "loss", SHORT, FROM_HOST, set(), more=lost(FROM_HOST, "0us", "3us")),
     *each("dctcp cubic", "loss", INCAST, "leaf0 -> h0", {1, 2, 3}, more=SMALL_QUEUES),

@@ -123,7 +123,7 @@ class _Peers:
     else the n-th of all."""
 
     def __init__(self, tasks: pl.DataFrame | None) -> None:
-        self.of_task: dict[int, tuple[Any, ...]] = {}
+        self.of_task: dict[tuple[int, bool], tuple[Any, ...]] = {}
         self.lengths: dict[tuple[Any, ...], dict[int, int]] = {}
         if tasks is None:
             return
