@@ -16,8 +16,6 @@ import numpy as np
 
 from netsim.engine import snapshot, state_views, watchdog
 from netsim.engine.compiling.declarations import (
-    Discipline,
-    Protocol,
     check_setups,
     program_of,
     read_discipline,
@@ -25,7 +23,7 @@ from netsim.engine.compiling.declarations import (
 )
 from netsim.engine.compiling.multi_transport import join, with_own_names, with_packet
 from netsim.engine.compiling.plugin_file import plugin_parameters
-from netsim.engine.compiling.routing_declarations import RoutingAlgorithm, read_routing
+from netsim.engine.compiling.routing_declarations import read_routing
 from netsim.engine.compiling.specialize import Code, Entry, jit_enabled
 from netsim.engine.division import rebalance
 from netsim.engine.handler_errors import Failures
@@ -93,19 +91,11 @@ class Engine:
         self.on_hang = options.on_hang
         self.jit = jit_enabled() if options.jit is None else options.jit
         self.name = simulation.name
-        pars, *plugins = _plugins(simulation.uses, self.fabric)
-        self.protocol, self.discipline, self.routing = plugins
         self.sampling = simulation.sampling
-        self.program = program_of(self.feature_set.program)
-        check_setups(self.program, simulation.uses)
-        self._find_code(options)
-        self.state = build_state(
-            simulation,
-            (self.protocol, self.discipline, self.routing, self.program),
-            pars,
-            options,
-            jit=self.jit,
-        )
+        pars, files = _files(simulation.uses, self.fabric, self.feature_set)
+        self.protocol, self.discipline, self.routing, self.program = files
+        self._find_code(files, options)
+        self.state = build_state(simulation, files, pars, options, jit=self.jit)
         self._n_tasks = self.state.hosts.tasks.shape[0] if self.feature_set.tasks else 0
         self._failures = Failures(
             self.state,
@@ -117,8 +107,7 @@ class Engine:
         self._call(self._set_up, self.state.hosts, self.state.links, self.state.clock)
         self._failures.look()
 
-    def _find_code(self, options: Options) -> None:
-        files = self.protocol, self.discipline, self.routing, self.program
+    def _find_code(self, files: Files, options: Options) -> None:
         constants = _constants(files, self.fabric, self.feature_set)
         constants |= {"TRACE": options.traces, "PROFILE": options.profile}
         began = time.perf_counter()
@@ -329,19 +318,15 @@ def code_of(
     tracing: bool = False,
 ) -> Code:
     """Return the compiled code for these transports, this fabric and this feature set."""
-    _, *plugins = _plugins(uses, fabric)
-    program = program_of(feature_set.program)
-    check_setups(program, uses)
-    files = (*plugins, program)
+    _, files = _files(uses, fabric, feature_set)
     constants = _constants(files, fabric, feature_set) | {"TRACE": tracing}
     return Code(*files, constants, jit=jit_enabled(), checked=checked)
 
 
-def _plugins(
-    uses: Sequence[PluginSpec], fabric: Fabric
-) -> tuple[list[Any], Protocol, Discipline, RoutingAlgorithm]:
-    """Return each transport's parameters, the joined protocol, the queue discipline and the routing
-    algorithm."""
+def _files(
+    uses: Sequence[PluginSpec], fabric: Fabric, feature_set: FeatureSet
+) -> tuple[list[Any], Files]:
+    """Return each transport's parameters, and what the files of all plugins declare."""
     pars = [plugin_parameters(use.plugin, use.params) for use in uses]
     protocols = [
         read_protocol(use.module, par, use.plugin.name) for use, par in zip(uses, pars, strict=True)
@@ -359,7 +344,9 @@ def _plugins(
     for use, packet in ((fabric.queue, discipline.packet), (fabric.routing, routing.packet)):
         names.append(use.plugin.name)
         joined = with_packet(joined, packet, names)
-    return pars, joined, discipline, routing
+    program = program_of(feature_set.program)
+    check_setups(program, uses)
+    return pars, (joined, discipline, routing, program)
 
 
 def _file_of(use: PluginSpec) -> tuple[ModuleType, dict[str, int | float], str]:
@@ -367,11 +354,7 @@ def _file_of(use: PluginSpec) -> tuple[ModuleType, dict[str, int | float], str]:
     return use.module, plugin_parameters(use.plugin, use.params), use.plugin.name
 
 
-def _constants(
-    files: Files,
-    fabric: Fabric,
-    feature_set: FeatureSet,
-) -> dict[str, Any]:
+def _constants(files: Files, fabric: Fabric, feature_set: FeatureSet) -> dict[str, Any]:
     """Return the specialization constants of a run without trace and profile."""
     protocol, discipline, routing, program = files
     return {

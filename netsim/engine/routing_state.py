@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 
 from netsim.engine.compiling.plugin_file import plugin_parameters
-from netsim.engine.compiling.routing_declarations import RoutingAlgorithm
+from netsim.engine.compiling.routing_declarations import RoutingAlgorithm, read_routing
 from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.layout import ROUTING_PORT
 from netsim.engine.kernels.routing_services import dimension_of, hops_to, ps_per_byte_q20
 from netsim.engine.records import aligned_zeros, untouched_zeros
 from netsim.engine.share import Share
 from netsim.engine.simulation import Simulation
 from netsim.inventory.paths import reach_by
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, byte_quotient, salt
+from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.symmetry import heights
 from netsim.plugins.registry import PluginSpec
@@ -99,3 +101,16 @@ def parameter_record(record: np.dtype, use: PluginSpec, simulation: Simulation) 
     for name, value in {**own, **vars(simulation.packets), "seed": simulation.seed}.items():
         rec[name] = value
     return rec
+
+
+def memory_bytes(network: Network, fabric: Fabric) -> int:
+    """Return the memory of an algorithm's state and of what it may ask, beyond `PORT_BYTES`."""
+    use = fabric.routing
+    routing = read_routing(use.module, plugin_parameters(use.plugin, use.params), use.plugin.name)
+    tables = network.n_switches if routing.coupled else network.n_ports - network.n_host_ports
+    n_bytes = network.n_ports * (routing.port.itemsize - ROUTING_PORT.itemsize)
+    n_bytes += network.n_switches * routing.switch.itemsize
+    n_bytes += tables * routing.n_rows * routing.row.itemsize
+    if hops_to in routing.uses:
+        n_bytes += network.n_switches * int(np.diff(network.first_group).max())
+    return n_bytes

@@ -227,7 +227,7 @@ def _memory(scenario: Scenario, point: Point, needed: Work | None) -> int:
     n_bytes = BASE_BYTES + len(scenario.flows) * STATE_BYTES_PER_FLOW
     if needed is None:
         return n_bytes
-    from netsim.engine import circuits, sizes
+    from netsim.engine import circuits, routing_state, sizes
 
     network, classes = scenario.network, scenario.fabric.n_link_classes
     queue_bytes = classes * (sizes.QUEUE_BYTES + ROW_BYTES)
@@ -237,6 +237,7 @@ def _memory(scenario: Scenario, point: Point, needed: Work | None) -> int:
         + _program_bytes(scenario)
         + network.n_hosts * HOST_BYTES
         + network.n_ports * (sizes.PORT_BYTES + queue_bytes)
+        + routing_state.memory_bytes(network, scenario.fabric)
         + network.route.nbytes
         + (0 if network.time_slots is None else network.time_slots.nbytes)
         + circuits.memory_bytes(network, classes)

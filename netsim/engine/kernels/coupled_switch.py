@@ -99,15 +99,15 @@ def complete(env: QueueEnv, step: Step, out: LocalPort) -> LocalPort:
     finish_transmission(env, port)
     if HAS_ON_DEPARTURE:
         if size > 0 and cls != PFC_FRAME:
-            came_by, came_in = divmod(port.tx_origin, CLASSES)
+            came_by = LocalPort(port.tx_origin // CLASSES)
             ingress = env.links.ports[step.first + came_by]
             if N_LEVELS > 1:
-                cls = came_in
+                cls = port.tx_origin % CLASSES
             if PER_PORT_SIZES:
                 env = queue_env_at(env, ingress)
             env.switch.handler = IN_ON_DEPARTURE
             on_departure(env, port.free_at, ingress, cls, size)
-            return LocalPort(came_by)
+            return came_by
     return NO_PORT
 
 
