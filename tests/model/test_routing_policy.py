@@ -126,6 +126,29 @@ def test_traffic_names_tables(tmp_path: Path) -> None:
             make("pattern", 4, network=network_, routing_table=name)
 
 
+def test_both_ways_around_a_ring() -> None:
+    """A table for each direction; a flow takes 3 or 5 cables of 1 us around a ring of 8, alone."""
+    builder = NetworkBuilder()
+    hosts = np.array(builder.add_hosts(8))
+    ring = np.array(builder.add_switches([f"s{k}" for k in range(8)]))
+    builder.cables(hosts, ring, 10**11, US)
+    builder.cables(ring, np.roll(ring, -1), 10**11, US)
+
+    def around(step: int) -> Any:
+        def routing(wiring: Wiring) -> RoutingTable:
+            end = wiring.port_node[wiring.port_peer]
+            return shortest_paths(wiring.only((end - wiring.port_node) % 8 == step % 8))
+
+        return routing
+
+    tables = [NamedRouting("clockwise", around(1)), NamedRouting("back", around(-1))]
+    network = builder.build("ring", policy=RoutingPolicy(tables))
+    flows = flow_table([(k, (k + 3) % 8, 936, 100 * US * k) for k in range(4)])
+    flows.use_tables([0, 1, 1, 0], ["clockwise", "back"])
+    engine = run(build(network, flows, "datagram", DROP_TAIL, packets=SIZES, jit=False))
+    assert fct_ps(engine).tolist() == [n * (FULL_PS + US) for n in (5, 7, 7, 5)]
+
+
 def test_what_no_circuit_joins_goes_otherwise() -> None:
     network = hybrid(fallback="packets")
     assert taken(network, (*JOINED, 1), (*APART, 1)) == [("circuits",) * 3, ("packets",) * 3]
