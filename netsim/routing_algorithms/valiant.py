@@ -28,6 +28,8 @@ PARAMS = [
     ),
 ]  # fmt: skip
 
+PRESETS = {"other": {"intermediate": "other"}}
+
 PACKET, FLOW = 0, 1
 ANY, OTHER = 0, 1
 
