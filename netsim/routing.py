@@ -20,6 +20,7 @@ from netsim.engine.kernels.routing_services import (
     candidates,
     dimension_of,
     egress,
+    far_group,
     flow_row,
     group_of,
     held,
@@ -45,7 +46,7 @@ from netsim.model.arithmetic import (
 __all__ = [
     "ACK", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "FIRST_CONTROL", "INF", "NACK", "PULL",
     "PURPOSE_PERMUTATION", "PURPOSE_SPRAY", "TRIMMED", "below", "candidate", "candidates",
-    "dimension_of", "egress", "flow_row", "group_of", "held", "hops_to", "is_up", "level_of",
-    "mix", "n_groups", "permuted", "ps_per_byte_q20", "rand32", "serialization_ps", "set_level",
-    "set_via", "via_of",
+    "dimension_of", "egress", "far_group", "flow_row", "group_of", "held", "hops_to", "is_up",
+    "level_of", "mix", "n_groups", "permuted", "ps_per_byte_q20", "rand32", "serialization_ps",
+    "set_level", "set_via", "via_of",
 ]  # fmt: skip

@@ -186,7 +186,7 @@ def _counted(
     from netsim.inventory.prices import bill
 
     traffic = dict(patterns_of(point, network, patterns))
-    found = inventory(network, traffic, choices_of(point.fabric.routing))
+    found = inventory(network, traffic, choices_of(point.fabric, network))
     failures = tuple(_failures(point, network, failing)) if failing else ()
     return NetworkSummary(label, found, bill(found, prices), failures)
 

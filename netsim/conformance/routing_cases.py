@@ -23,6 +23,8 @@ from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
 
+LOSSLESS = {"queue_discipline": "lossless"}
+
 APART_PS = 10**9
 DOWN_PS = (20_000_000, 200_000_000)
 CONVERGE_PS = 4_000_000
@@ -121,18 +123,19 @@ def threads(testbed: Testbed) -> str:
 
 
 def deadlock(testbed: Testbed) -> str:
-    """With PFC, packets of one link and class wait for others; these waits must form no cycle."""
-    refused, choices = [], choices_of(_routing(testbed).use)
+    """On networks that netsim does not refuse with PFC, packets must not wait in a cycle."""
+    refused, routing = [], _routing(testbed)
     for network in (
         networks.tree(),
         networks.three_tiers(),
         networks.dragonfly(),
         networks.torus(),
     ):
-        if _routing(testbed).levels == 1 and waiting_cycle(network, choices=choices).ports.size:
+        choices = choices_of(routing.fabric(LOSSLESS, network), network)
+        if waiting_cycle(network, choices=choices).ports.size:
             refused.append(network.name)
             continue
-        cycle = _observed_cycle(_routing(testbed), network)
+        cycle = _observed_cycle(routing, network)
         if cycle:
             text = f"PFC can deadlock {network.name}: packets on each link may wait for the next, "
             raise ConformanceError(text + " -> ".join([*cycle, cycle[0]]))
@@ -144,9 +147,8 @@ def deadlock(testbed: Testbed) -> str:
 def _observed_cycle(testbed: RoutingTestbed, network: Network) -> list[str]:
     """Return a cycle of links and classes on which packets of a run waited for the next."""
     flows = everybody(network, packets_of(testbed, 4))
-    lossless = {"queue_discipline": "lossless"}
     traced = {"trace": range(len(flows)), "trace_capacity": 1 << 19, "jit": False}
-    engine = testbed.engine(flows, network, lossless, **traced)
+    engine = testbed.engine(flows, network, LOSSLESS, **traced)
     run_until(engine, APART_PS)
     found = engine.drain_trace()
     moves = found.entries[:, WHAT] == FORWARDED

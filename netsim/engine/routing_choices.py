@@ -2,20 +2,118 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.plugin_file import functions_of, plugin_parameters
-from netsim.engine.compiling.routing_declarations import read_routing
-from netsim.engine.kernels.routing_services import set_via
+from netsim.engine.compiling.routing_declarations import RoutingAlgorithm, read_routing
+from netsim.engine.compiling.specialize import Specializer
+from netsim.engine.kernels.env import RoutingEnv
+from netsim.engine.kernels.routing_fields import RouterRecord
+from netsim.engine.kernels.routing_services import set_level, set_via
+from netsim.engine.routing_state import build_routing
+from netsim.engine.share import WHOLE
+from netsim.engine.simulation import Simulation
+from netsim.engine.state import build_net
+from netsim.errors import InputError
 from netsim.model.deadlock import Choices
-from netsim.plugins.registry import PluginSpec
+from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
 
-AT_SOURCE = "at_source"
+Ints = NDArray[np.int64]
+
+AT_SOURCE, AT_SWITCH, ON_ROUTE = FOLLOWED = ("at_source", "at_switch", "on_route")
+"""Handlers that may set levels, called for every packet that they concern."""
 
 
-def choices_of(use: PluginSpec) -> Choices:
-    """Return what a routing algorithm may do. One that can set vias at other switches than the
-    first may do so at all."""
+def choices_of(fabric: Fabric, network: Network) -> Choices:
+    """Return what a fabric's routing algorithm may do. One that can set vias at other switches than
+    the first may do so at all.
+
+    Raises InputError if its levels cannot be followed before a run.
+    """
+    use = fabric.routing
     routing = read_routing(use.module, plugin_parameters(use.plugin, use.params), use.plugin.name)
     later = [handler for name, handler in routing.handlers.items() if name != AT_SOURCE]
     return Choices(
-        via=bool(routing.features["VIA"]), anywhere=set_via in functions_of(use.module, later)
+        n_levels=fabric.n_levels,
+        via=bool(routing.features["VIA"]),
+        anywhere=set_via in functions_of(use.module, later),
+        next_level=_Levels(fabric, network, routing).next if fabric.n_levels > 1 else None,
     )
+
+
+class _Levels:
+    """Calls the handlers that set levels, in plain Python. What a level may not depend on is not
+    there: times, draws, state, bytes held, links that are down, and fields of packets."""
+
+    def __init__(self, fabric: Fabric, network: Network, routing: RoutingAlgorithm) -> None:
+        self.network, self.n_levels = network, fabric.n_levels
+        self.file = str(routing.module.__file__)
+        constants = {"N_LEVELS": self.n_levels, "FAULTS": False, "TIME_SLOT_ROUTING": False}
+        plain = Specializer(Bindings(constants, (routing.module,)), "levels", jit=False)
+        self.handlers = {}
+        for name, handler in routing.handlers.items():
+            if set_level in functions_of(routing.module, [handler]):
+                if name not in FOLLOWED:
+                    raise self._wrong(name, "it may set levels, but is not called for all packets")
+                self.handlers[name] = plain.inline(handler)
+        none = np.zeros(0, np.int64)
+        flows = FlowTable(none, none, none)
+        simulation = Simulation(network, flows, fabric, PacketFormat(), uses=(), seed=0)
+        self.net = build_net(simulation, routing)
+        routers = build_routing(simulation, routing, WHOLE)["routers"]
+        fields = [name for name in RouterRecord.__annotations__ if name not in ("salt", "ticks")]
+        columns = [routers[name].tolist() for name in fields]
+        self.routers = [
+            SimpleNamespace(**dict(zip(fields, row, strict=True)))
+            for row in zip(*columns, strict=True)
+        ]
+        from_host = (network.port_peer < network.n_host_ports).astype(int).tolist()
+        ports = [SimpleNamespace(number=p, from_host=host) for p, host in enumerate(from_host)]
+        self.links: Any = SimpleNamespace(routing_ports=ports, routers=self.routers)
+        parameters = plugin_parameters(fabric.routing.plugin, fabric.routing.params)
+        self.par: Any = SimpleNamespace(**parameters)
+
+    def next(self, came_by: Ints, level: Ints, leaves_by: Ints, has_via: bool) -> Ints:
+        """Return `Choices.next_level`. Raises InputError if a handler fails."""
+        rows = zip(came_by.tolist(), level.tolist(), leaves_by.tolist(), strict=True)
+        return np.array([self._next(*row, has_via) for row in rows], np.int64)
+
+    def _next(self, came_by: int, level: int, leaves_by: int, has_via: bool) -> int:
+        number = int(self.network.port_node[came_by]) - self.network.n_hosts
+        home: Any = SimpleNamespace(number=number, handler=0, rule_broken=0)
+        env = RoutingEnv(self.par, self.routers[number], home, self.links, self.net)
+        port, out = (self.links.routing_ports[p] for p in (came_by, leaves_by))
+        pkt = SimpleNamespace(prio=self.n_levels - 1 - level)
+        for name, arguments in self._calls(port, out, pkt):
+            pkt.via = int(has_via)
+            try:
+                self.handlers[name](env, None, *arguments)
+            except (AttributeError, TypeError, IndexError, ArithmeticError) as error:
+                raise self._wrong(name, str(error)) from None
+            if home.rule_broken:
+                raise self._wrong(name, "a service got a wrong argument")
+        return self.n_levels - 1 - pkt.prio % self.n_levels
+
+    def _calls(self, port: Any, out: Any, pkt: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Yield the handlers that a packet meets, with their arguments after the time."""
+        first = AT_SOURCE if port.from_host else AT_SWITCH
+        if first in self.handlers:
+            yield first, (port, pkt)
+        if ON_ROUTE in self.handlers:
+            yield ON_ROUTE, (port, out, pkt)
+
+    def _wrong(self, handler: str, why: str) -> InputError:
+        message = f"netsim cannot follow levels, to know whether PFC can deadlock: {why}"
+        hint = (
+            "set levels where nothing else is done, from both ports, the level before and whether "
+            "the packet has a via"
+        )
+        return InputError(message, file=self.file, key=handler, hint=hint)

@@ -251,7 +251,7 @@ def ineffective_keys(fabric: Fabric) -> dict[str, InputError]:
     found = {}
     if fabric.ecn is None:
         found["ecn_from_class"] = ("without ECN", "remove it, or add [fabric.ecn]")
-    if not fabric.coupled:
+    if not fabric.pauses:
         found["allow_deadlock"] = ("without PFC", "remove it, or use a discipline with PFC")
     for use in fabric.plugins.values():
         found |= calls.no_effect(use)

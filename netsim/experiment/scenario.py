@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times, round_trips
-from netsim.engine.compiling.declarations import read_discipline
 from netsim.engine.routing_choices import choices_of
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
@@ -294,12 +293,9 @@ def _final_fabric(
 
 def _pfc(point: Point, network: Network, faults: LinkFaults | None) -> str | None:
     """Return `Scenario.pfc`. Raises InputError if PFC can deadlock and that is not allowed."""
-    queue = point.fabric.queue
-    if not point.fabric.coupled or network.circuits is not None or is_closed_form(point):
+    if not point.fabric.pauses or network.circuits is not None or is_closed_form(point):
         return None  # the engine refuses PFC over circuits
-    if not read_discipline(queue.module, queue.params, queue.plugin.name).features["HAS_PFC"]:
-        return None
-    routes, choices = None if faults is None else faults.routes, choices_of(point.fabric.routing)
+    routes, choices = None if faults is None else faults.routes, choices_of(point.fabric, network)
     return checks.check_deadlock(network, point.fabric, routes, choices)
 
 

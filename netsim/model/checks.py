@@ -90,8 +90,8 @@ def check_deadlock(
     found = pfc_text(network, cycle)
     if cycle.ports.size and not fabric.allow_deadlock:
         hint = (
-            "use a queue_discipline without PFC, a routing without such a cycle, or "
-            "allow_deadlock = true to run it anyway"
+            "use a queue_discipline without PFC, a routing algorithm with levels such as "
+            "ecmp_levels, or allow_deadlock = true to run it anyway"
         )
         raise InputError(f"PFC {found}", key="fabric.queue_discipline", hint=hint)
     if not cycle.ports.size and routes is not None and routes.n_changes:

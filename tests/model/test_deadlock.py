@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import networkx as nx
 import numpy as np
 from engine_runs import build, counter, fabric_with, fct_ps, flow_table, run
@@ -15,11 +17,13 @@ from netsim.engine.routing_choices import choices_of
 from netsim.model.arithmetic import mix
 from netsim.model.checks import check_deadlock
 from netsim.model.deadlock import ANY_CANDIDATE, Choices, waiting_cycle
-from netsim.model.fabric import Fabric, routing_spec
+from netsim.model.fabric import Fabric
 from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
 from netsim.model.reroute import constant_routes, follow_failures
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, RouteChanges
+from netsim.plugins import registry
+from netsim.plugins.registry import PluginSpec
 
 
 def waits_of(
@@ -163,25 +167,82 @@ def test_vias() -> None:
     """Minimal routes of a full mesh have no cycle; with Valiant's, links wait for links."""
     mesh = topology_of({"kind": "hyperx", "shape": "5"})
     for name, length in (("ecmp", 0), ("least_loaded", 0), ("valiant", 2), ("ugal_l", 2)):
-        choices = choices_of(routing_spec(name))
+        choices = choices_of(fabric_with(routing=name), mesh)
         assert choices.anywhere == (name == "ugal_l")  # which may decide again at the next switch
         assert len(check_cycle(mesh, None, choices)) == length, name
 
 
+BY_LEVELS = (
+    ({"kind": "torus", "shape": "4"}, "dateline"),
+    ({"kind": "torus", "shape": "6x3"}, "dateline"),
+    ({"kind": "torus", "shape": "3x3", "twist": 1}, "ecmp_levels"),
+    ({"kind": "hyperx", "shape": "3x3"}, "ecmp_levels"),
+    ({"kind": "dragonfly", "switches_per_group": 2}, "ecmp_levels"),
+    ({"kind": "hamming_mesh", "board": "2x2", "boards": "2x2"}, "ecmp_levels"),
+    ({"kind": "jellyfish", "switches": 10, "degree": 3, "hosts_per_switch": 1}, "ecmp_levels"),
+    ({"kind": "slim_fly", "q": 5}, "ecmp_levels"),
+)
+"""Networks that PFC cannot deadlock if packets have levels."""
+
+
+def test_levels_of_packets() -> None:
+    for given_tree, name in BY_LEVELS[:-1]:
+        network = topology_of(given_tree)
+        choices = choices_of(fabric_with("lossless", routing=name), network)
+        assert choices.n_levels == (2 if name == "dateline" else 4)
+        assert check_cycle(network, None, choices) == [], given_tree
+        without_pfc = choices_of(fabric_with(routing=name), network)
+        assert without_pfc.n_levels == 1
+    for given_tree, name in [
+        ({"kind": "torus", "shape": "4x8", "twist": 4, "paths": "minimal"}, "dateline"),
+        ({"kind": "torus", "shape": "10"}, "ecmp_levels"),  # five links in a row
+    ]:
+        network = topology_of(given_tree)
+        found = waiting_cycle(
+            network, None, choices_of(fabric_with("lossless", routing=name), network)
+        )
+        assert found.ports.size, given_tree
+        assert found.levels.max() == (1 if name == "dateline" else 3)
+
+
 def test_what_cannot_deadlock_does_not() -> None:
     """Buffers of one packet, and all hosts send to three others."""
-    tiny = fabric_with("lossless", xoff_bytes=1, xon_bytes=1)
-    for given_tree in FREE:
+    for given_tree, name in [*((tree, "ecmp") for tree in FREE), *BY_LEVELS]:
         network = topology_of(given_tree)
         n = network.n_hosts
         src = np.arange(3 * n) % n
         dst = np.concatenate([(src[:n] + n // 2) % n, n - 1 - src[:n], (src[:n] + n // 3) % n])
-        pairs = [
-            (a, b, 20_000, 0) for a, b in zip(src.tolist(), dst.tolist(), strict=True) if a != b
-        ]
-        engine = run(build(network, flow_table(pairs), "roce", tiny, jit=False), 10**10)
+        pairs = zip(src.tolist(), dst.tolist(), strict=True)
+        flows = flow_table([(a, b, 12_000, 0) for a, b in pairs if a != b][:60])
+        tiny = fabric_with("lossless", xoff_bytes=1, xon_bytes=1, routing=name)
+        assert not waiting_cycle(network, None, choices_of(tiny, network)).ports.size
+        engine = run(build(network, flows, "roce", tiny, jit=False), 10**10)
         assert (fct_ps(engine) > 0).all(), given_tree
         assert (counter(engine, "drops"), counter(engine, "pfc_pauses") > 0) == (0, True)
+
+
+def test_levels_that_cannot_be_followed(tmp_path: Path) -> None:
+    network = topology_of({"kind": "torus", "shape": "4"})
+    for body, message in (
+        (
+            "def on_route(env, now, port, out, pkt):\n    set_level(env, pkt, int(pkt.hops) % 2)",
+            "hops",
+        ),
+        (
+            "def choose(env, now, port, pkt, first, n):\n    set_level(env, pkt, 1)\n    return 0",
+            "",
+        ),
+        ("def at_switch(env, now, port, pkt):\n    set_level(env, pkt, 2)", "argument"),
+    ):
+        choose = "def choose(env, now, port, pkt, first, n):\n    return 0\n\n\n"
+        head = '"""Mine."""\nfrom netsim.routing import set_level\n\nPARAMS = []\nLEVELS = 2\n\n\n'
+        file = tmp_path / "mine.py"
+        file.write_text(head + choose + body + "\n")
+        plugin = registry.find("routing", str(file))
+        fabric = fabric_with("lossless", routing=PluginSpec(plugin, {}))
+        with raises_input("mine.py", message, "levels"):
+            waiting_cycle(network, None, choices_of(fabric, network))
+        file.unlink()
 
 
 def test_a_tree_with_failures() -> None:

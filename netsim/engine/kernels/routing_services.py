@@ -137,6 +137,15 @@ def dimension_of(env: RoutingEnv, p: int) -> int:
     return env.net.port_dimension[_port(env, p)]
 
 
+def far_group(env: RoutingEnv, p: int) -> int:
+    """Return the group at the other end of the cable at local port ``p``; -1 if that is a host or a
+    switch without hosts."""
+    node = env.net.port_node[env.net.port_peer[_port(env, p)]]
+    if node < env.net.n_hosts:
+        return -1
+    return int(env.links.routers[node - env.net.n_hosts].group)
+
+
 def ps_per_byte_q20(env: RoutingEnv, p: int) -> int:
     """Return the ps that a byte takes at local port ``p``, in units of 2**-20, without faults."""
     return env.net.port_q20[_port(env, p)]
