@@ -34,13 +34,14 @@ def comparison(report: Report) -> Iterator[Section]:
     """Yield the section of completion times, if any flow finished."""
     curves = [one for one in report.curves if one.transport != "ideal"] or list(report.curves)
     curves = curves[:MAX_CURVES]
+    shown = [result for curve in curves for result in curve.results]
     times = [_pooled(curve, "fct_ps") for curve in curves]
     if not any(len(one) for one in times):
         return
     unit, scale = unit_of(one.max(initial=0) for one in times)
     shares: list[parts.Part] = []
     tails: list[parts.Part] = []
-    alone = [("ideal", values, DASHES["--"]) for values in distinct_ideals(report.results)]
+    alone = [("ideal", values, DASHES["--"]) for values in distinct_ideals(shown)]
     found = [
         (curve.label, one, sum(len(result.flows) for result in curve.results),
          curve.curve_style.color, DASHES[curve.curve_style.line])

@@ -164,6 +164,7 @@ def _called(module: ModuleType, name: str, report: Report, *point: Point) -> lis
         return list(getattr(module, name)(report, *point))
     except UNEXPECTED as error:
         path = (*point, *report.points)[0].result.path
-        message = f"cannot be shown: {type(error).__name__}: {str(error)[:200]}"
-        hint = f"{DAMAGED}; if not, it is a netsim bug in {module.__name__}"
+        section = module.__name__.rpartition(".")[2]
+        message = f"the section {section} cannot be shown: {str(error)[:200]}"
+        hint = f"{DAMAGED}; if not, it is a netsim bug"
         raise InputError(message, file=str(path), hint=hint) from error

@@ -31,7 +31,7 @@ kind = "permutation"
 size = "9KB"
 """
 
-PLOTS = ("fct", "slowdown", "links", "load", "transports")
+PLOTS = ("fct_cdf", "slowdown", "links", "fct_vs_load", "fct_by_transport")
 
 
 def read_file(number: int, scratch: Path) -> tuple[str, list[Finding]]:
@@ -80,11 +80,12 @@ def read_result(number: int, scratch: Path) -> tuple[str, list[Finding]]:
     shutil.copy(_sample(sweep).parent / "e.toml", scratch)
     what = damage.damage(rng, folder)
     target = rng.choice([folder, *results.folders(folder)]) if sweep else folder
-    way = rng.choice(["plot", "trace", "load", "run"])
+    way = rng.choice(["plot", "report", "trace", "load", "run"])
     if way == "load":
         return _load(target, what)
     arguments = {
         "plot": ["plot", str(target), "--kind", rng.choice(PLOTS), "--out", "picture.png"],
+        "report": ["report", str(target), "--out", "report.html"],
         "trace": ["trace", str(target), "--flow", rng.choice(["0", "3", "slowest"])],
         "run": ["run", "e.toml", "--out", str(folder), "--quiet"],
     }[way]

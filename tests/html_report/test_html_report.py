@@ -19,7 +19,7 @@ from chromium import open_page
 from raises_input import raises_input
 
 from netsim import load
-from netsim.html_report import write_report
+from netsim.html_report import page, write_report
 from netsim.html_report.graph import graph_of
 from netsim.html_report.parts import heatmap
 from netsim.html_report.pauses import pause_tree
@@ -231,6 +231,19 @@ def test_slow_flows_are_explained_by_another_simulation(results: Path) -> None:
     assert "incast" in row["text"][0]
 
 
+def test_details_that_have_no_room_are_left_out(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = len(page_of(results / "incast")[0])
+    monkeypatch.setattr(page, "MAX_BYTES", whole - 1000)
+    text, data = page_of(results / "incast")
+    assert len(text.encode()) < whole
+    assert data["left_out"] == 1
+    monkeypatch.setattr(page, "MAX_BYTES", 1000)
+    with raises_input():
+        page_of(results / "incast")
+
+
 def test_a_tree_of_pauses_begins_where_nobody_was_stopped() -> None:
     names = ["h0", "h1", "leaf", "spine"]
     roots = pause_tree({3: {2: 50}, 2: {0: 100, 1: 20}}, names, 200)
@@ -300,30 +313,30 @@ def test_in_a_browser(results: Path, tmp_path: Path) -> None:
         page_of(results / name)
     page_of(hostile(results, tmp_path))
     file = results / "incast.html"
-    with open_page(file, tmp_path / "profile") as page:
-        assert page.run("document.querySelectorAll('section').length") >= 7
-        assert page.run(INK) == 0
+    with open_page(file, tmp_path / "profile") as shown:
+        assert shown.run("document.querySelectorAll('section').length") >= 7
+        assert shown.run(INK) == 0
         box = "document.querySelector('.chart').chart"
-        before = page.run(f"{box}.scales.x.max - {box}.scales.x.min")
-        page.drag(".chart .u-over", 0.3, 0.6)
-        after = page.run(f"{box}.scales.x.max - {box}.scales.x.min")
+        before = shown.run(f"{box}.scales.x.max - {box}.scales.x.min")
+        shown.drag(".chart .u-over", 0.3, 0.6)
+        after = shown.run(f"{box}.scales.x.max - {box}.scales.x.min")
         assert after < 0.5 * before
-        page.run("document.querySelector('.lines button').click()")
-        assert page.run(f"{box}.series[1].show") is False
+        shown.run("document.querySelector('.lines button').click()")
+        assert shown.run(f"{box}.series[1].show") is False
         mark = "document.querySelector('.network canvas.own').toDataURL()"
-        plain = page.run(mark)
-        page.run("document.querySelector('tr.pick').click()")
-        assert page.run(mark) != plain
-        page.run("(s => { s.value = 3; s.dispatchEvent(new Event('change')) })"
+        plain = shown.run(mark)
+        shown.run("document.querySelector('tr.pick').click()")
+        assert shown.run(mark) != plain
+        shown.run("(s => { s.value = 3; s.dispatchEvent(new Event('change')) })"
                  "(document.querySelector('nav select'))")  # fmt: skip
-        assert "ndp, flow size 40KB" in page.run("document.querySelector('h2.point').textContent")
-        assert page.run(LARGE) < 100
+        assert "ndp, flow size 40KB" in shown.run("document.querySelector('h2.point').textContent")
+        assert shown.run(LARGE) < 100
         for other in (results / "steps.html", results / "serve.html", tmp_path / "hostile.html"):
-            page.call("Page.navigate", url=other.resolve().as_uri())
-            page.wait_for("Page.loadEventFired")
-            page.run("new Promise(done => setTimeout(done, 300))")
-            assert page.run(INK) == 0
-        assert page.run("document.querySelector('h1').textContent") == HOSTILE
-        assert page.run("document.querySelectorAll('img').length") == 0
-        assert not page.problems
-        assert all(url.startswith("file:") for url in page.requests)
+            shown.call("Page.navigate", url=other.resolve().as_uri())
+            shown.wait_for("Page.loadEventFired")
+            shown.run("new Promise(done => setTimeout(done, 300))")
+            assert shown.run(INK) == 0
+        assert shown.run("document.querySelector('h1').textContent") == HOSTILE
+        assert shown.run("document.querySelectorAll('img').length") == 0
+        assert not shown.problems
+        assert all(url.startswith("file:") for url in shown.requests)

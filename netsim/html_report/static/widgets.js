@@ -114,7 +114,7 @@ DRAW.table = (part) => {
   let by = -1, down = true;
   const fill = () => body.replaceChildren(...order.map((k) => {
     const row = el("tr", {}, ...part.rows[k].map((cell) =>
-      el("td", { className: typeof cell === "number" ? "number" : "" }, shown(cell))));
+      el("td", { className: typeof cell === "string" ? "" : "number" }, shown(cell))));
     if (part.links.length && part.links[k] >= 0) {
       row.className = "pick";
       row.addEventListener("click", () => {

@@ -42,7 +42,7 @@ def of_point(_report: Report, point: Point) -> Iterator[Section]:
     else:
         text.append(
             f"The {len(hosts or ())} hosts with the longest time on the critical path, the chain "
-            "of tasks and flows back from the end. Shortening anything else saves nothing."
+            "of tasks and flows back from the end. Only what shortens it ends the run earlier."
         )
         made.append(_by_kind(path))
     yield Section("timeline", "Timeline", tuple(text), tuple(made))
