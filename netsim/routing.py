@@ -22,6 +22,7 @@ from netsim.engine.kernels.routing_services import (
     egress,
     far_group,
     flow_row,
+    free_at,
     group_of,
     held,
     hops_to,
@@ -32,6 +33,7 @@ from netsim.engine.kernels.routing_services import (
     set_level,
     set_via,
     via_of,
+    waiting,
 )
 from netsim.model.arithmetic import (
     PURPOSE_PERMUTATION,
@@ -46,7 +48,7 @@ from netsim.model.arithmetic import (
 __all__ = [
     "ACK", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "FIRST_CONTROL", "INF", "NACK", "PULL",
     "PURPOSE_PERMUTATION", "PURPOSE_SPRAY", "TRIMMED", "below", "candidate", "candidates",
-    "dimension_of", "egress", "far_group", "flow_row", "group_of", "held", "hops_to", "is_up",
-    "level_of", "mix", "n_groups", "permuted", "ps_per_byte_q20", "rand32", "serialization_ps",
-    "set_level", "set_via", "via_of",
+    "dimension_of", "egress", "far_group", "flow_row", "free_at", "group_of", "held", "hops_to",
+    "is_up", "level_of", "mix", "n_groups", "permuted", "ps_per_byte_q20", "rand32",
+    "serialization_ps", "set_level", "set_via", "via_of", "waiting",
 ]  # fmt: skip

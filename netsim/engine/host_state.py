@@ -14,7 +14,6 @@ from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import (
     HOST_PORT,
     INF,
-    PORT_CHOICE,
     TIMER,
     TIMER_BEGIN,
     TIMER_PROGRAM,
@@ -47,11 +46,12 @@ def build_hosts(
     simulation: Simulation,
     protocol: Protocol,
     program: Program,
+    port_choice: np.dtype,
     pars: Sequence[Mapping[str, int | float]],
     share: Share,
 ) -> tuple[HostState, Array]:
     """Return the hosts' state with the rows of a share, and int64[n_hosts + 1], the first timer of
-    each host; ``pars`` are the parameters of each transport."""
+    each host; ``pars`` are the parameters of each transport, ``port_choice`` a record."""
     network, flows = simulation.network, simulation.flows
     port_pairs = pairs_used(network, flows, simulation.fabric.plane_balancing, simulation.seed)
     carrier = simulation.feature_set.carrier
@@ -77,7 +77,10 @@ def build_hosts(
         first_nic=network.first_nic,
         host_ports=_host_ports(network, share.host_ports),
         **_port_choices(
-            simulation, port_pairs_of(network, flows) if carrier else port_pairs, flow_nics
+            simulation,
+            port_choice,
+            port_pairs_of(network, flows) if carrier else port_pairs,
+            flow_nics,
         ),
         **_carrier(simulation),
         tx=tx,
@@ -181,7 +184,7 @@ def _host_ports(network: Network, at: Rows) -> np.ndarray:
 
 
 def _port_choices(
-    simulation: Simulation, port_pairs: PortPairs, flow_nics: Sequence[Array]
+    simulation: Simulation, record: np.dtype, port_pairs: PortPairs, flow_nics: Sequence[Array]
 ) -> dict[str, np.ndarray]:
     """Return the port choices of all flows, with several host ports or routing tables."""
     rows = [
@@ -192,11 +195,11 @@ def _port_choices(
     if not simulation.network.has_several_ports:
         several = simulation.network.n_tables > 1
         return {
-            "port_choices": np.zeros(1, PORT_CHOICE),
+            "port_choices": np.zeros(1, record),
             "port_pairs": table if several else table[:1],
         }
     n, total = len(simulation.flows), int(port_pairs.first[-1])
-    port_choices = np.zeros((2, n), PORT_CHOICE)  # senders, receivers
+    port_choices = np.zeros((2, n), record)  # senders, receivers
     port_choices["nic"] = flow_nics
     port_choices["first_pair"] = port_pairs.first[:-1], total + port_pairs.first[:-1]
     port_choices["n_pairs"] = port_pairs.counts

@@ -33,6 +33,7 @@ from netsim.engine.kernels.layout import (
     Scratch,
     grouped,
 )
+from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.link_state import build_links, first_words
 from netsim.engine.pool import build_pool, lay_out
@@ -44,7 +45,7 @@ from netsim.engine.sizes import Sizes, longest_window_ps, shortest_delay_ps
 from netsim.errors import InputError
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
-from netsim.model.port_pairs import PLANE_BALANCING
+from netsim.model.port_pairs import BY_ROUTING, PLANE_BALANCING
 from netsim.model.reroute import constant_routes
 
 Files = tuple[Protocol, Discipline, RoutingAlgorithm, Program]
@@ -96,7 +97,7 @@ def build_state(
     if ranks is not None:
         parts = divide(net, network.port_delay_ps, simulation.flows, ranks.n)
         share = share_of(simulation, parts, ranks.rank)
-    hosts, first_timer = build_hosts(simulation, protocol, program, pars, share)
+    hosts, first_timer = build_hosts(simulation, protocol, program, routing.plane, pars, share)
     state = State(
         net=net,
         links=build_links(simulation, protocol, discipline, routing, pool, trace, share),
@@ -179,6 +180,10 @@ def _check_routing(
     for other in (name for name, used in others.items() if used and routing.features["VIA"]):
         message = f"sends packets via other groups, which {other} exclude"
         raise InputError(f'"{fabric.routing.name}" {message}', key="fabric.routing")
+    chooses = routing.handlers["choose_plane"] is not ROUTING_HANDLERS["choose_plane"].default
+    if fabric.plane_balancing == BY_ROUTING and not chooses:
+        message = f'"{fabric.routing.name}" chooses no port of a host: it has no choose_plane'
+        raise InputError(message, key="fabric.plane_balancing")
     if routing.features["HAS_ON_TICK"] and fabric.routing.params["tick"] < 1:
         raise InputError("must be at least 1ps", key="fabric.tick")
 

@@ -16,13 +16,14 @@ from netsim.engine.compiling.declarations import (
     Protocol,
 )
 from netsim.engine.compiling.routing_declarations import ROUTING_SETTABLE, RoutingAlgorithm
-from netsim.engine.kernels.env import Env, QueueEnv, RoutingEnv
+from netsim.engine.kernels.env import Env, QueueEnv
 from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.handlers import ARRIVED, BUILT, FORWARDED, SENT
 from netsim.engine.kernels.layout import (
     HOST_FIELDS,
     PACKET_FIELDS,
     PORT,
+    PORT_CHOICE_FIELDS,
     PORT_FIELDS,
     PROGRAM_HOST_FIELDS,
     PROGRAM_TASK_FIELDS,
@@ -54,7 +55,7 @@ Value = frozenset[Ref]
 NOTHING: Value = frozenset()
 
 CHANGED_BY = {"bits": "bit_set and bit_clear", "timers": "set_timer and cancel_timer"}
-ENGINE_ONLY = ("hosts", "links", "net", "home")
+ENGINE_ONLY = ("hosts", "links")
 """Fields of `env` that are not for handlers."""
 
 NUMBERS = ("now", "k", "cls", "size", "first", "n", "n_ticks")
@@ -236,15 +237,16 @@ def routing_records(routing: RoutingAlgorithm) -> Records:
             "out": other,
             "switch": Kind(routing.switch, ROUTER_FIELDS, "SWITCH_STATE", "env.switch"),
             "par": _parameters(routing.par),
+            "side": Kind(routing.plane, PORT_CHOICE_FIELDS, "PLANE_STATE", "side"),
             "row": Kind(routing.row, (), "FLOW_TABLE", "row"),
             ROUTED: packet,
             DEPARTS: packet,
         },
         settable=ROUTING_SETTABLE | ({"out": ROUTING_SETTABLE["port"]} if routing.coupled else {}),
-        env=tuple(name for name in RoutingEnv._fields if name not in ENGINE_ONLY),
+        env=("par", "switch", "is_data"),
         sides=(),
         gives={"egress": "out", "flow_row": "row"},
-        state="PORT_STATE, SWITCH_STATE, FLOW_TABLE and PACKET_FIELDS",
+        state="PORT_STATE, SWITCH_STATE, PLANE_STATE, FLOW_TABLE and PACKET_FIELDS",
     )
 
 

@@ -33,14 +33,16 @@ Flags = NDArray[np.bool_]
 ANY_NIC = -1
 """NIC number for the fastest NIC that reaches the destination."""
 
-HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY = PLANE_BALANCING = (
+HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY, BY_ROUTING = PLANE_BALANCING = (
     "hash",
     "round_robin",
     "permutation",
     "least_loaded",
     "entropy",
+    "routing",
 )
-"""`plane_balancing` of [fabric]: a fixed port pair for each flow, or a choice for each packet."""
+"""`plane_balancing` of [fabric]: a fixed port pair for each flow, or a choice for each packet,
+with "routing" that of the routing algorithm."""
 
 DEALT_EVENLY = (ROUND_ROBIN, PERMUTATION)
 """Choices that give every port pair the same number of packets."""

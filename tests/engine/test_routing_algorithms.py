@@ -129,6 +129,40 @@ def test_levels_are_classes_of_links_with_pfc_only(tmp_path: Path) -> None:
     assert run(engine(tmp_path, ALONE)).link_counters().sent_packets.size == sent.shape[0]
 
 
+PLANES = """
+PLANE_STATE = ("taken", "busy")
+
+
+def choose_plane(env, now, side, n):
+    best = 0
+    for k in range(n):
+        if (waiting(env, side, k), free_at(env, side, k)) < (
+            waiting(env, side, best), free_at(env, side, best)
+        ):
+            best = k
+    side.taken += env.is_data
+    side.busy += now < free_at(env, side, best)
+    return best
+"""
+
+
+def test_a_host_chooses_a_plane_as_least_loaded_does(tmp_path: Path) -> None:
+    network = fat_tree(2, 4, "100Gbps", planes=4)
+    ended = []
+    for planes in ("least_loaded", "routing"):
+        algorithm_ = algorithm(tmp_path, FIRST + PLANES)
+        queue = fabric_with(queue_bytes=10**9).queue
+        fabric = Fabric(queue, algorithm_, plane_balancing=planes, n_traffic_classes=2)
+        ended.append(run(build(network, flow_table(FLOWS), "ndp", fabric, jit=False)))
+    times = [one.flow_states().done_ps for one in ended]
+    assert np.array_equal(*times)
+    taken = np.asarray(ended[1].state.hosts.port_choices)["taken"].reshape(2, -1)
+    assert (taken[0] >= ended[1].state.hosts.tx["sent_packets"]).all()
+    with raises_input(key="fabric.plane_balancing"):
+        fabric = Fabric(fabric.queue, plane_balancing="routing")
+        build(network, flow_table(FLOWS), "ndp", fabric, jit=False)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -95,7 +95,14 @@ SEPARATE = (
 )
 """Functions that are not inlined: large ones with several callers, and rarely called ones."""
 
-IN_PLACE = ("env_of", "queue_env_of", "queue_env_at", "program_env_of", "routing_env_of")
+IN_PLACE = (
+    "env_of",
+    "queue_env_of",
+    "queue_env_at",
+    "program_env_of",
+    "routing_env_of",
+    "plane_env_of",
+)
 """Functions that return a tuple of records, which Numba's cannot: they are inlined as source."""
 
 

@@ -19,10 +19,12 @@ from netsim.engine.kernels.fields import (
     CommonParameters,
     Declared,
     PacketRecord,
+    PortChoiceRecord,
 )
 from netsim.engine.kernels.layout import (
     COMMON_PARAMETERS,
     PACKET_FIELDS,
+    PORT_CHOICE_FIELDS,
     ROUTER_FIELDS,
     ROUTING_PORT_FIELDS,
     padded_record_of,
@@ -37,12 +39,13 @@ ROUTING_SETTABLE = {"port": ("draws",)}
 
 ROUTING_DECLARATIONS = (
     *("PARAMS", "PRESETS", "COUPLED", "VIA", "LEVELS", "ONE_PATH", "SYMMETRIC", "MAX_HOPS"),
-    *("PORT_STATE", "PORT_SALTS", "SWITCH_STATE", "PACKET_FIELDS", "FLOW_TABLE", "FLOW_ROWS"),
+    *("PORT_STATE", "PORT_SALTS", "SWITCH_STATE", "PLANE_STATE", "PACKET_FIELDS"),
+    *("FLOW_TABLE", "FLOW_ROWS"),
 )
 """Names that a routing algorithm may declare."""
 
 ONLY_COUPLED = ("on_depart", "on_tick")
-OTHERS = tuple(name for name in ROUTING_HANDLERS if name != "choose")
+OTHERS = tuple(name for name in ROUTING_HANDLERS if name[:6] != "choose")
 FLOW_ROWS = 1024
 """Default number of rows of a flow table."""
 
@@ -64,6 +67,7 @@ class RoutingAlgorithm:
     switch: np.dtype
     packet: np.dtype
     row: np.dtype
+    plane: np.dtype
     par: np.dtype
     coupled: bool
     ahead: bool
@@ -85,6 +89,7 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
     salts = _salts(declared)
     state = declared.fields("PORT_STATE", ROUTING_PORT_FIELDS, MAX_STATE_BYTES)
     switch = declared.fields("SWITCH_STATE", ROUTER_FIELDS, MAX_STATE_BYTES)
+    plane = declared.fields("PLANE_STATE", PORT_CHOICE_FIELDS, MAX_STATE_BYTES)
     row = declared.fields("FLOW_TABLE", (), MAX_STATE_BYTES)
     packet = declared.names("PACKET_FIELDS", (*PACKET_FIELDS, VIA), MAX_PACKET_BYTES // 8)
     for one in (one for one, *_ in salts if one in (*state, *ROUTING_PORT_FIELDS)):
@@ -116,6 +121,7 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
         switch=padded_record_of(RouterRecord, *switch),
         packet=record_of(PacketRecord, *packet, *([VIA] if via else [])),
         row=record_of(Declared, *(row or ("unused",))),
+        plane=record_of(PortChoiceRecord, *plane),
         par=record_of(CommonParameters, *declared.parameters(params, COMMON_PARAMETERS)),
         coupled=coupled,
         ahead=declared.flag("ONE_PATH") and not (own or row) and not any(has[n] for n in OTHERS),

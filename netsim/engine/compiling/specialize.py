@@ -276,7 +276,7 @@ class Code:
         protocol, discipline, routing = self._protocol, self._discipline, self._routing
         records = (protocol.tx, protocol.rx, protocol.host, protocol.packet, *protocol.pars)
         records += (discipline.port, discipline.queue, discipline.switch, discipline.par)
-        records += (routing.port, routing.switch, routing.row, routing.par)
+        records += (routing.port, routing.switch, routing.row, routing.plane, routing.par)
         records += (self._program.host, self._program.task, self._program.par)
         return fingerprint_of(self._bindings, ENTRY_POINTS, [*records, *_layouts()])
 

@@ -73,6 +73,19 @@ def queue_env_at(env: QueueEnv, port: PortRecord) -> QueueEnv:
     return QueueEnv(par=par, switch=env.switch, links=env.links, net=env.net)
 
 
+class PlaneEnv(NamedTuple):
+    """A host, for the routing algorithm's choice of a port."""
+
+    par: CommonParameters  # with the algorithm's own
+    is_data: int  # 1 for a data packet, 0 for a control packet
+    engine: Env
+
+
+def plane_env_of(env: Env, is_data: int) -> PlaneEnv:
+    """Return a host's `PlaneEnv`; inlined like `env_of`."""
+    return PlaneEnv(par=env.links.routing[0], is_data=is_data, engine=env)
+
+
 class RoutingEnv(NamedTuple):
     """A switch, for the handlers of the routing algorithm."""
 

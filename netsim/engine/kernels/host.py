@@ -40,6 +40,7 @@ from netsim.engine.kernels.indexing import (
 )
 from netsim.engine.kernels.layout import (
     BROKEN,
+    BY_ROUTING,
     INF,
     OK,
     ONE_PORT,
@@ -237,7 +238,7 @@ def host_step(
                 continue
             nic = nic_of_timer(hosts, host_id, timer)
         env = env_of(hosts.nics[nic], hosts.pars[0].transport0, hosts, links)
-        if CARRIER:
+        if CARRIER or PLANE_BALANCING == BY_ROUTING:
             env.host.now_ps = now
         if sends:
             start_to_send(env, p_out, now)

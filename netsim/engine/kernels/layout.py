@@ -141,6 +141,7 @@ SLOT = record_of(SlotRecord)
 LOSS = record_of(LossRecord)
 HOST_PORT = record_of(HostPortRecord)
 PORT_CHOICE = record_of(PortChoiceRecord)
+PORT_CHOICE_FIELDS = fields_of(PortChoiceRecord)
 TIMER = record_of(TimerRecord)
 TASK = record_of(TaskRecord)
 PROGRAM_TASK = record_of(ProgramTaskRecord)
@@ -163,7 +164,7 @@ TIMER_TASK, TIMER_BEGIN, TIMER_PROGRAM = -1, -2, -3
 
 MAX_TIMERS = TIMERS_OF_A_KIND - 1  # most timers of a kind, including a flow's start timer
 
-ONE_PORT, HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY = range(6)
+ONE_PORT, HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY, BY_ROUTING = range(7)
 """Values of ``PLANE_BALANCING``. With HASH a flow has one port pair, unless hosts detect loss of
 carrier."""
 

@@ -6,10 +6,11 @@ Data chooses when the flow joins a ready list, a control packet when it is queue
 
 from __future__ import annotations
 
-from netsim.engine.kernels.env import Env
+from netsim.engine.kernels.env import Env, plane_env_of
 from netsim.engine.kernels.fields import FlowRecord, PortChoiceRecord, TxRecord
 from netsim.engine.kernels.ids import GlobalPort, Ps
 from netsim.engine.kernels.layout import (
+    BY_ROUTING,
     ENTROPY,
     HASH,
     LEAST_LOADED,
@@ -17,7 +18,9 @@ from netsim.engine.kernels.layout import (
     PERMUTATION,
     ROUND_ROBIN,
 )
-from netsim.engine.kernels.specialization_constants import CARRIER, PLANE_BALANCING
+from netsim.engine.kernels.routing_handlers import IN_CHOOSE_PLANE
+from netsim.engine.kernels.rules import NO_CANDIDATE, broken
+from netsim.engine.kernels.specialization_constants import CARRIER, PLANE_BALANCING, choose_plane
 from netsim.model.arithmetic import below, mix, permuted
 
 
@@ -34,6 +37,8 @@ def data_port(env: Env, tx: TxRecord) -> GlobalPort:
         port_pair = tx.entropy % n
     elif PLANE_BALANCING == LEAST_LOADED:
         port_pair = least_loaded_pair(env, port_choice, n, True)
+    elif PLANE_BALANCING == BY_ROUTING:
+        port_pair = chosen_pair(env, port_choice, n, 1)
     port_choice.port_pair = pair_of(env, port_choice, port_pair, n)
     return GlobalPort(env.hosts.port_pairs[port_choice.first_pair + port_choice.port_pair, 0])
 
@@ -53,6 +58,8 @@ def control_pair(env: Env, side: FlowRecord) -> int:
         port_pair = side.entropy % n
     elif PLANE_BALANCING == LEAST_LOADED:
         port_pair = least_loaded_pair(env, port_choice, n, False)
+    elif PLANE_BALANCING == BY_ROUTING:
+        port_pair = chosen_pair(env, port_choice, n, 0)
     return port_choice.first_pair + pair_of(env, port_choice, port_pair, n)
 
 
@@ -127,6 +134,19 @@ def may_use(env: Env, tx: TxRecord, p: GlobalPort) -> bool:
         if GlobalPort(env.hosts.port_pairs[port_pair, 0]) == p:
             return True
     return False
+
+
+def chosen_pair(env: Env, port_choice: PortChoiceRecord, n: int, is_data: int) -> int:
+    """Return the routing algorithm's choice among the ``n`` port pairs in use."""
+    host = env.host
+    handler = host.handler
+    host.handler = IN_CHOOSE_PLANE
+    k: int = choose_plane(plane_env_of(env, is_data), host.now_ps, port_choice, n)
+    if k < 0 or k >= n:
+        broken(host, NO_CANDIDATE, k)
+        k = 0
+    host.handler = handler
+    return k
 
 
 def permuted_pair(salt: int, count: int, n: int) -> int:

@@ -9,7 +9,7 @@ write it here with its own number, declare it in `specialization_constants.py`, 
 from __future__ import annotations
 
 from netsim.engine.kernels.handler_table import HandlerTable
-from netsim.engine.kernels.handlers import SWITCH
+from netsim.engine.kernels.handlers import ANY_HOST, SWITCH
 
 FIRST = 48  # numbers below are those of transports and queue disciplines
 
@@ -20,8 +20,9 @@ FIRST = 48  # numbers below are those of transports and queue disciplines
     IN_ON_ROUTE,
     IN_ON_DEPART,
     IN_ON_TICK,
-) = range(FIRST, FIRST + 6)
-"""Values of ``switch.handler``: the current or last handler of this step."""
+    IN_CHOOSE_PLANE,
+) = range(FIRST, FIRST + 7)
+"""Values of ``switch.handler`` or ``host.handler``: the current or last handler of this step."""
 
 ROUTED, DEPARTS = "pkt routed", "pkt departs"
 """State of the packet: on its way to an output port, or starting its transmission."""
@@ -67,3 +68,14 @@ def on_depart(env, now, port, pkt):
 )
 def on_tick(env, now, n_ticks):
     """There are no periods."""
+
+
+@ROUTING_HANDLERS.row(
+    IN_CHOOSE_PLANE,
+    ANY_HOST,
+    "`plane_balancing` is `routing`: returns the index of one of `n` port pairs",
+    returns="the index of a port pair, 0 to n - 1",
+)
+def choose_plane(env, now, side, n):
+    """Required for that `plane_balancing`."""
+    raise NotImplementedError

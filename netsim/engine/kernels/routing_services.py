@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from netsim.engine.kernels.env import RoutingEnv
-from netsim.engine.kernels.fields import PacketRecord
+from netsim.engine.kernels.env import PlaneEnv, RoutingEnv
+from netsim.engine.kernels.fields import PacketRecord, PortChoiceRecord
 from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, Ps
 from netsim.engine.kernels.indexing import queue_of
 from netsim.engine.kernels.packets import FIRST_CONTROL
+from netsim.engine.kernels.port_pairs import pair_of, pairs_in_use
 from netsim.engine.kernels.routing import row_of
 from netsim.engine.kernels.routing_fields import RoutingPortRecord
 from netsim.engine.kernels.rules import NO_CANDIDATE, NO_GROUP, NO_LEVEL, NO_LOCAL_PORT, broken
@@ -166,3 +167,27 @@ def flow_row(env: RoutingEnv, port: RoutingPortRecord, pkt: PacketRecord) -> Any
     if ONE_FLOW_TABLE:
         table = env.home.number
     return env.links.flow_rows[table * FLOW_ROWS + below(key, FLOW_ROWS)]
+
+
+def _port_of_pair(env: PlaneEnv, side: PortChoiceRecord, k: int) -> GlobalPort:
+    """Return this host's port of port pair ``k`` of those in use."""
+    n = pairs_in_use(env.engine, side)
+    if k < 0 or k >= n:
+        broken(env.engine.host, NO_CANDIDATE, k)
+        k = 0
+    pair = side.first_pair + pair_of(env.engine, side, k, n)
+    return GlobalPort(env.engine.hosts.port_pairs[pair, 0])
+
+
+def waiting(env: PlaneEnv, side: PortChoiceRecord, k: int) -> int:
+    """Return how many flows wait for the port of port pair ``k``; for a control packet, how many
+    control packets do."""
+    port = env.engine.hosts.host_ports[_port_of_pair(env, side, k)]
+    if env.is_data == 1:
+        return port.n_ready
+    return port.ctrl_tail - port.ctrl_head
+
+
+def free_at(env: PlaneEnv, side: PortChoiceRecord, k: int) -> Ps:
+    """Return when the last transmission at the port of port pair ``k`` ended, or ends."""
+    return env.engine.links.ports[_port_of_pair(env, side, k)].free_at

@@ -151,6 +151,7 @@ choose = _handler(routing_handlers.choose)
 on_route = _handler(routing_handlers.on_route)
 on_depart = _handler(routing_handlers.on_depart)
 on_tick = _handler(routing_handlers.on_tick)
+choose_plane = _handler(routing_handlers.choose_plane)
 
 program_on_begin = _function("program_on_begin")
 program_on_task = _function("program_on_task")
