@@ -53,10 +53,20 @@ def no_effect(use: PluginSpec) -> dict[str, tuple[str, str]]:
 
 def legs_of(use: PluginSpec) -> Callable[[Any], Any] | None:
     """Return a routing algorithm's function from the demand between groups to that of each leg of
-    packets' ways (`netsim.inventory.link_loads`); None if it has none."""
+    packets' ways (`netsim.inventory.link_loads`); None if it has none. It raises InputError unless
+    that is float64[groups, groups], not below zero, as the demand is."""
     if not hasattr(use.module, "legs"):
         return None
-    return lambda demand: call(use, "legs", use.params, demand)
+
+    def legs(demand: Any) -> Any:
+        found = call(use, "legs", use.params, demand)
+        fits = getattr(found, "shape", None) == demand.shape and found.dtype.kind in "fiu"
+        if fits and (found >= 0).all():
+            return found
+        hint = f"it must return {len(demand)} by {len(demand)} numbers, not below zero"
+        raise _bad_return(use, "legs", found, hint)
+
+    return legs
 
 
 def settled(use: PluginSpec, *args: Any) -> PluginSpec:

@@ -148,6 +148,38 @@ def test_a_resumed_run_has_measured_the_same(tmp_path, monkeypatch, looks, low, 
     assert resumed.summary["throughput"] == whole.summary["throughput"]
 
 
+@pytest.mark.parametrize(
+    ("topology", "pattern", "fabric", "exact"),
+    [
+        ({"kind": "torus", "shape": "8"}, "tornado", {}, 1 / 3),
+        ({"kind": "torus", "shape": "8"}, "tornado", {"routing": "valiant"}, 4 / 8),
+        (
+            {"kind": "hyperx", "shape": "8", "hosts_per_switch": 7},
+            "group_plus_one",
+            {"routing": "valiant", "intermediate": "other"},
+            3 / 7,
+        ),
+        ({"kind": "torus", "shape": "8"}, "tornado", {"routing": "ugal_l"}, None),
+    ],
+)
+def test_the_bound_is_that_of_the_routes_taken(topology, pattern, fabric, exact) -> None:
+    """Of Valiant's both legs; none if packets choose by load."""
+    traffic = {**EXPERIMENT["traffic"], "pattern": pattern}
+    times = {"warmup": "0s", "window": "500ns", "drain": "0s"}
+    few = point(topology=topology, traffic=traffic, fabric=fabric, measure=times)
+    found = simulate(few, threads=1).summary["throughput"]["saturation_bound"]
+    assert found == (exact and pytest.approx(exact))
+
+
+def test_legs_of_another_shape(tmp_path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "PARAMS = []\n\n\ndef choose(env, now, port, pkt, first, n):\n    return 0\n\n\n"
+        "def legs(params, demand):\n    return demand[:1]\n"
+    )
+    with raises_input("legs()", "2 by 2"):
+        simulate(point(fabric={"routing": str(tmp_path / "mine.py")}), threads=1)
+
+
 def test_ranks_read_what_one_process_does() -> None:
     scenario = prepare(point())
 
