@@ -33,19 +33,20 @@ AT_SOURCE, AT_SWITCH, ON_ROUTE = FOLLOWED = ("at_source", "at_switch", "on_route
 
 
 def choices_of(fabric: Fabric, network: Network) -> Choices:
-    """Return what a fabric's routing algorithm may do. One that can set vias at other switches than
-    the first may do so at all.
+    """Return what a fabric's routing algorithm may do with PFC. One that can set vias at other
+    switches than the first may do so at all.
 
     Raises InputError if its levels cannot be followed before a run.
     """
     use = fabric.routing
     routing = read_routing(use.module, plugin_parameters(use.plugin, use.params), use.plugin.name)
+    n_levels = int(getattr(use.module, "LEVELS", 1))
     later = [handler for name, handler in routing.handlers.items() if name != AT_SOURCE]
     return Choices(
-        n_levels=fabric.n_levels,
+        n_levels=n_levels,
         via=bool(routing.features["VIA"]),
         anywhere=set_via in functions_of(use.module, later),
-        next_level=_Levels(fabric, network, routing).next if fabric.n_levels > 1 else None,
+        next_level=_Levels(fabric, network, routing, n_levels).next if n_levels > 1 else None,
     )
 
 
@@ -53,8 +54,10 @@ class _Levels:
     """Calls the handlers that set levels, in plain Python. What a level may not depend on is not
     there: times, draws, state, bytes held, links that are down, and fields of packets."""
 
-    def __init__(self, fabric: Fabric, network: Network, routing: RoutingAlgorithm) -> None:
-        self.network, self.n_levels = network, fabric.n_levels
+    def __init__(
+        self, fabric: Fabric, network: Network, routing: RoutingAlgorithm, n_levels: int
+    ) -> None:
+        self.network, self.n_levels = network, n_levels
         self.file = str(routing.module.__file__)
         constants = {"N_LEVELS": self.n_levels, "FAULTS": False, "TIME_SLOT_ROUTING": False}
         plain = Specializer(Bindings(constants, (routing.module,)), "levels", jit=False)
