@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -147,7 +148,7 @@ def deadlock(testbed: Testbed) -> str:
 def _observed_cycle(testbed: RoutingTestbed, network: Network) -> list[str]:
     """Return a cycle of links and classes on which packets of a run waited for the next."""
     flows = everybody(network, packets_of(testbed, 4))
-    traced = {"trace": range(len(flows)), "trace_capacity": 1 << 19, "jit": False}
+    traced: dict[str, Any] = {"trace": range(len(flows)), "trace_capacity": 1 << 19, "jit": False}
     engine = testbed.engine(flows, network, LOSSLESS, **traced)
     run_until(engine, APART_PS)
     found = engine.drain_trace()

@@ -74,7 +74,7 @@ class _Levels:
         routers = build_routing(simulation, routing, WHOLE)["routers"]
         fields = [name for name in RouterRecord.__annotations__ if name not in ("salt", "ticks")]
         columns = [routers[name].tolist() for name in fields]
-        self.routers = [
+        self.routers: list[Any] = [
             SimpleNamespace(**dict(zip(fields, row, strict=True)))
             for row in zip(*columns, strict=True)
         ]
@@ -103,7 +103,7 @@ class _Levels:
                 raise self._wrong(name, str(error)) from None
             if home.rule_broken:
                 raise self._wrong(name, "a service got a wrong argument")
-        return self.n_levels - 1 - pkt.prio % self.n_levels
+        return self.n_levels - 1 - int(pkt.prio) % self.n_levels
 
     def _calls(self, port: Any, out: Any, pkt: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Yield the handlers that a packet meets, with their arguments after the time."""
