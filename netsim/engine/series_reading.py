@@ -211,7 +211,8 @@ def _copies(state: State, end_ps: Ints) -> dict[int, Ints]:
     links, hosts, n = state.links, state.hosts, len(end_ps)
     watched: Any = links.watched
     interval_ps = int(links.series_clock["interval_ps"][0])
-    copies = links.copies[: n * len(watched)].reshape(n, len(watched), -1)
+    copies = links.copies[: n * len(watched)]
+    copies = copies.reshape(n, len(watched), links.copies.shape[1])
     host_of = np.repeat(np.arange(len(links.series_due)), np.diff(links.first_watched))
     closed = links.series_due[host_of] // interval_ps - 1
     found, words = {}, np.asarray(links.watched_words)

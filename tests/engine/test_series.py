@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from engine_case import engine_for, run
 from network_case import network_of
@@ -57,6 +58,10 @@ def test_sums_over_all_intervals_are_the_counters_of_links() -> None:
         assert getattr(found, name).sum(axis=0).tolist() == getattr(links, name).tolist()
     assert found.max_bytes.max(axis=0).tolist() == links.max_queue_bytes.tolist()
     assert links.trims.any()
+    none = np.zeros(0, np.int64)
+    only_ports = replace(sampling, hosts=none, flows=none)
+    alone = run(engine_for(case, trace=False, jit=False, sampling=only_ports), case.until_ps)
+    assert np.array_equal(reading(alone).queue_sent_bytes, found.queue_sent_bytes)
 
 
 def test_a_run_in_two_pieces_has_the_series_of_a_whole_one() -> None:
