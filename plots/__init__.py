@@ -11,6 +11,6 @@ Start with `figure, (axes,) = style.new_figure()`. `seed_curves.py` makes one cu
 seeds of a point, `sweeps.py` compares points, `network_drawing.py` draws networks.
 """
 
-from netsim.plots.style import save
+from netsim.plots.style import fit_for_print, save
 
-__all__ = ["save"]
+__all__ = ["fit_for_print", "save"]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 # Okabe and Ito's colors, safe for red-green color blindness, and three more.
 COLORS = (
@@ -39,6 +40,9 @@ MAX_LEGEND = 48
 OUTSIDE = "outside lower center"
 LEGEND_ROW_IN, LEGEND_LETTER_IN, LEGEND_LINE_IN = 0.175, 0.066, 0.6
 """Size of a legend entry in inches: height, width of a letter, width of its line."""
+
+MIN_PANEL_IN = 2.6
+"""Least width of a panel in print, in inches."""
 
 TIME_UNITS = (("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12))
 
@@ -159,16 +163,24 @@ def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
         left_out = len(texts) - MAX_LEGEND + 1
         handles[MAX_LEGEND - 2 : -1] = [Line2D([], [], linestyle="none")]
         texts[MAX_LEGEND - 2 : -1] = [f"and {left_out:,} more"]
+    _add_below(figure, handles, texts, caption)
+
+
+def _add_below(
+    figure: Figure, handles: list[Any], texts: list[str], caption: str, fontsize: Any = "small"
+) -> None:
+    """Add a legend in columns below all panels, for which the figure grows."""
     width, height = figure.get_size_inches()
     column_in = LEGEND_LINE_IN + LEGEND_LETTER_IN * max(map(len, texts), default=0)
     columns = max(1, min(len(texts), int(width / column_in)))
-    options |= {"loc": OUTSIDE, "ncols": columns}
     rows = -(-len(texts) // columns) + (1 if caption else 0)
     figure.set_figheight(height + LEGEND_ROW_IN * rows)
-    drawn = figure.legend(handles, texts, **options)
+    drawn = figure.legend(
+        handles, texts, frameon=False, fontsize=fontsize, loc=OUTSIDE, ncols=columns
+    )
     if caption:
         drawn.set_title(caption)
-        drawn.get_title().set(fontsize="small", color=CAPTION)
+        drawn.get_title().set(fontsize=fontsize, color=CAPTION)
 
 
 def logarithmic(axes: Axes, which: str) -> None:
@@ -185,17 +197,53 @@ def _plain(value: float, _place: int | None = None) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
+def fit_for_print(figure: Figure, width_in: float) -> None:
+    """Give a figure the width of a column: text of 8 pt or less, and panels below each other if
+    they would be narrower than `MIN_PANEL_IN`."""
+    from matplotlib.text import Text
+
+    width, height = figure.get_size_inches()
+    panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
+    columns = max((axes.get_gridspec().ncols for axes in panels), default=1)
+    has_bars = len(panels) < len(figure.axes)
+    legends = [(one, *_parts(one)) for one in figure.legends]
+    height -= sum(LEGEND_ROW_IN * rows for *_, rows in legends)
+    if columns > 1 and width_in / columns < MIN_PANEL_IN and not has_bars:
+        grid = figure.add_gridspec(len(panels), 1)
+        for place, axes in enumerate(panels):
+            axes.set_subplotspec(grid[place])
+        height *= len(panels) / -(-len(panels) // columns)
+        width /= columns
+    figure.set_size_inches(width_in, height * width_in / width)
+    for text in figure.findobj(Text):
+        text.set_fontsize(min(text.get_fontsize(), 10.0) * 0.8)
+    for one, handles, texts, _ in legends:
+        title = one.get_title().get_text()
+        one.remove()
+        _add_below(figure, handles, texts, title, fontsize=7)
+
+
+def _parts(legend: Legend) -> tuple[list[Any], list[str], int]:
+    """Return the handles, the texts and the number of rows of a legend below the panels."""
+    texts = [text.get_text() for text in legend.get_texts()]
+    rows = -(-len(texts) // legend._ncols) + bool(legend.get_title().get_text())
+    return legend.legend_handles, texts, rows
+
+
 def save(figure: Figure, path: Path) -> Path:
     """Write `figure` to `path`, in the format of its suffix, and return the path.
 
-    Raises InputError if the format is unknown or the file cannot be written.
+    Text in .pdf and .ps is of Type 42 fonts, which publishers ask for. Raises InputError if the
+    format is unknown or the file cannot be written.
     """
+    from matplotlib import rc_context
+
     known = figure.canvas.get_supported_filetypes()
     ending = path.suffix.lstrip(".").lower()
     if ending not in known:
         raise InputError(f'unknown format "{path.suffix}"', file=str(path), hint="use .png")
     try:
-        with replacing_file(path) as file:
+        with replacing_file(path) as file, rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
             figure.savefig(file, format=ending, dpi=150)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from error

@@ -97,6 +97,12 @@ def _kinds_with(name: str) -> str:
 @_added
 @trust_option
 @click.option(
+    "--width",
+    type=click.FloatRange(1.0, 20.0),
+    metavar="INCHES",
+    help="Fit for print: this wide, text of 8 pt. A column of a paper is 3.3 wide.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Output file; its suffix selects the format: .png, .pdf, .svg; for timelines also "
@@ -108,10 +114,11 @@ def command(
     x: str | None,
     y: str | None,
     trust: bool,
+    width: float | None,
     out: Path | None,
     **asked: Any,
 ) -> None:
-    from netsim.plots import save
+    from netsim.plots import fit_for_print, save
     from netsim.results import results_in
 
     points = [point for path in results for point in results_in(path)]
@@ -122,6 +129,8 @@ def command(
             click.echo(module.write(points, out, **options))
             return
     drawn = drawing(points, kind, x=x, y=y, given={**given, "trust": trust})
+    if width is not None:
+        fit_for_print(drawn.figure, width)
     path = save(drawn.figure, out if out is not None else results[0] / drawn.file)
     if drawn.table is not None:
         from netsim.cli.tables import comparison_table
