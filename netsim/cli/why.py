@@ -25,6 +25,9 @@ applies(result), whether it is the default for a result, and explain(result, val
 FLOW = "p99"
 """Default of --flow."""
 
+ROWS = 15
+"""Rows of the table; the rest is one more."""
+
 NAMED = 2
 """Flows named in a row of the table."""
 
@@ -109,24 +112,28 @@ def _explanation(result: Result, asked: Mapping[str, Any], where: Mapping[str, A
 def budget_shown(found: Explanation) -> Wide:
     """Return the budget as a table with a sum."""
     rows = found.budget.to_dicts()
+    rows, rest = rows[:ROWS], rows[ROWS:]
     unit, scale = common_unit([found.total_ps])
+    sums = [f"{len(rest):,} more"] * bool(rest) + ["sum"]
     times = [row["time_ps"] for row in rows]
-    shares = [f"{100 * time / max(1, found.total_ps):.1f} %" for time in [*times, sum(times)]]
+    times += [sum(row["time_ps"] for row in rest)] * bool(rest)
+    times.append(sum(times))
+    none = [""] * len(sums)
     whose = [
         found.whose(dict(zip(row["flows"], row["flows_ps"], strict=True)), NAMED) for row in rows
     ]
     roots = [f"queue of {row['root']}" if _elsewhere(row) else "" for row in rows]
     columns = [
-        Column("cause", [*(found.causes[row["cause"]] for row in rows), "sum"], left=True),
-        Column(f"time\n{unit}", [number(time, scale) for time in [*times, sum(times)]]),
-        Column("share", shares),
-        Column("how", [*(row["manner"] for row in rows), ""], left=True, rank=2),
-        Column("where", [*(row["place"] for row in rows), ""], left=True),
+        Column("cause", [*(found.causes[row["cause"]] for row in rows), *sums], left=True),
+        Column(f"time\n{unit}", [number(time, scale) for time in times]),
+        Column("share", [f"{100 * time / max(1, found.total_ps):.1f} %" for time in times]),
+        Column("how", [*(row["manner"] for row in rows), *none], left=True, rank=2),
+        Column("where", [*(row["place"] for row in rows), *none], left=True),
     ]
     if any(roots):
-        columns.append(Column("because of", [*roots, ""], left=True))
+        columns.append(Column("because of", [*roots, *none], left=True))
     if any(whose):
-        columns.append(Column("with", [*whose, ""], left=True, rank=1))
+        columns.append(Column("with", [*whose, *none], left=True, rank=1))
     return Wide(columns, elsewhere="--json has all")
 
 

@@ -2,8 +2,9 @@
 
 Every rank is a process, with a track per row of the timeline. Overlapping slices of a row use
 several tracks with its name. Arrows lead from a message's send to its receive, and the critical
-path is its own process. Perfetto counts nanoseconds: times are rounded down, and the arguments of
-a slice have the exact ones (`start_ps`, `duration_ps`).
+path is its own process. With samples (`[outputs] sample_interval`), counters show the largest queue
+of each interval at the ports with the longest queues. Perfetto counts nanoseconds: times are
+rounded down, and the arguments of a slice have the exact ones (`start_ps`, `duration_ps`).
 
 The file is a `Trace` message of Perfetto's protobuf format, with the field numbers of
 `protos/perfetto/trace/trace_packet.proto` and `track_event/` next to it.
@@ -46,6 +47,14 @@ ANNOTATION, TYPE, TRACK, CATEGORY, TITLE, FLOW, LAST_OF_FLOW = 4, 9, 11, 22, 23,
 SLICE_BEGIN, SLICE_END = 1, 2
 ANNOTATION_NAME, ANNOTATION_INT = 10, 4
 
+COUNTER, UNIT, SHARED_AXIS, SIZE_BYTES = 8, 3, 7, 3
+"""Field of a TrackDescriptor for counters, fields of a CounterDescriptor, and a unit."""
+COUNTED, VALUE = 4, 30
+"""Type of a TrackEvent that sets a counter, and the field of its value."""
+
+QUEUES = 32
+"""Most queues, those that grew longest."""
+
 CLEARED = 1
 """Flag of the first packet: the sequence has no earlier state."""
 
@@ -67,14 +76,16 @@ def write_trace(results: Sequence[Result], view: View, path: Path) -> Path:
     found = timeline_of(results, view)
     try:
         with replacing_file(path) as file:
-            for packet in _packets(found, view.path):
+            for packet in _packets(found, view.path, _queues(results[0], found)):
                 file.write(packet)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from error
     return path
 
 
-def _packets(found: Timeline, path: CriticalPath | None) -> Iterator[bytes]:
+def _packets(
+    found: Timeline, path: CriticalPath | None, queues: Mapping[str, Queue]
+) -> Iterator[bytes]:
     """Yield the packets of the file.
 
     Packets of equal time keep the order of the file, and an arrow must begin before it ends:
@@ -96,7 +107,44 @@ def _packets(found: Timeline, path: CriticalPath | None) -> Iterator[bytes]:
         slices = [] if bars is None else [_bar(bar) for bar in bars.iter_rows(named=True)]
         yield from tracks.row(row["name"], [one for one in slices if not one.receives])
         received += tracks.row(f"{row['name']}, received", [one for one in slices if one.receives])
+    if queues:
+        yield from tracks.process("largest queues (bytes)")
+        for name, values in queues.items():
+            yield from tracks.counter(name, values)
     yield from received
+
+
+Queue = Sequence[tuple[int, int]]
+"""Times in ps, and the bytes from then on."""
+
+
+def _queues(result: Result, found: Timeline) -> dict[str, Queue]:
+    """Return the sampled queues of a run in the visible time, the longest first."""
+    import polars as pl
+
+    series = result.series
+    if series is None or "max_queue_bytes" not in series.columns:
+        return {}
+    of_ports = series.filter(pl.col("entity").cast(pl.String) == "port").with_columns(
+        start_ps=pl.col("time_ps") - pl.col("interval_ps")
+    )
+    seen = of_ports.filter(
+        pl.col("start_ps") < found.to_ps, pl.col("time_ps") > found.from_ps
+    ).drop_nulls("max_queue_bytes")
+    columns = "name", "traffic_class"
+    longest = (
+        seen.group_by(columns, maintain_order=True)
+        .agg(pl.col("max_queue_bytes").max().alias("longest"))
+        .filter(pl.col("longest") > 0)
+        .sort("longest", descending=True, maintain_order=True)
+        .head(QUEUES)
+    )
+    queues: dict[str, Queue] = {}
+    for name, traffic_class, _ in longest.rows():
+        mine = seen.filter(name=name, traffic_class=traffic_class).sort("time_ps")
+        values = mine.select("start_ps", "max_queue_bytes").rows()
+        queues[f"{name}, class {traffic_class}"] = [*values, (mine["time_ps"][-1], 0)]
+    return queues
 
 
 def _bar(bar: Mapping[str, Any]) -> Slice:
@@ -138,6 +186,15 @@ class _Tracks:
         fields = _number(PROCESS_ID, self.processes) + _message(PROCESS_NAME, name.encode())
         yield self._new(_message(PROCESS, fields) + _number(ORDERING, EXPLICIT))
         self.parent, self.rows = self.n, 0
+
+    def counter(self, name: str, values: Queue) -> Iterator[bytes]:
+        """Write a counter; all of them have the same scale."""
+        unit = _number(UNIT, SIZE_BYTES) + _message(SHARED_AXIS, b"queue")
+        fields = _message(NAME, name.encode()) + _number(PARENT, self.parent)
+        yield self._new(fields + _message(COUNTER, unit))
+        for time_ps, value in values:
+            fields = _number(TYPE, COUNTED) + _number(TRACK, self.n) + _number(VALUE, value)
+            yield _event(time_ps, fields)
 
     def row(self, name: str, slices: Sequence[Slice]) -> Iterator[bytes]:
         """Write a row, in as many tracks as its slices need."""

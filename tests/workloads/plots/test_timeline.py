@@ -322,6 +322,32 @@ def test_a_trace_for_perfetto(with_operations: Result, tmp_path: Path) -> None:
     }
 
 
+def test_counters_of_queues(tmp_path: Path) -> None:
+    names = ["leaf0:1", "leaf0:1", "leaf0:2", "leaf0:2", "h4"]
+    series = {
+        "time_ps": np.array([20, 40, 20, 40, 20]) * US,
+        "interval_ps": np.full(5, 20 * US),
+        "entity": np.array(["port"] * 4 + ["host"]),
+        "entity_index": np.array([9, 9, 10, 10, 4]),
+        "name": np.array(names),
+        "traffic_class": np.array([0, 0, 0, 0, -1]),
+        "max_queue_bytes": np.array([500, 0, 0, 0, -1]),
+    }
+    required = [one.name for one in COLUMNS["series"].values() if not one.optional]
+    series |= {name: np.zeros(5, np.int64) for name in required if name not in series}
+    tables = {"tasks": TASKS, "operations": operations(), "series": series}
+    result = written(tmp_path, tables)
+    path = perfetto.write_trace([result], View(), tmp_path / "run.pftrace")
+    packets = [decoded(packet) for packet in decoded(path.read_bytes())[1]]
+    described = [decoded(packet[60][0]) for packet in packets if 60 in packet]
+    (track,) = [one for one in described if 8 in one]
+    assert track[2] == [b"leaf0:1, class 0"]  # the other one stays empty
+    assert decoded(track[8][0]) == {3: [3], 7: [b"queue"]}
+    events = [(packet[8][0], decoded(packet[11][0])) for packet in packets if 11 in packet]
+    counted = [(at, one[30][0]) for at, one in events if one[9] == [4] and one[11] == track[1]]
+    assert counted == [(0, 500), (20_000, 0), (40_000, 0)]
+
+
 def test_what_overlaps_lies_in_several_tracks() -> None:
     spans = [(0, 10), (2, 4), (3, 12), (4, 6), (10, 11)]
     slices = [perfetto.Slice(*span, "", "", {}) for span in spans]
