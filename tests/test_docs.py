@@ -44,4 +44,4 @@ def test_heads_of_experiments_have_the_same_five_lines():
         head = re.findall(r"(?m)^# (\w+:) ", text.partition("\n#\n")[0].partition("\n\n")[0])
         assert head == LABELS, name
         assert stated_time(path), name
-        assert f"netsim run {name}" in text or "netsim topo" in text, name
+        assert re.search(rf"netsim (run|saturate) {name}|netsim topo", text), name
