@@ -30,6 +30,8 @@ from netsim.engine.kernels.routing_services import (
     level_of,
     n_groups,
     ps_per_byte_q20,
+    publish,
+    published,
     set_level,
     set_via,
     via_of,
@@ -49,6 +51,6 @@ __all__ = [
     "ACK", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "FIRST_CONTROL", "INF", "NACK", "PULL",
     "PURPOSE_PERMUTATION", "PURPOSE_SPRAY", "TRIMMED", "below", "candidate", "candidates",
     "dimension_of", "egress", "far_group", "flow_row", "free_at", "group_of", "held", "hops_to",
-    "is_up", "level_of", "mix", "n_groups", "permuted", "ps_per_byte_q20", "rand32",
-    "serialization_ps", "set_level", "set_via", "via_of", "waiting",
+    "is_up", "level_of", "mix", "n_groups", "permuted", "ps_per_byte_q20", "publish",
+    "published", "rand32", "serialization_ps", "set_level", "set_via", "via_of", "waiting",
 ]  # fmt: skip

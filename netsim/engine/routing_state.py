@@ -10,16 +10,25 @@ from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.routing_declarations import RoutingAlgorithm, read_routing
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import ROUTING_PORT
-from netsim.engine.kernels.routing_services import dimension_of, hops_to, ps_per_byte_q20
+from netsim.engine.kernels.routing_services import (
+    KEPT,
+    dimension_of,
+    hops_to,
+    ps_per_byte_q20,
+    published,
+)
 from netsim.engine.records import aligned_zeros, untouched_zeros
 from netsim.engine.share import Share
 from netsim.engine.simulation import Simulation
+from netsim.engine.sizes import longest_window_ps
+from netsim.errors import InputError
 from netsim.inventory.paths import reach_by
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, byte_quotient, salt
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.symmetry import heights
 from netsim.plugins.registry import PluginSpec
+from netsim.units import format_time
 
 NO_HOPS = 255  # of a switch that has no route
 
@@ -41,6 +50,7 @@ def build_routing(
         "routing_ports": ports,
         "routers": _routers(simulation, routing),
         "flow_rows": untouched_zeros(max(1, tables * routing.n_rows), routing.row),
+        "published": _published(simulation, routing),
         "routing": parameter_record(routing.par, simulation.fabric.routing, simulation),
     }
 
@@ -54,6 +64,7 @@ def _routers(simulation: Simulation, routing: RoutingAlgorithm) -> Array:
     routers["n_ports"] = np.diff(network.node_first_port)[network.n_hosts :]
     groups = np.diff(network.first_group)
     routers["n_groups"] = groups[network.switch_network]
+    routers["first_group"] = network.first_group[network.switch_network]
     routers["group"] = -1
     group = np.arange(network.edge_switch.size)
     network_of = np.repeat(np.arange(groups.size), groups)
@@ -64,13 +75,29 @@ def _routers(simulation: Simulation, routing: RoutingAlgorithm) -> Array:
     return routers
 
 
+def _published(simulation: Simulation, routing: RoutingAlgorithm) -> Array:
+    """Return what switches publish: nothing yet. Raises InputError if a reader might see it in the
+    window in which it is published."""
+    n = int(routing.features["N_PUBLISHED"])
+    if n:
+        least_ps = longest_window_ps(simulation.network, simulation.flows)
+        if simulation.fabric.routing.params["publish_delay"] < least_ps:
+            message = "is shorter than the smallest delay of a link"
+            hint = f"at least {format_time(least_ps)}"
+            raise InputError(message, key="fabric.publish_delay", hint=hint)
+    return np.zeros((max(1, simulation.network.n_switches * n), 2, KEPT), np.int64)
+
+
 def build_facts(network: Network, routing: RoutingAlgorithm) -> dict[str, Array]:
     """Return the arrays of `Net` about which handlers ask; minimal without such services."""
     facts: dict[str, Any] = {
         "hops": np.zeros((1, 1), np.uint8),
         "port_dimension": np.zeros(1, np.int64),
         "port_q20": np.zeros(1, np.int64),
+        "group_switch": np.zeros(1, np.int64),
     }
+    if published in routing.uses:
+        facts["group_switch"] = network.edge_switch.astype(np.int64)
     if hops_to in routing.uses:
         facts["hops"] = _hops(network)
     if dimension_of in routing.uses:
@@ -110,6 +137,7 @@ def memory_bytes(network: Network, fabric: Fabric) -> int:
     tables = network.n_switches if routing.coupled else network.n_ports - network.n_host_ports
     n_bytes = network.n_ports * (routing.port.itemsize - ROUTING_PORT.itemsize)
     n_bytes += network.n_switches * routing.switch.itemsize
+    n_bytes += network.n_switches * int(routing.features["N_PUBLISHED"]) * 16 * KEPT
     n_bytes += tables * routing.n_rows * routing.row.itemsize
     if hops_to in routing.uses:
         n_bytes += network.n_switches * int(np.diff(network.first_group).max())

@@ -36,7 +36,7 @@ RECORDS: Mapping[str, type[Declared]] = {
 SAME: Mapping[str, tuple[str, ...]] = {
     "links.ports": ("number",),
     "links.routing_ports": ("number", "from_host"),
-    "links.routers": ("node", "first_port", "n_ports", "group", "n_groups", "salt"),
+    "links.routers": ("node", "first_port", "n_ports", "group", "n_groups", "first_group", "salt"),
     "links.switches": ("number", "first_port", "first_word", "first_fiber", "last_fiber"),
     "hosts.nics": ("host", "nic", "port", "first_timer", "n_timers", "heap_off"),
     "hosts.host_ports": ("nic",),

@@ -95,6 +95,9 @@ def build_state(
         trace = build_trace(chosen, ports, records, options.trace_capacity)
     net, share, ranks = build_net(simulation, routing), WHOLE, options.ranks
     if ranks is not None:
+        if routing.features["N_PUBLISHED"]:
+            message = "publishes values, which processes do not exchange"
+            raise InputError(message, key="fabric.routing", hint="run it without --mpi")
         parts = divide(net, network.port_delay_ps, simulation.flows, ranks.n)
         share = share_of(simulation, parts, ranks.rank)
     hosts, first_timer = build_hosts(simulation, protocol, program, routing.plane, pars, share)

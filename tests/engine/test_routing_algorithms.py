@@ -16,7 +16,13 @@ from netsim.model.fabric import Fabric
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 
-HEAD = "from netsim.routing import *\nfrom netsim.params import Param\n\nPARAMS = []\n\n\n"
+HEAD = """
+from netsim.routing import *
+from netsim.params import Param
+
+PARAMS = []
+TIMES = [Param(name, "time", "3us", "period") for name in ("tick", "publish_delay")]
+"""
 
 FIRST = "def choose(env, now, port, pkt, first, n):\n    return 0\n"
 
@@ -57,17 +63,18 @@ def on_route(env, now, port, out, pkt):
 BUSY = """
     k = candidate(env, first, row.k)
     if held(env, k) > 9_000 or not is_up(env, now, k):
-        return (row.k + 1) % n"""
+        return (row.k + published(env, now, group_of(env, pkt), 1)) % n"""
 
 TOGETHER = (
     ALONE.replace("FLOW_ROWS", 'COUPLED = True\nSWITCH_STATE = ("bytes", "periods")\nFLOW_ROWS')
-    .replace("PACKET_FIELDS", 'PARAMS = [Param("tick", "time", "3us", "period")]\nPACKET_FIELDS')
+    .replace("PACKET_FIELDS", 'PARAMS = TIMES\nPUBLISHED = 2\nPACKET_FIELDS')
     .replace("pkt.seen) % n", "pkt.seen + env.switch.bytes + env.switch.periods) % n")
     .replace("    row.last_ps = now", "    row.last_ps = now" + BUSY)
     + '''
 
 def on_depart(env, now, port, pkt):
     env.switch.bytes += int(pkt.size_bytes) + pkt.seen
+    publish(env, now, 1, env.switch.bytes)
     port.last += egress(env, 0).draws
 
 
@@ -90,7 +97,7 @@ def algorithm(folder: Path, text: str, **params: object) -> PluginSpec:
 
 def engine(folder: Path, text: str, fabric: Fabric | None = None, **options: object) -> Engine:
     """An engine whose switches route so."""
-    params = {"tick": 3 * US} if "tick" in text else {}
+    params = dict.fromkeys(("tick", "publish_delay"), 3 * US) if "TIMES" in text else {}
     fabric = fabric or fabric_with(queue_bytes=10 * 4160)
     fabric = Fabric(fabric.queue, algorithm(folder, text, **params))
     options = {"jit": False, **options}
@@ -110,7 +117,8 @@ def test_state_depends_on_neither_windows_nor_interruptions(
     resumed.restore(begun.snapshot())
     states.append(run(resumed))
     assert len({one.digest() for one in states}) == 1
-    for name in ("routing_ports", "routers", "flow_rows"):
+    names = ("routing_ports", "routers", "flow_rows", *(["published"] if text is TOGETHER else []))
+    for name in names:
         kept = [np.asarray(getattr(one.state.links, name)).tobytes() for one in states]
         assert any(kept[0])
         assert len(set(kept)) == 1
@@ -187,6 +195,8 @@ def test_a_broken_rule_ends_the_run(tmp_path: Path, text: str, words: tuple[str,
         (FIRST.replace("0", "via_of(pkt)"), ("VIA",)),
         (FIRST.replace("    return", "    set_level(env, pkt, 1)\n    return"), ("LEVELS",)),
         (FIRST.replace("0", "flow_row(env, port, pkt).k"), ("FLOW_TABLE",)),
+        (FIRST.replace("0", "published(env, now, 0, 0)"), ("PUBLISHED",)),
+        ("PUBLISHED = 1\n" + FIRST, ("publish_delay",)),
         (FIRST.replace("    return", "    pkt.prio = 0\n    return"), ("pkt.prio", "engine")),
         (FIRST.replace("0", "env.net"), ("env has no net",)),
         (
@@ -203,3 +213,49 @@ def test_mistakes_are_found_before_the_run(
 ) -> None:
     with raises_input("mine.py", *words):
         check_routing(algorithm(tmp_path, text).plugin, {})
+
+
+def test_a_published_value_is_one_to_two_periods_old(tmp_path: Path) -> None:
+    """A packet every 500 ns: leaf 0 publishes when each departs, others note what they see."""
+    text = """
+PARAMS = TIMES
+COUPLED = True
+PUBLISHED = 1
+SWITCH_STATE = ("n", ("at", 64), ("seen", 64))
+
+
+def choose(env, now, port, pkt, first, n):
+    return 0
+
+
+def at_switch(env, now, port, pkt):
+    env.switch.at[env.switch.n] = now
+    env.switch.seen[env.switch.n] = published(env, now, 0, 0)
+    env.switch.n += 1
+
+
+def on_depart(env, now, port, pkt):
+    publish(env, now, 0, now)
+"""
+    flows = [(0, 7, 4096, 500_000 * k) for k in range(40)]
+    spec = algorithm(tmp_path, text, tick=3 * US, publish_delay=3 * US)
+    ended = []
+    for options in ({}, {"window_ps": 200_000}):
+        fabric = Fabric(fabric_with(queue_bytes=10**9).queue, spec)
+        ended.append(
+            run(build(NETWORK, flow_table(flows), "datagram", fabric, jit=False, **options))
+        )
+    assert ended[0].digest() == ended[1].digest()
+    routers = np.asarray(ended[0].state.links.routers)
+    far = routers[routers["n"] > 0][-1]
+    at, seen = (far[name][: far["n"]] for name in ("at", "seen"))
+    begin = (at // (3 * US) - 1) * 3 * US
+    leaves = np.unique(seen[seen > 0])
+    assert leaves.size > 2
+    for now, value in zip(begin.tolist(), seen.tolist(), strict=True):
+        before = leaves[leaves < now]
+        assert value == (before.max() if before.size else 0)
+        assert value == 0 or now - value <= 500_000
+    fabric = Fabric(fabric.queue, algorithm(tmp_path, text, tick=1, publish_delay=US // 2))
+    with raises_input("smallest delay", key="fabric.publish_delay"):
+        build(NETWORK, flow_table(flows), "datagram", fabric, jit=False)

@@ -32,7 +32,15 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.routing_fields import RouterRecord, RoutingPortRecord
 from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
-from netsim.engine.kernels.routing_services import flow_row, held, set_level, set_via, via_of
+from netsim.engine.kernels.routing_services import (
+    flow_row,
+    held,
+    publish,
+    published,
+    set_level,
+    set_via,
+    via_of,
+)
 
 ROUTING_SETTABLE = {"port": ("draws",)}
 """Engine fields that a routing algorithm may set, besides its own."""
@@ -40,14 +48,14 @@ ROUTING_SETTABLE = {"port": ("draws",)}
 ROUTING_DECLARATIONS = (
     *("PARAMS", "PRESETS", "COUPLED", "VIA", "LEVELS", "ONE_PATH", "SYMMETRIC", "MAX_HOPS"),
     *("PORT_STATE", "PORT_SALTS", "SWITCH_STATE", "PLANE_STATE", "PACKET_FIELDS"),
-    *("FLOW_TABLE", "FLOW_ROWS"),
+    *("FLOW_TABLE", "FLOW_ROWS", "PUBLISHED"),
 )
 """Names that a routing algorithm may declare."""
 
 ONLY_COUPLED = ("on_depart", "on_tick")
 OTHERS = tuple(name for name in ROUTING_HANDLERS if name[:6] != "choose")
-FLOW_ROWS = 1024
-"""Default number of rows of a flow table."""
+FLOW_ROWS, MAX_PUBLISHED = 1024, 1024
+"""Default number of rows of a flow table, and most values that a switch publishes."""
 
 VIA = "via"  # field of a packet: the group that it goes via, plus 1
 
@@ -99,18 +107,24 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
     used = functions_of(module, [handlers[name] for name in handlers if has[name]])
     needs = [name for name in ONLY_COUPLED if has[name]]
     needs += ["SWITCH_STATE"] if switch else []
-    needs += ["choose"] if held in used else []
+    needs += [f"{one.__name__}()" for one in (held, publish) if one in used]
     if needs and not coupled:
-        what = "calls held(), which" if needs[0] == "choose" else ""
+        what = f"{needs[0]}, which it calls," if needs[0][-1] == ")" else ""
         message = f"{what} requires coupled ports".strip()
         hint = "COUPLED = True has the ports of a switch simulated in the order of time"
-        raise declared.wrong(needs[0], message, hint)
+        raise declared.wrong("COUPLED" if what else needs[0], message, hint)
     if (set_via in used or via_of in used) and not via:
         raise declared.wrong("VIA", "set_via() and via_of() require it", "VIA = True")
     if set_level in used and getattr(module, "LEVELS", 1) == 1:
         raise declared.wrong("LEVELS", "set_level() requires it", "LEVELS = 2")
     if flow_row in used and not row:
         raise declared.wrong("FLOW_TABLE", "flow_row() requires it", 'FLOW_TABLE = ("last_ps",)')
+    n_published = declared.count("PUBLISHED", MAX_PUBLISHED)
+    if (publish in used or published in used) and not n_published:
+        raise declared.wrong("PUBLISHED", "publish() and published() require it", "PUBLISHED = 1")
+    if n_published and "publish_delay" not in params:
+        hint = 'Param("publish_delay", "time", "2us", "age of published values")'
+        raise declared.wrong("PUBLISHED", "requires a parameter publish_delay", hint)
     if has["on_tick"] and "tick" not in params:
         hint = 'Param("tick", "time", "10us", "period")'
         raise declared.wrong("on_tick", "requires a parameter tick", hint)
@@ -134,6 +148,7 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
             "HAS_ON_DEPART": has["on_depart"],
             "HAS_ON_TICK": has["on_tick"],
             "VIA": via,
+            "N_PUBLISHED": n_published,
             "FLOW_ROWS": int(getattr(module, "FLOW_ROWS", FLOW_ROWS)) if row else 0,
             "ONE_FLOW_TABLE": coupled,
         },

@@ -209,6 +209,7 @@ class Net(NamedTuple):
     # For algorithms that ask; otherwise minimal.
     hops: Numbers[tuple[int, int], int]  # uint8[n_switches, groups]: links to an edge switch
     port_dimension: Numbers[GlobalPort, int]  # int64[n_ports]
+    group_switch: Numbers[int, int]  # int64[groups]: edge switches
     port_q20: Numbers[GlobalPort, int]  # int64[n_ports]: ps_per_byte_q20 as built
     # For indirect packets (two_hops.py); otherwise minimal.
     edge: Numbers[NodeId, int]  # int64[n_nodes]: index of a switch with circuits, or -1
@@ -233,6 +234,9 @@ class LinkState(NamedTuple):
     routing_ports: Records[GlobalPort, RoutingPortRecord]
     routers: Records[int, RouterRecord]
     flow_rows: Records[int, Any]  # FLOW_ROWS for each switch, or for each of its ports
+    # int64[n_switches * N_PUBLISHED, 2, KEPT]: periods, plus 1, in which values were published, and
+    # these (routing_services.py)
+    published: Numbers[tuple[int, int, int], int]
     routing: Records[int, Any]  # one record: the algorithm's parameters
     size_kind: Numbers[GlobalPort, int]  # int64[n_ports], if there are several kinds
     first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF

@@ -21,6 +21,7 @@ class RouterRecord(Declared):
     first_port: GlobalPort
     n_ports: int
     group: int  # of its hosts in its network, or -1
-    n_groups: int  # of its network
+    n_groups: int  # of its network ...
+    first_group: int  # ... and the first of them
     salt: int  # start of the ECMP hash
     ticks: int  # periods that have ended

@@ -16,12 +16,20 @@ from netsim.engine.kernels.packets import FIRST_CONTROL
 from netsim.engine.kernels.port_pairs import pair_of, pairs_in_use
 from netsim.engine.kernels.routing import row_of
 from netsim.engine.kernels.routing_fields import RoutingPortRecord
-from netsim.engine.kernels.rules import NO_CANDIDATE, NO_GROUP, NO_LEVEL, NO_LOCAL_PORT, broken
+from netsim.engine.kernels.rules import (
+    NO_CANDIDATE,
+    NO_GROUP,
+    NO_KEY,
+    NO_LEVEL,
+    NO_LOCAL_PORT,
+    broken,
+)
 from netsim.engine.kernels.specialization_constants import (
     FAULTS,
     FLOW_ROWS,
     N_CLASSES,
     N_LEVELS,
+    N_PUBLISHED,
     ONE_FLOW_TABLE,
 )
 from netsim.model.arithmetic import below, mix
@@ -34,6 +42,21 @@ def _port(env: RoutingEnv, p: int) -> GlobalPort:
         broken(env.home, NO_LOCAL_PORT, p)
         p = 0
     return env.switch.first_port + LocalPort(p)
+
+
+KEPT = 4
+"""Values kept of each that is published: the last one of each of so many periods. Readers take one
+of two periods ago or before. A window spans at most two periods, so none that may be read in it is
+overwritten in it."""
+
+
+def _key(env: RoutingEnv, switch: int, key: int) -> int:
+    """Return the row of what a switch publishes; that of key 0, and a broken rule, if there is no
+    such key."""
+    if key < 0 or key >= N_PUBLISHED:
+        broken(env.home, NO_KEY, key)
+        key = 0
+    return switch * N_PUBLISHED + key
 
 
 def _group(env: RoutingEnv, group: int) -> int:
@@ -145,6 +168,38 @@ def far_group(env: RoutingEnv, p: int) -> int:
     if node < env.net.n_hosts:
         return -1
     return int(env.links.routers[node - env.net.n_hosts].group)
+
+
+def publish(env: RoutingEnv, now: Ps, key: int, value: int) -> None:
+    """Publish a value of this switch. Requires COUPLED, PUBLISHED and a parameter publish_delay."""
+    kept = env.links.published
+    row = _key(env, env.home.number, key)
+    period = now // env.links.routing[0].publish_delay + 1
+    at = 0
+    for k in range(KEPT):
+        if kept[row, 0, k] == period:
+            at = k
+            break
+        if kept[row, 0, k] < kept[row, 0, at]:
+            at = k
+    kept[row, 0, at] = period
+    kept[row, 1, at] = value
+
+
+def published(env: RoutingEnv, now: Ps, group: int, key: int) -> int:
+    """Return what the edge switch of a group published last before the period of ``publish_delay``
+    that precedes this one; 0 if it had published nothing."""
+    kept = env.links.published
+    switch = env.net.group_switch[env.switch.first_group + _group(env, group)]
+    row = _key(env, switch, key)
+    latest = 0
+    value = 0
+    for k in range(KEPT):
+        period = kept[row, 0, k]
+        if latest < period < now // env.links.routing[0].publish_delay:
+            latest = period
+            value = kept[row, 1, k]
+    return value
 
 
 def ps_per_byte_q20(env: RoutingEnv, p: int) -> int:

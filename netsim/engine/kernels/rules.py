@@ -45,7 +45,8 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     NO_LOCAL_PORT,
     NO_GROUP,
     NO_LEVEL,
-) = range(1, 36)
+    NO_KEY,
+) = range(1, 37)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
@@ -79,6 +80,7 @@ TEXTS = {
     TOO_LATE_FOR_SIZE: "set the size of the flow of task {value} of this host, which has started",
     NO_CANDIDATE: "chose candidate {value}, which is not in the list",
     NO_LOCAL_PORT: "used port {value}, which its switch does not have",
+    NO_KEY: "used key {value}, which PUBLISHED does not include",
     NO_LEVEL: "set level {value}, which LEVELS does not include",
     NO_GROUP: "used group {value}, which the network does not have",
     NO_SUCH_SIZE: "set a flow's size to {value} bytes (at least 1, at most its size in the table)",

@@ -100,6 +100,7 @@ HAS_AT_SWITCH: bool = _feature("HAS_AT_SWITCH")
 HAS_ON_ROUTE: bool = _feature("HAS_ON_ROUTE")
 HAS_ON_DEPART: bool = _feature("HAS_ON_DEPART")
 HAS_ON_TICK: bool = _feature("HAS_ON_TICK")
+N_PUBLISHED: int = _feature("N_PUBLISHED")  # values that each switch publishes
 VIA: bool = _feature("VIA")  # packets may go via another group
 FLOW_ROWS: int = _feature("FLOW_ROWS")  # rows of a flow table, or 0
 ONE_FLOW_TABLE: bool = _feature("ONE_FLOW_TABLE")  # a switch has one, not each of its ports
