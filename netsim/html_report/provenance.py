@@ -10,7 +10,7 @@ from typing import Any
 from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report
-from netsim.units import format_time
+from netsim.units import format_number, format_time
 
 ORDER = 90
 
@@ -27,8 +27,8 @@ def of_point(_report: Report, point: Point) -> Iterator[Section]:
             point.result.status + (f": {point.result.reason}" if point.result.reason else ""),
         ],
         ["simulated time", format_time(int(summary["simulated_ps"]), 5)],
-        ["wall time (s)", summary.get("wall_s")],
-        ["packet-hops", summary.get("packet_hops")],
+        ["wall time", f"{format_number(float(summary.get('wall_s') or 0))} s"],
+        ["packet-hops", f"{int(summary.get('packet_hops') or 0):,}"],
         ["hash of the tables", experiment["hash"]],
     ]
     rows += [[name, text] for name, text in _texts(experiment.get("versions"))]
