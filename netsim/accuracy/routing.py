@@ -21,15 +21,13 @@ from netsim.experiment import Experiment
 from netsim.experiment.scenario import prepare
 from netsim.model.builder import NetworkBuilder
 from netsim.results.run_result import RunResult
+from netsim.results.saturation import next_loads, saturation_of
 from netsim.running.point import simulate
 
 Table = Mapping[str, Any]
 
 COUNTED = Tolerance(0.03, "a few thousand random packets per link")
 SEARCHED = Tolerance(0.03, "bisection to 0.01")
-
-ACCEPTED = 0.985
-"""Share of the offered load that a network accepts below saturation, at least."""
 
 QUICK = ("ring of 8, tornado", "torus 8x8, uniform", "Dragonfly, next group")
 
@@ -120,15 +118,13 @@ def searched(
     name: str, setting: Setting, theirs: float, spread: tuple[float, float]
 ) -> Iterator[Row]:
     """Compare the saturation that bisection finds."""
-    low, high = 0.2, 1.0
-    while high - low > 0.01:
-        load = (low + high) / 2
-        found = setting.run(load, "1ms").summary["throughput"]
-        if found["accepted_load"] >= ACCEPTED * found["offered_load"]:
-            low = load
-        else:
-            high = load
-    yield Row(name, low, theirs, "of the hosts' rate", SEARCHED, UGAL_BOUNDS, spread=spread)
+    measured: dict[float, list[Table]] = {}
+    while loads := next_loads(measured, (0.2, 1.0), 0.005):
+        for load in loads:
+            result = setting.run(load, "1ms")
+            measured[load] = [{"status": result.stop_reason, **result.summary["throughput"]}]
+    ours = saturation_of(measured).low or 0.0
+    yield Row(name, ours, theirs, "of the hosts' rate", SEARCHED, UGAL_BOUNDS, spread=spread)
 
 
 def idle(name: str, fabric: Table, links: int, packets: int) -> Iterator[Row]:

@@ -61,100 +61,42 @@ MEASURED_BATCHES = TableSpec(
 TABLES = (MEASURED_HOSTS, MEASURED_BATCHES)
 ORDER = 15
 
-SWEEP = (
-    Metric(
-        "offered_load",
-        "1",
-        "load of the flows that started in the window of [measure], with headers, as a share of "
-        "the rate of all hosts that send",
-        path="throughput.offered_load",
-        title="offered",
-    ),
-    Metric(
-        "accepted_load",
-        "1",
-        "load that was delivered in the window, whenever its flows started",
-        path="throughput.accepted_load",
-        title="accepted",
-    ),
-    Metric(
-        "accepted_interval",
-        "1",
-        "half of the 95 % interval of accepted_load, from batch means",
-        path="throughput.accepted_interval",
-    ),
-    Metric(
-        "excess_load",
-        "1",
-        "offered minus accepted load, by which the backlog grows",
-        path="throughput.excess_load",
-    ),
-    Metric(
-        "excess_interval",
-        "1",
-        "half of the 95 % interval of excess_load",
-        path="throughput.excess_interval",
-    ),
-    Metric(
-        "worst_host_load",
-        "1",
-        "accepted load of the host with the lowest share of its own offered load",
-        path="throughput.worst_host.accepted_load",
-    ),
-    Metric(
-        "latency_mean_ps",
-        "ps",
-        "mean completion time of the delivered flows that started in the window",
-        path="throughput.latency_ps.mean",
-        title="latency\nmean",
-    ),
-    *(
-        Metric(
-            f"latency_{name}_ps",
-            "ps",
-            f"{text} of the completion time of the flows that started in the window; none if too "
-            "many are undelivered",
-            path=f"throughput.latency_ps.{name}",
-            title=f"latency\n{name}" if name == "p99" else "",
-        )
-        for name, text in (
-            ("p50", "median"),
-            ("p99", "99th percentile"),
-            ("p999", "99.9th percentile"),
-        )
-    ),
-    Metric(
-        "flows_injected",
-        "flows",
-        "flows that started in the window",
-        path="throughput.flows_injected",
-    ),
-    Metric(
-        "flows_undelivered",
-        "flows",
-        "those of them that were not delivered by the end of the drain",
-        path="throughput.flows_undelivered",
-    ),
-    Metric(
-        "mean_hops",
-        "1",
-        "mean number of links that packets crossed, control packets included",
-        path="throughput.mean_hops",
-    ),
-    Metric(
-        "busiest_link_utilization",
-        "1",
-        "utilization of the most loaded link in the window",
-        path="throughput.busiest_link.utilization",
-    ),
-    Metric("busiest_link", "", "that link", path="throughput.busiest_link.name"),
-    Metric(
-        "saturation_bound",
-        "1",
-        "offered load at which some link is full if switches divide the traffic's pattern evenly "
-        "over the routes of the topology",
-        path="throughput.saturation_bound",
-    ),
+_LATENCY = "completion time of the flows that started in the window"
+_FIGURES: tuple[tuple[str, str, str, str, str], ...] = (
+    ("offered_load", "1", "", "offered",
+     "load of the flows that started in the window of [measure], with headers, as a share of the "
+     "rate of all hosts that send"),
+    ("accepted_load", "1", "", "accepted",
+     "load that was delivered in the window, whenever its flows started"),
+    ("accepted_interval", "1", "", "",
+     "half of the 95 % interval of accepted_load, from batch means"),
+    ("excess_load", "1", "", "", "offered minus accepted load, by which the backlog grows"),
+    ("excess_interval", "1", "", "", "half of the 95 % interval of excess_load"),
+    ("worst_host_load", "1", "worst_host.accepted_load", "",
+     "accepted load of the host with the lowest share of its own offered load"),
+    ("latency_mean_ps", "ps", "latency_ps.mean", "latency\nmean", f"mean {_LATENCY}, if delivered"),
+    ("latency_p50_ps", "ps", "latency_ps.p50", "",
+     f"median {_LATENCY}; none if half of them are undelivered"),
+    ("latency_p99_ps", "ps", "latency_ps.p99", "latency\np99",
+     f"99th percentile of the {_LATENCY}"),
+    ("latency_p999_ps", "ps", "latency_ps.p999", "", f"99.9th percentile of the {_LATENCY}"),
+    ("flows_injected", "flows", "", "", "flows that started in the window"),
+    ("flows_undelivered", "flows", "", "",
+     "those of them that were not delivered by the end of the drain"),
+    ("mean_hops", "1", "", "",
+     "mean number of links that packets crossed, control packets included"),
+    ("busiest_link_utilization", "1", "busiest_link.utilization", "",
+     "utilization of the most loaded link in the window"),
+    ("busiest_link", "", "busiest_link.name", "", "that link"),
+    ("saturation_bound", "1", "", "",
+     "offered load at which some link is full if switches divide the traffic's pattern evenly over "
+     "the routes of the topology"),
+)  # fmt: skip
+"""Name, unit, path in the summary's `throughput` if it is not the name, title, meaning."""
+
+SWEEP = tuple(
+    Metric(name, unit, doc, path=f"throughput.{path or name}", title=title)
+    for name, unit, path, title, doc in _FIGURES
 )
 
 FEWEST_BATCHES = 5
