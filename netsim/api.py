@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
+    from netsim.results.comparison import Comparison
     from netsim.running.point_run import RunOptions
+    from netsim.tracing.why import Explanation
 
 Described = Experiment | Mapping[str, Any] | Path | str
 """An experiment: itself, a dictionary like a file, the path of a file, or a built-in name."""
@@ -117,6 +119,40 @@ class Results(Sequence[Result | FailedPoint]):
 
         write_report([point.path for point in self.points], Path(out), trust=trust, explain=explain)
         return Path(out)
+
+    def why(
+        self,
+        point: int = 0,
+        *,
+        flow: int | str | None = None,
+        step: int | None = None,
+        request: int | str | None = None,
+        trust: bool = False,
+    ) -> Explanation:
+        """Explain a time of a point as `netsim why` does: what it waited for, where, and whose
+        traffic that was. At most one of `flow` (a number, "p99" or "slowest"), `step` and `request`
+        (a number, "ttft" or "tbt") is given. The run is simulated again; its own plugins run only
+        with `trust`.
+
+        Raises InputError if there is nothing to explain.
+        """
+        from netsim.cli.why import explanation
+
+        found = self._points[point]
+        if isinstance(found, FailedPoint):
+            raise InputError(f"{found.name} failed: {found.reason}", file=str(found.path))
+        names = [None if one is None else str(one) for one in (flow, request)]
+        asked = {"flow": names[0], "step": step, "request": names[1]}
+        return explanation(found, asked, {"trust": trust})
+
+    def compare(self, other: Results) -> Comparison:
+        """Return the differences from this result or sweep to another one, as `netsim compare`.
+
+        Raises InputError if their points or flows do not correspond.
+        """
+        from netsim.results.comparison import compare
+
+        return compare(self.points, other.points)
 
     def __repr__(self) -> str:
         if len(self) == 1:

@@ -53,6 +53,18 @@ def test_temporary_results_go_away():
     assert not path.exists()
 
 
+def test_why_and_compare(sweep, monkeypatch):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    found = sweep.why(1, flow=2)
+    assert found.total_ps == found.budget["time_ps"].sum() == sweep[1].flows["fct_ps"][2]
+    assert str(found).startswith("Flow 2 ")
+    with raises_input(key="--flow"):
+        sweep.why(flow="x")
+    comparison = sweep.compare(sweep)
+    assert comparison.identical
+    assert comparison.statistics["change"].to_list() == [0.0] * 4
+
+
 def test_figures(sweep, tmp_path):
     axes = sweep.plot(x="seed", y="fct_max").axes
     assert axes[0].get_xlabel() == "seed"

@@ -77,7 +77,7 @@ def command(
     watch = report.watch(loaded.name) if report else None
     where = {"directory": directory, "trust": trust, "progress": watch}
     try:
-        found = _explanation(loaded, {"flow": flow, **asked}, where)
+        found = explanation(loaded, {"flow": flow, **asked}, where)
     finally:
         if report:
             report.close()
@@ -93,8 +93,8 @@ def command(
     show(budget_shown(found))
 
 
-def _explanation(result: Result, asked: Mapping[str, Any], where: Mapping[str, Any]) -> Explanation:
-    """Return the explanation of what the options select."""
+def explanation(result: Result, asked: Mapping[str, Any], where: Mapping[str, Any]) -> Explanation:
+    """Explain what the options select; `where` are arguments of `explain_flow`."""
     from netsim.tracing.why import explain_flow
 
     given = [name for name, value in asked.items() if value is not None]

@@ -103,6 +103,9 @@ class Explanation:
         """Return the explanation as a paragraph."""
         return " ".join(self._sentences())
 
+    def __str__(self) -> str:
+        return self.text()
+
     def _sentences(self) -> Iterator[str]:
         ideal = ""
         if self.ideal_ps:
