@@ -13,6 +13,7 @@ from engine_case import (
     counters_of,
     departures,
     engine_for,
+    fabric_of,
     flow_results,
     log_rows,
     run,
@@ -66,7 +67,7 @@ def _sampling(case: Case, rng: random.Random) -> Sampling:
     sampling = sampled(case, every)
     if rng.random() < 0.5:
         return sampling
-    in_budget = intervals(sampling, network_of(case), case.fabric["n_traffic_classes"])
+    in_budget = intervals(sampling, network_of(case), fabric_of(case).n_link_classes)
     each = sampling.sample_budget_bytes // in_budget
     return replace(
         sampling, interval_ps=every // 16 + 1, sample_budget_bytes=each * (MIN_INTERVALS + 2)
@@ -142,7 +143,7 @@ def compare_totals(engine: Engine, expected: Outcome, free: int | None = None) -
     if engine.feature_set.phase_driven:  # else no circuit follows the slots
         assert slot_begins(engine, expected.end_ps) == expected.slots
     counted = counters_of(engine, expected.end_ps)
-    classes = engine.fabric.n_traffic_classes
+    classes = engine.fabric.n_link_classes
     for (port, c), counters in expected.counters.items():
         assert Counters(**counted[port * classes + c]) == counters, (port, c)
     found, balance = engine.conservation(), expected.balance

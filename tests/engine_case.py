@@ -305,7 +305,7 @@ COUNTERS = {
 
 def counters_of(engine: Engine, end_ps: int) -> list[dict[str, int]]:
     """The counters of every port and class, with pauses that still last counted to ``end_ps``."""
-    links, classes = engine.link_counters(), engine.fabric.n_traffic_classes
+    links, classes = engine.link_counters(), engine.fabric.n_link_classes
     paused = engine.paused_classes()
     counters = []
     for i in range(engine.network.n_ports * classes):

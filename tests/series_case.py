@@ -58,7 +58,7 @@ def compare_series(case: Case, simulator: Simulator, engine: Engine) -> None:
     assert levels is not None
     moments = simulator.series.up_to(engine.now_ps)
     assert found.end_ps.tolist() == [moment.time_ps for moment in moments]
-    n_traffic_classes = engine.fabric.n_traffic_classes
+    n_traffic_classes = engine.fabric.n_link_classes
     for k, queue in enumerate(found.queues.tolist()):
         port, c = divmod(queue, n_traffic_classes)
         counters = [moment.counters[port, c] for moment in moments]
@@ -89,7 +89,7 @@ def _compare_levels(
 ) -> None:
     """What a queue held: nothing at a host; at a switch as the reference noted it."""
     k, port, c = at
-    queue = port * engine.fabric.n_traffic_classes + c
+    queue = port * engine.fabric.n_link_classes + c
     where = simulator.ports[port]
     if not isinstance(where, SwitchPort):
         assert not found.max_bytes[:, k].any()
@@ -109,7 +109,7 @@ def _compare_levels(
 
 def _compare_hosts(case: Case, found: SeriesReading, engine: Engine) -> None:
     """A host's bytes are those of its ports, and of the flows that end there."""
-    n_traffic_classes = engine.fabric.n_traffic_classes
+    n_traffic_classes = engine.fabric.n_link_classes
     ports = found.queues // n_traffic_classes
     dst = np.array([flow[1] for flow in case.flows])
     for host in range(case.n_hosts):

@@ -55,8 +55,7 @@ MINIMAL: Table = {"routing": "spray_random"}
 ANY: Table = {"routing": "valiant", "intermediate": "any"}
 OTHER: Table = {"routing": "valiant", "intermediate": "other"}
 UGAL: Table = {"routing": "ugal_l"}
-TWICE: Table = {"routing": "ugal_l:progressive"}
-"""The second switch decides again."""
+PAR: Table = {"routing": "par"}
 
 UNIFORM, TORNADO, NEXT = "uniform", "tornado", "group_plus_one"
 MOST, ALL, FAR = "busiest", "switches", "global"
@@ -187,8 +186,8 @@ def cases() -> Iterator[Case]:
         yield Case(_key(name), measure, 3, quick=name in QUICK)
     for name, setting, theirs, spread in (
         ("mesh of 8, UGAL, next switch", Setting(MESH, UGAL, NEXT), 4 / 7, (3 / 7, 4 / 7)),
-        ("Dragonfly, UGAL, next group", Setting(DRAGONFLY, TWICE, NEXT), 1 / 2, (7 / 16, 9 / 16)),
-        ("Dragonfly, UGAL, uniform", Setting(DRAGONFLY, TWICE, UNIFORM), 1.0, (0.9, 1.0)),
+        ("Dragonfly, PAR, next group", Setting(DRAGONFLY, PAR, NEXT), 1 / 2, (7 / 16, 9 / 16)),
+        ("Dragonfly, PAR, uniform", Setting(DRAGONFLY, PAR, UNIFORM), 1.0, (0.9, 1.0)),
     ):
         yield Case(_key(name), partial(searched, name, setting, theirs, spread), 15)
     for algorithm, fabric, n_links in (

@@ -5,18 +5,15 @@ its own ports: the packet goes via the group if those towards its destination ar
 `ugal_weight` times those towards the group, plus `ugal_threshold` packets. The weight stands for
 the ratio of the lengths of both ways. Of several ports, the least loaded one counts and is taken.
 
-With `decisions = 2`, the preset "progressive", the next switch decides again for packets that go
-the minimal way. In a Dragonfly it often has the link to the other group. The first switch knows of
-that link's queue only if links push back (PFC); without, use this preset.
+In a Dragonfly the switch often lacks the link to the other group. It sees that link's queue only
+if links push back (PFC); without, use `par`. Levels are as in `valiant`.
 
 Singh, "Load-Balanced Routing in Interconnection Networks", PhD thesis, Stanford, 2005; with local
-queues in Kim et al., "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA 2008; two
-decisions as in the progressive adaptive routing (PAR) of Jiang et al., "Indirect Adaptive Routing
-on Large Scale Interconnection Networks", ISCA 2009, which decides again in all of the first group.
+queues in Kim et al., "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA 2008.
 """
 
 from netsim.params import Param
-from netsim.routing import candidate, candidates, group_of, held, n_groups, set_via, via_of
+from netsim.routing import candidate, candidates, group_of, held, n_groups, set_via
 from netsim.routing_algorithms import least_loaded, spray_random, valiant
 
 BOOKSIM = "BookSim2, dragonfly.cpp: minimal if q_min <= 2 q_val + 30 flits"
@@ -24,34 +21,29 @@ BOOKSIM = "BookSim2, dragonfly.cpp: minimal if q_min <= 2 q_val + 30 flits"
 PARAMS = [
     Param("ugal_weight", "count", 2, "weight of the queue on the way via a group", BOOKSIM),
     Param("ugal_threshold", "count", 3, "advantage of the minimal way, in full packets", BOOKSIM),
-    Param("decisions", "count", 1, "switches that decide: 1 or 2", minimum=1, maximum=2),
 ]
-
-PRESETS = {"progressive": {"decisions": 2}}
 
 COUPLED = True
 VIA = True
+LEVELS = valiant.LEVELS
 PORT_SALTS = least_loaded.PORT_SALTS
 
 choose = least_loaded.choose
+on_route = valiant.on_route
 
 
 def at_source(env, now, port, pkt):
     away = group_of(env, pkt)
     if away == env.switch.group:
         return
-    n = n_groups(env)
-    if env.switch.group >= 0:
-        n -= 2
-    else:
-        n -= 1
+    here = env.switch.group
+    n = n_groups(env) - 2
+    if here < 0:  # a switch without hosts
+        n += 1
     if n <= 0:
         return
-    via = spray_random.choose(env, now, port, pkt, 0, n)
-    if env.switch.group >= 0:
-        via = valiant.other_than(via, env.switch.group, away)
-    elif via >= away:
-        via += 1
+    k = spray_random.choose(env, now, port, pkt, 0, n)
+    via = valiant.other_than(k, here, away)
     other = least_held(env, now, via)
     if other < 0:
         return
@@ -59,11 +51,6 @@ def at_source(env, now, port, pkt):
     limit = env.par.ugal_weight * other + env.par.ugal_threshold * packet_bytes
     if least_held(env, now, away) > limit:
         set_via(env, pkt, via)
-
-
-def at_switch(env, now, port, pkt):
-    if int(pkt.hops) <= env.par.decisions and via_of(pkt) < 0:
-        at_source(env, now, port, pkt)
 
 
 def least_held(env, now, group):

@@ -5,6 +5,10 @@ the links. `valiant_unit` draws a group for each packet, or one for each flow (a
 entropy). `intermediate` draws it from all groups, which may be the packet's own, or from the others
 only. Packets to the same switch take no detour.
 
+With PFC, links between switches have 6 levels, which are paused apart. A packet is at level 0 on
+its first one and one higher on each further one, so it never waits for itself if both ways together
+have at most 6 links (Dragonfly; Slim Fly and full meshes have 4 and 2). Other networks are refused.
+
 Valiant, "A Scheme for Fast Parallel Communication", SIAM J. Comput. 11(2), 1982; Dally and Towles,
 "Principles and Practices of Interconnection Networks", section 9.2.
 """
@@ -12,7 +16,17 @@ Valiant, "A Scheme for Fast Parallel Communication", SIAM J. Comput. 11(2), 1982
 import numpy as np
 
 from netsim.params import Param
-from netsim.routing import FIRST_CONTROL, below, group_of, mix, n_groups, rand32, set_via
+from netsim.routing import (
+    FIRST_CONTROL,
+    below,
+    group_of,
+    level_of,
+    mix,
+    n_groups,
+    rand32,
+    set_level,
+    set_via,
+)
 from netsim.routing_algorithms import ecmp, spray_random
 
 PURPOSE_FLOW = 128
@@ -34,6 +48,7 @@ PACKET, FLOW = 0, 1
 ANY, OTHER = 0, 1
 
 VIA = True
+LEVELS = 6
 PORT_SALTS = spray_random.PORT_SALTS
 
 
@@ -66,9 +81,14 @@ def at_source(env, now, port, pkt):
     set_via(env, pkt, via)
 
 
+def on_route(env, now, port, out, pkt):
+    if port.from_host == 0:
+        set_level(env, pkt, min(level_of(env, pkt) + 1, LEVELS - 1))
+
+
 def other_than(k, a, b):
-    """Return the k-th of the groups other than `a` and `b`."""
-    if k >= min(a, b):
+    """Return the k-th of the groups other than `a` (-1: none) and `b`."""
+    if k >= min(a, b) and a >= 0:
         k += 1
     if k >= max(a, b):
         k += 1

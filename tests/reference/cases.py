@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .model import Case
+from .queues import PAUSING
 from .random_circuits import with_circuits
 from .random_faults import with_carrier, with_faults, with_reroutes
 from .random_graphs import (
@@ -32,10 +33,13 @@ from .random_phases import with_phases
 from .random_policies import with_policy
 from .random_port_sizes import with_port_sizes
 from .random_programs import with_program
-from .random_routing import ALGORITHMS, parameters
+from .random_routing import WITH_PARAMETERS, parameters
 from .random_tasks import with_tasks
+from .routing_by_load import ALGORITHMS
 
 CONTROL_BYTES = 64
+MAX_CLASSES = 8
+"""Classes of links, each a level of a traffic class."""
 ROUTING = (
     "ecmp",
     "ecmp_symmetric",
@@ -43,7 +47,9 @@ ROUTING = (
     "spray_round_robin",
     "spray_permutation",
     "least_loaded",
-    *ALGORITHMS,
+    "ecmp_levels",
+    "dateline",
+    *WITH_PARAMETERS,
 )
 
 TRANSPORTS = ("datagram", "roce", "ndp")
@@ -139,6 +145,10 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
     n_traffic_classes = 2 if two else rng.randint(1, 8)
     if model == "trim" and transport not in ("ndp", "rccc"):
         n_traffic_classes = rng.choice((2, 2, 3, 5))
+    levels = ALGORITHMS[drawn["routing"]].levels if model in PAUSING else 1
+    if two and 2 * levels > MAX_CLASSES:
+        drawn["routing"], levels = "ecmp", 1
+    n_traffic_classes = min(n_traffic_classes, MAX_CLASSES // levels)
     rto_ps = rng.choice((20 * US, 60 * US, 200 * US))
     flows = _flows(rng, n_hosts, list(graph.reach), packets["payload_bytes"])
     fabric = _fabric(rng, drawn, n_traffic_classes, full)
@@ -202,7 +212,7 @@ def _fabric(
         fabric["interval_ps"] = rng.choice((NS, US, 5 * US + 1, 20 * US))
         fabric["mark"] = rng.random() < 0.3
     if model == "mixed":
-        fabric["classes"] = n_traffic_classes
+        fabric["classes"] = n_traffic_classes * ALGORITHMS[drawn["routing"]].levels
         fabric["buffer_bytes"] = rng.choice((10, 40, 100)) * full
         fabric["gap_ps"] = rng.choice((0, NS, US))
     if model == "credit_shaper":

@@ -74,12 +74,12 @@ class HostPort(Port):
         if self.busy:
             return False
         for i, packet in enumerate(self.control):
-            if not self.paused[packet.prio]:
+            if not self.paused[self.sim.first_level(packet.prio)]:
                 del self.control[i]
                 self._send(packet)
                 return True
         for sender in list(self.ready):
-            if self.paused[sender.data_class] and not sender.finished:
+            if self.paused[self.sim.first_level(sender.data_class)] and not sender.finished:
                 continue  # skipped, it keeps its position
             self.ready.remove(sender)
             if sender.finished:
@@ -105,6 +105,7 @@ class HostPort(Port):
 
     def _send(self, packet: Packet) -> int:
         self.sim.balance.sent.add(packet.size)
+        packet.prio = self.sim.first_level(packet.prio)
         return self.transmit(packet)
 
 
@@ -171,6 +172,7 @@ class Host:
             port.set_paused(packet.aux)
         else:
             self.sim.balance.received.add(packet.size)
+            packet.prio //= self.sim.n_levels
             if packet.kind < 8:
                 self.receivers[packet.flow].has_heard = True
                 self.receivers[packet.flow].on_packet(packet)

@@ -23,7 +23,7 @@ class Mixed(Discipline):
         self.draws: dict[int, int] = {}
         self.came_in: dict[tuple[int, int], int] = {}
         self.held = 0
-        self.n_traffic_classes: int = self.fabric["n_traffic_classes"]
+        self.classes: int = self.fabric["classes"]
 
     def _draw(self, port: SwitchPort) -> int:
         self.draws[port.index] = self.draws.get(port.index, 0) + 1
@@ -50,8 +50,8 @@ class Mixed(Discipline):
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
         """Sometimes move the last packet of a class to the next one."""
         chance = self._draw(out)
-        other = chance % self.n_traffic_classes
-        behind = (other + 1) % self.n_traffic_classes
+        other = chance % self.classes
+        behind = (other + 1) % self.classes
         if chance % 3 == 0 and out.fifos[other] and behind != packet.prio:
             out.enqueue(behind, out.pop_tail(other))
         if self.fits(out, packet.prio, packet.size):
@@ -66,8 +66,8 @@ class Mixed(Discipline):
             port.wait_until(self.now + 1 + self.fabric["gap_ps"])
             return None
         classes = port.open_classes()
-        first = chance % self.n_traffic_classes
-        return min(classes, key=lambda c: (c - first) % self.n_traffic_classes)
+        first = chance % self.classes
+        return min(classes, key=lambda c: (c - first) % self.classes)
 
     def choose_packet(self, port: SwitchPort, c: int) -> int:
         """Return any packet, after dropping others."""

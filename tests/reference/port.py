@@ -40,7 +40,6 @@ class Port:
     def __init__(
         self, sim: Simulator, node: Node, local: int, index: int, rate_bps: int, delay_ps: int
     ) -> None:
-        n_traffic_classes = sim.case.fabric["n_traffic_classes"]
         self.sim = sim
         self.node = node
         self.local = local
@@ -53,10 +52,10 @@ class Port:
         self.busy = False
         self.last_end_ps = 0
         self.loss_draws = 0
-        self.paused = [False] * n_traffic_classes
-        self.paused_since = [0] * n_traffic_classes
+        self.paused = [False] * sim.n_link_classes
+        self.paused_since = [0] * sim.n_link_classes
         self.departures: list[Departure] = []
-        self.counters = [Counters() for _ in range(n_traffic_classes)]
+        self.counters = [Counters() for _ in range(sim.n_link_classes)]
 
     def transmit(self, packet: Packet, c: int | None = None) -> int:
         """Start sending a packet now; return when its last bit has left.

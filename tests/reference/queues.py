@@ -137,6 +137,10 @@ class Trim(Discipline):
             self.header_run[port.index] = 0
 
 
+PAUSING = ("lossless", "mixed")
+"""Disciplines with PFC."""
+
+
 class Lossless(Discipline):
     """Pauses the neighbor's class if too much of it has arrived."""
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from .random_graphs import NS, US
 
-VIA = ("valiant", "ugal_l")
+VIA = ("valiant", "ugal_l", "par")
 """Those that need a single routing table, and packets that circuits do not send elsewhere."""
 
-ALGORITHMS = ("wcmp", "letflow", "conga", "drill", "adaptive", *VIA)
+WITH_PARAMETERS = ("wcmp", "letflow", "conga", "drill", "adaptive", *VIA)
 
 
 def parameters(rng: random.Random) -> dict[str, Any]:
@@ -26,6 +26,5 @@ def parameters(rng: random.Random) -> dict[str, Any]:
         "valiant_unit": rng.choice(("packet", "flow")),
         "intermediate": rng.choice(("any", "other")),
         "ugal_weight": rng.choice((0, 1, 2)),
-        "decisions": rng.choice((1, 2)),
         "ugal_threshold": rng.choice((0, 0, 1, 3)),
     }

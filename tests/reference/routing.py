@@ -45,6 +45,7 @@ class Routing:
     """A routing algorithm at a switch: the base of all, without any decision."""
 
     coupled = False
+    levels = 1
 
     def __init__(self, switch: Switch) -> None:
         self.switch = switch
@@ -90,6 +91,22 @@ class Routing:
         if packet.via is not None:
             ports = self.switch.ports_to(packet.via)
         return ports[self.choose(Arrival(ingress, packet), ports) if len(ports) > 1 else 0]
+
+    def rise(self, ingress: SwitchPort, packet: Packet) -> None:
+        """Raise the level of a packet from a switch by one, up to the highest."""
+        if ingress.peer.node.index >= self.switch.sim.case.n_hosts:
+            self.set_level(packet, min(self.level_of(packet) + 1, self.levels - 1))
+
+    def level_of(self, packet: Packet) -> int:
+        """Return a packet's level; 0 without PFC."""
+        n = self.switch.sim.n_levels
+        return n - 1 - packet.prio % n
+
+    def set_level(self, packet: Packet, level: int) -> None:
+        """Change a packet's level; nothing without PFC."""
+        n = self.switch.sim.n_levels
+        if n > 1:
+            packet.prio = packet.prio // n * n + n - 1 - level
 
     # -- what algorithms use -------------------------------------------------------------------
 
@@ -228,8 +245,45 @@ class LetFlow(Routing):
         return k
 
 
+class EcmpLevels(Ecmp):
+    """As ecmp, one level higher with each link."""
+
+    levels = 4
+
+    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
+        """Raise the level."""
+        self.rise(ingress, packet)
+
+
+class Dateline(Ecmp):
+    """As ecmp, at level 1 from the link on that closes a ring."""
+
+    levels = 2
+
+    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:
+        """Set the level on a link to a switch."""
+        if out.peer.node.index < self.switch.sim.case.n_hosts:
+            return
+        groups = self.groups()
+        here = groups.index(self.switch.index) if self.switch.index in groups else -1
+        others = [port.peer.node.index for port in self.switch.ports]
+        nearer = [abs(groups.index(one) - here) for one in others if one in groups]
+        out_of = out.peer.node.index
+        far = abs((groups.index(out_of) if out_of in groups else -1) - here)
+        if min(nearer, default=far) < far:
+            self.set_level(packet, 1)
+        elif ingress.peer.node.index < self.switch.sim.case.n_hosts:
+            self.set_level(packet, 0)
+
+
 class Valiant(Routing):
     """Over an intermediate group."""
+
+    levels = 6
+
+    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
+        """Raise the level."""
+        self.rise(ingress, packet)
 
     def at_source(self, came: Arrival) -> None:
         """Choose the group."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from .model import Packet, below, mix, scaled_ps_per_byte
 from .routing import (
     Arrival,
+    Dateline,
     Ecmp,
+    EcmpLevels,
     EcmpSymmetric,
     LeastLoaded,
     LetFlow,
@@ -196,6 +198,8 @@ class Adaptive(Measured):
 class UgalL(LeastLoaded):
     """Minimal, or over another group if its own queue is shorter."""
 
+    levels = 6
+
     def at_source(self, came: Arrival) -> None:
         """Compare the queues of both ways."""
         away, here = self.edge_of(came.packet), self.switch.index
@@ -211,16 +215,30 @@ class UgalL(LeastLoaded):
         if minimal > self.fabric["ugal_weight"] * other + threshold:
             came.packet.via = via
 
+    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
+        """Raise the level."""
+        self.rise(ingress, packet)
+
+
+class Par(UgalL):
+    """The second switch compares again."""
+
+    levels = 1
+
     def at_switch(self, came: Arrival) -> None:
-        """Compare again at the second switch."""
-        second = came.packet.hops == 2
-        if second and self.fabric["decisions"] == 2 and came.packet.via is None:
+        """Compare at the second switch."""
+        if came.packet.hops == 2 and came.packet.via is None:
             self.at_source(came)
+
+    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:
+        """Nothing."""
 
 
 ALGORITHMS: dict[str, type[Routing]] = {
     "ecmp": Ecmp,
     "ecmp_symmetric": EcmpSymmetric,
+    "ecmp_levels": EcmpLevels,
+    "dateline": Dateline,
     "spray_random": SprayRandom,
     "spray_round_robin": SprayRoundRobin,
     "spray_permutation": SprayPermutation,
@@ -232,4 +250,5 @@ ALGORITHMS: dict[str, type[Routing]] = {
     "adaptive": Adaptive,
     "valiant": Valiant,
     "ugal_l": UgalL,
+    "par": Par,
 }

@@ -11,6 +11,8 @@ from .host import Host, HostPort
 from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
 from .phase_schedule import PhaseSchedule
 from .port import Port
+from .queues import PAUSING
+from .routing_by_load import ALGORITHMS
 from .series import Recorder
 from .switch import Switch, SwitchPort
 from .tasks import Tasks
@@ -32,6 +34,9 @@ class Simulator:
         self.case = case
         self.now = 0
         self.balance = Balance()
+        pauses = case.fabric["queue_discipline"] in PAUSING
+        self.n_levels = ALGORITHMS[case.fabric["routing"]].levels if pauses else 1
+        self.n_link_classes = case.fabric["n_traffic_classes"] * self.n_levels  # of links
         self.series = Recorder(self)
         self.on_links: dict[int, Packet] = {}
         self._heap: list[tuple[int, int, int, tuple[int, ...], int, Event]] = []
@@ -88,6 +93,10 @@ class Simulator:
             self.now = time
             event.action()
         return self._outcome()
+
+    def first_level(self, c: int) -> int:
+        """Return the class of links of a traffic class at level 0."""
+        return c * self.n_levels + self.n_levels - 1
 
     # -- construction ------------------------------------------------------------------------
 

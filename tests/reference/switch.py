@@ -36,10 +36,11 @@ MAX_HOPS = 255
 
 @dataclass
 class Waiting:
-    """A packet in a switch, and its ingress port."""
+    """A packet in a switch, its ingress port, and the class in which it came."""
 
     packet: Packet
     ingress: SwitchPort
+    came_in: int
 
 
 class SwitchPort(Port):
@@ -49,16 +50,15 @@ class SwitchPort(Port):
         self, sim: Simulator, node: Switch, local: int, index: int, rate_bps: int, delay_ps: int
     ) -> None:
         super().__init__(sim, node, local, index, rate_bps, delay_ps)
-        n_traffic_classes = sim.case.fabric["n_traffic_classes"]
         self.switch = node
-        self.fifos: list[list[Waiting]] = [[] for _ in range(n_traffic_classes)]
+        self.fifos: list[list[Waiting]] = [[] for _ in range(sim.n_link_classes)]
         self.sending: tuple[Waiting, int] | None = None  # and its class
-        self.held = Held(sim, n_traffic_classes)  # q[c]
+        self.held = Held(sim, sim.n_link_classes)  # q[c]
         self.draws = 0
         self.latest_rate_bps = rate_bps  # of the last transmission started
         self.look: Event | None = None
         self.without_day = False  # it may not start, and the time when it may is unknown
-        self.holding_back = [False] * n_traffic_classes
+        self.holding_back = [False] * sim.n_link_classes
         self.owes_frame = False
 
     def turn_at(self, time_ps: int) -> tuple[int, ...]:
@@ -189,7 +189,8 @@ class Switch:
             return
         waiting, c = done
         port.held[c] -= waiting.packet.size
-        self.discipline.on_departure(waiting.ingress, c, waiting.packet.size)
+        counted = c if self.sim.n_levels == 1 else waiting.came_in
+        self.discipline.on_departure(waiting.ingress, counted, waiting.packet.size)
         self.start(port)
         self.two_hops.after_completion(port)
         if waiting.ingress.owes_frame:
@@ -208,6 +209,7 @@ class Switch:
             self.sim.balance.unroutable.add(packet.size)
             return
         packet.arrived_ps = self.sim.now
+        came_in = packet.prio
         if self.discipline.on_arrival(port, packet):
             self.routing.arrive(packet, port)
             out = self.two_hops.choose(packet, port) or self.routing.port_for(packet, port)
@@ -216,7 +218,7 @@ class Switch:
             if c is None:
                 out.drop(packet.prio, packet)
             else:
-                out.enqueue(c, Waiting(packet, port))
+                out.enqueue(c, Waiting(packet, port, came_in))
             self.start(out)
             self.two_hops.after_arrival(out)
         else:
@@ -294,7 +296,7 @@ class Switch:
         ecn = self.fabric["ecn"]
         if ecn is None or ecn["at"] != when or packet.kind != DATA:
             return
-        if c < self.fabric["ecn_from_class"]:
+        if c // self.sim.n_levels < self.fabric["ecn_from_class"]:
             return
         own = {**ecn, **self.sim.case.port_sizes.get(out.index, {})}
         q, kmin, kmax = out.held[c], own["kmin_bytes"], own["kmax_bytes"]
