@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from marked import marked
 from raises_input import mentions, raises_input
 
 from netsim.cli import app
@@ -60,6 +62,34 @@ def test_what_is_shipped_passes_compiled(name):
 
 def test_the_longest_ways():
     assert [longest_way(build()) for build in (tree, three_tiers, dragonfly, torus)] == [2, 4, 3, 4]
+
+
+IN_THE_GUIDE = {
+    "valiant": (("valiant",), "PARAMS = []", {}),
+    "ugal": (
+        ("valiant", "ugal"),
+        'COUPLED = True\nPARAMS = [Param("bias_bytes", "bytes", "12KB", "bias")]',
+        {"bias_bytes": "1KB"},
+    ),
+    "planes": (("valiant", "planes"), "PARAMS = []", {"plane_balancing": "routing"}),
+    "utilization": (
+        ("valiant", "utilization"),
+        'PACKET_FIELDS = ("busiest",)\nPARAMS = [Param("tick", "time", "5us", "period")]',
+        {"tick": "2us"},
+    ),
+}
+"""Parts of the guide that make up a file, its other lines, and keys."""
+
+
+def test_the_algorithms_of_the_guide_are_whole(tmp_path):
+    guide = (SCAFFOLD.parents[1] / "routing_algorithms" / "README.md").read_text("utf-8")
+    path = tmp_path / "mine.py"
+    for name, (parts, more, keys) in IN_THE_GUIDE.items():
+        code = "\n\n".join(textwrap.dedent(marked(guide, part)) for part in parts)
+        head = "from netsim.params import Param\nfrom netsim.routing import *"
+        path.write_text(f"{head}\n{more}\n\n{code}")
+        findings = check_routing(path, keys=keys, cases=["tree", "planes", "dragonfly", "resumed"])
+        assert [finding.status for finding in findings] == ["pass"] * 4, (name, findings)
 
 
 FAULTS = {
