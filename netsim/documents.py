@@ -81,6 +81,15 @@ RUN = {
 }
 SHARD = {"format": int, "number": int, "count": int, "sweep": str, "points": [str]}
 STATISTICS = Each((NUMBER, None))
+THROUGHPUT = {
+    **dict.fromkeys(("offered_load", "accepted_load", "accepted_interval"), NUMBER),
+    **dict.fromkeys(("excess_load", "excess_interval", "warmup_round_trips"), NUMBER),
+    **dict.fromkeys(("flows_injected", "flows_undelivered"), COUNT),
+    **dict.fromkeys(("mean_hops", "saturation_bound"), (NUMBER, None)),
+    "latency_ps": dict.fromkeys(("mean", "p50", "p99", "p999"), (NUMBER, None)),
+    "worst_host": ({"name": str, "offered_load": NUMBER, "accepted_load": NUMBER}, None),
+    "busiest_link": {"name": str, "utilization": NUMBER},
+}
 SUMMARY = {
     "complete": bool,
     "stop_reason": str,
@@ -92,6 +101,7 @@ SUMMARY = {
     "hash": str,
     **{f"{name}?": (NUMBER, None) for name in ("ideal_max_ps", *COUNTERS, "wall_s", "compile_s")},
     "fair_ps?": (STATISTICS, None),
+    "throughput?": THROUGHPUT,
 }
 EXPERIMENT = {
     "point": str,

@@ -47,8 +47,8 @@ def compare(results: Sequence[Result]) -> Comparison:
 
     Raises InputError unless results have [measure] and several values of traffic.load.
     """
-    measured = [result for result in results if "throughput" in result.summary]
-    if len({seed_curves.resolved(result, LOAD) for result in measured} - {None}) < 2:
+    measured = [one for one in results if "throughput" in one.summary and _load(one) is not None]
+    if len({_load(result) for result in measured}) < 2:
         hint = "such as the result of `netsim saturate`"
         message = "--kind saturation needs points with [measure] at several values of traffic.load"
         raise InputError(message, hint=hint)
@@ -57,8 +57,7 @@ def compare(results: Sequence[Result]) -> Comparison:
     for curve in seed_curves.curves(measured, apart=[LOAD]):
         rows: Rows = {}
         for result in curve.results:
-            if (load := seed_curves.resolved(result, LOAD)) is not None:
-                rows.setdefault(float(load), []).append(result_row(result))
+            rows.setdefault(_load(result) or 0.0, []).append(result_row(result))
         rows = dict(sorted(rows.items()))
         bounds = [row["saturation_bound"] for these in rows.values() for row in these]
         bound = min((one for one in bounds if one is not None), default=None)
@@ -105,6 +104,12 @@ def draw(comparison: Comparison) -> Figure:
     figure.suptitle(comparison.title, fontsize="medium")
     style.legend(figure, left, style.OUTSIDE, sweeps.caption(seeds))
     return figure
+
+
+def _load(result: Result) -> float | None:
+    """Return the load of a point, None if it is no number."""
+    load = seed_curves.resolved(result, LOAD)
+    return float(load) if isinstance(load, int | float) else None
 
 
 def _spreads(rows: Rows, column: str) -> dict[float, sweeps.Spread]:

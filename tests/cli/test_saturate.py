@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,16 @@ def test_two_hosts_share_a_link_and_the_curves_are_drawn(saturate) -> None:
     assert drawn.exit_code == 0, drawn.output
     assert "0.512 ± 0.013" in drawn.stdout
     assert Path("results/e_saturation/saturation.png").stat().st_size > 10_000
+    file = Path("results/e_saturation/load=0.3/summary.json")
+    whole = file.read_text()
+    for key in ("throughput", "throughput.latency_ps.p50"):
+        content = json.loads(whole)
+        *tables, last = key.split(".")
+        table = reduce(dict.__getitem__, tables, content)
+        table[last] = [1]
+        file.write_text(json.dumps(content))
+        drawn = CliRunner().invoke(app, ["plot", "results/e_saturation", "--kind", "saturation"])
+        assert (drawn.exit_code, f"{key}: is not" in drawn.stderr) == (2, True), drawn.output
 
 
 def test_what_is_done_is_kept(saturate, monkeypatch) -> None:
@@ -125,6 +136,8 @@ def test_errors(saturate) -> None:
     assert (result.exit_code, "--to" in result.stderr) == (2, True)
     result = saturate("--set", "measure={}")
     assert (result.exit_code, "[measure]" in result.stderr) == (2, True)
+    result = saturate("--routing", "ecmp,nowhere")
+    assert (result.exit_code, "nowhere" in result.stderr) == (2, True)
     closed = 'traffic={kind="permutation", size="1MB"}'
     result = saturate("--set", closed, "--from", "0.5", "--grid", "2", window=30)
     assert (result.exit_code, "no flow starts" in result.stderr) == (2, True), result.output
