@@ -18,9 +18,11 @@ from netsim.engine.kernels.packets import (
 from netsim.engine.kernels.routing_services import (
     candidate,
     candidates,
+    candidates_at,
     dimension_of,
     egress,
     far_group,
+    far_group_at,
     flow_row,
     free_at,
     group_of,
@@ -50,7 +52,8 @@ from netsim.model.arithmetic import (
 __all__ = [
     "ACK", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "FIRST_CONTROL", "INF", "NACK", "PULL",
     "PURPOSE_PERMUTATION", "PURPOSE_SPRAY", "TRIMMED", "below", "candidate", "candidates",
-    "dimension_of", "egress", "far_group", "flow_row", "free_at", "group_of", "held", "hops_to",
-    "is_up", "level_of", "mix", "n_groups", "permuted", "ps_per_byte_q20", "publish",
-    "published", "rand32", "serialization_ps", "set_level", "set_via", "via_of", "waiting",
+    "candidates_at", "dimension_of", "egress", "far_group", "far_group_at", "flow_row", "free_at",
+    "group_of", "held", "hops_to", "is_up", "level_of", "mix", "n_groups", "permuted",
+    "ps_per_byte_q20", "publish", "published", "rand32", "serialization_ps", "set_level", "set_via",
+    "via_of", "waiting",
 ]  # fmt: skip

@@ -12,7 +12,9 @@ from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import ROUTING_PORT
 from netsim.engine.kernels.routing_services import (
     KEPT,
+    candidates_at,
     dimension_of,
+    far_group_at,
     hops_to,
     ps_per_byte_q20,
     published,
@@ -96,7 +98,7 @@ def build_facts(network: Network, routing: RoutingAlgorithm) -> dict[str, Array]
         "port_q20": np.zeros(1, np.int64),
         "group_switch": np.zeros(1, np.int64),
     }
-    if published in routing.uses:
+    if routing.uses & {published, candidates_at, far_group_at}:
         facts["group_switch"] = network.edge_switch.astype(np.int64)
     if hops_to in routing.uses:
         facts["hops"] = _hops(network)

@@ -130,11 +130,11 @@ def entry_of(env: RoutingEnv, pkt: Any, now: Ps) -> int:
     row = row_of(net, env.switch.node, now)
     if VIA:
         if pkt.via > 0:
-            entry = net.route[row + pkt.via - 1]
+            entry: int = net.route[row + pkt.via - 1]
             if entry > 0:
                 return entry
             pkt.via = 0
-    return net.route[row + net.host_group[Address(pkt.dst)]]
+    return net.route[row + net.host_group[Address(int(pkt.dst))]]
 
 
 def chosen_port(env: RoutingEnv, port: RoutingPortRecord, pkt: PacketRecord, now: Ps) -> LocalPort:

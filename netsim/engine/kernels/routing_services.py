@@ -10,7 +10,7 @@ from typing import Any
 
 from netsim.engine.kernels.env import PlaneEnv, RoutingEnv
 from netsim.engine.kernels.fields import PacketRecord, PortChoiceRecord
-from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, Ps
+from netsim.engine.kernels.ids import Address, Bytes, GlobalPort, LocalPort, NodeId, Ps
 from netsim.engine.kernels.indexing import queue_of
 from netsim.engine.kernels.packets import FIRST_CONTROL
 from netsim.engine.kernels.port_pairs import pair_of, pairs_in_use
@@ -70,10 +70,25 @@ def _group(env: RoutingEnv, group: int) -> int:
 def candidates(env: RoutingEnv, now: Ps, group: int) -> tuple[int, int]:
     """Return ``first`` and the number of candidates for the edge switch of ``group``; none if that
     is this switch or has no route."""
-    entry = env.net.route[row_of(env.net, env.switch.node, now) + _group(env, group)]
+    return _listed(env, now, env.switch.node, group)
+
+
+def candidates_at(env: RoutingEnv, now: Ps, at: int, group: int) -> tuple[int, int]:
+    """Return the same for the edge switch of group ``at``, whose local ports they are."""
+    return _listed(env, now, env.links.routers[_switch(env, at)].node, group)
+
+
+def _listed(env: RoutingEnv, now: Ps, node: NodeId, group: int) -> tuple[int, int]:
+    """Return ``first`` and the number of a switch's candidates for a group."""
+    entry = env.net.route[row_of(env.net, node, now) + _group(env, group)]
     if entry == NO_ROUTE:
         return 0, 0
     return entry >> 16, entry & 0xFFFF
+
+
+def _switch(env: RoutingEnv, group: int) -> int:
+    """Return the edge switch of a group."""
+    return env.net.group_switch[env.switch.first_group + _group(env, group)]
 
 
 def candidate(env: RoutingEnv, first: int, k: int) -> LocalPort:
@@ -164,7 +179,21 @@ def dimension_of(env: RoutingEnv, p: int) -> int:
 def far_group(env: RoutingEnv, p: int) -> int:
     """Return the group at the other end of the cable at local port ``p``; -1 if that is a host or a
     switch without hosts."""
-    node = env.net.port_node[env.net.port_peer[_port(env, p)]]
+    return _far_group(env, _port(env, p))
+
+
+def far_group_at(env: RoutingEnv, at: int, p: int) -> int:
+    """Return the same for a local port of the edge switch of group ``at``."""
+    router = env.links.routers[_switch(env, at)]
+    if p < 0 or p >= router.n_ports:
+        broken(env.home, NO_LOCAL_PORT, p)
+        p = 0
+    return _far_group(env, router.first_port + LocalPort(p))
+
+
+def _far_group(env: RoutingEnv, port: GlobalPort) -> int:
+    """Return the group at the other end of a port's cable, or -1."""
+    node = env.net.port_node[env.net.port_peer[port]]
     if node < env.net.n_hosts:
         return -1
     return int(env.links.routers[node - env.net.n_hosts].group)
@@ -190,8 +219,7 @@ def published(env: RoutingEnv, now: Ps, group: int, key: int) -> int:
     """Return what the edge switch of a group published last before the period of ``publish_delay``
     that precedes this one; 0 if it had published nothing."""
     kept = env.links.published
-    switch = env.net.group_switch[env.switch.first_group + _group(env, group)]
-    row = _key(env, switch, key)
+    row = _key(env, _switch(env, group), key)
     latest = 0
     value = 0
     for k in range(KEPT):
@@ -218,7 +246,7 @@ def flow_row(env: RoutingEnv, port: RoutingPortRecord, pkt: PacketRecord) -> Any
     if int(pkt.kind) >= FIRST_CONTROL:
         direction = 1
     key = mix(mix(int(pkt.flow) * 2 + direction) ^ int(pkt.entropy))
-    table = int(port.number) - int(env.net.first_port[env.net.n_hosts])
+    table = int(port.number) - int(env.net.first_port[NodeId(env.net.n_hosts)])
     if ONE_FLOW_TABLE:
         table = env.home.number
     return env.links.flow_rows[table * FLOW_ROWS + below(key, FLOW_ROWS)]
