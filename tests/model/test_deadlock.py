@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -95,6 +96,7 @@ def test_random_networks(network: Network) -> None:
     check_cycle(network)
 
 
+@settings(max_examples=60)
 @given(networks(), st.integers(1, 3), st.booleans(), st.booleans(), st.integers(0, 9))
 def test_levels_and_vias(
     network: Network, n_levels: int, via: bool, anywhere: bool, seed: int
@@ -164,12 +166,15 @@ def test_direct_networks() -> None:
 
 
 def test_vias() -> None:
-    """Minimal routes of a full mesh have no cycle; with Valiant's, links wait for links."""
+    """Minimal routes of a full mesh have no cycle; via other groups links wait for each other,
+    unless packets have levels."""
     mesh = topology_of({"kind": "hyperx", "shape": "5"})
-    for name, length in (("ecmp", 0), ("least_loaded", 0), ("valiant", 2), ("ugal_l", 2)):
-        choices = choices_of(fabric_with(routing=name), mesh)
-        assert choices.anywhere == (name == "ugal_l")  # which may decide again at the next switch
+    for name, length in (("ecmp", 0), ("valiant", 0), ("ugal_l", 0), ("par", 2)):
+        choices = choices_of(fabric_with("lossless", routing=name), mesh)
+        assert (choices.via, choices.anywhere) == (name != "ecmp", name == "par")
         assert len(check_cycle(mesh, None, choices)) == length, name
+        flat = replace(choices, n_levels=1, next_level=None)
+        assert len(check_cycle(mesh, None, flat)) == (0 if name == "ecmp" else 2), name
 
 
 BY_LEVELS = (
@@ -177,6 +182,8 @@ BY_LEVELS = (
     ({"kind": "torus", "shape": "6x3"}, "dateline"),
     ({"kind": "torus", "shape": "3x3", "twist": 1}, "ecmp_levels"),
     ({"kind": "hyperx", "shape": "3x3"}, "ecmp_levels"),
+    ({"kind": "hyperx", "shape": "3x3"}, "ugal_l"),
+    ({"kind": "dragonfly", "switches_per_group": 2}, "valiant"),
     ({"kind": "dragonfly", "switches_per_group": 2}, "ecmp_levels"),
     ({"kind": "hamming_mesh", "board": "2x2", "boards": "2x2"}, "ecmp_levels"),
     ({"kind": "jellyfish", "switches": 10, "degree": 3, "hosts_per_switch": 1}, "ecmp_levels"),
@@ -189,7 +196,7 @@ def test_levels_of_packets() -> None:
     for given_tree, name in BY_LEVELS[:-1]:
         network = topology_of(given_tree)
         choices = choices_of(fabric_with("lossless", routing=name), network)
-        assert choices.n_levels == (2 if name == "dateline" else 4)
+        assert choices.n_levels == {"dateline": 2, "ecmp_levels": 4}.get(name, 6)
         assert check_cycle(network, None, choices) == [], given_tree
     for given_tree, name in [
         ({"kind": "torus", "shape": "4x8", "twist": 4, "paths": "minimal"}, "dateline"),
