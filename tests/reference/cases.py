@@ -49,6 +49,7 @@ ROUTING = (
     "least_loaded",
     "ecmp_levels",
     "dateline",
+    "minimal_adaptive",
     *WITH_PARAMETERS,
 )
 

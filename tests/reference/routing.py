@@ -218,6 +218,16 @@ class LeastLoaded(Routing):
         return self.least(came.ingress, ports)
 
 
+class MinimalAdaptive(LeastLoaded):
+    """As least_loaded, one level higher with each link."""
+
+    levels = 8
+
+    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
+        """Raise the level."""
+        self.rise(ingress, packet)
+
+
 class Wcmp(Routing):
     """Weighted rendezvous hashing."""
 
