@@ -10,7 +10,8 @@ import polars as pl
 from raises_input import mentions, raises_input
 from serving_case import Row, log_of, mixed_plan, plan_of, row, split_run
 
-from netsim.results.files import _array
+from netsim.results.columns import Column
+from netsim.results.files import _series
 from netsim.terminal import Wide
 from netsim.workloads.cli.request import gap_table, headlines, hints, request_number, stage_table
 from netsim.workloads.reports.serving import serving_result
@@ -42,10 +43,10 @@ def result_of(plan: ServingPlan, rows: list[Row], *, complete: bool = True) -> A
     tables, summary = serving_result(plan, log, FLOWS, complete=complete)
 
     def read(table: dict[str, np.ndarray]) -> pl.DataFrame:
-        columns = {
-            name: pl.Series(_array(column, null_below_zero=name.endswith(("_ps", "_instance"))))
-            for name, column in table.items()
-        }
+        columns = [
+            _series(name, values, Column(name, "", "", name.endswith(("_ps", "_instance"))))
+            for name, values in table.items()
+        ]
         return pl.DataFrame(columns)
 
     found = {name: read(table) for name, table in tables.items()}
