@@ -40,7 +40,7 @@ CAUSES_OF_REQUESTS = CAUSES | {
 SENTENCES_OF_REQUESTS = SENTENCES | {
     "queueing": "waiting for prefill at {place}, which computed {manner} meanwhile",
     "waiting": "waiting for an iteration of {place}",
-    "network": "the network inside iterations of {place}",
+    "network": "the network inside iterations of {place} ({manner})",
     "down": "{place}, which was down",
     "lost": "a failure of {place}: the request had to start again",
     "kv_behind": "its KV cache, behind other transfers at {place} ({manner}): {flows}",
@@ -113,6 +113,8 @@ def _rows(
     rows: list[dict[str, Any]], explained: dict[int, Explanation], result: Result
 ) -> Iterator[dict[str, Any]]:
     """Yield rows of a budget that add up to the time of the rows of a breakdown."""
+    traffic = result.experiment["resolved"]["traffic"]
+    kind = "in packets" if traffic.get("all_reduces") == "packets" else "by formula"
     for one in rows:
         place, time_ps = f"instance {one['instance']}", one["end_ps"] - one["start_ps"]
         stage, down_ps = one["stage"], min(time_ps, one["down_ps"] or 0)
@@ -122,7 +124,7 @@ def _rows(
             network_ps = min(time_ps - down_ps, one["network_ps"])
             computing_ps = min(time_ps - down_ps - network_ps, one["computing_ps"])
             yield _row("down", stage, place, down_ps)
-            yield _row("network", stage, place, network_ps)
+            yield _row("network", f"{stage}, {kind}", place, network_ps)
             yield _row(stage, f"batch of {one['decode_batch']}", place, computing_ps)
             yield _row("waiting", stage, place, time_ps - down_ps - network_ps - computing_ps)
         else:
