@@ -19,6 +19,9 @@ ORDER = 1
 FEW_POINTS = 4
 """Points whose completion times are all named; of more, the range of each transport."""
 
+MAX_EXPLAINED, SLOW = 2, 1.2
+"""Transports whose slowest point is explained, if it has a slowdown above this."""
+
 TELLING = 0.25
 """Share of the delay from which on collisions are named."""
 
@@ -51,9 +54,10 @@ def headlines(report: Report) -> Iterator[str]:
                 f"{format_time(int(_last(one)), 4)} ({one.label})" for one in (its[0], its[-1])
             )
             yield f"{transport}: the last flow ends after {best} at best, {worst} at worst."
-    worst_point = max(done, key=slowness)
-    if slowness(worst_point) > 1.2:
-        yield from causes(worst_point)
+    slowest = {point.transport: point for point in sorted(done, key=slowness)}
+    for point in sorted(slowest.values(), key=slowness, reverse=True)[:MAX_EXPLAINED]:
+        if slowness(point) > SLOW:
+            yield from causes(point)
 
 
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
@@ -71,8 +75,9 @@ def _networks(report: Report) -> str:
     sizes = first.flows["size_bytes"].to_numpy()
     low, high = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
     size = format_bytes(low, 4) + (f" to {format_bytes(high, 4)}" if high > low else "")
+    flows = "flow" if len(sizes) == 1 else "flows"
     traffic = first.experiment["resolved"].get("traffic", {}).get("kind", "")
-    return f"{' or '.join(networks[:3])}; traffic {traffic}: {len(sizes):,} flows of {size}."
+    return f"{' or '.join(networks[:3])}; traffic {traffic}: {len(sizes):,} {flows} of {size}."
 
 
 def _network(point: Point) -> str:

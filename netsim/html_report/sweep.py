@@ -70,8 +70,11 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
         groups.setdefault(report.axes_text(point.result, without=axis), []).append(point)
     values = list(dict.fromkeys(_value(point.result, axis) for point in report.simulated))
     places = places_of(values)
-    named = are_names(values)
-    names = [value_text(value) for value in sorted(places, key=places.__getitem__)] if named else []
+    names = []
+    if any(isinstance(value, str) for value in values):  # names, or quantities with units
+        order = sorted(places, key=places.__getitem__)
+        places = {value: float(place) for place, value in enumerate(order)}
+        names = [value_text(value) for value in order]
     styles = dashes([its[0].color for its in groups.values()])
     for metric in _varying(report):
         lines = {}

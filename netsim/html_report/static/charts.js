@@ -45,7 +45,8 @@ function chartBox(part) {
   const xAxis = { label: part.x, labelSize: 22, size: 34, values: plain };
   if (part.names.length) {
     xAxis.splits = () => part.names.map((_, k) => k);
-    xAxis.values = () => part.names;
+    xAxis.values = () => part.names.map((name) => (name.length > 15 ? name.slice(0, 14) + "…" : name));
+    if (part.names.join("").length > 40) { xAxis.rotate = -40; xAxis.size = 80; }
   }
   const hover = (chart) => {
     const { idx, left, top } = chart.cursor;
@@ -61,7 +62,7 @@ function chartBox(part) {
   };
   const height = 250;
   const options = {
-    width: 400, height, series: [{}, ...series], legend: { show: false },
+    width: 400, height: height + (xAxis.rotate ? 50 : 0), series: [{}, ...series], legend: { show: false },
     scales: {
       x: { time: false, distr: log("x") ? 3 : 1 },
       y: log("y") ? { distr: 3 } : { range: (_, low, high) => [Math.min(0, low), high * 1.04 || 1] },
@@ -76,7 +77,7 @@ function chartBox(part) {
   new ResizeObserver(() => {
     if (!place.clientWidth || place.clientWidth === last) return;
     last = place.clientWidth;
-    if (box.chart) box.chart.setSize({ width: last, height });
+    if (box.chart) box.chart.setSize({ width: last, height: options.height });
     else box.chart = new uPlot({ ...options, width: last }, data, place);
   }).observe(place);
   return box;

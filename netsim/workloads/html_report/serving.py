@@ -22,7 +22,7 @@ from netsim.workloads.serving.tokens import log_of
 from netsim.workloads.tracing.request_latency import LatencyBreakdown, request_latency
 
 ORDER = 2
-MAX_CURVES = 12
+MAX_CURVES, FEW_POINTS = 12, 6
 ALIKE = 0.05
 """Relative difference up to which two latencies are called equal."""
 
@@ -55,7 +55,7 @@ def headlines(report: Report) -> Iterator[str]:
     ]
     if limits:
         for transport in dict.fromkeys(point.transport for point in served):
-            told = [_goodput(p.result) for p in served if p.transport == transport]
+            told = _goodputs([point for point in served if point.transport == transport])
             yield (
                 f"Goodput of {transport}, requests per second within the SLO of those that "
                 f"arrived: {', '.join(told)}."
@@ -71,6 +71,14 @@ def headlines(report: Report) -> Iterator[str]:
 def _serving(result: Result) -> Mapping[str, Any]:
     found: Mapping[str, Any] = result.summary["serving"]
     return found
+
+
+def _goodputs(points: list[Point]) -> list[str]:
+    """Return the goodput of each point; of many, the lowest and the highest."""
+    if len(points) <= FEW_POINTS:
+        return [_goodput(point.result) for point in points]
+    order = sorted(points, key=lambda point: _serving(point.result)["slo"]["goodput_per_s"])
+    return [f"{_goodput(point.result)} ({point.label})" for point in (order[0], order[-1])]
 
 
 def _goodput(result: Result) -> str:
@@ -101,7 +109,7 @@ def _worst_gap(point: Point) -> Iterator[str]:
     """Yield the longest gap and the flow that it waited for."""
     for title, _, story in itertools.islice(_worst(point), 1):
         name = title.partition(" (")[0].capitalize()
-        yield f"{name}: {' '.join(story[1:3])}"
+        yield f"{name} of {point.label}: {' '.join(story[1:3])}"
 
 
 def _difference(worst: Point, best: Point) -> str:
