@@ -17,6 +17,7 @@ from netsim.lint import check_routing
 from netsim.model.fabric import Fabric
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.parts import with_tables
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 from netsim.model.symmetry import check_symmetric
 from netsim.plugins.declarations import MAX_HOPS
@@ -59,6 +60,10 @@ class RoutingTestbed(FabricTestbed):
             except InputError as error:
                 raise NotApplicableError(error.message) from None
         return fabric
+
+    def prepared(self, network: Network) -> Network:
+        """Return a network with the algorithm's tables, if it makes them."""
+        return with_tables(network, self.use)
 
     @property
     def levels(self) -> int:

@@ -24,7 +24,7 @@ from netsim.model.fabric import (
     PacketFormat,
     keys_of,
 )
-from netsim.model.parts import built
+from netsim.model.parts import built, with_tables
 from netsim.model.port_sizes import PortSizes, port_sizes
 from netsim.plugins import calls, registry
 from netsim.plugins.declarations import classes_of
@@ -381,6 +381,7 @@ def report_queue_sizes(points: Sequence[Point]) -> Iterator[str]:
         if not point.fabric.has_bdp_sizes:
             continue
         network = built(point.topology, "build", point.topology.params)
+        network = with_tables(network, point.fabric.routing)
         sizes = port_sizes(point.fabric, network, point.packets)
         lines.setdefault(tuple(_size_rows(point, sizes)), point.name)
     for rows, name in lines.items():

@@ -24,7 +24,7 @@ from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
-from netsim.model.parts import built, require_complete
+from netsim.model.parts import built, require_complete, with_tables
 from netsim.model.port_pairs import PortPairs, pairs_used
 from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes, sizes_differ
 from netsim.model.relays import RelaySegments, relayed
@@ -198,7 +198,8 @@ def _with_segments(made: Scenario, segments: RelaySegments, packets: PacketForma
 
 
 def _network(point: Point) -> Network:
-    return built(point.topology, "build", point.topology.params)
+    network = built(point.topology, "build", point.topology.params)
+    return with_tables(network, point.fabric.routing)
 
 
 def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:

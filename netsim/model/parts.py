@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from netsim.errors import CombinedInputError, InputError
 from netsim.model.circuits import NIC
 from netsim.model.network import Network, Plan
+from netsim.model.routing import RoutingTable, Wiring, wrong_table
 from netsim.model.shortest_paths import shortest_paths
 from netsim.plugins import registry
 from netsim.plugins.calls import call
@@ -112,6 +113,39 @@ def built(use: PluginSpec, function: str, *args: Any) -> Network:
         raise InputError(message, file=str(use.plugin.path), hint="must return a Network")
     require_complete(made, use, function)
     return made
+
+
+def with_tables(network: Network, use: PluginSpec) -> Network:
+    """Return a network with the routing table that a routing algorithm's `tables` makes, if it has
+    that function.
+
+    Raises InputError, with the plugin's file, if it fails or its table is wrong; without a file, if
+    the network has several tables or circuits.
+    """
+    if not hasattr(use.module, "tables"):
+        return network
+    if network.policy is not None or network.circuits is not None:
+        message = f"{use.name} makes a routing table, and {network.name} needs its own"
+        raise InputError(message, key="fabric.routing", hint="use another routing or topology")
+
+    def routing(wiring: Wiring) -> RoutingTable:
+        made = call(use, "tables", use.params, wiring)
+        problem = wrong_table(made, wiring) if isinstance(made, RoutingTable) else "no RoutingTable"
+        if problem:
+            file, hint = str(use.plugin.path), "table_from() of netsim.network makes one"
+            raise InputError(f"tables() returned {problem}", file=file, hint=hint)
+        table: RoutingTable = made
+        return table
+
+    wiring = network.wiring()
+    table = routing(wiring)
+    return replace(
+        network,
+        route_first=table.row_first(wiring),
+        route=table.route,
+        route_ports=table.route_ports,
+        routing=routing,
+    )
 
 
 def require_complete(network: Network, use: PluginSpec, function: str) -> None:

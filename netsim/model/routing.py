@@ -207,6 +207,47 @@ def networks_of(
 Routing = Callable[[Wiring], RoutingTable]
 
 
+def wrong_table(table: RoutingTable, wiring: Wiring) -> str:
+    """Return what is wrong with a routing table, "" if nothing: its arrays, its ports, or packets
+    that it sends in a circle."""
+    if table.route.dtype != np.int64 or table.route.ndim != 1 or table.route_ports.ndim != 1:
+        return "arrays of other types"
+    first, lengths = table.row_first(wiring), wiring.row_lengths
+    if first.size != wiring.n_switches or (first < 0).any():
+        return "rows that do not fit"
+    if (first + lengths > table.route.size).any():
+        return "rows that do not fit"
+    entry = table.dense(wiring)
+    switch = np.repeat(np.arange(wiring.n_switches), lengths)
+    group = np.arange(entry.size) - np.repeat(wiring.route_first, lengths)
+    edge = wiring.edge_switch[wiring.first_group[wiring.switch_network[switch]] + group]
+    offset, count = entry >> COUNT_BITS, np.where(entry == NO_ROUTE, 0, entry & COUNT_MASK)
+    if (entry < NO_ROUTE).any() or (offset + count > table.route_ports.size).any():
+        return "entries without ports"
+    if ((entry == 0) != (edge == switch)).any() or ((entry > 0) & (count == 0)).any():
+        return "entry 0 for another switch's group, or another one for its own"
+    at = np.repeat(np.arange(entry.size), count)  # a row for each candidate of each entry
+    nth = np.arange(at.size) - np.repeat(np.cumsum(count) - count, count)
+    local = table.route_ports[offset[at] + nth]
+    begin, end = wiring.node_first_port[wiring.n_hosts :][switch[at] + np.arange(2)[:, None]]
+    if (local < 0).any() or (local >= end - begin).any():
+        return "ports that there are not"
+    peer = wiring.peer_switch[begin + local]
+    if (peer < 0).any():
+        return "ports that lead to hosts"
+    after = wiring.route_first[peer] + group[at]
+    is_done = entry <= 0
+    while True:  # entries whose candidates all lead on
+        waits = np.bincount(at, ~is_done[after], entry.size) > 0
+        if (is_done | waits).all():
+            break
+        is_done |= ~waits
+    if not is_done.all():
+        one = int(np.flatnonzero(~is_done)[0])
+        return f"a circle from switch {switch[one]} to switch {edge[one]}"
+    return ""
+
+
 def table_from(wiring: Wiring, ports_of: Callable[[int, int], Sequence[int]]) -> RoutingTable:
     """Return the table in which a switch has candidates `ports_of(switch, edge)` to an edge switch.
 

@@ -24,7 +24,7 @@ MAX_CONTROL_PER_DATA = 64
 QUEUE_FUNCTIONS = ("check", "no_effect", "settle")
 """Optional functions of a queue discipline or routing algorithm that run before a simulation."""
 
-ROUTING_FUNCTIONS = (*QUEUE_FUNCTIONS, "legs")
+ROUTING_FUNCTIONS = (*QUEUE_FUNCTIONS, "legs", "tables")
 """Those of a routing algorithm."""
 
 ROUTING_UNITS = tuple(unit for unit in QUEUE_UNITS if unit not in ("queue", "buffer"))

@@ -26,7 +26,7 @@ NAMES = [*registry.names("routing"), str(SCAFFOLD)]
 RANDOM = '''
 """A random port, via a random group."""
 
-from netsim.routing import below, group_of, mix, n_groups, rand32, set_via, via_of
+from netsim.routing import below, group_of, mix, n_groups, rand32, set_level, set_via, via_of
 from netsim.params import Param
 
 PARAMS = []
@@ -71,6 +71,7 @@ IN_THE_GUIDE = {
         'COUPLED = True\nPARAMS = [Param("bias_bytes", "bytes", "12KB", "bias")]',
         {"bias_bytes": "1KB"},
     ),
+    "tables": (("valiant", "tables"), "PARAMS = []", {}),
     "planes": (("valiant", "planes"), "PARAMS = []", {"plane_balancing": "routing"}),
     "utilization": (
         ("valiant", "utilization"),
@@ -120,7 +121,12 @@ FAULTS = {
         "resumed",
         ("a continued run differs",),
     ),
-    "a cycle of waiting packets": ("LEVELS = 2\n", "deadlock", ("PFC can deadlock", "->")),
+    "levels that are not known before": (
+        "LEVELS = 2\n\n\ndef on_route(env, now, port, out, pkt):\n"
+        "    set_level(env, pkt, int(pkt.flow) % 2)\n",
+        "deadlock",
+        ("on_route", "cannot follow levels"),
+    ),
 }
 
 

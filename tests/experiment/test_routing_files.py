@@ -8,6 +8,7 @@ import pytest
 from experiment_text import TRANSPORT, load, messages, text
 from raises_input import mentions, raises_input
 
+from netsim.experiment.scenario import prepare
 from netsim.plugins import registry
 
 MINE = '''"""Changes its mind after a gap."""
@@ -76,6 +77,42 @@ def test_transports_presets_and_sweeps(tmp_path):
     points = load(tmp_path, text(fabric='routing = ["./mine.py", "ecmp"]\ntries = "1..2"')).points()
     assert [point.fabric.routing.params.get("tries") for point in points] == [1, 2, None, None]
     assert points[0].name == "routing=mine.py,tries=1"
+
+
+TABLES = """
+from netsim.network import table_from
+
+
+def tables(params, wiring):
+    return table_from(wiring, ports_of(wiring))
+
+
+def ports_of(wiring):
+    def ports(switch, edge):
+        if switch < 4:
+            return [4]
+        return wiring.fabric_ports(switch)[wiring.fabric_peers(switch) == edge]
+    return ports
+"""
+
+
+def test_an_algorithm_may_have_tables_of_its_own(tmp_path, mine):
+    """Four leaves with four hosts, which all send by the first of four spines."""
+    mine.write_text(MINE + TABLES)
+    (point,) = load(tmp_path, of_mine()).points()
+    network = prepare(point).network
+    crossed = [network.port_node[network.port_peer[port]] for port in network.path(0, 15)]
+    assert network.switch_names[crossed[1] - network.n_hosts] == "spine0"
+    for old, new, word in (
+        ("[4]", "[0]", "hosts"),
+        ("[4]", "[99]", "not"),
+        ("== edge", "!= edge", "circle"),
+        ("    return table_from(wiring, ports_of(wiring))", "    return []", "RoutingTable"),
+    ):
+        mine.write_text(MINE + TABLES.replace(old, new))
+        (point,) = load(tmp_path, of_mine()).points()
+        with raises_input("mine.py", "tables()", word):
+            prepare(point)
 
 
 BAD = {
