@@ -44,6 +44,7 @@ NAMES = {
     "flowlet_gap_ps": "flowlet_gap",
     "feedback_age_ps": "feedback_age",
     "dre_period_ps": "dre_period",
+    "publish_delay_ps": "publish_delay",
 }
 """The reference's names of parameters, and the engine's where they are others."""
 

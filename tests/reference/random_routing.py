@@ -7,7 +7,7 @@ from typing import Any
 
 from .random_graphs import NS, US
 
-VIA = ("valiant", "ugal_l", "par")
+VIA = ("valiant", "ugal_l", "ugal_g", "par")
 """Those that need a single routing table, and packets that circuits do not send elsewhere."""
 
 WITH_PARAMETERS = ("wcmp", "letflow", "conga", "drill", "adaptive", *VIA)
@@ -26,5 +26,6 @@ def parameters(rng: random.Random) -> dict[str, Any]:
         "valiant_unit": rng.choice(("packet", "flow")),
         "intermediate": rng.choice(("any", "other")),
         "ugal_weight": rng.choice((0, 1, 2)),
+        "publish_delay_ps": rng.choice((5 * US, 7 * US + 1, 20 * US)),
         "ugal_threshold": rng.choice((0, 0, 1, 3)),
     }

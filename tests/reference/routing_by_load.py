@@ -221,6 +221,63 @@ class UgalL(LeastLoaded):
         self.rise(ingress, packet)
 
 
+class UgalG(UgalL):
+    """Minimal, or over another group if its whole way holds less, as switches publish it."""
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        # By local port: times and values.
+        self._published: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def at_source(self, came: Arrival) -> None:
+        """Compare both ways."""
+        away, here = self.edge_of(came.packet), self.switch.index
+        others = [one for one in self.groups() if one not in (away, here)]
+        if away == here or not others:
+            return
+        via = others[self.draw(came.ingress, len(others))]
+        threshold = self.fabric["ugal_threshold"] * self.full_packet
+        detour = self._way(here, via) + self._way(via, away)
+        if self._way(here, away) > detour + threshold:
+            came.packet.via = via
+
+    def _way(self, at: int, to: int) -> int:
+        """Return the bytes on the way between two edge switches."""
+        sim, total = self.switch.sim, 0
+        for _ in range(8):
+            if at == to or at not in self.groups():
+                break
+            switch = sim.switches[at - sim.case.n_hosts]
+            ports = switch.ports_to(to)
+            if not ports:
+                break
+            loads = [self._load(port) for port in ports]
+            total += min(loads)
+            at = ports[loads.index(min(loads))].peer.node.index
+        return total
+
+    def _load(self, port: SwitchPort) -> int:
+        """Return the bytes at a port of any switch, as this one knows them."""
+        if port.switch is self.switch:
+            return sum(port.held)
+        delay_ps = self.fabric["publish_delay_ps"]
+        before_ps = (self.switch.sim.now // delay_ps - 1) * delay_ps
+        algorithm = port.switch.routing
+        assert isinstance(algorithm, UgalG)
+        seen = [value for at, value in algorithm._published[port.local] if at < before_ps]
+        return seen[-1] if seen else 0
+
+    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:
+        """Publish what the port will hold; raise the level."""
+        now, load = self.switch.sim.now, sum(out.held) + packet.size
+        self._published[out.local].append((now, load))
+        super().on_route(ingress, out, packet)
+
+    def on_depart(self, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
+        """Publish what the port holds."""
+        self._published[out.local].append((self.switch.sim.now, sum(out.held)))
+
+
 class Par(UgalL):
     """The second switch compares again."""
 
@@ -252,5 +309,6 @@ ALGORITHMS: dict[str, type[Routing]] = {
     "adaptive": Adaptive,
     "valiant": Valiant,
     "ugal_l": UgalL,
+    "ugal_g": UgalG,
     "par": Par,
 }
