@@ -56,6 +56,7 @@ ANY: Table = {"routing": "valiant", "intermediate": "any"}
 OTHER: Table = {"routing": "valiant", "intermediate": "other"}
 UGAL: Table = {"routing": "ugal_l"}
 PAR: Table = {"routing": "par"}
+GLOBAL: Table = {"routing": "ugal_g"}
 
 UNIFORM, TORNADO, NEXT = "uniform", "tornado", "group_plus_one"
 MOST, ALL, FAR = "busiest", "switches", "global"
@@ -187,6 +188,12 @@ def cases() -> Iterator[Case]:
     for name, setting, theirs, spread in (
         ("mesh of 8, UGAL, next switch", Setting(MESH, UGAL, NEXT), 4 / 7, (3 / 7, 4 / 7)),
         ("Dragonfly, PAR, next group", Setting(DRAGONFLY, PAR, NEXT), 1 / 2, (7 / 16, 9 / 16)),
+        (
+            "Dragonfly, UGAL-G, next group",
+            Setting(DRAGONFLY, GLOBAL, NEXT),
+            1 / 2,
+            (7 / 16, 9 / 16),
+        ),
         ("Dragonfly, PAR, uniform", Setting(DRAGONFLY, PAR, UNIFORM), 1.0, (0.9, 1.0)),
     ):
         yield Case(_key(name), partial(searched, name, setting, theirs, spread), 15)
