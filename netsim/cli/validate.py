@@ -71,9 +71,10 @@ def command(
 ) -> None:
     """Hold netsim against laws, measurements and other simulators.
 
-    A GROUP is closed_forms, reference, theory, simulators, uec_outcomes, predictions or hardware;
-    GROUP/CASE is one of its cases. Each row has our value, theirs, the difference, a tolerance and
-    a verdict. The exit status is 1 if a difference exceeds its tolerance, explained or not.
+    A GROUP is closed_forms, reference, theory, routing, simulators, uec_outcomes, predictions or
+    hardware; GROUP/CASE is one of its cases. Each row has our value, theirs, the difference, a
+    tolerance and a verdict. The exit status is 1 if a difference exceeds its tolerance, explained
+    or not.
 
     Results are stored after each case. The same command continues an interrupted one, and cases
     are measured again only if the code or their data have changed.
