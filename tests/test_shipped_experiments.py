@@ -26,6 +26,7 @@ QUICK = ("all_to_all", "incast", "p2p_512", "pfc_victim", "topologies")
 """They share two specializations of the engine, which other tests need as well, or need none."""
 
 LEFT_OUT = (
+    "own_cluster",
     "p2p_8192",
     "p2p_fabrics_8192",
     "p2p_ocs_8192",
