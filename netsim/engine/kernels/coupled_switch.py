@@ -77,6 +77,8 @@ from netsim.engine.kernels.switch import (
 from netsim.engine.kernels.two_hops import after_arrival, after_completion
 from netsim.limits import CLASSES
 
+CLASS_BITS = (CLASSES - 1).bit_length()  # of an `Origin`
+
 
 def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
     """Start local port ``out`` if it is idle and has something to send; return whether it was."""
@@ -99,10 +101,10 @@ def complete(env: QueueEnv, step: Step, out: LocalPort) -> LocalPort:
     finish_transmission(env, port)
     if HAS_ON_DEPARTURE:
         if size > 0 and cls != PFC_FRAME:
-            came_by = LocalPort(port.tx_origin // CLASSES)
+            came_by = LocalPort(port.tx_origin >> CLASS_BITS)
             ingress = env.links.ports[step.first + came_by]
             if N_LEVELS > 1:
-                cls = port.tx_origin % CLASSES
+                cls = port.tx_origin & (CLASSES - 1)
             if PER_PORT_SIZES:
                 env = queue_env_at(env, ingress)
             env.switch.handler = IN_ON_DEPARTURE
@@ -163,7 +165,7 @@ def take_in(
         set_paused(links, links.ports[step.first + ingress], int(links.pool[slot].aux), now)
         return ingress, False
     ahead = LocalPort(scratch.outs[worker][k])
-    origin = Origin(ingress * CLASSES + int(links.pool[slot].prio))
+    origin = Origin(ingress << CLASS_BITS | int(links.pool[slot].prio))
     out = output_of(net, env, step, ingress, slot, ahead, now)
     started = False
     if out >= 0:
