@@ -333,7 +333,11 @@ class Causes:
         explain that."""
         port = next((port for port, first_ps in self.signals.items() if first_ps < end), -1)
         if port < 0:
-            self._add(cause, "limited", -1, time_ps)
+            lost = next((one for one in self.losses[::-1] if one[0] < end), None)
+            if lost is None:
+                self._add(cause, "limited", -1, time_ps)
+            else:
+                self._add("loss", "slowed down", lost[1], time_ps)
             return
         own = self.log.shares(port, self.start_ps, end)[self.flow]
         shares = self._others(port, self.start_ps, end)

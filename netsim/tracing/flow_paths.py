@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from netsim.errors import InputError
+
 if TYPE_CHECKING:
     from netsim.experiment.scenario import Scenario
 
@@ -33,15 +35,19 @@ class Paths:
                 self.levels.append(set())
             self.levels[level] |= ports
             nodes = {int(network.port_node[network.port_peer[port]]) for port in ports}
-            ports = {
-                int(network.node_first_port[node]) + int(local)
-                for node in nodes
-                if node >= network.n_hosts
-                for local in network.candidates(
-                    node - network.n_hosts, int(network.host_group[to]), table
-                )
-            }
+            ports = {port for node in nodes for port in self._next_ports(node, to, table)}
             level += 1
+
+    def _next_ports(self, node: int, to: int, table: int) -> list[int]:
+        """Return the ports of a node toward an address; none at a host or without a route."""
+        network = self.network
+        if node < network.n_hosts:
+            return []
+        try:
+            local = network.candidates(node - network.n_hosts, int(network.host_group[to]), table)
+        except InputError:  # no route in the first time slot, or while a link is down
+            return []
+        return [int(network.node_first_port[node]) + port for port in local.tolist()]
 
     def beside(self, port: int) -> set[int]:
         """Return the other ports that the flow could have used instead of a port."""

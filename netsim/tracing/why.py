@@ -49,7 +49,7 @@ SENTENCES = {
     "does not use and which held {flows}",
     "slow_link": "a slow link: {place} was slower than the source's fastest port",
     "circuit": "waiting for a circuit: {place} was down",
-    "loss": "the loss of a packet at {place}, and the time until it was sent again{with_flows}",
+    "loss": "the loss of packets at {place}, and to recover from it{with_flows}",
     "receiver": "the receiver's pacing: it held back pulls, credits or grants while its link had "
     "room",
     "nic": "the source's NIC, {place}, which was busy with {flows}",
