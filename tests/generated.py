@@ -6,16 +6,19 @@ python tests/generated.py     # writes them again
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import click
 
+from netsim.accuracy.page import percent, rows_of
 from netsim.cli.app import app, groups
 from netsim.discovery import GROUPS, stated_time
 from netsim.experiment import built_in, schema
@@ -52,7 +55,7 @@ MARKED = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- /generated -->)"
 
 def pages() -> list[Path]:
     """The pages with generated tables."""
-    found = [*(ROOT / "docs").glob("*.md"), ROOT / "experiments" / "README.md"]
+    found = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "experiments" / "README.md"]
     found += [ROOT / "netsim" / "traffic" / "README.md"]
     found += (ROOT / "netsim" / "workloads").glob("*/README.md")
     return sorted(page for page in found if MARKED.search(page.read_text("utf-8")))
@@ -305,7 +308,36 @@ def _command(name: str, parent: click.Context) -> Iterator[list[str]]:
         yield [f"`{' '.join([*context.command_path.split()[1:], *usage])}`", text]
 
 
+COMPARED = {
+    "closed_forms": "closed forms: latency, incast, ring all-reduce, fair shares",
+    "reference": "a slow simulator written from the model's definition, every departure",
+    "routing": "saturation and latency of direct networks",
+    "theory": "queueing and control theory",
+    "simulators": "published outcomes of other simulators",
+    "uec_outcomes": "75 runs of Ultra Ethernet's simulator",
+    "predictions": "outcomes that we predicted before we looked",
+    "hardware": "measured collectives, training steps and inference",
+}
+"""What the groups of `netsim validate` compare with."""
+
+
+def accuracy() -> Iterator[str]:
+    content = json.loads((ROOT / "docs" / "accuracy.json").read_text("utf-8"))
+    by_group: dict[str, list[Any]] = {}
+    for row in rows_of(content):
+        by_group.setdefault(row["group"], []).append(row)
+    rows = []
+    for group, about in COMPARED.items():
+        found = by_group.get(group, [])
+        errors = [abs(row["error"]) for row in found if row["error"] is not None]
+        if errors:
+            passed = sum(row["verdict"] == "pass" for row in found)
+            rows.append((about, f"{passed} of {len(found)}", percent(median(errors))))
+    return _table(["netsim against", "within tolerance", "median error"], rows)
+
+
 TABLES: dict[str, Any] = {
+    "accuracy": accuracy,
     "params": params,
     "fabric": fabric_plugins,
     "part": part,
