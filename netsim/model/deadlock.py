@@ -210,6 +210,7 @@ class _Search:
         used: uint8[states, ...], a bit for each target: packets that may be there.
         known: int8[pairs * n_levels * 2], the next level, by pairs of links (a, b) in which packets
             leave by b that came by a; -1: not asked for yet.
+        taken: bool, likewise: whether packets do that.
         first_pair: int64[n], the first pair of each link a.
         leads: uint8[n_switches, ...], with vias: whether any link of a switch leads to a group.
     """
@@ -219,6 +220,7 @@ class _Search:
         degree = np.diff(links.first)[links.target]
         self.first_pair = np.cumsum(degree) - degree
         self.known = np.full(int(degree.sum()) * choices.n_levels * 2, -1, np.int8)
+        self.taken = np.zeros(self.known.size, bool)
         self.n_channels, width = links.port.size * choices.n_levels, links.leads.shape[1]
         room = 2 * self.n_channels * width if choices.via else self.n_channels * width
         require_room(room, what=f"{self.n_channels:,} links and levels", key="topology")
@@ -228,17 +230,18 @@ class _Search:
 
     def waits(self) -> tuple[Ints, Ints]:
         """Return pairs of channels: a packet in the first may wait for the second."""
-        found, n_levels = [np.zeros(0, np.int64)], self.choices.n_levels
-        changed = self._from_hosts()
+        n_levels, changed = self.choices.n_levels, self._from_hosts()
         while changed.size:
             degree = np.diff(self.links.first)[self.links.target[changed // (2 * n_levels)]]
             before, changed = changed, np.zeros(0, np.int64)
             for begin, end in _blocks(degree * self.used.shape[1]):
-                for states, after, bits in self._steps(before[begin:end]):
-                    found.append(np.unique(states // 2 * self.n_channels + after // 2))
+                for after, bits in self._steps(before[begin:end]):
                     changed = np.union1d(changed, self._add(after, bits))
-        waiter, after = np.divmod(np.unique(np.concatenate(found)), self.n_channels)
-        return waiter, after
+        key = np.flatnonzero(self.taken)
+        pair, level = np.divmod(key // 2, n_levels)
+        came = np.searchsorted(self.first_pair, pair, side="right") - 1
+        leaves = self.links.first[self.links.target[came]] + pair - self.first_pair[came]
+        return came * n_levels + level, leaves * n_levels + self.known[key]
 
     def _from_hosts(self) -> Ints:
         """Let hosts send to all; return the states in which packets are then."""
@@ -253,9 +256,8 @@ class _Search:
             found.append(states)
         return np.unique(np.concatenate(found))
 
-    def _steps(self, states: Ints) -> Iterator[tuple[Ints, Ints, Bits]]:
-        """Yield states, states that may follow, and the targets of packets that go from one to the
-        other."""
+    def _steps(self, states: Ints) -> Iterator[tuple[Ints, Bits]]:
+        """Yield states that may follow some states, and the targets of packets that get there."""
         links, choices = self.links, self.choices
         switch = links.target[states // (2 * choices.n_levels)]
         leaves = indices(links.first, switch)
@@ -271,7 +273,7 @@ class _Search:
             if choices.anywhere:
                 yield self._step(states[new], leaves[new], 0 * new + 1, bits)
 
-    def _step(self, states: Ints, leaves: Ints, via: Ints, bits: Bits) -> tuple[Ints, Ints, Bits]:
+    def _step(self, states: Ints, leaves: Ints, via: Ints, bits: Bits) -> tuple[Ints, Bits]:
         """Return the steps of packets that leave by links, with a via or without, if any do."""
         some = np.flatnonzero(bits.any(axis=1))
         states, leaves, via = states[some], leaves[some], via[some]
@@ -284,7 +286,8 @@ class _Search:
             args = came_by, level[ask], self.links.port[leaves[ask]]
             self.known[key[ask]] = self.choices.levels(*args, flag)
         after = (leaves * self.choices.n_levels + self.known[key]) * 2 + via
-        return states, after, bits[some]
+        self.taken[key] = True
+        return after, bits[some]
 
     def _add(self, states: Ints, bits: Bits) -> Ints:
         """Add targets to states; return the states for which they are new."""
