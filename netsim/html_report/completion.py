@@ -70,7 +70,26 @@ def comparison(report: Report) -> Iterator[Section]:
             "Fair shares: all flows on the paths that the switches' hash chose, at max-min fair "
             "rates, without packets or queues."
         )
-    yield Section("completion", "Completion times", tuple(text), (parts.grid(charts),))
+    made = (parts.grid(charts), *_classes(report, unit, scale))
+    yield Section("completion", "Completion times", tuple(text), made)
+
+
+def _classes(report: Report, unit: str, scale: float) -> Iterator[parts.Part]:
+    """Yield a table of the flow classes, if there are any."""
+    rows = []
+    for point in report.points:
+        for one in point.result.summary.get("flow_classes") or ():
+            times = [one["fct_ps"].get(name) for name in ("p50", "p99", "max")]
+            name = one["flow_class"] or "main traffic"
+            rows.append(
+                [point.label, name, one["transport"], one["flows"], one["flows_finished"]]
+                + [None if time is None else time / scale for time in times]
+                + [one["slowdown"].get("p99")]
+            )
+    if rows:
+        times = [f"fct {name}, {unit}" for name in ("p50", "p99", "max")]
+        names = ("point", "flow class", "transport", "flows", "finished", *times, "slowdown p99")
+        yield parts.table(names, rows)
 
 
 def reduced(values: Floats, count: int = QUANTILES) -> NDArray[np.int64]:
