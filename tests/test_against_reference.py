@@ -33,7 +33,7 @@ AT_ONCE = 12
 """Cases of one slow test."""
 PARTS = 7
 """Tests of the chosen cases."""
-SHORT = 400
+SHORT = 300
 """After about so many transmissions each of the first ones ends."""
 
 
