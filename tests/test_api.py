@@ -37,7 +37,8 @@ def test_a_single_point_has_its_tables(tmp_path):
     assert "flows" in dir(one)
 
 
-def test_the_example_of_the_page():
+def test_the_example_of_the_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # it writes report.html
     page = (Path(__file__).parent.parent / "docs" / "python.md").read_text("utf-8")
     block = page.partition("\n\n    import netsim\n")[2].partition("\n\nThe arguments")[0]
     scope = {"netsim": netsim}
