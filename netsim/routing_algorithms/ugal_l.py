@@ -5,8 +5,9 @@ its own ports: the packet goes via the group if those towards its destination ar
 `ugal_weight` times those towards the group, plus `ugal_threshold` packets. The weight stands for
 the ratio of the lengths of both ways. Of several ports, the least loaded one counts and is taken.
 
-In a Dragonfly the switch often lacks the link to the other group. It sees that link's queue only
-if links push back (PFC); without, use `par`. Levels are as in `valiant`.
+In a Dragonfly the switch often lacks the link to the other group, and sees nothing of its queue:
+the paper's routers have small buffers that push back; here queues are deep, and PFC pauses hosts
+as well. Take `par` or `ugal_g` there. Levels are as in `valiant`.
 
 Singh, "Load-Balanced Routing in Interconnection Networks", PhD thesis, Stanford, 2005; with local
 queues in Kim et al., "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA 2008.
