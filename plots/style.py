@@ -175,9 +175,8 @@ def _add_below(
     columns = max(1, min(len(texts), int(width / column_in)))
     rows = -(-len(texts) // columns) + (1 if caption else 0)
     figure.set_figheight(height + LEGEND_ROW_IN * rows)
-    drawn = figure.legend(
-        handles, texts, frameon=False, fontsize=fontsize, loc=OUTSIDE, ncols=columns
-    )
+    options: dict[str, Any] = {"frameon": False, "loc": OUTSIDE, "ncols": columns}
+    drawn = figure.legend(handles, texts, fontsize=fontsize, **options)
     if caption:
         drawn.set_title(caption)
         drawn.get_title().set(fontsize=fontsize, color=CAPTION)
@@ -204,7 +203,8 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
 
     width, height = figure.get_size_inches()
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
-    columns = max((axes.get_gridspec().ncols for axes in panels), default=1)
+    grids = [grid for axes in panels if (grid := axes.get_gridspec()) is not None]
+    columns = max((grid.ncols for grid in grids), default=1)
     has_bars = len(panels) < len(figure.axes)
     legends = [(one, *_parts(one)) for one in figure.legends]
     height -= sum(LEGEND_ROW_IN * rows for *_, rows in legends)
@@ -216,7 +216,7 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
         width /= columns
     figure.set_size_inches(width_in, height * width_in / width)
     for text in figure.findobj(Text):
-        text.set_fontsize(min(text.get_fontsize(), 10.0) * 0.8)
+        text.set_fontsize(min(float(text.get_fontsize()), 10.0) * 0.8)
     for one, handles, texts, _ in legends:
         title = one.get_title().get_text()
         one.remove()
@@ -226,7 +226,7 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
 def _parts(legend: Legend) -> tuple[list[Any], list[str], int]:
     """Return the handles, the texts and the number of rows of a legend below the panels."""
     texts = [text.get_text() for text in legend.get_texts()]
-    rows = -(-len(texts) // legend._ncols) + bool(legend.get_title().get_text())
+    rows = -(-len(texts) // getattr(legend, "_ncols", 1)) + bool(legend.get_title().get_text())
     return legend.legend_handles, texts, rows
 
 

@@ -149,9 +149,9 @@ def unequal(name: str, routing: str, theirs: float, why: str) -> Iterator[Row]:
     hosts = builder.add_hosts(8)
     leaves = [builder.add_switch(), builder.add_switch()]
     for host in hosts:
-        builder.cable(host, leaves[host // 4], rate_bps=100 * 10**9, delay_ps=US)
+        builder.cable(host, leaves[host // 4], 100 * 10**9, US)
     for gbps in (100, 50):
-        builder.cable(leaves[0], leaves[1], rate_bps=gbps * 10**9, delay_ps=US)
+        builder.cable(leaves[0], leaves[1], gbps * 10**9, US)
     bed = Bed("datagram", builder.build("unequal"), fabric={"routing": routing})
     n = 20_000
     engine = bed.engine([(k % 4, 4 + k // 4 % 4, 4096, US * k) for k in range(n)])

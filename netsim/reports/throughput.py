@@ -48,7 +48,7 @@ MEASURED_HOSTS = TableSpec(
 MEASURED_BATCHES = TableSpec(
     "measured_batches",
     (
-        Column("batch", "index", "batch of the window"),
+        Column("window_batch", "index", "batch of the window"),
         Column("start_ps", "ps", "start of the batch"),
         Column("end_ps", "ps", "end of the batch"),
         Column("flow_class", "", "name of the flow class, or empty", optional=True),
@@ -188,7 +188,7 @@ def report(run: Run) -> dict[str, Any]:
         for k, name in enumerate(("", *(one.name for one in run.point.classes))):
             of_class, batches = _figures(window, readings, window.group == k, slice(k, k + 1))
             found.append({"flow_class": name, **of_class})
-            parts.append({"flow_class": np.full(batches["batch"].size, name), **batches})
+            parts.append({"flow_class": np.full(batches["window_batch"].size, name), **batches})
         figures["flow_classes"] = found
     names = list(parts[0])
     run.tables["measured_batches"] = {
@@ -216,7 +216,7 @@ def _figures(
     sums = np.bincount(of_batch[done], fct_ps[done], n)
     latency = np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
     batches: Table = {
-        "batch": np.arange(n),
+        "window_batch": np.arange(n),
         "start_ps": window.edges_ps[:-1],
         "end_ps": window.edges_ps[1:],
         "offered_load": offered,

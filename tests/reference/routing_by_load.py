@@ -53,7 +53,8 @@ class Measured(Routing):
     @property
     def share(self) -> int:
         """The discount, in units of 2**-16."""
-        return math.floor(self.fabric["dre_alpha"] * 65536 + 0.5)
+        alpha: float = self.fabric["dre_alpha"]
+        return math.floor(alpha * 65536 + 0.5)
 
     def on_depart(self, out: SwitchPort, packet: Packet) -> None:
         """Add the packet."""
@@ -64,7 +65,8 @@ class Measured(Routing):
         """Return the utilization, one of n levels."""
         self._discount(port)
         q = scaled_ps_per_byte(port.rate_bps)
-        w = max(1, (self.fabric["dre_period_ps"] << 20) // q)
+        period_ps: int = self.fabric["dre_period_ps"]
+        w = max(1, (period_ps << 20) // q)
         return min(n - 1, n * self._bytes[port.local] * self.share // (65536 * w))
 
 
@@ -191,7 +193,7 @@ class Adaptive(Measured):
         return taken
 
     def _cost(self, port: SwitchPort) -> int:
-        once = self.fabric["queue_level"] * self.full_packet
+        once: int = self.fabric["queue_level"] * self.full_packet
         reached = sum(sum(port.held) >= times * once for times in (1, 2, 4))
         return 4 * reached + self.level(port, 4)
 
