@@ -27,6 +27,7 @@ QUICK = ("all_to_all", "incast", "p2p_512", "pfc_victim", "topologies")
 
 LEFT_OUT = (
     "own_cluster",
+    "training_networks",
     "p2p_8192",
     "p2p_fabrics_8192",
     "p2p_ocs_8192",
