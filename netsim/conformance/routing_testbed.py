@@ -66,11 +66,6 @@ class RoutingTestbed(FabricTestbed):
         return with_tables(network, self.use)
 
     @property
-    def levels(self) -> int:
-        """Virtual channels of each class with PFC."""
-        return int(getattr(self.use.module, "LEVELS", 1))
-
-    @property
     def has_via(self) -> bool:
         """Whether packets may go via other groups."""
         return bool(getattr(self.use.module, "VIA", False))
