@@ -16,6 +16,7 @@ from netsim.engine.compiling.specialize import Specializer
 from netsim.engine.kernels.env import RoutingEnv
 from netsim.engine.kernels.routing_fields import RouterRecord
 from netsim.engine.kernels.routing_services import set_level, set_via
+from netsim.engine.kernels.specialization_constants import UnboundConstantError
 from netsim.engine.routing_state import build_routing
 from netsim.engine.share import WHOLE
 from netsim.engine.simulation import Simulation
@@ -48,6 +49,10 @@ def choices_of(fabric: Fabric, network: Network) -> Choices:
         anywhere=set_via in functions_of(use.module, later),
         next_level=_Levels(fabric, network, routing, n_levels).next if n_levels > 1 else None,
     )
+
+
+UNKNOWN = (AttributeError, TypeError, IndexError, ArithmeticError, UnboundConstantError)
+"""What a handler raises that needs more than levels may depend on."""
 
 
 class _Levels:
@@ -99,7 +104,7 @@ class _Levels:
             pkt.via = int(has_via)
             try:
                 self.handlers[name](env, None, *arguments)
-            except (AttributeError, TypeError, IndexError, ArithmeticError) as error:
+            except UNKNOWN as error:
                 raise self._wrong(name, str(error)) from None
             if home.rule_broken:
                 raise self._wrong(name, "a service got a wrong argument")

@@ -26,7 +26,7 @@ NAMES = [*registry.names("routing"), str(SCAFFOLD)]
 RANDOM = '''
 """A random port, via a random group."""
 
-from netsim.routing import below, group_of, mix, n_groups, rand32, set_level, set_via, via_of
+from netsim.routing import below, group_of, held, mix, n_groups, rand32, set_level, set_via, via_of
 from netsim.params import Param
 
 PARAMS = []
@@ -120,6 +120,12 @@ FAULTS = {
         "    SEEN[0] += 1\n    return SEEN[0] % n\n",
         "resumed",
         ("a continued run differs",),
+    ),
+    "levels beside bytes held": (
+        "COUPLED = True\nLEVELS = 2\n\n\ndef on_route(env, now, port, out, pkt):\n"
+        "    set_level(env, pkt, min(held(env, 0), 1))\n",
+        "deadlock",
+        ("on_route", "cannot follow levels"),
     ),
     "levels that are not known before": (
         "LEVELS = 2\n\n\ndef on_route(env, now, port, out, pkt):\n"
