@@ -39,7 +39,7 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.loop import Beyond, Goal, Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.pauses import Pauses, pauses
-from netsim.engine.series import thin
+from netsim.engine.series import make_room, thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.snapshot import Snapshot
@@ -265,6 +265,7 @@ class Engine:
             if status == Status.IDLE:
                 self._end_idle(until_ps)
             if status != NEEDS_GROWTH:
+                make_room(s.links, self.now_ps)  # no event may have asked for it
                 return Status(status)
             self._failures.look()
             if s.links.pool_full[0]:

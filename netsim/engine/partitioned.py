@@ -25,7 +25,7 @@ from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.loop import Goal
 from netsim.engine.partition import TOTALS, Partition, array_at, set_soonest
 from netsim.engine.pool import lay_out
-from netsim.engine.series import thin
+from netsim.engine.series import make_room
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import State
@@ -321,8 +321,7 @@ class PartitionedEngine(Engine):
 
     def _end(self, end_ps: int, status: Status) -> Status:
         """End a call: all parts have simulated everything before ``end_ps``."""
-        while end_ps > self._state.links.series_clock["end_ps"][0]:
-            thin(self._state.links)
+        make_room(self._state.links, end_ps)
         clock = np.asarray(self._state.clock.clock)
         clock["w1"], clock["returns_ps"] = end_ps, INF
         return status

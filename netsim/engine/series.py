@@ -167,6 +167,12 @@ def _watched(sampling: Sampling, flows: FlowTable, network: Network) -> tuple[In
     return watched, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
+def make_room(links: LinkState, end_ps: int) -> None:
+    """Double intervals until there is room for those before ``end_ps``, where a run ends."""
+    while end_ps > links.series_clock["end_ps"][0]:
+        thin(links)
+
+
 def thin(links: LinkState) -> None:
     """Double every interval by merging pairs."""
     clock = links.series_clock
