@@ -349,7 +349,7 @@ def write_tables(name: str, table: pl.DataFrame, csv: Path | None, parquet: Path
         with _reporting(csv), replacing_file(csv) as file:
             table.write_csv(file)
     if parquet:
-        columns = {column.name: column.to_arrow() for column in table}
+        columns = {column.name: column for column in table}
         with _reporting(parquet):
             write_table(parquet, name, columns)
 

@@ -1,10 +1,11 @@
 """UGAL-G: as ugal_l, but with the queues of both whole ways, as switches publish them.
 
-Each switch publishes the bytes held at its ports, and others see them one to two `publish_delay`
-later. The switch that a packet enters by draws a group other than both ends. It adds up the queues
-on the way to the destination and on the way via the group, and takes the latter if the former has
-more than `ugal_threshold` packets more. Of several ports, the least loaded one counts and is taken;
-a way ends at a switch without hosts, whose queues nobody sees. Levels are as in `valiant`.
+Each switch publishes the bytes held at a port when a packet departs there, and others see them one
+to two `publish_delay` later. The switch that a packet enters by draws a group other than both ends.
+It adds up the queues on the way to the destination and on the way via the group, and takes the
+latter if the former has more than `ugal_threshold` packets more. Of several ports, the least loaded
+one counts and is taken; a way ends at a switch without hosts, whose queues nobody sees. Levels are
+as in `valiant`.
 
 Kim et al., "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA 2008, section 4.2, where
 such an algorithm is ideal: it knows all queues at once.
@@ -40,6 +41,7 @@ PORT_SALTS = least_loaded.PORT_SALTS
 MAX_LINKS = 8  # of a way to a group, that count
 
 choose = least_loaded.choose
+on_route = valiant.on_route
 
 
 def at_source(env, now, port, pkt):
@@ -77,12 +79,6 @@ def queues(env, now, at, to):
         total += least
         at = far_group(env, best) if own else far_group_at(env, at, best)
     return total
-
-
-def on_route(env, now, port, out, pkt):
-    p = out.number - env.switch.first_port
-    publish(env, now, p, held(env, p) + int(pkt.size_bytes))
-    valiant.on_route(env, now, port, out, pkt)
 
 
 def on_depart(env, now, port, pkt):

@@ -269,12 +269,6 @@ class UgalG(UgalL):
         seen = [value for at, value in algorithm._published[port.local] if at < before_ps]
         return seen[-1] if seen else 0
 
-    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:
-        """Publish what the port will hold; raise the level."""
-        now, load = self.switch.sim.now, sum(out.held) + packet.size
-        self._published[out.local].append((now, load))
-        super().on_route(ingress, out, packet)
-
     def on_depart(self, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
         """Publish what the port holds."""
         self._published[out.local].append((self.switch.sim.now, sum(out.held)))
