@@ -130,9 +130,10 @@ def entry_of(env: RoutingEnv, pkt: Any, now: Ps) -> int:
     row = row_of(net, env.switch.node, now)
     if VIA:
         if pkt.via > 0:
-            entry: int = net.route[row + pkt.via - 1]
-            if entry > 0:
-                return entry
+            if pkt.via <= env.switch.n_groups:  # a damaged checkpoint may name any
+                entry: int = net.route[row + pkt.via - 1]
+                if entry > 0:
+                    return entry
             pkt.via = 0
     return net.route[row + net.host_group[Address(int(pkt.dst))]]
 
