@@ -66,6 +66,10 @@ STATISTICS: dict[str, Callable[..., Any]] = {
 }
 
 
+FORMER = {"routing": "load_balancing"}
+"""Keys of [fabric] that were renamed since predictions were written, with the names they had."""
+
+
 @dataclass(frozen=True)
 class Blind:
     """A file of cases, its content checked."""
@@ -91,15 +95,21 @@ class Blind:
         path = user_path(name, self.path.parent)
         return path if path.is_file() else locate(name)
 
-    def digest(self) -> str:
-        """Return a hash of the cases, with their experiment, without what may be added later."""
+    def digest(self, *, former: bool = False) -> str:
+        """Return a hash of the cases, with their experiment, without what may be added later; with
+        the `former` names of keys that were renamed."""
         cases = {
             name: {key: value for key, value in case.items() if key not in LATER}
             for name, case in self.cases.items()
         }
         file = self.experiment_file()
         text = hashlib.sha256(read_bytes(file)).hexdigest() if file else ""
-        return fingerprint_of({**self.content, "cases": cases, "experiment_file": text})
+        content = {**self.content, "cases": cases, "experiment_file": text}
+        if former and not file:
+            fabric = dict(content["experiment"].get("fabric", {}))
+            fabric |= {was: fabric.pop(now) for now, was in FORMER.items() if now in fabric}
+            content["experiment"] = {**content["experiment"], "fabric": fabric}
+        return fingerprint_of(content)
 
 
 def load(path: Path) -> Blind:
@@ -226,7 +236,7 @@ def reveal(blind: Blind) -> Iterator[Row]:
     digest = content.pop("sha256")
     if fingerprint_of(content) != digest:
         raise InputError("the predictions were changed: their hash does not fit", file=str(path))
-    if content["cases"] != blind.digest():
+    if content["cases"] not in (blind.digest(), blind.digest(former=True)):
         hint = f"only {', '.join(LATER)} may be added"
         what = "the cases are not those that were predicted"
         raise InputError(what, file=str(blind.path), hint=hint)
