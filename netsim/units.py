@@ -109,11 +109,11 @@ def parse_rate_bps(value: object) -> int:
 
 
 def parse_shape(text: str, least: int = 1) -> tuple[int, ...]:
-    """Return the numbers of a shape such as "4x4x8". Raises InputError if it is none, or for a
-    number below `least`."""
+    """Return the lengths in a shape such as "4x4x8". Raises InputError if it is not a shape, or for
+    a length below `least`."""
     parts = text.split("x")
     if not all(part.isascii() and part.isdigit() and len(part) < 7 for part in parts):
-        raise InputError(f"{written(text)} is no shape", hint='such as "4x4x8"')
+        raise InputError(f"{written(text)} is not a shape", hint='such as "4x4x8"')
     found = tuple(map(int, parts))
     if min(found) < least:
         raise InputError(f"a dimension of {min(found)}", hint=f"{least} or more in each")

@@ -86,7 +86,7 @@ def build_direct(
 
 
 def numbers(text: str, key: str, least: int) -> tuple[int, ...]:
-    """Return the numbers of a shape such as "4x4x8". Raises InputError if it is none."""
+    """Return the lengths in a shape such as "4x4x8". Raises InputError if it is not a shape."""
     try:
         return parse_shape(text, least)
     except InputError as error:

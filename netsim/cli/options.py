@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -75,6 +76,14 @@ def trust_option(command: Command) -> Command:
         is_flag=True,
         help="Run RESULT's own plugins, which are code: only if you trust their author.",
     )(command)
+
+
+experiment_dir_option = click.option(
+    "--experiment-dir",
+    "directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Directory to search for files the experiment refers to.",
+)
 
 
 def load_experiment(written: str, overrides: Sequence[str], seed: str | None) -> Experiment:

@@ -11,7 +11,14 @@ import click
 
 from netsim.cli import capture
 from netsim.cli.interrupt import Interruption
-from netsim.cli.options import WHOLE, flow_number, json_option, print_json, trust_option
+from netsim.cli.options import (
+    WHOLE,
+    experiment_dir_option,
+    flow_number,
+    json_option,
+    print_json,
+    trust_option,
+)
 from netsim.cli.trace_output import (
     LONGEST,
     TraceOutputs,
@@ -83,12 +90,7 @@ def _added(command: Any) -> Any:
     metavar="[FILE]",
     help="Save a plot instead of printing events (trace_N.png in the result).",
 )
-@click.option(
-    "--experiment-dir",
-    "directory",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Directory to search for files the experiment refers to.",
-)
+@experiment_dir_option
 @trust_option
 @json_option
 @click.option("--quiet", is_flag=True, help="Print only errors and warnings.")

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import flow_number, json_option, print_json, trust_option
+from netsim.cli.options import (
+    experiment_dir_option,
+    flow_number,
+    json_option,
+    print_json,
+    trust_option,
+)
 from netsim.discovery import applications
 from netsim.errors import InputError
 from netsim.terminal import Column, Wide, common_unit, number, show
@@ -44,12 +50,7 @@ def _added(command: Any) -> Any:
     "--flow", metavar="N", help=f'Flow number, "slowest", or rank: "p50", "p99" ({FLOW}).'
 )
 @_added
-@click.option(
-    "--experiment-dir",
-    "directory",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Directory to search for files the experiment refers to.",
-)
+@experiment_dir_option
 @trust_option
 @json_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")

@@ -1,4 +1,4 @@
-"""Counters of a run at the edges of the batches of a measured window."""
+"""Counters of a run, read at the edges of a measured window's batches."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def packets_of(received_bytes: Ints, payload_bytes: int) -> Ints:
 
 
 class Readings:
-    """What hosts and links have counted at the first and the last edge of a window, and what each
-    group of flows has received at every edge.
+    """Counters of hosts and links at the first and the last edge of a window, and what each group
+    of flows has received by every edge.
 
     Attributes:
         edges_ps: int64[k + 1], the edges of k batches, rising.
@@ -67,15 +67,16 @@ class Readings:
         self.n_taken += 1
 
     def in_window(self, name: str) -> Ints:
-        """Return what each link and class has counted between the first and the last edge."""
+        """Return by how much a counter of `OF_QUEUES` grew in the window, for each link and
+        class."""
         first, last = self.queues[:, OF_QUEUES.index(name)]
         found: Ints = last - first
         return found
 
     def arrays(self) -> dict[str, Ints]:
         """Return what a checkpoint saves, by name."""
-        arrays = {name: array for name, array in vars(self).items() if name[0] != "_"}
-        return {name: arrays[name] for name in arrays.keys() - {"edges_ps"}}
+        left_out = ("edges_ps", "_group", "_payload_bytes")
+        return {name: array for name, array in vars(self).items() if name not in left_out}
 
     def restore(self, saved: Mapping[str, Ints]) -> None:
         """Restore these arrays. Raises ValueError if they are of other readings."""

@@ -1,4 +1,4 @@
-"""What a routing algorithm may do with packets, for the search for deadlocks."""
+"""The levels and detours that a routing algorithm may choose, for the search for deadlocks."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ AT_SOURCE, AT_SWITCH, ON_ROUTE = FOLLOWED = ("at_source", "at_switch", "on_route
 
 
 def choices_of(fabric: Fabric, network: Network) -> Choices:
-    """Return what a fabric's routing algorithm may do with PFC. One that can set vias at other
-    switches than the first may do so at all.
+    """Return the choices of a fabric's routing algorithm with PFC. One that can set vias after the
+    first switch counts as doing so at any switch.
 
     Raises InputError if its levels cannot be followed before a run.
     """
@@ -52,12 +52,12 @@ def choices_of(fabric: Fabric, network: Network) -> Choices:
 
 
 UNKNOWN = (AttributeError, TypeError, IndexError, ArithmeticError, UnboundConstantError)
-"""What a handler raises that needs more than levels may depend on."""
+"""What a handler raises if it uses anything that a level must not depend on."""
 
 
 class _Levels:
-    """Calls the handlers that set levels, in plain Python. What a level may not depend on is not
-    there: times, draws, state, bytes held, links that are down, and fields of packets."""
+    """Calls the handlers that set levels, in plain Python, without anything that a level must not
+    depend on: times, draws, state, bytes held, failed links, and fields of packets."""
 
     def __init__(
         self, fabric: Fabric, network: Network, routing: RoutingAlgorithm, n_levels: int
@@ -90,7 +90,8 @@ class _Levels:
         self.par: Any = SimpleNamespace(**parameters)
 
     def next(self, came_by: Ints, level: Ints, leaves_by: Ints, has_via: bool) -> Ints:
-        """Return `Choices.next_level`. Raises InputError if a handler fails."""
+        """Return int64[n], the level of each packet on its next link (`Choices.next_level`). Raises
+        InputError if a handler fails."""
         rows = zip(came_by.tolist(), level.tolist(), leaves_by.tolist(), strict=True)
         return np.array([self._next(*row, has_via) for row in rows], np.int64)
 
@@ -111,7 +112,7 @@ class _Levels:
         return self.n_levels - 1 - int(pkt.prio) % self.n_levels
 
     def _calls(self, port: Any, out: Any, pkt: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """Yield the handlers that a packet meets, with their arguments after the time."""
+        """Yield the handlers that are called for a packet, with their arguments after the time."""
         first = AT_SOURCE if port.from_host else AT_SWITCH
         if first in self.handlers:
             yield first, (port, pkt)

@@ -71,7 +71,7 @@ class StopCondition:
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """A measurement of throughput: the times before, in and after its window, in ps."""
+    """The times of a throughput measurement: warm-up, window and drain, in ps."""
 
     warmup_ps: int
     window_ps: int

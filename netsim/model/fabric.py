@@ -270,7 +270,7 @@ class Fabric:
 
     @property
     def n_link_classes(self) -> int:
-        """Number of classes of links and ports: traffic classes times levels."""
+        """Number of classes at links and ports: traffic classes times levels."""
         return self.n_traffic_classes * self.n_levels
 
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:

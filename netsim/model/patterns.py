@@ -85,7 +85,8 @@ class Destinations:
         return to
 
     def demand(self, sends: Floats, group: Ints) -> Floats:
-        """Return float64[groups, groups], what hosts of each group send to those of each other.
+        """Return float64[groups, groups], the traffic from the hosts of each group to those of each
+        group.
 
         Host h sends `sends[h]` in all, in any unit, and is in group `group[h]`; no group is empty.
         With `group = arange(n)` it is the demand of every pair of hosts.
@@ -107,8 +108,8 @@ class Destinations:
         return found
 
     def _to_hosts(self, sends: Floats, these: Ints, row: Ints) -> Floats:
-        """Return float64[rows, n], what each host receives from some; row[k] is that of
-        these[k]."""
+        """Return float64[rows, n], what each host receives from the hosts `these`; `row[k]` is the
+        row to which `these[k]` adds."""
         n = len(self.first)
         steps = np.zeros((int(row.max()) + 1, n + 1))
         for first, size, share in zip(
@@ -192,7 +193,8 @@ class _Hosts:
         return Destinations.partners(*(self._moved(step.tolist()) for step in steps))
 
     def random_permutation(self) -> Destinations:
-        return Destinations.partners(derangement(uniform(self.n).first.size, self.rng))
+        uniform(self.n)  # raises if there are less than two hosts
+        return Destinations.partners(derangement(self.n, self.rng))
 
     def _grid(self) -> tuple[int, ...]:
         if not self.shape:

@@ -100,10 +100,10 @@ SWEEP = tuple(
 )
 
 FEWEST_BATCHES = 5
-"""Batches that are not joined any more."""
+"""Fewest batches that joining may leave."""
 
 MIN_ROUND_TRIPS = 10
-"""Round trips below which the warm-up is mentioned."""
+"""Round trips below which a warm-up is reported as short."""
 
 MAX_CORRELATION = 0.2
 """Lag-1 correlation of batch means above which batches are joined in pairs."""
@@ -112,11 +112,11 @@ PERCENTILES = {"p50": 50.0, "p99": 99.0, "p999": 99.9}
 
 
 def batch_mean(values: Floats) -> dict[str, Any]:
-    """Return the mean of batches, half of its 95 % interval, the batches that it is from, and their
-    lag-1 correlation.
+    """Return the mean of 20 batches, half of its 95 % interval, and the number and lag-1
+    correlation of the batches that the interval is from.
 
-    `values` are those of 20 batches. While neighbors are correlated, pairs are joined. A. M. Law,
-    "Simulation Modeling and Analysis", section 9.5.3.
+    While neighboring batches are correlated, pairs are joined. A. M. Law, "Simulation Modeling and
+    Analysis", section 9.5.3.
     """
     while True:
         apart = values - values.mean()
@@ -200,7 +200,8 @@ def report(run: Run) -> dict[str, Any]:
 def _figures(
     window: _Window, readings: Readings, which: NDArray[np.bool_], groups: slice
 ) -> tuple[dict[str, Any], Table]:
-    """Return the figures of some flows, which have these groups, and their batches."""
+    """Return the figures and the batches of the flows in `which`; `groups` are their columns in
+    the readings."""
     injected = window.injected & which
     n = window.edges_ps.size - 1
     of_batch = window.batch[injected]
@@ -294,7 +295,7 @@ def _hosts(run: Run, window: _Window) -> Table:
 
 
 def _worst_host(hosts: Table) -> dict[str, Any] | None:
-    """Return the host of whose offered load the smallest share was accepted."""
+    """Return the host with the smallest accepted share of its offered load."""
     offered = hosts["offered_load"]
     senders = np.flatnonzero(offered > 0)
     if not senders.size:

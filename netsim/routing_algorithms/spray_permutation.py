@@ -12,13 +12,15 @@ PORT_SALTS = (("salt_data", PURPOSE_PERMUTATION, 2, 1), ("salt_control", PURPOSE
 
 
 def choose(env, now, port, pkt, first, n):
-    if int(pkt.kind) <= TRIMMED:
-        count = port.data
-        port.data += 1
-        salt = port.salt_data
-    else:
-        count = port.control
-        port.control += 1
-        salt = port.salt_control
+    count, salt = counted(port, pkt)
     epoch = count // n
     return permuted(mix(salt ^ (epoch & 0xFFFFFFFF)), count - epoch * n, n)
+
+
+def counted(port, pkt):
+    """Return the number of earlier packets of this sort, data or control, and the sort's salt."""
+    if int(pkt.kind) <= TRIMMED:
+        port.data += 1
+        return port.data - 1, port.salt_data
+    port.control += 1
+    return port.control - 1, port.salt_control

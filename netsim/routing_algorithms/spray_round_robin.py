@@ -3,22 +3,16 @@
 An ingress port has a turn for data packets and another for control packets.
 """
 
-from netsim.routing import PURPOSE_PERMUTATION, TRIMMED, below, mix
+from netsim.routing import below, mix
+from netsim.routing_algorithms import spray_permutation
 
 PARAMS = []
 
-PORT_STATE = ("data", "control")
-PORT_SALTS = (("salt_data", PURPOSE_PERMUTATION, 2, 1), ("salt_control", PURPOSE_PERMUTATION, 2, 0))
+PORT_STATE = spray_permutation.PORT_STATE
+PORT_SALTS = spray_permutation.PORT_SALTS
 
 
 def choose(env, now, port, pkt, first, n):
-    if int(pkt.kind) <= TRIMMED:
-        count = port.data
-        port.data += 1
-        salt = port.salt_data
-    else:
-        count = port.control
-        port.control += 1
-        salt = port.salt_control
+    count, salt = spray_permutation.counted(port, pkt)
     key = mix(salt ^ ((count // n) & 0xFFFFFFFF))
     return (count + below(key, n)) % n

@@ -1,4 +1,4 @@
-"""Why a flow took its time: each part of its completion time, with its cause, place and flows.
+"""Why a flow took so long: each part of its completion time, with its cause, place and flows.
 
 The segments of a trace say what the time was spent on (`netsim.tracing.segments`); a log of all
 packets at the ports where the flow waited says whose packets went first.
@@ -47,13 +47,13 @@ LOSSES = ("lost", "drop", "unroutable")
 SIGNALS = ("mark", "trim", "drop")
 
 IDLE = 0.5
-"""A parallel link has room if it was busy at most this part of the time of the flow's link."""
+"""A parallel link has room if it was busy for at most this share of the flow's link's busy time."""
 
 NOTABLE_WAIT = 0.1
 """Data that waits at a port for this part of a round trip, on average, slows its sender down."""
 
 NOTABLE_SHARE = 0.05
-"""Part of a port's time from which on others share it."""
+"""Share of a port's time from which on other flows count as sharing it."""
 
 IN_FLIGHT = ("transmission", "propagation", "queue", "paused")
 """Types of segments of a packet between its hosts."""
@@ -109,8 +109,8 @@ class Causes:
         return sorted(self.parts.values(), key=lambda one: -one.time_ps)
 
     def ports(self) -> set[int]:
-        """Return the ports at which the flow waited, lost packets or was signaled, and those
-        beside them."""
+        """Return the ports at which the flow waited, lost packets or got signals, and parallel
+        ports."""
         waits = self.trace.segments.filter(
             self.trace.segments["segment_type"].is_in(["queue", "paused", "nic"])
         )
@@ -145,7 +145,7 @@ class Causes:
         part.flows.update(flows or {})
 
     def _explain(self, row: dict[str, Any], *, is_last: bool) -> None:
-        """Add the parts of one segment; `is_last` if it is of the way of the last packet."""
+        """Add the parts of one segment; `is_last` if it belongs to the last packet's path."""
         kind, start, end = row["segment_type"], row["start_ps"], row["end_ps"]
         port = -1 if row["port"] is None else row["port"]
         lost = None if row["lost_seq"] is None else self._loss_of(row["lost_seq"], start, end)
@@ -183,8 +183,8 @@ class Causes:
         return send_time(size, self.reference_q20)
 
     def _slow_part(self, port: int, time_ps: int, times: tuple[int, int]) -> int:
-        """Return how much of the time in which a port sent is due to its being slower than the
-        source's fastest port."""
+        """Return how much of a port's sending time is due to the port being slower than the
+        source's fastest one."""
         if port < 0:
             return 0
         rows, inside = self.log.sent_between(port, *times)
@@ -306,7 +306,7 @@ class Causes:
 
     def _lose(self, lost: tuple[int, int, dict[str, Any]] | None, start: int, end: int) -> None:
         if lost is None:
-            lost = next(one for one in self.losses[::-1] if one[0] < end)
+            lost = next((one for one in self.losses[::-1] if one[0] < end), None)
         if lost is None:
             self._add("loss", "timeout", -1, end - start)
             return
@@ -380,8 +380,8 @@ class Causes:
         return int(times.min()) if len(times) else 0  # type: ignore[arg-type]
 
     def _receiver(self, start: int, end: int) -> None:
-        """Add a time in which the receiver held back what lets the sender go on: because of others
-        if their data occupied its link."""
+        """Add a time in which the receiver held back pulls or credits: because of other flows as
+        far as their data occupied its link."""
         ports = self.paths.last_ports
         shares: Counter[int] = Counter()
         for port in ports:
@@ -412,5 +412,5 @@ def _nic_port_bps(network: Network, ports: list[int]) -> int:
 
 
 def _of_last_packet(row: dict[str, Any]) -> bool:
-    """Return whether a segment at the end of a trace is of the last packet's way."""
+    """Return whether a segment at the end of a trace belongs to the last packet's path."""
     return row["segment_type"] in IN_FLIGHT and not row["control"]

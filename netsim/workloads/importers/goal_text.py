@@ -40,7 +40,7 @@ OPERATION = (
 )
 EDGE = rf"^{_B}(?P<then>{_LABEL})[ \t]+(?P<what>i?requires){_B}(?P<first>{_LABEL}){_B}\r?$"
 REQUIRED_GROUP = {OPERATION: "kind", EDGE: "then"}
-"""A group that has text whenever the pattern fits."""
+"""Pattern -> a group that every match has."""
 
 NOTHING = r"^[ \t\r]*(?://.*)?$"
 _RANKS = re.compile(rf"{_B}num_ranks{_B}([0-9]{{1,18}}){_B}", re.ASCII)
