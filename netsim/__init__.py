@@ -18,19 +18,20 @@ from netsim.version import __version__
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-    from netsim.api import Results, check, load, resume, run, topo
+    from netsim.api import Results, Saturations, check, load, resume, run, saturate, topo
     from netsim.errors import InputError, RunError
     from netsim.experiment import Experiment
     from netsim.results import FailedPoint, Result
 
 
 __all__ = [
-    "Experiment", "FailedPoint", "InputError", "Result", "Results", "RunError", "__version__",
-    "check", "load", "resume", "run", "topo",
+    "Experiment", "FailedPoint", "InputError", "Result", "Results", "RunError", "Saturations",
+    "__version__", "check", "load", "resume", "run", "saturate", "topo",
 ]  # fmt: skip
 
+_API = ("Results", "Saturations", "check", "load", "resume", "run", "saturate", "topo")
 _HOMES = {
-    **dict.fromkeys(("Results", "check", "load", "resume", "run", "topo"), "netsim.api"),
+    **dict.fromkeys(_API, "netsim.api"),
     **dict.fromkeys(("InputError", "RunError"), "netsim.errors"),
     **dict.fromkeys(("FailedPoint", "Result"), "netsim.results"),
     "Experiment": "netsim.experiment",

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, overload
 
 from netsim.errors import InputError
-from netsim.experiment import Experiment, locate
+from netsim.experiment import Experiment, Point, locate
 from netsim.results import FailedPoint, Result, is_sweep, load_result, load_sweep
 from netsim.results import load as load_any
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from netsim.results.comparison import Comparison
-    from netsim.running.point_run import RunOptions
+    from netsim.running.point_run import PointOutcome, RunOptions
+    from netsim.tracing import FlowTrace
     from netsim.tracing.why import Explanation
 
 Described = Experiment | Mapping[str, Any] | Path | str
@@ -79,6 +81,13 @@ class Results(Sequence[Result | FailedPoint]):
     def __dir__(self) -> list[str]:
         tables = dir(self._points[0]) if len(self) == 1 else []
         return sorted({*super().__dir__(), *tables})
+
+    def _result(self, point: int) -> Result:
+        """Return the result of a point. Raises InputError if it failed."""
+        found = self._points[point]
+        if isinstance(found, FailedPoint):
+            raise InputError(f"{found.name} failed: {found.reason}", file=str(found.path))
+        return found
 
     @property
     def points(self) -> list[Result]:
@@ -138,12 +147,22 @@ class Results(Sequence[Result | FailedPoint]):
         """
         from netsim.cli.why import explanation
 
-        found = self._points[point]
-        if isinstance(found, FailedPoint):
-            raise InputError(f"{found.name} failed: {found.reason}", file=str(found.path))
+        found = self._result(point)
         names = [None if one is None else str(one) for one in (flow, request)]
         asked = {"flow": names[0], "step": step, "request": names[1]}
         return explanation(found, asked, {"trust": trust})
+
+    def trace(self, point: int = 0, *, flow: int | str = "p99", trust: bool = False) -> FlowTrace:
+        """Simulate a point again and record a flow (a number, "p99" or "slowest"), as `netsim
+        trace` does: `events`, `segments` of its time, and more.
+
+        Raises InputError as `netsim.tracing.trace_flow`, and for a point that failed.
+        """
+        from netsim.cli.options import flow_number
+        from netsim.tracing import trace_flow
+
+        found = self._result(point)
+        return trace_flow(found, flow_number(found, str(flow)), trust=trust)
 
     def compare(self, other: Results) -> Comparison:
         """Return the differences from this result or sweep to another one, as `netsim compare`.
@@ -183,7 +202,7 @@ def run(
     Args:
         experiment: an Experiment, the path of a TOML file, the name of a built-in experiment, or a
             dictionary like such a file, with paths relative to the working directory.
-        overrides: `"path=value"` texts as for `netsim run --set`; not for an Experiment.
+        overrides: `"path=value"` texts as for `netsim run --set`.
         out: directory for the results (default: a temporary one).
         threads: number of threads of each point (default: the cores, divided by `jobs`); does not
             change the result.
@@ -206,13 +225,88 @@ def run(
         if out is None:
             raise InputError("checkpoint_s requires a directory", hint='out="results/mine"')
         manifest = RunManifest.of(loaded, checkpoint_s)
-    temporary = None
-    if out is None:
-        temporary = TemporaryDirectory(prefix="netsim-")
-        out = Path(temporary.name) / loaded.name
-    directory = Path(out)
+    directory, temporary = _directory(out, loaded.name)
     options = RunOptions(threads=threads, force=force, checkpoints=Checkpoints(manifest))
-    return Results(_simulated(loaded, directory, options, jobs, progress), directory, temporary)
+    found = _simulated(loaded.points(), directory, options, jobs, progress)
+    return Results(_loaded(found), directory, temporary)
+
+
+def _directory(out: Path | str | None, name: str) -> tuple[Path, TemporaryDirectory[str] | None]:
+    """Return the directory for results, and its owner if it is temporary."""
+    if out is not None:
+        return Path(out), None
+    temporary = TemporaryDirectory(prefix="netsim-")
+    return Path(temporary.name) / name, temporary
+
+
+@dataclass(frozen=True)
+class Saturations:
+    """The loads at which networks saturate.
+
+    Attributes:
+        table: a row per curve (all axes but load and seed): the axes, the highest load `below`
+            saturation and the lowest one `above` it, their middle `saturation`, and its `bound`
+            from the routes; null where unknown.
+        results: those of all points that ran.
+    """
+
+    table: pl.DataFrame
+    results: Results
+
+    def plot(self) -> Figure:
+        """Return latency and accepted load against offered load, as `netsim plot --kind
+        saturation` draws them."""
+        return self.results.plot("saturation")
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+LOADS = tuple(0.05 + 0.95 * k / 7 for k in range(8))
+"""Loads of the first round of `saturate`."""
+
+
+def saturate(
+    experiment: Described,
+    *,
+    loads: Sequence[float] = LOADS,
+    tolerance: float = 0.005,
+    overrides: Sequence[str] = (),
+    out: Path | str | None = None,
+    threads: int | None = None,
+    jobs: int | None = 1,
+    progress: bool | None = None,
+) -> Saturations:
+    """Find the offered load at which each network of an experiment saturates.
+
+    The experiment has `[measure]` and traffic with a key `load`. It runs at `loads`, then between
+    the highest load below saturation and the lowest one above it until half of that interval is at
+    most `tolerance`::
+
+        found = netsim.saturate("torus", overrides=['fabric.routing=["ecmp", "valiant"]'])
+        found.table                     # below, above, saturation, bound of each routing
+        found.plot()
+
+    Other arguments and errors are those of `run`. Points that are done in `out` are kept.
+    """
+    import polars as pl
+
+    from netsim.running.point_run import RunOptions
+    from netsim.running.saturation_search import SUFFIX, SaturationSearch
+    from netsim.running.sweep import kept_outcomes
+
+    search = SaturationSearch(
+        lambda changes: described(experiment, [*overrides, *changes]), loads, tolerance
+    )
+    options = RunOptions(threads=threads, keep_stalled=True)
+    directory, temporary = _directory(out, f"experiment{SUFFIX}")
+    while points := search.next_points():
+        outcomes = kept_outcomes(points, directory, options)
+        if len(outcomes) < len(points):
+            outcomes = _simulated(points, directory, options, jobs, progress)
+        search.add(outcomes)
+    table = pl.DataFrame([curve.summary() for curve in search.curves], infer_schema_length=None)
+    return Saturations(table, Results(_loaded(search.outcomes()), directory, temporary))
 
 
 def resume(
@@ -237,31 +331,35 @@ def resume(
     manifest = read_manifest(directory)
     checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
     options = RunOptions(threads=threads, checkpoints=checkpoints)
-    experiment = manifest.load(trust=trust)
-    return Results(_simulated(experiment, directory, options, jobs, progress), directory)
+    points = manifest.load(trust=trust).points()
+    return Results(_loaded(_simulated(points, directory, options, jobs, progress)), directory)
 
 
 def _simulated(
-    experiment: Experiment,
+    points: list[Point],
     directory: Path,
     options: RunOptions,
     jobs: int | None,
     progress: bool | None,
-) -> list[Result | FailedPoint]:
-    """Run all points; return the results, including partial ones and failures."""
+) -> list[PointOutcome]:
+    """Run points; return their outcomes, including partial ones and failures."""
     from netsim.cli.points import simulate_points
     from netsim.running.executors import executor_of
     from netsim.running.sweep import in_order, run_points
 
-    points, executor = experiment.points(), executor_of(jobs, options.threads)
+    executor = executor_of(jobs, options.threads)
     if progress is None:
         progress = sys.stderr.isatty() or "ipykernel" in sys.modules
-    if progress and threading.current_thread() is threading.main_thread():
-        outcomes, interruption = simulate_points(points, directory, options, executor)
-        if interruption():
-            raise KeyboardInterrupt
-    else:
-        outcomes = in_order(run_points(points, directory, options, executor=executor))
+    if not progress or threading.current_thread() is not threading.main_thread():
+        return in_order(run_points(points, directory, options, executor=executor))
+    outcomes, interruption = simulate_points(points, directory, options, executor)
+    if interruption():
+        raise KeyboardInterrupt
+    return outcomes
+
+
+def _loaded(outcomes: Iterable[PointOutcome]) -> list[Result | FailedPoint]:
+    """Return the results of points, and those that failed without one."""
     return [
         load_result(outcome.directory)
         if outcome.written
@@ -310,9 +408,7 @@ def topo(experiment: Described, *, overrides: Sequence[str] = ()) -> list[dict[s
 def described(experiment: Described, overrides: Sequence[str] = ()) -> Experiment:
     """Return the experiment that a file, name or dictionary describes. Raises InputError."""
     if isinstance(experiment, Experiment):
-        if overrides:
-            raise InputError("overrides conflict with an Experiment", hint="a file or dictionary")
-        return experiment
+        return experiment.changed(overrides) if overrides else experiment
     if isinstance(experiment, Mapping):
         return Experiment.from_mapping(experiment, overrides)
     return Experiment.load(locate(str(experiment)), overrides)

@@ -1,5 +1,6 @@
 """The Python interface: what examples show, and what it says to mistakes."""
 
+import json
 import textwrap
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from raises_input import raises_input
 
 import netsim
+from netsim.cli.app import commands
 
 TABLES = {
     "topology": {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2},
@@ -46,6 +48,12 @@ def test_the_example_of_the_page(tmp_path, monkeypatch):
     assert scope["results"].table["status"].to_list() == ["finished"] * 2
 
 
+def test_the_page_has_every_command():
+    page = (Path(__file__).parent.parent / "docs" / "python.md").read_text("utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert sorted(name for row in rows for name in row.split("`")[1::2]) == sorted(commands())
+
+
 def test_temporary_results_go_away():
     results = netsim.run(TABLES, threads=1)
     path = results.path
@@ -59,6 +67,7 @@ def test_why_and_compare(sweep, monkeypatch):
     found = sweep.why(1, flow=2)
     assert found.total_ps == found.budget["time_ps"].sum() == sweep[1].flows["fct_ps"][2]
     assert str(found).startswith("Flow 2 ")
+    assert sweep.trace(1, flow=2).fct_ps == found.total_ps
     with raises_input(key="--flow"):
         sweep.why(flow="x")
     comparison = sweep.compare(sweep)
@@ -81,11 +90,37 @@ def test_predictions():
     assert network["hosts"] == 4
 
 
+def test_saturation(tmp_path, monkeypatch):
+    """Two hosts that share a link saturate it at half of their rate. A deadlock is kept, too."""
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+    rates = {"bottleneck_rate": "100Gbps", "host_delay": "1us", "bottleneck_delay": "1us"}
+    experiment = netsim.Experiment(
+        topology={"kind": "dumbbell", "hosts": 2, **rates},
+        transport="datagram",
+        fabric={"queue_bytes": "100MB"},
+        traffic={"kind": "poisson", "arrival_process": "even", "sizes": "4096B", "load": 0.1}
+        | {"pattern": "group_plus_one", "shape": "2x2"},
+        measure={"warmup": "10us", "window": "30us"},
+    )
+    asked = {"loads": [0.3, 0.7], "tolerance": 0.05, "out": tmp_path / "s"}
+    found = netsim.saturate(experiment, **asked)
+    (row,) = found.table.to_dicts()
+    assert row["below"] <= 0.5 < row["above"] <= row["below"] + 0.1
+    assert (row["saturation"], row["bound"]) == ((row["below"] + row["above"]) / 2, 0.5)
+    assert "saturation" in found._repr_html_()
+    assert {*found.results.table["traffic.load"]} <= {0.3, 0.4, 0.5, 0.6, 0.7}
+    summary = tmp_path / "s" / f"load={row['above']}" / "summary.json"
+    content = json.loads(summary.read_text())
+    summary.write_text(json.dumps(content | {"stop_reason": "stalled", "complete": False}))
+    monkeypatch.setattr("netsim.running.point.simulate", None)
+    assert netsim.saturate(experiment, **asked).table.equals(found.table)
+    with raises_input("two different loads"):
+        netsim.saturate(experiment, loads=[0.7])
+
+
 def test_mistakes(sweep):
     with raises_input("topolgy: unknown key"):
         netsim.Experiment(topolgy={})
-    with raises_input("overrides"):
-        netsim.run(netsim.Experiment(**TABLES), overrides=["seed=2"])
     with raises_input('unknown kind "fct_cfd"', "fct_cdf"):
         sweep.plot("fct_cfd")
     with raises_input("checkpoint_s"):

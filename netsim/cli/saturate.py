@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,68 +20,8 @@ from netsim.cli.options import (
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
-    from netsim.cli.interrupt import Interruption
-    from netsim.experiment import Point
-    from netsim.results.saturation import Saturation
-    from netsim.running.point_run import PointOutcome
+    from netsim.running.saturation_search import Curve, SaturationSearch
     from netsim.terminal import Wide
-
-Axes = tuple[tuple[str, Any], ...]
-"""Values of the axes of a curve: all but load and seed."""
-
-SUFFIX = "_saturation"
-"""End of the name of the default result directory."""
-
-
-@dataclass
-class _Curve:
-    """One curve: its outcomes by load, one for each seed."""
-
-    axes: Axes
-    outcomes: dict[float, list[PointOutcome]] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> dict[float, list[dict[str, Any]]]:
-        return {
-            load: [one.row for one in self.outcomes[load] if one.row["status"] != "failed"]
-            for load in sorted(self.outcomes)
-        }
-
-    @property
-    def saturation(self) -> Saturation:
-        from netsim.results.saturation import saturation_of
-
-        return saturation_of(self.rows)
-
-    @property
-    def bound(self) -> float | None:
-        """The smallest bound of the seeds."""
-        found = [row.get("saturation_bound") for rows in self.rows.values() for row in rows]
-        return min((one for one in found if one is not None), default=None)
-
-
-@dataclass(frozen=True)
-class _Search:
-    """What the command was asked for."""
-
-    experiment: str
-    overrides: tuple[str, ...]
-    seed: str | None
-    grid: Sequence[float]
-    tolerance: float
-
-    def points(self, loads: Sequence[float]) -> list[Point]:
-        """Return all points of the experiment at these loads. Raises InputError without a load."""
-        from netsim.results.saturation import LOAD
-
-        values = ", ".join(f"{load:.6g}" for load in sorted(loads))
-        changes = [*self.overrides, f"{LOAD}=[{values}]"]
-        loaded = load_experiment(self.experiment, changes, self.seed)
-        points = loaded.points()
-        if any(point.measure is None for point in points):
-            hint = 'such as --set measure.warmup=50us --set measure.window="1ms"'
-            raise InputError("missing [measure]", file=loaded.file, hint=hint)
-        return points
 
 
 @click.command("saturate")
@@ -139,20 +78,42 @@ def command(
 
     Repeat the command after Ctrl-C: it keeps all points that are done.
     """
-    if last <= first:
-        raise InputError(f"{last:g} is not above --from {first:g}", file="--to")
+    from netsim.cli.points import simulate_points
+    from netsim.running.executors import executor_of
+    from netsim.running.point_run import RunOptions
+    from netsim.running.saturation_search import SUFFIX, SaturationSearch
+    from netsim.running.sweep import kept_outcomes, output_directory
+
     if routing is not None:
         overrides += (f"fabric.routing={json.dumps(routing.split(','))}",)
-    loads = [round(first + (last - first) * k / (grid - 1), 6) for k in range(grid)]
-    search = _Search(experiment, overrides, seed, loads, tolerance)
-    curves, directory, stopped = _measure(search, out, (jobs, threads), quiet or as_json)
+    if last <= first:
+        raise InputError(f"{last:g} is not above --from {first:g}", file="--to")
+    search = SaturationSearch(
+        lambda loads: load_experiment(experiment, [*overrides, *loads], seed),
+        [first + (last - first) * k / (grid - 1) for k in range(grid)],
+        tolerance,
+    )
+    options = RunOptions(threads=threads, keep_stalled=True)
+    stopped = None
+    while not stopped and (points := search.next_points()):
+        default = output_directory(points)
+        out = out or default.with_name(default.name + SUFFIX)
+        outcomes = kept_outcomes(points, out, options)
+        if len(outcomes) < len(points):
+            if search.curves and not quiet and not as_json:
+                _announce(search)
+            executor = executor_of(jobs, threads)
+            outcomes, interruption = simulate_points(
+                points, out, options, executor, quiet=quiet or as_json
+            )
+            stopped = interruption if interruption() else None
+        search.add(outcomes)
     if as_json:
-        found = [_described(curve) for curve in curves]
-        print_json({"directory": directory, "curves": found})
+        print_json({"directory": out, "curves": [_described(one) for one in search.curves]})
     elif not quiet:
-        _print(curves, directory, "so far " if stopped else "")
-    outcomes = [one for curve in curves for these in curve.outcomes.values() for one in these]
-    failed = [one for one in outcomes if one.error]
+        _print(search.curves, "so far " if stopped else "")
+        click.echo(f"results in {out}")
+    failed = [one for one in search.outcomes() if one.error]
     for outcome in failed:
         click.echo(f"error: {outcome.error}", err=True)
     if stopped:
@@ -162,98 +123,24 @@ def command(
         raise SystemExit(FAILED)
 
 
-def _measure(
-    search: _Search, out: Path | None, workers: tuple[int | None, int | None], quiet: bool
-) -> tuple[list[_Curve], Path, Interruption | None]:
-    """Measure round by round; return the curves, where their results are, and the interruption, if
-    any."""
-    from netsim.cli.points import simulate_points
-    from netsim.results.saturation import LOAD, next_loads
-    from netsim.running.executors import executor_of
-    from netsim.running.point_run import RunOptions
-    from netsim.running.sweep import kept_outcomes, output_directory
-
-    chosen: dict[Axes, set[float]] = {}
-    first = output_directory(search.points(search.grid))
-    directory = out or first.with_name(first.name + SUFFIX)
-    curves: list[_Curve] = []
-    rounds = 0
-    while True:
-        wanted: set[float] = set(search.grid)
-        for curve in curves:
-            new = next_loads(curve.rows, search.grid, search.tolerance)
-            chosen[curve.axes] |= {*new} - {*curve.outcomes}  # not again those that failed
-        wanted |= {load for loads in chosen.values() for load in loads}
-        points = [
-            point
-            for point in search.points([*wanted])
-            if point.axes[LOAD] in chosen.setdefault(_axes(point), set(search.grid))
-        ]
-        done = sum(len(these) for curve in curves for these in curve.outcomes.values())
-        if len(points) == done:
-            return curves, directory, None
-        rounds += 1
-        outcomes = kept_outcomes(points, directory)
-        if len(outcomes) < len(points):
-            if not quiet and rounds > 1:
-                _announce(curves, rounds, search.tolerance)
-            options = RunOptions(threads=workers[1])
-            executor = executor_of(*workers)
-            outcomes, stop = simulate_points(points, directory, options, executor, quiet=quiet)
-            if stop():
-                return _curves(outcomes), directory, stop
-        curves = _curves(outcomes)
-        if all(one.row.get("flows_injected") == 0 for one in outcomes):
-            hint = "saturate is for open-loop traffic, such as poisson"
-            raise InputError("no flow starts in the window of [measure]", key="traffic", hint=hint)
-
-
-def _axes(point: Point) -> Axes:
-    from netsim.results.saturation import LOAD
-
-    return tuple(
-        (axis, str(value) if isinstance(value, list | dict) else value)
-        for axis, value in point.axes.items()
-        if axis not in (LOAD, "seed")
-    )
-
-
-def _curves(outcomes: Sequence[PointOutcome]) -> list[_Curve]:
-    from netsim.results.saturation import LOAD
-
-    found: dict[Axes, _Curve] = {}
-    for outcome in outcomes:
-        axes = _axes(outcome.point)
-        curve = found.setdefault(axes, _Curve(axes))
-        curve.outcomes.setdefault(outcome.point.axes[LOAD], []).append(outcome)
-    return list(found.values())
-
-
-def _announce(curves: Sequence[_Curve], number: int, tolerance: float) -> None:
+def _announce(search: SaturationSearch) -> None:
     """Print the number of a round, and how many follow."""
-    from netsim.results.saturation import rounds_left
-
-    left = max(rounds_left(curve.saturation, tolerance) for curve in curves)
+    number, curves = search.rounds, search.curves
     saturated = ", ".join(str(curve.saturation) for curve in curves[:3])
     more = ", ..." if len(curves) > 3 else ""
-    click.echo(f"round {number} of {number + left - 1}: saturation {saturated}{more}", err=True)
+    last = number + search.rounds_left - 1
+    click.echo(f"round {number} of {last}: saturation {saturated}{more}", err=True)
 
 
-def _described(curve: _Curve) -> dict[str, Any]:
+def _described(curve: Curve) -> dict[str, Any]:
     """Return a curve as JSON."""
-    found = curve.saturation
-    rows = [row for rows in curve.rows.values() for row in rows]
-    return {
-        "axes": dict(curve.axes),
-        "below": found.low,
-        "above": found.high,
-        "saturation": found.load,
-        "bound": curve.bound,
-        "points": rows,
-    }
+    found = curve.summary()
+    figures = {name: found[name] for name in ("below", "above", "saturation", "bound")}
+    points = [row for rows in curve.rows.values() for row in rows]
+    return {"axes": dict(curve.axes), **figures, "points": points}
 
 
-def _print(curves: Sequence[_Curve], directory: Path, so_far: str) -> None:
+def _print(curves: Sequence[Curve], so_far: str) -> None:
     """Print the table of all points, and the saturation of each curve."""
     from netsim.results.saturation import MARGIN
     from netsim.terminal import show
@@ -278,7 +165,6 @@ def _print(curves: Sequence[_Curve], directory: Path, so_far: str) -> None:
                     "the load: a longer measure.window gives a more exact saturation"
                 )
                 break
-    click.echo(f"results in {directory}")
 
 
 def _text(value: Any) -> str:
@@ -287,7 +173,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else written(value)
 
 
-def _table(curves: Sequence[_Curve]) -> Wide:
+def _table(curves: Sequence[Curve]) -> Wide:
     from netsim.cli.tables import axis_columns
     from netsim.results.saturation import LOAD, is_saturated
     from netsim.terminal import Column, Wide, common_unit, count, number

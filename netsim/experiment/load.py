@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,8 @@ class Experiment:
     axes: Mapping[str, tuple[Any, ...]]
     overrides: tuple[str, ...]
     _points: tuple[Point, ...]
+    _source: tuple[Tree, Path]
+    """The tables and keys, and the directory of the files that they name."""
 
     def __init__(self, **tables: Any) -> None:
         self.__dict__.update(vars(self.from_mapping(tables)))
@@ -114,7 +117,16 @@ class Experiment:
         experiment.axes = _axes(variants)
         experiment.overrides = ()
         experiment._points = tuple(point for point in points if point is not None)
+        experiment._source = tree, directory
         return experiment
+
+    def changed(self, overrides: Sequence[str]) -> Experiment:
+        """Return this experiment with "path=value" overrides applied. Raises InputError as
+        `load`."""
+        tree, directory = deepcopy(self._source[0]), self._source[1]
+        changed = self.from_tree(tree, self.file, directory, apply_overrides(tree, overrides))
+        changed.overrides = (*self.overrides, *overrides)
+        return changed
 
     def points(self) -> list[Point]:
         """Return all points, in the order of the runs."""

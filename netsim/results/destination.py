@@ -12,6 +12,7 @@ from netsim.inputs import ROOM_IN_NAME, path_problem
 from netsim.results import files
 from netsim.results.read import Result, is_sweep, recorded_complete
 from netsim.results.replace import foreign_entry, is_our_sweep, real, recover
+from netsim.results.saturation import STALLED
 from netsim.units import written
 
 STALE_POINTS = "stale_points"
@@ -126,10 +127,15 @@ def found_result(directory: Path, fingerprint: str) -> Result | None:
     return None
 
 
-def done_result(directory: Path, fingerprint: str, *, links: bool) -> Result | None:
-    """Return the complete, undamaged result with that fingerprint in `directory`."""
+def done_result(
+    directory: Path, fingerprint: str, *, links: bool, stalled: bool = False
+) -> Result | None:
+    """Return the complete, undamaged result with that fingerprint in `directory`; with `stalled`,
+    or one that stalled."""
     result = found_result(directory, fingerprint)
-    if result is None or not result.complete or result.path != directory:
+    if result is None or result.path != directory:
+        return None
+    if not result.complete and not (stalled and result.status == STALLED):
         return None
     try:
         intact = len(result.flows) == result.summary["flows"]

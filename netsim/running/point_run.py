@@ -53,7 +53,7 @@ class PointOutcome:
 @dataclass(frozen=True)
 class RunOptions:
     """How points run, as for `simulate`; with `force`, also those with a complete result. `ranks`
-    run them in this process only.
+    run them in this process only. With `keep_stalled`, points that stalled do not run again.
     """
 
     threads: int | None = None
@@ -61,6 +61,7 @@ class RunOptions:
     force: bool = False
     checkpoints: Checkpoints = NO_CHECKPOINTS
     ranks: MpiRanks | None = None
+    keep_stalled: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,14 @@ class PointRun:
     def name(self) -> str:
         return self.point.name
 
-    def kept(self) -> PointOutcome | None:
-        """Return the outcome of the point's complete result, if there is one."""
+    def kept(self, *, stalled: bool = False) -> PointOutcome | None:
+        """Return the outcome of the point's complete result, if there is one; with `stalled`, also
+        that of a result that stalled."""
         done = destination.done_result(
-            self.folder, self.provenance.fingerprint, links=self.point.outputs.links
+            self.folder,
+            self.provenance.fingerprint,
+            links=self.point.outputs.links,
+            stalled=stalled,
         )
         return None if done is None else self.outcome(done, kept=True)
 

@@ -76,7 +76,7 @@ def run_points(
     executor = executor or Serial(options.ranks)
     with ExitStack() as stack:
         stack.enter_context(closing(executor))
-        todo = [run for run in runs if options.force or run.kept() is None]
+        todo = [run for run in runs if _kept(run, options) is None]
         estimates = executor.estimates(todo, callbacks.should_stop)
         if len(estimates) < len(todo):  # stopped
             return
@@ -94,8 +94,8 @@ def run_points(
             (target / files.SHARD).unlink(missing_ok=True)
         for text in _replacement_notes(runs, directory / "POINT" if sweep else directory):
             callbacks.note(text)
-        kept = {} if options.force else {run.name: run.kept() for run in runs}
-        todo = [run for run in runs if kept.get(run.name) is None]  # recovery may have found more
+        kept = {run.name: _kept(run, options) for run in runs}
+        todo = [run for run in runs if kept[run.name] is None]  # recovery may have found more
         manifest = options.checkpoints.manifest
         if todo and manifest is not None:
             manifest.write(target)
@@ -115,10 +115,17 @@ def run_points(
             (target / files.RUN).unlink(missing_ok=True)
 
 
-def kept_outcomes(points: Sequence[Point], directory: Path) -> list[PointOutcome]:
-    """Return the outcomes of points that already have a complete result in a sweep's directory.
-    Raises InputError if none can be written there."""
-    kept = [run.kept() for run in _plan(points, real(directory), sweep=True)]
+def _kept(run: PointRun, options: RunOptions) -> PointOutcome | None:
+    """Return the outcome of a point that is done; None if it is to be simulated."""
+    return None if options.force else run.kept(stalled=options.keep_stalled)
+
+
+def kept_outcomes(
+    points: Sequence[Point], directory: Path, options: RunOptions
+) -> list[PointOutcome]:
+    """Return the outcomes of points that are done already in a sweep's directory. Raises InputError
+    if none can be written there."""
+    kept = [_kept(run, options) for run in _plan(points, real(directory), sweep=True)]
     return [outcome for outcome in kept if outcome is not None]
 
 
