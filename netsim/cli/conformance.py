@@ -70,7 +70,7 @@ def queue(
     """
     from netsim.conformance import QueueTestbed, each
 
-    testbed = QueueTestbed.with_queue(queue, keys=_tree(overrides), seed=seed, long=long)
+    testbed = QueueTestbed.of(queue, keys=_tree(overrides), seed=seed, long=long)
     print_findings(queue, partial(each, testbed, cases or None))
 
 
@@ -90,7 +90,7 @@ def routing(
     """
     from netsim.conformance import RoutingTestbed, each
 
-    testbed = RoutingTestbed.with_routing(routing, keys=_tree(overrides), seed=seed, long=long)
+    testbed = RoutingTestbed.of(routing, keys=_tree(overrides), seed=seed, long=long)
     print_findings(routing, partial(each, testbed, cases or None))
 
 
@@ -111,7 +111,7 @@ def traffic(
     """
     from netsim.conformance import TrafficTestbed, each
 
-    testbed = TrafficTestbed.with_traffic(traffic, params=_tree(overrides), seed=seed, long=long)
+    testbed = TrafficTestbed.of(traffic, params=_tree(overrides), seed=seed, long=long)
     print_findings(traffic, partial(each, testbed, cases or None))
 
 

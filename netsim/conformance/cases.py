@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from netsim.conformance import (
     delivery,
@@ -16,7 +17,6 @@ from netsim.conformance import (
     topologies,
     traffic_cases,
 )
-from netsim.conformance.testbed import Testbed
 from netsim.model.port_pairs import ENTROPY, HASH, LEAST_LOADED, PERMUTATION, ROUND_ROBIN
 
 RELIABLE, COMPILED = "reliable", "compiled"
@@ -24,18 +24,27 @@ RELIABLE, COMPILED = "reliable", "compiled"
 
 @dataclass(frozen=True)
 class Case:
-    """One requirement for a transport, a queue discipline or a traffic pattern.
+    """One requirement for a plugin.
 
-    `run` returns a line of results, or metrics by name; it raises `ConformanceError` or
-    `NotApplicableError`. `needs` lists what the case requires: RELIABLE, a transport that recovers
-    losses, and COMPILED, a compiled engine, which takes several seconds.
+    `run` is called with its testbed and returns a line of results, or metrics by name; it raises
+    `ConformanceError` or `NotApplicableError`. `needs` lists what the case requires: RELIABLE, a
+    transport that recovers losses, and COMPILED, a compiled engine, which takes several seconds.
     """
 
     name: str
     about: str
-    run: Callable[[Testbed], str | dict[str, float]]
+    run: Callable[[Any], str | dict[str, float]]
     needs: tuple[str, ...] = ()
 
+
+DETERMINISM = (
+    Case("windows", "same result for any window length", determinism.windows),
+    Case("growth", "same result with little working memory", determinism.growth),
+    Case("resumed", "same result from a checkpoint", determinism.resumed),
+    Case("compiled", "same result compiled and plain", determinism.compiled_as_plain, (COMPILED,)),
+    Case("threads", "same result for 1, 2, 4 threads", determinism.threads, (COMPILED,)),
+)
+"""Requirements for all but traffic patterns."""
 
 CASES = (
     Case("sizes", "1 byte, 1 packet, odd sizes", delivery.sizes),
@@ -63,9 +72,7 @@ CASES = (
     Case("chosen planes", "the transport chooses the plane", topologies.planes(ENTROPY)),
     Case("uneven planes", "one plane is slower", topologies.uneven_planes),
     Case("plane down", "a plane fails and comes back", topologies.plane_down, (RELIABLE,)),
-    Case("windows", "same result for any window length", determinism.windows),
-    Case("compiled", "same result compiled and plain", determinism.compiled_as_plain, (COMPILED,)),
-    Case("threads", "same result for 1, 2, 4 threads", determinism.threads, (COMPILED,)),
+    *DETERMINISM,
     Case("alone", "slowdown of a lone flow", metrics.alone),
     Case("shared link", "four flows, one link", metrics.shared_link, (COMPILED,)),
     Case("shared host", "four flows, one host", metrics.shared_receiver, (COMPILED,)),
@@ -79,10 +86,7 @@ QUEUE_CASES = (
     Case("busy", "a port is never idle while packets wait", queue_cases.busy),
     Case("order", "packets of a flow stay in order", queue_cases.order),
     Case("pauses", "no loss with PFC pauses", queue_cases.pauses),
-    Case("windows", "same result for any window length", queue_cases.windows),
-    Case("growth", "same result with little working memory", queue_cases.growth),
-    Case("compiled", "same result compiled and plain", queue_cases.compiled_as_plain, (COMPILED,)),
-    Case("threads", "same result for 1, 2, 4 threads", queue_cases.threads, (COMPILED,)),
+    *DETERMINISM,
 )
 
 ROUTING_CASES = (
@@ -94,13 +98,7 @@ ROUTING_CASES = (
     Case("failed link", "a cable fails, routes stay", routing_cases.failed_link),
     Case("changing routes", "a cable fails, routes follow", routing_cases.changing_routes),
     Case("deadlock", "no cycle of waiting packets with PFC", routing_cases.deadlock),
-    Case("windows", "same result for any window length", routing_cases.windows),
-    Case("growth", "same result with little working memory", routing_cases.growth),
-    Case("resumed", "same result from a checkpoint", routing_cases.resumed),
-    Case(
-        "compiled", "same result compiled and plain", routing_cases.compiled_as_plain, (COMPILED,)
-    ),
-    Case("threads", "same result for 1, 2, 4 threads", routing_cases.threads, (COMPILED,)),
+    *DETERMINISM,
 )
 
 TRAFFIC_CASES = (

@@ -58,7 +58,7 @@ def check_queue(
     `queue` is a name ("trim") or the path of a .py file, `keys` are keys of [fabric] as an
     experiment writes them ({"queue_bytes": "20pkt"}), `cases` names from `QUEUE_CASES`.
     """
-    return list(each(QueueTestbed.with_queue(queue, keys=keys, seed=seed, long=long), cases))
+    return list(each(QueueTestbed.of(queue, keys=keys, seed=seed, long=long), cases))
 
 
 def check_routing(
@@ -71,7 +71,7 @@ def check_routing(
 ) -> list[Finding]:
     """Run every case on a routing algorithm; see `check_queue`. `cases` are from
     `ROUTING_CASES`."""
-    testbed = RoutingTestbed.with_routing(routing, keys=keys, seed=seed, long=long)
+    testbed = RoutingTestbed.of(routing, keys=keys, seed=seed, long=long)
     return list(each(testbed, cases))
 
 
@@ -85,7 +85,7 @@ def check_traffic(
 ) -> list[Finding]:
     """Run every case on a traffic pattern; see `check`. `cases` are from `TRAFFIC_CASES`; `long`
     uses more hosts."""
-    testbed = TrafficTestbed.with_traffic(traffic, params=params, seed=seed, long=long)
+    testbed = TrafficTestbed.of(traffic, params=params, seed=seed, long=long)
     return list(each(testbed, cases))
 
 

@@ -6,48 +6,66 @@ from collections.abc import Mapping
 from typing import Any
 
 from netsim.conformance import networks
-from netsim.conformance.delivery import PACKET, incast_of, packets_of
 from netsim.conformance.finding import ConformanceError
-from netsim.conformance.testbed import Testbed
+from netsim.conformance.flow_patterns import two_of_each
+from netsim.conformance.testbed import Run, Testbed, run_until
+from netsim.engine.sizes import Sizes
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 
 
 def windows(testbed: Testbed) -> str:
-    ways = {
-        f"windows of {window} ps": {"window_ps": window} for window in (1_000_000, 370_000, 41_001)
-    }
-    return same(testbed, incast_of(packets_of(testbed, 12) * PACKET), networks.tree(), ways)
+    lengths_ps = (1_000_000, 370_000, 41_001)
+    return _same(testbed, {f"windows of {ps} ps": {"window_ps": ps} for ps in lengths_ps})
+
+
+def growth(testbed: Testbed) -> str:
+    return _same(testbed, {"much working memory": {}, "little": {"sizes": Sizes(scratch=4)}})
 
 
 def compiled_as_plain(testbed: Testbed) -> str:
-    ways = {"compiled code": {"jit": True}, "plain Python": {"jit": False}}
-    return same(testbed, incast_of(12 * PACKET - 5), networks.tree(), ways)
+    return _same(testbed, {"compiled code": {"jit": True}, "plain Python": {"jit": False}})
 
 
 def threads(testbed: Testbed) -> str:
-    network = networks.tree(leaves=8, per_leaf=4)
-    n = network.n_hosts
-    src = [host for host in range(n) for _ in range(2)]
-    dst = [(host + step) % n for host in range(n) for step in (5, 16)]
+    network = testbed.prepared(networks.tree(leaves=8, per_leaf=4))
+    table = two_of_each(network.n_hosts, 60, testbed.n_traffic_classes)
     ways = {f"{count} threads": {"jit": True, "threads": count} for count in (1, 2, 4)}
-    return same(testbed, FlowTable(src, dst, 100 * PACKET + 9), network, ways)
+    return _compare(testbed, table, network, ways).line()
 
 
-def same(
-    testbed: Testbed, flows: FlowTable, network: Network, ways: Mapping[str, Mapping[str, Any]]
-) -> str:
+def resumed(testbed: Testbed) -> str:
+    """A run that is saved half-way and continued by another engine is the same run."""
+    network = testbed.prepared(networks.tree())
+    table = testbed.crowd()
+    run = testbed.run(table, network)
+    first, second = (testbed.engine(table, network, jit=False) for _ in range(2))
+    run_until(first, run.engine.now_ps // 2)
+    second.restore(first.snapshot())
+    run_until(second, run.engine.now_ps)
+    if second.digest() != run.engine.digest():
+        raise ConformanceError(
+            "a continued run differs: handlers must keep state only in what the file declares"
+        )
+    return run.line()
+
+
+def _same(testbed: Testbed, ways: Mapping[str, Mapping[str, Any]]) -> str:
+    network = testbed.prepared(networks.tree())
+    return _compare(testbed, testbed.crowd(), network, ways).line()
+
+
+def _compare(
+    testbed: Testbed, table: FlowTable, network: Network, ways: Mapping[str, Mapping[str, Any]]
+) -> Run:
     """Run flows in several ways; require the same state when the first run ends."""
     (first, options), *others = ways.items()
-    run = testbed.run(flows, network, **options)
-    digest = run.engine.digest()
+    run = testbed.run(table, network, **options)
+    end_ps, digest = run.engine.now_ps, run.engine.digest()
     for way, options in others:
-        if (
-            testbed.run(flows, network, until_ps=run.engine.now_ps, **options).engine.digest()
-            != digest
-        ):
+        if testbed.run(table, network, until_ps=end_ps, **options).engine.digest() != digest:
             raise ConformanceError(
                 f"{first} and {way} give different results: handlers must depend only on "
                 "their arguments and the declared state"
             )
-    return run.line()
+    return run

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from netsim.conformance import networks
-from netsim.conformance.delivery import PACKET, incast_of, packets_of, permutation_of
 from netsim.conformance.finding import NotApplicableError
+from netsim.conformance.flow_patterns import PACKET, incast_of, permutation_of
 from netsim.conformance.testbed import Testbed
 from netsim.model.faults import LinkFault, combine
 from netsim.model.reroute import follow_failures
@@ -21,7 +21,7 @@ CONVERGE_PS = 4_000_000
 def full_queues(testbed: Testbed) -> str:
     """Seven hosts send to one through queues of eight packets."""
     changes: dict[str, Any] = {"queue_discipline": "drop_tail", "queue_bytes": "8pkt"}
-    return testbed.run(incast_of(packets_of(testbed, 20) * PACKET), changes=changes).line()
+    return testbed.run(incast_of(testbed.packets(20) * PACKET), changes=changes).line()
 
 
 def trimming(testbed: Testbed) -> str:
@@ -35,7 +35,7 @@ def trimming(testbed: Testbed) -> str:
         testbed.plugin.module, "on_trimmed"
     ):
         raise NotApplicableError("no on_trimmed, and the fabric does not trim")
-    run = testbed.run(incast_of(packets_of(testbed, 20) * PACKET), changes=changes)
+    run = testbed.run(incast_of(testbed.packets(20) * PACKET), changes=changes)
     if run.total("trims") == 0:
         raise NotApplicableError("nothing was trimmed")
     return run.line()
@@ -46,13 +46,13 @@ def full_header_queues(testbed: Testbed) -> str:
     if testbed.fabric_defaults.get("queue_discipline") != "trim":
         raise NotApplicableError("the fabric does not trim")
     changes: dict[str, Any] = {"queue_bytes": "2pkt", "header_queue_bytes": "256B"}
-    return testbed.run(incast_of(packets_of(testbed, 20) * PACKET), changes=changes).line()
+    return testbed.run(incast_of(testbed.packets(20) * PACKET), changes=changes).line()
 
 
 def reordering(testbed: Testbed) -> str:
     """Every packet takes a random path, so many overtake others."""
     changes = {"routing": "spray_random"}
-    run = testbed.run(permutation_of(packets_of(testbed, 40) * PACKET), changes=changes)
+    run = testbed.run(permutation_of(testbed.packets(40) * PACKET), changes=changes)
     return run.line()
 
 
@@ -88,7 +88,7 @@ def changing_routes(testbed: Testbed) -> str:
     found = combine(faults, network.n_ports)
     convergence_delay_ps = np.full(network.n_switches, CONVERGE_PS)
     routes = follow_failures(network, found, convergence_delay_ps)
-    flows = permutation_of(packets_of(testbed, 30) * PACKET)
+    flows = permutation_of(testbed.packets(30) * PACKET)
     run = testbed.run(flows, network, faults=replace(found, routes=routes))
     if run.lost == 0:
         raise NotApplicableError("nothing was lost")
@@ -101,7 +101,7 @@ def _all_ports() -> np.ndarray:
 
 def _faulty(testbed: Testbed, faults: list[LinkFault]) -> str:
     network = networks.tree()
-    flows = permutation_of(packets_of(testbed, 30) * PACKET)
+    flows = permutation_of(testbed.packets(30) * PACKET)
     run = testbed.run(flows, network, faults=combine(faults, network.n_ports))
     if run.lost == 0:
         raise NotApplicableError("nothing was lost")

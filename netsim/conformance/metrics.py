@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.conformance import networks
-from netsim.conformance.delivery import PACKET, packets_of
 from netsim.conformance.finding import NotApplicableError
+from netsim.conformance.flow_patterns import PACKET
 from netsim.conformance.testbed import Testbed, run_until
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
@@ -31,7 +31,7 @@ def jain(shares: np.ndarray) -> float:
 
 def alone(testbed: Testbed) -> dict[str, float]:
     metrics = {}
-    for n in (1, packets_of(testbed, 10), packets_of(testbed, 100)):
+    for n in (1, testbed.packets(10), testbed.packets(100)):
         run = testbed.run(FlowTable([0], [7], n * PACKET))
         metrics[f"slowdown of {n} packet" + "s" * (n > 1)] = float(run.slowdown()[0])
     return metrics

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
+from netsim.model.parts import build_topology
 from netsim.model.trees import Tree, add_tree
-from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 
 RATE_BPS = 100 * 10**9
 DELAY_PS = 1_000_000
@@ -68,21 +65,14 @@ def dumbbell(pairs: int) -> Network:
 
 def dragonfly() -> Network:
     """Return three groups of two switches, each with a host."""
-    return _built("dragonfly", switches_per_group=2, hosts_per_switch=1)
-
-
-def torus() -> Network:
-    """Return four by four switches, each with a host."""
-    return _built("torus", shape="4x4")
-
-
-def _built(kind: str, **given: Any) -> Network:
-    plugin = registry.find("topology", kind)
-    params = resolve_params(
-        plugin.params, {}, {**given, "host_rate": "100Gbps"}, None, file=None, key="topology"
+    return build_topology(
+        "dragonfly", switches_per_group=2, hosts_per_switch=1, host_rate="100Gbps"
     )
-    network: Network = plugin.module.build(params)
-    return network
+
+
+def torus(shape: str = "4x4") -> Network:
+    """Return a grid of switches, each with a host."""
+    return build_topology("torus", shape=shape, host_rate="100Gbps")
 
 
 def star(n_hosts: int) -> Network:

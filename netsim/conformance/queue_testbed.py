@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from netsim.conformance.finding import ConformanceError
-from netsim.conformance.testbed import Run, Testbed, run_until
+from netsim.conformance.flow_patterns import incast_in_classes
+from netsim.conformance.testbed import LINTS, Run, Testbed, run_until
 from netsim.engine.compiling.declarations import read_discipline
 from netsim.errors import raise_all
 from netsim.experiment.resolve_fabric import fabric_of, fabric_table
-from netsim.lint import check_queue
 from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins.declarations import classes_of
 from netsim.plugins.registry import PluginSpec
@@ -38,8 +39,13 @@ class FabricTestbed(Testbed):
     keys: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def _of(
-        cls, named: str | Path, keys: Mapping[str, Any] | None, *, seed: int, long: bool
+    def of(  # type: ignore[override] # it has keys, not parameters
+        cls,
+        named: str | Path,
+        *,
+        keys: Mapping[str, Any] | None = None,
+        seed: int = 1,
+        long: bool = False,
     ) -> Self:
         """Return the testbed of a plugin, by name or file, and keys of [fabric] as written.
 
@@ -48,6 +54,7 @@ class FabricTestbed(Testbed):
         probe = Testbed.of(PROBE, seed=seed, long=long)
         testbed = cls(probe.plugin, probe.params, seed, long, named=str(named), keys=keys or {})
         raise_all(list(fabric_table(testbed._table()).unknown.values()))
+        LINTS[cls.KIND](testbed.use.plugin, testbed.use.params)
         return testbed
 
     def _table(self) -> dict[str, Any]:
@@ -73,10 +80,6 @@ class FabricTestbed(Testbed):
         table = {**self.defaults, **self.keys, **changes, self.CHOICE: self.named}
         return fabric_of(fabric_table(table), packets).for_network(network, packets)
 
-    def with_keys(self, **keys: Any) -> Self:
-
-        return replace(self, keys={**self.keys, **keys})
-
     def look_at_end(self, run: Run) -> None:
         """Check that switches become empty and no neighbor stays paused."""
         run_until(run.engine, run.engine.now_ps + QUIET_PS)
@@ -94,24 +97,7 @@ class FabricTestbed(Testbed):
 class QueueTestbed(FabricTestbed):
     """A queue discipline, with keys of [fabric], on small networks."""
 
-    CHOICE = "queue_discipline"
-
-    @classmethod
-    def with_queue(
-        cls,
-        queue: str | Path,
-        *,
-        keys: Mapping[str, Any] | None = None,
-        seed: int = 1,
-        long: bool = False,
-    ) -> QueueTestbed:
-        """Return the testbed of a discipline, by name or file, and keys of [fabric] as written.
-
-        Raises InputError if the discipline or a key is unknown or wrong.
-        """
-        testbed = cls._of(queue, keys, seed=seed, long=long)
-        check_queue(testbed.use.plugin, testbed.use.params)
-        return testbed
+    KIND, CHOICE = "queue", "queue_discipline"
 
     @property
     def n_traffic_classes(self) -> int:
@@ -122,6 +108,9 @@ class QueueTestbed(FabricTestbed):
     @property
     def defaults(self) -> Mapping[str, Any]:
         return {"n_traffic_classes": self.n_traffic_classes}
+
+    def crowd(self) -> FlowTable:
+        return incast_in_classes(8, self.n_traffic_classes)
 
     @property
     def features(self) -> Mapping[str, bool]:

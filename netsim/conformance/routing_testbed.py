@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from netsim.conformance.finding import ConformanceError, NotApplicableError
+from netsim.conformance.flow_patterns import HOSTS, everybody
 from netsim.conformance.queue_testbed import FabricTestbed
 from netsim.conformance.testbed import Run
 from netsim.errors import InputError
-from netsim.lint import check_routing
 from netsim.model.fabric import Fabric
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -27,24 +26,7 @@ from netsim.plugins.declarations import MAX_HOPS
 class RoutingTestbed(FabricTestbed):
     """A routing algorithm, with keys of [fabric], on small networks."""
 
-    CHOICE = "routing"
-
-    @classmethod
-    def with_routing(
-        cls,
-        routing: str | Path,
-        *,
-        keys: Mapping[str, Any] | None = None,
-        seed: int = 1,
-        long: bool = False,
-    ) -> RoutingTestbed:
-        """Return the testbed of an algorithm, by name or file, and keys of [fabric] as written.
-
-        Raises InputError if the algorithm or a key is unknown or wrong.
-        """
-        testbed = cls._of(routing, keys, seed=seed, long=long)
-        check_routing(testbed.use.plugin, testbed.use.params)
-        return testbed
+    KIND = CHOICE = "routing"
 
     @property
     def defaults(self) -> Mapping[str, Any]:
@@ -65,10 +47,8 @@ class RoutingTestbed(FabricTestbed):
         """Return a network with the algorithm's tables, if it makes them."""
         return with_tables(network, self.use)
 
-    @property
-    def has_via(self) -> bool:
-        """Whether packets may go via other groups."""
-        return bool(getattr(self.use.module, "VIA", False))
+    def crowd(self) -> FlowTable:
+        return everybody(HOSTS, 6)
 
     def most_links(self, network: Network) -> int:
         """Return the most links that a packet may cross: MAX_HOPS of the file, or the longest way
@@ -76,7 +56,7 @@ class RoutingTestbed(FabricTestbed):
         declared = getattr(self.use.module, "MAX_HOPS", None)
         if declared is not None:
             return int(declared(network) if callable(declared) else declared)
-        ways = 2 if self.has_via else 1
+        ways = 2 if getattr(self.use.module, "VIA", False) else 1
         return min(2 + ways * longest_way(network), MAX_HOPS)
 
     def deliver(self, flows: FlowTable, network: Network, **options: Any) -> Run:

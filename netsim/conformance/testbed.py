@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from netsim.bounds.ideal import ideal_times
 from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError
+from netsim.conformance.flow_patterns import PACKET, incast_of
 from netsim.conformance.handler_monitor import HandlerMonitor, monitored_module
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
-from netsim.lint import check_transport
+from netsim.lint import check_program, check_queue, check_routing, check_transport
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
@@ -39,6 +40,13 @@ STALL_WINDOWS, STALL_PS = 2_500, 100 * 10**12
 
 HOPS_PER_IDEAL = 60
 """Multiple of the necessary packet-hops at which a run is aborted."""
+
+LINTS = {
+    "transport": check_transport,
+    "queue": check_queue,
+    "routing": check_routing,
+    "traffic": check_program,
+}
 
 COUNTED = ("drops", "trims", "ecn_marks", "pfc_pauses")
 
@@ -103,6 +111,7 @@ class Testbed:
     `on_hang` is called, in another thread, if compiled code does not return.
     """
 
+    KIND: ClassVar[str] = "transport"
     plugin: Plugin
     params: Mapping[str, Any]
     seed: int
@@ -114,24 +123,41 @@ class Testbed:
     @classmethod
     def of(
         cls,
-        transport: str | Path,
+        named: str | Path,
         *,
         params: Mapping[str, Any] | None = None,
         seed: int = 1,
         long: bool = False,
-    ) -> Testbed:
-        """Return the testbed of a transport, by name or file, and parameters as written.
+    ) -> Self:
+        """Return the testbed of a plugin, by name or file, and parameters as written.
 
-        Raises InputError if the transport or a parameter is unknown or wrong.
+        Raises InputError if the plugin or a parameter is unknown or wrong.
         """
-        name, preset = registry.split_preset(str(transport))
-        plugin = registry.find("transport", name)
+        name, preset = registry.split_preset(str(named))
+        plugin = registry.find(cls.KIND, name)
         file, given = str(plugin.path), params or {}
         values = resolve_params(
-            plugin.params, plugin.presets, given, preset, file=file, key="transport"
+            plugin.params, plugin.presets, given, preset, file=file, key=cls.KIND
         )
-        check_transport(plugin, values)
+        LINTS[cls.KIND](plugin, values)
         return cls(plugin, values, seed, long, preset)
+
+    def packets(self, few: int) -> int:
+        """Return the packets of a flow: few, or 20 times as many in a long check."""
+        return 20 * few if self.long else few
+
+    @property
+    def n_traffic_classes(self) -> int:
+        """Traffic classes of the flows in cases."""
+        return 1
+
+    def prepared(self, network: Network) -> Network:
+        """Return a network as the plugin needs it."""
+        return network
+
+    def crowd(self) -> FlowTable:
+        """Return flows that compete, so that a result depends on the order of events."""
+        return incast_of(12 * PACKET - 5)
 
     @property
     def subject(self) -> Path:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from netsim.conformance import networks
-from netsim.conformance.delivery import HOSTS, PACKET, incast_of, packets_of, permutation_of
 from netsim.conformance.finding import ConformanceError, NotApplicableError
+from netsim.conformance.flow_patterns import HOSTS, PACKET, incast_of, permutation_of
 from netsim.conformance.impairments import DOWN_PS
 from netsim.conformance.testbed import Run, Testbed
 from netsim.errors import InputError
@@ -22,7 +22,7 @@ from netsim.model.symmetry import check_symmetric
 
 def three_tiers(testbed: Testbed) -> str:
     """Every host sends to the other pod while seven send to one; then one flow runs alone."""
-    n_bytes = packets_of(testbed, 10) * PACKET
+    n_bytes = testbed.packets(10) * PACKET
     src = np.arange(HOSTS)
     across = FlowTable(src, (src + HOSTS // 2) % HOSTS, n_bytes)
     flows = FlowTable.join([across, incast_of(n_bytes), FlowTable([0], [HOSTS - 1], n_bytes)])
@@ -71,7 +71,7 @@ def _on_planes(testbed: Testbed, network: Network, planes: str, *faults: LinkFau
             check_symmetric(network, planes)
         except InputError as reason:
             raise NotApplicableError(reason.message) from None
-    n_bytes = packets_of(testbed, 10) * PACKET
+    n_bytes = testbed.packets(10) * PACKET
     flows = FlowTable.join([permutation_of(n_bytes), incast_of(n_bytes)])
     found = combine(list(faults), network.n_ports) if faults else None
     return testbed.run(flows, network, changes, faults=found)

@@ -12,13 +12,11 @@ import numpy as np
 from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError, NotApplicableError
 from netsim.conformance.handler_monitor import explain
-from netsim.conformance.testbed import Testbed
 from netsim.conformance.traffic_testbed import RefusedError, TrafficTestbed, columns_of
 from netsim.errors import InputError
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.parts import build_topology
 from netsim.plugins.params import Param
 
 END_PS = 2 * 10**9
@@ -41,7 +39,7 @@ SECONDS = 20
 """Most time for the flows of a large network, and a tenth of it for each million flows besides."""
 
 
-def flows(testbed: Testbed) -> str:
+def flows(testbed: TrafficTestbed) -> str:
     found = {network.name: _count(testbed, network) for network in _networks()}
     if not any(isinstance(one, int) for one in found.values()):
         raise ConformanceError("every network is refused: " + str(next(iter(found.values()))))
@@ -51,40 +49,40 @@ def flows(testbed: Testbed) -> str:
     )
 
 
-def seed(testbed: Testbed) -> str:
+def seed(testbed: TrafficTestbed) -> str:
     network = _accepted(testbed)
     runs = []
     for global_seed in (1, 2):
         random.seed(global_seed)
         np.random.seed(global_seed)
-        runs.append(columns_of(_traffic(testbed).load(network)))
+        runs.append(columns_of(testbed.load(network)))
     for name, column in runs[0].items():
         if not np.array_equal(column, runs[1][name]):
             raise ConformanceError(f"{name} differs in a second call (use `rng` and no other)")
     return f"{len(runs[0])} columns are equal in two calls"
 
 
-def load(testbed: Testbed) -> str:
+def load(testbed: TrafficTestbed) -> str:
     _require_open_loop(testbed)
     network = _accepted(testbed)
-    table = _traffic(testbed).flows(network)
+    table = testbed.flows(network)
     end_ps = testbed.params.get("duration") or int(table.start_ps.max())
     return _offered(testbed, table, network, end_ps)
 
 
-def measured(testbed: Testbed) -> str:
+def measured(testbed: TrafficTestbed) -> str:
     _require_open_loop(testbed)
     network = _accepted(testbed)
     ends = [param for param in testbed.plugin.params if param.name in ("duration", "n_flows")]
     without = {param.name: None for param in ends if param.optional}
     try:
-        table = _traffic(testbed).with_params(**without).flows(network, end_ps=END_PS)
+        table = testbed.with_params(**without).flows(network, end_ps=END_PS)
     except RefusedError as refusal:
         raise ConformanceError(f"with [measure]: {refusal}") from None
     return _offered(testbed, table, network, END_PS)
 
 
-def parameters(testbed: Testbed) -> str:
+def parameters(testbed: TrafficTestbed) -> str:
     tried = refused = 0
     for param, value in _values(testbed):
         try:
@@ -94,7 +92,7 @@ def parameters(testbed: Testbed) -> str:
         for network in _networks():
             tried += 1
             try:
-                _traffic(testbed).with_params(**params).load(network)
+                testbed.with_params(**params).load(network)
             except RefusedError:
                 refused += 1
             except ConformanceError as error:
@@ -105,7 +103,7 @@ def parameters(testbed: Testbed) -> str:
     return f"{tried} networks and values, {refused} of them refused"
 
 
-def scale(testbed: Testbed) -> str:
+def scale(testbed: TrafficTestbed) -> str:
     network = networks.star(8192 if testbed.long else 1024)
     began = time.process_time()
     count = _count(testbed, network)
@@ -120,27 +118,21 @@ def scale(testbed: Testbed) -> str:
 
 def _networks() -> Iterator[Network]:
     """Yield 2, 8, 9 and 16 hosts, two of them in a grid."""
-    rate = {"host_rate": "100Gbps"}
     yield networks.star(2)
     yield networks.tree()
-    yield build_topology("torus", shape="3x3", **rate)
-    yield build_topology("torus", shape="4x4", **rate)
+    yield networks.torus("3x3")
+    yield networks.torus("4x4")
 
 
-def _traffic(testbed: Testbed) -> TrafficTestbed:
-    assert isinstance(testbed, TrafficTestbed)
-    return testbed
-
-
-def _count(testbed: Testbed, network: Network) -> int | str:
+def _count(testbed: TrafficTestbed, network: Network) -> int | str:
     """Return the number of flows, or why the network is refused."""
     try:
-        return len(_traffic(testbed).flows(network))
+        return len(testbed.flows(network))
     except RefusedError as refusal:
         return str(refusal)
 
 
-def _accepted(testbed: Testbed) -> Network:
+def _accepted(testbed: TrafficTestbed) -> Network:
     """Return the last network that the pattern does not refuse."""
     for network in reversed(list(_networks())):
         if isinstance(_count(testbed, network), int):
@@ -148,17 +140,17 @@ def _accepted(testbed: Testbed) -> Network:
     raise NotApplicableError("every network is refused")
 
 
-def _param(testbed: Testbed, name: str) -> Param:
+def _param(testbed: TrafficTestbed, name: str) -> Param:
     return next(param for param in testbed.plugin.params if param.name == name)
 
 
-def _require_open_loop(testbed: Testbed) -> None:
+def _require_open_loop(testbed: TrafficTestbed) -> None:
     given = testbed.params.get("load")
     if given is None or _param(testbed, "load").unit != "ratio":
         raise NotApplicableError("it has no parameter load of kind ratio, or that is not set")
 
 
-def _offered(testbed: Testbed, table: FlowTable, network: Network, end_ps: int) -> str:
+def _offered(testbed: TrafficTestbed, table: FlowTable, network: Network, end_ps: int) -> str:
     """Compare the load of flows until `end_ps` with that given, within four standard errors."""
     packets = PacketFormat()
     wire = table.size_bytes + packet_counts(table.size_bytes, packets) * packets.header_bytes
@@ -173,7 +165,7 @@ def _offered(testbed: Testbed, table: FlowTable, network: Network, end_ps: int) 
     return f"{len(table):,} flows offer a load of {offered:.4g}, given {given:.4g}"
 
 
-def _values(testbed: Testbed) -> Iterator[tuple[Param, Any]]:
+def _values(testbed: TrafficTestbed) -> Iterator[tuple[Param, Any]]:
     """Yield the values to try of each parameter, as written."""
     for param in testbed.plugin.params:
         values = param.choices if param.unit == "choice" else TRIED.get(param.unit, ())

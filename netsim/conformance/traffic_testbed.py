@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +15,9 @@ from netsim.conformance.testbed import Testbed
 from netsim.errors import InputError
 from netsim.experiment.scenario import traffic_rng
 from netsim.limits import CLASSES
-from netsim.lint import check_program
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.model.workload import Workload
-from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginSpec
 
 MOST_FLOWS = 2_000_000
@@ -47,27 +44,7 @@ class _Context(TrafficContext):
 class TrafficTestbed(Testbed):
     """A traffic pattern with its parameters, on small networks."""
 
-    @classmethod
-    def with_traffic(
-        cls,
-        traffic: str | Path,
-        *,
-        params: Mapping[str, Any] | None = None,
-        seed: int = 1,
-        long: bool = False,
-    ) -> TrafficTestbed:
-        """Return the testbed of a pattern, by name or file, and parameters as written.
-
-        Raises InputError if the pattern or a parameter is unknown or wrong.
-        """
-        name, preset = registry.split_preset(str(traffic))
-        plugin = registry.find("traffic", name)
-        file = str(plugin.path)
-        values = resolve_params(
-            plugin.params, plugin.presets, params or {}, preset, file=file, key="traffic"
-        )
-        check_program(plugin, values)
-        return cls(plugin, values, seed, long, preset)
+    KIND = "traffic"
 
     def with_params(self, **params: Any) -> TrafficTestbed:
         """Return the testbed with some parameters changed; values are as a pattern gets them."""

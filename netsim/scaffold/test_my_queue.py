@@ -24,6 +24,6 @@ def test_two_classes_have_half_of_the_link_each() -> None:
     host alternates between the classes, until it has sent twenty packets.
     """
     flows = FlowTable(src=[0, 1], dst=[2, 2], size_bytes=10 * 4096, cls=[0, 1])
-    run = QueueTestbed.with_queue(QUEUE, keys={"n_traffic_classes": 2}).run(flows, star(3))
+    run = QueueTestbed.of(QUEUE, keys={"n_traffic_classes": 2}).run(flows, star(3))
     last_ps = 21 * PACKET_PS + 2 * 1_000_000
     assert sorted(run.fct_ps().tolist()) == [last_ps - PACKET_PS, last_ps]

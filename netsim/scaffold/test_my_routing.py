@@ -22,7 +22,7 @@ def test_does_what_every_algorithm_has_to() -> None:
 def test_a_flow_takes_the_uplinks_in_turn_if_its_packets_are_further_apart_than_the_gap() -> None:
     """A host sends twelve packets at line rate, 333 ns apart, to another leaf of four uplinks."""
     for gap, per_uplink in (("300ns", [3, 3, 3, 3]), ("400ns", [0, 0, 0, 12])):
-        testbed = RoutingTestbed.with_routing(ROUTING, keys={"flowlet_gap": gap})
+        testbed = RoutingTestbed.of(ROUTING, keys={"flowlet_gap": gap})
         run = testbed.run(FlowTable(0, 4, PACKETS * 4096), tree(leaves=2, per_leaf=4))
         network, sent = run.engine.network, run.engine.link_counters().sent_packets
         uplinks = network.node_first_port[network.n_hosts] + 4 + np.arange(4)

@@ -16,7 +16,7 @@ TRAFFIC = Path(__file__).with_name("my_traffic.py")
 
 
 def flows(n_hosts: int, **params: object) -> FlowTable:
-    return TrafficTestbed.with_traffic(TRAFFIC, params=params).flows(star(n_hosts))
+    return TrafficTestbed.of(TRAFFIC, params=params).flows(star(n_hosts))
 
 
 def test_does_what_every_traffic_has_to() -> None:

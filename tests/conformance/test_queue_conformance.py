@@ -11,8 +11,8 @@ from raises_input import mentions, raises_input
 from netsim.cli import app
 from netsim.conformance import QUEUE_CASES, QueueTestbed, check_queue, failures
 from netsim.conformance.cases import COMPILED
+from netsim.conformance.flow_patterns import incast_in_classes
 from netsim.conformance.networks import star
-from netsim.conformance.queue_cases import incast_of
 from netsim.flows import FlowTable
 from netsim.plugins import registry
 
@@ -62,8 +62,8 @@ def one(tmp_path: Path, source: str, case: str, **keys: object) -> str:
 def test_a_fifo_passes(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(FIFO)
-    testbed = QueueTestbed.with_queue(path, keys={"n_traffic_classes": 2})
-    assert testbed.run(incast_of(testbed, 20)).total("drops") > 0
+    testbed = QueueTestbed.of(path, keys={"n_traffic_classes": 2})
+    assert testbed.run(incast_in_classes(20, 2)).total("drops") > 0
     assert not failures(check_queue(path, cases=["incast", "busy", "order", "growth"]))
 
 
@@ -141,7 +141,7 @@ def test_a_port_that_idles_is_told(tmp_path, monkeypatch):
 def test_a_closed_form_of_the_lab():
     """Two packets of two hosts meet at the third one's port: the second waits for the first."""
     flows = FlowTable([0, 1], 2, 4096)
-    run = QueueTestbed.with_queue("drop_tail").run(flows, star(3))
+    run = QueueTestbed.of("drop_tail").run(flows, star(3))
     packet_ps = 4160 * 80
     assert sorted(run.fct_ps().tolist()) == [2 * packet_ps + 2_000_000, 3 * packet_ps + 2_000_000]
 

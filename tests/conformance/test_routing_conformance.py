@@ -150,7 +150,7 @@ def test_bounds_of_the_file(tmp_path):
     path, network = tmp_path / "mine.py", dragonfly()
     for line, most in (("", 8), ("MAX_HOPS = 5", 5), ("def MAX_HOPS(network): return 7", 7)):
         path.write_text(f"{RANDOM}\n{line}\n")
-        assert RoutingTestbed.with_routing(path).most_links(network) == most
+        assert RoutingTestbed.of(path).most_links(network) == most
     path.write_text(f"{RANDOM}\nMAX_HOPS = 5\n")
     (finding,) = check_routing(path, cases=["dragonfly"])
     assert mentions(finding.detail, "more than 5 links", "MAX_HOPS")
@@ -158,7 +158,7 @@ def test_bounds_of_the_file(tmp_path):
 
 def test_a_closed_form():
     """Two packets of two hosts meet at the third one's port: the second waits for the first."""
-    run = RoutingTestbed.with_routing("ecmp").run(FlowTable([0, 1], 2, 4096), tree())
+    run = RoutingTestbed.of("ecmp").run(FlowTable([0, 1], 2, 4096), tree())
     packet_ps = 4160 * 80
     assert run.fct_ps().max() - run.fct_ps().min() in (0, packet_ps)
     assert np.array_equal(np.sort(run.fct_ps())[:1], [4 * packet_ps + 4_000_000])

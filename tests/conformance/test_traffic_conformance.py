@@ -85,7 +85,7 @@ def test_faults_are_named(tmp_path: Path) -> None:
 
 
 def test_the_testbed_gives_flows_and_refuses_what_is_unknown() -> None:
-    testbed = TrafficTestbed.with_traffic("pattern", params={"pattern": "bit_complement"})
+    testbed = TrafficTestbed.of("pattern", params={"pattern": "bit_complement"})
     assert testbed.flows(star(4)).dst.tolist() == [3, 2, 1, 0]
     for traffic, params, told in [
         ("patern", {}, "pattern"),
@@ -93,4 +93,4 @@ def test_the_testbed_gives_flows_and_refuses_what_is_unknown() -> None:
         ("pattern", {"sise": "1MB"}, "size"),
     ]:
         with raises_input(told):
-            TrafficTestbed.with_traffic(traffic, params=params)
+            TrafficTestbed.of(traffic, params=params)
