@@ -5,7 +5,6 @@ import re
 import shlex
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -143,16 +142,3 @@ def test_the_checks_by_hand_are_those_of_ci():
     lint, tests = checks
     assert set(lint.split(" && ")) <= set(ci.splitlines())
     assert readme[0].endswith(tests)
-
-
-def test_modules_are_where_the_changelog_says_that_they_went():
-    text = (ROOT / "CHANGELOG.md").read_text("utf-8").partition("## Unreleased")[2]
-    text = text.partition("\n## ")[0]  # what was released says where things were then
-    rows = re.findall(r"^  \| (`netsim.*) \| (.*) \|$", text, re.MULTILINE)
-    for was, now in rows:
-        room = re.search(r"the same in `([\w.]+)`", now)
-        modules = re.findall(r"`([\w.]+)`", was if room else now)
-        for module in modules:
-            name = f"{room[1]}.{module.rpartition('.')[2]}" if room else module
-            assert find_spec(name), name
-        assert room or len(modules) == len(re.findall(r"`[\w.]+`", was))
