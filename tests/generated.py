@@ -39,8 +39,7 @@ from netsim.workloads.cost.cost_tables import (
     Package,
     Wafer,
 )
-from netsim.workloads.inference.deployment import Formats, Options, Overheads
-from netsim.workloads.inference.limits import LatencyLimits
+from netsim.workloads.inference.deployment import Formats, LatencyLimits, Options, Overheads
 from netsim.workloads.job import validation
 from netsim.workloads.job.keys import keys_of as job_keys_of
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision

@@ -12,6 +12,7 @@ import click
 from netsim.cli.options import json_option, print_json
 from netsim.errors import InputError
 from netsim.terminal import Column, Wide, show
+from netsim.workloads.cli.options import set_option
 
 if TYPE_CHECKING:
     from netsim.workloads.calibration.validate import Summary
@@ -31,13 +32,7 @@ REDUCES = re.compile(r"\b(H100|H200|H800|H20|GH200|B200|B300|GB200|GB300)\b")
     metavar="NAME",
     help="Machine with all other values: a preset or a file.",
 )
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="PATH=VALUE",
-    help="Change a value of that machine: --set scale_out.rate=200Gbps. May be repeated.",
-)
+@set_option("scale_out.rate=200Gbps", "value of that machine")
 @click.option(
     "--shape",
     metavar="NODESxGPUS",
@@ -85,7 +80,7 @@ def command(
     out, plot = outputs["out"], outputs["plot"]
     given = parse_shape(shape) if shape else None
     base = _base(machine, here, overrides)
-    link = read_part(Machine, base, "")
+    link = read_part(Machine, base)
     found = [read_measured(user_path(name, here), given) for name in files]
     if sum(len(one.rows) for one in found) > MAX_ROWS:
         raise InputError(f"more than {MAX_ROWS:,} measurements", file=files[-1])
@@ -121,15 +116,14 @@ def command(
 
 def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any]:
     """Return the table of a machine, without curves that it may have."""
-    from netsim.experiment.document import apply_overrides
     from netsim.inputs import locate
-    from netsim.workloads.job.load import presets, read_preset, read_toml
+    from netsim.workloads.job.load import changed, presets, read_preset, read_toml
     from netsim.workloads.job.machine import Machine
 
     known = presets("machines")
     path = locate(name, directory, known, "machine")
     tree = read_preset(path, Machine) if path in known.values() else read_toml(path)
-    apply_overrides(tree, overrides)
+    tree = changed(tree, overrides)
     for link in ("scale_up", "scale_out"):
         if isinstance(tree.get(link), dict):
             tree[link].pop("measured", None)

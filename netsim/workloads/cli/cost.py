@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from netsim.cli.options import json_option, print_json
-from netsim.terminal import Column, Wide, show
+from netsim.terminal import Column, Wide
 from netsim.units import format_number
+from netsim.workloads.cli.options import set_option, show_lines
 
 if TYPE_CHECKING:
     from netsim.workloads.cost import CostTables, GpuCost
@@ -24,13 +24,7 @@ PRESET = "lite"
 
 @click.command("cost")
 @click.argument("file", metavar="[FILE]", default=PRESET)
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="PATH=VALUE",
-    help="Change a value: --set wafer.usd=20000. May be repeated.",
-)
+@set_option("wafer.usd=20000")
 @json_option
 def command(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Compare GPUs of different die size at equal silicon: yield, cost, power, optics, failures.
@@ -44,32 +38,14 @@ def command(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
     netsim cost --set failures.rate_by=gpu --set gpu.lite.link=pluggable
     netsim cost mine.toml --json
     """
-    from netsim.workloads.cost import compare
+    from netsim.workloads.cost import compare, load_cost_tables
 
-    costs = find_cost_tables(file, Path.cwd(), overrides)
+    costs = load_cost_tables(file, overrides=overrides)
     rows = compare(costs)
     if as_json:
         print_json({"figures": asdict(costs), "gpus": [asdict(row) for row in rows]})
         return
-    for line in tables(costs, rows):
-        show(line) if not isinstance(line, str) else click.echo(line)
-
-
-def find_cost_tables(name: str, directory: Path, overrides: Sequence[str] = ()) -> CostTables:
-    """Return the cost tables of a file or a preset, with overrides."""
-    from netsim.errors import InputError
-    from netsim.experiment.document import apply_overrides
-    from netsim.inputs import locate
-    from netsim.workloads.cost.load import cost_tables_from, presets
-    from netsim.workloads.job.load import read_toml
-
-    path = locate(name, directory, presets(), "file or preset")
-    tree = read_toml(path)
-    apply_overrides(tree, overrides)
-    try:
-        return cost_tables_from(tree, path.stem)
-    except InputError as error:
-        raise error.at(file=str(path)) from None
+    show_lines(tables(costs, rows))
 
 
 def tables(costs: CostTables, rows: Sequence[GpuCost]) -> Iterator[Wide | str]:

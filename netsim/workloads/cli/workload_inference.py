@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, raise_all
 from netsim.terminal import Column, Wide
 from netsim.units import format_bytes, format_number, format_time, written
 from netsim.workloads.cli.workload_job import count_text, duration, pairs_table
@@ -21,22 +21,22 @@ from netsim.workloads.inference import (
 )
 from netsim.workloads.inference.cost import compute_parts
 from netsim.workloads.inference.deployment import dense_parameters, on_gpus
-from netsim.workloads.inference.limits import PHASES, LatencyLimits, best_batch, sizes
+from netsim.workloads.inference.limits import PHASES, best_batch, sizes
 from netsim.workloads.inference.lite import (
     ALL,
     ASSUMPTIONS,
-    MACHINES,
     MATCHES,
     MODELS,
     REFERENCE,
+    Comparison,
     assuming,
-    deployment_on,
+    comparison,
     further_assumptions,
     lite_table,
     true_of,
 )
 from netsim.workloads.inference.roofline import layer_counts, reduce_share, weight_bytes
-from netsim.workloads.job.keys import read_part
+from netsim.workloads.job.keys import unknown_keys
 from netsim.workloads.job.model import parameters
 
 if TYPE_CHECKING:
@@ -55,32 +55,29 @@ VARIED = ("tp", "overlap", "kv_replicated")
 """Options that the comparison varies."""
 
 
-def deployment_tables(
-    deployment: Deployment, limits: LatencyLimits
-) -> Iterator[Table | Wide | str]:
+def deployment_tables(deployment: Deployment) -> Iterator[Table | Wide | str]:
     """Yield a deployment's parameters, iteration times, and best batches by number of GPUs."""
-    yield _deployment_summary(deployment, limits)
+    yield _deployment_summary(deployment)
     found = list(sizes(deployment))
     if found:
-        best = [best_batch(one, limits, phase) for one in found for phase in PHASES]
+        best = [best_batch(one, phase) for one in found for phase in PHASES]
         fastest = max(best, key=lambda one: (one.phase == "decode", one.tokens_per_s))
-        yield iteration_table(fastest.deployment, limits, fastest.batch)
+        yield iteration_table(fastest.deployment, fastest.batch)
         yield _best_batches(best)
     else:
         yield "No number of GPUs in the scale-up network can hold the model."
 
 
-def deployment_json(deployment: Deployment, limits: LatencyLimits) -> dict[str, Any]:
+def deployment_json(deployment: Deployment) -> dict[str, Any]:
     """Return the same for --json: bytes, picoseconds, tokens."""
     return {
         **asdict(deployment),
-        "limits": asdict(limits),
         "kv_bytes_of_token": kv_bytes_of_token(deployment),
         "sizes": [
             {
                 "tp": one.tp,
                 "iteration_cost": iteration_cost(one)._asdict(),
-                **{phase: best_json(best_batch(one, limits, phase)) for phase in PHASES},
+                **{phase: best_json(best_batch(one, phase)) for phase in PHASES},
             }
             for one in sizes(deployment)
         ],
@@ -105,8 +102,8 @@ def best_json(best: Best | None) -> dict[str, Any] | None:
     }
 
 
-def _deployment_summary(deployment: Deployment, limits: LatencyLimits) -> Table:
-    model, options = deployment.model, deployment.options
+def _deployment_summary(deployment: Deployment) -> Table:
+    model, options, limits = deployment.model, deployment.options, deployment.limits
     kv = kv_bytes_of_token(deployment)
     size = f"{options.tp} GPUs" if options.tp else "best number of GPUs"
     overlap = "overlapped with" if options.overlap else "after"
@@ -124,12 +121,11 @@ def _deployment_summary(deployment: Deployment, limits: LatencyLimits) -> Table:
     return pairs_table(deployment.name, rows)
 
 
-def iteration_table(deployment: Deployment, limits: LatencyLimits, best: int) -> Wide:
+def iteration_table(deployment: Deployment, best: int) -> Wide:
     """Time of each part of an iteration: one prompt, and decode batches."""
-    cost = iteration_cost(deployment)
-    causal = deployment.options.attention == "causal"
+    cost, limits = iteration_cost(deployment), deployment.limits
     prompt, context = limits.prompt, limits.tokens("decode")
-    cases = [("1 prompt", prompt, prompt_pairs(causal, 0, prompt), 0)]
+    cases = [("1 prompt", prompt, prompt_pairs(deployment.causal, 0, prompt), 0)]
     cases += [(f"{n:,} decoding", n, 0, n) for n in sorted({*BATCHES, best} - {0})]
     columns = [Column(f"iteration on {deployment.tp} GPUs", [one[0] for one in cases], left=True)]
     times: dict[str, list[float]] = {}
@@ -185,52 +181,35 @@ def _bytes(size_bytes: float, digits: int = 5) -> str:
     return format_bytes(round(size_bytes), digits)
 
 
-@dataclass(frozen=True)
-class LiteComparison:
-    """The comparison of `netsim workload lite-gpu`; `tables` apply to every deployment."""
-
-    models: tuple[str, ...]
-    limits: LatencyLimits
-    tables: Mapping[str, Any]
-
-
-def find_comparison(overrides: Sequence[str]) -> LiteComparison:
+def find_comparison(overrides: Sequence[str]) -> Comparison:
     """Return the comparison with overrides."""
     from netsim.experiment.document import apply_overrides
 
     tree: dict[str, Any] = {}
     apply_overrides(tree, overrides)
     try:
-        known = ("model", "limits", "formats", "options", "overheads")
-        for key in tree:
-            if key not in known:
-                hint = did_you_mean(key, known)
-                raise InputError("unknown key", key=key, hint=hint, code="unknown_key")
-        limits = read_part(LatencyLimits, tree.pop("limits", {}), "limits")
+        raise_all(unknown_keys(tree, ("model", "limits", "formats", "options", "overheads")))
         model = tree.pop("model", None)
         if model is not None and not isinstance(model, str):
             raise InputError(f"{written(model)} is not a model's name", key="model")
         options = tree.get("options")
-        if isinstance(options, Mapping):
-            for name in (one for one in VARIED if one in options):
+        for name in VARIED if isinstance(options, Mapping) else ():
+            if name in options:
                 hint = "the comparison shows all its values"
-                key = f"options.{name}"
-                raise InputError("cannot be set", key=key, hint=hint, code="conflict")
-        models = MODELS if model is None else (model,)
-        deployment_on(REFERENCE, models[0], tree)
+                raise InputError("cannot be set", key=f"options.{name}", hint=hint, code="conflict")
+        return comparison(MODELS if model is None else (model,), tree)
     except InputError as error:
         raise error.at(file=COMPARISON) from None
-    return LiteComparison(models, limits, tree)
 
 
-def comparison_tables(comparison: LiteComparison) -> Iterator[Table | Wide | str]:
+def comparison_tables(compared: Comparison) -> Iterator[Table | Wide | str]:
     """Yield ratios by assumption, the assumptions under which the claim holds, and limits."""
-    rows = lite_rows(comparison)
+    rows = lite_rows(compared)
     if all(row.best is None for row in rows):
-        yield from (_unserved(comparison, model) for model in comparison.models)
+        yield from (_unserved(model, machines) for model, machines in compared.items())
         return
-    yield count_table(comparison)
-    for model in comparison.models:
+    yield count_table(compared)
+    for model in compared:
         for phase in PHASES:
             yield ratio_table(rows, model, phase)
     yield (
@@ -240,15 +219,15 @@ def comparison_tables(comparison: LiteComparison) -> Iterator[Table | Wide | str
         "for every machine."
     )
     yield claim_table(rows)
-    yield limit_table(comparison)
+    yield limit_table(compared)
 
 
-def _unserved(comparison: LiteComparison, model: str) -> str:
+def _unserved(model: str, machines: Mapping[str, Deployment]) -> str:
     """Explain why no machine can serve a model: too large, or too slow."""
-    limits = comparison.limits
-    deployments = [deployment_on(machine, model, comparison.tables) for machine in MACHINES]
-    fitting = [one for each in deployments for one in sizes(assuming(each, ALL))]
-    if any(best_batch(one, limits, phase).memory_batch for one in fitting for phase in PHASES):
+    reference = machines[REFERENCE]
+    limits, gpus = reference.limits, reference.machine.domain_gpus
+    fitting = [one for each in machines.values() for one in sizes(assuming(each, ALL))]
+    if any(best_batch(one, phase).memory_batch for one in fitting for phase in PHASES):
         ttft, tbt = format_time(limits.ttft), format_time(limits.tbt)
         return (
             f"{model}: no machine meets a TTFT of {ttft} and a TBT of {tbt}. Relax them "
@@ -260,24 +239,22 @@ def _unserved(comparison: LiteComparison, model: str) -> str:
             f"{model}: no machine holds the KV cache of a request, {least:,} tokens or more. "
             "Shorten it (--set limits.prompt=1500)."
         )
-    one = deployments[MACHINES.index(REFERENCE)]
-    gpus, memory = one.machine.domain_gpus, one.machine.memory
-    need = _bytes(weight_bytes(on_gpus(one, gpus)) * gpus, 4)
+    need = _bytes(weight_bytes(on_gpus(reference, gpus)) * gpus, 4)
+    have = format_bytes(gpus * reference.machine.memory, 4)
     return (
         f"{model}: no machine can serve it. On {gpus} GPUs its weights take {need} in "
-        f"{one.formats.weights}; {gpus} {REFERENCE} hold {format_bytes(gpus * memory, 4)}, "
-        "as do the others. Use smaller formats (--set formats.weights=fp4)."
+        f"{reference.formats.weights}; {gpus} {REFERENCE} hold {have}, as do the others. Use "
+        "smaller formats (--set formats.weights=fp4)."
     )
 
 
-def comparison_json(comparison: LiteComparison) -> dict[str, Any]:
+def comparison_json(compared: Comparison) -> dict[str, Any]:
     """Return the same for --json."""
+    references = {model: machines[REFERENCE] for model, machines in compared.items()}
     return {
-        "models": list(comparison.models),
-        "limits": asdict(comparison.limits),
-        "layers": {
-            model: _layer_counts(comparison, model)._asdict() for model in comparison.models
-        },
+        "models": list(compared),
+        "limits": asdict(next(iter(references.values())).limits),
+        "layers": {model: layer_counts(one)._asdict() for model, one in references.items()},
         "rows": [
             {
                 "model": row.model,
@@ -288,41 +265,33 @@ def comparison_json(comparison: LiteComparison) -> dict[str, Any]:
                 "matches": row.matches,
                 "best": best_json(row.best),
             }
-            for row in lite_rows(comparison)
+            for row in lite_rows(compared)
         ],
         "sizes": [
             {"model": model, "machine": machine, "phase": phase, **(best_json(best) or {})}
-            for model, machine, by_phase in _best_by_size(comparison)
+            for model, machine, by_phase in _best_by_size(compared)
             for phase, best in by_phase.items()
         ],
     }
 
 
-def _layer_counts(comparison: LiteComparison, model: str) -> Any:
-    limits = comparison.limits
-    deployment = deployment_on(REFERENCE, model, comparison.tables)
-    return layer_counts(deployment, limits.prompt, limits.tokens("decode"))
-
-
-def lite_rows(comparison: LiteComparison) -> list[LiteRow]:
+def lite_rows(compared: Comparison) -> list[LiteRow]:
     """Return all rows of a comparison, under every assumption."""
-    assumptions = (*ASSUMPTIONS, *further_assumptions())
-    return lite_table(comparison.models, assumptions, comparison.limits, comparison.tables)
+    return lite_table(compared, (*ASSUMPTIONS, *further_assumptions()))
 
 
-def count_table(comparison: LiteComparison) -> Wide:
+def count_table(compared: Comparison) -> Wide:
     """Parameters, FLOP and bytes per layer of each model."""
-    prompt = comparison.limits.prompt
-    found = [deployment_on(REFERENCE, model, comparison.tables) for model in comparison.models]
-    counts = [_layer_counts(comparison, model) for model in comparison.models]
+    found = [machines[REFERENCE] for machines in compared.values()]
+    counts = [layer_counts(one) for one in found]
     layers = [one.model.layers for one in found]
-    gpus = found[0].machine.domain_gpus
+    prompt, gpus = found[0].limits.prompt, found[0].machine.domain_gpus
     sent = [2 * reduce_share(gpus) * one.all_reduce_bytes for one in counts]
     caches = [prompt * n * one.kv_bytes for n, one in zip(layers, counts, strict=True)]
     prompts = [f"{one.prompt_flops / 1e9:,.3f}" for one in counts]
     return Wide(
         [
-            Column("model, per layer", list(comparison.models), left=True),
+            Column("model, per layer", list(compared), left=True),
             Column("layers", [str(n) for n in layers]),
             Column("parameters", [f"{round(one.parameters):,}" for one in counts]),
             Column(f"GFLOP per\nprompt of {prompt:,}", prompts),
@@ -368,19 +337,17 @@ def claim_table(rows: Sequence[LiteRow]) -> Wide:
     return Wide(columns)
 
 
-def _best_by_size(comparison: LiteComparison) -> Iterator[tuple[str, str, dict[str, Best]]]:
+def _best_by_size(compared: Comparison) -> Iterator[tuple[str, str, dict[str, Best]]]:
     """Yield model, machine, and best batches by phase on each number of GPUs, under `ALL`."""
-    for model in comparison.models:
-        for machine in MACHINES:
-            base = assuming(deployment_on(machine, model, comparison.tables), ALL)
-            for one in sizes(base):
-                best = {phase: best_batch(one, comparison.limits, phase) for phase in PHASES}
-                yield model, machine, best
+    for model, machines in compared.items():
+        for machine, deployment in machines.items():
+            for one in sizes(assuming(deployment, ALL)):
+                yield model, machine, {phase: best_batch(one, phase) for phase in PHASES}
 
 
-def limit_table(comparison: LiteComparison) -> Wide:
+def limit_table(compared: Comparison) -> Wide:
     """Best batches on each number of GPUs, and their limits by memory and SLO."""
-    found = list(_best_by_size(comparison))
+    found = list(_best_by_size(compared))
     prefill, decode = ([best[phase] for *_, best in found] for phase in PHASES)
     replicated = []
     for one in decode:

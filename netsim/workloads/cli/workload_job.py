@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -290,11 +290,8 @@ def _stages(plan: JobPlan) -> Table:
     return pairs_table("Stages of one layer", rows)
 
 
-def paper_tables() -> Iterator[Table | Wide | str]:
+def paper_tables(found: Sequence[Figure]) -> Iterator[Table | Wide | str]:
     """Yield the paper's numbers and ours."""
-    from netsim.workloads.job.metrics import figures
-
-    found = figures()
     yield Wide(
         [
             Column("figure", [one.name for one in found], left=True),
@@ -314,13 +311,9 @@ def paper_tables() -> Iterator[Table | Wide | str]:
     yield "POST-HOC: an input or a formula was chosen to match the paper; it validates nothing."
 
 
-def paper_json() -> list[Mapping[str, Any]]:
+def paper_json(found: Sequence[Figure]) -> list[dict[str, Any]]:
     """Return the same for --json."""
-    from netsim.workloads.job.metrics import figures
-
-    return [
-        asdict(one) | {"difference": one.difference, "post_hoc": one.post_hoc} for one in figures()
-    ]
+    return [asdict(one) | {"difference": one.difference, "post_hoc": one.post_hoc} for one in found]
 
 
 def _stated(one: Figure) -> str:

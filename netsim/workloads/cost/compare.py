@@ -18,15 +18,12 @@ from netsim.workloads.cost.dies import (
     cost_of_good_die_usd,
     die_yield,
     dies_per_wafer,
-    link_usd,
-    link_watts,
-    memory_usd,
-    package_usd,
     salvaged_yield,
 )
 
 BPS_PER_GBPS = 1e9
 BYTES_PER_GB = 1e9
+PJ_PER_J = 1e12
 HOURS_PER_DAY = 24.0
 
 
@@ -182,11 +179,13 @@ def die_of(costs: CostTables, gpu: Gpu) -> tuple[int, float, float, float]:
 
 
 def _memory_usd(costs: CostTables, gpu: Gpu) -> float:
-    return memory_usd(gpu.memory / BYTES_PER_GB, costs.memory.usd_per_gb)
+    """Return the price of stacked memory by size, at any bandwidth."""
+    return gpu.memory / BYTES_PER_GB * costs.memory.usd_per_gb
 
 
 def _package_usd(costs: CostTables, gpu: Gpu) -> float:
-    return package_usd(gpu.die_mm2, costs.package.usd_per_mm2, costs.package.usd)
+    """Return the price of interposer, substrate, assembly and test."""
+    return gpu.die_mm2 * costs.package.usd_per_mm2 + costs.package.usd
 
 
 def _usd_without_links(costs: CostTables, gpu: Gpu) -> float:
@@ -196,7 +195,7 @@ def _usd_without_links(costs: CostTables, gpu: Gpu) -> float:
 
 def _link(costs: CostTables, gpu: Gpu, kind: str) -> LinkRow:
     gbps, link = gpu.rate / BPS_PER_GBPS, costs.links[kind]
-    return LinkRow(kind, link_usd(gbps, link.usd_per_gbps), link_watts(gbps, link.pj_per_bit))
+    return LinkRow(kind, gbps * link.usd_per_gbps, gbps * BPS_PER_GBPS * link.pj_per_bit / PJ_PER_J)
 
 
 def _spares(costs: CostTables, gpu: Gpu, gpus: int) -> tuple[SpareRow, ...]:

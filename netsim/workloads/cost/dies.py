@@ -1,4 +1,4 @@
-"""Dies per wafer, yield, and cost of die, memory, package and optics."""
+"""Dies per wafer, yield, and cost of a die."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 from decimal import Decimal, localcontext
 
 MM2_PER_CM2 = 100.0
-BITS_PER_GBIT = 1e9
-PJ_PER_J = 1e12
 DIGITS = 40
 """Digits of alternating sums, plus one per unit."""
 
@@ -118,23 +116,3 @@ def cost_of_good_die_usd(wafer_usd: float, dies: int, yield_share: float) -> flo
     """Return the price of a good die, without test and dicing; infinite if there is none."""
     good = dies * yield_share
     return wafer_usd / good if good > 0 else math.inf
-
-
-def memory_usd(memory_gb: float, usd_per_gb: float) -> float:
-    """Return the price of stacked memory by size, at any bandwidth."""
-    return memory_gb * usd_per_gb
-
-
-def package_usd(die_mm2: float, usd_per_mm2: float, usd: float) -> float:
-    """Return the price of interposer, substrate, assembly and test."""
-    return die_mm2 * usd_per_mm2 + usd
-
-
-def link_usd(rate_gbps: float, usd_per_gbps: float) -> float:
-    """Return the price of one end of a GPU's links, by one-way rate."""
-    return rate_gbps * usd_per_gbps
-
-
-def link_watts(rate_gbps: float, pj_per_bit: float) -> float:
-    """Return the power of one end of links; `pj_per_bit` is by one-way rate."""
-    return rate_gbps * BITS_PER_GBIT * pj_per_bit / PJ_PER_J

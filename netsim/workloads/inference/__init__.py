@@ -9,7 +9,7 @@ from netsim.workloads.inference.cost import (
     prompt_pairs,
 )
 from netsim.workloads.inference.deployment import Deployment
-from netsim.workloads.inference.load import load_deployment, presets
+from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.inference.roofline import (
     iteration_cost,
     kv_bytes_of_token,
@@ -27,6 +27,5 @@ __all__ = [
     "kv_capacity_tokens",
     "load_deployment",
     "network_ps",
-    "presets",
     "prompt_pairs",
 ]

@@ -97,8 +97,21 @@ class Overheads:
     source: str = key(text(), "source of the values", "the roofline alone")
 
 
-BARE = Overheads()
-"""The roofline alone."""
+@dataclass(frozen=True)
+class LatencyLimits:
+    """Request lengths and SLO."""
+
+    prompt: int = key(count(), "tokens per prompt", 1500)
+    context: int = key(count(0), "tokens before a decoded one; 0: those of a prompt", 0)
+    ttft: int = key(time(), "longest time to first token: a batch of prompts", 10**12)
+    tbt: int = key(time(), "longest time between tokens: a decode iteration", 50 * 10**9)
+
+    def tokens(self, phase: str) -> int:
+        """Return the KV cache tokens of a request."""
+        return self.prompt if phase == "prefill" else self.context or self.prompt
+
+    def longest_ps(self, phase: str) -> int:
+        return self.ttft if phase == "prefill" else self.tbt
 
 
 @dataclass(frozen=True)
@@ -110,7 +123,8 @@ class Deployment:
     machine: Machine
     formats: Formats = Formats()
     options: Options = Options()
-    overheads: Overheads = BARE
+    overheads: Overheads = Overheads()
+    limits: LatencyLimits = LatencyLimits()
 
     @property
     def tp(self) -> int:
@@ -118,6 +132,11 @@ class Deployment:
         if self.options.tp == 0:
             raise InputError("missing", key="options.tp", hint="1 or more GPUs", code="missing")
         return self.options.tp
+
+    @property
+    def causal(self) -> bool:
+        """Whether a prompt token attends only to those before it."""
+        return self.options.attention == "causal"
 
     @property
     def kv_share(self) -> float:

@@ -6,31 +6,18 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from netsim.workloads.inference.cost import IterationCost, iteration_ps, prompt_pairs
 from netsim.workloads.inference.deployment import Deployment
 from netsim.workloads.inference.load import with_tp
-from netsim.workloads.inference.roofline import iteration_cost, kv_capacity_tokens, weight_bytes
-from netsim.workloads.job.keys import MAX_COUNT, count, key, time
+from netsim.workloads.inference.roofline import (
+    decode_ps,
+    kv_capacity_tokens,
+    prefill_ps,
+    weight_bytes,
+)
+from netsim.workloads.job.keys import MAX_COUNT
 from netsim.workloads.job.machine import PS_PER_S
 
 PHASES = ("prefill", "decode")
-
-
-@dataclass(frozen=True)
-class LatencyLimits:
-    """Request lengths and SLO."""
-
-    prompt: int = key(count(), "tokens per prompt", 1500)
-    context: int = key(count(0), "tokens before a decoded one; 0: those of a prompt", 0)
-    ttft: int = key(time(), "longest time to first token: a batch of prompts", 10**12)
-    tbt: int = key(time(), "longest time between tokens: a decode iteration", 50 * 10**9)
-
-    def tokens(self, phase: str) -> int:
-        """Return the KV cache tokens of a request."""
-        return self.prompt if phase == "prefill" else self.context or self.prompt
-
-    def longest_ps(self, phase: str) -> int:
-        return self.ttft if phase == "prefill" else self.tbt
 
 
 @dataclass(frozen=True)
@@ -77,27 +64,20 @@ class Best:
         return self.tokens_per_s / sms if sms else 0.0
 
 
-def phase_ps(deployment: Deployment, limits: LatencyLimits, phase: str, batch: int) -> int:
-    """Return the time of an iteration of `batch` prompts or sequences, in ps."""
-    return _time(iteration_cost(deployment), deployment, limits, phase)(batch)
-
-
-def _time(
-    cost: IterationCost, deployment: Deployment, limits: LatencyLimits, phase: str
-) -> Callable[[int], int]:
-    size = limits.tokens(phase)
+def phase_time(deployment: Deployment, phase: str) -> Callable[[int], int]:
+    """Return the time of an iteration by its number of prompts or sequences, in ps."""
+    size = deployment.limits.tokens(phase)
     if phase == "decode":
-        return lambda batch: iteration_ps(cost, batch, 0, batch, batch * size)
-    pairs = prompt_pairs(deployment.options.attention == "causal", 0, size)
-    return lambda batch: iteration_ps(cost, batch * size, batch * pairs, 0, 0)
+        return lambda batch: decode_ps(deployment, batch, size)
+    return lambda batch: prefill_ps(deployment, size, batch)
 
 
-def best_batch(deployment: Deployment, limits: LatencyLimits, phase: str) -> Best:
+def best_batch(deployment: Deployment, phase: str) -> Best:
     """Return the largest batch within memory and SLO.
 
     It has the most tokens per second, since time per request never rises with the batch.
     """
-    time = _time(iteration_cost(deployment), deployment, limits, phase)
+    time, limits = phase_time(deployment, phase), deployment.limits
     capacity, size = kv_capacity_tokens(deployment), limits.tokens(phase)
     memory_batch = capacity // size
     longest = limits.longest_ps(phase)
@@ -135,7 +115,7 @@ def _divisors(whole: int) -> list[int]:
     return sorted({*small, *(whole // one for one in small)})
 
 
-def best_size(deployment: Deployment, limits: LatencyLimits, phase: str) -> Best | None:
+def best_size(deployment: Deployment, phase: str) -> Best | None:
     """Return the best batch on the best number of GPUs by tokens/s per GPU, or None."""
-    found = [best_batch(one, limits, phase) for one in sizes(deployment)]
+    found = [best_batch(one, phase) for one in sizes(deployment)]
     return max(found, key=lambda one: one.tokens_per_s, default=None)

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from netsim.workloads.inference.deployment import Deployment, Overheads
-from netsim.workloads.inference.limits import PHASES, Best, LatencyLimits, best_size
+from netsim.workloads.inference.limits import PHASES, Best, best_size
 from netsim.workloads.inference.load import load_deployment
 
 MODELS = ("llama3_70b", "gpt3_175b", "llama3_405b")
@@ -122,43 +122,37 @@ class LiteRow:
         return self.ratio is not None and self.ratio >= MATCHES
 
 
+Comparison = Mapping[str, Mapping[str, Deployment]]
+"""Deployments by model and machine, H100 first."""
+
+
+def comparison(
+    models: Sequence[str] = MODELS, tables: Mapping[str, Any] | None = None
+) -> Comparison:
+    """Return models on all machines; `models` are presets, `tables` common to all deployments."""
+    return {
+        model: {
+            machine: load_deployment({**(tables or {}), "model": model, "machine": machine})
+            for machine in MACHINES
+        }
+        for model in models
+    }
+
+
 def lite_table(
-    models: Sequence[str] = MODELS,
-    assumptions: Sequence[Assumption] = ASSUMPTIONS,
-    limits: LatencyLimits | None = None,
-    tables: Mapping[str, Any] | None = None,
+    compared: Comparison, assumptions: Sequence[Assumption] = ASSUMPTIONS
 ) -> list[LiteRow]:
-    """Return rows by model, phase, assumption and machine, H100 first.
-
-    `models` are presets; `tables` are common to all deployments, such as `formats`.
-    """
-    limits, found = limits or LatencyLimits(), []
-    for model in models:
-        machines = {one: deployment_on(one, model, tables or {}) for one in MACHINES}
-        for phase, assumption in product(PHASES, assumptions):
-            best = {
-                name: best_size(assuming(one, assumption), limits, phase)
-                for name, one in machines.items()
-            }
-            rates = {name: one.tokens_per_s_sm if one else 0.0 for name, one in best.items()}
-            reference = rates[REFERENCE]
-            found += [
-                LiteRow(
-                    model=model,
-                    machine=name,
-                    phase=phase,
-                    assumption=assumption,
-                    best=best[name] if rate else None,
-                    ratio=rate / reference if reference else None,
-                )
-                for name, rate in rates.items()
-            ]
+    """Return rows by model, phase, assumption and machine, H100 first."""
+    found = []
+    for (model, machines), phase, assumption in product(compared.items(), PHASES, assumptions):
+        best = {name: best_size(assuming(one, assumption), phase) for name, one in machines.items()}
+        rates = {name: one.tokens_per_s_sm if one else 0.0 for name, one in best.items()}
+        reference = rates[REFERENCE]
+        for name, rate in rates.items():
+            ratio = rate / reference if reference else None
+            served = best[name] if rate else None
+            found.append(LiteRow(model, name, phase, assumption, served, ratio))
     return found
-
-
-def deployment_on(machine: str, model: str, tables: Mapping[str, Any]) -> Deployment:
-    """Return a model on one of `MACHINES`, with tables of a deployment."""
-    return load_deployment({**tables, "model": model, "machine": machine})
 
 
 def assuming(deployment: Deployment, assumption: Assumption) -> Deployment:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, raise_all
-from netsim.inputs import locate
 from netsim.limits import INT64
 from netsim.units import format_bytes
-from netsim.workloads.inference.cost import iteration_ps, prompt_pairs
 from netsim.workloads.inference.deployment import (
     Deployment,
     Formats,
+    LatencyLimits,
     Options,
     Overheads,
     kv_parts,
     on_gpus,
 )
-from netsim.workloads.inference.roofline import iteration_cost, kv_capacity_tokens, weight_bytes
+from netsim.workloads.inference.roofline import (
+    decode_ps,
+    kv_capacity_tokens,
+    prefill_ps,
+    weight_bytes,
+)
 from netsim.workloads.job.checks import model_errors
-from netsim.workloads.job.load import presets as job_presets
-from netsim.workloads.job.load import read_parts, read_toml
+from netsim.workloads.job.load import Tree, load, read_parts
 from netsim.workloads.job.machine import Machine
 from netsim.workloads.job.model import Model
-
-PRESETS = Path(__file__).with_name("presets")
 
 PARTS: dict[str, type[Any]] = {
     "model": Model,
@@ -34,21 +35,9 @@ PARTS: dict[str, type[Any]] = {
     "formats": Formats,
     "options": Options,
     "overheads": Overheads,
+    "limits": LatencyLimits,
 }
 """Tables of a deployment's file."""
-
-Tree = Mapping[str, Any]
-
-
-def presets(kind: str = "deployments") -> dict[str, Path]:
-    """Return preset files by name; `kind` is "deployments" or "overheads"."""
-    return {path.stem: path for path in sorted((PRESETS / kind).glob("*.toml"))}
-
-
-def known_parts() -> dict[str, dict[str, Path]]:
-    """Return the presets of each part."""
-    of_jobs = {"model": job_presets("models"), "machine": job_presets("machines")}
-    return {**of_jobs, "overheads": presets("overheads")}
 
 
 def load_deployment(deployment: str | Path | Tree, directory: Path | None = None) -> Deployment:
@@ -56,19 +45,12 @@ def load_deployment(deployment: str | Path | Tree, directory: Path | None = None
 
     Raises InputError with all errors.
     """
-    folder = directory or Path.cwd()
-    if isinstance(deployment, Mapping):
-        return deployment_from(deployment, "", folder)
-    path = locate(str(deployment), folder, presets(), "deployment")
-    try:
-        return deployment_from(read_toml(path), path.stem, path.parent)
-    except InputError as error:
-        raise error.at(file=str(path)) from None
+    return load(deployment, "deployment", deployment_from, directory)
 
 
 def deployment_from(tree: Tree, name: str, directory: Path) -> Deployment:
     """Return the deployment of a table."""
-    parts = read_parts(tree, PARTS, known_parts(), directory)
+    parts = read_parts(tree, PARTS, directory)
     found = Deployment(name=tree.get("name", name) or "deployment", **parts)
     raise_all(deployment_errors(found))
     return found
@@ -77,12 +59,8 @@ def deployment_from(tree: Tree, name: str, directory: Path) -> Deployment:
 def deployment_errors(deployment: Deployment) -> list[InputError]:
     """Return all errors of a deployment whose keys are individually valid."""
     found = [*model_errors(deployment.model), *_machine_errors(deployment)]
-    if not found and deployment.options.tp:
-        found += _divides(deployment)
-    if not found and deployment.options.tp:
-        found += _fits(deployment)
-    if not found and deployment.options.tp:
-        found += _countable(deployment)
+    for check in (_divides, _fits, _countable) if deployment.options.tp else ():
+        found = found or [*check(deployment)]
     return found
 
 
@@ -125,10 +103,8 @@ def _fits(deployment: Deployment) -> Iterator[InputError]:
 
 def _countable(deployment: Deployment) -> Iterator[InputError]:
     """Check that the longest iteration fits an int64 of picoseconds."""
-    cost, largest = iteration_cost(deployment), kv_capacity_tokens(deployment)
-    causal = deployment.options.attention == "causal"
-    prompt = iteration_ps(cost, largest, prompt_pairs(causal, 0, largest), 0, 0)
-    if max(prompt, iteration_ps(cost, largest, 0, largest, largest)) < INT64:
+    largest = kv_capacity_tokens(deployment)
+    if max(prefill_ps(deployment, largest), decode_ps(deployment, largest, 1)) < INT64:
         return
     message = f"an iteration of the {largest:,} tokens that fit in memory exceeds 53 days"
     hint = "use larger efficiencies, a faster machine, or less memory"

@@ -9,9 +9,10 @@ and two all-reduces of all rows. Everything is divided by `tp`, the KV cache and
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
-from netsim.workloads.inference.cost import IterationCost, prompt_pairs
+from netsim.workloads.inference.cost import IterationCost, iteration_ps, prompt_pairs
 from netsim.workloads.inference.deployment import (
     Deployment,
     dense_parameters,
@@ -73,12 +74,13 @@ class LayerCounts(NamedTuple):
     """Buffer of each all-reduce of a prompt."""
 
 
-def layer_counts(deployment: Deployment, prompt: int, context: int) -> LayerCounts:
-    """Return the counts for a prompt, and for a token after `context` others."""
-    one, model = on_gpus(deployment, 1), deployment.model
+def layer_counts(deployment: Deployment) -> LayerCounts:
+    """Return the counts for a request of the deployment's limits."""
+    one, model, limits = on_gpus(deployment, 1), deployment.model, deployment.limits
+    prompt, context = limits.prompt, limits.tokens("decode")
     met, experts = (part / model.layers for part in gpu_parameters(one))
     row = 2 * (met + active_share(model) * experts)
-    pairs = prompt_pairs(deployment.options.attention == "causal", 0, prompt)
+    pairs = prompt_pairs(deployment.causal, 0, prompt)
     return LayerCounts(
         parameters=met + experts,
         prompt_flops=row * prompt + pair_flops(model) * pairs,
@@ -136,6 +138,7 @@ def reduce_steps(deployment: Deployment) -> int:
     return 2 if deployment.options.all_reduce == "direct" else 2 * (deployment.tp - 1)
 
 
+@lru_cache(maxsize=1024)
 def iteration_cost(deployment: Deployment) -> IterationCost:
     """Return what an iteration of a deployment costs.
 
@@ -181,3 +184,14 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
         row_bytes=row_bytes,
         overlap=options.overlap,
     )
+
+
+def prefill_ps(deployment: Deployment, tokens: int, prompts: int = 1) -> int:
+    """Return the time of an iteration of prompts with `tokens` each, in ps."""
+    pairs = prompts * prompt_pairs(deployment.causal, 0, tokens)
+    return iteration_ps(iteration_cost(deployment), prompts * tokens, pairs, 0, 0)
+
+
+def decode_ps(deployment: Deployment, batch: int, context: int) -> int:
+    """Return the time of an iteration of decoding sequences with `context` tokens each, in ps."""
+    return iteration_ps(iteration_cost(deployment), batch, 0, batch, batch * context)

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from netsim.workloads.inference.cost import LONG_PROMPT, iteration_ps, prompt_pairs
+from netsim.workloads.inference.cost import LONG_PROMPT
 from netsim.workloads.inference.deployment import Deployment, Overheads
 from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.inference.roofline import iteration_cost
+from netsim.workloads.inference.roofline import decode_ps, prefill_ps
 from netsim.workloads.job.load import read_toml
 
 FILE = Path(__file__).with_name("published.toml")
@@ -80,12 +80,10 @@ class Formula:
 
 def time_ms(deployment: Deployment, phase: str, size: int, context: int = CONTEXT) -> float:
     """Return the time of an iteration; `context` is that of each decoding sequence."""
-    cost = iteration_cost(deployment)
     if phase == "decode":
-        return iteration_ps(cost, size, 0, size, size * context) / PS_PER_MS
+        return decode_ps(deployment, size, context) / PS_PER_MS
     prompts, tokens = (1, size) if phase == "prefill" else (size, PROMPT)
-    pairs = prompts * prompt_pairs(deployment.options.attention == "causal", 0, tokens)
-    return iteration_ps(cost, prompts * tokens, pairs, 0, 0) / PS_PER_MS
+    return prefill_ps(deployment, tokens, prompts) / PS_PER_MS
 
 
 @cache

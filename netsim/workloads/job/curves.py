@@ -11,6 +11,7 @@ import math
 from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.units import parse_bytes, written
-from netsim.workloads.job.keys import choice, count, key, number, rate, read_part, time
+from netsim.workloads.job.keys import choice, count, key, number, rate, read_each, read_part, time
 
 PS_PER_S = 10**12
 
@@ -210,7 +211,8 @@ def _tables(part: type[Part], value: Any, where: str) -> tuple[Part, ...]:
     if not isinstance(value, list) or len(value) > MAX_ENTRIES:
         hint = f"at most {MAX_ENTRIES:,} tables"
         raise InputError(f"{written(value)} must be a list", key=where, hint=hint)
-    return tuple(read_part(part, one, f"{where}[{k}]") for k, one in enumerate(value))
+    reads = {f"{where}[{k}]": partial(read_part, part, one) for k, one in enumerate(value)}
+    return tuple(read_each(reads).values())
 
 
 def curves_of(measured: Sequence[CollectiveCurves], what: str) -> CollectiveCurves | None:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.units import parse_bytes, parse_rate_bps, parse_time_ps, written
 
 Part = TypeVar("Part")
+
+Reader = tuple[str, Callable[[Any], Any]]
+"""Unit of a key as text, and the function that checks and converts its value."""
 
 MISSING: Any = dataclasses.MISSING
 
@@ -33,7 +37,7 @@ class KeySpec(NamedTuple):
     doc: str
 
 
-def key(how: tuple[str, Callable[[Any], Any]], doc: str, default: Any = MISSING) -> Any:
+def key(how: Reader, doc: str, default: Any = MISSING) -> Any:
     """Return a field with unit and reader, description, and default."""
     metadata = {"how": KeySpec(how[0], how[1], doc)}
     if isinstance(default, (dict, list)):
@@ -51,42 +55,65 @@ def needed(part: type[Any]) -> list[str]:
     return [field.name for field in dataclasses.fields(part) if field.default is MISSING]
 
 
-def read_part(part: type[Part], table: Any, where: str) -> Part:
-    """Read a part from the table at the dotted key `where`.
+def unknown_keys(table: Mapping[str, Any], known: Collection[str]) -> list[InputError]:
+    """Return an error for each key that is not known."""
+    return [
+        InputError("unknown key", key=name, hint=did_you_mean(name, known), code="unknown_key")
+        for name in map(str, table)
+        if name not in known
+    ]
 
-    Raises InputError, without a file, with all errors.
-    """
-    if not isinstance(table, Mapping):
-        raise InputError(f"{written(table)} is not a table", key=where or None, code="wrong_type")
-    known = keys_of(part)
-    errors: list[InputError] = []
-    for name in table:
-        if name not in known:
-            hint = did_you_mean(str(name), known)
-            errors.append(
-                InputError("unknown key", key=_joined(where, name), hint=hint, code="unknown_key")
-            )
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(part):  # type: ignore[arg-type]
-        how = known[field.name]
-        if field.name in table:
-            try:
-                values[field.name] = how.read(table[field.name])
-            except InputError as error:
-                errors.extend(one.under(_joined(where, field.name)) for one in error.errors)
-        elif field.default is MISSING:
-            place = _joined(where, field.name)
-            hint = f"{how.unit}: {how.doc}"
-            errors.append(InputError("missing", key=place, hint=hint, code="missing"))
+
+def read_each(
+    reads: Mapping[str, Callable[[], Any]], errors: Sequence[InputError] = ()
+) -> dict[str, Any]:
+    """Return what each function returns, by key. Raises InputError with all errors, also given."""
+    found, errors = {}, list(errors)
+    for name, read in reads.items():
+        try:
+            found[name] = read()
+        except InputError as error:
+            errors += [one.under(name) for one in error.errors]
     raise_all(errors)
-    return part(**values)
+    return found
 
 
-def _joined(where: str, name: str) -> str:
-    return f"{where}.{name}" if where else name
+def read_part(part: type[Part], table: Any) -> Part:
+    """Read a part from its table. Raises InputError, without a file, with all errors."""
+    if not isinstance(table, Mapping):
+        raise InputError(f"{written(table)} is not a table", code="wrong_type")
+    known, required = keys_of(part), needed(part)
+
+    def read(name: str, how: KeySpec) -> Any:
+        if name not in table:
+            raise InputError("missing", hint=f"{how.unit}: {how.doc}", code="missing")
+        return how.read(table[name])
+
+    reads = {
+        name: partial(read, name, how)
+        for name, how in known.items()
+        if name in table or name in required
+    }
+    return part(**read_each(reads, unknown_keys(table, known)))
 
 
-def count(minimum: int = 1, maximum: int = MAX_COUNT) -> tuple[str, Callable[[Any], Any]]:
+def table(part: type[Any]) -> Reader:
+    """Unit and reader of an inner table."""
+    return "table", partial(read_part, part)
+
+
+def named(part: type[Any]) -> Reader:
+    """Unit and reader of tables with a name each, as a dict."""
+
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping) or not value:
+            raise InputError("missing", hint="tables with a name each", code="missing")
+        return read_each({name: partial(read_part, part, one) for name, one in value.items()})
+
+    return "tables", read
+
+
+def count(minimum: int = 1, maximum: int = MAX_COUNT) -> Reader:
     """Unit and reader of a whole number."""
 
     def read(value: Any) -> int:
@@ -100,7 +127,7 @@ def count(minimum: int = 1, maximum: int = MAX_COUNT) -> tuple[str, Callable[[An
     return "count", read
 
 
-def number(low: float, high: float = math.inf) -> tuple[str, Callable[[Any], Any]]:
+def number(low: float, high: float = math.inf) -> Reader:
     """Unit and reader of a number above `low` and at most `high`."""
 
     def read(value: Any) -> float:
@@ -114,7 +141,7 @@ def number(low: float, high: float = math.inf) -> tuple[str, Callable[[Any], Any
     return "number", read
 
 
-def flag() -> tuple[str, Callable[[Any], Any]]:
+def flag() -> Reader:
     def read(value: Any) -> bool:
         if not isinstance(value, bool):
             raise InputError(f"{written(value)} is not true or false")
@@ -123,7 +150,7 @@ def flag() -> tuple[str, Callable[[Any], Any]]:
     return "bool", read
 
 
-def choice(names: Iterable[str]) -> tuple[str, Callable[[Any], Any]]:
+def choice(names: Iterable[str]) -> Reader:
     """Unit and reader of one of several names."""
     known = tuple(names)
 
@@ -135,7 +162,7 @@ def choice(names: Iterable[str]) -> tuple[str, Callable[[Any], Any]]:
     return ", ".join(known), read
 
 
-def text() -> tuple[str, Callable[[Any], Any]]:
+def text() -> Reader:
     def read(value: Any) -> str:
         if not isinstance(value, str) or not value.strip():
             raise InputError(f"{written(value)} must be text", code="wrong_type")
@@ -144,19 +171,19 @@ def text() -> tuple[str, Callable[[Any], Any]]:
     return "text", read
 
 
-def time() -> tuple[str, Callable[[Any], Any]]:
+def time() -> Reader:
     return "time", parse_time_ps
 
 
-def size() -> tuple[str, Callable[[Any], Any]]:
+def size() -> Reader:
     return "bytes", parse_bytes
 
 
-def rate() -> tuple[str, Callable[[Any], Any]]:
+def rate() -> Reader:
     return "rate", parse_rate_bps
 
 
-def memory_rate() -> tuple[str, Callable[[Any], Any]]:
+def memory_rate() -> Reader:
     """Unit and reader of a memory bandwidth such as "2048GB/s", in bytes per second."""
 
     def read(value: Any) -> float:
@@ -191,7 +218,7 @@ def parse_flops(value: Any, ending: str = "") -> float:
     raise InputError(f"{written(value)} is not a number of FLOP", hint=hint)
 
 
-def peaks(formats: Iterable[str]) -> tuple[str, Callable[[Any], Any]]:
+def peaks(formats: Iterable[str]) -> Reader:
     """Unit and reader of FLOP/s by number format."""
     known = tuple(formats)
 

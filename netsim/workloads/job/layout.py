@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from netsim.errors import InputError
 from netsim.units import written
-from netsim.workloads.job.keys import choice, count, flag, key
+from netsim.workloads.job.keys import Reader, choice, count, flag, key
 from netsim.workloads.job.machine import FORMATS
 from netsim.workloads.job.model import MAX_LAYERS
 from netsim.workloads.job.schedules import SCHEDULES
@@ -20,7 +19,7 @@ MOMENTS = {"adam": 2, "momentum": 1, "sgd": 0}
 """Optimizer states per parameter."""
 
 
-def _levels() -> tuple[str, Callable[[Any], Any]]:
+def _levels() -> Reader:
     def read(value: Any) -> tuple[int, int, int]:
         hint = "[replicas in a rack, racks, datacenters]"
         if not isinstance(value, list) or len(value) != 3:
@@ -96,30 +95,29 @@ class Layout:
         return self.global_batch // (self.replicas * self.micro_batch)
 
 
-def _format() -> tuple[str, Callable[[Any], Any]]:
-    return choice(FORMATS)
+FORMAT = choice(FORMATS)
 
 
 @dataclass(frozen=True)
 class Precision:
     """Number format of each tensor."""
 
-    weights: str = key(_format(), "format of weights in compute", "bf16")
-    activations: str = key(_format(), "format of activations and their gradients", "bf16")
-    gradients: str = key(_format(), "format in which weight gradients are accumulated", "fp32")
-    reduce: str = key(_format(), "format in which gradients are sent", "fp32")
-    dispatch: str = key(_format(), "format in which tokens are sent to experts", "bf16")
+    weights: str = key(FORMAT, "format of weights in compute", "bf16")
+    activations: str = key(FORMAT, "format of activations and their gradients", "bf16")
+    gradients: str = key(FORMAT, "format in which weight gradients are accumulated", "fp32")
+    reduce: str = key(FORMAT, "format in which gradients are sent", "fp32")
+    dispatch: str = key(FORMAT, "format in which tokens are sent to experts", "bf16")
     master: str = key(
         choice((*FORMATS, "none")), "format of the optimizer's master weights", "fp32"
     )
-    optimizer: str = key(_format(), "format of optimizer states", "fp32")
-    compute: str = key(_format(), "format of matrix multiplication", "bf16")
+    optimizer: str = key(FORMAT, "format of optimizer states", "fp32")
+    compute: str = key(FORMAT, "format of matrix multiplication", "bf16")
     logits: str = key(
         choice((*FORMATS, "compute")),
         "format of the last matrix multiplication; compute: as the others",
         "compute",
     )
-    vector: str = key(_format(), "format of other operations", "bf16")
+    vector: str = key(FORMAT, "format of other operations", "bf16")
 
     @property
     def head(self) -> str:

@@ -1,9 +1,10 @@
-"""Jobs from TOML files, presets and tables."""
+"""Files of jobs, deployments and costs, with their presets; jobs from them."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,12 +13,31 @@ from netsim.inputs import is_file, locate, read_text, user_path
 from netsim.units import written
 from netsim.workloads.job.checks import job_errors
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.keys import keys_of, needed, read_part
+from netsim.workloads.job.keys import (
+    Reader,
+    keys_of,
+    needed,
+    read_each,
+    read_part,
+    unknown_keys,
+)
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Machine
 from netsim.workloads.job.model import Model
 
-PRESETS = Path(__file__).with_name("presets")
+WORKLOADS = Path(__file__).parents[1]
+FOLDERS = {
+    "jobs": WORKLOADS / "job/presets/jobs",
+    "models": WORKLOADS / "job/presets/models",
+    "machines": WORKLOADS / "job/presets/machines",
+    "deployments": WORKLOADS / "inference/presets/deployments",
+    "overheads": WORKLOADS / "inference/presets/overheads",
+    "costs": WORKLOADS / "cost/presets",
+}
+"""Folders of presets."""
+
+WITH_PRESETS = {"model": "models", "machine": "machines", "overheads": "overheads"}
+"""Tables that may name or extend a preset, and its kind."""
 
 PARTS: dict[str, type[Any]] = {
     "model": Model,
@@ -29,18 +49,15 @@ PARTS: dict[str, type[Any]] = {
 }
 """Tables of a job's file."""
 
-WITH_PRESETS = {"model": "models", "machine": "machines"}
-"""Tables that may name a preset, and the folders of presets."""
-
 WORDS = ("name", "description")
 
 Tree = Mapping[str, Any]
-Part = TypeVar("Part")
+Loaded = TypeVar("Loaded")
 
 
 def presets(kind: str = "jobs") -> dict[str, Path]:
-    """Return preset files by name; `kind` is "jobs", "models" or "machines"."""
-    return {path.stem: path for path in sorted((PRESETS / kind).glob("*.toml"))}
+    """Return preset files by name; `kind` is one of `FOLDERS`."""
+    return {path.stem: path for path in sorted(FOLDERS[kind].glob("*.toml"))}
 
 
 def load_job(job: str | Path | Tree, directory: Path | None = None, *, fits: bool = True) -> Job:
@@ -48,18 +65,30 @@ def load_job(job: str | Path | Tree, directory: Path | None = None, *, fits: boo
 
     Raises InputError with all errors; memory is checked if `fits`.
     """
-    if isinstance(job, Mapping):
-        return job_from(job, "", directory or Path.cwd(), fits=fits)
-    path = locate_job(str(job), directory or Path.cwd())
+    return load(job, "job", partial(job_from, fits=fits), directory)
+
+
+def load(
+    given: str | Path | Tree,
+    what: str,
+    read: Callable[[Tree, str, Path], Loaded],
+    directory: Path | None = None,
+    overrides: Sequence[str] = (),
+) -> Loaded:
+    """Return what `read` makes of a table, a name and a directory.
+
+    `given` is the table, its file or the name of a preset; `what` is "job", "deployment" or "cost".
+    Raises InputError with all errors, in the file.
+    """
+    folder = directory or Path.cwd()
+    if isinstance(given, Mapping):
+        return read(given, "", folder)
+    path = locate(str(given), folder, presets(f"{what}s"), f"{what} file or preset")
+    tree = changed(read_toml(path), overrides)
     try:
-        return job_from(read_toml(path), path.stem, path.parent, fits=fits)
+        return read(tree, path.stem, path.parent)
     except InputError as error:
         raise error.at(file=str(path)) from None
-
-
-def locate_job(name: str, directory: Path) -> Path:
-    """Return the file of a path or a preset's name."""
-    return locate(name, directory, presets(), "job")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -70,72 +99,75 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"is not valid TOML: {error}", file=str(path), code="unreadable") from None
 
 
+def changed(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Apply overrides, which may change values of a preset that a table only names."""
+    from netsim.experiment.document import apply_overrides
+
+    for name in WITH_PRESETS if overrides else ():
+        if isinstance(tree.get(name), str):
+            tree[name] = {"preset": tree[name]}
+    apply_overrides(tree, overrides)
+    return tree
+
+
 def job_from(tree: Tree, name: str, directory: Path, *, fits: bool = True) -> Job:
     """Return the job of a table."""
-    known = {part: presets(kind) for part, kind in WITH_PRESETS.items()}
-    parts = read_parts(tree, PARTS, known, directory)
+    parts = read_parts(tree, PARTS, directory)
     job = Job(name=tree.get("name", name) or "job", file=name, **parts)
     raise_all(job_errors(job, fits=fits))
     return job
 
 
 def read_parts(
-    tree: Tree,
-    parts: Mapping[str, type[Any]],
-    known: Mapping[str, Mapping[str, Path]],
-    directory: Path,
+    tree: Tree, parts: Mapping[str, type[Any] | Reader], directory: Path
 ) -> dict[str, Any]:
-    """Return the parts of a table by key; those in `known` may be or extend a preset.
+    """Return the parts of a table by key; those in `WITH_PRESETS` may be or extend a preset.
 
     Raises InputError with all errors.
     """
-    errors = [
-        InputError(
-            "unknown key", key=key, hint=did_you_mean(key, (*parts, *WORDS)), code="unknown_key"
-        )
-        for key in tree
-        if key not in parts and key not in WORDS
-    ]
+    errors = unknown_keys(tree, (*parts, *WORDS))
     errors += [
         InputError(f"{written(tree[word])} must be text", key=word, code="wrong_type")
         for word in WORDS
         if not isinstance(tree.get(word, ""), str)
     ]
-    found: dict[str, Any] = {}
+    reads: dict[str, Callable[[], Any]] = {}
     for key, part in parts.items():
-        try:
-            if key in known:
-                found[key] = _with_preset(part, key, tree.get(key, {}), known[key], directory)
-            else:
-                found[key] = read_part(part, tree.get(key, {}), key)
-        except InputError as error:
-            errors += error.errors
-    raise_all(errors)
-    return found
+        value = tree.get(key, {})
+        if isinstance(part, tuple):
+            reads[key] = partial(part[1], value)
+        elif key in WITH_PRESETS:
+            reads[key] = partial(_with_preset, part, key, value, directory)
+        else:
+            reads[key] = partial(read_part, part, value)
+    return read_each(reads, errors)
 
 
-def _with_preset(
-    part: type[Part], key: str, value: Any, known: Mapping[str, Path], directory: Path
-) -> Part:
+def _with_preset(part: type[Any], key: str, value: Any, directory: Path) -> Any:
     """Read a part from its table, which may override keys of a preset."""
+    known = presets(WITH_PRESETS[key])
     if isinstance(value, str):
         value = {"preset": value}
     if not isinstance(value, Mapping):
         hint = f'[{key}], or {key} = "a preset"'
-        raise InputError(f"{written(value)} is not a table", key=key, hint=hint, code="wrong_type")
+        raise InputError(f"{written(value)} is not a table", hint=hint, code="wrong_type")
+    if not value and needed(part):
+        hint = f"[{key}], or a preset: {', '.join(known)}"
+        raise InputError("missing", hint=hint, code="missing")
     if "preset" not in value:
-        if not value and needed(part):
-            hint = f"[{key}], or a preset: {', '.join(known)}"
-            raise InputError("missing", key=key, hint=hint, code="missing")
-        return read_part(part, value, key)
+        return read_part(part, value)
     changes = {name: one for name, one in value.items() if name != "preset"}
-    base = _preset(key, value["preset"], known, directory, part)
-    return read_part(part, merged(base, changes, part), key)
-
-
-def load_machine(name: str) -> Machine:
-    """Return a shipped machine."""
-    return read_part(Machine, read_preset(presets("machines")[name], Machine), "")
+    name = value["preset"]
+    if not isinstance(name, str):
+        raise InputError(f"{written(name)} is not a name", key="preset", code="wrong_type")
+    if name in known:
+        base = read_preset(known[name], part)
+    elif is_file(path := user_path(name, directory)):
+        base = read_toml(path)
+    else:
+        hint = did_you_mean(name, known) + "; or a file"
+        raise InputError(f"unknown preset {written(name)}", hint=hint, code="unknown_value")
+    return read_part(part, merged(base, changes, part))
 
 
 def read_preset(path: Path, part: type[Any]) -> dict[str, Any]:
@@ -145,18 +177,9 @@ def read_preset(path: Path, part: type[Any]) -> dict[str, Any]:
     return merged(read_preset(path.with_name(f"{base}.toml"), part), table, part) if base else table
 
 
-def _preset(
-    key: str, name: Any, known: Mapping[str, Path], directory: Path, part: type[Any]
-) -> dict[str, Any]:
-    if not isinstance(name, str):
-        raise InputError(f"{written(name)} is not a name", key=f"{key}.preset", code="wrong_type")
-    if name in known:
-        return read_preset(known[name], part)
-    path = user_path(name, directory)
-    if is_file(path):
-        return read_toml(path)
-    hint = did_you_mean(name, known) + "; or a file"
-    raise InputError(f"unknown preset {written(name)}", key=key, hint=hint, code="unknown_value")
+def load_machine(name: str) -> Machine:
+    """Return a shipped machine."""
+    return read_part(Machine, read_preset(presets("machines")[name], Machine))
 
 
 def merged(base: Tree, changes: Tree, part: type[Any]) -> dict[str, Any]:

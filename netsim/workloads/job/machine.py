@@ -12,6 +12,7 @@ from netsim.errors import InputError
 from netsim.units import parse_bytes, written
 from netsim.workloads.job.curves import COLLECTIVES, CollectiveCurves, curves_of, read_curves
 from netsim.workloads.job.keys import (
+    Reader,
     count,
     flag,
     key,
@@ -20,8 +21,8 @@ from netsim.workloads.job.keys import (
     parse_flops,
     peaks,
     rate,
-    read_part,
     size,
+    table,
     text,
     time,
 )
@@ -44,7 +45,7 @@ class Efficiency:
         return self.shares[bisect_right(self.sizes, size) - 1]
 
 
-def steps(size_of: Callable[[Any], float], unit: str) -> tuple[str, Callable[[Any], Any]]:
+def steps(size_of: Callable[[Any], float], unit: str) -> Reader:
     """Unit and reader of an efficiency: a share, or pairs of size and share."""
 
     def read(value: Any) -> Efficiency:
@@ -102,7 +103,7 @@ class Unit:
         return flops / (self.rate(number_format) * share) * PS_PER_S
 
 
-def _factors() -> tuple[str, Any]:
+def _factors() -> Reader:
     def read(value: Any) -> tuple[tuple[str, float], ...]:
         if not isinstance(value, dict):
             hint = "{ all_gather = 1.5 }"
@@ -182,20 +183,14 @@ class Machine:
     """
 
     memory: int = key(size(), "memory of a GPU")
-    matrix: Unit = key(("table", lambda value: read_part(Unit, value, "")), "matrix units")
-    scale_up: Link = key(
-        ("table", lambda value: read_part(Link, value, "")), "network inside a domain"
-    )
-    scale_out: Link = key(
-        ("table", lambda value: read_part(Link, value, "")), "network between domains"
-    )
+    matrix: Unit = key(table(Unit), "matrix units")
+    scale_up: Link = key(table(Link), "network inside a domain")
+    scale_out: Link = key(table(Link), "network between domains")
     domain_gpus: int = key(count(), "GPUs of a scale-up network")
     sms: int = key(count(0), "streaming multiprocessors of a GPU, to compare GPUs; 0: unknown", 0)
-    vector: Unit | None = key(
-        ("table", lambda value: read_part(Unit, value, "")), "all other units", None
-    )
+    vector: Unit | None = key(table(Unit), "all other units", None)
     attention: Unit | None = key(
-        ("table", lambda value: read_part(Unit, value, "")),
+        table(Unit),
         "fused attention, in the format of activations; without it, as other matrix products",
         None,
     )

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.errors import InputError
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.keys import choice, count, key, number, read_part
+from netsim.workloads.job.keys import (
+    choice,
+    count,
+    key,
+    number,
+    read_each,
+    read_part,
+    unknown_keys,
+)
 from netsim.workloads.job.layout import ACCOUNTINGS
 from netsim.workloads.job.load import job_from, presets, read_toml
 from netsim.workloads.job.paper import (
@@ -78,15 +87,11 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> JobPlan:
     Raises InputError, without a file, with all errors.
     """
     known = ("site", "plan", *PARTS, "name", "description")
-    raise_all(
-        [
-            InputError("unknown key", key=one, hint=did_you_mean(one, known), code="unknown_key")
-            for one in tree
-            if one not in known
-        ]
-    )
-    site = read_part(Infrastructure, tree.get("site", {}), "site")
-    target = read_part(TrainingTarget, tree.get("plan", {}), "plan")
+    reads = {
+        "site": partial(read_part, Infrastructure, tree.get("site", {})),
+        "plan": partial(read_part, TrainingTarget, tree.get("plan", {})),
+    }
+    site, target = read_each(reads, unknown_keys(tree, known)).values()
     flops = site.flops * target.years * YEAR_S
     by_law = {law: optimal_parameters(law, flops) for law in LAWS}
     n_parameters = target.parameters or by_law[target.law]

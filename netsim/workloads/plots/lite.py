@@ -28,6 +28,7 @@ from netsim.workloads.inference.lite import (
     VARIANTS,
     Assumption,
     LiteRow,
+    comparison,
     lite_table,
     measured,
 )
@@ -71,7 +72,7 @@ def make(_: Sequence[Result]) -> PaperFigure:
     """Draw the figure, testing the claim for every variant, phase and model."""
     least_first = sorted(ASSUMPTIONS, key=lambda one: len(_made(one)))
     assumptions = (*least_first, ONE_ROOFLINE, measured())
-    rows = lite_table(assumptions=assumptions)
+    rows = lite_table(comparison(), assumptions)
     figure, panels = style.new_figure(len(PHASES))
     lines = len(MODELS) * len(VARIANTS)
     wide, high = (

@@ -114,7 +114,7 @@ def clock_ps(group: Group, listed: ListedIterations, requests: Requests) -> int:
     """Return the unit in which leaders encode compute times: the longest one over TICKS."""
     longest = int((requests.prompt_tokens + requests.output_tokens).max())
     rows, batch = listed.max_rows, listed.max_batch
-    pairs = prompt_pairs(group.causal, longest, rows) + rows * longest
+    pairs = prompt_pairs(group.deployment.causal, longest, rows) + rows * longest
     most = compute_ps(group.cost, rows + batch, pairs, batch, batch * longest)
     return -(-most // TICKS)
 

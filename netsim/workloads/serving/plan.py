@@ -15,14 +15,8 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.limits import COUNT
-from netsim.workloads.inference import (
-    Deployment,
-    IterationCost,
-    iteration_cost,
-    iteration_ps,
-    prompt_pairs,
-)
-from netsim.workloads.inference.roofline import kv_room_tokens
+from netsim.workloads.inference import Deployment, IterationCost, iteration_cost
+from netsim.workloads.inference.roofline import decode_ps, kv_room_tokens, prefill_ps
 from netsim.workloads.serving.data import (
     DECODE,
     MIXED,
@@ -73,11 +67,6 @@ class Group:
             usable = one.machine.memory * one.options.memory_share
             elsewhere = pool.hosts * usable / (self.n * one.tp * token)
         return int(min(kv_room_tokens(one, gpus, pool.weights(one), token), elsewhere, COUNT))
-
-    @property
-    def causal(self) -> bool:
-        """Whether a prompt token attends only to those before it."""
-        return self.deployment.options.attention == "causal"
 
 
 @dataclass(frozen=True)
@@ -167,20 +156,17 @@ def plan_of(
 
 def _alone_ps(groups: Mapping[int, Group], first: Group, requests: Requests) -> int:
     """Return when the last request would end if each had its instances to itself."""
-    cost, longest = groups.get(DECODE, first).cost, requests.prompt_tokens + requests.output_tokens
-    token_ps = iteration_ps(cost, 1, 0, 1, int(longest.mean()))
+    longest = requests.prompt_tokens + requests.output_tokens
+    token_ps = decode_ps(groups.get(DECODE, first).deployment, 1, int(longest.mean()))
     takes = _prompt_work(first, requests) + (requests.output_tokens - 1) * token_ps
     return int((requests.arrival_ps + takes).max())
 
 
 def _prompt_work(group: Group, requests: Requests) -> Ints:
     """int64[n]: duration of each prefill alone."""
-    cost, lengths = group.cost, np.unique(requests.prompt_tokens)
-    takes = [
-        iteration_ps(cost, tokens, prompt_pairs(group.causal, 0, tokens), 0, 0)
-        for tokens in lengths.tolist()
-    ]
-    found: Ints = np.array(takes, np.int64)[np.searchsorted(lengths, requests.prompt_tokens)]
+    lengths, which = np.unique(requests.prompt_tokens, return_inverse=True)
+    takes = [prefill_ps(group.deployment, tokens) for tokens in lengths.tolist()]
+    found: Ints = np.array(takes, np.int64)[which]
     return found
 
 
@@ -188,5 +174,5 @@ def _decode_work(group: Group, requests: Requests, max_batch: int) -> Ints:
     """int64[n]: each request's share of an instance's time while it decodes."""
     length = int((requests.prompt_tokens + requests.output_tokens).mean())
     batch = max(1, min(max_batch, len(requests), group.capacity_tokens // length))
-    takes = iteration_ps(group.cost, batch, 0, batch, batch * length)
+    takes = decode_ps(group.deployment, batch, length)
     return (requests.output_tokens - 1) * takes // batch

@@ -178,7 +178,7 @@ def _add_leaders(tables: ServingTasks, plan: ServingPlan, groups: Mapping[int, G
             "room": group.capacity_tokens,
             "shrunk_room": group.shrunk_tokens,
             "size": one.tp,
-            "causal": int(group.causal),
+            "causal": int(one.causal),
             "reading_ps": 0.0 if pool is None else pool.reading_ps(pool.weights(one)),
             "token_reading_ps": 0.0 if pool is None else pool.reading_ps(pool.token(one)),
             **{f"cost_{name}": float(value) for name, value in group.cost._asdict().items()},

@@ -149,6 +149,5 @@ class Batches:
             whole = compute_ps(cost, rows, 0, rows, rows * length)
             return whole, compute_ps(cost, rows, 0, rows, 0)
         tokens = rows * length
-        causal = self.deployment.options.attention == "causal"
-        pairs = rows * prompt_pairs(causal, 0, length)
+        pairs = rows * prompt_pairs(self.deployment.causal, 0, length)
         return compute_ps(cost, tokens, pairs, 0, 0), compute_ps(cost, tokens, 0, 0, 0)

@@ -9,7 +9,6 @@ from raises_input import has, mentions
 from netsim.units import parse_time_ps
 from netsim.workloads.cli.workload_inference import iteration_table
 from netsim.workloads.inference import load_deployment
-from netsim.workloads.inference.limits import LatencyLimits
 from netsim.workloads.inference.lite import ASSUMPTIONS, MACHINES, MODELS
 
 
@@ -39,8 +38,9 @@ def test_a_deployment_that_is_changed(netsim):
 @pytest.mark.parametrize("roofline", ["parts", "layer"])
 def test_parts_of_an_iteration_make_all_of_it(roofline):
     options = {"tp": 8, "embeddings": True, "roofline": roofline}
-    table = {"model": "llama3_70b", "machine": "h100", "options": options, "overheads": "h100_vllm"}
-    made = iteration_table(load_deployment(table), LatencyLimits(prompt=3000), 8)
+    table = {"model": "llama3_70b", "machine": "h100", "options": options}
+    measured = {**table, "overheads": "h100_vllm", "limits": {"prompt": 3000}}
+    made = iteration_table(load_deployment(measured), 8)
     value = {
         one.name: [float(parse_time_ps(cell)) for cell in one.cells] for one in made.columns[1:]
     }
@@ -53,7 +53,7 @@ def test_parts_of_an_iteration_make_all_of_it(roofline):
             device = max(rows + scores + head, weights + kv + read)
         own = device + value["activations"][row] + value["software"][row]
         assert whole == pytest.approx(max(own, value["floor"][row]), rel=1e-3)
-    bare = iteration_table(load_deployment({**table, "overheads": {}}), LatencyLimits(), 8)
+    bare = iteration_table(load_deployment(table), 8)
     assert not {"activations", "software", "floor"} & {one.name for one in bare.columns}
 
 

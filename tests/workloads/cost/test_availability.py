@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 from raises_input import raises
 
-from netsim.workloads.cost import (
+from netsim.workloads.cost.availability import (
     availability,
     blast_radius,
+    full_capacity,
     goodput_of_groups,
     group_availability,
     spares_for_capacity,
     spares_for_goodput,
+    up_shares,
+    up_shares_cold,
 )
-from netsim.workloads.cost.availability import full_capacity, up_shares, up_shares_cold
 
 
 def binomial(n, share):

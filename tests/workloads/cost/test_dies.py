@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from raises_input import raises
 
-from netsim.workloads.cost import cost_of_good_die_usd, die_yield, dies_per_wafer, salvaged_yield
+from netsim.workloads.cost.dies import (
+    cost_of_good_die_usd,
+    die_yield,
+    dies_per_wafer,
+    salvaged_yield,
+)
 
 H100_MM2 = 814.0
 

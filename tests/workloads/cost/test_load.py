@@ -3,28 +3,29 @@
 import copy
 import math
 import random
+from pathlib import Path
 
 import pytest
 from raises_input import raises_input
 
 from netsim.errors import InputError
-from netsim.workloads.cost import compare, load_cost_tables, presets
+from netsim.workloads.cost import compare, load_cost_tables
 from netsim.workloads.cost.load import cost_tables_from
-from netsim.workloads.job.load import load_machine, read_toml
+from netsim.workloads.job.load import load_machine, presets, read_toml
 
 
 @pytest.fixture
 def tree():
-    return read_toml(presets()["lite"])
+    return read_toml(presets("costs")["lite"])
 
 
 def found(tree):
-    return {row.name: row for row in compare(cost_tables_from(tree, "mine"))}
+    return {row.name: row for row in compare(cost_tables_from(tree, "mine", Path.cwd()))}
 
 
 def refused(tree, *words):
     with pytest.raises(InputError) as error:
-        cost_tables_from(tree, "mine")
+        cost_tables_from(tree, "mine", Path.cwd())
     text = str(error.value)
     assert all(word in text for word in words), text
 

@@ -6,8 +6,9 @@ import pytest
 from marked import values
 
 from netsim.terminal import Wide
-from netsim.workloads.cli.cost import find_cost_tables, tables
-from netsim.workloads.cost import compare, load_cost_tables, presets
+from netsim.workloads.cli.cost import tables
+from netsim.workloads.cost import compare, load_cost_tables
+from netsim.workloads.job.load import presets
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "netsim" / "workloads" / "cost" / "README.md").read_text("utf-8")
@@ -42,10 +43,10 @@ def test_figures_in_the_text():
     }
     assert 0.045 < lite.saved_usd / h100.usd < 0.055
     assert (lite.spares[1].full, h100.spares[1].full) == (3, 3)
-    by_gpu = compare(find_cost_tables("lite", Path.cwd(), ["failures.rate_by=gpu"]))[1]
+    by_gpu = compare(load_cost_tables("lite", overrides=["failures.rate_by=gpu"]))[1]
     assert by_gpu.spares[1].full / by_gpu.silicon / h100.spares[1].full == 0.5
     assert (1 - by_gpu.group_up) / (1 - lite.group_up) == pytest.approx(4, rel=0.01)
 
 
 def test_presets_are_named():
-    assert [name for name in presets() if f"`{name}.toml`" not in PAGE] == []
+    assert [name for name in presets("costs") if f"`{name}.toml`" not in PAGE] == []

@@ -12,14 +12,12 @@ from netsim.workloads.inference import (
     kv_capacity_tokens,
     load_deployment,
     network_ps,
-    presets,
     prompt_pairs,
 )
-from netsim.workloads.inference.limits import PHASES, LatencyLimits, best_batch, best_size
-from netsim.workloads.inference.load import PARTS, known_parts
+from netsim.workloads.inference.limits import PHASES, best_batch, best_size
+from netsim.workloads.inference.load import PARTS
 from netsim.workloads.job.keys import keys_of
-from netsim.workloads.job.load import presets as job_presets
-from netsim.workloads.job.load import read_toml
+from netsim.workloads.job.load import WITH_PRESETS, presets, read_toml
 
 COUNTS = (0, 1, 2, 3, 4, 7, 8, 16, 32, 64, 100, 1000, 12345, 10**9, 10**13, -1)
 WORDS = ("ring", "direct", "causal", "full", "latent", "multi_head", "fp4", "fp8", "fp16", "x", "")
@@ -31,9 +29,9 @@ OTHERS = (
 
 def changed(rng):
     """A preset, maybe of another model or machine, with one or two keys changed."""
-    tree = read_toml(presets()[rng.choice(sorted(presets()))])
-    tree["model"] = rng.choice(sorted(job_presets("models")))
-    for part in known_parts():
+    tree = read_toml(rng.choice(list(presets("deployments").values())))
+    tree["model"] = rng.choice(sorted(presets("models")))
+    for part in WITH_PRESETS:
         if isinstance(tree.get(part), str):
             tree[part] = {"preset": tree[part]}
     for _ in range(rng.choice((0, 1, 1, 2))):
@@ -65,7 +63,7 @@ def test_any_deployment_is_refused_with_its_keys_or_has_times():
                 continue
             right += 1
             for phase in PHASES:
-                best_size(one, LatencyLimits(), phase)
+                best_size(one, phase)
             if not one.options.tp:
                 continue
             cost = iteration_cost(one)
@@ -80,5 +78,5 @@ def test_any_deployment_is_refused_with_its_keys_or_has_times():
             assert all(isinstance(value, int) for value in (*times, all_reduce_bytes(cost, 3)))
             most = kv_capacity_tokens(one)
             assert iteration_ps(cost, most, prompt_pairs(True, 0, most), 0, 0) < INT64
-            assert best_batch(one, LatencyLimits(), "decode").capacity_tokens > 0
+            assert best_batch(one, "decode").capacity_tokens > 0
         assert right > 20

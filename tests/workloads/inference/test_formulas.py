@@ -77,7 +77,7 @@ COUNTED = {
 
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_counted_in_a_layer(model):
-    shape, found = MODELS[model], layer_counts(deployment(model), S, S)
+    shape, found = MODELS[model], layer_counts(deployment(model))
     p = shape.parameters
     assert found[1:] == COUNTED[model]
     assert found == (

@@ -7,19 +7,17 @@ import pytest
 from netsim.workloads.inference import iteration_cost, iteration_ps, load_deployment, prompt_pairs
 from netsim.workloads.inference.limits import (
     PHASES,
-    LatencyLimits,
     best_batch,
     best_size,
-    phase_ps,
+    phase_time,
     sizes,
 )
 from netsim.workloads.inference.load import with_tp
 
-LIMITS = LatencyLimits()
 
-
-def deployment(model="llama3_70b", machine="lite", **options):
-    return load_deployment({"model": model, "machine": machine, "options": options})
+def deployment(model="llama3_70b", machine="lite", limits=None, **options):
+    table = {"model": model, "machine": machine, "options": options}
+    return load_deployment({**table, "limits": limits or {}})
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -34,25 +32,25 @@ def deployment(model="llama3_70b", machine="lite", **options):
 )
 def test_the_best_batch_is_the_largest_that_is_allowed(model, machine, phase):
     for one in sizes(deployment(model, machine)):
-        best = best_batch(one, LIMITS, phase)
-        longest = LIMITS.longest_ps(phase)
+        best, time = best_batch(one, phase), phase_time(one, phase)
+        longest = one.limits.longest_ps(phase)
         assert best.memory_batch == best.capacity_tokens // 1500
-        assert phase_ps(one, LIMITS, phase, best.time_batch + 1) > longest
+        assert time(best.time_batch + 1) > longest
         if best.batch:
-            assert best.time_ps == phase_ps(one, LIMITS, phase, best.batch) <= longest
+            assert best.time_ps == time(best.batch) <= longest
             assert best.limit == "memory" or best.batch == best.time_batch
-            smaller = [phase_ps(one, LIMITS, phase, n) / n for n in range(1, best.batch, 7)]
+            smaller = [time(n) / n for n in range(1, best.batch, 7)]
             assert all(best.time_ps / best.batch <= each * (1 + 1e-9) for each in smaller)
 
 
 def test_an_iteration_at_the_limit_by_hand():
     one = deployment(tp=8, machine="h100")
-    best = best_batch(one, LIMITS, "decode")
+    best = best_batch(one, "decode")
     assert (best.memory_batch, best.time_batch, best.limit) == (2325, 2191, "TBT")
     assert best.time_ps == iteration_ps(iteration_cost(one), 2191, 0, 2191, 2191 * 1500)
     assert best.tokens_per_s == pytest.approx(2191 / 8 / best.time_ps * 1e12)
     assert best.tokens_per_s_sm == pytest.approx(best.tokens_per_s / 132)
-    prefill = best_batch(one, LIMITS, "prefill")
+    prefill = best_batch(one, "prefill")
     pairs = prompt_pairs(True, 0, 1500)
     assert (prefill.batch, prefill.limit) == (48, "TTFT")
     assert prefill.time_ps == iteration_ps(iteration_cost(one), 48 * 1500, 48 * pairs, 0, 0)
@@ -62,8 +60,8 @@ def test_an_iteration_at_the_limit_by_hand():
 def test_the_best_size_is_the_best_of_all():
     for phase in PHASES:
         one = deployment(overlap=True, kv_replicated=False)
-        found = best_size(one, LIMITS, phase)
-        rates = {each.tp: best_batch(each, LIMITS, phase).tokens_per_s for each in sizes(one)}
+        found = best_size(one, phase)
+        rates = {each.tp: best_batch(each, phase).tokens_per_s for each in sizes(one)}
         assert list(rates) == [4, 8, 16, 32]
         assert found is not None
         assert found.tokens_per_s == max(rates.values())
@@ -71,17 +69,17 @@ def test_the_best_size_is_the_best_of_all():
 
 def test_nothing_fits():
     """A copy that the whole domain cannot hold, and one that it holds but too slowly."""
-    assert best_size(deployment("deepseek_v3", "lite", embeddings=True), LIMITS, "decode") is None
-    slow = best_size(deployment(tp=32), replace(LIMITS, tbt=10**6), "decode")
+    assert best_size(deployment("deepseek_v3", "lite", embeddings=True), "decode") is None
+    slow = best_size(deployment(tp=32, limits={"tbt": "1us"}), "decode")
     assert slow is not None
     assert (slow.batch, slow.limit, slow.tokens_per_s) == (0, "TBT", 0.0)
 
 
 def test_other_contexts_and_prompts():
-    one = deployment(tp=32)
-    longer = best_batch(one, LatencyLimits(prompt=100, context=3000), "decode")
+    one = deployment(tp=32, limits={"prompt": 100, "context": 3000})
+    longer = best_batch(one, "decode")
     assert longer.memory_batch == longer.capacity_tokens // 3000
-    assert best_batch(one, LatencyLimits(prompt=100), "prefill").tokens % 100 == 0
+    assert best_batch(one, "prefill").tokens % 100 == 0
 
 
 @pytest.mark.parametrize("model", ["llama3_70b", "mixtral_8x7b"])

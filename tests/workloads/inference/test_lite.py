@@ -11,13 +11,16 @@ from netsim.workloads.inference.lite import (
     MODELS,
     VARIANTS,
     Assumption,
+    comparison,
     lite_table,
 )
 
 
 @cache
 def table():
-    return {(row.model, row.phase, row.assumption, row.machine): row for row in lite_table()}
+    return {
+        (row.model, row.phase, row.assumption, row.machine): row for row in lite_table(comparison())
+    }
 
 
 def ratios(phase, assumption, machine):
@@ -70,5 +73,5 @@ def test_h100_is_what_others_are_held_against():
 
 
 def test_a_model_that_fits_nowhere_has_rows_without_a_ratio():
-    rows = lite_table(["megatron_1t"], [ALL])
+    rows = lite_table(comparison(["megatron_1t"]), [ALL])
     assert [(row.best, row.ratio, row.matches) for row in rows] == [(None, None, False)] * 12

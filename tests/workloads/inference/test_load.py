@@ -4,8 +4,9 @@ import pytest
 from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
-from netsim.workloads.inference import load_deployment, presets
+from netsim.workloads.inference import load_deployment
 from netsim.workloads.inference.load import with_tp
+from netsim.workloads.job.load import presets
 
 
 def refused(table):
@@ -19,7 +20,7 @@ def table(**parts):
 
 
 def test_presets_of_deployments():
-    for name in presets():
+    for name in presets("deployments"):
         assert load_deployment(name).tp > 0
 
 

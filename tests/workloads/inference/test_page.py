@@ -1,14 +1,14 @@
 """The pages of inference: their numbers are those of the code."""
 
-from functools import cache
 from pathlib import Path
 
 import pytest
 from marked import values
 from measured_rows import GROUPS, errors, predicted
 
-from netsim.workloads.cli import workload_inference as compared
-from netsim.workloads.inference.load import presets
+from netsim.workloads.cli import workload_inference as commands
+from netsim.workloads.inference.lite import comparison
+from netsim.workloads.job.load import presets
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "netsim" / "workloads" / "inference" / "README.md").read_text("utf-8")
@@ -21,14 +21,10 @@ def missing(wide, page):
     return [row for row in (f"| {' | '.join(one)} |" for one in rows) if row not in page]
 
 
-@cache
-def comparison():
-    return compared.find_comparison([])
-
-
 def test_the_comparison_is_what_the_code_gives():
-    assert missing(compared.count_table(comparison()), PAGE) == []
-    assert missing(compared.claim_table(compared.lite_rows(comparison())), LITE) == []
+    models = comparison()
+    assert missing(commands.count_table(models), PAGE) == []
+    assert missing(commands.claim_table(commands.lite_rows(models)), LITE) == []
 
 
 @pytest.mark.parametrize("kind", ["deployments", "overheads"])

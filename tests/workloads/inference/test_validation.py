@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 from measured_rows import GROUPS, errors, predicted
 
-from netsim.workloads.inference.deployment import BARE
+from netsim.workloads.inference.deployment import Overheads
 from netsim.workloads.inference.fit import fitted_overheads
-from netsim.workloads.inference.load import presets
 from netsim.workloads.inference.validation import formulas, groups, rows
-from netsim.workloads.job.load import read_toml
+from netsim.workloads.job.load import presets, read_toml
 
 FITTED = (
     *("prefill_efficiency", "decode_efficiency"),
@@ -19,7 +18,7 @@ FITTED = (
 
 def bare(row):
     """Error of the roofline alone."""
-    return row.with_overheads(BARE).error
+    return row.with_overheads(Overheads()).error
 
 
 def fitted(group):

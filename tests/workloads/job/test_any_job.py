@@ -25,7 +25,7 @@ def changed(rng):
     """A preset with one or two keys changed."""
     tree = read_toml(presets()[rng.choice(sorted(presets()))])
     for part in WITH_PRESETS:
-        if isinstance(tree[part], str):
+        if isinstance(tree.get(part), str):
             tree[part] = {"preset": tree[part]}
     for _ in range(rng.choice((1, 1, 2))):
         part = rng.choice(list(PARTS))

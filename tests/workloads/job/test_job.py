@@ -15,7 +15,7 @@ from netsim.workloads.job.work import head_kernels, layer_kernels
 
 
 def model(name):
-    return read_part(Model, read_toml(files_of("models")[name]), "model")
+    return read_part(Model, read_toml(files_of("models")[name]))
 
 
 PUBLISHED = {
