@@ -6,8 +6,7 @@ the requests in it, not to those waiting.
 """
 
 from netsim.program import cancel_timer, log_row, set_timer, start, task_at
-from netsim.workloads.inference.cost import prompt_pairs
-from netsim.workloads.serving.cost import duration_of
+from netsim.workloads.inference.cost import compute_ps, iteration_ps, prompt_pairs
 from netsim.workloads.serving.data import (
     DECODE_START,
     DONE,
@@ -35,7 +34,8 @@ def accept_request(env, now, request):
     """Queue a request that has arrived, or whose KV cache has."""
     if request.left == 0:
         log_request(env, now, KV_TRANSFER_END, request)
-    put_waiting(env, request)
+    host = env.host
+    host.waiting, host.waiting_end = append(env, request, host.waiting, host.waiting_end)
     schedule_iteration(env, now)
 
 
@@ -65,10 +65,29 @@ def begin_iteration(env, now):
     if host.n_groups > 0:
         announce_iteration(env, now)
         return
-    host.duration_ps = duration_of(env)
+    host.duration_ps = iteration_duration(host)
     set_timer(env, now, END, now + host.duration_ps)
     if host.n_parts > 1 and host.filling >= 0:
         set_timer(env, now, PART, now + host.duration_ps // host.n_parts)
+
+
+def iteration_duration(host):
+    """Return the duration of the iteration that begins; the leader's record is its cost.
+
+    Reads from a memory pool overlap with compute: the longer counts. A shrunk instance spreads the
+    work of the missing GPU over the others.
+    """
+    rows = host.tokens + host.batch
+    duration = iteration_ps(host, rows, host.pairs, host.batch, host.context)
+    reading = int(host.reading_ps + host.token_reading_ps * host.context)
+    if host.overlap:
+        duration = max(duration, reading)
+    else:
+        computing = compute_ps(host, rows, host.pairs, host.batch, host.context)
+        duration += max(0, reading - computing)
+    if host.state == SHRUNK:
+        duration = duration * host.size // (host.size - 1)
+    return duration
 
 
 def schedule_waiting(env, now):
@@ -99,7 +118,7 @@ def schedule_waiting(env, now):
         if request.left > 0:
             return
         host.waiting = request.next
-        put_filling(env, request)
+        host.filling, host.filling_end = append(env, request, host.filling, host.filling_end)
 
 
 def kv_tokens(host, request):
@@ -352,34 +371,17 @@ def log_request(env, now, what, request):
     log_row(env, now, what, request.request, 0, 0, request.generated, 0, 0)
 
 
-def put_waiting(env, request):
-    host = env.host
+def append(env, request, first, last):
+    """Append a request to a list with these ends; return the new ones."""
     request.next = -1
-    if host.waiting < 0:
-        host.waiting = request.index
-    else:
-        task_at(env, host.waiting_end).next = request.index
-    host.waiting_end = request.index
-
-
-def put_filling(env, request):
-    """Append to the requests whose prefill ends with this iteration."""
-    host = env.host
-    request.next = -1
-    if host.filling < 0:
-        host.filling = request.index
-    else:
-        task_at(env, host.filling_end).next = request.index
-    host.filling_end = request.index
+    if first < 0:
+        return request.index, request.index
+    task_at(env, last).next = request.index
+    return first, request.index
 
 
 def put_decoding(env, request):
     host = env.host
-    request.next = -1
-    if host.decoding < 0:
-        host.decoding = request.index
-    else:
-        task_at(env, host.decoding_end).next = request.index
-    host.decoding_end = request.index
+    host.decoding, host.decoding_end = append(env, request, host.decoding, host.decoding_end)
     host.batch += 1
     host.context += request.prompt + request.generated

@@ -7,7 +7,6 @@ Compiled into the engine, as `instance.py` is.
 
 from netsim.program import SEND, flow_bytes, set_size, set_timer, start, task_at
 from netsim.workloads.inference.cost import compute_ps
-from netsim.workloads.serving.cost import cost_of
 from netsim.workloads.serving.state import END, ROW_BYTES, TICKS
 
 
@@ -17,7 +16,7 @@ def announce_iteration(env, now):
     if host.iteration == host.n_iterations:
         raise IndexError("out of declared iterations: raise traffic.max_iterations")
     rows = host.tokens + host.batch
-    work = compute_ps(cost_of(host), rows, host.pairs, host.batch, host.context)
+    work = compute_ps(host, rows, host.pairs, host.batch, host.context)
     ticks = min((work + host.clock_ps // 2) // host.clock_ps, TICKS)
     others = host.size - 1
     place = host.messages + 2 * others * host.iteration

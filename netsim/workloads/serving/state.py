@@ -88,7 +88,7 @@ HOST_STATE = (
     "reduces",  # first task of all-reduces, tasks of each, and index of its begin
     "reduce_tasks",
     "reduce_begin",
-    # Memory pool: see `iteration_exchange.py`, and `cost.py` for analytic reads.
+    # Memory pool: see `iteration_exchange.py`, and `iteration_duration` for analytic reads.
     "pooled",  # 1 if this GPU reads
     "reads",  # finished reads
     "waits_for_read",  # 1 if it waits for its read
@@ -97,7 +97,8 @@ HOST_STATE = (
     "max_context",  # of declared reads; 0: each iteration reads everything
     ("reading_ps", float),
     ("token_reading_ps", float),  # per context token
-    *((f"cost_{name}", float) for name in IterationCost._fields),
+    # The cost of its iterations: with these fields, a record is the `cost` of `compute_ps`.
+    *((name, float) for name in IterationCost._fields),
 )
 
 END, PART, TRANSITION_TIMER, BEGIN = range(4)

@@ -181,7 +181,7 @@ def _add_leaders(tables: ServingTasks, plan: ServingPlan, groups: Mapping[int, G
             "causal": int(one.causal),
             "reading_ps": 0.0 if pool is None else pool.reading_ps(pool.weights(one)),
             "token_reading_ps": 0.0 if pool is None else pool.reading_ps(pool.token(one)),
-            **{f"cost_{name}": float(value) for name, value in group.cost._asdict().items()},
+            **{name: float(value) for name, value in group.cost._asdict().items()},
         }
         for name, value in fields.items():
             tables.set_host(name, mine, value)

@@ -14,8 +14,12 @@ from serving_case import lost_shares
 
 from netsim.errors import InputError
 from netsim.plugins.params import resolve_params
-from netsim.workloads.cost import availability, group_availability
-from netsim.workloads.cost.availability import goodput_of_groups, up_shares_cold
+from netsim.workloads.cost.availability import (
+    availability,
+    goodput_of_groups,
+    group_availability,
+    up_shares_cold,
+)
 from netsim.workloads.serving.failures import (
     FAILURE_PARAMS,
     Outages,
