@@ -20,17 +20,16 @@ from netsim.engine.compiling.declarations import (
 )
 from netsim.engine.compiling.routing_declarations import ROUTING_DECLARATIONS
 from netsim.engine.kernels import program_services, queue_services, routing_services
+from netsim.engine.kernels.fields import ProgramHostRecord, ProgramTaskRecord
 from netsim.engine.kernels.layout import (
     PACKET,
     PORT,
-    PROGRAM_HOST_FIELDS,
-    PROGRAM_TASK_FIELDS,
     QUEUE,
-    ROUTER_FIELDS,
-    ROUTING_PORT_FIELDS,
+    fields_of,
 )
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
+from netsim.engine.kernels.routing_fields import RouterRecord, RoutingPortRecord
 from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.model.builder import MAX_NICS, MAX_SWITCH_PORTS
 from netsim.plugins.declarations import QUEUE_FUNCTIONS
@@ -117,8 +116,8 @@ def test_the_guide_has_what_programs_declare_and_may_read():
     assert all(re.search(rf"^    {name} = ", PROGRAMS, re.M) for name in declared)
     rows = cells(PROGRAMS, "readable")
     host, task = (set(re.findall(r"`(\w+)`", row[1])) for row in rows)
-    assert host <= set(PROGRAM_HOST_FIELDS)
-    assert task <= set(PROGRAM_TASK_FIELDS)
+    assert host <= set(fields_of(ProgramHostRecord))
+    assert task <= set(fields_of(ProgramTaskRecord))
 
 
 def test_the_example_of_the_guide_to_programs_is_one_that_comes_with_netsim():
@@ -143,7 +142,7 @@ def test_the_guide_has_what_queue_disciplines_declare_and_may_set():
 def test_the_guide_has_what_routing_algorithms_declare_and_may_read():
     assert [name for name in ROUTING_DECLARATIONS if not re.search(rf"\b{name}\b", ROUTING)] == []
     named = set(re.findall(r"`(\w+)`", marked(ROUTING, "readable")))
-    assert named <= {*ROUTER_FIELDS, *ROUTING_PORT_FIELDS}
+    assert named <= {*fields_of(RouterRecord), *fields_of(RoutingPortRecord)}
 
 
 @pytest.mark.parametrize(

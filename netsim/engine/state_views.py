@@ -6,6 +6,7 @@ times a second. Everything else is counted or copied on request.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,17 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.engine.kernels import layout
-from netsim.engine.kernels.fields import LossRecord
+from netsim.engine.kernels import fields, layout
 from netsim.engine.kernels.layout import (
-    HOST_FIELDS,
-    PORT_FIELDS,
-    PROGRAM_HOST_FIELDS,
-    PROGRAM_TASK_FIELDS,
-    QUEUE_FIELDS,
-    RX_FIELDS,
-    SWITCH_FIELDS,
-    TX_FIELDS,
     fields_of,
 )
 from netsim.engine.kernels.packets import PFC
@@ -178,15 +170,8 @@ class Conservation:
 def counts(state: State) -> Counts:
     """Return the progress of the run."""
     clock = state.clock.clock[0]
-    return Counts(
-        now_ps=int(clock["w1"]),
-        windows=int(clock["windows"]),
-        hops=int(clock["hops"]),
-        delivered=int(clock["delivered"]),
-        finished=int(clock["finished"]),
-        payload_bytes=int(clock["payload_bytes"]),
-        tasks_done=int(clock["tasks_done"]),
-    )
+    counted = {one.name: int(clock[one.name]) for one in dataclasses.fields(Counts)[1:]}
+    return Counts(now_ps=int(clock["w1"]), **counted)
 
 
 def idle_ps(state: State) -> int:
@@ -258,7 +243,11 @@ def _view(records: Any, field: str) -> Ints:
     return column
 
 
-LOST = fields_of(LossRecord)
+COUNTERS = (
+    *("sent_packets", "sent_bytes", "drops", "drop_bytes", "trims", "trim_bytes"),
+    *("ecn_marks", "pfc_pauses"),
+)
+"""Fields of queues that link counters and a digest have."""
 
 
 def link_counters(state: State, n_traffic_classes: int) -> LinkCounters:
@@ -273,24 +262,14 @@ def link_counters(state: State, n_traffic_classes: int) -> LinkCounters:
     ports = np.asarray(state.links.ports)[port]
     ended = (ports["tx_bytes"] > 0) & (ports["free_at"] < now_ps) & (ports["tx_class"] == cls)
     # Without losses there is one record for all.
-    lost = {name: np.array(np.broadcast_to(losses[name], n)) for name in LOST}
+    lost = {name: np.array(np.broadcast_to(losses[name], n)) for name in losses.dtype.names or ()}
     return LinkCounters(
-        sent_packets=np.array(queues["sent_packets"]),
-        sent_bytes=np.array(queues["sent_bytes"]),
-        queue_bytes=queues["bytes"] - np.where(ended, ports["tx_bytes"], 0),
+        **{name: np.array(queues[name]) for name in COUNTERS},
         max_queue_bytes=np.array(queues["max_bytes"]),
-        drops=np.array(queues["drops"]),
-        drop_bytes=np.array(queues["drop_bytes"]),
-        trims=np.array(queues["trims"]),
-        trim_bytes=np.array(queues["trim_bytes"]),
-        ecn_marks=np.array(queues["ecn_marks"]),
-        lost_packets=lost["packets"],
-        lost_bytes=lost["bytes"],
-        no_circuit_packets=lost["no_circuit_packets"],
-        no_circuit_bytes=lost["no_circuit_bytes"],
-        unroutable_packets=lost["unroutable_packets"],
-        unroutable_bytes=lost["unroutable_bytes"],
-        pfc_pauses=np.array(queues["pfc_pauses"]),
+        queue_bytes=queues["bytes"] - np.where(ended, ports["tx_bytes"], 0),
+        lost_packets=lost.pop("packets"),
+        lost_bytes=lost.pop("bytes"),
+        **lost,
         paused_ps=paused_ps,
     )
 
@@ -314,26 +293,22 @@ def waiting_classes(state: State) -> Ints:
 def conservation(state: State) -> Conservation:
     """Account for every packet and byte."""
     nics, queues, losses = state.hosts.nics, state.links.queues, state.links.losses
+
+    def account(unit: str, drops: str, in_flight: int) -> Account:
+        return Account(
+            sent=int(nics[f"sent_{unit}"].sum()),
+            received=int(nics[f"received_{unit}"].sum()),
+            dropped=int(queues[drops].sum()),
+            lost=int(losses[unit].sum()),
+            unroutable=int(losses[f"unroutable_{unit}"].sum()),
+            trimmed=int(queues["trim_bytes"].sum()) if unit == "bytes" else 0,
+            in_flight=in_flight,
+        )
+
     in_flight_packets, in_flight_bytes = _in_flight(state)
     return Conservation(
-        packets=Account(
-            sent=int(nics["sent_packets"].sum()),
-            received=int(nics["received_packets"].sum()),
-            dropped=int(queues["drops"].sum()),
-            lost=int(losses["packets"].sum()),
-            unroutable=int(losses["unroutable_packets"].sum()),
-            trimmed=0,
-            in_flight=in_flight_packets,
-        ),
-        bytes=Account(
-            sent=int(nics["sent_bytes"].sum()),
-            received=int(nics["received_bytes"].sum()),
-            dropped=int(queues["drop_bytes"].sum()),
-            lost=int(losses["bytes"].sum()),
-            unroutable=int(losses["unroutable_bytes"].sum()),
-            trimmed=int(queues["trim_bytes"].sum()),
-            in_flight=in_flight_bytes,
-        ),
+        packets=account("packets", "drops", in_flight_packets),
+        bytes=account("bytes", "drop_bytes", in_flight_bytes),
     )
 
 
@@ -356,21 +331,19 @@ def fixed_fields(state: State) -> dict[str, np.ndarray]:
     }
 
 
-QUEUE_COUNTERS = (
-    *("max_bytes", "sent_packets", "sent_bytes", "drops", "drop_bytes", "trims", "trim_bytes"),
-    *("ecn_marks", "pfc_pauses", "paused_since", "paused_ps"),
-)
-"""Not "bytes": an idle port settles its last packet only when next visited."""
-
 SAME = {
-    "ports": (("free_at", "tail"), PORT_FIELDS),
-    "queues": (QUEUE_COUNTERS, QUEUE_FIELDS),
-    "switches": ((), SWITCH_FIELDS),
-    "nics": (("sent_packets", "sent_bytes", "received_packets", "received_bytes"), HOST_FIELDS),
-    "tx": (("start_ps", "acked_ps", "sent_packets", "retransmits"), TX_FIELDS),
-    "rx": (("done_ps", "received_bytes"), RX_FIELDS),
-    "tasks": (("ready_ps", "start_ps", "end_ps"), PROGRAM_TASK_FIELDS),
-    "program_hosts": ((), PROGRAM_HOST_FIELDS),
+    "ports": (("free_at", "tail"), fields.PortRecord),
+    # Not "bytes": an idle port settles its last packet only when next visited.
+    "queues": (("max_bytes", *COUNTERS, "paused_since", "paused_ps"), fields.QueueRecord),
+    "switches": ((), fields.SwitchRecord),
+    "nics": (
+        ("sent_packets", "sent_bytes", "received_packets", "received_bytes"),
+        fields.HostRecord,
+    ),
+    "tx": (("start_ps", "acked_ps", "sent_packets", "retransmits"), fields.TxRecord),
+    "rx": (("done_ps", "received_bytes"), fields.RxRecord),
+    "tasks": (("ready_ps", "start_ps", "end_ps"), fields.ProgramTaskRecord),
+    "program_hosts": ((), fields.ProgramHostRecord),
 }
 """Engine fields in a digest; all fields of plugins are in it too."""
 
@@ -380,8 +353,8 @@ def digest(state: State) -> str:
     depend on windows, threads, or whether the code is compiled."""
     parts: list[tuple[Any, Sequence[str]]] = [(state.clock.clock, ("hops",))]
     arrays = {**state.links._asdict(), **state.hosts._asdict()}
-    for name, (engines, base) in SAME.items():
-        array = arrays[name]
+    for name, (engines, record) in SAME.items():
+        array, base = arrays[name], fields_of(record)
         own = [field for field in array.dtype.names if field not in base]
         parts.append((array, (*engines, *own)))
     hashed = hashlib.sha256()

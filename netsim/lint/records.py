@@ -16,27 +16,18 @@ from netsim.engine.compiling.declarations import (
     Protocol,
 )
 from netsim.engine.compiling.routing_declarations import ROUTING_SETTABLE, RoutingAlgorithm
+from netsim.engine.kernels import fields
 from netsim.engine.kernels.env import Env, QueueEnv
 from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.handlers import ARRIVED, BUILT, FORWARDED, SENT
 from netsim.engine.kernels.layout import (
-    HOST_FIELDS,
-    PACKET_FIELDS,
     PORT,
-    PORT_CHOICE_FIELDS,
-    PORT_FIELDS,
-    PROGRAM_HOST_FIELDS,
-    PROGRAM_TASK_FIELDS,
     QUEUE,
-    QUEUE_FIELDS,
-    ROUTER_FIELDS,
     ROUTING_PORT,
-    ROUTING_PORT_FIELDS,
-    RX_FIELDS,
-    SWITCH_FIELDS,
-    TX_FIELDS,
+    fields_of,
 )
 from netsim.engine.kernels.queue_handlers import COMING, LEAVING
+from netsim.engine.kernels.routing_fields import RouterRecord, RoutingPortRecord
 from netsim.engine.kernels.routing_handlers import DEPARTS, ROUTED
 from netsim.errors import InputError, did_you_mean
 
@@ -74,13 +65,24 @@ def arguments(handler: Handler) -> tuple[Value, ...]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of record: its type, the engine's fields, where its own are declared, and its name."""
+    """A kind of record: its type, that of the engine's fields (None: all are the engine's), where
+    its own are declared, and its name."""
 
     dtype: np.dtype
-    engines: tuple[str, ...]
+    base: type[fields.Declared] | None
     declared_in: str
     written: str
     place: str = ""
+
+    def is_of_engine(self, name: str) -> bool:
+        """Return whether a field is not the file's own."""
+        return self.base is None or name in fields_of(self.base)
+
+
+class RoutedPacketRecord(fields.PacketRecord):
+    """A packet in a fabric whose routing algorithm may send it via other groups."""
+
+    via: int
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class Records:
             raise InputError(f"env.{name} belongs to the engine", hint=hint)
         kind = self._known(ref.kind, name)
         settable = self.settable.get(ref.kind, ())
-        if name in kind.engines and name not in settable:
+        if kind.is_of_engine(name) and name not in settable:
             what = "is constant in a run" if ref.kind == "par" else "belongs to the engine"
             raise InputError(f"{kind.written}.{name} {what}", hint=self._allowed(kind, settable))
 
@@ -170,28 +172,24 @@ class Records:
             return f"keep state in {self.state}"
         if not kind.declared_in:
             return "ports and queues are read-only here"
-        fields = f"{', '.join(settable)}, and " if settable else ""
-        return f"a handler may set{kind.place} {fields}the fields in {kind.declared_in}"
+        of_engine = f"{', '.join(settable)}, and " if settable else ""
+        return f"a handler may set{kind.place} {of_engine}the fields in {kind.declared_in}"
 
 
 def transport_records(protocol: Protocol) -> Records:
     """Return the records of a transport."""
-
-    def packet(place: str) -> Kind:
-        return Kind(protocol.packet, PACKET_FIELDS, "PACKET_FIELDS", "pkt", f" {place}")
-
     return Records(
         kinds={
-            "tx": Kind(protocol.tx, TX_FIELDS, "TX_STATE", "tx"),
-            "rx": Kind(protocol.rx, RX_FIELDS, "RX_STATE", "rx"),
-            "host": Kind(protocol.host, HOST_FIELDS, "HOST_STATE", "env.host"),
+            "tx": Kind(protocol.tx, fields.TxRecord, "TX_STATE", "tx"),
+            "rx": Kind(protocol.rx, fields.RxRecord, "RX_STATE", "rx"),
+            "host": Kind(protocol.host, fields.HostRecord, "HOST_STATE", "env.host"),
             "par": _parameters(protocol.pars[0]),
-            "port": Kind(PORT, tuple(PORT.names or ()), "", "port"),
-            "queue": Kind(QUEUE, tuple(QUEUE.names or ()), "", "queue"),
-            BUILT: packet("in build_packet"),
-            SENT: packet("in what send returns"),
-            ARRIVED: packet("in an arrived packet"),
-            FORWARDED: packet("in on_forward"),
+            "port": Kind(PORT, fields.PortRecord, "", "port"),
+            "queue": Kind(QUEUE, fields.QueueRecord, "", "queue"),
+            BUILT: _packet(protocol.packet, "in build_packet"),
+            SENT: _packet(protocol.packet, "in what send returns"),
+            ARRIVED: _packet(protocol.packet, "in an arrived packet"),
+            FORWARDED: _packet(protocol.packet, "in on_forward"),
         },
         settable=SETTABLE,
         env=tuple(name for name in Env._fields if name not in ENGINE_ONLY),
@@ -203,19 +201,15 @@ def transport_records(protocol: Protocol) -> Records:
 
 def queue_records(discipline: Discipline) -> Records:
     """Return the records of a queue discipline."""
-
-    def packet(place: str) -> Kind:
-        return Kind(discipline.packet, PACKET_FIELDS, "PACKET_FIELDS", "pkt", f" {place}")
-
     return Records(
         kinds={
-            "port": Kind(discipline.port, PORT_FIELDS, "PORT_STATE", "port"),
-            "queue": Kind(discipline.queue, QUEUE_FIELDS, "CLASS_STATE", "queue"),
-            "switch": Kind(discipline.switch, SWITCH_FIELDS, "SWITCH_STATE", "env.switch"),
+            "port": Kind(discipline.port, fields.PortRecord, "PORT_STATE", "port"),
+            "queue": Kind(discipline.queue, fields.QueueRecord, "CLASS_STATE", "queue"),
+            "switch": Kind(discipline.switch, fields.SwitchRecord, "SWITCH_STATE", "env.switch"),
             "par": _parameters(discipline.par),
-            COMING: packet("in an arriving packet"),
-            WAITING: packet("in a waiting packet"),
-            LEAVING: packet("in on_send"),
+            COMING: _packet(discipline.packet, "in an arriving packet"),
+            WAITING: _packet(discipline.packet, "in a waiting packet"),
+            LEAVING: _packet(discipline.packet, "in on_send"),
         },
         settable=QUEUE_SETTABLE,
         env=tuple(name for name in QueueEnv._fields if name != "net"),
@@ -228,17 +222,17 @@ def queue_records(discipline: Discipline) -> Records:
 def routing_records(routing: RoutingAlgorithm) -> Records:
     """Return the records of a routing algorithm. Without coupled ports, the state of another port
     is unknown when a packet is routed."""
-    port = Kind(routing.port, ROUTING_PORT_FIELDS, "PORT_STATE", "port")
-    other = port if routing.coupled else Kind(ROUTING_PORT, ROUTING_PORT_FIELDS, "", "the output")
-    packet = Kind(routing.packet, (*PACKET_FIELDS, "via"), "PACKET_FIELDS", "pkt")
+    port = Kind(routing.port, RoutingPortRecord, "PORT_STATE", "port")
+    other = port if routing.coupled else Kind(ROUTING_PORT, RoutingPortRecord, "", "the output")
+    packet = Kind(routing.packet, RoutedPacketRecord, "PACKET_FIELDS", "pkt")
     return Records(
         kinds={
             "port": port,
             "out": other,
-            "switch": Kind(routing.switch, ROUTER_FIELDS, "SWITCH_STATE", "env.switch"),
+            "switch": Kind(routing.switch, RouterRecord, "SWITCH_STATE", "env.switch"),
             "par": _parameters(routing.par),
-            "side": Kind(routing.plane, PORT_CHOICE_FIELDS, "PLANE_STATE", "side"),
-            "row": Kind(routing.row, (), "FLOW_TABLE", "row"),
+            "side": Kind(routing.plane, fields.PortChoiceRecord, "PLANE_STATE", "side"),
+            "row": Kind(routing.row, fields.Declared, "FLOW_TABLE", "row"),
             ROUTED: packet,
             DEPARTS: packet,
         },
@@ -254,8 +248,8 @@ def program_records(program: Program) -> Records:
     """Return the records of a program."""
     return Records(
         kinds={
-            "task": Kind(program.task, PROGRAM_TASK_FIELDS, "TASK_STATE", "task"),
-            "host": Kind(program.host, PROGRAM_HOST_FIELDS, "HOST_STATE", "env.host"),
+            "task": Kind(program.task, fields.ProgramTaskRecord, "TASK_STATE", "task"),
+            "host": Kind(program.host, fields.ProgramHostRecord, "HOST_STATE", "env.host"),
             "par": _parameters(program.par),
         },
         settable=PROGRAM_SETTABLE,
@@ -267,5 +261,9 @@ def program_records(program: Program) -> Records:
     )
 
 
+def _packet(dtype: np.dtype, place: str) -> Kind:
+    return Kind(dtype, fields.PacketRecord, "PACKET_FIELDS", "pkt", f" {place}")
+
+
 def _parameters(dtype: np.dtype) -> Kind:
-    return Kind(dtype, tuple(dtype.names or ()), "PARAMS", "env.par")
+    return Kind(dtype, None, "PARAMS", "env.par")

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from netsim.engine.kernels import ids
-from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord, TxRecord
+from netsim.engine.kernels.fields import HostRecord, PacketRecord, PortRecord, QueueRecord, TxRecord
 from netsim.engine.kernels.layout import (
-    HOST_FIELDS,
     PACKET,
     PORT,
     QUEUE,
@@ -128,7 +127,7 @@ def test_records_are_made_of_their_classes():
     assert narrow == {"time": "<i8", "aux": "<i4", "size_bytes": "<u2", "prio": "|u1"}
     assert fields_of(TxRecord)[:2] == ("flow", "transport")  # those of either side come first
     assert {PORT[name] for name in PORT.names} == {np.dtype(np.int64)}
-    assert HOST_FIELDS[0] == "host"
+    assert fields_of(HostRecord)[0] == "host"
     own = record_of(PacketRecord, "stamp", ("share", float), ("notes", 3), ("count", int))
     assert own.names[: len(PACKET.names)] == PACKET.names
     assert [own[name].base.str for name in own.names[-4:]] == ["<i8", "<f8", "<i8", "<i8"]

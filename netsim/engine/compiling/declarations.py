@@ -12,42 +12,16 @@ from typing import Any
 import numpy as np
 
 from netsim.engine.compiling.plugin_file import (
-    MAX_PACKET_BYTES,
-    MAX_STATE_BYTES,
     PluginFile,
     functions_of,
     parameter_value,
 )
-from netsim.engine.kernels.fields import (
-    CommonParameters,
-    HostRecord,
-    PacketRecord,
-    ParameterRecord,
-    PortRecord,
-    ProgramHostRecord,
-    ProgramTaskRecord,
-    QueueRecord,
-    RxRecord,
-    SwitchRecord,
-    TxRecord,
-)
+from netsim.engine.kernels import fields
 from netsim.engine.kernels.handlers import BUILT, HANDLERS, SENT
 from netsim.engine.kernels.layout import (
-    COMMON_PARAMETERS,
-    HOST_FIELDS,
     MAX_TIMERS,
-    PACKET_FIELDS,
-    PARAMETER_FIELDS,
-    PORT_FIELDS,
     PROGRAM_HOST,
-    PROGRAM_HOST_FIELDS,
-    PROGRAM_TASK_FIELDS,
-    QUEUE_FIELDS,
-    RX_FIELDS,
-    SWITCH_FIELDS,
     TASK,
-    TX_FIELDS,
-    padded_record_of,
     record_of,
 )
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
@@ -111,13 +85,11 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
     declared = PluginFile(module, name)
     return Protocol(
         modules=(module,),
-        tx=padded_record_of(TxRecord, *declared.fields("TX_STATE", TX_FIELDS, MAX_STATE_BYTES)),
-        rx=padded_record_of(RxRecord, *declared.fields("RX_STATE", RX_FIELDS, MAX_STATE_BYTES)),
-        host=record_of(HostRecord, *declared.fields("HOST_STATE", HOST_FIELDS, MAX_STATE_BYTES)),
-        packet=record_of(
-            PacketRecord, *declared.fields("PACKET_FIELDS", PACKET_FIELDS, MAX_PACKET_BYTES)
-        ),
-        pars=(record_of(ParameterRecord, *declared.parameters(params, PARAMETER_FIELDS)),),
+        tx=declared.record("TX_STATE", fields.TxRecord, padded=True),
+        rx=declared.record("RX_STATE", fields.RxRecord, padded=True),
+        host=declared.record("HOST_STATE", fields.HostRecord),
+        packet=declared.record("PACKET_FIELDS", fields.PacketRecord),
+        pars=(declared.parameters(params, fields.ParameterRecord),),
         tx_timers=declared.count("TX_TIMERS", MAX_TIMERS - 1),
         rx_timers=declared.count("RX_TIMERS", MAX_TIMERS),
         host_timers=declared.count("HOST_TIMERS", MAX_TIMERS),
@@ -162,8 +134,8 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
     """Check a queue discipline's declarations. Raises InputError."""
     declared = PluginFile(module, name)
     coupled = declared.flag("COUPLED")
-    switch = declared.fields("SWITCH_STATE", SWITCH_FIELDS, MAX_STATE_BYTES)
-    if switch and not coupled:
+    switch = declared.record("SWITCH_STATE", fields.SwitchRecord, padded=True)
+    if getattr(module, "SWITCH_STATE", ()) and not coupled:
         hint = "COUPLED = True has the ports of a switch simulated in the order of time"
         raise declared.wrong("SWITCH_STATE", "requires coupled ports", hint)
     handlers = {name: declared.handler(row) for name, row in QUEUE_HANDLERS.items()}
@@ -174,17 +146,11 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
     used = functions_of(module, [handlers[name] for name in handlers if has[name]])
     return Discipline(
         module=module,
-        port=padded_record_of(
-            PortRecord, *declared.fields("PORT_STATE", PORT_FIELDS, MAX_STATE_BYTES)
-        ),
-        queue=padded_record_of(
-            QueueRecord, *declared.fields("CLASS_STATE", QUEUE_FIELDS, MAX_STATE_BYTES)
-        ),
-        switch=padded_record_of(SwitchRecord, *switch),
-        packet=record_of(
-            PacketRecord, *declared.fields("PACKET_FIELDS", PACKET_FIELDS, MAX_PACKET_BYTES)
-        ),
-        par=record_of(CommonParameters, *declared.parameters(params, COMMON_PARAMETERS)),
+        port=declared.record("PORT_STATE", fields.PortRecord, padded=True),
+        queue=declared.record("CLASS_STATE", fields.QueueRecord, padded=True),
+        switch=switch,
+        packet=declared.record("PACKET_FIELDS", fields.PacketRecord),
+        par=declared.parameters(params),
         coupled=coupled,
         handlers=handlers,
         features={
@@ -240,13 +206,11 @@ SIZES = ("size_bytes", "n_packets", "last_bytes")
 
 LOG_OF_THE_ENGINE = ("host", "time_ps")  # columns of every log, before the program's own
 
-MAX_LOG_COLUMNS = 64
-
 NO_PROGRAM = Program(
     modules=(),
     host=PROGRAM_HOST,
     task=TASK,
-    par=record_of(CommonParameters),
+    par=record_of(fields.CommonParameters),
     timers=0,
     log=(),
     resizes=False,
@@ -269,16 +233,14 @@ def program_parameters(plugin: Plugin, params: Mapping[str, Any]) -> dict[str, i
 def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Program:
     """Check a program's declarations. Raises InputError."""
     declared = PluginFile(module, name)
-    host = declared.fields("HOST_STATE", PROGRAM_HOST_FIELDS, MAX_STATE_BYTES)
-    task = declared.fields("TASK_STATE", PROGRAM_TASK_FIELDS, MAX_STATE_BYTES)
     handlers = {name: declared.handler(row) for name, row in PROGRAM_HANDLERS.items()}
     return Program(
         modules=(module,),
-        host=record_of(ProgramHostRecord, *host),
-        task=record_of(ProgramTaskRecord, *task),
-        par=record_of(CommonParameters, *declared.parameters(params, COMMON_PARAMETERS)),
+        host=declared.record("HOST_STATE", fields.ProgramHostRecord),
+        task=declared.record("TASK_STATE", fields.ProgramTaskRecord),
+        par=declared.parameters(params),
         timers=declared.count("TIMERS", MAX_TIMERS),
-        log=declared.names("LOG", LOG_OF_THE_ENGINE, MAX_LOG_COLUMNS),
+        log=declared.names("LOG", LOG_OF_THE_ENGINE),
         resizes=set_size in functions_of(module, handlers.values()),
         handlers=handlers,
     )

@@ -18,26 +18,26 @@ import numpy as np
 from netsim.engine.compiling.bindings import ENGINE, Bindings
 from netsim.engine.compiling.declarations import Protocol
 from netsim.engine.compiling.unsupported_code import contents
+from netsim.engine.kernels import fields
 from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.layout import (
-    HOST_FIELDS,
     MAX_TIMERS,
-    PACKET_FIELDS,
-    PARAMETER_FIELDS,
-    PORT_FIELDS,
-    QUEUE_FIELDS,
-    RX_FIELDS,
-    TX_FIELDS,
+    fields_of,
 )
 from netsim.errors import InputError
 
-RECORDS = {"tx": TX_FIELDS, "rx": RX_FIELDS, "host": HOST_FIELDS, "packet": PACKET_FIELDS}
+RECORDS = {
+    "tx": fields_of(fields.TxRecord),
+    "rx": fields_of(fields.RxRecord),
+    "host": fields_of(fields.HostRecord),
+    "packet": fields_of(fields.PacketRecord),
+}
 """Records to which transports add fields, with the engine's own fields."""
 
-TAKEN = {*chain(*RECORDS.values()), *PARAMETER_FIELDS, *Env._fields}
-OF_PORTS = {*PORT_FIELDS, *QUEUE_FIELDS}
+TAKEN = {*chain(*RECORDS.values()), *fields_of(fields.ParameterRecord), *Env._fields}
+OF_PORTS = {*fields_of(fields.PortRecord), *fields_of(fields.QueueRecord)}
 """Field names that handlers already use: TAKEN, and with telemetry also those of ports."""
 
 
@@ -65,14 +65,14 @@ def with_own_names(protocols: Sequence[Protocol], names: Sequence[str]) -> list[
     return found
 
 
-def fields_of(record: np.dtype) -> dict[str, np.dtype]:
+def kinds_of(record: np.dtype) -> dict[str, np.dtype]:
     """Return the fields of a record with their types."""
     return {name: kind for name, (kind, *_) in (record.fields or {}).items()}
 
 
 def _apart(record: str, first: Protocol, second: Protocol) -> list[str]:
     """Return the fields of a record that both declare and must not share."""
-    ours, theirs = (fields_of(getattr(protocol, record)) for protocol in (first, second))
+    ours, theirs = (kinds_of(getattr(protocol, record)) for protocol in (first, second))
     both = [name for name in ours.keys() & theirs.keys() if name not in RECORDS[record]]
     telemetry = first.has("on_forward") or second.has("on_forward")
     if record == "host" or (record == "packet" and telemetry and first.modules != second.modules):
@@ -94,8 +94,8 @@ def _renamed(protocol: Protocol, own: Mapping[str, str]) -> Protocol:
 
 
 def _with_names(record: np.dtype, own: Mapping[str, str]) -> np.dtype:
-    fields = fields_of(record).items()
-    return np.dtype([(own.get(name, name), kind) for name, kind in fields], align=True)
+    kinds = kinds_of(record).items()
+    return np.dtype([(own.get(name, name), kind) for name, kind in kinds], align=True)
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def with_packet(protocol: Protocol, packet: np.dtype, names: Sequence[str]) -> P
     A field that both declare is shared: the transport sets it for the switches. ``names`` are those
     of both, for messages. Raises InputError if their types differ.
     """
-    ours, theirs = fields_of(protocol.packet), fields_of(packet)
+    ours, theirs = kinds_of(protocol.packet), kinds_of(packet)
     for field in sorted(ours.keys() & theirs.keys()):
         if ours[field] != theirs[field]:
             both = " and ".join(names)
@@ -203,11 +203,9 @@ def with_packet(protocol: Protocol, packet: np.dtype, names: Sequence[str]) -> P
 
 def _union(records: Sequence[np.dtype]) -> np.dtype:
     """Return a record with all fields; equal names have the first one's type."""
-    fields = {
-        name: kind for record in reversed(records) for name, kind in fields_of(record).items()
-    }
+    kinds = {name: kind for record in reversed(records) for name, kind in kinds_of(record).items()}
     order = dict.fromkeys(name for record in records for name in record.names or ())
-    return np.dtype([(name, fields[name]) for name in order], align=True)
+    return np.dtype([(name, kinds[name]) for name in order], align=True)
 
 
 def _joined(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:

@@ -9,16 +9,20 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.unsupported_code import contents
+from netsim.engine.kernels.fields import CommonParameters, Declared
 from netsim.engine.kernels.handler_table import Handler
-from netsim.engine.kernels.layout import Field
+from netsim.engine.kernels.layout import Field, fields_of, padded_record_of, record_of
 from netsim.errors import InputError
 from netsim.inputs import at_line
 from netsim.units import Bdp
 
 MAX_STATE_BYTES = 1 << 16
-MAX_PACKET_BYTES = 1 << 10  # limits of a state record, and of a transport's own packet fields
+MAX_BYTES = {"PACKET_FIELDS": 1 << 10, "LOG": 8 * 64}
+"""Most bytes of the fields that a file declares: of state, and of others."""
 
 NOT_PLAIN = (
     inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
@@ -37,12 +41,19 @@ class PluginFile:
         """Return the error for a declaration."""
         return InputError(message, file=self.file, key=key, hint=hint)
 
-    def parameters(self, params: Mapping[str, Any], engines: Sequence[str]) -> list[Field]:
-        """Return the parameters' fields, other than the engine's (``engines``)."""
-        taken = [name for name in params if name in engines]
-        if taken:
-            raise self.wrong("PARAMS", f"name {taken[0]} is reserved by the engine")
-        return [(name, float) if isinstance(v, float) else name for name, v in params.items()]
+    def parameters(
+        self, params: Mapping[str, Any], base: type[Declared] = CommonParameters
+    ) -> np.dtype:
+        """Return the record of the parameters, which must not be named like those of the engine."""
+        for name in (name for name in params if name in fields_of(base)):
+            raise self.wrong("PARAMS", f"name {name} is reserved by the engine")
+        own = [(name, float) if isinstance(v, float) else name for name, v in params.items()]
+        return record_of(base, *own)
+
+    def record(self, what: str, base: type[Declared], *, padded: bool = False) -> np.dtype:
+        """Return the record with the declared fields after the engine's."""
+        own = self.fields(what, fields_of(base))
+        return padded_record_of(base, *own) if padded else record_of(base, *own)
 
     def flag(self, what: str) -> bool:
         """Return a declared bool; False if it is missing."""
@@ -58,8 +69,9 @@ class PluginFile:
             raise self.wrong(what, f"{value!r} is not a whole number from 0 to {most}")
         return value
 
-    def fields(self, what: str, base: Sequence[str], most_bytes: int) -> tuple[Field, ...]:
+    def fields(self, what: str, base: Sequence[str] = ()) -> tuple[Field, ...]:
         """Return the declared fields of a record, which must not be the engine's (``base``)."""
+        most_bytes = MAX_BYTES.get(what, MAX_STATE_BYTES)
         own = getattr(self.module, what, ())
         if not isinstance(own, (tuple, list)):
             example = f'{what} = ("{own}",)' if isinstance(own, str) else f'{what} = ("rate",)'
@@ -75,9 +87,9 @@ class PluginFile:
             raise self.wrong(what, f"the fields take {n_bytes} bytes", f"at most {most_bytes}")
         return tuple(own)
 
-    def names(self, what: str, base: Sequence[str], most: int) -> tuple[str, ...]:
+    def names(self, what: str, base: Sequence[str]) -> tuple[str, ...]:
         """Return declared names of integers, which must not be the engine's (``base``)."""
-        named = self.fields(what, base, 8 * most)
+        named = self.fields(what, base)
         for field in named:
             if not isinstance(field, str):
                 message = f"holds {field!r}, and a log has whole numbers only"

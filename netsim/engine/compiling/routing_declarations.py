@@ -10,24 +10,16 @@ from typing import Any
 import numpy as np
 
 from netsim.engine.compiling.plugin_file import (
-    MAX_PACKET_BYTES,
-    MAX_STATE_BYTES,
     PluginFile,
     functions_of,
 )
 from netsim.engine.kernels.fields import (
-    CommonParameters,
     Declared,
     PacketRecord,
     PortChoiceRecord,
 )
 from netsim.engine.kernels.layout import (
-    COMMON_PARAMETERS,
-    PACKET_FIELDS,
-    PORT_CHOICE_FIELDS,
-    ROUTER_FIELDS,
-    ROUTING_PORT_FIELDS,
-    padded_record_of,
+    fields_of,
     record_of,
 )
 from netsim.engine.kernels.routing_fields import RouterRecord, RoutingPortRecord
@@ -95,18 +87,16 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
     declared = PluginFile(module, name)
     coupled, via = declared.flag("COUPLED"), declared.flag(VIA.upper())
     salts = _salts(declared)
-    state = declared.fields("PORT_STATE", ROUTING_PORT_FIELDS, MAX_STATE_BYTES)
-    switch = declared.fields("SWITCH_STATE", ROUTER_FIELDS, MAX_STATE_BYTES)
-    plane = declared.fields("PLANE_STATE", PORT_CHOICE_FIELDS, MAX_STATE_BYTES)
-    row = declared.fields("FLOW_TABLE", (), MAX_STATE_BYTES)
-    packet = declared.names("PACKET_FIELDS", (*PACKET_FIELDS, VIA), MAX_PACKET_BYTES // 8)
-    for one in (one for one, *_ in salts if one in (*state, *ROUTING_PORT_FIELDS)):
+    state = declared.fields("PORT_STATE", fields_of(RoutingPortRecord))
+    row = declared.fields("FLOW_TABLE")
+    packet = declared.names("PACKET_FIELDS", (*fields_of(PacketRecord), VIA))
+    for one in (one for one, *_ in salts if one in (*state, *fields_of(RoutingPortRecord))):
         raise declared.wrong("PORT_SALTS", f"duplicate or reserved field {one}")
     handlers = {name: declared.handler(row) for name, row in ROUTING_HANDLERS.items()}
     has = {name: handlers[name] is not row.default for name, row in ROUTING_HANDLERS.items()}
     used = functions_of(module, [handlers[name] for name in handlers if has[name]])
     needs = [name for name in ONLY_COUPLED if has[name]]
-    needs += ["SWITCH_STATE"] if switch else []
+    needs += ["SWITCH_STATE"] if getattr(module, "SWITCH_STATE", ()) else []
     needs += [f"{one.__name__}()" for one in (held, publish) if one in used]
     if needs and not coupled:
         what = f"{needs[0]}, which it calls," if needs[0][-1] == ")" else ""
@@ -132,11 +122,11 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
     return RoutingAlgorithm(
         module=module,
         port=record_of(RoutingPortRecord, *own),
-        switch=padded_record_of(RouterRecord, *switch),
+        switch=declared.record("SWITCH_STATE", RouterRecord, padded=True),
         packet=record_of(PacketRecord, *packet, *([VIA] if via else [])),
         row=record_of(Declared, *(row or ("unused",))),
-        plane=record_of(PortChoiceRecord, *plane),
-        par=record_of(CommonParameters, *declared.parameters(params, COMMON_PARAMETERS)),
+        plane=declared.record("PLANE_STATE", PortChoiceRecord),
+        par=declared.parameters(params),
         coupled=coupled,
         ahead=declared.flag("ONE_PATH") and not (own or row) and not any(has[n] for n in OTHERS),
         salts=salts,

@@ -11,7 +11,6 @@ import numpy as np
 from netsim.engine.kernels.fields import (
     CircuitRecord,
     ClockRecord,
-    CommonParameters,
     Declared,
     FabricRecord,
     FaultIntervalRecord,
@@ -23,7 +22,6 @@ from netsim.engine.kernels.fields import (
     LinkReaderRecord,
     LossRecord,
     PacketRecord,
-    ParameterRecord,
     PortChoiceRecord,
     PortRecord,
     ProgramHostRecord,
@@ -114,20 +112,6 @@ def _described(field: Field) -> tuple[str, str] | tuple[str, str, tuple[int]]:
     return name, "f8" if kind is float else "i8"
 
 
-PACKET_FIELDS = fields_of(PacketRecord)
-HOST_FIELDS = fields_of(HostRecord)
-TX_FIELDS = fields_of(TxRecord)
-RX_FIELDS = fields_of(RxRecord)
-PROGRAM_TASK_FIELDS = fields_of(ProgramTaskRecord)
-PROGRAM_HOST_FIELDS = fields_of(ProgramHostRecord)
-PARAMETER_FIELDS = fields_of(ParameterRecord)
-COMMON_PARAMETERS = fields_of(CommonParameters)
-PORT_FIELDS = fields_of(PortRecord)
-QUEUE_FIELDS = fields_of(QueueRecord)
-SWITCH_FIELDS = fields_of(SwitchRecord)
-ROUTING_PORT_FIELDS = fields_of(RoutingPortRecord)
-ROUTER_FIELDS = fields_of(RouterRecord)
-
 PACKET = record_of(PacketRecord)
 PORT = record_of(PortRecord)
 QUEUE = record_of(QueueRecord)
@@ -141,7 +125,6 @@ SLOT = record_of(SlotRecord)
 LOSS = record_of(LossRecord)
 HOST_PORT = record_of(HostPortRecord)
 PORT_CHOICE = record_of(PortChoiceRecord)
-PORT_CHOICE_FIELDS = fields_of(PortChoiceRecord)
 TIMER = record_of(TimerRecord)
 TASK = record_of(TaskRecord)
 PROGRAM_TASK = record_of(ProgramTaskRecord)
