@@ -95,12 +95,8 @@ def draw(
     known += [point.high for point in comparison.ours["max"].values()]
     unit, scale = style.time_unit(known)
     for axes, key, label in zip(panels, STATISTICS, ("last flow", "mean over flows"), strict=True):
-        for place, name in enumerate(names):
-            point = comparison.ours[key][name]
-            shade = comparison.curves[name].curve_style.color
-            axes.barh(place, point.mean / scale, height=0.6, color=shade, alpha=0.75)
-            dots = [value / scale for value in point.values]
-            axes.plot(dots, [place] * len(dots), "k.", markersize=4)
+        points = {n: sweeps.scaled(comparison.ours[key][n], scale) for n in names}
+        sweeps.bars(axes, points, [comparison.curves[n].curve_style.color for n in names])
         axes.axvline(
             comparison.ideal_ps[key] / scale,
             color=style.IDEAL,
@@ -110,8 +106,6 @@ def draw(
         if key in comparison.fair_ps:
             fair = comparison.fair_ps[key] / scale
             axes.axvline(fair, color="black", linestyle=":", label=FAIR)
-        axes.set_yticks(range(len(names)), names if axes is panels[0] else [""] * len(names))
-        axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlim(left=0)
         axes.set_xlabel(f"completion time, {label} ({unit})")
     if stated_ps:
@@ -121,11 +115,9 @@ def draw(
             marker="D", linestyle="none", markersize=6, markerfacecolor="none", color="black",
             label=by,
         )  # fmt: skip
-    figure.suptitle(comparison.title, fontsize="medium")
     several = any(len(point.values) > 1 for point in comparison.ours["max"].values())
     caption = "bars: mean over the seeds; dots: each seed" if several else ""
-    style.legend(figure, panels[0], style.OUTSIDE, caption)
-    return figure
+    return style.finish(figure, panels[0], comparison.title, style.OUTSIDE, caption)
 
 
 def _table(

@@ -85,7 +85,7 @@ def draw(comparison: Comparison) -> Figure:
     for axes, key, label in zip(panels, STATISTICS, labels, strict=True):
         for place, (name, points) in enumerate(comparison.ours[key].items()):
             curve_style = style.distinct_in_grayscale(comparison.curves[name].curve_style, place)
-            sweeps.line(axes, list(points), list(points.values()), curve_style, name)
+            sweeps.line(axes, points, curve_style, name)
         if comparison.fair[key]:
             fair = comparison.fair[key]
             axes.plot(list(fair), list(fair.values()), "k--", linewidth=1.2, label=FAIR)
@@ -93,20 +93,18 @@ def draw(comparison: Comparison) -> Figure:
         axes.set_xlabel("load")
         axes.set_ylabel(f"completion time / ideal, {label}")
         axes.set_ylim(bottom=0)
-    figure.suptitle(comparison.title, fontsize="medium")
     seeds = [point for by_load in comparison.ours["max"].values() for point in by_load.values()]
-    style.legend(figure, panels[0], style.OUTSIDE, sweeps.caption(seeds))
-    return figure
+    caption = sweeps.caption(seeds)
+    return style.finish(figure, panels[0], comparison.title, style.OUTSIDE, caption)
 
 
 def _by_load(group: Sequence[Result], statistic: str) -> dict[float, sweeps.Spread]:
-    points: dict[float, list[Result]] = {}
-    for result in group:
-        load = seed_curves.resolved(result, LOAD)
-        if load is not None:
-            points.setdefault(float(load), []).append(result)
-    found = {load: sweeps.spread(points[load], "slowdown", statistic) for load in sorted(points)}
-    return {load: point for load, point in found.items() if point is not None}
+    found = sweeps.by_value(
+        group,
+        lambda result: seed_curves.resolved(result, LOAD),
+        lambda result: result.summary["slowdown"].get(statistic),
+    )
+    return {float(load): found[load] for load in sorted(found)}
 
 
 def _fair_shares(
@@ -120,7 +118,7 @@ def _fair_shares(
     chosen = [one_each[load] for load in loads]
     found, note = sweeps.fair_slowdowns(results, chosen, apart=[LOAD], trust=trust)
     fair = {
-        "max": {load: last for load, (last, _) in zip(loads, found, strict=False)},
-        "mean": {load: mean for load, (_, mean) in zip(loads, found, strict=False)},
+        key: {load: pair[place] for load, pair in zip(loads, found, strict=False)}
+        for place, key in enumerate(STATISTICS)
     }
     return fair, (note,)

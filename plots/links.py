@@ -54,10 +54,8 @@ def draw(results: Sequence[Result]) -> Figure:
     right.set_ylim(bottom=0)
     for axes in (left, right):
         axes.set_xlabel("share of the stage's links, highest first")
-    figure.suptitle(seed_curves.title(shown), fontsize="medium")
     caption = seed_curves.caption(curves, "links of all seeds pooled")
-    style.legend(figure, right, style.OUTSIDE, caption)
-    return figure
+    return style.finish(figure, right, seed_curves.title(shown), style.OUTSIDE, caption)
 
 
 def without_links(results: Sequence[Result]) -> list[Result]:

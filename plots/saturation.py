@@ -83,14 +83,14 @@ def draw(comparison: Comparison) -> Figure:
     for place, (label, (curve, rows)) in enumerate(comparison.curves.items()):
         curve_style = style.distinct_in_grayscale(curve.curve_style, place)
         latency = {load: sweeps.scaled(point, scale) for load, point in means[label].items()}
-        sweeps.line(left, list(latency), list(latency.values()), curve_style, label)
+        sweeps.line(left, latency, curve_style, label)
         tail = _spreads(rows, P99)
         left.plot(
             list(tail), [point.mean / scale for point in tail.values()],
             color=curve_style.color, linestyle=":", linewidth=1,
         )  # fmt: skip
         accepted = _spreads(rows, ACCEPTED)
-        sweeps.line(right, list(accepted), list(accepted.values()), curve_style, label)
+        sweeps.line(right, accepted, curve_style, label)
         seeds += accepted.values()
         last = max(last, *accepted)
     right.plot([0, last], [0, last], color=style.IDEAL, linestyle=":", linewidth=1.2)
@@ -101,9 +101,7 @@ def draw(comparison: Comparison) -> Figure:
     for axes in (left, right):
         axes.set_xlabel("offered load")
         axes.set_xlim(0, last * 1.02)
-    figure.suptitle(comparison.title, fontsize="medium")
-    style.legend(figure, left, style.OUTSIDE, sweeps.caption(seeds))
-    return figure
+    return style.finish(figure, left, comparison.title, style.OUTSIDE, sweeps.caption(seeds))
 
 
 def _load(result: Result) -> float | None:
@@ -114,8 +112,5 @@ def _load(result: Result) -> float | None:
 
 def _spreads(rows: Rows, column: str) -> dict[float, sweeps.Spread]:
     """Return the statistics of a column over the seeds, by load."""
-    found = {
-        load: sweeps.spread_of([float(row[column]) for row in these if row[column] is not None])
-        for load, these in rows.items()
-    }
+    found = {load: sweeps.spread_of([row[column] for row in these]) for load, these in rows.items()}
     return {load: point for load, point in found.items() if point is not None}

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from netsim.plots import style
-from netsim.plots.words import axis_name, value_text
+from netsim.plots.words import axis_name, for_people, value_text
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -149,10 +149,12 @@ def short_names(values: Iterable[str]) -> dict[str, str]:
 
 
 def title(results: Sequence[Result]) -> str:
-    """Return the name of the experiment, with the transport if there is only one."""
-    name = str(results[0].experiment["resolved"].get("name", results[0].name))
-    kinds = short_names(_kind(result) for result in results)
-    return f"{name}: {next(iter(kinds.values()))}" if len(kinds) == 1 else name
+    """Return what the experiment says about itself, or its name; and the transport if there is
+    only one."""
+    resolved_ = results[0].experiment["resolved"]
+    text = str(resolved_.get("description") or resolved_.get("name", results[0].name))
+    kinds = for_people(list(short_names(_kind(result) for result in results).values()))
+    return text if len(kinds) > 1 or kinds[0] in text else f"{text}: {kinds[0]}"
 
 
 def caption(found: Sequence[Curve], band: str) -> str:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from netsim.errors import InputError
 from netsim.plots import seed_curves, style, sweeps
+from netsim.plots.distributions import by_size, finished_sizes, pooled, tail
 from netsim.units import format_bytes, format_number
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -25,11 +27,6 @@ if TYPE_CHECKING:
 
 PLOT = "completion time over ideal, by flow size or rank"
 
-BINS = 24
-FEW = 5
-"""Minimum number of flows of a bin."""
-
-MAX_COLUMNS = 3
 NORMAL_95 = 1.96
 
 
@@ -45,8 +42,6 @@ class Slowdowns:
     @property
     def by_size(self) -> bool:
         """Whether flows differ in size."""
-        import numpy as np
-
         return len(np.unique(np.concatenate(self.sizes))) > 1
 
     @property
@@ -64,106 +59,62 @@ class Slowdowns:
 
 def compare(results: Sequence[Result]) -> Slowdowns:
     """Return the slowdown of every finished flow. Raises InputError if there is none."""
-    import numpy as np
-
     curves = seed_curves.curves(seed_curves.without_ideal(results) or results)
-    tables = [[result.flows.drop_nulls("slowdown") for result in curve.results] for curve in curves]
-    found = [
-        (
-            curve,
-            np.concatenate([one["size_bytes"].to_numpy() for one in seeds]),
-            np.concatenate([one["slowdown"].to_numpy() for one in seeds]),
-        )
-        for curve, seeds in zip(curves, tables, strict=True)
-    ]
-    found = [one for one in found if len(one[1])]
-    if not found:
+    values = [pooled(curve.results, "slowdown") for curve in curves]
+    known = [(curve, one) for curve, one in zip(curves, values, strict=True) if len(one)]
+    if not known:
         raise InputError("no flow is finished: no slowdown to plot")
-    kept, sizes, values = zip(*found, strict=True)
-    return Slowdowns(seed_curves.title(results), kept, sizes, values)
+    kept, slowdowns = zip(*known, strict=True)
+    sizes = tuple(finished_sizes(curve.results) for curve in kept)
+    return Slowdowns(seed_curves.title(results), kept, sizes, slowdowns)
 
 
 def draw(found: Slowdowns) -> Figure:
     """Draw the slowdowns."""
     groups = seed_curves.panels(found.curves)
-    columns = min(MAX_COLUMNS, len(groups))
-    figure, panels = style.new_figure(columns, -(-len(groups) // columns))
+    figure, panels = style.new_panels(list(groups))
     largest = max(float(value.max()) for value in found.values)
-    flows = {
-        curve.results: pair
-        for curve, pair in zip(
-            found.curves, zip(found.sizes, found.values, strict=True), strict=True
-        )
-    }
-    for axes, (name, curves) in zip(panels, groups.items(), strict=False):
-        for curve in curves:
-            _draw_curve(axes, curve, *flows[curve.results], by_size=found.by_size)
+    samples = zip(found.sizes, found.values, strict=True)
+    flows = dict(zip((curve.results for curve in found.curves), samples, strict=True))
+    ideal: dict[str, Any] = {"color": style.IDEAL, "linestyle": "--", "linewidth": 1}
+    for title, axes in panels.items():
+        for curve in groups[title]:
+            (_by_size if found.by_size else _slower)(axes, curve, *flows[curve.results])
         if found.by_size:
-            axes.axhline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=seed_curves.IDEAL)
+            axes.axhline(1, label=seed_curves.IDEAL, **ideal)
             style.logarithmic(axes, "x")
             _byte_ticks(axes)
-            _slowdown_scale(axes, "y", largest)
         else:
-            axes.axvline(1, color=style.IDEAL, linestyle="--", linewidth=1, label=seed_curves.IDEAL)
+            axes.axvline(1, label=seed_curves.IDEAL, **ideal)
             axes.set_yscale("log")
-            _slowdown_scale(axes, "x", largest)
-        axes.set_title(name, fontsize="medium")
-        if len(groups) > 1:
-            axes.legend(frameon=False, fontsize="x-small", loc="best")
-    for axes in panels[len(groups) :]:
-        axes.set_visible(False)
+        _slowdown_scale(axes, "y" if found.by_size else "x", largest)
     words = ("flow size", "slowdown (completion time / ideal)")
     x, y = words if found.by_size else (words[1], "share of slower flows")
     caption = seed_curves.caption(found.curves, "flows of all seeds pooled")
     if found.by_size:
         caption = "; ".join(filter(None, ("lines: median, thin: 99th percentile", caption)))
-    if len(groups) == 1:
-        panels[0].set_xlabel(x)
-        panels[0].set_ylabel(y)
-        panels[0].set_title(found.title, fontsize="medium")
-        style.legend(figure, panels[0], "best", caption)
-    else:
-        figure.suptitle(found.title, fontsize="medium")
-        figure.supxlabel("\n".join(filter(None, (x, caption))), fontsize="small")
+    first, *others = panels.values()
+    for axes in others:
+        axes.legend(frameon=False, fontsize="x-small", loc="best")
+    if others:
         figure.supylabel(y, fontsize="small")
-    return figure
-
-
-def _draw_curve(
-    axes: Axes, curve: seed_curves.Curve, sizes: np.ndarray, slowdowns: np.ndarray, *, by_size: bool
-) -> None:
-    import numpy as np
-
-    if by_size:
-        _by_size(axes, sizes, slowdowns, curve)
+        caption = "\n".join(filter(None, (x, caption)))
     else:
-        _slower(axes, np.sort(slowdowns), curve)
+        first.set(xlabel=x, ylabel=y)
+    return style.finish(figure, first, found.title, "best", caption)
 
 
-def _slower(axes: Axes, slowdowns: np.ndarray, curve: seed_curves.Curve) -> None:
+def _slower(
+    axes: Axes, curve: seed_curves.Curve, _sizes: np.ndarray, slowdowns: np.ndarray
+) -> None:
     """Draw the share of slower flows; the last flow is left out."""
-    chosen = style.thin(len(slowdowns))
-    share = 1 - chosen / len(slowdowns)
-    options = curve.curve_style.options(len(chosen))
-    axes.step(slowdowns[chosen], share, where="post", label=curve.label, **options)
-
-
-def by_size(sizes: np.ndarray, slowdowns: np.ndarray) -> np.ndarray:
-    """Return float64[3, bins]: mean size, median and 99th percentile of bins with enough flows."""
-    import numpy as np
-
-    edges = np.geomspace(sizes.min(), sizes.max() + 1, BINS + 1)
-    bins = np.digitize(sizes, edges[1:-1])
-    found = [
-        (np.exp(np.log(sizes[bins == k]).mean()), *np.percentile(slowdowns[bins == k], [50, 99]))
-        for k in range(BINS)
-        if np.count_nonzero(bins == k) >= FEW
-    ]
-    return np.array(found).reshape(-1, 3).T
+    x, share = tail(slowdowns)
+    options = curve.curve_style.options(len(x))
+    axes.step(x, share, where="post", label=curve.label, **options)
 
 
 def _by_size(
-    axes: Axes, sizes: np.ndarray, slowdowns: np.ndarray, curve: seed_curves.Curve
+    axes: Axes, curve: seed_curves.Curve, sizes: np.ndarray, slowdowns: np.ndarray
 ) -> None:
     chosen = style.thin(len(sizes))
     color = curve.curve_style.color
@@ -202,8 +153,6 @@ def _range(low: int, high: int, size: np.ndarray) -> str:
 
 def _figures(values: np.ndarray) -> tuple[str, ...]:
     """Return count, median, 99th percentile (with intervals) and maximum."""
-    import numpy as np
-
     ordered = np.sort(values)
     cells = [f"{len(ordered):,}"]
     for share in (0.5, 0.99):

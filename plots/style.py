@@ -5,12 +5,14 @@ Plots do not use pyplot: no window, no global state, nothing to close.
 
 from __future__ import annotations
 
+import textwrap
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError
+from netsim.plots.words import for_people
 from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
@@ -40,6 +42,12 @@ MAX_LEGEND = 48
 OUTSIDE = "outside lower center"
 LEGEND_ROW_IN, LEGEND_LETTER_IN, LEGEND_LINE_IN = 0.175, 0.066, 0.6
 """Size of a legend entry in inches: height, width of a letter, width of its line."""
+
+TITLE_LETTER_IN = 0.077
+"""Mean width of a letter of a title, in inches."""
+
+DECADES = 50
+"""Ratio of largest to smallest value from which an axis is logarithmic."""
 
 MIN_PANEL_IN = 2.6
 """Least width of a panel in print, in inches."""
@@ -75,10 +83,35 @@ def new_figure(columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
     size = (6.4 if columns == 1 else 5.2 * columns, 4.2 if rows == 1 else 3.4 * rows)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes in panels:
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure, list(panels)
+    return figure, [_plain_axes(axes) for axes in panels]
+
+
+def new_column(heights_in: Sequence[float]) -> tuple[Figure, list[Axes]]:
+    """Return an empty figure and its panels, below each other, of the same times."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 1.0 + sum(heights_in)), layout="constrained")
+    panels = figure.subplots(
+        len(heights_in), 1, sharex=True, squeeze=False, height_ratios=heights_in
+    )
+    return figure, [_plain_axes(axes) for axes in panels[:, 0]]
+
+
+def new_panels(titles: Sequence[str]) -> tuple[Figure, dict[str, Axes]]:
+    """Return an empty figure and a panel for each title, in rows of up to three."""
+    columns = min(3, len(titles))
+    figure, panels = new_figure(columns, -(-len(titles) // columns))
+    for axes in panels[len(titles) :]:
+        figure.delaxes(axes)
+    for axes, title in zip(panels, for_people(titles), strict=False):
+        axes.set_title(title, fontsize="medium")
+    return figure, dict(zip(titles, panels, strict=False))
+
+
+def _plain_axes(axes: Axes) -> Axes:
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
 
 
 def color(index: int) -> str:
@@ -135,6 +168,27 @@ def time_unit(times_ps: Iterable[float]) -> tuple[str, float]:
     return fitting[-1] if fitting else TIME_UNITS[0]
 
 
+def spans_decades(values: Sequence[Any]) -> bool:
+    """Return whether positive samples span so much that their axis should be logarithmic."""
+    known = [one for one in values if len(one)]
+    least = min((float(min(one)) for one in known), default=0.0)
+    return least > 0 and max(float(max(one)) for one in known) > DECADES * least
+
+
+def fit_axis(axes: Axes, which: str, values: Sequence[Any]) -> None:
+    """Make an axis ("x" or "y") logarithmic if its samples span decades, else begin at 0."""
+    if spans_decades(values):
+        logarithmic(axes, which)
+    else:
+        axes.set(**{f"{which}lim": (min((0.0, *map(min, filter(len, values)))), None)})
+
+
+def scaled_axis(axes: Axes, which: str, times_ps: Sequence[Any]) -> tuple[str, float]:
+    """Fit an axis of times; return the unit of the longest, and its picoseconds."""
+    fit_axis(axes, which, times_ps)
+    return time_unit(float(max(one)) for one in times_ps if len(one))
+
+
 def thin(count: int) -> np.ndarray:
     """Return at most a few thousand indices, both ends included, of `count` sorted values."""
     import numpy as np
@@ -144,12 +198,26 @@ def thin(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, MAX_POINTS).round().astype(np.int64))
 
 
-def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
-    """Add a legend: at `loc` inside the axes if short, else in columns below all panels.
+def finish(figure: Figure, axes: Axes, title: str, loc: str, caption: str = "") -> Figure:
+    """Add the title and the legend of `axes`; return the figure.
 
-    The caption below the panels explains bands and dots.
+    The legend is at `loc` inside the axes if short, else in columns below all panels. The caption
+    below the panels explains bands and dots.
     """
+    if title:
+        figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize="medium")
+    legend(figure, axes, loc, caption)
+    return figure
+
+
+def _wrapped(title: str, width_in: float, letter_in: float = TITLE_LETTER_IN) -> str:
+    return textwrap.fill(title.replace("\n", " "), max(20, int(width_in / letter_in)))
+
+
+def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
+    """Add the legend of `finish`."""
     handles, texts = axes.get_legend_handles_labels()
+    texts = for_people(texts)
     options: dict[str, Any] = {"frameon": False, "fontsize": "small", "loc": loc}
     if len(texts) <= MAX_LEGEND_INSIDE and loc != OUTSIDE:
         axes.legend(handles, texts, **options)
@@ -217,6 +285,10 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
     figure.set_size_inches(width_in, height * width_in / width)
     for text in figure.findobj(Text):
         text.set_fontsize(min(float(text.get_fontsize()), 10.0) * 0.8)
+    if figure.get_suptitle():
+        figure.suptitle(
+            _wrapped(figure.get_suptitle(), width_in, 0.8 * TITLE_LETTER_IN), fontsize=8
+        )
     for one, handles, texts, _ in legends:
         title = one.get_title().get_text()
         one.remove()

@@ -8,7 +8,6 @@ line.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from netsim.errors import InputError, did_you_mean
 from netsim.experiment.reference import Reference, is_time, resolve_reference
 from netsim.plots import seed_curves, style, sweeps
 from netsim.plots.places import are_names, by_place, places_of, scale_x
-from netsim.plots.words import axis_name
+from netsim.plots.words import axis_name, metric_name
 from netsim.results.columns import metrics
 from netsim.units import format_number
 
@@ -27,14 +26,8 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
-DECADES = 50
-"""Ratio of largest to smallest value from which y is logarithmic."""
-
 MAX_INSIDE = 4
 """Maximum number of lines with a legend inside the axes."""
-
-MAX_COLUMNS = 3
-"""Maximum number of panels side by side."""
 
 DOT_GAP = 0.08
 """Distance between the dots of curves at one name."""
@@ -121,29 +114,20 @@ def _reference(results: Sequence[Result], axis: str, name: str) -> Reference | N
 def draw(comparison: Comparison) -> Figure:
     """Draw a line per curve, and the ideal of completion times."""
     points = [point for line in comparison.lines.values() for point in line.values()]
-    columns = min(MAX_COLUMNS, len(comparison.panels))
-    figure, panels = style.new_figure(columns, -(-len(comparison.panels) // columns))
-    for axes, title in zip(panels, comparison.panels, strict=False):
+    figure, panels = style.new_panels(list(comparison.panels))
+    for title, axes in panels.items():
         _draw_panel(axes, comparison, title)
-    for axes in panels[len(comparison.panels) :]:
-        axes.set_visible(False)
     named = are_names([value for line in comparison.lines.values() for value in line])
     caption = sweeps.caption(points, *(("dots", "bars") if named else ("lines", "bands")))
-    if len(comparison.panels) == 1:
-        axes = panels[0]
-        axes.set_title(comparison.title, fontsize="medium")
-        where = "best" if len(comparison.lines) <= MAX_INSIDE else style.OUTSIDE
-        style.legend(figure, axes, where, caption)
-        return figure
-    figure.suptitle(comparison.title, fontsize="medium")
-    legends = [axes.get_legend_handles_labels()[1] for axes in panels[: len(comparison.panels)]]
-    if all(one == legends[0] for one in legends):
-        style.legend(figure, panels[0], style.OUTSIDE, caption)
-        return figure
-    for axes in panels[: len(comparison.panels)]:
+    first, *others = panels.values()
+    inside = not others and len(comparison.lines) <= MAX_INSIDE
+    texts = [axes.get_legend_handles_labels()[1] for axes in panels.values()]
+    if all(one == texts[0] for one in texts):
+        where = "best" if inside else style.OUTSIDE
+        return style.finish(figure, first, comparison.title, where, caption)
+    for axes in others:
         axes.legend(frameon=False, fontsize="x-small", loc="best")
-    if caption:
-        figure.supxlabel(caption, fontsize="small", color=style.CAPTION)
+    style.finish(figure, first, comparison.title, "best", caption)
     return figure
 
 
@@ -155,17 +139,17 @@ def _draw_panel(axes: Axes, comparison: Comparison, title: str) -> None:
     )
     points = [point for line in lines.values() for point in line.values()]
     reference = comparison.reference
-    unit, scale = _unit(comparison.y, [point.high for point in points])
+    unit, scale = unit_of(comparison.y, [point.high for point in points])
     named = are_names(list(places))
     for index, (label, line) in enumerate(lines.items()):
         order = sorted(line, key=places.__getitem__)
-        scaled = [sweeps.scaled(line[value], scale) for value in order]
         offset = DOT_GAP * (index - (len(lines) - 1) / 2) if named else 0.0
-        x = [places[value] + offset for value in order]
+        placed = {places[at] + offset: sweeps.scaled(line[at], scale) for at in order}
         shown, curve_style = chosen[label]
-        (sweeps.dots if named else sweeps.line)(axes, x, scaled, curve_style, shown)
+        (sweeps.dots if named else sweeps.line)(axes, placed, curve_style, shown)
     ideals = {label: ideal for label, ideal in comparison.ideal.items() if label in lines}
-    for index, ideal in enumerate(_distinct(ideals)):
+    distinct = {repr(ideal): ideal for ideal in ideals.values() if any(ideal.values())}
+    for index, ideal in enumerate(distinct.values()):
         order = sorted(ideal, key=places.__getitem__)
         x, y = [places[value] for value in order], [ideal[value] / scale for value in order]
         label = seed_curves.IDEAL if index == 0 else ""
@@ -175,23 +159,10 @@ def _draw_panel(axes: Axes, comparison: Comparison, title: str) -> None:
         x = sorted(known)
         axes.plot(x, [known[at] / scale for at in x], "k--", label=reference.label, zorder=3)
     scale_x(axes, places)
-    lowest, largest = min(point.low for point in points), max(point.high for point in points)
-    if lowest > 0 and largest > DECADES * lowest:
-        style.logarithmic(axes, "y")
-    else:
-        axes.set_ylim(bottom=min(0, lowest))
+    style.fit_axis(axes, "y", [(point.low / scale, point.high / scale) for point in points])
     axes.set_xlabel(axis_name(comparison.x))
-    axes.set_ylabel(f"{_words(comparison.y)} ({unit})" if unit else _words(comparison.y))
-    axes.set_title(title, fontsize="medium")
-
-
-def _distinct(ideals: dict[str, dict[Any, float]]) -> list[dict[Any, float]]:
-    """Return the distinct nonzero ideals."""
-    found: list[dict[Any, float]] = []
-    for ideal in ideals.values():
-        if any(ideal.values()) and ideal not in found:
-            found.append(ideal)
-    return found
+    name = metric_name(comparison.y)
+    axes.set_ylabel(f"{name} ({unit})" if unit else name)
 
 
 def _last_word(axis: str) -> str:
@@ -258,49 +229,28 @@ def _quantity_of(name: str) -> str:
 
 def _by_x(results: Sequence[Result], axis: str, name: str) -> dict[Any, sweeps.Spread]:
     """Return the statistics over seeds at each value of an axis."""
-    found: dict[Any, list[float]] = {}
-    for result in results:
-        number = _columns(result).get(name)
-        if axis in result.experiment["axes"] and number is not None and not math.isnan(number):
-            found.setdefault(_hashable(result.experiment["axes"][axis]), []).append(float(number))
-    spreads = {value: sweeps.spread_of(numbers) for value, numbers in found.items()}
-    return {value: point for value, point in spreads.items() if point is not None}
+    return sweeps.by_value(
+        results,
+        lambda result: _hashable(result.experiment["axes"].get(axis)),
+        lambda result: _columns(result).get(name),
+    )
 
 
 def _hashable(value: Any) -> Any:
     return str(value) if isinstance(value, list | dict) else value
 
 
-def _unit(name: str, values: Sequence[float]) -> tuple[str, float]:
+def unit_of(name: str, values: Sequence[float]) -> tuple[str, float]:
     """Return the unit of a column and its divisor."""
     if is_time(name):
         return style.time_unit(values)
-    if name.endswith("_s") and not name.endswith("_per_s"):
-        return "s", 1.0
     if name == "packet_hops_per_s":
         return "million packet-hops/s", 1e6
-    if name.endswith("_per_s"):
-        return "1/s", 1.0
+    if name.endswith("_s"):
+        return "1/s" if name.endswith("_per_s") else "s", 1.0
     if _quantity_of(name) == "slowdown":
         return "", 1.0
     return ("millions", 1e6) if max(values) >= 1e7 else ("", 1.0)
-
-
-def _words(name: str) -> str:
-    """Return the axis title of a column: "flow completion time, p99"."""
-    whose, dot, rest = name.rpartition(".")
-    if dot:
-        return f"{whose}: {_words(rest)}"
-    quantity, _, statistic = name.partition("_")
-    if quantity == "fct":
-        return f"flow completion time, {statistic}"
-    if quantity in ("slowdown", "ideal"):
-        return f"{quantity}, {statistic}"
-    if name == "packet_hops_per_s":
-        return "speed"
-    if name.endswith("_per_s"):
-        return name.removesuffix("_per_s").replace("_", " ")
-    return name.removesuffix("_ps").removesuffix("_s").replace("_", " ")
 
 
 def _table(
@@ -311,7 +261,7 @@ def _table(
     reference: Reference | None,
 ) -> sweeps.Table:
     points = [point for line in lines.values() for point in line.values()]
-    unit, scale = _unit(name, [point.high for point in points])
+    unit, scale = unit_of(name, [point.high for point in points])
     header = f"{name}\n{unit}" if unit else name
     headers = ["", _last_word(axis), "seeds", header, "± 95 %", "seeds'\nrange"]
     headers += ["over ideal\n%"] if ideal else []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError
 from netsim.plots import seed_curves, style
 from netsim.plots.seed_curves import resolved
+from netsim.plots.words import for_people
 from netsim.results.statistics import margin_95
 from netsim.units import format_number
 
@@ -50,18 +51,29 @@ class Spread(NamedTuple):
         return margin_95(self.values)
 
 
-def spread_of(values: Sequence[float]) -> Spread | None:
-    """Return the spread of values, None without values."""
-    if not values:
-        return None
-    return Spread(sum(values) / len(values), min(values), max(values), tuple(values))
+def spread_of(values: Sequence[float | None]) -> Spread | None:
+    """Return the spread of the values that are known, None without any."""
+    known = tuple(float(value) for value in values if value is not None and not math.isnan(value))
+    return Spread(sum(known) / len(known), min(known), max(known), known) if known else None
 
 
 def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread | None:
     """Return the spread of a statistic ("max") of a quantity ("fct_ps"), None if none is done."""
-    found = [result.summary[quantity].get(statistic) for result in results]
-    values = [float(value) for value in found if value is not None and not math.isnan(value)]
-    return spread_of(values)
+    return spread_of([result.summary[quantity].get(statistic) for result in results])
+
+
+def by_value(
+    results: Sequence[Result],
+    x: Callable[[Result], Any],
+    y: Callable[[Result], float | None],
+) -> dict[Any, Spread]:
+    """Return the spread of `y` over the results of each `x`, in their order; None is left out."""
+    found: dict[Any, list[float | None]] = {}
+    for result in results:
+        if (at := x(result)) is not None:
+            found.setdefault(at, []).append(y(result))
+    spreads = {at: spread_of(values) for at, values in found.items()}
+    return {at: point for at, point in spreads.items() if point is not None}
 
 
 def by_transport(
@@ -79,17 +91,14 @@ def by_transport(
 
 
 def line(
-    axes: Axes,
-    x: Sequence[float],
-    points: Sequence[Spread],
-    curve_style: style.CurveStyle,
-    label: str,
+    axes: Axes, points: Mapping[Any, Spread], curve_style: style.CurveStyle, label: str, **how: Any
 ) -> None:
-    """Draw the means as a line and the range of the seeds as a band."""
-    options: dict[str, Any] = {"marker": "o", "markersize": 3} | curve_style.options()
+    """Draw the means at their places on x as a line and the range of the seeds as a band."""
+    options: dict[str, Any] = {"marker": "o", "markersize": 3} | curve_style.options() | how
     options["zorder"] = curve_style.order
-    axes.plot(x, [point.mean for point in points], label=label, **options)
-    low, high = [point.low for point in points], [point.high for point in points]
+    x, found = list(points), list(points.values())
+    axes.plot(x, [point.mean for point in found], label=label, **options)
+    low, high = [point.low for point in found], [point.high for point in found]
     axes.fill_between(x, low, high, color=curve_style.color, alpha=0.2, linewidth=0)
 
 
@@ -100,20 +109,31 @@ def scaled(point: Spread, scale: float) -> Spread:
 
 
 def dots(
-    axes: Axes,
-    x: Sequence[float],
-    points: Sequence[Spread],
-    curve_style: style.CurveStyle,
-    label: str,
+    axes: Axes, points: Mapping[Any, Spread], curve_style: style.CurveStyle, label: str
 ) -> None:
     """Draw the means as dots and the range of the seeds as bars."""
-    means = [point.mean for point in points]
-    below = [point.mean - point.low for point in points]
-    above = [point.high - point.mean for point in points]
+    found = list(points.values())
+    below = [point.mean - point.low for point in found]
+    above = [point.high - point.mean for point in found]
     axes.errorbar(
-        x, means, [below, above], color=curve_style.color, marker=curve_style.marker or "o",
-        markersize=5, linestyle="none", capsize=3, label=label,
+        list(points), [point.mean for point in found], [below, above], color=curve_style.color,
+        marker=curve_style.marker or "o", markersize=5, linestyle="none", capsize=3, label=label,
     )  # fmt: skip
+
+
+def bars(axes: Axes, points: Mapping[str, Spread], colors: Sequence[str]) -> None:
+    """Draw a bar for each mean, below each other with their names, and a dot for each seed."""
+    for place, (point, color) in enumerate(zip(points.values(), colors, strict=True)):
+        axes.barh(place, point.mean, height=0.6, color=color, alpha=0.75)
+        axes.plot(point.values, [place] * len(point.values), "k.", markersize=4)
+    names_below(axes, list(points))
+
+
+def names_below(axes: Axes, names: Sequence[str]) -> None:
+    """Name the places on y, the first on top; only the leftmost panel has the names."""
+    is_first = axes is axes.get_figure().axes[0]  # type: ignore[union-attr]  # drawn on a figure
+    axes.set_yticks(range(len(names)), for_people(names) if is_first else [""] * len(names))
+    axes.set_ylim(len(names) - 0.5, -0.5)
 
 
 def caption(points: Sequence[Spread], means: str = "lines", ranges: str = "bands") -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.plots import seed_curves, style
+from netsim.plots.distributions import distribution
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,17 +22,16 @@ PLOT = "share of flows by throughput: how evenly they share the network"
 def draw(results: Sequence[Result]) -> Figure:
     """Draw a curve per point. Raises InputError if no flow is finished."""
     figure, (axes,) = style.new_figure()
-    for index, curve in enumerate(seed_curves.curves(results)):
+    for curve in seed_curves.curves(results):
         tables = [one.flows.drop_nulls("fct_ps") for one in curve.results]
-        rates = np.sort(np.concatenate([(8e3 * t["size_bytes"] / t["fct_ps"]) for t in tables]))
+        rates = np.concatenate([8e3 * one["size_bytes"] / one["fct_ps"] for one in tables])
         if rates.size:
-            share = np.arange(1, rates.size + 1) / rates.size
-            axes.step(rates, share, where="post", color=style.color(index), label=curve.label)
+            x, shares = distribution(rates)
+            options = curve.curve_style.options(len(x))
+            axes.step(x, shares, where="post", label=curve.label, **options)
     if not axes.lines:
         raise InputError("no flow is finished: no throughput to plot")
     axes.set_xlabel("throughput (Gbps)")
     axes.set_ylabel("share of flows")
     axes.set_ylim(0, 1.02)
-    figure.suptitle(seed_curves.title(results), fontsize="medium")
-    style.legend(figure, axes, "lower right")
-    return figure
+    return style.finish(figure, axes, seed_curves.title(results), "lower right")

@@ -29,8 +29,6 @@ def draw(results: Sequence[Result]) -> Figure:
 
     Raises InputError for several results, or one without series.
     """
-    from matplotlib.figure import Figure
-
     if len(results) != 1:
         raise InputError(
             f"{len(results)} results exceed the one that a plot of series shows",
@@ -46,11 +44,8 @@ def draw(results: Sequence[Result]) -> Figure:
         )
     panels = _panels(series)
     unit, scale = style.time_unit([float(series["time_ps"].to_numpy().max())])
-    figure = Figure(figsize=(9.0, 1.0 + 2.0 * len(panels)), layout="constrained")
-    column = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    figure, column = style.new_column([2.0] * len(panels))
     for axes, (label, rows, name, band) in zip(column, panels, strict=True):
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
         _curves(axes, rows, name, band, scale)
         axes.set_ylabel(label)
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small")

@@ -40,7 +40,6 @@ def draw(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure
     Raises InputError if no packet was sent.
     """
     import polars as pl
-    from matplotlib.figure import Figure
 
     packets = events.filter(pl.col("seq").is_not_null())
     if not len(packets):
@@ -53,12 +52,8 @@ def draw(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure
         panels.append((1.2, _round_trips, (packets, scale)))
     panels.append((1.2, _paths, (packets, scale)))
     panels.append((1.2, _queues, (packets, scale)))
-    heights = [height for height, *_ in panels]
-    figure = Figure(figsize=(9.0, 1.2 + 1.35 * sum(heights)), layout="constrained")
-    column = figure.subplots(len(panels), 1, sharex=True, height_ratios=heights, squeeze=False)
-    for axes, (_, paint, arguments) in zip(column[:, 0], panels, strict=True):
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
+    figure, column = style.new_column([1.35 * height for height, *_ in panels])
+    for axes, (_, paint, arguments) in zip(column, panels, strict=True):
         paint(axes, *arguments)
         handles, labels = axes.get_legend_handles_labels()
         if labels:
@@ -66,7 +61,7 @@ def draw(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure
                 handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False,
                 fontsize="small", markerscale=2,
             )  # fmt: skip
-    column[-1, 0].set_xlabel(f"time ({unit})")
+    column[-1].set_xlabel(f"time ({unit})")
     figure.suptitle(
         f"{trace.point}, flow {trace.flow} ({trace.transport}): {trace.src} to {trace.dst}",
         fontsize="medium",

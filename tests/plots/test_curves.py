@@ -53,7 +53,7 @@ class TestSeeds:
             for load in (0.1, 0.2, 0.3, 0.4, 0.5)
         ]
         panels = slowdown.draw(slowdown.compare(results)).axes
-        assert [panel.get_title() for panel in panels] == ["ndp", "roce"]
+        assert [panel.get_title() for panel in panels] == ["NDP", "RoCE"]
         assert all(len(panel.get_legend().texts) == 6 for panel in panels)
 
     def test_one_seed_needs_no_caption(self, make):
@@ -70,7 +70,7 @@ class TestIdeal:
         results.append(make("n", {"transport": "ndp"}))
         for figure in (fct_cdf.draw(results), slowdown.draw(slowdown.compare(results))):
             shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-            assert shown == ["ndp", "ideal"]
+            assert shown == ["NDP", "ideal"]
         curve(fct_cdf.draw(results[:1]), "ideal")
 
     def test_of_each_traffic(self, make):
@@ -153,4 +153,4 @@ def test_throughput_ends_at_all_finished_flows(make):
     (axes,) = throughput_cdf.draw([make(n_flows=10, unfinished=4, complete=False)]).axes
     (line,) = axes.lines
     assert line.get_ydata().tolist()[-1] == 1.0
-    assert len(line.get_xdata()) == 6
+    assert len(line.get_xdata()) == 7

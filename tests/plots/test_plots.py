@@ -55,10 +55,11 @@ def test_slowdown_of_flows_of_one_size_by_rank(make):
     result = make(n_flows=10)
     compared = slowdown.compare([result])
     x, y = curve(slowdown.draw(compared), "ndp")
-    np.testing.assert_array_equal(x, np.sort(result.flows["slowdown"].to_numpy()))
+    times = np.sort(result.flows["slowdown"].to_numpy())
+    np.testing.assert_allclose(x, [times[0], *times[:-1]], rtol=1e-6)
     np.testing.assert_allclose(y, np.linspace(1, 0.1, 10))
     ((_, size, flows, *_, largest),) = compared.table.rows
-    assert (flows, largest) == ("10", f"{x[-1]:.4g}")
+    assert (flows, largest) == ("10", f"{times[-1]:.4g}")
     assert size.endswith("B")
 
 
@@ -212,7 +213,7 @@ class TestComparisons:
         comparison = fct_by_transport.compare(results)
         figure = fct_by_transport.draw(comparison)
         names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-        assert names == ["ndp:800g", "roce"]
+        assert names == ["NDP", "RoCE"]
         expected = np.mean([result.summary["fct_ps"]["max"] for result in results[3:6]])
         assert comparison.ours["max"]["ndp:800g"].mean == pytest.approx(expected)
         assert figure.axes[0].patches[0].get_width() == pytest.approx(expected / 1e6)

@@ -4,6 +4,7 @@ from matplotlib.text import Text
 
 from netsim.plots import fit_for_print
 from netsim.plots.style import OUTSIDE, legend, new_figure
+from netsim.plots.words import for_people, metric_name
 
 
 def test_figures_fit_a_column():
@@ -27,3 +28,15 @@ def test_figures_fit_a_column():
     wide, beside = new_figure(columns=2)
     fit_for_print(wide, 7.0)
     assert beside[0].get_gridspec().ncols == 2
+
+
+def test_transports_have_their_own_names_and_presets_where_they_tell_apart():
+    assert for_people(["ndp:800g", "roce, load 1"]) == ["NDP", "RoCE, load 1"]
+    assert for_people(["ndp:800g", "ndp:paper", "mine:fast"]) == [
+        "NDP:800g",
+        "NDP:paper",
+        "mine:fast",
+    ]
+    assert for_people(["ndp (partial)", "ndp_like"]) == ["NDP (partial)", "ndp_like"]
+    assert metric_name("wan.ttft_p99_ps") == "wan: time to first token, 99th percentile"
+    assert metric_name("log_rows") == "log rows"
