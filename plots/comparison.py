@@ -32,7 +32,7 @@ def draw(comparison: Comparison, names: tuple[str, str]) -> Figure:
     if not any(map(len, times.values())):
         raise InputError("no flow is finished on both sides: no completion times to plot")
     figure, (axes,) = style.new_figure()
-    unit, scale = style.scaled_axis(axes, "x", list(times.values()))
+    unit, scale = style.unit_of_all(list(times.values()))
     for number, ((key, side), values) in enumerate(times.items()):
         name, line = (names[0], "-") if side == "before_ps" else (names[1], "--")
         label = name if len(times) == 2 else f"{key}, {name}"
@@ -41,4 +41,5 @@ def draw(comparison: Comparison, names: tuple[str, str]) -> Figure:
     axes.set_xlabel(f"flow completion time ({unit})")
     axes.set_ylabel("share of flows finished in both")
     axes.set_ylim(0, 1.02)
+    style.fit_axis(axes, "x", list(times.values()))
     return style.finish(figure, axes, "", "best")

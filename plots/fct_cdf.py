@@ -38,7 +38,7 @@ def draw(results: Sequence[Result]) -> Figure:
         raise InputError("no flow is finished: no completion times to plot")
     ideals = distinct_ideals(results)
     figure, (axes,) = style.new_figure()
-    unit, scale = style.scaled_axis(axes, "x", [*times, *ideals])
+    unit, scale = style.unit_of_all([*times, *ideals])
     for curve, values in zip(curves, times, strict=True):
         flows = sum(len(result.flows) for result in curve.results)
         x, shares = distribution(values / scale, flows)
@@ -53,6 +53,7 @@ def draw(results: Sequence[Result]) -> Figure:
     axes.set_xlabel(f"flow completion time ({unit})")
     axes.set_ylabel("share of flows")
     axes.set_ylim(0, 1.02)
+    style.fit_axis(axes, "x", [*times, *ideals])
     caption = seed_curves.caption(curves, "bands: range of the seeds")
     return style.finish(figure, axes, seed_curves.title(results), "best", caption)
 

@@ -183,9 +183,8 @@ def fit_axis(axes: Axes, which: str, values: Sequence[Any]) -> None:
         axes.set(**{f"{which}lim": (min((0.0, *map(min, filter(len, values)))), None)})
 
 
-def scaled_axis(axes: Axes, which: str, times_ps: Sequence[Any]) -> tuple[str, float]:
-    """Fit an axis of times; return the unit of the longest, and its picoseconds."""
-    fit_axis(axes, which, times_ps)
+def unit_of_all(times_ps: Sequence[Any]) -> tuple[str, float]:
+    """Return the unit of the longest of several samples, and its picoseconds."""
     return time_unit(float(max(one)) for one in times_ps if len(one))
 
 

@@ -12,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from netsim.errors import InputError
 from netsim.plots import seed_curves, style, sweeps
+from netsim.plots.distributions import Floats, Ints, distribution
 from netsim.units import format_number
+from netsim.workloads.serving.outcome import gaps_of
+from netsim.workloads.serving.tokens import log_of
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -49,127 +53,90 @@ def draw(results: Sequence[Result]) -> Figure:
         if "serving" not in result.summary:
             hint = 'choose runs with [traffic] kind = "serving"'
             raise InputError("serves no requests", file=str(result.path), hint=hint)
-    if not any(len(_first_tokens(result)[0]) for result in results):
+    if not any(len(samples(result, FIRST)[0]) for result in results):
         message = "no request got its first token before the run ended"
         raise InputError(message, file=str(results[0].path))
     rates = {seed_curves.resolved(result, RATE) for result in results}
     return _over_rate(results) if len(rates) > 1 else _distributions(results)
 
 
-def _distributions(results: Sequence[Result]) -> Figure:
-    """Draw three panels: first tokens, the gap after them, and all gaps."""
-    import numpy as np
-
-    curves = seed_curves.curves(results)
-    figure, panels = style.new_figure(columns=3)
-    read = {
-        FIRST: _first_tokens,
-        SECOND: lambda result: _once(result, "second_token_ps"),
-        BETWEEN: _gaps,
-    }
-    for axes, name in zip(panels, FIGURES, strict=True):
-        found = []
-        for curve in curves:
-            pairs = [read[name](r) for r in curve.results]
-            values = np.concatenate([one[0] for one in pairs])
-            counts = np.concatenate([one[1] for one in pairs])
-            order = np.argsort(values, kind="stable")
-            # Requests without a first token count, so the curve may end below 1.
-            whole = counts.sum()
-            if name == FIRST:
-                whole = sum(len(_requests(result)) for result in curve.results)
-            found.append((values[order], np.cumsum(counts[order]) / max(1, whole)))
-        unit, scale = style.time_unit(float(values[-1]) for values, _ in found if len(values))
-        for place, (curve, (values, shares)) in enumerate(zip(curves, found, strict=True)):
-            chosen = style.thin(len(values))
-            curve_style = style.distinct_in_grayscale(curve.curve_style, place)._replace(marker="")
-            axes.step(
-                values[chosen] / scale,
-                shares[chosen],
-                where="post",
-                label=curve.label,
-                zorder=curve_style.order,
-                **curve_style.options(len(chosen)),
-            )
-        axes.set_xlabel(f"{name} ({unit})")
-        axes.set_ylabel("share of gaps" if name == BETWEEN else "share of requests")
-        axes.set_ylim(0, 1.02)
-        _long_tail(axes, "x", [values for values, _ in found])
-        _limits(axes, "x", _slos(results, *SLOS[name]), scale, unit)
-    figure.suptitle(seed_curves.title(results), fontsize="medium")
-    named = panels[0] if _slos(results, *SLOS[FIRST]) else panels[2]
-    style.legend(figure, named, style.OUTSIDE)
-    return figure
-
-
-def _requests(result: Result) -> Any:
+def samples(result: Result, name: str) -> tuple[Floats, Ints]:
+    """Return the times of one of FIGURES, in ps, and how often each occurs."""
     table = result.requests
-    assert table is not None  # checked by `draw`
-    return table
-
-
-def _first_tokens(result: Result) -> tuple[np.ndarray, np.ndarray]:
-    return _once(result, "ttft_ps")
-
-
-def _once(result: Result, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of a requests column, each counted once."""
-    import numpy as np
-
-    times = _requests(result)[column].drop_nulls().to_numpy()
+    if table is None or (name == BETWEEN and result.log is None):
+        return np.zeros(0), np.zeros(0, np.int64)
+    if name == BETWEEN:
+        return gaps_of(len(table), log_of(result.log)).table()
+    times = table[FIGURES[name]].drop_nulls().to_numpy()
     return times, np.ones(len(times), np.int64)
 
 
-def _gaps(result: Result) -> tuple[np.ndarray, np.ndarray]:
-    """Return all gaps between tokens and their counts."""
-    from netsim.workloads.serving.outcome import gaps_of
-    from netsim.workloads.serving.tokens import log_of
-
-    return gaps_of(len(_requests(result)), log_of(result.log)).table()
+def _distributions(results: Sequence[Result]) -> Figure:
+    """Draw three panels: first tokens, the gap after them, and all gaps."""
+    curves = seed_curves.curves(results)
+    figure, panels = style.new_figure(columns=3)
+    for axes, name in zip(panels, FIGURES, strict=True):
+        pairs = [[samples(result, name) for result in curve.results] for curve in curves]
+        times, counts = (
+            [np.concatenate([one[part] for one in its]) for its in pairs] for part in (0, 1)
+        )
+        unit, scale = style.unit_of_all(times)
+        for place, curve in enumerate(curves):
+            # Requests without a first token count, so the curve may end below 1.
+            requests = sum(len(one.requests) for one in curve.results if one.requests is not None)
+            whole = requests if name == FIRST else None
+            look = style.distinct_in_grayscale(curve.curve_style, place)._replace(marker="")
+            x, shares = distribution(times[place] / scale, whole, counts[place])
+            options = look.options()
+            axes.step(x, shares, where="post", label=curve.label, zorder=look.order, **options)
+        axes.set_xlabel(f"{name} ({unit})")
+        axes.set_ylabel("share of gaps" if name == BETWEEN else "share of requests")
+        axes.set_ylim(0, 1.02)
+        style.fit_axis(axes, "x", times)
+        _limits(axes, "x", _slos(results, *SLOS[name]), scale, unit)
+    named = panels[0] if _slos(results, *SLOS[FIRST]) else panels[2]
+    return style.finish(figure, named, seed_curves.title(results), style.OUTSIDE)
 
 
 def _over_rate(results: Sequence[Result]) -> Figure:
     """Draw four panels against the rate, in two rows, and one for stalls if any."""
-    curves = seed_curves.curves(results, apart=[RATE], named=True)
+    curves = [
+        (curve, style.distinct_in_grayscale(curve.curve_style, place))
+        for place, curve in enumerate(seed_curves.curves(results, apart=[RATE], named=True))
+    ]
     stalls = any(_stalled_share(result.summary["serving"]) for result in results)
     figure, panels = style.new_figure(columns=3 if stalls else 2, rows=2)
-    for axes, name in zip(panels, FIGURES, strict=False):
-        key = FIGURES[name]
-        statistics = {"p99": 1.6, "p50": 0.8}
+    for axes, (name, key) in zip(panels, FIGURES.items(), strict=False):
+        looks: dict[str, dict[str, Any]] = {"p99": {"linewidth": 1.6}, "p50": {"linewidth": 0.8}}
         if name == BETWEEN:
-            statistics["max"] = 0.8
-        every = [r.summary["serving"][key][one] for r in results for one in statistics]
-        unit, scale = style.time_unit(float(value) for value in every if value is not None)
-        for place, curve in enumerate(curves):
-            curve_style = style.distinct_in_grayscale(curve.curve_style, place)
-            for statistic, width in statistics.items():
-                points = _by_rate(curve.results, lambda s, k=key, q=statistic: s[k][q], 1 / scale)
+            looks["max"] = {"linewidth": 0.8, "linestyle": "-."}
+        every = [r.summary["serving"][key][one] for r in results for one in looks]
+        unit, scale = style.unit_of_all([[value for value in every if value]])
+        for curve, curve_style in curves:
+            for statistic, look in looks.items():
+                points = _by_rate(curve.results, lambda s, k=key, q=statistic: s[k][q])
+                points = {rate: sweeps.scaled(point, scale) for rate, point in points.items()}
                 label = curve.label if statistic == "p99" else ""
-                sweeps.line(axes, list(points), list(points.values()), curve_style, label)
-                if points:
-                    axes.lines[-1].set_linewidth(width)
-                if points and statistic == "max":
-                    axes.lines[-1].set_linestyle("-.")
+                sweeps.line(axes, points, curve_style, label, **look)
         axes.set_ylabel(f"{name} ({unit})")
         caption = "thin: median, thick: 99 %" + ", dash-dot: longest" * (name == BETWEEN)
         axes.set_title(caption, fontsize="small")
-        _long_tail(axes, "y", [[value for value in every if value]])
+        style.fit_axis(axes, "y", [[value for value in every if value]])
         _limits(axes, "y", _slos(results, *SLOS[name]), scale, unit)
     last = panels[3]
     every_point: list[sweeps.Spread] = []
-    for place, curve in enumerate(curves):
-        curve_style = style.distinct_in_grayscale(curve.curve_style, place)
-        points = _by_rate(curve.results, lambda s: s["slo"]["goodput_per_s"], 1.0)
+    for curve, curve_style in curves:
+        points = _by_rate(curve.results, lambda s: s["slo"]["goodput_per_s"])
         every_point += points.values()
-        sweeps.line(last, list(points), list(points.values()), curve_style, curve.label)
+        sweeps.line(last, points, curve_style, curve.label)
         if stalls:
-            points = _by_rate(curve.results, _stalled_share, 1.0)
-            sweeps.line(panels[4], list(points), list(points.values()), curve_style, curve.label)
-    came = _by_rate(results, lambda s: s["offered_per_s"], 1.0)
-    every = [point.mean for point in came.values()]
+            points = _by_rate(curve.results, _stalled_share)
+            sweeps.line(panels[4], points, curve_style, curve.label)
+    came = _by_rate(results, lambda s: s["offered_per_s"])
     stated = any(_slos(results, *keys) for keys in SLOS.values())
     label = f"of times: the {SLO}; of goodput: {CAME}" if stated else CAME
-    last.plot(list(came), every, color=style.IDEAL, linestyle=":", label=label)
+    means = [point.mean for point in came.values()]
+    last.plot(list(came), means, color=style.IDEAL, linestyle=":", label=label)
     last.set_ylabel("goodput (requests/s)")
     if stalls:
         panels[4].set_ylabel("stalled requests (%)")
@@ -179,9 +146,8 @@ def _over_rate(results: Sequence[Result]) -> Figure:
         axes.set_xlabel("request arrivals (1/s)")
         axes.set_xlim(left=0)
     last.set_ylim(bottom=0)
-    figure.suptitle(seed_curves.title(results), fontsize="medium")
-    style.legend(figure, last, style.OUTSIDE, sweeps.caption(every_point))
-    return figure
+    title = seed_curves.title(results)
+    return style.finish(figure, last, title, style.OUTSIDE, sweeps.caption(every_point))
 
 
 def _stalled_share(serving: Mapping[str, Any]) -> float | None:
@@ -193,15 +159,14 @@ def _stalled_share(serving: Mapping[str, Any]) -> float | None:
     return 100 * share
 
 
-def _by_rate(results: Iterable[Result], value: Any, scale: float) -> dict[float, sweeps.Spread]:
+def _by_rate(results: Sequence[Result], value: Any) -> dict[float, sweeps.Spread]:
     """Return a metric of the summary at each rate, over the seeds."""
-    found: dict[float, list[float]] = {}
-    for result in results:
-        rate, number = seed_curves.resolved(result, RATE), value(result.summary["serving"])
-        if rate is not None and number is not None:
-            found.setdefault(float(rate), []).append(number * scale)
-    spreads = {rate: sweeps.spread_of(found[rate]) for rate in sorted(found)}
-    return {rate: one for rate, one in spreads.items() if one is not None}
+    found = sweeps.by_value(
+        results,
+        lambda result: seed_curves.resolved(result, RATE),
+        lambda result: value(result.summary["serving"]),
+    )
+    return {float(rate): found[rate] for rate in sorted(found)}
 
 
 def _slos(results: Sequence[Result], *keys: str) -> set[int]:
@@ -238,13 +203,3 @@ def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: s
             f"{SLO} {', '.join(far)} {arrow}", corner, aside, xycoords="axes fraction",
             textcoords="offset points", ha=ha, va=va, fontsize="small", color=style.CAPTION,
         )  # fmt: skip
-
-
-def _long_tail(axes: Axes, which: str, values: Sequence[Any]) -> None:
-    """Use a logarithmic axis if values span several orders of magnitude, else start at 0."""
-    some = [one for one in values if len(one)]
-    least = min((float(min(one)) for one in some), default=0.0)
-    if least > 0 and max(float(max(one)) for one in some) > 50 * least:
-        style.logarithmic(axes, which)
-    else:
-        axes.set(**{f"{which}lim": (0, None)})
