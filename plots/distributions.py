@@ -69,10 +69,9 @@ def _ranks(n: int) -> Ints:
     return np.unique(np.append(np.linspace(0, n - 1, QUANTILES).astype(np.int64), tail))
 
 
-def tail(values: Floats, whole: int | None = None) -> tuple[Floats, Floats]:
-    """Return increasing values, and the share above each, without the largest value."""
-    x, done = distribution(values, whole)
-    return x[done < 1], 1 - done[done < 1]
+def tail(x: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """Return a distribution as the share above each value, as far as it is not 0."""
+    return x[shares < 1], 1 - shares[shares < 1]
 
 
 def distinct_ideals(results: Sequence[Result]) -> list[Floats]:

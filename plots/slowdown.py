@@ -16,7 +16,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.plots import seed_curves, style, sweeps
-from netsim.plots.distributions import by_size, finished_sizes, pooled, tail
+from netsim.plots.distributions import by_size, distribution, finished_sizes, pooled, tail
 from netsim.units import format_bytes, format_number
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _slower(
     axes: Axes, curve: seed_curves.Curve, _sizes: np.ndarray, slowdowns: np.ndarray
 ) -> None:
     """Draw the share of slower flows; the last flow is left out."""
-    x, share = tail(slowdowns)
+    x, share = tail(*distribution(slowdowns))
     options = curve.curve_style.options(len(x))
     axes.step(x, share, where="post", label=curve.label, **options)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from netsim.errors import InputError
 from netsim.plots import seed_curves, style
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.model.network import Network
     from netsim.results import Result
+
+T = TypeVar("T")
 
 TRIALS = 100
 """Draws of traffic and paths for fair shares."""
@@ -63,9 +65,9 @@ def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread |
 
 
 def by_value(
-    results: Sequence[Result],
-    x: Callable[[Result], Any],
-    y: Callable[[Result], float | None],
+    results: Sequence[T],
+    x: Callable[[T], Any],
+    y: Callable[[T], float | None],
 ) -> dict[Any, Spread]:
     """Return the spread of `y` over the results of each `x`, in their order; None is left out."""
     found: dict[Any, list[float | None]] = {}

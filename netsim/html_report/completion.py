@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.bounds.fair_shares import hashed_times
 from netsim.errors import InputError
 from netsim.html_report import parts
 from netsim.html_report.parts import Section
-from netsim.html_report.report import Point, Report, unit_of
+from netsim.html_report.report import Point, Report
 from netsim.model.port_pairs import DEALT_EVENLY
 from netsim.plots import style
-from netsim.plots.fct_cdf import alike, distinct_ideals
-from netsim.plots.slowdown import by_size
+from netsim.plots.distributions import (
+    Floats,
+    by_size,
+    distinct,
+    distinct_ideals,
+    distribution,
+    finished_sizes,
+    pooled,
+    tail,
+)
 
 if TYPE_CHECKING:
     from netsim.plots.seed_curves import Curve
 
 ORDER = 10
 MAX_CURVES, MAX_FAIR, MAX_IDEAL = 24, 4, 4
-QUANTILES = 600
 DASHES = {"-": (), "--": (6, 4), ":": (2, 3), "-.": (6, 3, 2, 3)}
 FAIR = (8, 3)
-
-Floats = NDArray[np.float64]
 
 
 def comparison(report: Report) -> Iterator[Section]:
@@ -35,37 +39,35 @@ def comparison(report: Report) -> Iterator[Section]:
     curves = [one for one in report.curves if one.transport != "ideal"] or list(report.curves)
     curves = curves[:MAX_CURVES]
     shown = [result for curve in curves for result in curve.results]
-    times = [_pooled(curve, "fct_ps") for curve in curves]
-    if not any(len(one) for one in times):
+    times = [pooled(curve.results, "fct_ps") for curve in curves]
+    if not any(map(len, times)):
         return
-    unit, scale = unit_of(one.max(initial=0) for one in times)
+    unit, scale = style.unit_of_all(times)
+    ideals, fair = distinct_ideals(shown)[:MAX_IDEAL], dict(_fair(report))
     shares: list[parts.Part] = []
     tails: list[parts.Part] = []
-    alone = [("ideal", values, DASHES["--"]) for values in distinct_ideals(shown)]
-    found = [
-        (curve.label, one, sum(len(result.flows) for result in curve.results),
-         curve.curve_style.color, DASHES[curve.curve_style.line])
-        for curve, one in zip(curves, times, strict=True) if len(one)
-    ]  # fmt: skip
-    found += [
-        (name, values, len(values), style.IDEAL, dash)
-        for name, values, dash in [*alone[:MAX_IDEAL], *_fair(report)]
-    ]
-    for name, values, flows, color, dash in found:
-        x, done = distribution(values / scale, flows)
-        shares.append(parts.line(name, x, done, color, dash=dash, steps=True))
-        tails.append(tail(name, x, done, color, dash))
-    log = "x" if max(one.max(initial=0) for one in times) > 50 * _least(times) else ""
-    title = f"completion time ({unit})"
-    charts = [
-        parts.chart("Share of flows finished", title, "share of flows", shares, log=log),
-        parts.chart(
-            "Share of flows not yet finished", title, "share of flows", tails, log=log + "y"
+    for name, values, flows, color, dash in (
+        *(
+            (one.label, values, sum(len(result.flows) for result in one.results),
+             one.curve_style.color, DASHES[one.curve_style.line])
+            for one, values in zip(curves, times, strict=True)
         ),
+        *(("ideal", values, None, style.IDEAL, DASHES["--"]) for values in ideals),
+        *((name, values, None, style.IDEAL, FAIR) for name, values in fair.items()),
+    ):  # fmt: skip
+        if len(values):
+            x, done = distribution(values / scale, flows)
+            shares.append(parts.line(name, x, done, color, dash=dash, steps=True))
+            tails.append(parts.line(name, *tail(x, done), color, dash=dash, steps=True))
+    log = "x" if style.spans_decades(times) else ""
+    axes = f"completion time ({unit})", "share of flows"
+    charts = [
+        parts.chart("Share of flows finished", *axes, shares, log=log),
+        parts.chart("Share of flows not yet finished", *axes, tails, log=log + "y"),
         *_by_size(curves),
     ]
     text = ["Dashed gray: every flow alone in the network (ideal)."]
-    if any(line["name"].startswith("fair") for line in shares):
+    if fair:
         text.append(
             "Fair shares: all flows on the paths that the switches' hash chose, at max-min fair "
             "rates, without packets or queues."
@@ -92,30 +94,6 @@ def _classes(report: Report, unit: str, scale: float) -> Iterator[parts.Part]:
         yield parts.table(names, rows)
 
 
-def reduced(values: Floats, count: int = QUANTILES) -> NDArray[np.int64]:
-    """Return positions in sorted values: evenly spaced, and closer in the tail."""
-    n = len(values)
-    if n <= 2 * count:
-        return np.arange(n)
-    tail = n - np.unique(np.geomspace(1, n, count).astype(np.int64))
-    return np.unique(np.concatenate([np.linspace(0, n - 1, count).astype(np.int64), tail]))
-
-
-def distribution(values: Floats, flows: int) -> tuple[Floats, Floats]:
-    """Return times, and the share of `flows` that is done by each; it begins at 0."""
-    values = np.sort(values).astype(np.float32)
-    chosen = reduced(values)
-    chosen = chosen[np.append(np.diff(values[chosen]) > 0, True)]  # the last of equal values
-    x = np.append(np.nextafter(values[:1], np.float32(0)), values[chosen])
-    return x, np.append(0.0, (chosen + 1) / flows)
-
-
-def tail(name: str, x: Floats, done: Floats, color: str, dash: Sequence[int]) -> parts.Part:
-    """Return the line of what is not done yet."""
-    left = done < 1
-    return parts.line(name, x[left], 1 - done[left], color, dash=dash, steps=True)
-
-
 def dashes(colors: Sequence[str]) -> list[Sequence[int]]:
     """Return a dash per line; lines of one color differ."""
     return [
@@ -124,24 +102,13 @@ def dashes(colors: Sequence[str]) -> list[Sequence[int]]:
     ]
 
 
-def _pooled(curve: Curve, column: str) -> Floats:
-    found = [result.flows[column].drop_nulls().to_numpy() for result in curve.results]
-    return np.concatenate(found).astype(float)
-
-
-def _least(times: list[Floats]) -> float:
-    return max(1.0, min(float(one.min()) for one in times if len(one)))
-
-
-def _fair(report: Report) -> Iterator[tuple[str, Floats, Any]]:
+def _fair(report: Report) -> Iterator[tuple[str, Floats]]:
     """Yield fair shares of the hashed paths, for points that have them."""
     found = [point for point in report.simulated if point.result.summary.get("fair_ps")]
-    seen: list[Floats] = []
-    for point in found[:MAX_FAIR]:
-        values = fair_times(point)
-        if values is not None and not any(alike(values, other) for other in seen):
-            seen.append(values)
-            yield f"fair shares, {point.label}", values, FAIR
+    times = [(point, fair_times(point)) for point in found[:MAX_FAIR]]
+    known = {id(values): point for point, values in times if values is not None}
+    for values in distinct([values for _, values in times if values is not None]):
+        yield f"fair shares, {known[id(values)].label}", values
 
 
 def fair_times(point: Point) -> Floats | None:
@@ -161,13 +128,7 @@ def fair_times(point: Point) -> Floats | None:
 
 def _by_size(curves: list[Curve]) -> Iterator[parts.Part]:
     """Yield the slowdown by size, if sizes differ."""
-    flows = [
-        [
-            np.concatenate([r.flows.drop_nulls("slowdown")[name].to_numpy() for r in curve.results])
-            for name in ("size_bytes", "slowdown")
-        ]
-        for curve in curves
-    ]
+    flows = [(finished_sizes(curve.results), pooled(curve.results, "slowdown")) for curve in curves]
     if len(np.unique(np.concatenate([sizes for sizes, _ in flows]))) < 2:
         return
     lines = []

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from netsim.html_report import parts
 from netsim.html_report.completion import dashes
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
-from netsim.plots import seed_curves
+from netsim.plots import seed_curves, style, sweep_xy, sweeps
 from netsim.plots.places import are_names, places_of
-from netsim.plots.words import axis_name, value_text
+from netsim.plots.words import axis_name, metric_name, value_text
 from netsim.results.columns import Metric, metrics
 
 ORDER, AFTER = 5, 15
@@ -45,9 +46,8 @@ def _varying(report: Report) -> list[Metric]:
     """Return the metrics that differ between points, the most telling first."""
     found = []
     for metric in metrics():
-        values = [metric.of(point.result.summary) for point in report.simulated]
-        known = {value for value in values if isinstance(value, int | float)}
-        if len(known) > 1:
+        values = {_number(metric, point) for point in report.simulated}
+        if len(values - {None}) > 1:
             found.append(metric)
     return sorted(found, key=_rank)
 
@@ -68,45 +68,42 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
     groups: dict[str, list[Point]] = {}
     for point in report.simulated:
         groups.setdefault(report.axes_text(point.result, without=axis), []).append(point)
-    values = list(dict.fromkeys(_value(point.result, axis) for point in report.simulated))
-    places = places_of(values)
-    names = []
+    shown = list(groups.items())[:MAX_LINES]
+    values = list(dict.fromkeys(_value(point, axis) for point in report.simulated))
+    places, names = places_of(values), []
     if any(isinstance(value, str) for value in values):  # names, or quantities with units
         order = sorted(places, key=places.__getitem__)
         places = {value: float(place) for place, value in enumerate(order)}
         names = [value_text(value) for value in order]
-    styles = dashes([its[0].color for its in groups.values()])
+    styles = dashes([its[0].color for _, its in shown])
     for metric in _varying(report):
-        lines = {}
-        for label, its in list(groups.items())[:MAX_LINES]:
-            by_place: dict[float, list[float]] = {}
-            for point in its:
-                value = metric.of(point.result.summary)
-                if isinstance(value, int | float):
-                    by_place.setdefault(places[_value(point.result, axis)], []).append(float(value))
-            if by_place:
-                x = sorted(by_place)
-                lines[label] = x, [sum(by_place[at]) / len(by_place[at]) for at in x]
-        every = [value for _, y in lines.values() for value in y]
-        if not every:
-            continue
-        unit, scale = unit_of(every) if metric.unit == "ps" else (metric.unit, 1.0)
-        drawn = [
+        found = [
+            sweeps.by_value(its, lambda one: places[_value(one, axis)], partial(_number, metric))
+            for _, its in shown
+        ]
+        means = [point.mean for points in found for point in points.values()]
+        unit, scale = sweep_xy.unit_of(metric.name, means)
+        lines = [
             parts.line(
-                label, lines[label][0], [one / scale for one in lines[label][1]],
-                groups[label][0].color, dash=dash, dots=True,
+                label, sorted(points), [points[at].mean / scale for at in sorted(points)],
+                its[0].color, dash=dash, dots=True,
             )
-            for label, dash in zip(groups, styles, strict=True) if label in lines
+            for (label, its), points, dash in zip(shown, found, styles, strict=True) if points
         ]  # fmt: skip
         title = metric.doc[:1].upper() + metric.doc[1:]
-        shown = metric.name.removesuffix("_ps").replace("_", " ")
-        log = "y" if min(every) > 0 and max(every) > 50 * min(every) else ""
-        label = f"{shown} ({unit})" if unit not in ("", "1") else shown
-        yield parts.chart(title, axis_name(axis), label, drawn, log=log, names=names)
+        label = metric_name(metric.name) + (f" ({unit})" if unit else "")
+        log = "y" if style.spans_decades([means]) else ""
+        yield parts.chart(title, axis_name(axis), label, lines, log=log, names=names)
 
 
-def _value(result: Any, axis: str) -> Any:
-    return result.experiment["axes"].get(axis, seed_curves.resolved(result, axis))
+def _number(metric: Metric, point: Point) -> float | None:
+    value = metric.of(point.result.summary)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _value(point: Point, axis: str) -> Any:
+    found = point.result.experiment["axes"]
+    return found.get(axis, seed_curves.resolved(point.result, axis))
 
 
 def _table(report: Report) -> parts.Part:
@@ -114,16 +111,16 @@ def _table(report: Report) -> parts.Part:
     chosen = [one for one in _varying(report) if one.title or _rank(one) < len(PREFERRED)]
     columns, scales = ["point", "status"], []
     for metric in chosen:
-        values = [metric.of(point.result.summary) for point in report.points]
+        values = [_number(metric, point) for point in report.points]
         unit, scale = unit_of(v for v in values if v) if metric.unit == "ps" else ("", 1.0)
-        name = metric.name.removesuffix("_ps").replace("_", " ")
+        name = metric_name(metric.name)
         columns.append(f"{name}, {unit}" if unit else name)
         scales.append(scale)
     rows = []
     for point in report.points:
         row: list[Any] = [point.label, point.result.status]
         for metric, scale in zip(chosen, scales, strict=True):
-            value = metric.of(point.result.summary)
-            row.append(value / scale if isinstance(value, int | float) else None)
+            value = _number(metric, point)
+            row.append(None if value is None else value / scale)
         rows.append(row)
     return parts.table(columns, rows)

@@ -6,19 +6,18 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from netsim.html_report import parts
-from netsim.html_report.completion import dashes, distribution, tail
+from netsim.html_report.completion import dashes
 from netsim.html_report.flow_stories import flows_of
 from netsim.html_report.overview import causes
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, axis_text, unit_of
+from netsim.plots import style
+from netsim.plots.distributions import distribution, tail
 from netsim.plots.words import axis_name
 from netsim.results import Result
 from netsim.units import format_number, format_time
-from netsim.workloads.serving.outcome import gaps_of
-from netsim.workloads.serving.tokens import log_of
+from netsim.workloads.plots import serving_latency
 from netsim.workloads.tracing.request_latency import LatencyBreakdown, request_latency
 
 ORDER = 2
@@ -150,43 +149,22 @@ def comparison(report: Report) -> Iterator[Section]:
     served = [point for point in served if point.result.requests is not None][-MAX_CURVES:]
     if not served:
         return
-    charts = []
-    for title, values in (
-        ("Time to first token", [_column(point.result, "ttft_ps") for point in served]),
-        ("First to second token", [_column(point.result, "second_token_ps") for point in served]),
-        ("Time between tokens", [_gaps(point.result) for point in served]),
-    ):
-        every = [one for one in values if len(one)]
-        if every:
-            charts.append(_distribution(title, served, values))
+    charts, styles = [], dashes([point.color for point in served])
+    for name in serving_latency.FIGURES:
+        found = [serving_latency.samples(point.result, name) for point in served]
+        unit, scale = style.unit_of_all([values for values, _ in found])
+        lines = []
+        for point, (values, counts), dash in zip(served, found, styles, strict=True):
+            if len(values):
+                x, share = tail(*distribution(values / scale, counts=counts))
+                lines.append(parts.line(point.label, x, share, point.color, dash=dash, steps=True))
+        if lines:
+            title = f"{name[0].upper()}{name[1:]}"
+            charts.append(parts.chart(title, f"time ({unit})", "share", lines, log="y"))
     if charts:
         text = "Shares of requests, and of all gaps between tokens, that are longer than this time."
         order = 6  # after the sweep
         yield Section("latency", "Latencies", (text,), (parts.grid(charts),), order)
-
-
-def _column(result: Result, name: str) -> np.ndarray:
-    assert result.requests is not None
-    return result.requests[name].drop_nulls().to_numpy().astype(float)
-
-
-def _gaps(result: Result) -> np.ndarray:
-    if result.log is None or result.requests is None:
-        return np.zeros(0)
-    values, counts = gaps_of(len(result.requests), log_of(result.log)).table()
-    return np.repeat(values, counts).astype(float)
-
-
-def _distribution(title: str, points: list[Point], values: list[np.ndarray]) -> parts.Part:
-    """Return the tails of distributions as a chart."""
-    unit, scale = unit_of(one.max(initial=0) for one in values)
-    styles = dashes([point.color for point in points])
-    lines = [
-        tail(point.label, *distribution(one / scale, len(one)), point.color, dash)
-        for point, one, dash in zip(points, values, styles, strict=True)
-        if len(one)
-    ]
-    return parts.chart(title, f"time ({unit})", "share", lines, log="y")
 
 
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
