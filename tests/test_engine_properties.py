@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF
 from netsim.engine.state_views import Status
-from netsim.model.fabric import Ecn, Fabric, PacketFormat
+from netsim.model.fabric import Ecn, Fabric, PacketFormat, routing_spec
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
@@ -85,6 +85,9 @@ def settings_of_runs(draw: st.DrawFn, *, lossy: bool) -> Setting:
     ecn = Ecn(full, 4 * full, 0.5, draw(st.sampled_from(("enqueue", "dequeue"))))
     # Go-back-N takes packets that overtake for lost ones and sends them again and again.
     spread = ("ecmp",) if transport == "roce" else registry.names("routing")
+    routing = routing_spec(draw(st.sampled_from(spread)))
+    if "publish_delay" in routing.params:  # longer than any cable drawn above
+        routing = replace(routing, params={**routing.params, "publish_delay": 4 * US})
     buffers = {
         "queue_bytes": draw(st.integers(1, 10)) * full if transport == "ndp" or lossy else 10**9,
         "header_queue_bytes": 10**9,
@@ -94,7 +97,7 @@ def settings_of_runs(draw: st.DrawFn, *, lossy: bool) -> Setting:
     }
     fabric = fabric_with(
         model,
-        routing=draw(st.sampled_from(spread)),
+        routing=routing,
         n_traffic_classes=2 if transport == "ndp" else draw(st.integers(1, 3)),
         ecn=draw(st.sampled_from((None, ecn))),
     )

@@ -83,8 +83,9 @@ def _published(simulation: Simulation, routing: RoutingAlgorithm) -> Array:
     n = int(routing.features["N_PUBLISHED"])
     if n:
         least_ps = longest_window_ps(simulation.network, simulation.flows)
-        if simulation.fabric.routing.params["publish_delay"] < least_ps:
-            message = "is shorter than the smallest delay of a link"
+        delay_ps = simulation.fabric.routing.params["publish_delay"]
+        if delay_ps < least_ps:
+            message = f"{format_time(delay_ps)} is shorter than the smallest delay of a link"
             hint = f"at least {format_time(least_ps)}"
             raise InputError(message, key="fabric.publish_delay", hint=hint)
     return np.zeros((max(1, simulation.network.n_switches * n), 2, KEPT), np.int64)
