@@ -2,7 +2,7 @@
 
 `netsim validate --blind FILE` simulates the cases of a TOML file that have no truth yet and writes
 the predictions beside it, with a hash over all of them. `--reveal FILE` holds them against the
-truth that was added since. Format: docs/predictions.md.
+truth that was added since. Format: docs/accuracy.md.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PREDICTIONS = {
     "predictions": Each(Each(VALUES)),
     "sha256": str,
 }
-FORMAT = "docs/predictions.md describes the file"
+FORMAT = "docs/accuracy.md describes the file"
 STATISTICS: dict[str, Callable[..., Any]] = {
     "min": np.min,
     "mean": np.mean,

@@ -18,7 +18,7 @@ from netsim.accuracy.dcqcn_model import DcqcnModel
 from netsim.accuracy.page import page_text, write_page
 from netsim.cli.app import app
 
-PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "comparisons.md"
 
 
 def srpt_mean_time(
