@@ -100,10 +100,17 @@ def _row(param: Param) -> list[str]:
     return [f"`{param.name}`", _kind(param.unit, param.choices), default, _line(param.doc)]
 
 
-def params(kind: str, name: str) -> Iterator[str]:
-    """The parameters of a plugin."""
-    rows = [_row(param) for param in registry.find(kind, name).params]
-    return _table(("key", "value", "default", "meaning"), rows)
+def parameters(kind: str) -> Iterator[str]:
+    """The parameters and presets of every plugin of a kind."""
+    for plugin in registry.all(kind):
+        yield f"### {plugin.name}"
+        yield ""
+        presets = ", ".join(f"`{plugin.name}:{one}`" for one in plugin.presets)
+        yield plugin.summary + (f" Presets: {presets}." if presets else "")
+        yield ""
+        if plugin.params:
+            yield from _table(("key", "value", "default", "meaning"), map(_row, plugin.params))
+            yield ""
 
 
 def fabric_plugins(kind: str) -> Iterator[str]:
@@ -196,7 +203,7 @@ def experiments() -> Iterator[str]:
 def columns() -> Iterator[str]:
     """The columns of every table."""
     for table, of in COLUMNS.items():
-        yield f"### {table}"
+        yield f"## {table}"
         yield ""
         yield from _table(
             ("column", "unit", "meaning"), ([f"`{n}`", c.unit, _line(c.doc)] for n, c in of.items())
@@ -284,27 +291,36 @@ def steps() -> Iterator[str]:
 
 
 def cli() -> Iterator[str]:
-    """Every command, by group."""
+    """Every command with its options, by group."""
     context = click.Context(app, info_name="netsim")
     for group, entries in groups().items():
-        yield f"**{group}**"
+        yield f"## {group}"
         yield ""
-        yield from _table(
-            ("command", "purpose"), (row for name in entries for row in _command(name, context))
-        )
-        yield ""
+        for name in entries:
+            yield from _command(name, context)
 
 
-def _command(name: str, parent: click.Context) -> Iterator[list[str]]:
+def _command(name: str, parent: click.Context) -> Iterator[str]:
     command = parent.command.get_command(parent, name)  # type: ignore[attr-defined]
     context = click.Context(command, info_name=name, parent=parent)
     if isinstance(command, click.Group):
         for inner in command.list_commands(context):
             yield from _command(inner, context)
-    else:
-        usage = [one for one in command.collect_usage_pieces(context) if one != "[OPTIONS]"]
-        text = _line((command.help or "").partition("\n\n")[0])
-        yield [f"`{' '.join([*context.command_path.split()[1:], *usage])}`", text]
+        return
+    path = context.command_path.removeprefix("netsim ")
+    usage = [one for one in command.collect_usage_pieces(context) if one != "[OPTIONS]"]
+    yield f"### {path}"
+    yield ""
+    yield f"`{' '.join([path, *usage])}`"
+    yield ""
+    yield _line((command.help or "").partition("\n\n")[0])
+    yield ""
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    records = [one.get_help_record(context) for one in options if one.name != "help"]
+    rows = [[f"`{record[0]}`", _line(record[1])] for record in records if record]
+    if rows:
+        yield from _table(("option", "effect"), rows)
+        yield ""
 
 
 COMPARED = {
@@ -320,24 +336,31 @@ COMPARED = {
 """What the groups of `netsim validate` compare with."""
 
 
-def accuracy() -> Iterator[str]:
-    content = json.loads((ROOT / "docs" / "accuracy.json").read_text("utf-8"))
+def accuracy(detail: str = "") -> Iterator[str]:
+    """How many rows of each group of `netsim validate` pass; in detail, also what fails."""
+    content = json.loads((ROOT / "docs" / "comparisons.json").read_text("utf-8"))
     by_group: dict[str, list[Any]] = {}
     for row in rows_of(content):
         by_group.setdefault(row["group"], []).append(row)
     rows = []
     for group, about in COMPARED.items():
-        found = by_group.get(group, [])
-        errors = [abs(row["error"]) for row in found if row["error"] is not None]
-        if errors:
-            passed = sum(row["verdict"] == "pass" for row in found)
-            rows.append((about, f"{passed} of {len(found)}", percent(median(errors))))
-    return _table(["netsim against", "within tolerance", "median error"], rows)
+        found = by_group[group]
+        errors = sorted(abs(row["error"]) for row in found if row["error"] is not None)
+        failed = [row for row in found if row["verdict"] == "fail"]
+        passed = sum(row["verdict"] == "pass" for row in found)
+        cells = [about, f"{passed} of {len(found)}", percent(median(errors))]
+        if detail:
+            cells[0] = f"[{about}](comparisons.md#{group.replace('_', '-')})"
+            cells.append(percent(errors[-(-9 * len(errors) // 10) - 1]))
+            cells.append(f"{sum(bool(row['why']) for row in failed)} of {len(failed)}")
+        rows.append(cells)
+    head = ["netsim against", "within tolerance", "median error"]
+    return _table(head + ["nine in ten within", "failures explained"] * bool(detail), rows)
 
 
 TABLES: dict[str, Any] = {
     "accuracy": accuracy,
-    "params": params,
+    "parameters": parameters,
     "fabric": fabric_plugins,
     "part": part,
     "list": names,
