@@ -5,6 +5,8 @@
 The source directory is the repository, so pages link to each other as they do in a clone.
 """
 
+from sphinx.application import Sphinx
+
 from netsim.version import __version__
 
 project = "netsim"
@@ -13,7 +15,7 @@ copyright = "the netsim contributors"
 
 root_doc = "docs/index"
 include_patterns = [
-    *("*.md", "docs/*.md", "netsim/**.md", ".github/*.md"),
+    *("CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "netsim/**.md", ".github/*.md"),
     *("experiments/README.md", "topologies/README.md", "transports/README.md"),
 ]
 
@@ -24,3 +26,35 @@ autodoc_member_order = "bysource"
 html_theme = "furo"
 html_title = f"netsim {release}"
 html_copy_source = False
+
+BELOW = {
+    "docs/networks": ["docs/routing", "docs/circuits", "docs/faults"],
+    "docs/transports": ["docs/queues", "docs/throughput"],
+    "netsim/workloads/training/README": ["netsim/workloads/job/README", "docs/collectives"],
+    "docs/serving": [
+        *("docs/inference", "netsim/workloads/inference/README", "netsim/workloads/cost/README"),
+    ],
+    "docs/plugins": [
+        *("transports/README", "netsim/queues/README", "netsim/routing_algorithms/README"),
+        *("topologies/README", "netsim/traffic/README"),
+    ],
+    "docs/reproduce": ["docs/roce-figure-5", "docs/lite-gpu"],
+    "docs/accuracy": ["docs/comparisons"],
+    "CONTRIBUTING": [
+        *("netsim/README", "netsim/engine/README", "netsim/SECURITY"),
+        *(".github/SECURITY", ".github/CODE_OF_CONDUCT"),
+    ],
+}
+"""Pages that the side bar shows below another one."""
+
+
+def add_pages_below(_: Sphinx, page: str, source: list[str]) -> None:
+    """Append a hidden table of contents, which a clone of the repository does not need."""
+    if page in BELOW:
+        lines = "\n".join(f"/{one}" for one in BELOW[page])
+        source[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{lines}\n```\n"
+
+
+def setup(app: Sphinx) -> None:
+    """Register with Sphinx."""
+    app.connect("source-read", add_pages_below)
