@@ -116,27 +116,23 @@ def max_min_rates(links: Ints, capacity: Floats) -> Floats:
             NO_LINK.
         capacity: of each link; the rates have its unit.
     """
-    flows = np.arange(len(links))
-    rate = np.zeros(len(links))
-    room = np.append(capacity, np.inf)  # the last is NO_LINK
     links = np.where(links == NO_LINK, len(capacity), links)
-
-    def per_link(values: Floats) -> Floats:
-        """Return the sum of values over the flows (rows) on each link."""
-        return np.bincount(links.ravel(), values.ravel(), len(room)).astype(np.float64)
-
-    while flows.size:
-        crossing = per_link(np.ones(links.shape))
-        share = room / np.maximum(crossing, 1)
-        tightest = share[links].min(axis=1)
-        # A link is full once none of its flows has a tighter bottleneck.
-        limited = share[links] <= TIE * tightest[:, None]
-        full = per_link(limited.astype(float)) == crossing
-        settled = (full[links] & limited).any(axis=1)
-        rate[flows[settled]] = tightest[settled]
-        taken = np.where(settled, tightest, 0.0)
-        room = room - per_link(np.broadcast_to(taken[:, None], links.shape))
-        flows, links = flows[~settled], links[~settled]
+    room = np.append(capacity, np.inf)  # the last is NO_LINK
+    flow_at = np.argsort(links, axis=None, kind="stable") // links.shape[1]  # link by link
+    crossing = np.bincount(links.ravel(), minlength=len(room))
+    first = np.append(0, np.cumsum(crossing))
+    crossing[-1] = 0
+    rate = np.full(len(links), np.nan)
+    while crossing.any():
+        share = np.where(crossing > 0, room / np.maximum(crossing, 1), np.inf)
+        full = np.flatnonzero(share <= TIE * share.min())
+        flows = np.unique(np.concatenate([flow_at[first[k] : first[k + 1]] for k in full]))
+        flows = flows[np.isnan(rate[flows])]
+        rate[flows] = share[links[flows]].min(axis=1)
+        used, taken = links[flows].ravel(), np.repeat(rate[flows], links.shape[1])
+        crossing -= np.bincount(used, minlength=len(room))
+        crossing[-1] = 0
+        room = room - np.bincount(used, taken, len(room))
     return rate
 
 
