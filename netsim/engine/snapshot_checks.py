@@ -1,93 +1,37 @@
 """Check that a snapshot fits an engine, before any of it is restored.
 
-Checks everything that addresses memory, by the declared types of fields, except plugins' fields.
+Checks what is `Fixed` and everything that addresses memory, by the declared types of fields, except
+plugins' fields.
 """
 
 from __future__ import annotations
 
-import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from netsim.engine.kernels import fields, rings, routing_fields
-from netsim.engine.kernels.fields import Declared
-from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD
+from netsim.engine.kernels import layout, rings
+from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD, HostState, LinkState, annotated
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.state import State
 from netsim.limits import CLASSES
 
-RECORDS: Mapping[str, type[Declared]] = {
-    "links.ports": fields.PortRecord,
-    "links.switches": fields.SwitchRecord,
-    "links.routing_ports": routing_fields.RoutingPortRecord,
-    "links.routers": routing_fields.RouterRecord,
-    "links.fibers": fields.FiberRecord,
-    "hosts.nics": fields.HostRecord,
-    "hosts.host_ports": fields.HostPortRecord,
-    "hosts.port_choices": fields.PortChoiceRecord,
-    "hosts.tx": fields.TxRecord,
-    "hosts.rx": fields.RxRecord,
-    "hosts.tasks": fields.TaskRecord,
-    "hosts.program_hosts": fields.ProgramHostRecord,
+FIXED = "Fixed["
+GROUPS = {"links": LinkState, "hosts": HostState}
+ARRAYS = {
+    f"{group}.{name}": kind
+    for group, arrays in GROUPS.items()
+    for name, kind in annotated(arrays).items()
 }
-
-SAME: Mapping[str, tuple[str, ...]] = {
-    "links.ports": ("number",),
-    "links.routing_ports": ("number", "from_host"),
-    "links.routers": ("node", "first_port", "n_ports", "group", "n_groups", "first_group", "salt"),
-    "links.switches": ("number", "first_port", "first_word", "first_fiber", "last_fiber"),
-    "hosts.nics": ("host", "nic", "port", "first_timer", "n_timers", "heap_off"),
-    "hosts.host_ports": ("nic",),
-    "hosts.port_choices": ("nic", "first_pair", "n_pairs"),
-    "hosts.tx": (
-        "flow",
-        "transport",
-        "host",
-        "peer",
-        "first_timer",
-        "bits",
-        "bits_end",
-        "port_choice",
-    ),
-    "hosts.rx": (
-        "flow",
-        "transport",
-        "host",
-        "peer",
-        "first_timer",
-        "bits",
-        "bits_end",
-        "port_choice",
-    ),
-    "hosts.timers": ("owner", "code"),
-    "hosts.tasks": ("number", "kind", "host", "flow", "timer"),
-    "hosts.program_hosts": ("host", "n_tasks", "first_task", "first_timer", "first_row", "end_row"),
+FIXED_ARRAYS = [path for path, kind in ARRAYS.items() if kind.startswith(FIXED)]
+RECORDS = {
+    path: annotated(getattr(layout, found[1]))
+    for path, kind in ARRAYS.items()
+    if (found := re.search(r", (\w+Record)\]$", kind))
 }
-"""Fields that no run changes."""
-
-SAME_ARRAYS = (
-    *("links.discipline", "links.routing", "links.size_kind", "links.fabric"),
-    *("links.fault_intervals", "links.loss_table"),
-    *(
-        "links.outages",
-        "links.reconfiguring_ports",
-        "links.day_ports",
-        "links.first_watched",
-        "links.watched",
-    ),
-    *("links.watched_words", "links.level_of", "hosts.first_nic", "hosts.next_flow"),
-    *(
-        "hosts.next_flows",
-        "hosts.next_task",
-        "hosts.next_tasks",
-        "hosts.receive_task",
-        "hosts.pars",
-    ),
-    *("hosts.program", "hosts.carrier_delays", "hosts.carrier_first", "hosts.carrier_lost"),
-)
-"""Arrays that no run changes."""
+"""By path: the arrays that no run changes; the fields of records, with their types."""
 
 PORT_SETS = ("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready")
 
@@ -103,20 +47,18 @@ def check(state: State, found: Mapping[str, Any]) -> None:
     were in memory does not matter (pool.py)."""
     fresh = {f"{group}.{name}": array for group in ("links", "hosts", "clock")
              for name, array in _named(getattr(state, group))}  # fmt: skip
-    for path in SAME_ARRAYS:
+    for path in FIXED_ARRAYS:
         if path in found:
             _require(_bytes(found[path]) == _bytes(fresh[path]), path)
-    for path, names in SAME.items():
-        for name in names:
-            if name in (found[path].dtype.names or ()):
-                same = np.array_equal(found[path][name], np.asarray(fresh[path])[name])
-                _require(same, f"{path}.{name}")
     limits = _limits(state)
-    for path, record in RECORDS.items():
-        own = set(found[path].dtype.names or ()) - set(SAME.get(path, ()))
-        for name, kind in _typed(record):
-            if kind in limits and name in own:
-                _within(found[path][name], -1, limits[kind], f"{path}.{name}")
+    for path, kinds in RECORDS.items():
+        for name in kinds.keys() & set(found[path].dtype.names):
+            kind, values = kinds[name], found[path][name]
+            if kind.startswith(FIXED):
+                same = np.array_equal(values, np.asarray(fresh[path])[name])
+                _require(same, f"{path}.{name}")
+            elif kind in limits:
+                _within(values, -1, limits[kind], f"{path}.{name}")
     _check_packets(state, found)
     _check_heaps(found["hosts.nics"], found["hosts.timers"], found["hosts.heap"])
     _check_ports(state, found)
@@ -234,14 +176,6 @@ def _check_clock(state: State, found: Mapping[str, Any]) -> None:
         _within(clock[name], 0, int(INF) + 1, f"clock.clock.{name}")
     _within(clock["returns_ps"], int(INF), int(INF) + 1, "clock.clock.returns_ps")
     _within(found["clock.active"], 0, n_nodes, "clock.active")
-
-
-def _typed(record: type[Declared]) -> list[tuple[str, str]]:
-    return [
-        (name, str(kind))
-        for cls in reversed(record.__mro__)
-        for name, kind in inspect.get_annotations(cls).items()
-    ]
 
 
 def _named(group: Any) -> list[tuple[str, Any]]:

@@ -15,6 +15,7 @@ from netsim.engine.kernels.ids import (
     U2,
     Block,
     Bytes,
+    Fixed,
     FlowId,
     GlobalPort,
     HostId,
@@ -50,7 +51,7 @@ class PacketRecord(Declared):
 
 
 class PortRecord(Declared):
-    number: GlobalPort
+    number: Fixed[GlobalPort]
     block: Block  # last block of the link's chain (rings.py) ...
     block_end: int  # ... and the position at which it ends
     tail: int
@@ -160,16 +161,16 @@ class LossRecord(Declared):
 class SwitchRecord(Declared):
     """A switch, as the handlers of its queue discipline see it."""
 
-    number: int  # index among the switches
+    number: Fixed[int]  # index among the switches
     handler: int  # current or last handler of this step (queue_handlers.py)
     worker: int  # that steps the switch
     holds_packet: int  # 1: `admit` removed a waiting packet and has not enqueued or dropped it
     held_packet_origin: Origin  # of that packet
     enqueued_classes: int  # bit c: `admit` enqueued a packet to class c
-    first_port: GlobalPort
-    first_word: int  # first word of its port sets
-    first_fiber: int  # with INDIRECT, its fibers ...
-    last_fiber: int
+    first_port: Fixed[GlobalPort]
+    first_word: Fixed[int]  # first word of its port sets
+    first_fiber: Fixed[int]  # with INDIRECT, its fibers ...
+    last_fiber: Fixed[int]
     indirect_from: LocalPort  # the last port whose packet another port sent ...
     indirect_by: LocalPort  # ... the port that sent it ...
     n_indirect: int  # ... and the number of such packets
@@ -218,19 +219,19 @@ class TimerRecord(Declared):
     deadline: Ps
     key: Ps
     pos: int
-    owner: int  # a flow, a host or a task
-    code: int
+    owner: Fixed[int]  # a flow, a host or a task
+    code: Fixed[int]
 
 
 class HostRecord(Declared):
     """A NIC of a host, with its flows and timers."""
 
-    host: HostId
-    nic: NicId
-    port: GlobalPort  # first port of the host
+    host: Fixed[HostId]
+    nic: Fixed[NicId]
+    port: Fixed[GlobalPort]  # first port of the host
     ps_per_byte_q20: int  # all ports of the NIC together
-    first_timer: TimerSlot  # first timer of the NIC
-    heap_off: int  # heap of the host
+    first_timer: Fixed[TimerSlot]  # first timer of the NIC
+    heap_off: Fixed[int]  # heap of the host
     delivered: int  # flows fully delivered here in this window
     finished: int  # flows from here that the transport finished in this window
     done_head: FlowId  # list of flows delivered here in this window
@@ -245,7 +246,7 @@ class HostRecord(Declared):
     tasks_done: int  # in this window
     payload_bytes: Bytes  # delivered to the application ...
     counted_bytes: Bytes  # ... of which the clock has counted this many
-    n_timers: int
+    n_timers: Fixed[int]
     now_ps: Ps  # current time, for loss of carrier; in a host's first NIC that of its last event
     last_done_ps: Ps  # last time that a flow or task ended here
     worker: int  # that steps the host
@@ -266,16 +267,16 @@ class HostPortRecord(Declared):
     ready_tail: FlowId
     checked: int  # end of the checked part of the FIFO
     stuck: int  # every flow on the list is paused
-    nic: NicId  # with several ports, the NIC of this one ...
+    nic: Fixed[NicId]  # with several ports, the NIC of this one ...
     n_ready: int  # ... and the number of flows on the list
 
 
 class PortChoiceRecord(Declared):
     """Port pairs of one side of a flow (port_pairs.py), for hosts with several ports."""
 
-    nic: NicId  # NIC of this side
-    first_pair: int
-    n_pairs: int
+    nic: Fixed[NicId]  # NIC of this side
+    first_pair: Fixed[int]
+    n_pairs: Fixed[int]
     port_pair: int  # pair that the next data packet takes
     sent_control: int  # control packets queued
     salt_data: int  # salt of permutations; with HASH the number that chooses the pair
@@ -283,19 +284,19 @@ class PortChoiceRecord(Declared):
 
 
 class FlowRecord(Declared):  # fields of both sides of a flow
-    flow: FlowId
-    transport: int  # index of the flow's transport in the run
-    host: HostId  # host of this side
-    peer: HostId  # host of the other side
+    flow: Fixed[FlowId]
+    transport: Fixed[int]  # index of the flow's transport in the run
+    host: Fixed[HostId]  # host of this side
+    peer: Fixed[HostId]  # host of the other side
     size_bytes: Bytes
     n_packets: int
     last_bytes: Bytes  # payload of the last packet
     entropy: int
     prio: int  # class of the flow's data
-    first_timer: TimerSlot
-    bits: int  # first word of this side's bitmaps
-    bits_end: int  # end of this side's bitmaps
-    port_choice: int  # PortChoiceRecord; with one port and several routing tables, the port pair
+    first_timer: Fixed[TimerSlot]
+    bits: Fixed[int]  # first word of this side's bitmaps
+    bits_end: Fixed[int]  # end of this side's bitmaps
+    port_choice: Fixed[int]  # PortChoiceRecord; with one port and several tables, the port pair
 
 
 class TxRecord(FlowRecord):
@@ -397,13 +398,13 @@ class SlotRecord(Declared):
 
 
 class TaskRecord(Declared):
-    number: int  # index in the table of tasks; tasks that flows wait by come after those
-    kind: int
-    host: HostId
-    flow: FlowId  # of a send or receive task
+    number: Fixed[int]  # index in the table of tasks; tasks that flows wait by come after those
+    kind: Fixed[int]
+    host: Fixed[HostId]
+    flow: Fixed[FlowId]  # of a send or receive task
     duration_ps: Ps
     until_acked: int  # of a send task: 1 if done when the transport finishes the flow
-    timer: TimerSlot
+    timer: Fixed[TimerSlot]
     edges: int  # unfinished tasks of this host that it waits for
     pending: int  # the flow's delivery, the previous task of its stream, or the program's start
     in_stream: TaskId  # next task of its stream
@@ -429,13 +430,13 @@ class ProgramTaskRecord(TaskRecord):
 class ProgramHostRecord(Declared):
     """A host of a program, followed by the program's own fields."""
 
-    host: HostId
-    n_tasks: int  # of the program on this host
-    first_task: TaskId
-    first_timer: TimerSlot  # first of the program's own
-    first_row: int  # of the log: first row, ...
+    host: Fixed[HostId]
+    n_tasks: Fixed[int]  # of the program on this host
+    first_task: Fixed[TaskId]
+    first_timer: Fixed[TimerSlot]  # first of the program's own
+    first_row: Fixed[int]  # of the log: first row, ...
     next_row: int  # ... next row ...
-    end_row: int  # ... and end of the host's rows
+    end_row: Fixed[int]  # ... and end of the host's rows
     calls: int  # calls of its handlers at one instant ...
     calls_at: Ps  # ... and that instant
     under_way: int  # in this window: tasks started less those reported, timers set less gone

@@ -8,12 +8,16 @@ is a global port. `Slot(n)` converts like ``int(n)``, also in compiled code, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
+Constant = TypeVar("Constant")
+Fixed = Annotated[Constant, "fixed"]
+"""A field or an array that no run changes: a snapshot must have what the engine has."""
 
 if TYPE_CHECKING:
     from typing import SupportsIndex, SupportsInt

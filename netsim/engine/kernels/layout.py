@@ -40,6 +40,7 @@ from netsim.engine.kernels.fields import (
 from netsim.engine.kernels.ids import (
     Address,
     Block,
+    Fixed,
     FlowId,
     GlobalPort,
     HostId,
@@ -71,21 +72,22 @@ NARROW = {"I4": "i4", "U2": "u2", "U1": "u1", "float": "f8"}  # types of fields 
 
 def fields_of(declared: type[Declared]) -> tuple[str, ...]:
     """Return the names of a record's fields."""
-    return tuple(name for name, _ in typed_fields(declared))
+    return tuple(annotated(declared))
 
 
-def typed_fields(declared: type[Declared]) -> list[tuple[str, str]]:
-    """Return the names and NumPy types of a record's fields."""
-    return [
-        (name, NARROW.get(kind, "i8"))
+def annotated(declared: type) -> dict[str, str]:
+    """Return the types of a record's fields, or of a group's arrays, as written."""
+    return {
+        name: getattr(kind, "__forward_arg__", kind)  # how NamedTuple keeps it
         for cls in reversed(declared.__mro__)
         for name, kind in inspect.get_annotations(cls).items()
-    ]
+    }
 
 
 def record_of(declared: type[Declared], *own: Field) -> np.dtype:
     """Return the NumPy type of a record, with a plugin's own fields after the engine's."""
-    return np.dtype([*typed_fields(declared), *map(_described, own)], align=True)
+    fields = [(name, NARROW.get(kind, "i8")) for name, kind in annotated(declared).items()]
+    return np.dtype([*fields, *map(_described, own)], align=True)
 
 
 def padded_record_of(declared: type[Declared], *own: Field) -> np.dtype:
@@ -212,7 +214,7 @@ class LinkState(NamedTuple):
     readers: Records[GlobalPort, LinkReaderRecord]  # LINK_READER[n_ports]
     queues: Records[QueueId, QueueRecord]  # QUEUE[n_ports * n_traffic_classes] with own fields
     switches: Records[int, SwitchRecord]  # SWITCH[n_switches] with the discipline's own fields
-    discipline: Records[int, Any]  # [kinds of ports]: the discipline's parameters
+    discipline: Fixed[Records[int, Any]]  # [kinds of ports]: the discipline's parameters
     # ROUTING_PORT[n_ports], ROUTER[n_switches] and flow tables, with the algorithm's own fields
     routing_ports: Records[GlobalPort, RoutingPortRecord]
     routers: Records[int, RouterRecord]
@@ -220,8 +222,8 @@ class LinkState(NamedTuple):
     # int64[n_switches * N_PUBLISHED, 2, KEPT]: periods, plus 1, in which values were published, and
     # these (routing_services.py)
     published: Numbers[tuple[int, int, int], int]
-    routing: Records[int, Any]  # one record: the algorithm's parameters
-    size_kind: Numbers[GlobalPort, int]  # int64[n_ports], if there are several kinds
+    routing: Fixed[Records[int, Any]]  # one record: the algorithm's parameters
+    size_kind: Fixed[Numbers[GlobalPort, int]]  # int64[n_ports], if there are several kinds
     first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF
     unread: Numbers[int, int]  # int64[words]: ingress ports of switches with unread packets ...
     busy: Numbers[int, int]  # ... ports active at the end of the last window ...
@@ -232,30 +234,30 @@ class LinkState(NamedTuple):
     free_blocks: Numbers[tuple[int, int], int]  # int64[workers, ...]: free blocks (rings.py)
     pool_used: Numbers[int, int]  # int64[1]: blocks of the pool that have ever been taken
     pool_full: Numbers[int, int]  # int64[1]: 1 if the pool had no room
-    fabric: Records[int, FabricRecord]  # FABRIC[kinds of ports]; entry 0 has what all share
+    fabric: Fixed[Records[int, FabricRecord]]  # FABRIC[kinds of ports]; entry 0: what all share
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
-    fault_intervals: Records[int, FaultIntervalRecord]  # FAULT_INTERVAL[...]: link after link
+    fault_intervals: Fixed[Records[int, FaultIntervalRecord]]  # FAULT_INTERVAL[...], link by link
     losses: Records[QueueId, LossRecord]  # LOSS[n_queues], with faults or circuits
     circuits: Records[GlobalPort, CircuitRecord]  # CIRCUIT[n_ports], if there are circuits
     days: Numbers[tuple[int, int], Ps]  # int64[..., 2], with circuits: start, end
-    reconfiguring_ports: Numbers[int, GlobalPort]  # int64[...]: ports that change with a slot
-    day_ports: Numbers[int, LocalPort]  # int64[...]: port of each of a fiber's days
+    reconfiguring_ports: Fixed[Numbers[int, GlobalPort]]  # int64[...]: ports that change by slot
+    day_ports: Fixed[Numbers[int, LocalPort]]  # int64[...]: port of each of a fiber's days
     fibers: Records[int, FiberRecord]  # FIBER[...], for indirect packets
     trace: Any  # trace.Trace; without tracing an unused array
     # Series of some queues, hosts and flows (series.py); minimal without series. Samples and copies
     # have one row per queue or record, interval after interval.
     series_clock: Records[int, SeriesClockRecord]  # SERIES_CLOCK[1]
-    level_of: Numbers[GlobalPort, int]  # int64[n_ports]: the level of class 0, or -1
+    level_of: Fixed[Numbers[GlobalPort, int]]  # int64[n_ports]: the level of class 0, or -1
     levels: Records[int, LevelRecord]  # LEVEL[...]
     samples: Records[int, SampleRecord]  # SAMPLE[intervals * n_rows]
     level_times: Numbers[int, Ps]  # int64[levels * BINS_APART]: time at each level
     series_due: Numbers[HostId, Ps]  # int64[n_hosts]: end of the current interval, or INF
-    first_watched: Numbers[HostId, int]  # int64[n_hosts + 1]: first watched record of each host
-    watched: Numbers[tuple[int, int], int]  # int64[n_watched, 2]: kind and index of each
-    watched_words: Numbers[tuple[int, int], int]  # int64[3, ...]: words kept per kind; then -1
+    first_watched: Fixed[Numbers[HostId, int]]  # int64[n_hosts + 1]: rows of each host
+    watched: Fixed[Numbers[tuple[int, int], int]]  # int64[n_watched, 2]: kind and index of each
+    watched_words: Fixed[Numbers[tuple[int, int], int]]  # int64[3, ...]: words per kind; then -1
     copies: Numbers[tuple[int, int], int]  # int64[intervals * n_watched, ...]: their values
-    loss_table: Numbers[tuple[int, int], int]  # int64[profiles, 2**16]: by size, in 2**-32
-    outages: Numbers[tuple[int, int], Ps]  # int64[..., 2]: down, up
+    loss_table: Fixed[Numbers[tuple[int, int], int]]  # int64[profiles, 2**16]: by size, in 2**-32
+    outages: Fixed[Numbers[tuple[int, int], Ps]]  # int64[..., 2]: down, up
 
 
 Timers = Records[TimerSlot, TimerRecord]
@@ -266,30 +268,30 @@ class HostState(NamedTuple):
     """Hosts and flows; record types include plugins' own fields."""
 
     nics: Records[NicId, HostRecord]  # NICs of all hosts, host by host
-    first_nic: Numbers[HostId, NicId]  # int64[n_hosts + 1]: first NIC of each host
+    first_nic: Fixed[Numbers[HostId, NicId]]  # int64[n_hosts + 1]: first NIC of each host
     host_ports: Records[GlobalPort, HostPortRecord]  # HOST_PORT[n_host_ports]
     port_choices: Records[int, PortChoiceRecord]  # PORT_CHOICE[2 * n_flows], with several ports
     port_pairs: Numbers[tuple[int, int], int]  # int32[..., 3], or with several routing tables:
     # port here, and addresses of data and of control packets
-    carrier_delays: Numbers[int, Ps]  # int64[2], with loss of carrier: own, others'
-    carrier_first: Numbers[GlobalPort, int]  # int64[n_host_ports + 1], likewise: rows of each port
-    carrier_lost: Numbers[tuple[int, int], Ps]  # int64[..., 2], likewise: lost, regained
+    carrier_delays: Fixed[Numbers[int, Ps]]  # int64[2], with loss of carrier: own, others'
+    carrier_first: Fixed[Numbers[GlobalPort, int]]  # int64[n_host_ports + 1], likewise: rows
+    carrier_lost: Fixed[Numbers[tuple[int, int], Ps]]  # int64[..., 2], likewise: lost, regained
     tx: Records[FlowId, TxRecord]
     rx: Records[FlowId, RxRecord]
-    timers: Timers  # TIMER[...]
+    timers: Records[TimerSlot, TimerRecord]  # TIMER[...]
     heap: Heap  # int64[...]
     bits: Numbers[int, int]  # int64[...]: bitmaps, 32 bits per word
-    pars: Records[int, Any]  # one record of records: each transport's parameters
-    next_flow: Numbers[FlowId, int]  # int64[n_flows + 1]: CSR of flows that wait for a flow ...
-    next_flows: Numbers[int, FlowId]  # int64[...]: ... and their numbers
+    pars: Fixed[Records[int, Any]]  # one record of records: each transport's parameters
+    next_flow: Fixed[Numbers[FlowId, int]]  # int64[n_flows + 1]: CSR of flows that wait ...
+    next_flows: Fixed[Numbers[int, FlowId]]  # int64[...]: ... for a flow
     phase: Numbers[FlowId, int]  # int64[n_flows], with phase-driven switches; -1: none
     tasks: Records[TaskId, TaskRecord]  # TASK[n_tasks], or PROGRAM_TASK and its own fields
-    next_task: Numbers[TaskId, int]  # int64[n_tasks + 1]: CSR of tasks that wait for a task ...
-    next_tasks: Numbers[int, TaskId]  # int64[...]: ... and their numbers
+    next_task: Fixed[Numbers[TaskId, int]]  # int64[n_tasks + 1]: CSR of tasks that wait ...
+    next_tasks: Fixed[Numbers[int, TaskId]]  # int64[...]: ... for a task
     send_task: Numbers[FlowId, TaskId]  # int64[n_flows], with tasks; or NO_TASK
-    receive_task: Numbers[FlowId, TaskId]  # int64[n_flows], likewise
+    receive_task: Fixed[Numbers[FlowId, TaskId]]  # int64[n_flows], likewise
     # Program (tasks.py); minimal without one.
-    program: Records[int, Any]  # one record: its parameters
+    program: Fixed[Records[int, Any]]  # one record: its parameters
     program_hosts: Records[HostId, ProgramHostRecord]  # PROGRAM_HOST[n_hosts] with its own fields
     log: Numbers[tuple[int, int], int]  # int64[rows, 1 + columns]: times and logged numbers
 
