@@ -7,14 +7,14 @@ room between calls of the compiled code and repeats the call.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from netsim.engine import snapshot, state_views, watchdog
+from netsim.engine import snapshot, watchdog
 from netsim.engine.compiling.declarations import (
     check_setups,
     program_of,
@@ -44,16 +44,7 @@ from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_level
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import Files, State, build_scratch, build_state, features
-from netsim.engine.state_views import (
-    Conservation,
-    Counts,
-    FlowStates,
-    Ints,
-    LinkCounters,
-    SlotStates,
-    Status,
-    TaskStates,
-)
+from netsim.engine.state_views import StateViews, Status, idle_ps
 from netsim.engine.watchdog import watched
 from netsim.engine.workers import assisted
 from netsim.errors import RunError
@@ -75,7 +66,7 @@ DEFAULT = Options()
 NO_FEATURES = FeatureSet()
 
 
-class Engine:
+class Engine(StateViews):
     """A run: state and compiled code. Raises InputError if its transports conflict. ``state`` is
     for the engine and its tests; others use the methods."""
 
@@ -118,54 +109,6 @@ class Engine:
         self.code_s = time.perf_counter() - began
         """Seconds spent finding, loading or compiling the code."""
 
-    @property
-    def counts(self) -> Counts:
-        """Return the progress of the run."""
-        return state_views.counts(self.state)
-
-    @property
-    def now_ps(self) -> int:
-        """Simulated time up to which all events are processed."""
-        return self.counts.now_ps
-
-    def flow_states(self) -> FlowStates:
-        """Return the state of each flow, as views that follow the run."""
-        return state_views.flow_states(self.state)
-
-    def own_names(self, flow: int) -> Mapping[str, str]:
-        """Return the record names of fields that a flow's transport names differently."""
-        return self.protocol.own_names[int(np.asarray(self.state.hosts.tx)["transport"][flow])]
-
-    def task_states(self) -> TaskStates:
-        """Return when each task was ready, started and was done."""
-        return state_views.task_states(self.state, 0 if self.tasks is None else len(self.tasks))
-
-    def program_log(self) -> dict[str, Ints] | None:
-        """Return the program's log, or None without one: int64 columns for host, time and ``LOG``.
-        Rows are in the order of hosts, then of calls."""
-        return state_views.program_log(self.state, self.program.log) if self.program.log else None
-
-    def program_total(self, name: str) -> int:
-        """Return a field of the program's ``HOST_STATE``, summed over all hosts."""
-        return int(self.state.hosts.program_hosts[name].sum())
-
-    def slot_states(self) -> SlotStates:
-        """Return when each slot of phase-driven circuit switches began, and what it waits for."""
-        return state_views.slot_states(self.state)
-
-    def link_counters(self) -> LinkCounters:
-        """Return the counters of every link and class."""
-        return state_views.link_counters(self.state, self.fabric.n_link_classes)
-
-    def control_counts(self) -> dict[str, int]:
-        """Return how many control packets senders received: acks, nacks, pulls."""
-        nics = self.state.hosts.nics
-        return {kind: int(nics[f"received_{kind}"].sum()) for kind in ("acks", "nacks", "pulls")}
-
-    def arrivals(self) -> tuple[int, int]:
-        """Return how many packets arrived at hosts, and how many links these crossed."""
-        return state_views.arrivals(self.state)
-
     def series(self) -> SeriesReading | None:
         """Return the series of queues, hosts and flows, or None."""
         if self.sampling is None:
@@ -180,35 +123,11 @@ class Engine:
             return None
         return queue_levels(self.state, self.fabric.n_link_classes, self.now_ps)
 
-    def paused_classes(self) -> Ints:
-        """Return int64[n_ports]: bit c is set if PFC has paused class c of the port."""
-        return state_views.paused_classes(self.state)
-
     def pauses(self) -> Pauses | None:
         """Return what PFC has stopped, and the packets that wait; None without PFC."""
         if not self.discipline.features["HAS_PFC"]:
             return None
         return pauses(self.state)
-
-    def waiting_classes(self) -> Ints:
-        """Return int64[n_ports]: bit c is set if packets of class c wait at the switch port."""
-        return state_views.waiting_classes(self.state)
-
-    def indirect_packets(self) -> int:
-        """Return the number of packets that switch ports sent for other ports."""
-        return state_views.indirect_packets(self.state)
-
-    def conservation(self) -> Conservation:
-        """Account for every packet and byte that hosts sent."""
-        return state_views.conservation(self.state)
-
-    def fixed_fields(self) -> dict[str, np.ndarray]:
-        """Return copies of the constant fields of flows, by names such as "tx.host"."""
-        return state_views.fixed_fields(self.state)
-
-    def digest(self) -> str:
-        """Return a hash of the final state of flows, transports, hosts and queues."""
-        return state_views.digest(self.state)
 
     def snapshot(self) -> Snapshot:
         """Return the state as views of the engine's memory, valid until the next step."""
@@ -274,7 +193,7 @@ class Engine:
 
     def _end_idle(self, until_ps: int) -> None:
         """End a run that has no events left."""
-        np.asarray(self.state.clock.clock)["w1"] = min(until_ps, state_views.idle_ps(self.state))
+        np.asarray(self.state.clock.clock)["w1"] = min(until_ps, idle_ps(self.state))
 
     def _goal(self) -> Goal:
         """Return what the clock has counted when all is done."""

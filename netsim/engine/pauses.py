@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from netsim.engine.occupancy import in_queues
 from netsim.engine.state import State
-from netsim.engine.state_views import counts, paused_classes
+from netsim.engine.state_views import counts
 from netsim.limits import CLASSES
 
 Ints = NDArray[np.int64]
@@ -45,7 +45,7 @@ def pauses(state: State) -> Pauses | None:
     ports, queues, pool = (np.asarray(one) for one in (links.ports, links.queues, links.pool))
     n_queues = queues.size // ports.size
     cls = np.arange(n_queues)
-    is_paused = paused_classes(state)[:, None] >> cls & 1 == 1
+    is_paused = ports["paused"][:, None] >> cls & 1 == 1
     # Without a request there, a frame that ends the pause is on its way.
     asks = ports["pause_requested"][np.asarray(state.net.port_peer)][:, None] >> cls & 1 == 1
     sends = (ports["tx_bytes"] > 0) & (ports["free_at"] >= counts(state).now_ps)

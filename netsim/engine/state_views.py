@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.engine.compiling.declarations import Program, Protocol
 from netsim.engine.kernels import fields, layout
 from netsim.engine.kernels.layout import (
     fields_of,
@@ -24,6 +25,8 @@ from netsim.engine.kernels.packets import PFC
 from netsim.engine.occupancy import in_queues, on_links, rows_written
 from netsim.engine.state import State
 from netsim.limits import HORIZON_PS
+from netsim.model.fabric import Fabric
+from netsim.model.tasks import TaskTable
 
 Ints = NDArray[np.int64]
 
@@ -202,114 +205,11 @@ def flow_states(state: State) -> FlowStates:
     )
 
 
-def task_states(state: State, n_tasks: int) -> TaskStates:
-    """Return the times of the first ``n_tasks`` tasks; the engine added the others."""
-    records: Any = np.asarray(state.hosts.tasks)
-    found = {name: records[name] for name in ("ready_ps", "start_ps", "end_ps")}
-    if "runs" in records.dtype.names:
-        found |= {name: records[name] for name in ("runs", "busy_ps")}
-        found["start_ps"] = np.where(
-            records["runs"] > 0, records["first_start_ps"], records["start_ps"]
-        )
-    else:
-        done = records["end_ps"] >= 0
-        found["runs"] = done.astype(np.int64)
-        found["busy_ps"] = np.where(done, records["end_ps"] - records["start_ps"], 0)
-    numbered = {}
-    for name, column in found.items():
-        numbered[name] = np.empty(records.size, np.int64)
-        numbered[name][records["number"]] = column
-    return TaskStates(**{name: column[:n_tasks] for name, column in numbered.items()})
-
-
-def slot_states(state: State) -> SlotStates:
-    """Return when each slot of phase-driven circuit switches began, as far as known."""
-    records: Any = np.asarray(state.clock.slots)
-    known = np.arange(records.size) <= state.clock.clock["slot"][0]
-    begin_ps, up_ps = (np.where(known, records[name], -1) for name in ("begin_ps", "up_ps"))
-    done_ps = np.where(records["done_ps"] > 0, records["done_ps"], -1)
-    return SlotStates(begin_ps, up_ps, done_ps, records["waits_for"].copy())
-
-
-def indirect_packets(state: State) -> int:
-    """Return the number of packets that switch ports sent for other ports."""
-    return int(state.links.switches["n_indirect"].sum())
-
-
 def _view(records: Any, field: str) -> Ints:
     """Return a read-only view of a field of all records."""
     column = np.asarray(records)[field]
     column.flags.writeable = False
     return column
-
-
-COUNTERS = (
-    *("sent_packets", "sent_bytes", "drops", "drop_bytes", "trims", "trim_bytes"),
-    *("ecn_marks", "pfc_pauses"),
-)
-"""Fields of queues that link counters and a digest have."""
-
-
-def link_counters(state: State, n_traffic_classes: int) -> LinkCounters:
-    """Return the counters of every link."""
-    queues, losses = state.links.queues, state.links.losses
-    n = queues.shape[0]
-    port, cls = np.divmod(np.arange(n), n_traffic_classes)
-    paused_ps = np.array(queues["paused_ps"])
-    still = (paused_classes(state)[port] >> cls) & 1 == 1
-    now_ps = counts(state).now_ps
-    paused_ps[still] += now_ps - queues["paused_since"][still]
-    ports = np.asarray(state.links.ports)[port]
-    ended = (ports["tx_bytes"] > 0) & (ports["free_at"] < now_ps) & (ports["tx_class"] == cls)
-    # Without losses there is one record for all.
-    lost = {name: np.array(np.broadcast_to(losses[name], n)) for name in losses.dtype.names or ()}
-    return LinkCounters(
-        **{name: np.array(queues[name]) for name in COUNTERS},
-        max_queue_bytes=np.array(queues["max_bytes"]),
-        queue_bytes=queues["bytes"] - np.where(ended, ports["tx_bytes"], 0),
-        lost_packets=lost.pop("packets"),
-        lost_bytes=lost.pop("bytes"),
-        **lost,
-        paused_ps=paused_ps,
-    )
-
-
-def arrivals(state: State) -> tuple[int, int]:
-    """Return how many packets arrived at hosts, and how many links these crossed."""
-    nics = state.hosts.nics
-    return int(nics["received_packets"].sum()), int(nics["received_hops"].sum())
-
-
-def paused_classes(state: State) -> Ints:
-    """Return int64[n_ports]: bit c is set if the neighbor has paused class c of the port."""
-    return np.array(state.links.ports["paused"])
-
-
-def waiting_classes(state: State) -> Ints:
-    """Return int64[n_ports]: bit c is set if packets of class c wait at the switch port."""
-    return np.array(state.links.ports["backlog"])
-
-
-def conservation(state: State) -> Conservation:
-    """Account for every packet and byte."""
-    nics, queues, losses = state.hosts.nics, state.links.queues, state.links.losses
-
-    def account(unit: str, drops: str, in_flight: int) -> Account:
-        return Account(
-            sent=int(nics[f"sent_{unit}"].sum()),
-            received=int(nics[f"received_{unit}"].sum()),
-            dropped=int(queues[drops].sum()),
-            lost=int(losses[unit].sum()),
-            unroutable=int(losses[f"unroutable_{unit}"].sum()),
-            trimmed=int(queues["trim_bytes"].sum()) if unit == "bytes" else 0,
-            in_flight=in_flight,
-        )
-
-    in_flight_packets, in_flight_bytes = _in_flight(state)
-    return Conservation(
-        packets=account("packets", "drops", in_flight_packets),
-        bytes=account("bytes", "drop_bytes", in_flight_bytes),
-    )
 
 
 def _in_flight(state: State) -> tuple[int, int]:
@@ -320,15 +220,11 @@ def _in_flight(state: State) -> tuple[int, int]:
     return int(real.sum()), int(pkts["size_bytes"][real].sum(dtype=np.int64))
 
 
-FIXED = ("flow", "host", "peer", "size_bytes", "n_packets", "last_bytes", "first_timer", "bits")
-
-
-def fixed_fields(state: State) -> dict[str, np.ndarray]:
-    """Return copies of the constant fields of flows, by names such as "tx.host"."""
-    sides: dict[str, Any] = {"tx": state.hosts.tx, "rx": state.hosts.rx}
-    return {
-        f"{side}.{name}": np.array(array[name]) for side, array in sides.items() for name in FIXED
-    }
+COUNTERS = (
+    *("sent_packets", "sent_bytes", "drops", "drop_bytes", "trims", "trim_bytes"),
+    *("ecn_marks", "pfc_pauses"),
+)
+"""Fields of queues that link counters and a digest have."""
 
 
 SAME = {
@@ -348,28 +244,169 @@ SAME = {
 """Engine fields in a digest; all fields of plugins are in it too."""
 
 
-def digest(state: State) -> str:
-    """Return a hash of the final flows, plugin fields, and counters of hosts and links. It does not
-    depend on windows, threads, or whether the code is compiled."""
-    parts: list[tuple[Any, Sequence[str]]] = [(state.clock.clock, ("hops",))]
-    arrays = {**state.links._asdict(), **state.hosts._asdict()}
-    for name, (engines, record) in SAME.items():
-        array, base = arrays[name], fields_of(record)
-        own = [field for field in array.dtype.names if field not in base]
-        parts.append((array, (*engines, *own)))
-    hashed = hashlib.sha256()
-    for array, names in parts:
-        for name in names:
-            hashed.update(np.ascontiguousarray(array[name]).tobytes())
-    hashed.update(state.hosts.log[rows_written(state)].tobytes())
-    return hashed.hexdigest()
+class StateViews:
+    """What an engine tells of its state (`Engine` inherits it)."""
 
+    state: State
+    fabric: Fabric
+    tasks: TaskTable | None
+    protocol: Protocol
+    program: Program
 
-def program_log(state: State, columns: Sequence[str]) -> dict[str, Ints]:
-    """Return a program's log: host and time of each row, and its own ``columns``."""
-    hosts: Any = np.asarray(state.hosts.program_hosts)
-    rows = state.hosts.log[rows_written(state)]
-    table = {"host": np.repeat(hosts["host"], hosts["next_row"] - hosts["first_row"])}
-    for k, name in enumerate(("time_ps", *columns)):
-        table[name] = np.ascontiguousarray(rows[:, k])
-    return table
+    @property
+    def counts(self) -> Counts:
+        """Return the progress of the run."""
+        return counts(self.state)
+
+    @property
+    def now_ps(self) -> int:
+        """Simulated time up to which all events are processed."""
+        return self.counts.now_ps
+
+    def flow_states(self) -> FlowStates:
+        """Return the state of each flow, as views that follow the run."""
+        return flow_states(self.state)
+
+    def own_names(self, flow: int) -> Mapping[str, str]:
+        """Return the record names of fields that a flow's transport names differently."""
+        return self.protocol.own_names[int(np.asarray(self.state.hosts.tx)["transport"][flow])]
+
+    def task_states(self) -> TaskStates:
+        """Return when each task was ready, started and was done."""
+        records: Any = np.asarray(self.state.hosts.tasks)
+        found = {name: records[name] for name in ("ready_ps", "start_ps", "end_ps")}
+        if "runs" in records.dtype.names:
+            found |= {name: records[name] for name in ("runs", "busy_ps")}
+            found["start_ps"] = np.where(
+                records["runs"] > 0, records["first_start_ps"], records["start_ps"]
+            )
+        else:
+            done = records["end_ps"] >= 0
+            found["runs"] = done.astype(np.int64)
+            found["busy_ps"] = np.where(done, records["end_ps"] - records["start_ps"], 0)
+        numbered = {}
+        for name, column in found.items():
+            numbered[name] = np.empty(records.size, np.int64)
+            numbered[name][records["number"]] = column
+        # Those that the engine added for flows come last.
+        n_tasks = 0 if self.tasks is None else len(self.tasks)
+        return TaskStates(**{name: column[:n_tasks] for name, column in numbered.items()})
+
+    def program_log(self) -> dict[str, Ints] | None:
+        """Return the program's log, or None without one: int64 columns for host, time and ``LOG``.
+        Rows are in the order of hosts, then of calls."""
+        if not self.program.log:
+            return None
+        hosts: Any = np.asarray(self.state.hosts.program_hosts)
+        rows = self.state.hosts.log[rows_written(self.state)]
+        table = {"host": np.repeat(hosts["host"], hosts["next_row"] - hosts["first_row"])}
+        for k, name in enumerate(("time_ps", *self.program.log)):
+            table[name] = np.ascontiguousarray(rows[:, k])
+        return table
+
+    def program_total(self, name: str) -> int:
+        """Return a field of the program's ``HOST_STATE``, summed over all hosts."""
+        return int(self.state.hosts.program_hosts[name].sum())
+
+    def slot_states(self) -> SlotStates:
+        """Return when each slot of phase-driven circuit switches began, as far as known."""
+        records: Any = np.asarray(self.state.clock.slots)
+        known = np.arange(records.size) <= self.state.clock.clock["slot"][0]
+        begin_ps, up_ps = (np.where(known, records[name], -1) for name in ("begin_ps", "up_ps"))
+        done_ps = np.where(records["done_ps"] > 0, records["done_ps"], -1)
+        return SlotStates(begin_ps, up_ps, done_ps, records["waits_for"].copy())
+
+    def link_counters(self) -> LinkCounters:
+        """Return the counters of every link and class."""
+        queues, losses = self.state.links.queues, self.state.links.losses
+        n = queues.shape[0]
+        port, cls = np.divmod(np.arange(n), self.fabric.n_link_classes)
+        paused_ps = np.array(queues["paused_ps"])
+        still = (self.paused_classes()[port] >> cls) & 1 == 1
+        now_ps = self.now_ps
+        paused_ps[still] += now_ps - queues["paused_since"][still]
+        ports = np.asarray(self.state.links.ports)[port]
+        ended = (ports["tx_bytes"] > 0) & (ports["free_at"] < now_ps) & (ports["tx_class"] == cls)
+        # Without losses there is one record for all.
+        names = losses.dtype.names or ()
+        lost = {name: np.array(np.broadcast_to(losses[name], n)) for name in names}
+        return LinkCounters(
+            **{name: np.array(queues[name]) for name in COUNTERS},
+            max_queue_bytes=np.array(queues["max_bytes"]),
+            queue_bytes=queues["bytes"] - np.where(ended, ports["tx_bytes"], 0),
+            lost_packets=lost.pop("packets"),
+            lost_bytes=lost.pop("bytes"),
+            **lost,
+            paused_ps=paused_ps,
+        )
+
+    def control_counts(self) -> dict[str, int]:
+        """Return how many control packets senders received: acks, nacks, pulls."""
+        nics = self.state.hosts.nics
+        return {kind: int(nics[f"received_{kind}"].sum()) for kind in ("acks", "nacks", "pulls")}
+
+    def arrivals(self) -> tuple[int, int]:
+        """Return how many packets arrived at hosts, and how many links these crossed."""
+        nics = self.state.hosts.nics
+        return int(nics["received_packets"].sum()), int(nics["received_hops"].sum())
+
+    def paused_classes(self) -> Ints:
+        """Return int64[n_ports]: bit c is set if the neighbor has paused class c of the port."""
+        return np.array(self.state.links.ports["paused"])
+
+    def waiting_classes(self) -> Ints:
+        """Return int64[n_ports]: bit c is set if packets of class c wait at the switch port."""
+        return np.array(self.state.links.ports["backlog"])
+
+    def indirect_packets(self) -> int:
+        """Return the number of packets that switch ports sent for other ports."""
+        return int(self.state.links.switches["n_indirect"].sum())
+
+    def conservation(self) -> Conservation:
+        """Account for every packet and byte."""
+        nics, links = self.state.hosts.nics, self.state.links
+        queues, losses = links.queues, links.losses
+
+        def account(unit: str, drops: str, in_flight: int) -> Account:
+            return Account(
+                sent=int(nics[f"sent_{unit}"].sum()),
+                received=int(nics[f"received_{unit}"].sum()),
+                dropped=int(queues[drops].sum()),
+                lost=int(losses[unit].sum()),
+                unroutable=int(losses[f"unroutable_{unit}"].sum()),
+                trimmed=int(queues["trim_bytes"].sum()) if unit == "bytes" else 0,
+                in_flight=in_flight,
+            )
+
+        in_flight_packets, in_flight_bytes = _in_flight(self.state)
+        return Conservation(
+            packets=account("packets", "drops", in_flight_packets),
+            bytes=account("bytes", "drop_bytes", in_flight_bytes),
+        )
+
+    def fixed_fields(self) -> dict[str, np.ndarray]:
+        """Return copies of the constant fields of flows, by names such as "tx.host"."""
+        kinds = layout.annotated(fields.FlowRecord).items()
+        fixed = [name for name, kind in kinds if kind.startswith("Fixed")]
+        sides: dict[str, Any] = {"tx": self.state.hosts.tx, "rx": self.state.hosts.rx}
+        return {
+            f"{side}.{name}": np.array(array[name])
+            for side, array in sides.items()
+            for name in (*fixed, "size_bytes", "n_packets", "last_bytes")
+        }
+
+    def digest(self) -> str:
+        """Return a hash of the final flows, plugin fields, and counters of hosts and links. It does
+        not depend on windows, threads, or whether the code is compiled."""
+        parts: list[tuple[Any, Sequence[str]]] = [(self.state.clock.clock, ("hops",))]
+        arrays = {**self.state.links._asdict(), **self.state.hosts._asdict()}
+        for name, (engines, record) in SAME.items():
+            array, base = arrays[name], fields_of(record)
+            own = [field for field in array.dtype.names if field not in base]
+            parts.append((array, (*engines, *own)))
+        hashed = hashlib.sha256()
+        for array, names in parts:
+            for name in names:
+                hashed.update(np.ascontiguousarray(array[name]).tobytes())
+        hashed.update(self.state.hosts.log[rows_written(self.state)].tobytes())
+        return hashed.hexdigest()
