@@ -63,7 +63,7 @@ def done_ps(engine: Engine) -> NDArray[np.int64]:
 def test_either_of_two_senders_is_first_as_often() -> None:
     """Also where one message is served after the other: 16 coins, three standard deviations."""
     for transport, fabric in FABRICS.items():
-        flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, PACKETS * 4096))
+        flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, 10 * 4096))
         leads = []
         for seed in range(SEEDS):
             done = done_ps(build(star(3), flows, transport, fabric, seed=seed, jit=False))

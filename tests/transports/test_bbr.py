@@ -106,47 +106,44 @@ def test_fills_a_lossy_path() -> None:
 ARTICLE = {"host_rate": "1Gbps", "bottleneck_rate": "100Mbps", "bottleneck_delay": "50ms"}
 
 
-@pytest.mark.parametrize(("loss", "within"), [(0.05, 0.02), (0.15, 0.08)])
-def test_loss_costs_twice_behind_the_bottleneck(loss: float, within: float) -> None:
+def test_loss_costs_twice_behind_the_bottleneck() -> None:
     """BBR paces at its delivery rate. Loss behind the bottleneck lowers that rate by 1 - loss, and
     then loses the same share again; loss ahead of it does not lower the rate."""
+    loss = 0.15
     for ahead, arrives in ((False, (1 - loss) ** 2), (True, 1 - loss)):
         engine = wan(loss=loss, ahead=ahead, packets=PacketFormat(1448, 52), **ARTICLE)
         share = rates_bps(engine, 10 * S, 30 * S)[0] / 10**8
-        assert (1 - within) * arrives < share < (1 + within) * arrives
+        assert share == pytest.approx(arrives, rel=0.08)
 
 
 def test_goodput_under_loss() -> None:
-    """The article's 60 s flows on 100 Mbps and 100 ms: CUBIC loses a factor of ten at 0.1 % and
-    stalls above 1 %; BBR does not keep up where the lost share exceeds what its probing adds (1/4).
-    """
+    """The article's flows on 100 Mbps and 100 ms, for 30 s: CUBIC loses a factor of ten at 0.1 %
+    and stalls above 1 %; BBR does not keep up where more is lost than its probing adds (1/4)."""
     for transport, loss, least, most in [
         ("bbr", 0.25, 0.0, 0.3),
         ("cubic", 0.001, 0.03, 0.15),
         ("cubic", 0.01, 0.0, 0.03),
     ]:
         engine = wan(transport, loss=loss, packets=PacketFormat(1448, 52), **ARTICLE)
-        share = rates_bps(engine, 0, 60 * S)[0] / 10**8
+        share = rates_bps(engine, 0, 30 * S)[0] / 10**8
         assert least < share <= most
 
 
 def test_five_flows_converge() -> None:
     """The article's five flows of 100 Mbps and 10 ms, which start 2 s apart: they share fairly
     after the first ProbeRTT, some ten seconds after the last has begun."""
-    for seed in [1, 2, 3]:
-        engine = wan(
-            starts=[2 * S * i for i in range(5)],
-            seed=seed,
-            host_rate="1Gbps",
-            bottleneck_rate="100Mbps",
-            bottleneck_delay="5ms",
-            queue=250,
-        )
-        early = rates_bps(engine, 10 * S, 15 * S)
-        late = rates_bps(engine, 30 * S, 50 * S)
-        assert late.sum() > 0.95 * 10**8
-        assert late.max() < 1.4 * late.min()
-        assert early.max() > 4 * early.min()
+    engine = wan(
+        starts=[2 * S * i for i in range(5)],
+        host_rate="1Gbps",
+        bottleneck_rate="100Mbps",
+        bottleneck_delay="5ms",
+        queue=250,
+    )
+    early = rates_bps(engine, 10 * S, 15 * S)
+    late = rates_bps(engine, 30 * S, 50 * S)
+    assert late.sum() > 0.95 * 10**8
+    assert late.max() < 1.4 * late.min()
+    assert early.max() > 4 * early.min()
 
 
 def test_probe_rtt_empties_the_pipe() -> None:

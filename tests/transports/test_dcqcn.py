@@ -224,7 +224,7 @@ def test_rates_after_each_event() -> None:
     )
     tx = engine.state.hosts.tx
     hyper = 0
-    for t in range(2 * US, 6 * MS, 2 * US):
+    for t in range(10 * US, 6 * MS, 10 * US):
         if t == 2 * MS:
             assert tx["rate_bps"][0] < 2 * G
             for name, value in (("cnp_interval", 1500 * US), ("byte_counter", 20_000)):
@@ -236,7 +236,7 @@ def test_rates_after_each_event() -> None:
         events = reference.events_t, reference.events_b, 10**6 - reference.n
         assert seen == (reference.rate, reference.target, *events), t
         hyper += min(events[:2]) > 3 and reference.target < line
-    assert hyper > 20
+    assert hyper > 4
     assert tx["rate_bps"][0] > 10 * G
 
 
@@ -304,11 +304,10 @@ def test_pauses_do_not_hold_back_cnps_in_a_class_of_their_own(own_class: bool) -
 
 def test_unmarked_flows_are_as_fast_as_roce() -> None:
     """No marks, no limit but the line; SimAI's window of one round trip is just enough."""
+    network, flows = fat_tree(4, 2, "40Gbps"), [(0, 7, 100_500, 0), (1, 2, 500, US)]
+    roce = run(build(network, flows, lossless(None), transport="roce", jit=False))
     for preset in ["paper-40g", "author-ns3", "cx4", "cx4-100g", "simai-400g"]:
-        network = fat_tree(4, 2, "40Gbps")
-        flows = [(0, 7, 300_500, 0), (1, 2, 500, US)]
         fast = run(build(network, flows, lossless(NO_PACKET), preset=preset, jit=False))
-        roce = run(build(network, flows, lossless(None), transport="roce", jit=False))
         late = 1048 * 200 * 2 if preset == "simai-400g" else 0
         assert (fct_ps(fast) - fct_ps(roce) <= late).all()
 

@@ -104,7 +104,7 @@ def test_sawtooth() -> None:
         network = path(n)
         flows = flow_table([(i, n + i, 10**10, 0) for i in range(n)])
         engine = build(network, flows, "dctcp", marking(k), packets=PACKETS)
-        seen = measure(engine, bottleneck(network), 20 * MS, 60 * MS, 2 * US)
+        seen = measure(engine, bottleneck(network), 20 * MS, 60 * MS, 10 * US)
         amplitude = 0.5 * np.sqrt(2 * n * (RATE_BPS * RTT_PS / 8e12 / FULL + k))
         held = seen.held / FULL
         top, bottom = np.percentile(held, 99.5), np.percentile(held, 0.5)
