@@ -41,7 +41,8 @@ def closes_ring(env, leaves, dimension):
     here = env.switch.group
     far = abs(far_group(env, leaves) - here)
     for p in range(env.switch.n_ports):
-        to = far_group(env, p)
-        if to >= 0 and dimension_of(env, p) == dimension and abs(to - here) < far:
-            return True
+        if p != leaves and dimension_of(env, p) == dimension:
+            to = far_group(env, p)
+            if to >= 0 and abs(to - here) < far:
+                return True
     return False
