@@ -1,4 +1,4 @@
-"""GOAL schedules as text, read in blocks of some megabytes.
+"""GOAL schedules as text.
 
     num_ranks 2
     rank 0 {
@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, require_file, unreadable
+from netsim.inputs import at_line, read_text
 from netsim.units import shortened, written
 from netsim.workloads.importers.goal import ANY, CALC, NAMES, RECV, SEND, GoalSchedule, check_ranks
-from netsim.workloads.importers.goal_labels import Labels
 
-PIECE_BYTES = 1 << 23
-"""Bytes read at once."""
+Ints = NDArray[np.int64]
+
+PIECE = 1 << 23
+"""Characters parsed at once."""
 
 _LABEL = "[a-zA-Z][a-zA-Z0-9_]*"
 _B = "[ \t]*"
@@ -46,7 +48,7 @@ NOTHING = r"^[ \t\r]*(?://.*)?$"
 _RANKS = re.compile(rf"{_B}num_ranks{_B}([0-9]{{1,18}}){_B}", re.ASCII)
 _OPEN = re.compile(rf"{_B}rank{_B}([0-9]{{1,18}}){_B}\{{{_B}", re.ASCII)
 _CLOSE = re.compile(rf"{_B}\}}{_B}")
-_COMMENT = re.compile(rb"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _PARTS = re.compile(r"(num_ranks[ \t]*[0-9]+|rank[ \t]*[0-9]+[ \t]*\{|\})")
 
 GROUPS = ("label", "kind", "size", "way", "peer", "tag", "cpu", "nic")
@@ -58,7 +60,7 @@ COLUMNS: dict[str, type[np.integer[Any]]] = {
     "tag": np.int64,
     "cpu": np.int16,
     "nic": np.int16,
-    "line": np.int64,
+    "place": np.int64,
 }
 
 MANY = 18
@@ -76,37 +78,33 @@ HINT = (
 def read_goal_text(path: Path) -> GoalSchedule:
     """Read a schedule as text. Raises InputError with the line."""
     reading = _GoalParser(path)
-    for number, text in _pieces(path):
-        reading.read(number, text)
+    number = 1
+    for piece in _pieces(path):
+        reading.read(number, piece)
+        number += len(piece)
     return reading.schedule()
 
 
-def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield whole lines and the number of the first; comments become blanks."""
-    require_file(path)
-    number, rest, read = 1, b"", b" "
-    try:
-        with path.open("rb") as file:
-            while read:
-                read = file.read(PIECE_BYTES)
-                text = rest + read
-                cut = text.rfind(b"\n") + 1 if read else len(text)
-                for comment in _COMMENT.finditer(text) if b"/*" in text else ():
-                    ends = comment[0][:2] == b"//" or comment[0][2:].endswith(b"*/")
-                    if not ends and not read:
-                        line = number + text.count(b"\n", 0, comment.start())
-                        raise at_line(path, line, "unterminated comment")
-                    if comment.start() < cut and (not ends or comment.end() > cut):
-                        cut = text.rfind(b"\n", 0, comment.start()) + 1
-                whole, rest = text[:cut], text[cut:]
-                lines = whole.count(b"\n")
-                if b"/*" in whole:
-                    whole = _COMMENT.sub(lambda one: b" " + b"\n" * one[0].count(b"\n"), whole)
-                if whole:
-                    yield number, whole
-                number += lines
-    except OSError as error:
-        raise unreadable(path, error) from None
+def _pieces(path: Path) -> Iterator[Any]:
+    """Yield the lines of a text in pieces, as Series; block comments become blanks."""
+    import polars as pl
+
+    text = read_text(path)
+    if "/*" in text:
+        text = _COMMENT.sub(partial(_blank, path), text)
+    begin = 0
+    while begin < len(text):
+        end = text.find("\n", begin + PIECE) + 1 or len(text)
+        yield pl.Series([text[begin:end].removesuffix("\n")]).str.split("\n").explode()
+        begin = end
+
+
+def _blank(path: Path, comment: re.Match[str]) -> str:
+    """Return the lines of a comment without their text."""
+    if comment[0].startswith("/*") and not comment[0][2:].endswith("*/"):
+        line = 1 + comment.string.count("\n", 0, comment.start())
+        raise at_line(path, line, "unterminated comment")
+    return " " + "\n" * comment[0].count("\n")
 
 
 class _GoalParser:
@@ -117,14 +115,13 @@ class _GoalParser:
         self.n_ranks = 0
         self.rank = -1  # the latest one
         self.is_open = False
-        self.n_ops = 0
         self.last_line = 1
         self.columns: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
-        self.labels = Labels(path)
+        self.labels: list[Any] = []  # of operations, "" for none
+        self.edges: list[tuple[Any, Ints, Ints]] = []  # structs of text, lines, ranks
 
-    def read(self, number: int, text: bytes) -> None:
+    def read(self, number: int, lines: Any) -> None:
         """Read whole lines, starting with line `number`."""
-        lines = _lines(self.path, number, text)
         numbers = np.arange(number, number + len(lines))
         self.last_line = int(numbers[-1])
         found = _sorted(lines)
@@ -132,17 +129,9 @@ class _GoalParser:
         if odd:
             lines, numbers = _divided(lines, numbers, odd)
             found = _sorted(lines)
-        before = self.closed
         ranks = self._ranks(found, numbers)
         self._take(found.ops, numbers[found.op_at], ranks[found.op_at])
-        self.labels.wait(found.edges, numbers[found.edge_at], ranks[found.edge_at])
-        if self.closed > before:
-            self.labels.settle(self.closed)
-
-    @property
-    def closed(self) -> int:
-        """Number of complete ranks."""
-        return self.rank if self.is_open else self.rank + 1
+        self.edges.append((found.edges, numbers[found.edge_at], ranks[found.edge_at]))
 
     def schedule(self) -> GoalSchedule:
         """Return the schedule at the end of the file."""
@@ -150,29 +139,59 @@ class _GoalParser:
             raise InputError("must begin with num_ranks", file=str(self.path))
         if self.is_open:
             raise at_line(self.path, self.last_line, f"missing }} of rank {self.rank}", "}")
-        if self.closed < self.n_ranks:
-            what = f"ends after {self.closed} of {self.n_ranks} ranks"
+        if self.rank + 1 < self.n_ranks:
+            what = f"ends after {self.rank + 1} of {self.n_ranks} ranks"
             raise at_line(self.path, self.last_line, what)
-        column = {name: np.concatenate(parts) for name, parts in self.columns.items()}
-        first, then, at_start = self.labels.edges()
+        columns = {name: np.concatenate(parts) for name, parts in self.columns.items()}
+        first, then, at_start = self._dependencies(columns["rank"], columns["place"])
         return GoalSchedule(
             path=self.path,
             n_ranks=self.n_ranks,
-            rank=column["rank"],
-            kind=column["kind"],
-            peer=column["peer"],
-            size=column["size"],
-            tag=column["tag"],
-            cpu=column["cpu"],
-            nic=column["nic"],
+            **columns,
             first=first,
             then=then,
             at_start=at_start,
-            place=column["line"],
             binary=False,
         ).check()
 
-    def _ranks(self, found: _SortedLines, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _dependencies(self, rank: Ints, place: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+        """Return the operations waited for, those that wait, and which wait for a start.
+
+        Raises InputError, with the line, for a duplicate, unknown or not yet defined label.
+        """
+        import polars as pl
+
+        labels = pl.concat(self.labels)
+        ops = np.flatnonzero((labels != "").to_numpy())
+        labels, defined_at = labels.filter(labels != ""), place[ops]
+        edges = pl.concat([edge for edge, _, _ in self.edges]).struct
+        lines, ranks = (np.concatenate([one[k] for one in self.edges]) for k in (1, 2))
+        then, what, first = (edges.field(name) for name in ("then", "what", "first"))
+        texts = pl.concat([labels.alias(""), then.alias(""), first.alias("")])
+        known = texts.unique()
+        codes = texts.cast(pl.Enum(known)).to_physical().to_numpy().astype(np.int64)
+        codes += np.concatenate([rank[ops], ranks, ranks]) * len(known)
+        defined, waits, awaited = np.split(codes, [ops.size, ops.size + lines.size])
+        order = np.argsort(defined, kind="stable")
+        twice = np.flatnonzero(defined[order[1:]] == defined[order[:-1]])[:1]
+        for one, other in zip(order[twice].tolist(), order[twice + 1].tolist(), strict=True):
+            text = f"duplicate label {written(labels[other])}"
+            raise at_line(self.path, int(defined_at[other]), f"{text} (line {defined_at[one]})")
+        ends = []
+        for texts, codes in ((then, waits), (first, awaited)):
+            at = np.append(order, -1)[np.searchsorted(defined[order], codes)]
+            there = (at >= 0) & (np.append(defined, -1)[at] == codes)
+            above = there & (np.append(defined_at, 0)[at] <= lines)
+            for k in np.flatnonzero(~above)[:1].tolist():
+                where = f", defined below on line {defined_at[at[k]]}" if there[k] else ""
+                text = f"unknown label {written(texts[k])}{where}"
+                raise at_line(self.path, int(lines[k]), text)
+            ends.append(ops[at])
+        for k in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
+            raise at_line(self.path, int(lines[k]), "waits for itself")
+        return ends[1], ends[0], (what == "irequires").to_numpy()
+
+    def _ranks(self, found: _SortedLines, numbers: Ints) -> Ints:
         """Return the rank of each line, -1 outside, processing starts and ends of ranks."""
         ranks = np.full(numbers.size, self.rank if self.is_open else -1, np.int64)
         for k, text in found.others:
@@ -208,7 +227,7 @@ class _GoalParser:
             raise at_line(self.path, line, what, "num_ranks, then ranks in order from 0")
         self.rank, self.is_open = rank, True
 
-    def _take(self, ops: Any, lines: NDArray[np.int64], ranks: NDArray[np.int64]) -> None:
+    def _take(self, ops: Any, lines: Ints, ranks: Ints) -> None:
         """Keep operations, and their labels until the rank is complete."""
         text = {name: ops.struct.field(name).fill_null("") for name in GROUPS}
         kind = np.zeros(len(ops), np.int64)
@@ -221,15 +240,12 @@ class _GoalParser:
         for k in np.flatnonzero(wrong)[:1].tolist():
             raise at_line(self.path, int(lines[k]), "is not an operation", HINT)
         defaults = {"size": 0, "peer": ANY, "tag": 0, "cpu": 0, "nic": 0}
-        found = {"kind": kind, "rank": ranks, "line": lines}
+        found = {"kind": kind, "rank": ranks, "place": lines}
         for name, default in defaults.items():
             found[name] = _numbers(self.path, lines, name, text[name], default)
         for name, column in found.items():
             self.columns[name].append(column.astype(COLUMNS[name]))
-        labeled = text["label"] != ""
-        at = np.flatnonzero(labeled.to_numpy())
-        self.labels.define(text["label"].filter(labeled), self.n_ops + at, lines[at], ranks[at])
-        self.n_ops += len(ops)
+        self.labels.append(text["label"])
 
 
 @dataclass(frozen=True)
@@ -238,9 +254,9 @@ class _SortedLines:
     remaining non-empty lines with their positions."""
 
     ops: Any
-    op_at: NDArray[np.int64]
+    op_at: Ints
     edges: Any
-    edge_at: NDArray[np.int64]
+    edge_at: Ints
     others: list[tuple[int, str]]
 
 
@@ -268,24 +284,11 @@ def _sorted(lines: Any) -> _SortedLines:
     return _SortedLines(matched[0], at[0], matched[1], at[1], sorted(others))
 
 
-def _lines(path: Path, number: int, text: bytes) -> Any:
-    """Return the lines of a text as a Series. Raises InputError unless it is UTF-8."""
-    import polars as pl
-
-    try:
-        whole = text.removesuffix(b"\n").decode()
-    except UnicodeDecodeError:
-        raise at_line(path, number, "is not UTF-8 text, here or below") from None
-    return pl.Series([whole]).str.split("\n").explode()
-
-
 def _is_structure(text: str) -> bool:
     return any(pattern.fullmatch(text) for pattern in (_RANKS, _OPEN, _CLOSE))
 
 
-def _divided(
-    lines: Any, numbers: NDArray[np.int64], odd: list[int]
-) -> tuple[Any, NDArray[np.int64]]:
+def _divided(lines: Any, numbers: Ints, odd: list[int]) -> tuple[Any, Ints]:
     """Split the lines at `odd` at starts and ends of ranks; parts keep the line number."""
     import polars as pl
 
@@ -297,16 +300,14 @@ def _divided(
     return pl.Series(flat, dtype=pl.String), np.repeat(numbers, counts)
 
 
-def _numbers(
-    path: Path, lines: NDArray[np.int64], what: str, texts: Any, default: int
-) -> NDArray[np.int64]:
+def _numbers(path: Path, lines: Ints, what: str, texts: Any, default: int) -> Ints:
     """Return a column of numbers, `default` where missing."""
     import polars as pl
 
     too_large = np.flatnonzero((texts.str.len_bytes() > MANY).to_numpy())
     for k in too_large[:1].tolist():
         raise at_line(path, int(lines[k]), f"{what} {shortened(texts[k])} is too large")
-    numbers: NDArray[np.int64] = texts.replace("", str(default)).cast(pl.Int64).to_numpy()
+    numbers: Ints = texts.replace("", str(default)).cast(pl.Int64).to_numpy()
     if what in ("cpu", "nic"):
         for k in np.flatnonzero(numbers > MAX_CPU)[:1].tolist():
             raise at_line(path, int(lines[k]), f"{what} {numbers[k]} exceeds {MAX_CPU}")

@@ -120,7 +120,7 @@ def schedules(draw) -> list[Rank]:
 @given(ranks=schedules(), piece=st.integers(1, 200))
 def test_text_and_binary_say_the_same(tmp_path: Path, ranks: list[Rank], piece: int) -> None:
     """Random graphs, the text read in pieces of any size."""
-    with patch.object(goal_text, "PIECE_BYTES", piece):
+    with patch.object(goal_text, "PIECE", piece):
         text = read(tmp_path, as_text(ranks))
     binary = read(tmp_path, as_binary(ranks))
     assert rows(text) == rows(binary)
@@ -139,7 +139,7 @@ def test_what_the_grammar_allows(tmp_path: Path) -> None:
             "send7bto1\n// calc 5\nrecvx: recv 8b from -1 tag -1\ncalc0cpu 9\n"
             "recvx irequires x1\n} rank 1{ \n}"
         )
-        with patch.object(goal_text, "PIECE_BYTES", piece):
+        with patch.object(goal_text, "PIECE", piece):
             schedule = read(tmp_path, text)
         assert rows(schedule) == [
             (0, SEND, 1, 1, 5, 3, 2),
